@@ -1,0 +1,48 @@
+"""Fast simulators as exact Gymnasium vector environments.
+
+Importing the package registers the ids of both engines and imports neither of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gymbridge import errors as errors
+from gymbridge.errors import GymbridgeError as GymbridgeError
+from gymbridge.registration import register_all
+
+if TYPE_CHECKING:
+    from gymbridge.brax import BraxVectorEnv as BraxVectorEnv
+    from gymbridge.envpool import EnvPoolVectorEnv as EnvPoolVectorEnv
+    from gymbridge.vector_env import BridgeVectorEnv as BridgeVectorEnv
+
+__all__ = [
+    "BraxVectorEnv",
+    "BridgeVectorEnv",
+    "EnvPoolVectorEnv",
+    "GymbridgeError",
+    "__version__",
+    "errors",
+]
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "BraxVectorEnv": "gymbridge.brax",
+    "BridgeVectorEnv": "gymbridge.vector_env",
+    "EnvPoolVectorEnv": "gymbridge.envpool",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
+register_all()

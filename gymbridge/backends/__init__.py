@@ -1,0 +1,1 @@
+"""Translations between engines and the core; nothing here knows autoreset modes or time limits."""

@@ -1,0 +1,220 @@
+"""Brax behind the two verbs: a batch of `brax.envs.Env` as a pure `Simulator`.
+
+A restart draws ``fold_in(PRNGKey(seed), episode)``, so episode k of an environment depends on its
+seed and k alone: not on the batch size, the mode or the neighbours.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from brax import envs as brax_envs
+from gymnasium import Space
+
+from gymbridge.backends.brax_contract import Contract
+from gymbridge.episode import Seeds, Tick
+
+__all__ = ["BraxState", "BraxSimulator"]
+
+
+class BraxState(NamedTuple):
+    """A batch of Brax environments."""
+
+    env: brax_envs.State  # leaves lead with num_envs; what a diverged row shows is finite
+    diverged: jax.Array  # (num_envs,) bool, physics left the finite numbers in the last step
+    seed: jax.Array  # (num_envs,) uint32
+    episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
+
+
+class BraxSimulator:
+    """A batch of one Brax environment, pure and compiled by `jax.jit`.
+
+    Args:
+        contract: The environment, traced and checked, with its spaces and infos.
+        num_envs: Size of the batch.
+        task_limit: Default time limit in steps, or None.
+        action_repeat: Simulator steps per step; rewards add up, a row stops at its episode's end.
+        guarded: Whether diverged rows are found, ended and shown with their last finite values.
+    """
+
+    seed_range = 2**32 - 1
+
+    def __init__(
+        self,
+        contract: Contract,
+        num_envs: int,
+        *,
+        task_limit: int | None,
+        action_repeat: int,
+        guarded: bool,
+    ) -> None:
+        self.num_envs = num_envs
+        self.task_limit = task_limit
+        self.metadata: dict[str, Any] = {"render_modes": []}
+        self.single_observation_space: Space[Any] = contract.observation_space
+        self.single_action_space: Space[Any] = contract.action_space
+        self.engine = contract.brax_env
+        self._select_info = contract.select_info
+        self._guarded = guarded
+        self._reset_rows = jax.vmap(contract.reset)
+        self._step_rows = jax.vmap(partial(_repeat, contract.step, action_repeat))
+        # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
+        self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
+
+    def restart(
+        self, state: BraxState | None, mask: jax.Array, seeds: Seeds | None
+    ) -> tuple[BraxState, Tick]:
+        """Begin new episodes under `mask`; see `gymbridge.episode.Simulator.restart`."""
+        if state is None:
+            assert seeds is not None, "the first state needs seeds"
+            seed = jnp.asarray(seeds.values)
+            episode = jnp.zeros(self.num_envs, jnp.uint32)
+            env = self._reset_rows(_episode_keys(seed, episode))
+            state = BraxState(env, jnp.zeros(self.num_envs, bool), seed, episode)
+        else:
+            state = self._begin(state, mask, seeds)
+        return state, self._show(state)
+
+    def advance(
+        self,
+        state: BraxState,
+        actions: jax.Array,
+        restart: jax.Array | None,
+        hold: jax.Array | None,
+    ) -> tuple[BraxState, Tick]:
+        """Take one step; see `gymbridge.episode.Simulator.advance`."""
+        env = self._step_rows(state.env, actions)
+        diverged = state.diverged
+        if self._guarded:
+            env, diverged = _guard(state.env, env)
+        stepped = state._replace(env=env, diverged=diverged)
+        if hold is not None:
+            held = state._replace(env=state.env.replace(reward=jnp.zeros_like(env.reward)))
+            stepped = _where(hold, held, stepped)
+        if restart is not None:
+            stepped = self._begin(stepped, restart, None)
+        return stepped, self._show(stepped)
+
+    def compile(self, rule: Any) -> Any:
+        """Return the rule as one compiled function."""
+        return jax.jit(rule.__call__)
+
+    def close(self) -> None:
+        """Do nothing: arrays go with their last reference."""
+
+    def _begin(self, state: BraxState, mask: jax.Array, seeds: Seeds | None) -> BraxState:
+        seed, episode = state.seed, state.episode + mask
+        if seeds is not None:
+            given = mask & seeds.given
+            seed = jnp.where(given, seeds.values, seed)
+            episode = jnp.where(given, 0, episode).astype(jnp.uint32)
+        mask = jnp.asarray(mask)
+        rows = jax.lax.stop_gradient(state.env)
+        fresh = jax.lax.cond(
+            mask.any(),
+            lambda env: self._reset_under(mask, _episode_keys(seed, episode), env),
+            lambda env: env,
+            rows,
+        )
+        # The `where` stands outside the loop so that reverse mode meets no loop with tangents.
+        env = _where(mask, fresh, state.env)
+        return BraxState(env, state.diverged & ~mask, seed, episode)
+
+    def _reset_under(
+        self, mask: jax.Array, keys: jax.Array, env: brax_envs.State
+    ) -> brax_envs.State:
+        """Reset the rows under `mask`, a chunk of them at a time, so that cost follows their count.
+
+        The list of ids is padded with num_envs, which scatters drop: a padded list can be sliced
+        in whole chunks, whereas `dynamic_slice` would clamp its start and reset rows twice.
+        """
+        size, chunk = self.num_envs, self._chunk
+        padded = -(-size // chunk) * chunk
+        ids = jnp.nonzero(mask, size=padded, fill_value=size)[0]
+        count = mask.sum()
+
+        def reset_chunk(loop: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+            start, rows = loop
+            chosen = jax.lax.dynamic_slice(ids, (start,), (chunk,))
+            fresh = self._reset_rows(keys.at[chosen].get(mode="clip"))
+            put = jax.tree.map(lambda row, new: row.at[chosen].set(new, mode="drop"), rows, fresh)
+            return start + chunk, put
+
+        return jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (0, env))[1]
+
+    def _show(self, state: BraxState) -> Tick:
+        env = state.env
+        truncated = jnp.zeros(self.num_envs, bool)
+        if "truncation" in env.info:  # Brax's own name for an end that is a timeout
+            truncated = (env.info["truncation"] > 0) & (env.done > 0)
+        terminated = (env.done > 0) & ~truncated
+        info = self._select_info(env)
+        if self._guarded:
+            info["nonfinite"] = state.diverged
+        return Tick(env.obs, env.reward, terminated, truncated, info)
+
+
+def _episode_keys(seed: jax.Array, episode: jax.Array) -> jax.Array:
+    """Return the PRNG key of each row's episode, (num_envs, 2) uint32."""
+    return jax.vmap(lambda s, k: jax.random.fold_in(jax.random.PRNGKey(s), k))(seed, episode)
+
+
+def _repeat(step: Any, action_repeat: int, env: brax_envs.State, action: Any) -> brax_envs.State:
+    """Step one row `action_repeat` times, adding rewards, and stay where its episode ends."""
+    stepped = step(env, action)
+    if action_repeat == 1:
+        return stepped
+
+    def again(_: Any, now: brax_envs.State) -> brax_envs.State:
+        later = step(now, action)
+        later = later.replace(reward=now.reward + later.reward)
+        return jax.tree.map(partial(jnp.where, now.done > 0), now, later)
+
+    return jax.lax.fori_loop(1, action_repeat, again, stepped)
+
+
+def _guard(
+    before: brax_envs.State, after: brax_envs.State
+) -> tuple[brax_envs.State, jax.Array]:
+    """End the rows that left the finite numbers, and show their last finite observation.
+
+    Checked are observation, reward and the generalised positions and velocities. Metrics and infos
+    that are not finite become 0 in such a row.
+    """
+    physics = after.pipeline_state
+    moving = [getattr(physics, name, None) for name in ("q", "qd", "qpos", "qvel")]
+    diverged = jnp.zeros(after.done.shape, bool)
+    for leaf in jax.tree.leaves((after.obs, after.reward, moving)):
+        if jnp.issubdtype(leaf.dtype, jnp.inexact):
+            diverged |= ~jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(1)
+
+    def clean(leaf: jax.Array) -> jax.Array:
+        if not jnp.issubdtype(leaf.dtype, jnp.inexact):
+            return leaf
+        return _where(diverged, jnp.where(jnp.isfinite(leaf), leaf, 0), leaf)
+
+    shown = after.replace(
+        obs=_where(diverged, before.obs, after.obs),
+        reward=jnp.where(diverged, 0, after.reward),
+        done=jnp.where(diverged, jnp.ones_like(after.done), after.done),
+        metrics=jax.tree.map(clean, after.metrics),
+        info=jax.tree.map(clean, after.info),
+    )
+    if "truncation" in shown.info:
+        truncation = shown.info["truncation"]
+        kept = jnp.where(diverged, jnp.zeros_like(truncation), truncation)
+        shown = shown.replace(info={**shown.info, "truncation": kept})
+    return shown, diverged
+
+
+def _where(mask: jax.Array, chosen: Any, other: Any) -> Any:
+    """Return rows of `chosen` under `mask` and rows of `other` elsewhere, leaf by leaf."""
+
+    def pick(row: jax.Array, alternative: jax.Array) -> jax.Array:
+        return jnp.where(mask.reshape(mask.shape + (1,) * (row.ndim - 1)), row, alternative)
+
+    return jax.tree.map(pick, chosen, other)

@@ -1,0 +1,208 @@
+"""What a Brax environment must be so that it can be batched, checked once by tracing it.
+
+Tracing `reset` and `step` of one environment tells its structure, shapes and dtypes without running
+it; a mismatch is reported here, with the leaf that breaks the rule, instead of deep inside XLA.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from brax import envs as brax_envs
+from gymnasium import Space, spaces
+
+from gymbridge.backends.brax_infos import make_info_selector
+from gymbridge.errors import ArgumentError, EnvContractError, SimulationError
+
+__all__ = ["Contract"]
+
+
+class Contract:
+    """One Brax environment, traced: its pure functions, spaces and infos.
+
+    Args:
+        brax_env: The environment, unbatched and without Brax's training wrappers.
+        action_space: Space of one action, where the environment declares none.
+        observation_space: Space of one observation, where the environment declares none.
+        info_keys: Which infos are carried; see `make_info_selector`.
+
+    Raises:
+        SimulationError: `reset` or `step` fails while it is traced.
+        EnvContractError: They disagree in structure, shape or dtype, or `done` is no scalar.
+        ArgumentError: A space does not fit the environment.
+    """
+
+    def __init__(
+        self,
+        brax_env: brax_envs.Env,
+        *,
+        action_space: Space[Any] | None = None,
+        observation_space: Space[Any] | None = None,
+        info_keys: Sequence[str] | str | None = None,
+    ) -> None:
+        _refuse_training_wrappers(brax_env)
+        self.brax_env = brax_env
+        self._reset = jax.jit(brax_env.reset)
+        self._step = jax.jit(brax_env.step)
+        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+        self.state = _strong(_trace("reset", self._reset, key))
+        _check_reset(self.state)
+        self.action_space = self._declared("action_space", action_space) or _unit_box(
+            brax_env.action_size
+        )
+        _check_step(self.state, _trace("step", self._step, self.state, self._action_struct))
+        inferred = _to_space(self.state.obs)
+        self.observation_space = self._declared("observation_space", observation_space) or inferred
+        _check_same_arrays(self.observation_space, inferred)
+        self.select_info = make_info_selector(self.state, info_keys)
+
+    def reset(self, key: jax.Array) -> brax_envs.State:
+        """Return the first state of one episode; every leaf has a fixed dtype."""
+        return self._normalise(self._reset(key))
+
+    def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
+        """Return the state after one simulator step of one environment."""
+        return self._normalise(self._step(state, action))
+
+    def _normalise(self, state: brax_envs.State) -> brax_envs.State:
+        """Return the state as plain dicts with `reset`'s dtypes and no weak types.
+
+        Environments may put Python floats into a state; weakly typed leaves would make JAX trace
+        the step a second time.
+        """
+        plain = state.replace(obs=_to_plain(state.obs))
+        return jax.tree.map(
+            lambda leaf, like: leaf if _is_key(like) else jnp.asarray(leaf, like.dtype),
+            plain,
+            self.state,
+        )
+
+    def _declared(self, name: str, given: Space[Any] | None) -> Space[Any] | None:
+        own = getattr(self.brax_env, name, None)
+        own = own if isinstance(own, Space) else None
+        if own is not None and given is not None and own != given:
+            raise ArgumentError(
+                f"`{name}` is declared by the environment as {own}, got {given}; leave it out."
+            )
+        return own if own is not None else given
+
+    @cached_property
+    def _action_struct(self) -> Any:
+        sample = self.action_space.sample()
+        return jax.tree.map(lambda leaf: jax.eval_shape(lambda: jnp.asarray(leaf)), sample)
+
+
+def _refuse_training_wrappers(brax_env: Any) -> None:
+    layer = brax_env
+    while isinstance(layer, brax_envs.Wrapper):
+        if type(layer).__module__ == brax_envs.training.__name__:
+            raise EnvContractError(
+                f"`brax_env` must not be wrapped in Brax's {type(layer).__name__}: batching, time "
+                "limit and autoreset are done here. Pass the environment inside it, with "
+                "`max_episode_steps`, `action_repeat` and `autoreset_mode`."
+            )
+        layer = layer.env
+
+
+def _trace(verb: str, function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return jax.eval_shape(function, *args)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if "/jax/" not in Path(frame.filename).as_posix()]
+        place = f"{Path(own[-1].filename).parent.name}/{Path(own[-1].filename).name}"
+        raise SimulationError(
+            f"`{verb}` of the Brax environment cannot be traced with jax {jax.__version__}; "
+            f"{place}, line {own[-1].lineno}, raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def _check_reset(state: Any) -> None:
+    for name in ("reward", "done"):
+        shape = jnp.shape(getattr(state, name))
+        if shape != ():
+            raise EnvContractError(
+                f"`State.{name}` must be a scalar in a single environment, got shape {shape}; "
+                "batching is done here, so pass an unbatched environment."
+            )
+
+
+def _check_step(reset: Any, step: Any) -> None:
+    """Raise unless `step` returns what `reset` does, leaf by leaf."""
+    before, after = _leaves(reset), _leaves(step)
+    if missing := sorted(before.keys() ^ after.keys()):
+        side = "reset" if missing[0] in before else "step"
+        raise EnvContractError(
+            f"`reset` and `step` must return the same structure, but `State{missing[0]}` comes "
+            f"from `{side}` alone."
+        )
+    for path, leaf in before.items():
+        other = after[path]
+        if (leaf.shape, leaf.dtype) != (other.shape, other.dtype):
+            raise EnvContractError(
+                f"`reset` and `step` must agree in shape and dtype, but `State{path}` is "
+                f"{leaf.dtype}{list(leaf.shape)} after `reset` and {other.dtype}"
+                f"{list(other.shape)} after `step`."
+            )
+
+
+def _leaves(state: Any) -> dict[str, Any]:
+    state = state.replace(obs=_to_plain(state.obs))
+    return {
+        jax.tree_util.keystr(path): leaf
+        for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]
+    }
+
+
+def _strong(state: Any) -> Any:
+    """Return the shapes with plain-dict observations and no weak types."""
+    state = state.replace(obs=_to_plain(state.obs))
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)
+
+
+def _to_plain(obs: Any) -> Any:
+    """Return observations with every mapping as a plain dict, as `spaces.Dict` batches them."""
+    if hasattr(obs, "items"):
+        return {key: _to_plain(value) for key, value in obs.items()}
+    return obs
+
+
+def _unit_box(action_size: int) -> spaces.Box:
+    return spaces.Box(-1.0, 1.0, (int(action_size),), np.float32)
+
+
+def _to_space(struct: Any) -> Space[Any]:
+    if isinstance(struct, dict):
+        return spaces.Dict({key: _to_space(value) for key, value in struct.items()})
+    if not isinstance(struct, jax.ShapeDtypeStruct):
+        raise EnvContractError(f"`State.obs` must be an array or a mapping of such, got {struct}.")
+    dtype = np.dtype(struct.dtype)
+    if dtype.kind == "b":
+        return spaces.Box(0, 1, struct.shape, dtype)
+    if dtype.kind in "iu":
+        return spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, struct.shape, dtype)
+    return spaces.Box(-np.inf, np.inf, struct.shape, dtype.type)
+
+
+def _check_same_arrays(declared: Space[Any], inferred: Space[Any]) -> None:
+    if isinstance(declared, spaces.Dict) and isinstance(inferred, spaces.Dict):
+        if declared.spaces.keys() == inferred.spaces.keys():
+            for key, space in declared.spaces.items():
+                _check_same_arrays(space, inferred[key])
+            return
+    elif (declared.shape, declared.dtype) == (inferred.shape, inferred.dtype):
+        return
+    raise ArgumentError(
+        f"`observation_space` must hold what the environment returns, {inferred}, got {declared}."
+    )
+
+
+def _is_key(struct: Any) -> bool:
+    return jax.dtypes.issubdtype(struct.dtype, jax.dtypes.prng_key)

@@ -1,0 +1,233 @@
+"""EnvPool behind the two verbs: a thread pool of C++ environments as a host `Simulator`.
+
+A pool restarts an ended row by itself on that row's next step. Rows that ended for another reason
+must not take that step, since it would draw random numbers and the next episode would begin
+elsewhere: they are reset by id, and only the others are stepped by id. Both in one exchange would
+land in the same slots, so each is received before the other is sent.
+(envpool/core/async_envpool.h, worker loop: ``reset = force_reset || IsDone()``.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import envpool
+import numpy as np
+from gymnasium import Space, spaces
+
+from gymbridge.backends.envpool_layout import Layout
+from gymbridge.backends.envpool_steps import make_fast_step
+from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
+from gymbridge.errors import ArgumentError, SimulationError
+
+__all__ = ["EnvPoolSimulator", "PoolState", "read_spec"]
+
+
+class PoolState(NamedTuple):
+    """What is kept of a pool's last answers; the episodes themselves live in the pool."""
+
+    values: list[np.ndarray]  # by `Layout` place, each (num_envs, ...); observations are private
+    clock: int  # no episode has run for more steps than this
+    cut: bool  # some row ended without the pool knowing it
+
+
+class EnvPoolSimulator:
+    """A batch of one EnvPool task. The pool is built by the first restart and by each new seed.
+
+    Args:
+        task_id: EnvPool's name of the task.
+        num_envs: Size of the batch.
+        task_limit: Default time limit in steps, or None.
+        info_keys: Which infos are carried; see `Layout`.
+        config: Keywords for `envpool.make`.
+
+    Raises:
+        SimulationError: EnvPool cannot build the task here.
+        ArgumentError: A value of `config` or `info_keys` breaks its rule.
+    """
+
+    seed_range = 2**31 - 1
+
+    def __init__(
+        self,
+        task_id: str,
+        num_envs: int,
+        *,
+        task_limit: int | None,
+        info_keys: Sequence[str] | str | None,
+        config: dict[str, Any],
+    ) -> None:
+        self.num_envs = num_envs
+        self.task_limit = task_limit
+        self.metadata: dict[str, Any] = {"render_modes": []}
+        self.pool: Any = None
+        self._task_id = task_id
+        self._config = config
+        self.spec = read_spec(task_id, num_envs=num_envs, **config)
+        self.layout = Layout(self.spec, info_keys)
+        self.single_observation_space: Space[Any] = _to_arrays_space(
+            self.spec.gymnasium_observation_space
+        )
+        self.single_action_space: Space[Any] = self.layout.drop_ids(
+            _to_arrays_space(self.spec.gymnasium_action_space)
+        )
+        self.all_ids = np.arange(num_envs, dtype=np.int32)
+
+    @property
+    def engine(self) -> Any:
+        """The pool, or its spec before the pool is built."""
+        return self.spec if self.pool is None else self.pool
+
+    def restart(
+        self, state: PoolState | None, mask: np.ndarray, seeds: Seeds | None
+    ) -> tuple[PoolState, Tick]:
+        """Begin new episodes under `mask`; see `gymbridge.episode.Simulator.restart`.
+
+        Raises:
+            ArgumentError: Seeds for a part of a pool that exists.
+        """
+        is_full = bool(mask.all())
+        if seeds is not None and seeds.given.any():
+            self._build(seeds, is_full)
+        values = self.reset_rows(self.all_ids if is_full else _to_ids(mask))
+        if not is_full:
+            assert state is not None, "the first restart is a full one"
+            values = _join(state.values, [(mask, values)])
+        return self._keep(values), self.layout.show(values)
+
+    def advance(
+        self,
+        state: PoolState,
+        actions: Any,
+        restart: np.ndarray | None,
+        hold: np.ndarray | None,
+    ) -> tuple[PoolState, Tick]:
+        """Take one step; see `gymbridge.episode.Simulator.advance`."""
+        nobody = np.zeros(self.num_envs, np.bool_)
+        begins = nobody if restart is None else restart & ~self.layout.done(state.values)
+        stays = nobody if hold is None else hold
+        moves = ~(begins | stays)
+        if moves.all():
+            values = self.step_rows(self.all_ids, actions)
+            return self._keep(values), self.layout.show(values)
+        parts = []
+        if moves.any():
+            ids = _to_ids(moves)
+            parts.append((moves, self.step_rows(ids, _take(actions, ids))))
+        if begins.any():
+            parts.append((begins, self.reset_rows(_to_ids(begins))))
+        values = _join(state.values, parts)
+        self.layout.reward(values)[stays] = 0
+        return self._keep(values), self.layout.show(values)
+
+    def compile(self, rule: Any) -> Any:
+        """Return the rule with what it shares with the user copied; steps get a fast path.
+
+        The fast path is equal to the plain rule and used wherever the pool restarts rows natively.
+        """
+
+        def run(*args: Any) -> Outcome:
+            return self._own(rule(*args))
+
+        return make_fast_step(self, rule, run) if isinstance(rule, AutoresetRule) else run
+
+    def close(self) -> None:
+        """Drop the pool; its destructor joins the threads."""
+        self.pool = None
+
+    def step_rows(self, ids: np.ndarray, actions: Any) -> list[np.ndarray]:
+        """Step the environments `ids` and return their answers in that order."""
+        self.pool._send([ids, ids, *self.layout.action_leaves(actions)])
+        return self.pool._recv()
+
+    def reset_rows(self, ids: np.ndarray) -> list[np.ndarray]:
+        """Begin new episodes in the environments `ids` and return their answers in that order."""
+        self.pool._reset(ids)
+        return self.pool._recv()
+
+    def _build(self, seeds: Seeds, is_full: bool) -> None:
+        if not is_full:
+            raise ArgumentError(
+                "`seed` cannot be given with `options['reset_mask']`: EnvPool fixes seeds when the "
+                "pool is built; call `reset(seed=...)` without a mask."
+            )
+        if not seeds.given.all():
+            raise ArgumentError(
+                "`seed` must have an int for every environment of a pool that exists, got None "
+                f"for {np.flatnonzero(~seeds.given).tolist()}: EnvPool fixes seeds when the pool "
+                "is built."
+            )
+        first, wanted = int(seeds.values[0]), seeds.values.tolist()
+        follows = wanted == list(range(first, first + self.num_envs))
+        self.pool = _quietly(
+            "build",
+            envpool.make_gymnasium,
+            self._task_id,
+            num_envs=self.num_envs,
+            seed=first if follows else wanted,
+            **self._config,
+        )
+
+    def _keep(self, values: list[np.ndarray]) -> PoolState:
+        return PoolState(values, 0, False)
+
+    def _own(self, outcome: Outcome) -> Outcome:
+        """Give the user arrays that the state does not use, and sum up what the fast path needs."""
+        carry = outcome.carry
+        values = self.layout.with_private_obs(carry.state.values)
+        cut = bool((carry.ended & ~self.layout.done(values)).any())
+        state = PoolState(values, int(carry.elapsed.max()), cut)
+        return outcome._replace(carry=carry._replace(state=state))
+
+
+def read_spec(task_id: str, **config: Any) -> Any:
+    """Return EnvPool's spec of a task, without building the task.
+
+    Raises:
+        SimulationError: The task cannot be described on this machine, or not with that `config`.
+    """
+    return _quietly("describe", envpool.make_spec, task_id, **config)
+
+
+def _quietly(verb: str, make: Any, task_id: str, **config: Any) -> Any:
+    """Call an EnvPool factory without its warnings about Box precision."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return make(task_id, **config)
+    except Exception as error:
+        raise SimulationError(
+            f"EnvPool cannot {verb} {task_id!r}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _to_arrays_space(space: Any) -> Space[Any]:
+    """Return an EnvPool space with the dtype that the pool's arrays have."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: _to_arrays_space(sub) for key, sub in space.spaces.items()})
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n), start=int(space.start), dtype=np.int32)
+    return space
+
+
+def _to_ids(mask: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(mask).astype(np.int32)
+
+
+def _take(actions: Any, ids: np.ndarray) -> Any:
+    if isinstance(actions, dict):
+        return {key: _take(value, ids) for key, value in actions.items()}
+    return actions[ids]
+
+
+def _join(
+    values: list[np.ndarray], parts: list[tuple[np.ndarray, list[np.ndarray]]]
+) -> list[np.ndarray]:
+    """Return a copy of `values` with the rows under each mask replaced."""
+    joined = [value.copy() for value in values]
+    for mask, rows in parts:
+        for value, row in zip(joined, rows, strict=True):
+            value[mask] = row
+    return joined

@@ -1,0 +1,157 @@
+"""Where a pool's flat list of arrays holds observations, flags and infos, and how it takes actions.
+
+A pool answers with one array per key, such as ``obs:image``, ``info:lives``, ``reward`` or
+``done``; a colon or a dot opens a level (envpool/python/data.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from gymbridge.episode import Tick
+from gymbridge.errors import ArgumentError, nearest
+
+__all__ = ["Layout"]
+
+_IDS = ("env_id", "players.env_id")
+_EXPENSIVE = ("ram",)
+
+Values = list[np.ndarray]
+
+
+class Layout:
+    """The places of one task's arrays.
+
+    Args:
+        spec: EnvPool's spec of the task.
+        info_keys: None for all infos but row ids and ``ram``, "all", or a list of names.
+
+    Raises:
+        ArgumentError: A name that the task does not have.
+    """
+
+    def __init__(self, spec: Any, info_keys: Sequence[str] | str | None) -> None:
+        keys = [key.replace(":", ".") for key in spec._state_keys]
+        places = {key: place for place, key in enumerate(keys)}
+        self.done_place, self.trunc_place = places["done"], places["trunc"]
+        self.reward_place, self.elapsed_place = places["reward"], places["elapsed_step"]
+        self.obs_places = [places[key] for key in keys if key.split(".")[0] == "obs"]
+        self.info_places = [places[key] for key in _choose_infos(keys, info_keys)]
+        obs_tree = _nest(keys, self.obs_places)["obs"]
+        is_dict = isinstance(spec.gymnasium_observation_space, spaces.Dict)
+        while not is_dict and isinstance(obs_tree, dict):
+            obs_tree = next(iter(obs_tree.values()))
+        bits = {
+            place
+            for place in self.obs_places
+            if spec.state_array_spec[spec._state_keys[place]].dtype == np.bool_
+        }
+        self.read_obs = _make_reader(obs_tree, bits)
+        info_tree = {key.removeprefix("info."): key for key in (keys[p] for p in self.info_places)}
+        self.read_info = _make_info_reader({name: places[key] for name, key in info_tree.items()})
+        self._action_paths = [
+            tuple(key.split(".")) for key in spec._action_keys if key not in _IDS
+        ]
+
+    def show(self, values: Values) -> Tick:
+        """Return a pool's answers as a tick with the task's own flags."""
+        done, trunc = values[self.done_place], values[self.trunc_place]
+        return Tick(
+            self.read_obs(values),
+            values[self.reward_place],
+            done & ~trunc,
+            done & trunc,
+            self.read_info(values),
+        )
+
+    def done(self, values: Values) -> np.ndarray:
+        """Return which rows the pool will restart on their next step; (num_envs,) bool."""
+        return values[self.done_place]
+
+    def reward(self, values: Values) -> np.ndarray:
+        """Return the rewards; (num_envs,) float32."""
+        return values[self.reward_place]
+
+    def with_private_obs(self, values: Values) -> Values:
+        """Return the same arrays but for observations, which are copied."""
+        kept = list(values)
+        for place in self.obs_places:
+            kept[place] = kept[place].copy()
+        return kept
+
+    def action_leaves(self, actions: Any) -> list[np.ndarray]:
+        """Return the arrays of a batch of actions in the pool's order, each contiguous."""
+        if not isinstance(actions, dict):
+            return [np.ascontiguousarray(actions)]
+        leaves = []
+        for path in self._action_paths:
+            leaf: Any = actions
+            for part in path:
+                leaf = leaf[part]
+            leaves.append(np.ascontiguousarray(leaf))
+        return leaves
+
+    @staticmethod
+    def drop_ids(space: Space[Any]) -> Space[Any]:
+        """Return an action space without the row ids that EnvPool lists in dict actions."""
+        if not isinstance(space, spaces.Dict):
+            return space
+        kept = {key: sub for key, sub in space.spaces.items() if key not in ("env_id", "players")}
+        return spaces.Dict(kept)
+
+
+def _choose_infos(keys: list[str], info_keys: Sequence[str] | str | None) -> list[str]:
+    """Return the keys of the infos that are carried."""
+    found = {key.removeprefix("info."): key for key in keys if key.startswith("info.")}
+    found["elapsed_step"] = "elapsed_step"
+    if info_keys is None:
+        return [key for name, key in found.items() if name not in (*_IDS, *_EXPENSIVE)]
+    if isinstance(info_keys, str):
+        if info_keys != "all":
+            raise ArgumentError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
+        return list(found.values())
+    chosen = []
+    for name in info_keys:
+        if name not in found:
+            raise ArgumentError(
+                f"`info_keys` names {name!r}, which the task lacks; {nearest(str(name), found)}"
+            )
+        chosen.append(found[name])
+    return chosen
+
+
+def _nest(keys: list[str], places: list[int]) -> dict[str, Any]:
+    """Return the places as a tree by the parts of their keys."""
+    tree: dict[str, Any] = {}
+    for place in places:
+        *levels, last = keys[place].split(".")
+        branch = tree
+        for level in levels:
+            branch = branch.setdefault(level, {})
+        branch[last] = place
+    return tree
+
+
+def _make_reader(tree: Any, bits: set[int]) -> Callable[[Values], Any]:
+    """Return the function from a pool's arrays to a tree of them; bools become `MultiBinary`'s."""
+    if isinstance(tree, dict):
+        readers = {key: _make_reader(branch, bits) for key, branch in tree.items()}
+        return lambda values: {key: reader(values) for key, reader in readers.items()}
+    if tree in bits:
+        return lambda values: values[tree].view(np.int8)
+    return lambda values: values[tree]
+
+
+def _make_info_reader(places: dict[str, int]) -> Callable[[Values], dict[str, Any]]:
+    if all("." not in name for name in places):
+        pairs = tuple(places.items())
+        return lambda values: {name: values[place] for name, place in pairs}
+    names = [f"info.{name}" for name in places]
+    order = list(places.values())
+    tree = _nest(names, list(range(len(names))))["info"]
+    read = _make_reader(tree, set())
+    return lambda values: read([values[place] for place in order])

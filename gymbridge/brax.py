@@ -1,0 +1,190 @@
+"""Brax as a `gymnasium.vector.VectorEnv`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.arrays import jax_to_numpy
+from gymbridge.episode import Outcome
+from gymbridge.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DivergedError,
+    NotInstalledError,
+    SimulationError,
+    UnknownTaskError,
+    nearest,
+)
+from gymbridge.requests import read_count
+from gymbridge.vector_env import BridgeVectorEnv
+
+try:
+    from brax import envs as brax_envs
+
+    from gymbridge.backends.brax import BraxSimulator
+    from gymbridge.backends.brax_contract import Contract
+except ImportError as error:
+    if (error.name or "").split(".")[0] == "gymbridge":
+        raise
+    raise NotInstalledError(
+        f"BraxVectorEnv needs brax and jax: pip install 'gymbridge[brax]' ({error})."
+    ) from error
+
+__all__ = ["BraxVectorEnv"]
+
+_REGISTERED_LIMIT = 1000
+"""Episode length that Brax itself gives its registered environments (`brax.envs.create`)."""
+
+_NONFINITE = ("terminate", "raise", "ignore")
+_RuleT = TypeVar("_RuleT", bound=Callable[..., Outcome])
+
+
+class BraxVectorEnv(BridgeVectorEnv):
+    """A batch of Brax environments, stepped and restarted by one compiled function.
+
+    Args:
+        brax_env: Name of a registered Brax environment, or any `brax.envs.Env` without Brax's
+            training wrappers.
+        num_envs: Size of the batch.
+        max_episode_steps: Time limit in steps of this batch; None for the task's own (1000 for
+            registered environments, none for an environment object), -1 for none.
+        autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
+        action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
+            episode's end.
+        info_keys: Which metrics and entries of ``state.info`` are carried: None for what fits into
+            about 1 kB per environment, "all", or a list of names.
+        nonfinite: What happens when physics leaves the finite numbers: "terminate" ends that
+            environment with reward 0 and its last finite observation, and flags it in
+            ``infos["nonfinite"]``; "raise" raises and leaves the batch before the step; "ignore"
+            hands the values on. Checked are observation, reward and generalised positions and
+            velocities.
+        action_space: Space of one action, if the environment declares none; default [-1, 1], which
+            is what `step` of every registered environment takes.
+        observation_space: Space of one observation, if the environment declares none.
+        **kwargs: Keywords of the registered environment's class, such as ``backend=`` ("spring",
+            "generalized", "positional", "mjx") and ``n_frames=``.
+
+    Raises:
+        UnknownTaskError: No registered environment has that name.
+        ArgumentError: A keyword that the environment does not take, or a value out of its rule.
+        EnvContractError: The environment cannot be batched; the message names the rule.
+        SimulationError: Brax cannot build or trace the environment.
+
+    Seeds run from 0 to 2**32 - 1. Episode k of an environment with seed s is the same whatever the
+    batch size, mode or neighbours.
+
+    Example:
+        >>> envs = BraxVectorEnv("fast", num_envs=2)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        brax_env: str | brax_envs.Env,
+        num_envs: int = 1,
+        *,
+        max_episode_steps: int | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        action_repeat: int = 1,
+        info_keys: Sequence[str] | str | None = None,
+        nonfinite: str = "terminate",
+        action_space: Space[Any] | None = None,
+        observation_space: Space[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        num_envs = read_count("num_envs", num_envs)
+        if nonfinite not in _NONFINITE:
+            raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
+        contract = Contract(
+            _make_brax_env(brax_env, kwargs),
+            action_space=action_space,
+            observation_space=observation_space,
+            info_keys=info_keys,
+        )
+        build = _RaisingSimulator if nonfinite == "raise" else BraxSimulator
+        simulator = build(
+            contract,
+            num_envs,
+            task_limit=_REGISTERED_LIMIT if isinstance(brax_env, str) else None,
+            action_repeat=read_count("action_repeat", action_repeat),
+            guarded=nonfinite != "ignore",
+        )
+        super().__init__(
+            simulator,
+            max_episode_steps=max_episode_steps,
+            autoreset_mode=autoreset_mode,
+            fetch=jax_to_numpy,
+        )
+
+
+class _RaisingSimulator(BraxSimulator):
+    """A Brax batch whose compiled rules raise when a row diverged, before anything is kept."""
+
+    def compile(self, rule: Any) -> Any:
+        compiled = super().compile(rule)
+
+        def run(*args: Any) -> Outcome:
+            outcome: Outcome = compiled(*args)
+            rows = np.flatnonzero(np.asarray(outcome.tick.info["nonfinite"]))
+            if rows.size:
+                raise DivergedError(
+                    f"Physics of environments {rows.tolist()} left the finite numbers in this step, "
+                    "which was not taken; use other actions, reset them, or construct with "
+                    "`nonfinite='terminate'`."
+                )
+            return outcome
+
+        return run
+
+
+def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> brax_envs.Env:
+    """Return the environment to batch, built from the registry if a name was given."""
+    if isinstance(brax_env, brax_envs.Env):
+        if kwargs:
+            raise ArgumentError(
+                f"`{next(iter(kwargs))}` is no parameter of BraxVectorEnv, and an environment "
+                "object takes keywords only when it is built."
+            )
+        return brax_env
+    if not isinstance(brax_env, str):
+        raise ArgumentTypeError(
+            "`brax_env` must be the name of a registered Brax environment or a brax.envs.Env, got "
+            f"{type(brax_env).__name__}."
+        )
+    registry: dict[str, Any] = brax_envs._envs
+    if brax_env not in registry:
+        raise UnknownTaskError(
+            f"`brax_env` must be a registered Brax environment, got {brax_env!r}; "
+            f"{nearest(brax_env, registry)}"
+        )
+    known = _keywords(registry[brax_env])
+    for name in kwargs:
+        if name not in known:
+            raise ArgumentError(
+                f"`{name}` is no parameter of BraxVectorEnv or of Brax's {brax_env!r}; "
+                f"{nearest(name, known | set(_keywords(BraxVectorEnv)))}"
+            )
+    try:
+        return brax_envs.get_environment(brax_env, **kwargs)
+    except Exception as error:
+        raise SimulationError(
+            f"Brax cannot build {brax_env!r} with {kwargs}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _keywords(env_class: type) -> set[str]:
+    """Return the keywords that a class takes, following ``**kwargs`` through its bases."""
+    names: set[str] = set()
+    for base in env_class.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+        names |= {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+            break
+    return names - {"self", "sys"}

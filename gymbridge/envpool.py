@@ -1,0 +1,131 @@
+"""EnvPool as a `gymnasium.vector.VectorEnv`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    NotInstalledError,
+    UnknownTaskError,
+    nearest,
+)
+from gymbridge.requests import read_count, read_limit
+from gymbridge.vector_env import BridgeVectorEnv
+
+try:
+    import envpool
+
+    from gymbridge.backends.envpool import EnvPoolSimulator, read_spec
+    from gymbridge.backends.envpool_limits import limit_rule
+except ImportError as error:
+    if (error.name or "").split(".")[0] == "gymbridge":
+        raise
+    raise NotInstalledError(
+        f"EnvPoolVectorEnv needs envpool: pip install 'gymbridge[envpool]' ({error})."
+    ) from error
+
+__all__ = ["EnvPoolVectorEnv"]
+
+_BEYOND_REACH = 2**31 - 1
+_OWNED = {
+    "batch_size": "batches are synchronous here; leave it out",
+    "env_seed": "seeds are given to `reset(seed=...)`",
+    "env_type": "it is always gymnasium here; leave it out",
+    "gym_reset_return_info": "infos are always returned; leave it out",
+    "max_num_players": "tasks have one player here; leave it out",
+    "render_mode": "rendering is not available; leave it out",
+    "seed": "seeds are given to `reset(seed=...)`",
+    "action_repeat": "EnvPool's own keyword for it is `frame_skip`",
+}
+
+
+_MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera_id"}
+"""Keywords that `envpool.make` takes beside the task's own configuration."""
+
+
+class EnvPoolVectorEnv(BridgeVectorEnv):
+    """A pool of EnvPool environments.
+
+    Args:
+        task_id: EnvPool's name of the task, such as "Pong-v5".
+        num_envs: Size of the batch.
+        max_episode_steps: Time limit in steps of this batch; None for the task's own, -1 for none.
+        autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
+        info_keys: Which infos are carried: None for all but ``env_id``, ``players.env_id`` and
+            ``ram``, "all", or a list of names.
+        **kwargs: Keywords of `envpool.make`, such as ``num_threads=`` or ``frame_skip=``.
+
+    Raises:
+        UnknownTaskError: The installed EnvPool has no such task.
+        ArgumentError: A keyword that the task does not take, or a task with several players.
+        SimulationError: EnvPool cannot build the task on this machine.
+
+    The pool is built at the first `reset`, since EnvPool fixes seeds when a pool is built, and built
+    anew by each `reset(seed=...)`. Seeds run from 0 to 2**31 - 1, the last environment's included.
+
+    Example:
+        >>> envs = EnvPoolVectorEnv("CartPole-v1", num_envs=2)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        task_id: str,
+        num_envs: int = 1,
+        *,
+        max_episode_steps: int | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        info_keys: Sequence[str] | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        num_envs = read_count("num_envs", num_envs)
+        _check_task(task_id)
+        _check_keywords(task_id, kwargs)
+        rule = limit_rule(task_id)
+        limit = read_limit(max_episode_steps, None)
+        if rule.is_counted_here:
+            kwargs["max_episode_steps"] = _BEYOND_REACH
+        elif max_episode_steps is not None:
+            kwargs["max_episode_steps"] = _BEYOND_REACH if limit is None else limit
+        simulator = EnvPoolSimulator(
+            task_id, num_envs, task_limit=rule.default, info_keys=info_keys, config=kwargs
+        )
+        super().__init__(
+            simulator, max_episode_steps=max_episode_steps, autoreset_mode=autoreset_mode
+        )
+
+
+def _check_task(task_id: Any) -> None:
+    if not isinstance(task_id, str):
+        raise ArgumentTypeError(
+            f"`task_id` must be the name of an EnvPool task, got {type(task_id).__name__}."
+        )
+    known = envpool.list_all_envs()
+    if task_id not in known:
+        raise UnknownTaskError(
+            f"`task_id` must be a task of the installed envpool {envpool.__version__}, got "
+            f"{task_id!r}; {nearest(task_id, known)}"
+        )
+
+
+def _check_keywords(task_id: str, kwargs: dict[str, Any]) -> None:
+    for name in kwargs:
+        if name in _OWNED:
+            raise ArgumentError(f"`{name}` cannot be given: {_OWNED[name]}.")
+    config = read_spec(task_id).config._asdict()
+    if config["max_num_players"] > 1:
+        raise ArgumentError(
+            f"`task_id` must be a task with one player, got {task_id!r} with "
+            f"{config['max_num_players']}: a batch here has one row per environment."
+        )
+    known = (config.keys() - _OWNED.keys()) | _MAKE_KEYWORDS
+    for name in kwargs:
+        if name not in known:
+            raise ArgumentError(
+                f"`{name}` is no parameter of EnvPoolVectorEnv or of EnvPool's {task_id!r}; "
+                f"{nearest(name, known | {'autoreset_mode', 'info_keys', 'max_episode_steps'})}"
+            )

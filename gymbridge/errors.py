@@ -1,0 +1,109 @@
+"""Every error that gymbridge raises on purpose.
+
+::
+
+    GymbridgeError
+    ├── ArgumentError          also ValueError: a value breaks a rule of its argument
+    │   └── EnvContractError   a custom environment breaks a rule that batching needs
+    ├── ArgumentTypeError      also TypeError: a value of a type that the argument cannot take
+    ├── ActionError            also gymnasium.error.InvalidAction and ValueError
+    ├── ResetNeededError       also gymnasium.error.ResetNeeded: `reset` has to come first
+    │   └── EpisodeEndedError  also AssertionError, as `SyncVectorEnv` raises it
+    ├── ClosedError            also gymnasium.error.ClosedEnvironmentError
+    ├── NotInstalledError      also gymnasium.error.DependencyNotInstalled
+    ├── UnknownTaskError       also gymnasium.error.UnregisteredEnv: no such task
+    ├── SimulationError        also RuntimeError: the engine cannot build or trace this task
+    └── DivergedError          also FloatingPointError: physics left the finite numbers
+
+Each member is also of the type that Gymnasium documents for that mistake, so code written for
+`SyncVectorEnv` catches it. An error that `reset` or `step` raises leaves the environment as it
+was before the call.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import gymnasium.error
+
+__all__ = [
+    "ActionError",
+    "ArgumentError",
+    "ArgumentTypeError",
+    "ClosedError",
+    "DivergedError",
+    "EnvContractError",
+    "EpisodeEndedError",
+    "GymbridgeError",
+    "NotInstalledError",
+    "ResetNeededError",
+    "SimulationError",
+    "UnknownTaskError",
+    "nearest",
+]
+
+
+class GymbridgeError(Exception):
+    """Base of every error that gymbridge raises on purpose."""
+
+
+class ArgumentError(GymbridgeError, ValueError):
+    """Raised when the value of an argument or option breaks its rule."""
+
+
+class EnvContractError(ArgumentError):
+    """Raised when a custom environment breaks a rule that batching it needs."""
+
+
+class ArgumentTypeError(GymbridgeError, TypeError):
+    """Raised when an argument or option has a type that it cannot take."""
+
+
+class ActionError(GymbridgeError, gymnasium.error.InvalidAction, ValueError):
+    """Raised when an action lies outside the action space or has the wrong shape."""
+
+
+class ResetNeededError(GymbridgeError, gymnasium.error.ResetNeeded):
+    """Raised when a call needs a `reset` before it."""
+
+
+class EpisodeEndedError(ResetNeededError, AssertionError):
+    """Raised when an ended environment is stepped and nothing restarts it."""
+
+
+class ClosedError(GymbridgeError, gymnasium.error.ClosedEnvironmentError):
+    """Raised when a closed environment is used."""
+
+
+class NotInstalledError(GymbridgeError, gymnasium.error.DependencyNotInstalled):
+    """Raised when the library that a task needs is not installed."""
+
+
+class UnknownTaskError(GymbridgeError, gymnasium.error.UnregisteredEnv):
+    """Raised when the engine has no task of that name."""
+
+
+class SimulationError(GymbridgeError, RuntimeError):
+    """Raised when the engine itself cannot build, trace or run a task."""
+
+
+class DivergedError(GymbridgeError, FloatingPointError):
+    """Raised with `nonfinite="raise"` when physics left the finite numbers."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the known names most like `name`, or all of a short list.
+
+    Example:
+        >>> nearest("antt", ["ant", "hopper"])
+        "did you mean 'ant'?"
+        >>> nearest("zzz", ["ant", "hopper"])
+        "known: 'ant', 'hopper'"
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    shown = ", ".join(map(repr, names[:20]))
+    return f"known: {shown}{', …' if len(names) > 20 else ''}" if names else "there are none"

@@ -1,0 +1,273 @@
+"""What a user asks for, checked once: seeds, reset options, actions and constructor values.
+
+Everything here raises before anything has changed, and returns values in the one form that the rest
+of the package works with.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.episode import Seeds
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, nearest
+
+__all__ = [
+    "make_action_reader",
+    "read_autoreset_mode",
+    "read_count",
+    "read_limit",
+    "read_options",
+    "read_seeds",
+]
+
+ActionReader = Callable[[Any], Any]
+
+_UNSIGNED = {np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for kind in "iu" for size in (1, 2, 4, 8)}
+
+
+def read_count(name: str, value: Any) -> int:
+    """Return `value` as an int of at least 1; `name` is the argument's name for the error.
+
+    Raises:
+        ArgumentTypeError: It is no integer.
+        ArgumentError: It is below 1.
+    """
+    if not _is_integer(value):
+        raise ArgumentTypeError(f"`{name}` must be an int, got {value!r}.")
+    if value < 1:
+        raise ArgumentError(f"`{name}` must be at least 1, got {value}.")
+    return int(value)
+
+
+def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
+    """Return the time limit in steps: the task's own for None, and None for -1 (no limit)."""
+    if max_episode_steps is None:
+        return task_limit
+    if _is_integer(max_episode_steps) and max_episode_steps == -1:
+        return None
+    try:
+        return read_count("max_episode_steps", max_episode_steps)
+    except ArgumentError as error:
+        raise ArgumentError(
+            "`max_episode_steps` must be at least 1, None for the task's own limit or -1 for no "
+            f"limit, got {max_episode_steps}."
+        ) from error
+
+
+def read_autoreset_mode(autoreset_mode: Any) -> AutoresetMode:
+    """Return the enum member of a mode or of its value ("NextStep", "SameStep", "Disabled")."""
+    try:
+        return AutoresetMode(autoreset_mode)
+    except ValueError as error:
+        modes = ", ".join(repr(mode.value) for mode in AutoresetMode)
+        raise ArgumentError(
+            f"`autoreset_mode` must be an AutoresetMode or one of {modes}, got {autoreset_mode!r}."
+        ) from error
+
+
+def read_seeds(seed: Any, num_envs: int, seed_range: int) -> Seeds:
+    """Return one seed per environment.
+
+    Args:
+        seed: None, an int s (environment i gets s + i), or one int or None per environment.
+        num_envs: Size of the batch.
+        seed_range: Largest seed that the engine can hold.
+
+    Returns:
+        values: (num_envs,) uint32, 0 where none was given.
+        given: (num_envs,) bool.
+
+    Raises:
+        ArgumentTypeError: `seed` or an entry of it is neither int nor None.
+        ArgumentError: A seed is negative or beyond the engine's range, or the length is wrong.
+    """
+    if seed is None:
+        return Seeds(np.zeros(num_envs, np.uint32), np.zeros(num_envs, np.bool_))
+    if _is_integer(seed):
+        entries: list[Any] = [int(seed) + index for index in range(num_envs)]
+    elif isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
+        entries = list(seed)
+    else:
+        raise ArgumentTypeError(
+            f"`seed` must be None, an int or a list of ints and Nones, got {type(seed).__name__}."
+        )
+    if len(entries) != num_envs:
+        raise ArgumentError(
+            f"`seed` as a list must have one entry per environment ({num_envs}), got {len(entries)}."
+        )
+    for entry in entries:
+        if entry is not None:
+            _check_seed(entry, seed, num_envs, seed_range)
+    given = np.array([entry is not None for entry in entries], np.bool_)
+    return Seeds(np.array([entry or 0 for entry in entries], np.uint32), given)
+
+
+def _check_seed(entry: Any, seed: Any, num_envs: int, seed_range: int) -> None:
+    if not _is_integer(entry):
+        raise ArgumentTypeError(f"`seed` must hold ints and Nones, got {entry!r}.")
+    if not 0 <= entry <= seed_range:
+        counted = f" (environment i gets {seed} + i)" if _is_integer(seed) and num_envs > 1 else ""
+        raise ArgumentError(
+            f"`seed` must lie in 0 to {seed_range} for every environment, got {entry}{counted}."
+        )
+
+
+def read_options(options: Any, num_envs: int) -> np.ndarray | None:
+    """Return the reset mask, (num_envs,) bool and the caller's no more, or None for all rows.
+
+    Raises:
+        ArgumentTypeError: `options` is no mapping, or the mask no bool array.
+        ArgumentError: An unknown key, a mask of another shape, or one without any True.
+    """
+    if options is None:
+        return None
+    if not isinstance(options, Mapping):
+        raise ArgumentTypeError(f"`options` must be a dict, got {type(options).__name__}.")
+    unknown = [key for key in options if key != "reset_mask"]
+    if unknown:
+        hint = nearest(str(unknown[0]), ["reset_mask"])
+        raise ArgumentError(f"`options` has the unknown key {unknown[0]!r}; {hint}")
+    return _read_mask(options["reset_mask"], num_envs) if options else None
+
+
+def _read_mask(mask: Any, num_envs: int) -> np.ndarray:
+    if not isinstance(mask, np.ndarray):
+        raise ArgumentTypeError(f"`options['reset_mask']` must be a numpy array, got {type(mask)}")
+    if mask.shape != (num_envs,):
+        raise ArgumentError(
+            f"`options['reset_mask']` must have shape `({num_envs},)`, got {mask.shape}"
+        )
+    if mask.dtype != np.bool_:
+        raise ArgumentTypeError(
+            f"`options['reset_mask']` must have `dtype=np.bool_`, got {mask.dtype}"
+        )
+    if not mask.any():
+        raise ArgumentError(
+            "`options['reset_mask']` must contain a boolean array with at least one True value, "
+            f"got reset_mask={mask}"
+        )
+    return mask.copy()
+
+
+def make_action_reader(space: spaces.Space[Any], num_envs: int) -> ActionReader:
+    """Return the function that checks a batch of actions for `space` and puts it into its dtype.
+
+    Lists of single actions are taken as arrays are. Casts follow numpy's ``same_kind`` rule.
+    Discrete values, and integer ones in a `Box`, must lie in the space; float ones may leave it,
+    as Gymnasium allows, and the engine clips them.
+
+    Args:
+        space: The single action space: `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`, or a
+            `Dict` of such.
+        num_envs: Size of the batch.
+
+    Raises:
+        ArgumentError: A space of another kind.
+    """
+    if isinstance(space, spaces.Dict):
+        return _make_dict_reader(space, num_envs)
+    if not isinstance(
+        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+    ):
+        raise ArgumentError(
+            "`action_space` must be Box, Discrete, MultiDiscrete, MultiBinary or a Dict of such, "
+            f"got {space}."
+        )
+    return _make_array_reader(space, num_envs)
+
+
+def _make_dict_reader(space: spaces.Dict, num_envs: int) -> ActionReader:
+    readers = {key: make_action_reader(sub, num_envs) for key, sub in space.spaces.items()}
+
+    def read(actions: Any) -> dict[str, Any]:
+        if not isinstance(actions, Mapping):
+            raise ArgumentTypeError(
+                f"`actions` must be a dict with the keys {sorted(readers)}, got "
+                f"{type(actions).__name__}."
+            )
+        if actions.keys() != readers.keys():
+            raise ActionError(
+                f"`actions` must have the keys {sorted(readers)}, got {sorted(actions)}."
+            )
+        return {key: reader(actions[key]) for key, reader in readers.items()}
+
+    return read
+
+
+def _make_array_reader(space: spaces.Space[Any], num_envs: int) -> ActionReader:
+    shape, dtype = (num_envs, *(space.shape or ())), np.dtype(space.dtype)
+    check = _check_castable if dtype.kind == "f" else _make_range_check(space)
+
+    def read(actions: Any) -> np.ndarray:
+        array = actions if type(actions) is np.ndarray else _to_array(actions)
+        if array.shape != shape:
+            _refuse_shape(actions, array, shape)
+        check(array, dtype)
+        return array if array.dtype == dtype else array.astype(dtype)
+
+    return read
+
+
+def _check_castable(array: np.ndarray, dtype: np.dtype[Any]) -> None:
+    if array.dtype != dtype and not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise ArgumentTypeError(
+            f"`actions` must be castable to {dtype} (numpy's 'same_kind'), got {array.dtype}."
+        )
+
+
+def _make_range_check(space: spaces.Space[Any]) -> Callable[[np.ndarray, np.dtype[Any]], None]:
+    """Return the check that all values lie in an integer space."""
+    low, high = _integer_bounds(space)
+    starts_at_zero, last = not np.any(low), int(np.max(high))
+    has_one_bound = starts_at_zero and bool(np.all(high == last))
+
+    def is_inside(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
+        if has_one_bound and array.dtype == dtype:
+            # Negative values are huge in the unsigned view: one reduction checks both ends.
+            return np.maximum.reduce(array.view(_UNSIGNED[dtype]), axis=None) <= last
+        return bool(((array >= low) & (array <= high)).all())
+
+    def check(array: np.ndarray, dtype: np.dtype[Any]) -> None:
+        if array.dtype.kind not in "iub":
+            raise ArgumentTypeError(f"`actions` must be integers for {space}, got {array.dtype}.")
+        if not is_inside(array, dtype):
+            raise ActionError(f"`actions` must lie in {space} for every environment, got {array}.")
+
+    return check
+
+
+def _integer_bounds(space: spaces.Space[Any]) -> tuple[Any, Any]:
+    if isinstance(space, spaces.Box):
+        return space.low, space.high
+    if isinstance(space, spaces.Discrete):
+        return int(space.start), int(space.start) + int(space.n) - 1
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start, space.start + space.nvec - 1
+    return 0, 1
+
+
+def _to_array(actions: Any) -> np.ndarray:
+    try:
+        return np.asarray(actions)
+    except ValueError as error:
+        raise ActionError(f"`actions` must form one array, got {actions!r}: {error}.") from error
+
+
+def _refuse_shape(actions: Any, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if array.ndim == 0:
+        raise ArgumentTypeError(
+            f"`actions` must be a batch of shape {shape}, got the single value {actions!r}."
+        )
+    raise ActionError(
+        f"`actions` must have shape {shape} (one action per environment), got {array.shape}."
+    )
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)

@@ -1,0 +1,109 @@
+"""One environment as a `gymnasium.Env`: a view of a batch of one, for evaluation and checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.infos import take_row
+from gymbridge.vector_env import BridgeVectorEnv
+
+__all__ = ["SingleEnv", "make_brax", "make_envpool"]
+
+
+class SingleEnv(gym.Env[Any, Any]):
+    """A batch of one, seen as one environment with Python floats and bools.
+
+    It has no time limit of its own: `gym.make` wraps it in `TimeLimit`, which sets `truncated` on
+    the last allowed step even if the task terminates there.
+
+    Args:
+        envs: A batch of one with `AutoresetMode.DISABLED`, which the view closes.
+    """
+
+    def __init__(self, envs: BridgeVectorEnv) -> None:
+        self.envs = envs
+        self.observation_space = envs.single_observation_space
+        self.action_space = envs.single_action_space
+        self.metadata = {k: v for k, v in envs.metadata.items() if k != "autoreset_mode"}
+        self.render_mode = envs.render_mode
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin a new episode; with a seed, the first one of that seed.
+
+        Raises:
+            ArgumentError: A seed that the engine cannot hold, or any option.
+        """
+        observations, infos = self.envs.reset(seed=seed, options=options)
+        super().reset(seed=seed)
+        return _unbatch(observations), _unbatch_infos(infos)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take one step.
+
+        Raises:
+            ActionError: An action of another shape or outside a discrete space.
+            EpisodeEndedError: The episode is over; call `reset`.
+        """
+        obs, rewards, terminations, truncations, infos = self.envs.step(_batch(action))
+        flags = bool(terminations[0]), bool(truncations[0])
+        return _unbatch(obs), float(rewards[0]), *flags, _unbatch_infos(infos)
+
+    def render(self) -> Any:
+        """Return the frame of the environment."""
+        frames = self.envs.render()
+        return None if frames is None else frames[0]
+
+    def close(self) -> None:
+        """Close the batch."""
+        self.envs.close()
+
+
+def make_brax(**kwargs: Any) -> SingleEnv:
+    """Return one Brax environment; the keywords are those of `BraxVectorEnv`."""
+    from gymbridge.brax import BraxVectorEnv
+
+    return SingleEnv(BraxVectorEnv(**_for_one(kwargs)))
+
+
+def make_envpool(**kwargs: Any) -> SingleEnv:
+    """Return one EnvPool environment; the keywords are those of `EnvPoolVectorEnv`."""
+    from gymbridge.envpool import EnvPoolVectorEnv
+
+    return SingleEnv(EnvPoolVectorEnv(**_for_one(kwargs)))
+
+
+def _for_one(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **kwargs,
+        "num_envs": 1,
+        "autoreset_mode": AutoresetMode.DISABLED,
+        "max_episode_steps": -1,
+    }
+
+
+def _batch(action: Any) -> Any:
+    if isinstance(action, dict):
+        return {key: _batch(value) for key, value in action.items()}
+    return np.asarray(action)[None]
+
+
+def _unbatch(batch: Any) -> Any:
+    if isinstance(batch, dict):
+        return {key: _unbatch(value) for key, value in batch.items()}
+    row = take_row(batch, 0)
+    return row if isinstance(row, np.ndarray) or batch.dtype.kind in "iu" else np.asarray(row)
+
+
+def _unbatch_infos(infos: dict[str, Any]) -> dict[str, Any]:
+    """Return the infos of environment 0 without the masks."""
+    return {
+        key: _unbatch_infos(value) if isinstance(value, dict) else value[0]
+        for key, value in infos.items()
+        if f"_{key}" in infos
+    }

@@ -1,0 +1,201 @@
+"""A host simulator whose episodes follow a table, and the same task as a `gymnasium.Env`.
+
+The task: the observation is the number of steps since the episode began, an action is 0, 1 or 2 and
+the reward is ``action + step / 4``. Infos tell which episode runs, which number was drawn when it
+began, and the sum of its actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from gymbridge.episode import Seeds, Tick
+from gymbridge.vector_env import BridgeVectorEnv
+
+__all__ = ["ScriptedEnv", "ScriptedSimulator", "draw_number", "scripted_vector_env"]
+
+Table = Sequence[int] | Sequence[Sequence[int]] | np.ndarray
+
+
+def draw_number(seed: Any, episode: Any) -> Any:
+    """Return the number that an episode draws as it begins; uint32, elementwise.
+
+    A multiply-xorshift hash, so that every pair has its own and both scripts can repeat it.
+    """
+    mixed = np.asarray(seed, np.uint64) * 0x9E3779B1 + np.asarray(episode, np.uint64) * 0x85EBCA77
+    mixed = ((mixed ^ (mixed >> np.uint64(15))) * 0x2C1B3C6D) & np.uint64(0xFFFFFFFF)
+    return (mixed ^ (mixed >> np.uint64(13))).astype(np.uint32)
+
+
+class ScriptedState(NamedTuple):
+    """A batch of scripted episodes; every field is (num_envs,)."""
+
+    seed: np.ndarray  # uint32
+    episode: np.ndarray  # int64, episodes begun since the seed was given
+    step: np.ndarray  # int64, steps since the episode began
+    total: np.ndarray  # int64, sum of the episode's actions
+    reward: np.ndarray  # float32, of the last step
+
+
+class ScriptedSimulator:
+    """A batch whose episodes end when a table says so.
+
+    Args:
+        lengths: (num_envs,) or (num_envs, episodes) int, steps of each episode; the last column is
+            followed by the first.
+        truncates: Same shape, True where the task cuts the episode instead of terminating it.
+        task_limit: The task's own time limit, or None.
+    """
+
+    seed_range = 2**32 - 1
+
+    def __init__(
+        self, lengths: Table, truncates: Any = False, *, task_limit: int | None = None
+    ) -> None:
+        table = np.asarray(lengths, np.int64)
+        self.lengths = table[:, None] if table.ndim == 1 else table
+        cut = np.asarray(truncates, np.bool_)
+        self.truncates = np.broadcast_to(cut[:, None] if cut.ndim == 1 else cut, self.lengths.shape)
+        self.num_envs = len(self.lengths)
+        self.task_limit = task_limit
+        self.metadata: dict[str, Any] = {"render_modes": []}
+        self.single_observation_space = spaces.Box(0, np.inf, (), np.float32)
+        self.single_action_space = spaces.Discrete(3)
+        self.closed = False
+
+    @property
+    def engine(self) -> ScriptedSimulator:
+        """The object whose attributes every environment shares."""
+        return self
+
+    def restart(
+        self, state: ScriptedState | None, mask: np.ndarray, seeds: Seeds | None
+    ) -> tuple[ScriptedState, Tick]:
+        """Begin new episodes under `mask`; see `gymbridge.episode.Simulator.restart`."""
+        if state is None:
+            assert seeds is not None, "the first state needs seeds"
+            zeros = np.zeros(self.num_envs, np.int64)
+            state = ScriptedState(
+                seeds.values.copy(), zeros, zeros, zeros, zeros.astype(np.float32)
+            )
+        else:
+            state = self._begin(state, mask, seeds)
+        return state, self._show(state)
+
+    def advance(
+        self,
+        state: ScriptedState,
+        actions: np.ndarray,
+        restart: np.ndarray | None,
+        hold: np.ndarray | None,
+    ) -> tuple[ScriptedState, Tick]:
+        """Take one step; see `gymbridge.episode.Simulator.advance`."""
+        moves = np.ones(self.num_envs, np.bool_) if hold is None else ~hold
+        step, total = state.step + moves, state.total + actions * moves
+        reward = ((actions + step / 4) * moves).astype(np.float32)
+        stepped = state._replace(step=step, total=total, reward=reward)
+        if restart is not None:
+            stepped = self._begin(stepped, restart, None)
+        return stepped, self._show(stepped)
+
+    def compile(self, rule: Any) -> Any:
+        """Return the rule as it is."""
+        return rule
+
+    def close(self) -> None:
+        """Remember that the batch was closed."""
+        self.closed = True
+
+    def _begin(self, state: ScriptedState, mask: np.ndarray, seeds: Seeds | None) -> ScriptedState:
+        seed, episode = state.seed, state.episode + mask
+        if seeds is not None:
+            given = mask & seeds.given
+            seed, episode = np.where(given, seeds.values, seed), np.where(given, 0, episode)
+        goes_on = ~mask
+        return ScriptedState(
+            seed, episode, state.step * goes_on, state.total * goes_on, state.reward * goes_on
+        )
+
+    def _show(self, state: ScriptedState) -> Tick:
+        rows, column = np.arange(self.num_envs), state.episode % self.lengths.shape[1]
+        over = state.step >= self.lengths[rows, column]
+        cut = over & self.truncates[rows, column]
+        info = {
+            "draw": draw_number(state.seed, state.episode),
+            "script": {"episode": state.episode.astype(np.int32), "total": state.total.copy()},
+        }
+        return Tick(state.step.astype(np.float32), state.reward.copy(), over & ~cut, cut, info)
+
+
+class ScriptedEnv(gym.Env[Any, Any]):
+    """The same task as one `gymnasium.Env`: the reference to compare a batch with.
+
+    Args:
+        plan: (seed, episode) -> (length, truncates) of that episode.
+        draw: (seed, episode) -> the number drawn, uint32.
+        limit: The user's time limit; an episode that ends by itself on the last allowed step is
+            terminated only.
+        extra_info: Further entries of every info.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[int, int], tuple[int, bool]],
+        *,
+        draw: Callable[[int, int], Any] = draw_number,
+        limit: int | None = None,
+        extra_info: dict[str, Any] | None = None,
+    ) -> None:
+        self.observation_space = spaces.Box(0, np.inf, (), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self._plan, self._draw, self._limit = plan, draw, limit
+        self._extra = extra_info or {}
+        self._seed, self._episode, self._step, self._total = 0, -1, 0, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin the next episode, or the first one of a seed."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self._seed, self._episode = seed, -1
+        self._episode, self._step, self._total = self._episode + 1, 0, 0
+        return np.asarray(np.float32(0)), self._info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take one step."""
+        self._step, self._total = self._step + 1, self._total + int(action)
+        length, truncates = self._plan(self._seed, self._episode)
+        over = self._step >= length
+        late = self._limit is not None and self._step >= self._limit
+        terminated = over and not truncates
+        reward = float(np.float32(action + self._step / 4))
+        truncated = (over or late) and not terminated
+        return np.asarray(np.float32(self._step)), reward, terminated, truncated, self._info()
+
+    def _info(self) -> dict[str, Any]:
+        script = {"episode": np.int32(self._episode), "total": np.int64(self._total)}
+        draw = np.uint32(self._draw(self._seed, self._episode))
+        return {"draw": draw, "script": script, **self._extra}
+
+
+def scripted_vector_env(lengths: Table, truncates: Any = False, **kwargs: Any) -> BridgeVectorEnv:
+    """Return a vector environment over a `ScriptedSimulator`.
+
+    Args:
+        lengths: (num_envs,) or (num_envs, episodes) int, steps of each episode.
+        truncates: Same shape, True where the task cuts the episode.
+        **kwargs: Of `BridgeVectorEnv`.
+
+    Example:
+        >>> envs = scripted_vector_env(lengths=[1, 2])
+        >>> _ = envs.reset(seed=0)
+        >>> envs.step([2, 0])[1:3]
+        (array([2.25, 0.25], dtype=float32), array([ True, False]))
+    """
+    return BridgeVectorEnv(ScriptedSimulator(lengths, truncates), **kwargs)

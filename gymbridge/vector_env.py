@@ -1,0 +1,204 @@
+"""The vector environment that every engine shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gymbridge import sub_envs
+from gymbridge.arrays import Converter, own_numpy
+from gymbridge.episode import AutoresetRule, Carry, Outcome, ResetRule, Seeds, Simulator, Tick
+from gymbridge.errors import ClosedError, EpisodeEndedError, ResetNeededError
+from gymbridge.infos import make_final_infos, make_infos, mask_info
+from gymbridge.requests import (
+    make_action_reader,
+    read_autoreset_mode,
+    read_limit,
+    read_options,
+    read_seeds,
+)
+
+__all__ = ["BridgeVectorEnv"]
+
+
+class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
+    """A `gymnasium.vector.VectorEnv` over any `Simulator`.
+
+    Args:
+        simulator: Provider of physics.
+        max_episode_steps: Steps after which an episode is truncated, counted in steps of this
+            batch; None for the task's own limit, -1 for none.
+        autoreset_mode: When ended environments begin again.
+        fetch: Turns ticks of the simulator into numpy arrays that belong to the user.
+
+    Attributes:
+        autoreset_mode: The mode, also in `metadata`.
+        max_episode_steps: The limit in force, or None.
+
+    Example:
+        >>> from gymbridge.testing import scripted_vector_env
+        >>> envs = scripted_vector_env(lengths=[2, 3], autoreset_mode="SameStep")
+        >>> envs.reset(seed=0)[0]
+        array([0., 0.], dtype=float32)
+        >>> envs.step([0, 0])[0]
+        array([1., 1.], dtype=float32)
+        >>> obs, rewards, terminations, truncations, infos = envs.step([0, 0])
+        >>> terminations, infos["final_obs"]
+        (array([ True, False]), array([np.float32(2.0), None], dtype=object))
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator[Any],
+        *,
+        max_episode_steps: int | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        fetch: Converter = own_numpy,
+    ) -> None:
+        self.num_envs = simulator.num_envs
+        self.autoreset_mode = read_autoreset_mode(autoreset_mode)
+        self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)
+        self.metadata = {**simulator.metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = simulator.single_observation_space
+        self.single_action_space = simulator.single_action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._simulator = simulator
+        self._fetch = fetch
+        self._read_actions = make_action_reader(self.single_action_space, self.num_envs)
+        self._all = np.ones(self.num_envs, np.bool_)
+        self._begin = simulator.compile(ResetRule(simulator))
+        self._advance = simulator.compile(
+            AutoresetRule(simulator, self.autoreset_mode, self.max_episode_steps)
+        )
+        self._refuses_ended = self.autoreset_mode == AutoresetMode.DISABLED
+        self._seeds: tuple[int, ...] | None = None
+        self._carry: Carry | None = None
+        self._attributes: dict[str, tuple[Any, ...]] = {}
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seed of each environment; drawn from the operating system if none was given yet."""
+        if self._seeds is None:
+            first = np.random.SeedSequence().generate_state(1)[0]
+            last = self._simulator.seed_range - self.num_envs + 1
+            self._seeds = tuple(int(first % last) + index for index in range(self.num_envs))
+        return self._seeds
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin new episodes, in every environment or under ``options["reset_mask"]``.
+
+        Args:
+            seed: None to draw on, an int s to seed environment i with s + i, or a list with one
+                int or None per environment; under a mask it is true of the rows under it.
+            options: None or ``{"reset_mask": (num_envs,) bool}``.
+
+        Returns:
+            observations: (num_envs, ...), the current one outside the mask.
+            infos: Of the environments under the mask.
+
+        Raises:
+            ArgumentError: A value of `seed` or `options` breaks its rule.
+            ArgumentTypeError: A type does.
+            ResetNeededError: A partial reset before the first full one.
+            ClosedError: After `close`.
+        """
+        self._check_open()
+        mask = read_options(options, self.num_envs)
+        seeds = read_seeds(seed, self.num_envs, self._simulator.seed_range)
+        if mask is not None and self._carry is None:
+            raise ResetNeededError(
+                "`options['reset_mask']` needs episodes that run; call `reset()` without it first."
+            )
+        known = np.array(self.np_random_seed, np.uint32)
+        if self._carry is None:
+            seeds = Seeds(np.where(seeds.given, seeds.values, known), self._all.copy())
+        mask = self._all.copy() if mask is None else mask
+        outcome = self._begin(self._carry, mask, seeds)
+        tick: Tick = self._fetch(outcome.tick)
+        self._carry = outcome.carry
+        reseeded = seeds.given & mask
+        self._seeds = tuple(np.where(reseeded, seeds.values, known).tolist())
+        info = tick.info if mask.all() else mask_info(tick.info, mask)
+        return tick.obs, make_infos(info, mask)
+
+    def step(
+        self, actions: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Take one step in every environment.
+
+        Args:
+            actions: (num_envs, ...) in the action space; a list of single actions will do.
+
+        Returns:
+            observations: (num_envs, ...).
+            rewards: (num_envs,) float.
+            terminations: (num_envs,) bool, ended by the task's own rule.
+            truncations: (num_envs,) bool, cut by a limit and not terminated.
+            infos: With a mask beside each key.
+
+        Raises:
+            ActionError: An action has the wrong shape or lies outside a discrete space.
+            ArgumentTypeError: An action has a type or dtype that cannot be cast.
+            EpisodeEndedError: With `AutoresetMode.DISABLED`, an ended environment was not reset.
+            ResetNeededError: Before the first `reset`.
+            ClosedError: After `close`.
+        """
+        carry = self._carry
+        if carry is None:
+            self._check_open()
+            raise ResetNeededError("`step` needs running episodes; call `reset()` first.")
+        actions = self._read_actions(actions)
+        if self._refuses_ended:
+            self._check_running(carry)
+        outcome = self._advance(carry, actions)
+        result = self._show(outcome)
+        self._carry = outcome.carry
+        return result
+
+    def _show(
+        self, outcome: Outcome
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = self._fetch(outcome.tick)
+        infos = make_infos(info, self._all)
+        if outcome.final is not None:
+            over = terminated | truncated
+            if over.any():
+                infos.update(make_final_infos(self._fetch(outcome.final), over))
+        return obs, reward, terminated, truncated, infos
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment, called if it can be; see `SyncVectorEnv`."""
+        self._check_open()
+        return sub_envs.call(self, name, *args, **kwargs)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
+        """Set attribute `name` of each environment; a list or tuple gives each its own value."""
+        self._check_open()
+        sub_envs.set_attr(self, name, values)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Release the simulator."""
+        self._carry = None
+        self._simulator.close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError(f"{self} is closed; build a new one.")
+
+    def _check_running(self, carry: Carry) -> None:
+        ended = np.flatnonzero(carry.ended)
+        if ended.size:
+            raise EpisodeEndedError(
+                f"Environments {ended.tolist()} have ended and autoreset is disabled; call "
+                "`reset(options={'reset_mask': terminations | truncations})` before `step`."
+            )
