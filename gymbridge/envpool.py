@@ -20,7 +20,7 @@ from gymbridge.vector_env import BridgeVectorEnv
 try:
     import envpool
 
-    from gymbridge.backends.envpool import EnvPoolSimulator, read_spec
+    from gymbridge.backends.envpool import EnvPoolSimulator
     from gymbridge.backends.envpool_limits import limit_rule
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
@@ -116,7 +116,7 @@ def _check_keywords(task_id: str, kwargs: dict[str, Any]) -> None:
     for name in kwargs:
         if name in _OWNED:
             raise ArgumentError(f"`{name}` cannot be given: {_OWNED[name]}.")
-    config = read_spec(task_id).config._asdict()
+    config = envpool.make_spec(task_id).config._asdict()
     if config["max_num_players"] > 1:
         raise ArgumentError(
             f"`task_id` must be a task with one player, got {task_id!r} with "

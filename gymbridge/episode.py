@@ -4,7 +4,7 @@ The three autoreset modes of Gymnasium differ only in when a restart mask is app
 physics. So an engine implements two masked verbs, `restart` and `advance`, and this page holds the
 autoreset rule and the time limit for all of them. Nothing here names an array library: masks are
 combined with ``&``, ``|`` and ``~``, and the rest moves pytrees, so a pure simulator compiles the
-rule as one function and a host simulator runs it as it stands.
+rule as one function and a host simulator runs it as it stands::
 
     the limit   elapsed = 0 where restarted, else elapsed + 1
                 truncated = (tick.truncated | elapsed >= limit) & ~terminated
@@ -98,7 +98,9 @@ class Simulator(Protocol[_StateT]):
     seed_range: int
 
     @property
-    def engine(self) -> Any: ...
+    def engine(self) -> Any:
+        """The engine's own object."""
+        ...
 
     def restart(
         self, state: _StateT | None, mask: Any, seeds: Seeds | None

@@ -11,7 +11,7 @@ from gymnasium.envs.registration import register, registry
 try:
     from gymbridge.backends.envpool_tasks import load_tasks
 except ImportError:
-    load_tasks=dict
+    load_tasks = dict
 
 __all__ = ["BRAX_NAMES", "brax_id", "envpool_id", "register_all"]
 
@@ -59,9 +59,7 @@ def register_all() -> None:
     for name in BRAX_NAMES:
         _register(brax_id(name), "brax", {"brax_env": name}, _BRAX_LIMIT)
     for task_id, task in load_tasks().items():
-        _register(
-            envpool_id(task_id), "envpool", {"task_id": task_id}, task["max_episode_steps"]
-        )
+        _register(envpool_id(task_id), "envpool", {"task_id": task_id}, task["max_episode_steps"])
 
 
 def _register(env_id: str, engine: str, kwargs: dict[str, str], limit: int | None) -> None:

@@ -28,7 +28,9 @@ __all__ = [
 
 ActionReader = Callable[[Any], Any]
 
-_UNSIGNED = {np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for kind in "iu" for size in (1, 2, 4, 8)}
+_UNSIGNED = {
+    np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for kind in "iu" for size in (1, 2, 4, 8)
+}
 
 
 def read_count(name: str, value: Any) -> int:
@@ -99,7 +101,8 @@ def read_seeds(seed: Any, num_envs: int, seed_range: int) -> Seeds:
         )
     if len(entries) != num_envs:
         raise ArgumentError(
-            f"`seed` as a list must have one entry per environment ({num_envs}), got {len(entries)}."
+            f"`seed` as a list must have one entry for each of the {num_envs} environments, got "
+            f"{len(entries)}."
         )
     for entry in entries:
         if entry is not None:

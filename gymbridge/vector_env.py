@@ -127,9 +127,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         info = tick.info if mask.all() else mask_info(tick.info, mask)
         return tick.obs, make_infos(info, mask)
 
-    def step(
-        self, actions: Any
-    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Take one step in every environment.
 
         Args:

@@ -11,20 +11,23 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from brax import envs as brax_envs
 from gymnasium import Space
 
 from gymbridge.backends.brax_contract import Contract
 from gymbridge.episode import Seeds, Tick
 
-__all__ = ["BraxState", "BraxSimulator"]
+__all__ = ["BraxSimulator", "BraxState"]
 
 
 class BraxState(NamedTuple):
-    """A batch of Brax environments."""
+    """A batch of Brax environments.
 
-    env: brax_envs.State  # leaves lead with num_envs; what a diverged row shows is finite
+    The leaves of `brax.envs.State` are kept flat: flattening its dataclasses in every call of the
+    compiled step would cost more than the step of a small environment.
+    """
+
+    leaves: tuple[jax.Array, ...]  # each (num_envs, ...); what a diverged row shows is finite
     diverged: jax.Array  # (num_envs,) bool, physics left the finite numbers in the last step
     seed: jax.Array  # (num_envs,) uint32
     episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
@@ -59,6 +62,7 @@ class BraxSimulator:
         self.single_action_space: Space[Any] = contract.action_space
         self.engine = contract.brax_env
         self._select_info = contract.select_info
+        self._shapes = contract.state  # of one environment
         self._guarded = guarded
         self._reset_rows = jax.vmap(contract.reset)
         self._step_rows = jax.vmap(partial(_repeat, contract.step, action_repeat))
@@ -74,7 +78,7 @@ class BraxSimulator:
             seed = jnp.asarray(seeds.values)
             episode = jnp.zeros(self.num_envs, jnp.uint32)
             env = self._reset_rows(_episode_keys(seed, episode))
-            state = BraxState(env, jnp.zeros(self.num_envs, bool), seed, episode)
+            state = BraxState(_flat(env), jnp.zeros(self.num_envs, bool), seed, episode)
         else:
             state = self._begin(state, mask, seeds)
         return state, self._show(state)
@@ -87,14 +91,15 @@ class BraxSimulator:
         hold: jax.Array | None,
     ) -> tuple[BraxState, Tick]:
         """Take one step; see `gymbridge.episode.Simulator.advance`."""
-        env = self._step_rows(state.env, actions)
+        before = self.env_state(state)
+        env = self._step_rows(before, actions)
         diverged = state.diverged
         if self._guarded:
-            env, diverged = _guard(state.env, env)
-        stepped = state._replace(env=env, diverged=diverged)
+            env, diverged = _guard(before, env)
+        stepped = state._replace(leaves=_flat(env), diverged=diverged)
         if hold is not None:
-            held = state._replace(env=state.env.replace(reward=jnp.zeros_like(env.reward)))
-            stepped = _where(hold, held, stepped)
+            resting = before.replace(reward=jnp.zeros_like(before.reward))
+            stepped = _where(hold, state._replace(leaves=_flat(resting)), stepped)
         if restart is not None:
             stepped = self._begin(stepped, restart, None)
         return stepped, self._show(stepped)
@@ -106,6 +111,10 @@ class BraxSimulator:
     def close(self) -> None:
         """Do nothing: arrays go with their last reference."""
 
+    def env_state(self, state: BraxState) -> brax_envs.State:
+        """Return the batch as Brax knows it."""
+        return jax.tree.unflatten(jax.tree.structure(self._shapes), state.leaves)
+
     def _begin(self, state: BraxState, mask: jax.Array, seeds: Seeds | None) -> BraxState:
         seed, episode = state.seed, state.episode + mask
         if seeds is not None:
@@ -113,41 +122,44 @@ class BraxSimulator:
             seed = jnp.where(given, seeds.values, seed)
             episode = jnp.where(given, 0, episode).astype(jnp.uint32)
         mask = jnp.asarray(mask)
-        rows = jax.lax.stop_gradient(state.env)
-        fresh = jax.lax.cond(
-            mask.any(),
-            lambda env: self._reset_under(mask, _episode_keys(seed, episode), env),
-            lambda env: env,
-            rows,
-        )
-        # The `where` stands outside the loop so that reverse mode meets no loop with tangents.
-        env = _where(mask, fresh, state.env)
-        return BraxState(env, state.diverged & ~mask, seed, episode)
+
+        def renew(leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+            return _where(mask, self._reset_under(mask, seed, episode), leaves)
+
+        leaves = jax.lax.cond(mask.any(), renew, lambda leaves: leaves, state.leaves)
+        return BraxState(leaves, state.diverged & ~mask, seed, episode)
 
     def _reset_under(
-        self, mask: jax.Array, keys: jax.Array, env: brax_envs.State
-    ) -> brax_envs.State:
-        """Reset the rows under `mask`, a chunk of them at a time, so that cost follows their count.
+        self, mask: jax.Array, seed: jax.Array, episode: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """Return fresh states in the rows under `mask`, and any in the others.
 
-        The list of ids is padded with num_envs, which scatters drop: a padded list can be sliced
-        in whole chunks, whereas `dynamic_slice` would clamp its start and reset rows twice.
+        The rows under the mask are reset a chunk at a time, so that the cost follows their count,
+        into a buffer from which each row is gathered. The buffer and the list of ids are padded to
+        whole chunks: `dynamic_slice` clamps its start, and would reset rows twice. No tangent
+        enters the loop, so reverse mode passes it.
         """
         size, chunk = self.num_envs, self._chunk
         padded = -(-size // chunk) * chunk
-        ids = jnp.nonzero(mask, size=padded, fill_value=size)[0]
+        ids = jnp.nonzero(mask, size=padded, fill_value=0)[0]
         count = mask.sum()
+        buffer = tuple(
+            jnp.zeros((padded, *leaf.shape), leaf.dtype) for leaf in jax.tree.leaves(self._shapes)
+        )
 
         def reset_chunk(loop: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
             start, rows = loop
-            chosen = jax.lax.dynamic_slice(ids, (start,), (chunk,))
-            fresh = self._reset_rows(keys.at[chosen].get(mode="clip"))
-            put = jax.tree.map(lambda row, new: row.at[chosen].set(new, mode="drop"), rows, fresh)
-            return start + chunk, put
+            chosen = jax.lax.dynamic_slice_in_dim(ids, start, chunk)
+            fresh = _flat(self._reset_rows(_episode_keys(seed[chosen], episode[chosen])))
+            update = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
+            return start + chunk, tuple(map(update, rows, fresh))
 
-        return jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (0, env))[1]
+        buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (0, buffer))[1]
+        place = jnp.maximum(jnp.cumsum(mask) - 1, 0)
+        return tuple(leaf[place] for leaf in buffer)
 
     def _show(self, state: BraxState) -> Tick:
-        env = state.env
+        env = self.env_state(state)
         truncated = jnp.zeros(self.num_envs, bool)
         if "truncation" in env.info:  # Brax's own name for an end that is a timeout
             truncated = (env.info["truncation"] > 0) & (env.done > 0)
@@ -156,6 +168,10 @@ class BraxSimulator:
         if self._guarded:
             info["nonfinite"] = state.diverged
         return Tick(env.obs, env.reward, terminated, truncated, info)
+
+
+def _flat(env: brax_envs.State) -> tuple[jax.Array, ...]:
+    return tuple(jax.tree.leaves(env))
 
 
 def _episode_keys(seed: jax.Array, episode: jax.Array) -> jax.Array:
@@ -177,9 +193,7 @@ def _repeat(step: Any, action_repeat: int, env: brax_envs.State, action: Any) ->
     return jax.lax.fori_loop(1, action_repeat, again, stepped)
 
 
-def _guard(
-    before: brax_envs.State, after: brax_envs.State
-) -> tuple[brax_envs.State, jax.Array]:
+def _guard(before: brax_envs.State, after: brax_envs.State) -> tuple[brax_envs.State, jax.Array]:
     """End the rows that left the finite numbers, and show their last finite observation.
 
     Checked are observation, reward and the generalised positions and velocities. Metrics and infos

@@ -10,19 +10,20 @@ land in the same slots, so each is received before the other is sent.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import envpool
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import Space
 
-from gymbridge.backends.envpool_layout import Layout
+from gymbridge.backends.envpool_layout import Layout, to_space
 from gymbridge.backends.envpool_steps import make_fast_step
 from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
-from gymbridge.errors import ArgumentError, SimulationError
+from gymbridge.errors import ArgumentError, GymbridgeError, SimulationError
 
-__all__ = ["EnvPoolSimulator", "PoolState", "read_spec"]
+__all__ = ["EnvPoolSimulator", "PoolState"]
 
 
 class PoolState(NamedTuple):
@@ -65,14 +66,13 @@ class EnvPoolSimulator:
         self.pool: Any = None
         self._task_id = task_id
         self._config = config
-        self.spec = read_spec(task_id, num_envs=num_envs, **config)
-        self.layout = Layout(self.spec, info_keys)
-        self.single_observation_space: Space[Any] = _to_arrays_space(
-            self.spec.gymnasium_observation_space
-        )
-        self.single_action_space: Space[Any] = self.layout.drop_ids(
-            _to_arrays_space(self.spec.gymnasium_action_space)
-        )
+        with _engine("describe", task_id):
+            self.spec = envpool.make_spec(task_id, num_envs=num_envs, **config)
+            self.layout = Layout(self.spec, info_keys)
+            self.single_observation_space: Space[Any] = to_space(
+                self.spec.gymnasium_observation_space
+            )
+            self.single_action_space: Space[Any] = to_space(self.spec.gymnasium_action_space)
         self.all_ids = np.arange(num_envs, dtype=np.int32)
 
     @property
@@ -161,14 +161,11 @@ class EnvPoolSimulator:
             )
         first, wanted = int(seeds.values[0]), seeds.values.tolist()
         follows = wanted == list(range(first, first + self.num_envs))
-        self.pool = _quietly(
-            "build",
-            envpool.make_gymnasium,
-            self._task_id,
-            num_envs=self.num_envs,
-            seed=first if follows else wanted,
-            **self._config,
-        )
+        seed = first if follows else wanted
+        with _engine("build", self._task_id):
+            self.pool = envpool.make_gymnasium(
+                self._task_id, num_envs=self.num_envs, seed=seed, **self._config
+            )
 
     def _keep(self, values: list[np.ndarray]) -> PoolState:
         return PoolState(values, 0, False)
@@ -182,34 +179,19 @@ class EnvPoolSimulator:
         return outcome._replace(carry=carry._replace(state=state))
 
 
-def read_spec(task_id: str, **config: Any) -> Any:
-    """Return EnvPool's spec of a task, without building the task.
-
-    Raises:
-        SimulationError: The task cannot be described on this machine, or not with that `config`.
-    """
-    return _quietly("describe", envpool.make_spec, task_id, **config)
-
-
-def _quietly(verb: str, make: Any, task_id: str, **config: Any) -> Any:
-    """Call an EnvPool factory without its warnings about Box precision."""
+@contextmanager
+def _engine(verb: str, task_id: str) -> Iterator[None]:
+    """Name the task in what EnvPool raises, and keep its warnings on Box precision to itself."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return make(task_id, **config)
+            yield
+    except GymbridgeError:
+        raise
     except Exception as error:
         raise SimulationError(
             f"EnvPool cannot {verb} {task_id!r}: {type(error).__name__}: {error}"
         ) from error
-
-
-def _to_arrays_space(space: Any) -> Space[Any]:
-    """Return an EnvPool space with the dtype that the pool's arrays have."""
-    if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: _to_arrays_space(sub) for key, sub in space.spaces.items()})
-    if isinstance(space, spaces.Discrete):
-        return spaces.Discrete(int(space.n), start=int(space.start), dtype=np.int32)
-    return space
 
 
 def _to_ids(mask: np.ndarray) -> np.ndarray:

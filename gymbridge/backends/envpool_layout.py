@@ -7,6 +7,8 @@ A pool answers with one array per key, such as ``obs:image``, ``info:lives``, ``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from gymnasium import Space, spaces
 from gymbridge.episode import Tick
 from gymbridge.errors import ArgumentError, nearest
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "to_space"]
 
 _IDS = ("env_id", "players.env_id")
 _EXPENSIVE = ("ram",)
@@ -53,9 +55,7 @@ class Layout:
         self.read_obs = _make_reader(obs_tree, bits)
         info_tree = {key.removeprefix("info."): key for key in (keys[p] for p in self.info_places)}
         self.read_info = _make_info_reader({name: places[key] for name, key in info_tree.items()})
-        self._action_paths = [
-            tuple(key.split(".")) for key in spec._action_keys if key not in _IDS
-        ]
+        self.action_leaves = _make_action_flattener(spec)
 
     def show(self, values: Values) -> Tick:
         """Return a pool's answers as a tick with the task's own flags."""
@@ -83,25 +83,27 @@ class Layout:
             kept[place] = kept[place].copy()
         return kept
 
-    def action_leaves(self, actions: Any) -> list[np.ndarray]:
-        """Return the arrays of a batch of actions in the pool's order, each contiguous."""
-        if not isinstance(actions, dict):
-            return [np.ascontiguousarray(actions)]
-        leaves = []
-        for path in self._action_paths:
-            leaf: Any = actions
-            for part in path:
-                leaf = leaf[part]
-            leaves.append(np.ascontiguousarray(leaf))
-        return leaves
 
-    @staticmethod
-    def drop_ids(space: Space[Any]) -> Space[Any]:
-        """Return an action space without the row ids that EnvPool lists in dict actions."""
-        if not isinstance(space, spaces.Dict):
-            return space
+def to_space(space: Any) -> Space[Any]:
+    """Return one of EnvPool's spaces with the dtype of the pool's arrays and without row ids."""
+    if isinstance(space, spaces.Dict):
         kept = {key: sub for key, sub in space.spaces.items() if key not in ("env_id", "players")}
-        return spaces.Dict(kept)
+        return spaces.Dict({key: to_space(sub) for key, sub in kept.items()})
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n), start=int(space.start), dtype=np.int32)
+    return space
+
+
+def _make_action_flattener(spec: Any) -> Callable[[Any], list[np.ndarray]]:
+    """Return the function from actions to their arrays in the pool's order, each contiguous."""
+    paths = [tuple(key.split(".")) for key in spec._action_keys if key not in _IDS]
+    if len(paths) == 1:
+        return lambda actions: [np.ascontiguousarray(actions)]
+
+    def flatten(actions: Any) -> list[np.ndarray]:
+        return [np.ascontiguousarray(reduce(getitem, path, actions)) for path in paths]
+
+    return flatten
 
 
 def _choose_infos(keys: list[str], info_keys: Sequence[str] | str | None) -> list[str]:

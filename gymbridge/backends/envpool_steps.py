@@ -21,114 +21,119 @@ if TYPE_CHECKING:
 __all__ = ["make_fast_step"]
 
 Step = Callable[[Carry, Any], Outcome]
+Values = list[np.ndarray]
 
 
 class Ends(NamedTuple):
-    """Which rows ended in a step."""
+    """Which rows a step ended."""
 
     terminated: np.ndarray  # (num_envs,) bool, the user's own
     truncated: np.ndarray  # (num_envs,) bool, the user's own
-    over: np.ndarray  # (num_envs,) bool
-    clock: int  # most steps that an episode has run
-    any: bool
-    cut: bool  # some row ended without the pool knowing it
+    over: np.ndarray | None  # (num_envs,) bool, or None if no row ended
+    clock: int  # no episode has run for more steps than this
 
 
 def make_fast_step(simulator: EnvPoolSimulator, rule: AutoresetRule[Any], plain: Step) -> Step:
     """Return a closure for the rule's mode and limit; `plain` serves the steps it does not."""
-    find_ends = _make_end_finder(simulator, rule.limit)
+    take_step = _make_exchange(simulator, rule.limit)
     if rule.mode == AutoresetMode.SAME_STEP:
-        return _make_same_step(simulator, find_ends)
-    return _make_native_step(simulator, find_ends, plain)
+        return _make_same_step(simulator, take_step)
+    return _make_native_step(simulator, take_step, plain)
 
 
-def _make_end_finder(
+def _make_exchange(
     simulator: EnvPoolSimulator, limit: int | None
-) -> Callable[[list[np.ndarray], int], Ends]:
-    layout = simulator.layout
+) -> Callable[[Any, int], tuple[Values, Ends]]:
+    """Return (actions, clock) -> the answers to one step of all rows, and which of them ended."""
+    layout, ids = simulator.layout, simulator.all_ids
     done_place, trunc_place = layout.done_place, layout.trunc_place
-    elapsed_place = layout.elapsed_place
+    action_leaves = layout.action_leaves
     nobody = np.zeros(simulator.num_envs, np.bool_)
-    beyond = limit if limit is not None else 2**63
-    true = b"\x01"
+    beyond = 2**63 if limit is None else limit
 
-    def find_ends(values: list[np.ndarray], clock: int) -> Ends:
+    def exchange(actions: Any, clock: int) -> tuple[Values, Ends]:
+        pool = simulator.pool
+        pool._send([ids, ids, *action_leaves(actions)])
+        terminated, truncated = nobody.copy(), nobody.copy()  # while the pool works
+        values = pool._recv()
         done = values[done_place]
         clock += 1
-        late, is_late = nobody, False
-        if clock >= beyond:
-            late = values[elapsed_place] >= beyond
-            is_late = bool(late.any())
-            clock = int(values[elapsed_place].max())
-        if true not in done.tobytes():  # a scan of bytes costs a tenth of `done.any()`
-            if not is_late:
-                return Ends(nobody.copy(), nobody.copy(), done, clock, False, False)
-            return Ends(nobody.copy(), late.copy(), late, clock, True, True)
-        terminated, truncated = done & ~values[trunc_place], done & values[trunc_place]
-        if not is_late:
-            return Ends(terminated, truncated, done, clock, True, False)
-        truncated |= late & ~terminated
+        is_any = b"\x01" in done.tobytes()  # a scan of bytes costs a tenth of `done.any()`
+        if is_any:
+            truncated = values[trunc_place] & done
+            terminated = done & ~truncated
+        if clock < beyond:
+            return values, Ends(terminated, truncated, done if is_any else None, clock)
+        elapsed = values[layout.elapsed_place]
+        truncated |= (elapsed >= beyond) & ~terminated
         over = terminated | truncated
-        return Ends(terminated, truncated, over, clock, True, bool((over & ~done).any()))
+        return values, Ends(terminated, truncated, over if over.any() else None, int(elapsed.max()))
 
-    return find_ends
+    return exchange
 
 
 def _make_native_step(
-    simulator: EnvPoolSimulator, find_ends: Callable[[list[np.ndarray], int], Ends], plain: Step
+    simulator: EnvPoolSimulator,
+    exchange: Callable[[Any, int], tuple[Values, Ends]],
+    plain: Step,
 ) -> Step:
     """NEXT_STEP, where the pool restarts its ended rows, and DISABLED, where none is stepped."""
-    layout, ids, step_rows = simulator.layout, simulator.all_ids, simulator.step_rows
+    layout, nobody = simulator.layout, np.zeros(simulator.num_envs, np.bool_)
+    read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
     reward_place, elapsed_place = layout.reward_place, layout.elapsed_place
+    done_place = layout.done_place
 
     def step(carry: Carry, actions: Any) -> Outcome:
         state = carry.state
         if state.cut:
             return plain(carry, actions)
-        values = step_rows(ids, actions)
-        ends = find_ends(values, state.clock)
+        values, (terminated, truncated, over, clock) = exchange(actions, state.clock)
+        ended, cut = nobody, False
+        if over is not None:
+            ended, cut = over, bool((over & ~values[done_place]).any())
         tick = Tick(
-            layout.read_obs(values),
-            values[reward_place],
-            ends.terminated,
-            ends.truncated,
-            layout.read_info(values),
+            read_obs(values), values[reward_place], terminated, truncated, read_info(values)
         )
-        kept = state._replace(
-            values=layout.with_private_obs(values), clock=ends.clock, cut=ends.cut
-        )
-        return Outcome(Carry(kept, tick, values[elapsed_place].copy(), ends.over), tick, None)
+        kept = type(state)(keep(values), clock, cut)
+        return Outcome(Carry(kept, tick, values[elapsed_place].copy(), ended), tick, None)
 
     return step
 
 
 def _make_same_step(
-    simulator: EnvPoolSimulator, find_ends: Callable[[list[np.ndarray], int], Ends]
+    simulator: EnvPoolSimulator, exchange: Callable[[Any, int], tuple[Values, Ends]]
 ) -> Step:
-    layout, all_ids = simulator.layout, simulator.all_ids
-    step_rows, reset_rows = simulator.step_rows, simulator.reset_rows
+    layout, nobody = simulator.layout, np.zeros(simulator.num_envs, np.bool_)
+    read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
     reward_place, elapsed_place = layout.reward_place, layout.elapsed_place
-    restarting = {*layout.obs_places, *layout.info_places, layout.done_place, layout.trunc_place}
-    restarting.add(elapsed_place)
-    nobody = np.zeros(simulator.num_envs, np.bool_)
+    flag_places = (layout.done_place, layout.trunc_place)
+    shown_places = (*layout.obs_places, *layout.info_places)
+
+    def restart_rows(values: Values, over: np.ndarray) -> tuple[Values, np.ndarray]:
+        """Return the answers with the rows that are over restarted, and their elapsed steps."""
+        ids = np.flatnonzero(over).astype(np.int32)
+        fresh = simulator.reset_rows(ids)
+        shown = values.copy()
+        for place in shown_places:
+            shown[place] = values[place].copy()
+            shown[place][ids] = fresh[place]
+        for place in flag_places:
+            shown[place] = nobody
+        elapsed = values[elapsed_place].copy()
+        elapsed[ids] = 0
+        return shown, elapsed
 
     def step(carry: Carry, actions: Any) -> Outcome:
         state = carry.state
-        values = step_rows(all_ids, actions)
-        ends = find_ends(values, state.clock)
-        reward = values[reward_place]
-        flags = (ends.terminated, ends.truncated)
-        final, shown = None, values
-        if ends.any:
-            final = Tick(layout.read_obs(values), reward, *flags, layout.read_info(values))
-            ids = np.flatnonzero(ends.over).astype(np.int32)
-            fresh = reset_rows(ids)
-            shown = list(values)
-            for place in restarting:
-                shown[place] = values[place].copy()
-                shown[place][ids] = fresh[place]
-        tick = Tick(layout.read_obs(shown), reward, *flags, layout.read_info(shown))
-        kept = state._replace(values=layout.with_private_obs(shown), clock=ends.clock, cut=False)
-        return Outcome(Carry(kept, tick, shown[elapsed_place].copy(), nobody), tick, final)
+        values, (terminated, truncated, over, clock) = exchange(actions, state.clock)
+        reward, final = values[reward_place], None
+        if over is None:
+            elapsed = values[elapsed_place].copy()
+        else:
+            final = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
+            values, elapsed = restart_rows(values, over)
+        tick = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
+        kept = type(state)(keep(values), clock, False)
+        return Outcome(Carry(kept, tick, elapsed, nobody), tick, final)
 
     return step
