@@ -133,8 +133,8 @@ class _RaisingSimulator(BraxSimulator):
             rows = np.flatnonzero(np.asarray(outcome.tick.info["nonfinite"]))
             if rows.size:
                 raise DivergedError(
-                    f"Physics of environments {rows.tolist()} left the finite numbers in this step, "
-                    "which was not taken; use other actions, reset them, or construct with "
+                    f"Physics of environments {rows.tolist()} left the finite numbers in this "
+                    "step, which was not taken; use other actions, reset them, or construct with "
                     "`nonfinite='terminate'`."
                 )
             return outcome
@@ -146,9 +146,10 @@ def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> bra
     """Return the environment to batch, built from the registry if a name was given."""
     if isinstance(brax_env, brax_envs.Env):
         if kwargs:
+            name = next(iter(kwargs))
             raise ArgumentError(
-                f"`{next(iter(kwargs))}` is no parameter of BraxVectorEnv, and an environment "
-                "object takes keywords only when it is built."
+                f"`{name}` is no parameter of BraxVectorEnv, and an environment object takes "
+                f"keywords only when it is built; {nearest(name, _PARAMETERS)}"
             )
         return brax_env
     if not isinstance(brax_env, str):
@@ -162,12 +163,12 @@ def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> bra
             f"`brax_env` must be a registered Brax environment, got {brax_env!r}; "
             f"{nearest(brax_env, registry)}"
         )
-    known = _keywords(registry[brax_env])
+    known, is_open = _keywords(registry[brax_env])
     for name in kwargs:
-        if name not in known:
+        if name not in known and not is_open:
             raise ArgumentError(
                 f"`{name}` is no parameter of BraxVectorEnv or of Brax's {brax_env!r}; "
-                f"{nearest(name, known | set(_keywords(BraxVectorEnv)))}"
+                f"{nearest(name, known | _PARAMETERS)}"
             )
     try:
         return brax_envs.get_environment(brax_env, **kwargs)
@@ -177,14 +178,25 @@ def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> bra
         ) from error
 
 
-def _keywords(env_class: type) -> set[str]:
-    """Return the keywords that a class takes, following ``**kwargs`` through its bases."""
+def _keywords(factory: Callable[..., Any]) -> tuple[set[str], bool]:
+    """Return the keywords that a class or function takes, and whether it takes any others too.
+
+    A class hands its ``**kwargs`` to its base, so those of the bases count, up to the first that
+    takes none.
+    """
+    calls: list[Any] = [factory]
+    if isinstance(factory, type):
+        bases = [base for base in factory.__mro__ if base is not object]
+        calls = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
     names: set[str] = set()
-    for base in env_class.__mro__:
-        if "__init__" not in vars(base):
-            continue
-        parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+    is_open = False
+    for call in calls:
+        parameters = inspect.signature(call).parameters.values()
         names |= {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
-        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+        is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        if not is_open:
             break
-    return names - {"self", "sys"}
+    return names - {"self", "sys"}, is_open
+
+
+_PARAMETERS = _keywords(BraxVectorEnv.__init__)[0] - {"brax_env"}

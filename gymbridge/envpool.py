@@ -19,9 +19,10 @@ from gymbridge.vector_env import BridgeVectorEnv
 
 try:
     import envpool
+    from envpool.registration import registry
 
-    from gymbridge.backends.envpool import EnvPoolSimulator
-    from gymbridge.backends.envpool_limits import limit_rule
+    from gymbridge.backends.envpool import EnvPoolSimulator, read_config
+    from gymbridge.backends.envpool_limits import default_limit, limit_rule
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
         raise
@@ -31,7 +32,6 @@ except ImportError as error:
 
 __all__ = ["EnvPoolVectorEnv"]
 
-_BEYOND_REACH = 2**31 - 1
 _OWNED = {
     "batch_size": "batches are synchronous here; leave it out",
     "env_seed": "seeds are given to `reset(seed=...)`",
@@ -65,8 +65,8 @@ class EnvPoolVectorEnv(BridgeVectorEnv):
         ArgumentError: A keyword that the task does not take, or a task with several players.
         SimulationError: EnvPool cannot build the task on this machine.
 
-    The pool is built at the first `reset`, since EnvPool fixes seeds when a pool is built, and built
-    anew by each `reset(seed=...)`. Seeds run from 0 to 2**31 - 1, the last environment's included.
+    EnvPool fixes seeds when a pool is built, so it is built at the first `reset`, and built anew by
+    each `reset(seed=...)`. Seeds run from 0 to 2**31 - 1, the last environment's included.
 
     Example:
         >>> envs = EnvPoolVectorEnv("CartPole-v1", num_envs=2)  # doctest: +SKIP
@@ -84,15 +84,18 @@ class EnvPoolVectorEnv(BridgeVectorEnv):
     ) -> None:
         num_envs = read_count("num_envs", num_envs)
         _check_task(task_id)
-        _check_keywords(task_id, kwargs)
-        rule = limit_rule(task_id)
+        family = registry.specs[task_id][0].removeprefix("envpool.")
+        rule = limit_rule(task_id, family)
+        declared = _check_keywords(task_id, kwargs, rule.owns)
         limit = read_limit(max_episode_steps, None)
-        if rule.is_counted_here:
-            kwargs["max_episode_steps"] = _BEYOND_REACH
-        elif max_episode_steps is not None:
-            kwargs["max_episode_steps"] = _BEYOND_REACH if limit is None else limit
+        if rule.applies_by_default or max_episode_steps is not None:
+            kwargs = {**kwargs, **rule.keywords(limit, kwargs)}
         simulator = EnvPoolSimulator(
-            task_id, num_envs, task_limit=rule.default, info_keys=info_keys, config=kwargs
+            task_id,
+            num_envs,
+            task_limit=default_limit(task_id, declared["max_episode_steps"]),
+            info_keys=info_keys,
+            config=kwargs,
         )
         super().__init__(
             simulator, max_episode_steps=max_episode_steps, autoreset_mode=autoreset_mode
@@ -112,11 +115,16 @@ def _check_task(task_id: Any) -> None:
         )
 
 
-def _check_keywords(task_id: str, kwargs: dict[str, Any]) -> None:
+def _check_keywords(
+    task_id: str, kwargs: dict[str, Any], owned_by_limit: tuple[str, ...]
+) -> dict[str, Any]:
+    """Raise for keywords that the task does not take; return its default configuration."""
     for name in kwargs:
         if name in _OWNED:
             raise ArgumentError(f"`{name}` cannot be given: {_OWNED[name]}.")
-    config = envpool.make_spec(task_id).config._asdict()
+        if name in owned_by_limit:
+            raise ArgumentError(f"`{name}` cannot be given: use `max_episode_steps`.")
+    config = read_config(task_id)
     if config["max_num_players"] > 1:
         raise ArgumentError(
             f"`task_id` must be a task with one player, got {task_id!r} with "
@@ -129,3 +137,4 @@ def _check_keywords(task_id: str, kwargs: dict[str, Any]) -> None:
                 f"`{name}` is no parameter of EnvPoolVectorEnv or of EnvPool's {task_id!r}; "
                 f"{nearest(name, known | {'autoreset_mode', 'info_keys', 'max_episode_steps'})}"
             )
+    return config

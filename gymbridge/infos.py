@@ -12,7 +12,7 @@ import numpy as np
 
 from gymbridge.episode import Tick
 
-__all__ = ["make_final_infos", "make_infos", "take_row"]
+__all__ = ["make_final_infos", "make_infos", "mask_info", "take_row"]
 
 
 def make_infos(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
@@ -68,7 +68,11 @@ def make_final_infos(final: Tick, over: np.ndarray) -> dict[str, Any]:
 
 
 def take_row(batch: Any, index: Any) -> Any:
-    """Return row `index` of a batch of arrays or nested dicts of such, as a copy."""
+    """Return row `index` of a batch of arrays or nested dicts of such, as a copy.
+
+    A row without dimensions is an array, as a `Box` holds it, or a numpy integer, as a `Discrete`.
+    """
     if isinstance(batch, dict):
         return {key: take_row(value, index) for key, value in batch.items()}
-    return batch[index].copy()
+    row = batch[index, ...].copy()
+    return row if row.ndim or row.dtype.kind not in "iu" else row[()]

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from gymnasium.envs.registration import register, registry
 
-try:
-    from gymbridge.backends.envpool_tasks import load_tasks
-except ImportError:
-    load_tasks = dict
+from gymbridge.backends.envpool_tasks import load_tasks
 
 __all__ = ["BRAX_NAMES", "brax_id", "envpool_id", "register_all"]
 

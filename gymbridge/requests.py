@@ -30,7 +30,7 @@ ActionReader = Callable[[Any], Any]
 
 _UNSIGNED = {
     np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for kind in "iu" for size in (1, 2, 4, 8)
-}
+} | {np.dtype(np.bool_): np.dtype("u1")}
 
 
 def read_count(name: str, value: Any) -> int:
@@ -93,7 +93,7 @@ def read_seeds(seed: Any, num_envs: int, seed_range: int) -> Seeds:
         return Seeds(np.zeros(num_envs, np.uint32), np.zeros(num_envs, np.bool_))
     if _is_integer(seed):
         entries: list[Any] = [int(seed) + index for index in range(num_envs)]
-    elif isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
+    elif _is_list(seed):
         entries = list(seed)
     else:
         raise ArgumentTypeError(
@@ -214,7 +214,29 @@ def _make_array_reader(space: spaces.Space[Any], num_envs: int) -> ActionReader:
         check(array, dtype)
         return array if array.dtype == dtype else array.astype(dtype)
 
-    return read
+    return _make_fast_reader(space, shape, dtype, read) if shape == (num_envs,) else read
+
+
+def _make_fast_reader(
+    space: spaces.Space[Any], shape: tuple[int, ...], dtype: np.dtype[Any], read: ActionReader
+) -> ActionReader:
+    """Return a reader that takes good batches of `Discrete` from 0 in one comparison."""
+    if not isinstance(space, spaces.Discrete) or space.start != 0:
+        return read
+    unsigned, last, largest = np.dtype(f"u{dtype.itemsize}"), int(space.n) - 1, np.maximum.reduce
+
+    def read_fast(actions: Any) -> np.ndarray:
+        # Negative values are huge in the unsigned view: one reduction checks both ends.
+        if (
+            type(actions) is np.ndarray
+            and actions.dtype == dtype
+            and actions.shape == shape
+            and largest(actions.view(unsigned)) <= last
+        ):
+            return actions
+        return read(actions)
+
+    return read_fast
 
 
 def _check_castable(array: np.ndarray, dtype: np.dtype[Any]) -> None:
@@ -227,19 +249,11 @@ def _check_castable(array: np.ndarray, dtype: np.dtype[Any]) -> None:
 def _make_range_check(space: spaces.Space[Any]) -> Callable[[np.ndarray, np.dtype[Any]], None]:
     """Return the check that all values lie in an integer space."""
     low, high = _integer_bounds(space)
-    starts_at_zero, last = not np.any(low), int(np.max(high))
-    has_one_bound = starts_at_zero and bool(np.all(high == last))
-
-    def is_inside(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
-        if has_one_bound and array.dtype == dtype:
-            # Negative values are huge in the unsigned view: one reduction checks both ends.
-            return np.maximum.reduce(array.view(_UNSIGNED[dtype]), axis=None) <= last
-        return bool(((array >= low) & (array <= high)).all())
 
     def check(array: np.ndarray, dtype: np.dtype[Any]) -> None:
         if array.dtype.kind not in "iub":
             raise ArgumentTypeError(f"`actions` must be integers for {space}, got {array.dtype}.")
-        if not is_inside(array, dtype):
+        if not ((array >= low) & (array <= high)).all():
             raise ActionError(f"`actions` must lie in {space} for every environment, got {array}.")
 
     return check
@@ -274,3 +288,9 @@ def _refuse_shape(actions: Any, array: np.ndarray, shape: tuple[int, ...]) -> No
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -32,7 +32,8 @@ def call(envs: BridgeVectorEnv, name: str, *args: Any, **kwargs: Any) -> tuple[A
         AttributeError: No environment has it.
     """
     if name in envs._attributes:
-        return envs._attributes[name]
+        own = envs._attributes[name]
+        return tuple(value(*args, **kwargs) if callable(value) else value for value in own)
     if name in _PER_ENV:
         return getattr(envs, name)
     if name == "render":

@@ -47,7 +47,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         array([1., 1.], dtype=float32)
         >>> obs, rewards, terminations, truncations, infos = envs.step([0, 0])
         >>> terminations, infos["final_obs"]
-        (array([ True, False]), array([np.float32(2.0), None], dtype=object))
+        (array([ True, False]), array([array(2., dtype=float32), None], dtype=object))
     """
 
     def __init__(

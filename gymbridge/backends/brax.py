@@ -6,6 +6,7 @@ seed and k alone: not on the batch size, the mode or the neighbours.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -98,7 +99,7 @@ class BraxSimulator:
             env, diverged = _guard(before, env)
         stepped = state._replace(leaves=_flat(env), diverged=diverged)
         if hold is not None:
-            resting = before.replace(reward=jnp.zeros_like(before.reward))
+            resting = replace(before, reward=jnp.zeros_like(before.reward))
             stepped = _where(hold, state._replace(leaves=_flat(resting)), stepped)
         if restart is not None:
             stepped = self._begin(stepped, restart, None)
@@ -154,7 +155,8 @@ class BraxSimulator:
             update = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
             return start + chunk, tuple(map(update, rows, fresh))
 
-        buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (0, buffer))[1]
+        start = jnp.zeros((), count.dtype)
+        buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (start, buffer))[1]
         place = jnp.maximum(jnp.cumsum(mask) - 1, 0)
         return tuple(leaf[place] for leaf in buffer)
 
@@ -187,7 +189,7 @@ def _repeat(step: Any, action_repeat: int, env: brax_envs.State, action: Any) ->
 
     def again(_: Any, now: brax_envs.State) -> brax_envs.State:
         later = step(now, action)
-        later = later.replace(reward=now.reward + later.reward)
+        later = replace(later, reward=now.reward + later.reward)
         return jax.tree.map(partial(jnp.where, now.done > 0), now, later)
 
     return jax.lax.fori_loop(1, action_repeat, again, stepped)
@@ -211,7 +213,8 @@ def _guard(before: brax_envs.State, after: brax_envs.State) -> tuple[brax_envs.S
             return leaf
         return _where(diverged, jnp.where(jnp.isfinite(leaf), leaf, 0), leaf)
 
-    shown = after.replace(
+    shown = replace(
+        after,
         obs=_where(diverged, before.obs, after.obs),
         reward=jnp.where(diverged, 0, after.reward),
         done=jnp.where(diverged, jnp.ones_like(after.done), after.done),
@@ -221,7 +224,7 @@ def _guard(before: brax_envs.State, after: brax_envs.State) -> tuple[brax_envs.S
     if "truncation" in shown.info:
         truncation = shown.info["truncation"]
         kept = jnp.where(diverged, jnp.zeros_like(truncation), truncation)
-        shown = shown.replace(info={**shown.info, "truncation": kept})
+        shown = replace(shown, info={**shown.info, "truncation": kept})
     return shown, diverged
 
 

@@ -7,8 +7,8 @@ it; a mismatch is reported here, with the leaf that breaks the rule, instead of 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from gymbridge.backends.brax_infos import make_info_selector
 from gymbridge.errors import ArgumentError, EnvContractError, SimulationError
 
 __all__ = ["Contract"]
+
+_JAX = Path(jax.__file__).parent
 
 
 class Contract:
@@ -52,15 +54,16 @@ class Contract:
         self._reset = jax.jit(brax_env.reset)
         self._step = jax.jit(brax_env.step)
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-        self.state = _strong(_trace("reset", self._reset, key))
-        _check_reset(self.state)
-        self.action_space = self._declared("action_space", action_space) or _unit_box(
-            brax_env.action_size
-        )
-        _check_step(self.state, _trace("step", self._step, self.state, self._action_struct))
+        self.state = _read_state("reset", _trace("reset", self._reset, key))
+        _check_scalars(self.state)
         inferred = _to_space(self.state.obs)
         self.observation_space = self._declared("observation_space", observation_space) or inferred
         _check_same_arrays(self.observation_space, inferred)
+        self.action_space = self._declared("action_space", action_space) or _unit_box(
+            brax_env.action_size
+        )
+        stepped = _trace("step", self._step, self.state, _to_struct(self.action_space))
+        _check_step(self.state, _read_state("step", stepped))
         self.select_info = make_info_selector(self.state, info_keys)
 
     def reset(self, key: jax.Array) -> brax_envs.State:
@@ -72,12 +75,12 @@ class Contract:
         return self._normalise(self._step(state, action))
 
     def _normalise(self, state: brax_envs.State) -> brax_envs.State:
-        """Return the state as plain dicts with `reset`'s dtypes and no weak types.
+        """Return the state with observations as plain dicts, `reset`'s dtypes and no weak types.
 
         Environments may put Python floats into a state; weakly typed leaves would make JAX trace
         the step a second time.
         """
-        plain = state.replace(obs=_to_plain(state.obs))
+        plain = replace(state, obs=_to_plain(state.obs))
         return jax.tree.map(
             lambda leaf, like: leaf if _is_key(like) else jnp.asarray(leaf, like.dtype),
             plain,
@@ -93,21 +96,17 @@ class Contract:
             )
         return own if own is not None else given
 
-    @cached_property
-    def _action_struct(self) -> Any:
-        sample = self.action_space.sample()
-        return jax.tree.map(lambda leaf: jax.eval_shape(lambda: jnp.asarray(leaf)), sample)
-
 
 def _refuse_training_wrappers(brax_env: Any) -> None:
     layer = brax_env
     while isinstance(layer, brax_envs.Wrapper):
-        if type(layer).__module__ == brax_envs.training.__name__:
-            raise EnvContractError(
-                f"`brax_env` must not be wrapped in Brax's {type(layer).__name__}: batching, time "
-                "limit and autoreset are done here. Pass the environment inside it, with "
-                "`max_episode_steps`, `action_repeat` and `autoreset_mode`."
-            )
+        for base in type(layer).__mro__:
+            if base.__module__ == brax_envs.training.__name__:
+                raise EnvContractError(
+                    f"`brax_env` must not be wrapped in Brax's {base.__name__}: batching, time "
+                    "limit and autoreset are done here. Pass the environment inside it, with "
+                    "`max_episode_steps`, `action_repeat` and `autoreset_mode`."
+                )
         layer = layer.env
 
 
@@ -116,7 +115,7 @@ def _trace(verb: str, function: Callable[..., Any], *args: Any) -> Any:
         return jax.eval_shape(function, *args)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if "/jax/" not in Path(frame.filename).as_posix()]
+        own = [frame for frame in frames if _JAX not in Path(frame.filename).parents]
         place = f"{Path(own[-1].filename).parent.name}/{Path(own[-1].filename).name}"
         raise SimulationError(
             f"`{verb}` of the Brax environment cannot be traced with jax {jax.__version__}; "
@@ -124,13 +123,39 @@ def _trace(verb: str, function: Callable[..., Any], *args: Any) -> Any:
         ) from error
 
 
-def _check_reset(state: Any) -> None:
-    for name in ("reward", "done"):
-        shape = jnp.shape(getattr(state, name))
-        if shape != ():
+def _read_state(verb: str, state: Any) -> Any:
+    """Return the shapes of a state: observations in plain dicts, float rewards, no weak types.
+
+    Raises:
+        EnvContractError: It is no state of a single environment.
+    """
+    parts = ("obs", "reward", "done", "metrics", "info", "replace")
+    if not all(hasattr(state, name) for name in parts):
+        raise EnvContractError(
+            f"`{verb}` must return a brax.envs.State, got {type(state).__name__}."
+        )
+    for name in ("metrics", "info"):
+        if not isinstance(getattr(state, name), Mapping):
+            raise EnvContractError(f"`State.{name}` must be a dict, got {getattr(state, name)}.")
+    state = state.replace(obs=_to_plain(state.obs), reward=jax.tree.map(_as_float, state.reward))
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)
+
+
+def _as_float(leaf: Any) -> Any:
+    is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
+    return leaf if is_float else jax.ShapeDtypeStruct(leaf.shape, jnp.float32)
+
+
+def _check_scalars(state: Any) -> None:
+    """Raise unless what ends an episode and what it earns are scalars."""
+    scalars = {"reward": state.reward, "done": state.done}
+    if "truncation" in state.info:
+        scalars["info['truncation']"] = state.info["truncation"]
+    for name, leaf in scalars.items():
+        if getattr(leaf, "shape", None) != ():
             raise EnvContractError(
-                f"`State.{name}` must be a scalar in a single environment, got shape {shape}; "
-                "batching is done here, so pass an unbatched environment."
+                f"`State.{name}` must be a scalar in a single environment, got {leaf}; batching "
+                "is done here, so pass an unbatched environment."
             )
 
 
@@ -151,20 +176,20 @@ def _check_step(reset: Any, step: Any) -> None:
                 f"{leaf.dtype}{list(leaf.shape)} after `reset` and {other.dtype}"
                 f"{list(other.shape)} after `step`."
             )
+    for name in ("pipeline_state", "metrics", "info"):
+        parts = [jax.tree.structure(getattr(state, name, None)) for state in (reset, step)]
+        if parts[0] != parts[1]:
+            raise EnvContractError(
+                "`reset` and `step` must return the same structure, containers and None included, "
+                f"but `State.{name}` is {parts[0]} after `reset` and {parts[1]} after `step`."
+            )
 
 
 def _leaves(state: Any) -> dict[str, Any]:
-    state = state.replace(obs=_to_plain(state.obs))
     return {
         jax.tree_util.keystr(path): leaf
         for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]
     }
-
-
-def _strong(state: Any) -> Any:
-    """Return the shapes with plain-dict observations and no weak types."""
-    state = state.replace(obs=_to_plain(state.obs))
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)
 
 
 def _to_plain(obs: Any) -> Any:
@@ -176,6 +201,15 @@ def _to_plain(obs: Any) -> Any:
 
 def _unit_box(action_size: int) -> spaces.Box:
     return spaces.Box(-1.0, 1.0, (int(action_size),), np.float32)
+
+
+def _to_struct(space: Space[Any]) -> Any:
+    """Return the shapes of one action."""
+    if isinstance(space, spaces.Dict):
+        return {key: _to_struct(sub) for key, sub in space.spaces.items()}
+    if space.shape is None or space.dtype is None:
+        raise ArgumentError(f"`action_space` must be made of arrays, got {space}.")
+    return jax.eval_shape(lambda: jnp.asarray(np.zeros(space.shape, space.dtype)))
 
 
 def _to_space(struct: Any) -> Space[Any]:
@@ -205,4 +239,4 @@ def _check_same_arrays(declared: Space[Any], inferred: Space[Any]) -> None:
 
 
 def _is_key(struct: Any) -> bool:
-    return jax.dtypes.issubdtype(struct.dtype, jax.dtypes.prng_key)
+    return jnp.issubdtype(struct.dtype, jax.dtypes.prng_key)

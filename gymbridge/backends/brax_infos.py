@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from gymbridge.errors import ArgumentError, nearest
+from gymbridge.errors import ArgumentError, ArgumentTypeError, nearest
 
 __all__ = ["make_info_selector"]
 
 _BYTES_PER_ENV = 1024
 _RESERVED = {"episode", "final_obs", "final_info", "info", "nonfinite", "randomization"}
+
+_SOURCES = ("metrics", "info")
 
 Path = tuple[str, ...]
 
@@ -24,18 +27,19 @@ def make_info_selector(
     """Return the function from a batched Brax state to the infos that are carried.
 
     Metrics come flat under their own names, entries of ``state.info`` likewise. A name that
-    collides with another or that Gymnasium gives a meaning goes under ``"info"``. PRNG keys stay
-    inside.
+    collides with a metric or that Gymnasium gives a meaning goes under ``"info"``; where that holds
+    for a metric and an info of one name, the metric goes under ``"metrics"`` in there. PRNG keys
+    stay inside.
 
     Args:
         state: Shapes of one environment's state.
         info_keys: None for what fits into about 1 kB per environment, "all", or a list of names.
 
     Raises:
-        ArgumentError: A name that the environment does not have.
+        ArgumentError: A name that the environment does not show.
+        ArgumentTypeError: `info_keys` is of another type.
     """
-    places = _find_places(state)
-    chosen = _choose(places, info_keys)
+    chosen = _choose(_find_places(state), info_keys)
 
     def select(batched: Any) -> dict[str, Any]:
         infos: dict[str, Any] = {}
@@ -66,13 +70,18 @@ def _part(entry: Any) -> str:
 def _find_places(state: Any) -> dict[Path, tuple[Path, int]]:
     """Return where each leaf shows up in the infos, and its size in bytes."""
     leaves = {path: leaf for path, leaf in _flatten(state).items() if not _is_key(leaf)}
-    metrics = {path[1] for path in leaves if path[0] == "metrics"}
+    names = {source: {path[1] for path in leaves if path[0] == source} for source in _SOURCES}
     places: dict[Path, tuple[Path, int]] = {}
-    for path, leaf in sorted(leaves.items(), key=lambda item: item[0][0] == "info"):
-        name = path[1]
-        collides = path[0] == "info" and name in metrics
-        is_taken = collides or name in _RESERVED or name.startswith("_")
-        target = ("info", *path[1:]) if is_taken else path[1:]
+    for path, leaf in sorted(leaves.items(), key=lambda item: _SOURCES.index(item[0][0])):
+        source, name = path[:2]
+        is_taken = name in _RESERVED or name.startswith("_")
+        collides = all(name in names[other] for other in _SOURCES)
+        if is_taken and collides and source == "metrics":
+            target = ("info", *path)
+        elif is_taken or (collides and source == "info"):
+            target = ("info", *path[1:])
+        else:
+            target = path[1:]
         places[path] = (target, int(np.prod(leaf.shape, dtype=int)) * leaf.dtype.itemsize)
     return places
 
@@ -86,23 +95,25 @@ def _choose(
             if spent + size <= _BYTES_PER_ENV:
                 chosen[path], spent = target, spent + size
         return chosen
-    if isinstance(info_keys, str):
-        if info_keys != "all":
-            raise ArgumentError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
+    if isinstance(info_keys, str) and info_keys == "all":
         return {path: target for path, (target, _) in places.items()}
+    if isinstance(info_keys, str):
+        raise ArgumentError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
+    if not isinstance(info_keys, Collection):
+        raise ArgumentTypeError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
     known = {path[1] for path in places}
     for name in info_keys:
         if name not in known:
             raise ArgumentError(
-                f"`info_keys` names {name!r}, which the environment lacks; "
-                f"{nearest(str(name), known)}"
+                f"`info_keys` names {name!r}, which is no metric or info that the environment "
+                f"shows (PRNG keys stay inside); {nearest(str(name), known)}"
             )
     return {path: target for path, (target, _) in places.items() if path[1] in info_keys}
 
 
 def _is_key(leaf: Any) -> bool:
     """Whether a leaf is a PRNG key: typed, or raw as `jax.random.PRNGKey` makes it."""
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return True
     raw = jax.eval_shape(lambda: jax.random.PRNGKey(0))
     return leaf.dtype == raw.dtype and leaf.shape[-1:] == raw.shape

@@ -23,7 +23,7 @@ from gymbridge.backends.envpool_steps import make_fast_step
 from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
 from gymbridge.errors import ArgumentError, GymbridgeError, SimulationError
 
-__all__ = ["EnvPoolSimulator", "PoolState"]
+__all__ = ["EnvPoolSimulator", "PoolState", "read_config"]
 
 
 class PoolState(NamedTuple):
@@ -74,6 +74,7 @@ class EnvPoolSimulator:
             )
             self.single_action_space: Space[Any] = to_space(self.spec.gymnasium_action_space)
         self.all_ids = np.arange(num_envs, dtype=np.int32)
+        self.nobody = np.zeros(num_envs, np.bool_)
 
     @property
     def engine(self) -> Any:
@@ -105,7 +106,7 @@ class EnvPoolSimulator:
         hold: np.ndarray | None,
     ) -> tuple[PoolState, Tick]:
         """Take one step; see `gymbridge.episode.Simulator.advance`."""
-        nobody = np.zeros(self.num_envs, np.bool_)
+        nobody = self.nobody
         begins = nobody if restart is None else restart & ~self.layout.done(state.values)
         stays = nobody if hold is None else hold
         moves = ~(begins | stays)
@@ -177,6 +178,16 @@ class EnvPoolSimulator:
         cut = bool((carry.ended & ~self.layout.done(values)).any())
         state = PoolState(values, int(carry.elapsed.max()), cut)
         return outcome._replace(carry=carry._replace(state=state))
+
+
+def read_config(task_id: str) -> dict[str, Any]:
+    """Return the default configuration of a task.
+
+    Raises:
+        SimulationError: EnvPool cannot describe the task on this machine.
+    """
+    with _engine("describe", task_id):
+        return envpool.make_spec(task_id).config._asdict()
 
 
 @contextmanager

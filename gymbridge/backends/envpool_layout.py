@@ -91,6 +91,11 @@ def to_space(space: Any) -> Space[Any]:
         return spaces.Dict({key: to_space(sub) for key, sub in kept.items()})
     if isinstance(space, spaces.Discrete):
         return spaces.Discrete(int(space.n), start=int(space.start), dtype=np.int32)
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+        limits = np.finfo(space.dtype)
+        # C++ `numeric_limits<T>::min()` is the smallest positive number, not the lowest one.
+        if (space.low == limits.tiny).all() and (space.high == limits.max).all():
+            return spaces.Box(-np.inf, np.inf, space.shape, space.dtype.type)
     return space
 
 

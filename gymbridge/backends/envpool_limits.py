@@ -1,36 +1,98 @@
-"""Who keeps the time limit of an EnvPool task: this package or the pool.
+"""Who keeps the time limit of an EnvPool task, by family: this package or the pool.
 
-EnvPool reports an end on the very last allowed step as a truncation even if the task terminated
-there. A limit beyond the pool's reach shows the truth, and the core counts the steps. Where the
-limit changes the task itself, the pool gets the user's limit and its reports stand.
+EnvPool calls an end on the very last allowed step a truncation even where the task terminated
+(envpool/core/env.h: ``trunc = done && current_step >= max_episode_steps``). A limit beyond the
+pool's reach shows the truth, and the core counts the steps. Where the limit changes the task itself
+the pool gets the user's, and reports such ties in its way. The core counts in either case, so a
+limit holds also for tasks that ignore it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-import envpool
-from envpool.registration import registry
+from gymbridge.backends.envpool_tasks import load_tasks
 
-__all__ = ["POOL_LIMITED_FAMILIES", "POOL_LIMITED_TASKS", "LimitRule", "limit_rule"]
+__all__ = ["LIMIT_RULES", "LimitRule", "default_limit", "limit_rule"]
 
-POOL_LIMITED_FAMILIES = ("minigrid",)
-"""Rewards depend on the limit: ``1 - 0.9 * steps / max_steps``."""
-
-POOL_LIMITED_TASKS = ("AlohaHandOver-v1", "MuJoCoPlayground/AlohaHandOver-v1")
-"""The first observation depends on the limit."""
+_BEYOND_REACH = 2**31 - 2
+"""The largest limit to which a pool can add one."""
 
 
 class LimitRule(NamedTuple):
-    """How the time limit of a task is kept."""
+    """How the limit of a family is kept.
 
-    is_counted_here: bool  # the pool's own limit is put beyond reach
-    default: int | None  # steps after which episodes are cut by default
+    Attributes:
+        keeper: "core", "pool" or "task", as the documentation's table has it.
+        keywords: (limit or None for none, the user's keywords) -> keywords for the pool; asked
+            only where `applies_by_default` or the user gave a limit.
+        applies_by_default: Whether the pool gets the keywords also for the task's own limit.
+        owns: Keywords that the user cannot give, since the rule sets them.
+    """
+
+    keeper: str
+    keywords: Callable[[int | None, Mapping[str, Any]], dict[str, Any]]
+    applies_by_default: bool
+    owns: tuple[str, ...] = ()
 
 
-def limit_rule(task_id: str) -> LimitRule:
-    """Return the rule for a task of the installed EnvPool."""
-    family = registry.specs[task_id][0].removeprefix("envpool.")
-    default = envpool.make_spec(task_id).config.max_episode_steps
-    counted = family not in POOL_LIMITED_FAMILIES and task_id not in POOL_LIMITED_TASKS
-    return LimitRule(counted, None if default in (0, 2**31 - 1) else default)
+def _beyond(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"max_episode_steps": _BEYOND_REACH}
+
+
+def _beyond_doom(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    # vizdoom_env.h sets a timeout of (limit + 1) * frame_skip game tics, an int32.
+    return {"max_episode_steps": 2**30 // int(kwargs.get("frame_skip", 4)) - 2}
+
+
+def _beyond_duration(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"duration": 10**6}
+
+
+def _same(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"max_episode_steps": _BEYOND_REACH if limit is None else limit}
+
+
+def _one_less(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"max_episode_steps": _BEYOND_REACH if limit is None else max(limit - 1, 1)}
+
+
+def _nothing(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+_CORE = LimitRule("core", _beyond, applies_by_default=True)
+_POOL = LimitRule("pool", _same, applies_by_default=False)
+_TASK = LimitRule("task", _nothing, applies_by_default=False)
+
+LIMIT_RULES: dict[str, LimitRule] = {
+    "gfootball": LimitRule("pool", _one_less, applies_by_default=False),  # counts from -1
+    "highway": LimitRule("core", _beyond_duration, applies_by_default=True, owns=("duration",)),
+    "minigrid": _POOL,  # the reward is 1 - 0.9 * steps / limit
+    "procgen": _TASK,  # games end at their own `timeout`
+    "vizdoom": LimitRule("core", _beyond_doom, applies_by_default=True),
+    "AlohaHandOver-v1": _POOL,  # an observation is steps / limit
+    "MuJoCoPlayground/AlohaHandOver-v1": _POOL,
+    "LevelBasedForaging-v0": _TASK,  # ends at 100 steps by itself
+    "Jumanji/LevelBasedForaging-v0": _TASK,
+}
+"""The rules that are not the core's, by family or task id; every other task has the core's."""
+
+
+def limit_rule(task_id: str, family: str) -> LimitRule:
+    """Return who keeps the limit of a task."""
+    return LIMIT_RULES.get(task_id) or LIMIT_RULES.get(family, _CORE)
+
+
+def default_limit(task_id: str, declared: int) -> int | None:
+    """Return the steps after which a task's own episodes are cut, or None.
+
+    Args:
+        task_id: EnvPool's name of the task.
+        declared: What EnvPool's spec says, for a task that the shipped list lacks.
+    """
+    task = load_tasks().get(task_id)
+    if task is not None:
+        return task["max_episode_steps"]
+    return None if declared in (0, 2**31 - 1) else declared

@@ -1,8 +1,8 @@
 """The step of a pool without Python that it does not need: equal to the plain rule, and tested so.
 
 A pool's workers fall asleep while Python runs between two exchanges, so every microsecond there
-costs more than one. The closures below skip what the pool has done already: it counts the steps of
-an episode itself, and restarts rows that it ended itself.
+costs more than one. The closures below look at the limit only when some episode can have reached
+it, and leave restarts to the pool where the pool knows that the row ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Ends(NamedTuple):
     terminated: np.ndarray  # (num_envs,) bool, the user's own
     truncated: np.ndarray  # (num_envs,) bool, the user's own
     over: np.ndarray | None  # (num_envs,) bool, or None if no row ended
+    elapsed: np.ndarray  # (num_envs,) int32, steps since the episode began
     clock: int  # no episode has run for more steps than this
+    cut: bool  # some row ended without the pool knowing it
 
 
 def make_fast_step(simulator: EnvPoolSimulator, rule: AutoresetRule[Any], plain: Step) -> Step:
@@ -43,74 +45,78 @@ def make_fast_step(simulator: EnvPoolSimulator, rule: AutoresetRule[Any], plain:
 
 def _make_exchange(
     simulator: EnvPoolSimulator, limit: int | None
-) -> Callable[[Any, int], tuple[Values, Ends]]:
-    """Return (actions, clock) -> the answers to one step of all rows, and which of them ended."""
+) -> Callable[[Carry, Any], tuple[Values, Ends]]:
+    """Return (carry, actions) -> the answers to one step of all rows, and which of them ended."""
     layout, ids = simulator.layout, simulator.all_ids
     done_place, trunc_place = layout.done_place, layout.trunc_place
     action_leaves = layout.action_leaves
-    nobody = np.zeros(simulator.num_envs, np.bool_)
-    beyond = 2**63 if limit is None else limit
+    nobody = simulator.nobody
+    beyond, true = 2**63 if limit is None else limit, b"\x01"
 
-    def exchange(actions: Any, clock: int) -> tuple[Values, Ends]:
+    def exchange(carry: Carry, actions: Any) -> tuple[Values, Ends]:
         pool = simulator.pool
         pool._send([ids, ids, *action_leaves(actions)])
-        terminated, truncated = nobody.copy(), nobody.copy()  # while the pool works
+        # While the pool works:
+        terminated, truncated = nobody.copy(), nobody.copy()
+        elapsed, clock = carry.elapsed + 1, carry.state.clock + 1
+        if carry.ended is not nobody:
+            elapsed *= ~carry.ended
         values = pool._recv()
-        done = values[done_place]
-        clock += 1
-        is_any = b"\x01" in done.tobytes()  # a scan of bytes costs a tenth of `done.any()`
-        if is_any:
-            truncated = values[trunc_place] & done
-            terminated = done & ~truncated
+        done, over = values[done_place], None
+        if true in done.tobytes():  # a scan of bytes costs a tenth of `done.any()`
+            over, terminated = done, done.copy()
+            if true in values[trunc_place].tobytes():
+                truncated = values[trunc_place] & done
+                terminated &= ~truncated
         if clock < beyond:
-            return values, Ends(terminated, truncated, done if is_any else None, clock)
-        elapsed = values[layout.elapsed_place]
+            return values, Ends(terminated, truncated, over, elapsed, clock, False)
         truncated |= (elapsed >= beyond) & ~terminated
         over = terminated | truncated
-        return values, Ends(terminated, truncated, over if over.any() else None, int(elapsed.max()))
+        cut = bool((over & ~done).any())
+        clock = int(elapsed.max())
+        return values, Ends(
+            terminated, truncated, over if over.any() else None, elapsed, clock, cut
+        )
 
     return exchange
 
 
 def _make_native_step(
     simulator: EnvPoolSimulator,
-    exchange: Callable[[Any, int], tuple[Values, Ends]],
+    exchange: Callable[[Carry, Any], tuple[Values, Ends]],
     plain: Step,
 ) -> Step:
     """NEXT_STEP, where the pool restarts its ended rows, and DISABLED, where none is stepped."""
-    layout, nobody = simulator.layout, np.zeros(simulator.num_envs, np.bool_)
+    layout, nobody = simulator.layout, simulator.nobody
     read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
-    reward_place, elapsed_place = layout.reward_place, layout.elapsed_place
-    done_place = layout.done_place
+    reward_place = layout.reward_place
 
     def step(carry: Carry, actions: Any) -> Outcome:
         state = carry.state
         if state.cut:
             return plain(carry, actions)
-        values, (terminated, truncated, over, clock) = exchange(actions, state.clock)
-        ended, cut = nobody, False
-        if over is not None:
-            ended, cut = over, bool((over & ~values[done_place]).any())
+        values, (terminated, truncated, over, elapsed, clock, cut) = exchange(carry, actions)
+        ended = nobody if over is None else over
         tick = Tick(
             read_obs(values), values[reward_place], terminated, truncated, read_info(values)
         )
         kept = type(state)(keep(values), clock, cut)
-        return Outcome(Carry(kept, tick, values[elapsed_place].copy(), ended), tick, None)
+        return Outcome(Carry(kept, tick, elapsed, ended), tick, None)
 
     return step
 
 
 def _make_same_step(
-    simulator: EnvPoolSimulator, exchange: Callable[[Any, int], tuple[Values, Ends]]
+    simulator: EnvPoolSimulator, exchange: Callable[[Carry, Any], tuple[Values, Ends]]
 ) -> Step:
-    layout, nobody = simulator.layout, np.zeros(simulator.num_envs, np.bool_)
+    layout, nobody = simulator.layout, simulator.nobody
     read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
-    reward_place, elapsed_place = layout.reward_place, layout.elapsed_place
+    reward_place = layout.reward_place
     flag_places = (layout.done_place, layout.trunc_place)
     shown_places = (*layout.obs_places, *layout.info_places)
 
-    def restart_rows(values: Values, over: np.ndarray) -> tuple[Values, np.ndarray]:
-        """Return the answers with the rows that are over restarted, and their elapsed steps."""
+    def restart_rows(values: Values, over: np.ndarray) -> Values:
+        """Return the answers with the rows that are over restarted."""
         ids = np.flatnonzero(over).astype(np.int32)
         fresh = simulator.reset_rows(ids)
         shown = values.copy()
@@ -119,19 +125,16 @@ def _make_same_step(
             shown[place][ids] = fresh[place]
         for place in flag_places:
             shown[place] = nobody
-        elapsed = values[elapsed_place].copy()
-        elapsed[ids] = 0
-        return shown, elapsed
+        return shown
 
     def step(carry: Carry, actions: Any) -> Outcome:
         state = carry.state
-        values, (terminated, truncated, over, clock) = exchange(actions, state.clock)
+        values, (terminated, truncated, over, elapsed, clock, _) = exchange(carry, actions)
         reward, final = values[reward_place], None
-        if over is None:
-            elapsed = values[elapsed_place].copy()
-        else:
+        if over is not None:
             final = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
-            values, elapsed = restart_rows(values, over)
+            values = restart_rows(values, over)
+            elapsed *= ~over
         tick = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
         kept = type(state)(keep(values), clock, False)
         return Outcome(Carry(kept, tick, elapsed, nobody), tick, final)

@@ -28,7 +28,8 @@ def draw_number(seed: Any, episode: Any) -> Any:
     A multiply-xorshift hash, so that every pair has its own and both scripts can repeat it.
     """
     mixed = np.asarray(seed, np.uint64) * 0x9E3779B1 + np.asarray(episode, np.uint64) * 0x85EBCA77
-    mixed = ((mixed ^ (mixed >> np.uint64(15))) * 0x2C1B3C6D) & np.uint64(0xFFFFFFFF)
+    with np.errstate(over="ignore"):  # numpy warns where a scalar wraps around
+        mixed = ((mixed ^ (mixed >> np.uint64(15))) * 0x2C1B3C6D) & np.uint64(0xFFFFFFFF)
     return (mixed ^ (mixed >> np.uint64(13))).astype(np.uint32)
 
 
@@ -64,8 +65,8 @@ class ScriptedSimulator:
         self.num_envs = len(self.lengths)
         self.task_limit = task_limit
         self.metadata: dict[str, Any] = {"render_modes": []}
-        self.single_observation_space = spaces.Box(0, np.inf, (), np.float32)
-        self.single_action_space = spaces.Discrete(3)
+        self.single_observation_space: gym.Space[Any] = spaces.Box(0, np.inf, (), np.float32)
+        self.single_action_space: gym.Space[Any] = spaces.Discrete(3)
         self.closed = False
 
     @property

@@ -7,6 +7,7 @@ row of the table: `episode_draw` repeats the draw outside.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -48,13 +49,13 @@ class ScriptedBraxEnv(brax_envs.Env):
     def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
         """Return the state one step later."""
         kind = state.info["draw"] % np.uint32(len(self.lengths))
-        step = state.obs + 1
+        step = jnp.asarray(state.obs) + 1
         over = step >= jnp.asarray(self.lengths)[kind]
         cut = over & jnp.asarray(self.truncates)[kind]
         total = state.info["script"]["total"] + action.astype(jnp.int32)
         info = {**state.info, "script": {"total": total}, "truncation": cut.astype(jnp.float32)}
         reward, done = action + step / 4, over.astype(jnp.float32)
-        return state.replace(obs=step, reward=reward, done=done, info=info)
+        return replace(state, obs=step, reward=reward, done=done, info=info)
 
     @property
     def observation_size(self) -> Any:
