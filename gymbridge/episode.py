@@ -87,7 +87,6 @@ class Simulator(Protocol[_StateT]):
         metadata: Gymnasium metadata of the task, without the autoreset mode.
         task_limit: Steps after which the task's episodes are cut by default, or None.
         seed_range: Largest seed that the engine can hold; the smallest is 0.
-        engine: The engine's own object, whose attributes are those of every environment.
     """
 
     num_envs: int
@@ -99,7 +98,7 @@ class Simulator(Protocol[_StateT]):
 
     @property
     def engine(self) -> Any:
-        """The engine's own object."""
+        """The engine's own object, whose attributes are those of every environment."""
         ...
 
     def restart(
