@@ -44,6 +44,17 @@ _OWNED = {
 }
 
 
+_COUNTS = {
+    "frame_skip",
+    "frame_stack",
+    "img_height",
+    "img_width",
+    "noop_max",
+    "num_threads",
+    "stack_num",
+}
+"""Keywords on whose values below 1 EnvPool aborts the process; 0 threads leave it the choice."""
+
 _MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera_id"}
 """Keywords that `envpool.make` takes beside the task's own configuration."""
 
@@ -131,10 +142,12 @@ def _check_keywords(
             f"{config['max_num_players']}: a batch here has one row per environment."
         )
     known = (config.keys() - _OWNED.keys()) | _MAKE_KEYWORDS
-    for name in kwargs:
+    for name, value in kwargs.items():
         if name not in known:
             raise ArgumentError(
                 f"`{name}` is no parameter of EnvPoolVectorEnv or of EnvPool's {task_id!r}; "
                 f"{nearest(name, known | {'autoreset_mode', 'info_keys', 'max_episode_steps'})}"
             )
+        if name in _COUNTS and not (name == "num_threads" and value == 0):
+            read_count(name, value)
     return config

@@ -196,7 +196,7 @@ def _make_dict_reader(space: spaces.Dict, num_envs: int) -> ActionReader:
             )
         if actions.keys() != readers.keys():
             raise ActionError(
-                f"`actions` must have the keys {sorted(readers)}, got {sorted(actions)}."
+                f"`actions` must have the keys {sorted(readers)}, got {list(actions)}."
             )
         return {key: reader(actions[key]) for key, reader in readers.items()}
 

@@ -8,6 +8,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from gymbridge.backends.envpool_limits import limit_rule
+from gymbridge.backends.envpool_tasks import load_tasks
+from gymbridge.errors import ArgumentError
 from gymbridge.infos import take_row
 from gymbridge.vector_env import BridgeVectorEnv
 
@@ -18,7 +21,8 @@ class SingleEnv(gym.Env[Any, Any]):
     """A batch of one, seen as one environment with Python floats and bools.
 
     It has no time limit of its own: `gym.make` wraps it in `TimeLimit`, which sets `truncated` on
-    the last allowed step even if the task terminates there.
+    the last allowed step even if the task terminates there. Only where a limit changes the task
+    itself (see `gymbridge.backends.envpool_limits`) does the task keep its own as well.
 
     Args:
         envs: A batch of one with `AutoresetMode.DISABLED`, which the view closes.
@@ -30,6 +34,11 @@ class SingleEnv(gym.Env[Any, Any]):
         self.action_space = envs.single_action_space
         self.metadata = {k: v for k, v in envs.metadata.items() if k != "autoreset_mode"}
         self.render_mode = envs.render_mode
+
+    @property
+    def np_random_seed(self) -> int:
+        """The seed of the environment; drawn from the operating system if none was given yet."""
+        return self.envs.np_random_seed[0]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -68,23 +77,28 @@ def make_brax(**kwargs: Any) -> SingleEnv:
     """Return one Brax environment; the keywords are those of `BraxVectorEnv`."""
     from gymbridge.brax import BraxVectorEnv
 
-    return SingleEnv(BraxVectorEnv(**_for_one(kwargs)))
+    return SingleEnv(BraxVectorEnv(**_for_one(kwargs), max_episode_steps=-1))
 
 
 def make_envpool(**kwargs: Any) -> SingleEnv:
     """Return one EnvPool environment; the keywords are those of `EnvPoolVectorEnv`."""
     from gymbridge.envpool import EnvPoolVectorEnv
 
-    return SingleEnv(EnvPoolVectorEnv(**_for_one(kwargs)))
+    task_id = kwargs.get("task_id")
+    task = load_tasks().get(task_id) if isinstance(task_id, str) else None
+    keeps_limit = task is not None and limit_rule(task_id, task["family"]).keeper == "pool"
+    limit = None if keeps_limit else -1
+    return SingleEnv(EnvPoolVectorEnv(**_for_one(kwargs), max_episode_steps=limit))
 
 
 def _for_one(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **kwargs,
-        "num_envs": 1,
-        "autoreset_mode": AutoresetMode.DISABLED,
-        "max_episode_steps": -1,
-    }
+    for name in ("autoreset_mode", "max_episode_steps", "num_envs"):
+        if name in kwargs:
+            raise ArgumentError(
+                f"`{name}` cannot be given for a single environment, got {kwargs[name]!r}; give it "
+                "to `gymnasium.make_vec`."
+            )
+    return {**kwargs, "num_envs": 1, "autoreset_mode": AutoresetMode.DISABLED}
 
 
 def _batch(action: Any) -> Any:

@@ -51,8 +51,10 @@ class Contract:
     ) -> None:
         _refuse_training_wrappers(brax_env)
         self.brax_env = brax_env
-        self._reset = jax.jit(brax_env.reset)
-        self._step = jax.jit(brax_env.step)
+        # Functions of this contract alone: JAX would take the trace that it made of an equal bound
+        # method, although the environment may have changed since.
+        self._reset = jax.jit(lambda key: brax_env.reset(key))
+        self._step = jax.jit(lambda state, action: brax_env.step(state, action))
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         self.state = _read_state("reset", _trace("reset", self._reset, key))
         _check_scalars(self.state)
@@ -217,7 +219,11 @@ def _to_space(struct: Any) -> Space[Any]:
         return spaces.Dict({key: _to_space(value) for key, value in struct.items()})
     if not isinstance(struct, jax.ShapeDtypeStruct):
         raise EnvContractError(f"`State.obs` must be an array or a mapping of such, got {struct}.")
-    dtype = np.dtype(struct.dtype)
+    dtype = struct.dtype
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
+        raise EnvContractError(
+            f"`State.obs` must hold bools, integers or floats of numpy's, got {dtype}."
+        )
     if dtype.kind == "b":
         return spaces.Box(0, 1, struct.shape, dtype)
     if dtype.kind in "iu":

@@ -78,8 +78,8 @@ class EnvPoolSimulator:
 
     @property
     def engine(self) -> Any:
-        """The pool, or its spec before the pool is built."""
-        return self.spec if self.pool is None else self.pool
+        """EnvPool's spec of the task; calls on the pool itself would move episodes unseen."""
+        return self.spec
 
     def restart(
         self, state: PoolState | None, mask: np.ndarray, seeds: Seeds | None
@@ -96,6 +96,7 @@ class EnvPoolSimulator:
         if not is_full:
             assert state is not None, "the first restart is a full one"
             values = _join(state.values, [(mask, values)])
+        self.layout.reward(values)[mask] = 0
         return self._keep(values), self.layout.show(values)
 
     def advance(
@@ -112,15 +113,16 @@ class EnvPoolSimulator:
         moves = ~(begins | stays)
         if moves.all():
             values = self.step_rows(self.all_ids, actions)
-            return self._keep(values), self.layout.show(values)
-        parts = []
-        if moves.any():
-            ids = _to_ids(moves)
-            parts.append((moves, self.step_rows(ids, _take(actions, ids))))
-        if begins.any():
-            parts.append((begins, self.reset_rows(_to_ids(begins))))
-        values = _join(state.values, parts)
-        self.layout.reward(values)[stays] = 0
+        else:
+            parts = []
+            if moves.any():
+                ids = _to_ids(moves)
+                parts.append((moves, self.step_rows(ids, _take(actions, ids))))
+            if begins.any():
+                parts.append((begins, self.reset_rows(_to_ids(begins))))
+            values = _join(state.values, parts)
+        # The mujoco.dmc and mujoco.metaworld tasks repeat their last reward as they begin anew.
+        self.layout.reward(values)[stays if restart is None else stays | restart] = 0
         return self._keep(values), self.layout.show(values)
 
     def compile(self, rule: Any) -> Any:

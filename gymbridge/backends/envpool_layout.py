@@ -6,9 +6,9 @@ A pool answers with one array per key, such as ``obs:image``, ``info:lives``, ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from operator import getitem
+from operator import getitem, itemgetter
 from typing import Any
 
 import numpy as np
@@ -78,9 +78,9 @@ class Layout:
 
     def with_private_obs(self, values: Values) -> Values:
         """Return the same arrays but for observations, which are copied."""
-        kept = list(values)
+        kept = values.copy()
         for place in self.obs_places:
-            kept[place] = kept[place].copy()
+            kept[place] = values[place].copy()
         return kept
 
 
@@ -117,10 +117,10 @@ def _choose_infos(keys: list[str], info_keys: Sequence[str] | str | None) -> lis
     found["elapsed_step"] = "elapsed_step"
     if info_keys is None:
         return [key for name, key in found.items() if name not in (*_IDS, *_EXPENSIVE)]
-    if isinstance(info_keys, str):
-        if info_keys != "all":
-            raise ArgumentError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
+    if info_keys == "all":
         return list(found.values())
+    if isinstance(info_keys, str) or not isinstance(info_keys, Iterable):
+        raise ArgumentError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
     chosen = []
     for name in info_keys:
         if name not in found:
@@ -150,7 +150,7 @@ def _make_reader(tree: Any, bits: set[int]) -> Callable[[Values], Any]:
         return lambda values: {key: reader(values) for key, reader in readers.items()}
     if tree in bits:
         return lambda values: values[tree].view(np.int8)
-    return lambda values: values[tree]
+    return itemgetter(tree)
 
 
 def _make_info_reader(places: dict[str, int]) -> Callable[[Values], dict[str, Any]]:

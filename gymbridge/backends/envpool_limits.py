@@ -43,7 +43,7 @@ def _beyond(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _beyond_doom(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     # vizdoom_env.h sets a timeout of (limit + 1) * frame_skip game tics, an int32.
-    return {"max_episode_steps": 2**30 // int(kwargs.get("frame_skip", 4)) - 2}
+    return {"max_episode_steps": 2**30 // kwargs.get("frame_skip", 4) - 2}
 
 
 def _beyond_duration(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,11 +51,11 @@ def _beyond_duration(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, 
 
 
 def _same(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {"max_episode_steps": _BEYOND_REACH if limit is None else limit}
+    return {"max_episode_steps": min(limit or _BEYOND_REACH, _BEYOND_REACH)}
 
 
 def _one_less(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {"max_episode_steps": _BEYOND_REACH if limit is None else max(limit - 1, 1)}
+    return {"max_episode_steps": max(min(limit or _BEYOND_REACH, _BEYOND_REACH) - 1, 1)}
 
 
 def _nothing(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:

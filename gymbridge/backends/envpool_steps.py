@@ -8,7 +8,7 @@ it, and leave restarts to the pool where the pool knows that the row ended.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -23,16 +23,19 @@ __all__ = ["make_fast_step"]
 Step = Callable[[Carry, Any], Outcome]
 Values = list[np.ndarray]
 
+Ends = tuple[Values, np.ndarray, np.ndarray, np.ndarray | None, np.ndarray, int, bool]
+"""What an exchange tells; a plain tuple, since building anything else costs time here.
 
-class Ends(NamedTuple):
-    """Which rows a step ended."""
+    values      the pool's answers
+    terminated  (num_envs,) bool, the user's own
+    truncated   (num_envs,) bool, the user's own
+    over        (num_envs,) bool, or None if no row ended
+    elapsed     (num_envs,) int32, steps since the episode began
+    clock       no episode has run for more steps than this
+    cut         whether some row ended without the pool knowing it
+"""
 
-    terminated: np.ndarray  # (num_envs,) bool, the user's own
-    truncated: np.ndarray  # (num_envs,) bool, the user's own
-    over: np.ndarray | None  # (num_envs,) bool, or None if no row ended
-    elapsed: np.ndarray  # (num_envs,) int32, steps since the episode began
-    clock: int  # no episode has run for more steps than this
-    cut: bool  # some row ended without the pool knowing it
+Exchange = Callable[[Carry, Any], Ends]
 
 
 def make_fast_step(simulator: EnvPoolSimulator, rule: AutoresetRule[Any], plain: Step) -> Step:
@@ -43,9 +46,7 @@ def make_fast_step(simulator: EnvPoolSimulator, rule: AutoresetRule[Any], plain:
     return _make_native_step(simulator, take_step, plain)
 
 
-def _make_exchange(
-    simulator: EnvPoolSimulator, limit: int | None
-) -> Callable[[Carry, Any], tuple[Values, Ends]]:
+def _make_exchange(simulator: EnvPoolSimulator, limit: int | None) -> Exchange:
     """Return (carry, actions) -> the answers to one step of all rows, and which of them ended."""
     layout, ids = simulator.layout, simulator.all_ids
     done_place, trunc_place = layout.done_place, layout.trunc_place
@@ -53,7 +54,7 @@ def _make_exchange(
     nobody = simulator.nobody
     beyond, true = 2**63 if limit is None else limit, b"\x01"
 
-    def exchange(carry: Carry, actions: Any) -> tuple[Values, Ends]:
+    def exchange(carry: Carry, actions: Any) -> Ends:
         pool = simulator.pool
         pool._send([ids, ids, *action_leaves(actions)])
         # While the pool works:
@@ -69,21 +70,19 @@ def _make_exchange(
                 truncated = values[trunc_place] & done
                 terminated &= ~truncated
         if clock < beyond:
-            return values, Ends(terminated, truncated, over, elapsed, clock, False)
+            return values, terminated, truncated, over, elapsed, clock, False
         truncated |= (elapsed >= beyond) & ~terminated
         over = terminated | truncated
         cut = bool((over & ~done).any())
-        clock = int(elapsed.max())
-        return values, Ends(
-            terminated, truncated, over if over.any() else None, elapsed, clock, cut
-        )
+        over = over if over.any() else None
+        return values, terminated, truncated, over, elapsed, int(elapsed.max()), cut
 
     return exchange
 
 
 def _make_native_step(
     simulator: EnvPoolSimulator,
-    exchange: Callable[[Carry, Any], tuple[Values, Ends]],
+    exchange: Exchange,
     plain: Step,
 ) -> Step:
     """NEXT_STEP, where the pool restarts its ended rows, and DISABLED, where none is stepped."""
@@ -95,7 +94,9 @@ def _make_native_step(
         state = carry.state
         if state.cut:
             return plain(carry, actions)
-        values, (terminated, truncated, over, elapsed, clock, cut) = exchange(carry, actions)
+        values, terminated, truncated, over, elapsed, clock, cut = exchange(carry, actions)
+        if carry.ended is not nobody:  # some tasks repeat a reward as they begin anew
+            values[reward_place][carry.ended] = 0
         ended = nobody if over is None else over
         tick = Tick(
             read_obs(values), values[reward_place], terminated, truncated, read_info(values)
@@ -106,9 +107,7 @@ def _make_native_step(
     return step
 
 
-def _make_same_step(
-    simulator: EnvPoolSimulator, exchange: Callable[[Carry, Any], tuple[Values, Ends]]
-) -> Step:
+def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
     layout, nobody = simulator.layout, simulator.nobody
     read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
     reward_place = layout.reward_place
@@ -129,7 +128,7 @@ def _make_same_step(
 
     def step(carry: Carry, actions: Any) -> Outcome:
         state = carry.state
-        values, (terminated, truncated, over, elapsed, clock, _) = exchange(carry, actions)
+        values, terminated, truncated, over, elapsed, clock, _ = exchange(carry, actions)
         reward, final = values[reward_place], None
         if over is not None:
             final = Tick(read_obs(values), reward, terminated, truncated, read_info(values))

@@ -17,7 +17,13 @@ from gymnasium import spaces
 from gymbridge.episode import Seeds, Tick
 from gymbridge.vector_env import BridgeVectorEnv
 
-__all__ = ["ScriptedEnv", "ScriptedSimulator", "draw_number", "scripted_vector_env"]
+__all__ = [
+    "ScriptedEnv",
+    "ScriptedSimulator",
+    "ScriptedState",
+    "draw_number",
+    "scripted_vector_env",
+]
 
 Table = Sequence[int] | Sequence[Sequence[int]] | np.ndarray
 

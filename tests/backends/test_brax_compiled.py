@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("brax")
+
+import jax
+from brax_samples import SampleEnv, count_on, start, under
+
+from gymbridge import BraxVectorEnv
+
+NUM_ENVS = 13
+"""No other test has so many, so no small function is there already, compiled for its shapes."""
+
+
+class TracedEnv(SampleEnv):
+    """Counts how often Python runs its functions: each time, JAX traces them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.traces: Counter[str] = Counter()
+
+    def reset(self, rng: jax.Array) -> Any:
+        self.traces["reset"] += 1
+        return start(rng, metrics={"speed": 0.0})
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        self.traces["step"] += 1
+        return count_on(state, action, reward=1.0, done=1.0 * action[0], metrics={"speed": 2.0})
+
+
+def _use_all(envs: BraxVectorEnv) -> None:
+    """Reset in every way and step often, with ends and without."""
+    rng = np.random.default_rng(0)
+    envs.reset(seed=0)
+    for _ in range(2):
+        for seed in (None, 3, [*range(NUM_ENVS)], [None] * NUM_ENVS):
+            for options in (None, under(NUM_ENVS, 0, 5), under(NUM_ENVS, *range(NUM_ENVS))):
+                over = np.zeros(NUM_ENVS, bool)
+                envs.reset(seed=seed, options=options)
+                for _ in range(3):
+                    if envs.autoreset_mode.value == "Disabled" and over.any():
+                        envs.reset(options={"reset_mask": over})
+                    actions = rng.integers(0, 2, (NUM_ENVS, 1))
+                    over = np.logical_or(*envs.step(actions.astype(np.float32))[2:4])
+                if envs.autoreset_mode.value == "Disabled":
+                    envs.reset()
+
+
+@pytest.mark.parametrize("nonfinite", ["terminate", "raise", "ignore"])
+def test_env__is_traced_once_per_mode(mode: str, nonfinite: str) -> None:
+    env = TracedEnv()
+    envs = BraxVectorEnv(env, NUM_ENVS, autoreset_mode=mode, nonfinite=nonfinite)
+    assert env.traces == {"reset": 1, "step": 1}
+    _use_all(envs)
+    assert env.traces == {"reset": 1, "step": 1}
+
+
+def _compilations(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was compiled since the last call, persistent cache or not."""
+    found = [text for text in caplog.messages if text.startswith("Compiling ")]
+    caplog.clear()
+    return found
+
+
+def test_calls__are_one_compiled_function_each_and_never_compiled_again(
+    mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    envs = BraxVectorEnv(
+        TracedEnv(), NUM_ENVS, autoreset_mode=mode, max_episode_steps=3, action_repeat=2
+    )
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        envs.reset(seed=0)
+        assert len(_compilations(caplog)) == 1
+        envs.step(np.zeros((NUM_ENVS, 1)))
+        assert len(_compilations(caplog)) == 1
+        envs.reset(options=under(NUM_ENVS, 3))
+        assert len(_compilations(caplog)) == 1
+        _use_all(envs)
+        assert _compilations(caplog) == []

@@ -1,0 +1,310 @@
+"""What EnvPool's spaces, arrays, keywords and infos become."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("envpool")
+
+from envpool_runs import act_all, leaves_of, make, make_own, play
+from gymnasium import error, spaces
+from trees import assert_same, walk_infos
+
+from gymbridge import EnvPoolVectorEnv
+from gymbridge.backends.envpool_layout import Layout, to_space
+from gymbridge.backends.envpool_tasks import load_tasks
+from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError, UnknownTaskError
+
+TASKS = (
+    "Blackjack-v1",
+    "CartPole-v1",
+    "Catch-v0",
+    "FetchReach-v4",
+    "FrozenLake-v1",
+    "HalfCheetah-v5",
+    "LunarLander-v3",
+    "MiniGrid-Empty-5x5-v0",
+    "Pendulum-v1",
+    "Play2048-v1",
+    "RubiksCube-partly-scrambled-v0",
+)
+
+
+@pytest.mark.parametrize("task_id", TASKS)
+def test_spaces__hold_what_is_returned_dtypes_included(task_id: str, mode: str) -> None:
+    envs = make(task_id, 3, mode, max_episode_steps=4)
+    for shown in play(envs, 6):
+        assert envs.observation_space.contains(shown[0])
+        arrays, single = leaves_of(shown[0]), leaves_of(envs.single_observation_space)
+        for array, space in zip(arrays, single, strict=True):
+            assert (array.dtype, array.shape) == (space.dtype, (3, *space.shape))
+        kinds = [(part.dtype, part.shape) for part in shown[1:4] if len(shown) == 5]
+        assert kinds in ([], [(np.float32, (3,)), (np.bool_, (3,)), (np.bool_, (3,))])
+
+
+def test_discrete__is_int32_as_the_pool_gives_it() -> None:
+    envs = make("FrozenLake-v1", 2)
+    assert envs.single_observation_space == spaces.Discrete(16, dtype=np.int32)
+    assert envs.single_action_space == spaces.Discrete(4, dtype=np.int32)
+    assert envs.reset(seed=0)[0].dtype == envs.observation_space.dtype == np.int32
+
+
+def test_multi_binary__shows_the_bits_of_the_pool() -> None:
+    envs = make("Play2048-v1", 2)
+    obs, _ = envs.reset(seed=7)
+    bits, _ = make_own("Play2048-v1", num_envs=2, seed=7).reset()
+    assert (bits.dtype, obs.dtype) == (np.bool_, np.int8)
+    assert 0 < obs.sum() == bits.sum()
+    np.testing.assert_array_equal(obs.astype(bool), bits)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_box__has_no_bounds_where_envpool_declares_the_smallest_positive_float(dtype: Any) -> None:
+    limits = np.finfo(dtype)
+    space = to_space(spaces.Box(limits.tiny, limits.max, (3,), dtype))
+    assert space == spaces.Box(-np.inf, np.inf, (3,), dtype)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-1.0, 1.0, (2,), np.float32),
+        spaces.Box(0, np.finfo(np.float32).max, (2,), np.float32),
+        spaces.Box(0, 255, (2,), np.uint8),
+        spaces.Box(np.float32([-4.8, -np.inf]), np.float32([4.8, np.inf])),
+    ],
+    ids=str,
+)
+def test_box__keeps_other_bounds(space: spaces.Box) -> None:
+    assert to_space(space) == space
+
+
+def fake_spec(**parts: Any) -> Any:
+    """Return what `Layout` reads of a spec; EnvPool has no single-player task with Dict actions."""
+    keys = ["info:env_id", "info:players.env_id", "elapsed_step", "done", "reward", "trunc"]
+    keys += parts["obs"]
+    dtypes = {key: np.dtype(np.bool_ if "bits" in key else np.float32) for key in keys}
+    return SimpleNamespace(
+        _state_keys=keys,
+        _action_keys=["env_id", "players.env_id", *parts.get("actions", ["action"])],
+        state_array_spec={key: SimpleNamespace(dtype=dtype) for key, dtype in dtypes.items()},
+        gymnasium_observation_space=parts.get("space", spaces.Dict()),
+    )
+
+
+def test_layout__takes_dict_actions_apart_in_the_order_of_the_pool() -> None:
+    layout = Layout(fake_spec(obs=["obs"], actions=["turn", "arm.lift", "arm.grip"]), None)
+    turn, lift, grip = np.arange(2), np.arange(6.0).reshape(3, 2).T, np.arange(2) > 0
+    leaves = layout.action_leaves({"arm": {"grip": grip, "lift": lift}, "turn": turn})
+    for leaf, expected in zip(leaves, (turn, lift, grip), strict=True):
+        np.testing.assert_array_equal(leaf, expected)
+        assert leaf.flags.c_contiguous
+
+
+def test_layout__nests_observations_by_their_names() -> None:
+    layout = Layout(fake_spec(obs=["obs:arm.angle", "obs:arm.bits", "obs:eye"]), [])
+    values = [np.full(2, place, np.bool_ if place == 7 else np.float32) for place in range(9)]
+    obs, info = layout.read_obs(values), layout.read_info(values)
+    assert_same(obs, {"arm": {"angle": values[6], "bits": np.ones(2, np.int8)}, "eye": values[8]})
+    assert info == {}
+
+
+def test_layout__shows_a_lone_observation_bare_however_deep_it_lies() -> None:
+    layout = Layout(fake_spec(obs=["obs:players.obs"], space=spaces.Box(0, 1)), [])
+    values = [np.full(2, place) for place in range(7)]
+    assert layout.read_obs(values) is values[6]
+
+
+def test_dict_space__has_no_row_ids() -> None:
+    ids = {name: spaces.Box(0, 9, (), np.int32) for name in ("env_id", "players")}
+    inner = spaces.Dict({"eye": spaces.Discrete(3), **ids})
+    expected = spaces.Dict({"inner": spaces.Dict({"eye": spaces.Discrete(3, dtype=np.int32)})})
+    assert to_space(spaces.Dict({"inner": inner, **ids})) == expected
+
+
+def test_pool__is_built_by_the_first_reset_and_by_each_new_seed() -> None:
+    envs = make("CartPole-v1", 2)
+    simulator = envs._simulator
+    assert simulator.pool is None
+    envs.reset()
+    first = simulator.pool
+    assert first is not None
+    envs.reset()
+    envs.reset(options={"reset_mask": np.array([True, False])})
+    assert simulator.pool is first
+    envs.reset(seed=1)
+    assert simulator.pool is not first
+    envs.close()
+    assert simulator.pool is None
+
+
+def test_keywords__reach_the_pool() -> None:
+    envs = make("HalfCheetah-v5", 3, num_threads=2, frame_skip=1)
+    envs.reset(seed=0)
+    assert (envs._simulator.pool.config["num_threads"], envs.get_attr("config")[0].frame_skip) == (
+        2,
+        1,
+    )
+    usual = make("HalfCheetah-v5", 3)
+    usual.reset(seed=0)
+    actions = np.ones((3, 6))
+    assert (envs.step(actions)[0] != usual.step(actions)[0]).any()
+
+
+BAD_KEYWORDS = {
+    "num_thread": (1, r"`num_thread` is no parameter .*did you mean 'num_threads'"),
+    "autoreset": ("SameStep", "`autoreset` is no parameter .*did you mean 'autoreset_mode'"),
+    "frame_skip": (4, "`frame_skip` is no parameter of EnvPoolVectorEnv or of .*'CartPole-v1'"),
+    "seed": (1, r"`seed` cannot be given.*reset\(seed=...\)"),
+    "env_seed": ([1], r"`env_seed` cannot be given.*reset\(seed=...\)"),
+    "batch_size": (2, "`batch_size` cannot be given"),
+    "max_num_players": (2, "`max_num_players` cannot be given.*one player"),
+    "num_players": (2, "`num_players` is no parameter"),
+    "env_type": ("gym", "`env_type` cannot be given"),
+    "gym_reset_return_info": (True, "`gym_reset_return_info` cannot be given"),
+    "render_mode": ("human", "`render_mode` cannot be given.*not available"),
+    "action_repeat": (4, "`action_repeat` cannot be given.*`frame_skip`"),
+    "num_threads": (-1, "`num_threads` must be at least 1, got -1"),
+    "max_episode_steps": (0, "`max_episode_steps` must be at least 1, .*got 0"),
+    "num_envs": (0, "`num_envs` must be at least 1, got 0"),
+    "autoreset_mode": ("Never", "`autoreset_mode` must be .*'SameStep'.*got 'Never'"),
+    "info_keys": (["elapsed"], "`info_keys` names 'elapsed'.*did you mean 'elapsed_step'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_KEYWORDS)
+def test_keyword__that_is_wrong_is_named(name: str) -> None:
+    value, message = BAD_KEYWORDS[name]
+    with pytest.raises(ArgumentError, match=message):
+        EnvPoolVectorEnv("CartPole-v1", **{"num_envs": 2, name: value})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["frame_skip", "img_height", "img_width", "noop_max", "num_threads", "stack_num"],
+)
+def test_keyword__whose_value_would_abort_the_process_is_refused(name: str) -> None:
+    with pytest.raises(ArgumentError, match=f"`{name}` must be at least 1, got -1"):
+        make("Pong-v5", 1, **{name: -1})
+    with pytest.raises(ArgumentTypeError, match=f"`{name}` must be an int, got '4'"):
+        make("Pong-v5", 1, **{name: "4"})
+
+
+@pytest.mark.parametrize("info_keys", ["every", 5])
+def test_info_keys__of_another_kind_are_refused(info_keys: Any) -> None:
+    with pytest.raises(ArgumentError, match=f"`info_keys` must be None, .*got {info_keys!r}"):
+        make("CartPole-v1", info_keys=info_keys)
+
+
+def test_duration__of_highway_is_owned_by_the_limit() -> None:
+    with pytest.raises(ArgumentError, match="`duration` cannot be given: use `max_episode_steps`"):
+        make("UTurn-v0", duration=4)
+
+
+def test_task__that_is_unknown_is_told_with_the_version_and_the_nearest() -> None:
+    with pytest.raises(UnknownTaskError, match=r"envpool 1\.\d.*'Cartpole-v1'.*'CartPole-v1'"):
+        make("Cartpole-v1")
+    with pytest.raises(error.UnregisteredEnv):
+        make("EnvPool/CartPole-v1")
+    with pytest.raises(ArgumentTypeError, match="`task_id` must be the name .* got int"):
+        make(5)  # type: ignore[arg-type]
+
+
+def test_task__with_several_players_is_refused() -> None:
+    several = [name for name, task in load_tasks().items() if task["max_num_players"] > 1]
+    assert len(several) > 10
+    for task_id in ("TicTacToe-v1", "intersection-multi-agent-v0"):
+        assert task_id in several
+        with pytest.raises(ArgumentError, match=f"with one player, got '{task_id}' with 2"):
+            make(task_id)
+
+
+def test_task__that_envpool_cannot_describe_or_build_is_named() -> None:
+    with pytest.raises(SimulationError, match="EnvPool cannot describe 'VizdoomCustom-v1'"):
+        make("VizdoomCustom-v1")
+    envs = make("Sudoku-v0")
+    with pytest.raises(SimulationError, match="EnvPool cannot build 'Sudoku-v0'"):
+        envs.reset(seed=0)
+
+
+def test_infos__are_all_but_row_ids_and_the_same_in_reset_and_step(mode: str) -> None:
+    envs = make("HalfCheetah-v5", 3, mode, max_episode_steps=2)
+    names = {"reward_run", "reward_ctrl", "x_position", "x_velocity", "elapsed_step"}
+    for shown in play(envs, 5):
+        found = {name for name in shown[-1] if name.lstrip("_").split("_")[0] != "final"}
+        assert found == names | {f"_{name}" for name in names}
+
+
+@pytest.mark.parametrize(
+    ("info_keys", "names"),
+    [
+        ("all", ["elapsed_step", "env_id", "players", "x_position"]),
+        (["env_id", "players.env_id"], ["env_id", "players"]),
+        (["elapsed_step"], ["elapsed_step"]),
+        ([], []),
+    ],
+    ids=str,
+)
+def test_info_keys__choose_the_infos(info_keys: Any, names: list[str], mode: str) -> None:
+    envs = make("Hopper-v5", 3, mode, info_keys=info_keys, max_episode_steps=2)
+    for shown in play(envs, 3)[1:3]:
+        infos = {key: value for key, value in shown[-1].items() if "final" not in key}
+        assert {*infos} >= {*names, *(f"_{name}" for name in names)}
+        assert ("x_velocity" in infos) == (info_keys == "all")
+        for _, value, mask in walk_infos(infos):
+            assert mask.dtype == np.bool_
+            assert isinstance(value, dict) or len(value) == 3
+        if "players" in names:
+            np.testing.assert_array_equal(infos["players"]["env_id"], infos["env_id"])
+            np.testing.assert_array_equal(infos["env_id"], [0, 1, 2])
+
+
+@pytest.mark.parametrize("task_id", ["FrozenLake-v1", "MiniGrid-Empty-5x5-v0", "CartPole-v1"])
+def test_same_step__tells_the_last_observation_and_infos_of_ended_rows(task_id: str) -> None:
+    envs = make(task_id, 3, "SameStep", max_episode_steps=5)
+    envs.reset(seed=0, options=None)
+    envs.step(act_all(envs, 0, 0))
+    envs.reset(options={"reset_mask": np.array([False, True, False])})
+    seen = []
+    for step in range(12):
+        obs, _, terminated, truncated, infos = envs.step(act_all(envs, 1, step))
+        over = terminated | truncated
+        assert ("final_obs" in infos) == ("final_info" in infos) == over.any()
+        if not over.any():
+            continue
+        seen.append(over)
+        np.testing.assert_array_equal(infos["_final_obs"], over)
+        np.testing.assert_array_equal(infos["_final_info"], over)
+        assert infos["final_obs"].dtype == object
+        for row, last in enumerate(infos["final_obs"]):
+            assert (last is not None) == over[row]
+            assert last is None or envs.single_observation_space.contains(last)
+        final = infos["final_info"]
+        np.testing.assert_array_equal(final["_elapsed_step"], over)
+        assert (final["elapsed_step"][over] > 0).all()
+        assert (final["elapsed_step"][~over] == 0).all()
+        assert (infos["elapsed_step"][over] == 0).all()
+        assert infos["_elapsed_step"].all()
+    assert any(over.any() and not over.all() for over in seen), "no row ended alone"
+
+
+def test_attributes__are_those_of_the_task_before_and_after_the_pool_is_built() -> None:
+    envs = make("CartPole-v1", 2)
+    for _ in range(2):
+        assert envs.get_attr("spec") == (None, None)
+        assert envs.get_attr("action_space") == (envs.single_action_space,) * 2
+        assert envs.get_attr("config")[1].reward_threshold == 475
+        with pytest.raises(AttributeError, match="gravity"):
+            envs.get_attr("gravity")
+        with pytest.raises(AttributeError):
+            envs.call("reset")  # it would move the episodes unseen
+        with pytest.raises(ArgumentError, match="`config` belongs to the simulation"):
+            envs.set_attr("config", 1)
+        envs.reset(seed=3)
+    assert envs.get_attr("np_random_seed") == (3, 4)
+    envs.set_attr("label", ["a", "b"])
+    assert envs.get_attr("label") == ("a", "b")

@@ -1,0 +1,177 @@
+"""A bad call raises before anything changes: afterwards the run is that of an untouched twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from batches import make_batch, play, shared_batch
+from gymnasium.vector import AutoresetMode, VectorEnv
+from trees import assert_same
+
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, GymbridgeError
+
+Call = Callable[[VectorEnv], Any]
+
+
+def reset_under(mask: Any, **kwargs: Any) -> Call:
+    return lambda envs: envs.reset(options={"reset_mask": mask}, **kwargs)
+
+
+BAD_CALLS: dict[str, tuple[Call, type[Exception], str]] = {
+    "action out of range": (
+        lambda envs: envs.step([0, 1, 2, 3]),
+        ActionError,
+        r"`actions` must lie in Discrete\(3\)",
+    ),
+    "negative action": (
+        lambda envs: envs.step(np.array([0, -1, 0, 0])),
+        ActionError,
+        r"`actions` must lie in Discrete\(3\)",
+    ),
+    "too few actions": (
+        lambda envs: envs.step([0, 1, 2]),
+        ActionError,
+        r"`actions` must have shape \(4,\).*got \(3,\)",
+    ),
+    "too many actions": (
+        lambda envs: envs.step(np.zeros(5, np.int64)),
+        ActionError,
+        r"`actions` must have shape \(4,\).*got \(5,\)",
+    ),
+    "actions of another shape": (
+        lambda envs: envs.step(np.zeros((4, 1), np.int64)),
+        ActionError,
+        r"`actions` must have shape \(4,\).*got \(4, 1\)",
+    ),
+    "ragged actions": (lambda envs: envs.step([0, [1], 2, 0]), ActionError, "must form one array"),
+    "one action for all": (lambda envs: envs.step(1), ArgumentTypeError, "the single value 1"),
+    "float actions": (
+        lambda envs: envs.step(np.zeros(4)),
+        ArgumentTypeError,
+        r"`actions` must be integers for Discrete\(3\), got float64",
+    ),
+    "no actions": (lambda envs: envs.step(None), ArgumentTypeError, "single value None"),
+    "short list of seeds": (
+        lambda envs: envs.reset(seed=[1, 2]),
+        ArgumentError,
+        "`seed` as a list .*4.*got 2",
+    ),
+    "negative seed": (lambda envs: envs.reset(seed=-1), ArgumentError, "`seed` must lie in 0 to"),
+    "seed too large for the last": (
+        lambda envs: envs.reset(seed=2**32 - 2),
+        ArgumentError,
+        f"`seed` must lie in 0 to {2**32 - 1} for every environment, got {2**32}",
+    ),
+    "float seed": (lambda envs: envs.reset(seed=1.5), ArgumentTypeError, "`seed` must be None, an"),
+    "float among seeds": (
+        lambda envs: envs.reset(seed=[1, 2, 3, 4.0]),
+        ArgumentTypeError,
+        "`seed` must hold ints and Nones, got 4.0",
+    ),
+    "unknown option": (
+        lambda envs: envs.reset(options={"reset_masks": np.ones(4, np.bool_)}),
+        ArgumentError,
+        "unknown key 'reset_masks'; did you mean 'reset_mask'",
+    ),
+    "options as a list": (
+        lambda envs: envs.reset(options=[True] * 4),
+        ArgumentTypeError,
+        "`options` must be a dict, got list",
+    ),
+    "mask as a list": (reset_under([True] * 4), ArgumentTypeError, "must be a numpy array"),
+    "mask of ints": (reset_under(np.ones(4, int)), ArgumentTypeError, "must have `dtype=np.bool_`"),
+    "mask of another shape": (
+        reset_under(np.ones(3, np.bool_)),
+        ArgumentError,
+        r"must have shape `\(4,\)`, got \(3,\)",
+    ),
+    "mask without True": (reset_under(np.zeros(4, np.bool_)), ArgumentError, "at least one True"),
+    "bad seed with a good mask": (
+        reset_under(np.ones(4, np.bool_), seed=[-1, 0, 0, 0]),
+        ArgumentError,
+        "`seed` must lie in 0 to",
+    ),
+    "built-in attribute": (
+        lambda envs: envs.set_attr("action_space", 1),
+        ArgumentError,
+        "`action_space` belongs to the simulation",
+    ),
+}
+GYMNASIUM_TYPES = {ActionError: ValueError, ArgumentError: ValueError, ArgumentTypeError: TypeError}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_bad_call__raises_and_changes_nothing(simulator: str, mode: str, name: str) -> None:
+    call, error, message = BAD_CALLS[name]
+    envs = shared_batch(simulator, mode=mode)
+
+    def call_badly(_: Any) -> None:
+        seeds = envs.np_random_seed
+        with pytest.raises(error, match=message) as caught:
+            call(envs)
+        assert isinstance(caught.value, GymbridgeError)
+        assert isinstance(caught.value, GYMNASIUM_TYPES[error])
+        assert envs.np_random_seed == seeds
+
+    untouched = play(envs, 8)
+    if mode == "Disabled" and "action" in name:
+        # A call between an end and the reset of its row; both errors would be right there.
+        call_badly = only_if_running(envs, call_badly)
+    assert_same(play(envs, 8, touch=call_badly), untouched)
+
+
+def only_if_running(envs: VectorEnv, call: Callable[[Any], None]) -> Callable[[Any], None]:
+    def run(passed: Any) -> None:
+        _, *flags, _ = passed[0]
+        if not flags or not (flags[1] | flags[2]).any():
+            call(passed)
+
+    return run
+
+
+@pytest.mark.parametrize("name", [name for name in BAD_CALLS if "action" not in name])
+def test_bad_first_call__leaves_a_batch_that_can_be_reset(simulator: str, name: str) -> None:
+    call, error, message = BAD_CALLS[name]
+    envs = make_batch(simulator)
+    with pytest.raises(error, match=message):
+        call(envs)
+    assert_same(envs.reset(seed=3), shared_batch(simulator).reset(seed=3))
+
+
+def test_ended_environment__can_be_told_again_and_again(simulator: str) -> None:
+    envs = shared_batch(simulator, mode="Disabled", limit=4)
+
+    def step_ended(passed: Any) -> None:
+        _, *flags, _ = passed[0]
+        if flags and (flags[1] | flags[2]).any():
+            for _ in range(2):
+                with pytest.raises(AssertionError, match="autoreset is disabled; call `reset"):
+                    envs.step([0, 0, 0, 0])
+            calls.append(passed)
+
+    calls: list[Any] = []
+    untouched = play(envs, 12)
+    assert_same(play(envs, 12, touch=step_ended), untouched)
+    assert len(calls) > 3
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error", "message"),
+    [
+        ("mode", "nextstep", ArgumentError, "`autoreset_mode` must be an AutoresetMode or one of"),
+        ("mode", None, ArgumentError, "`autoreset_mode` must be an AutoresetMode or one of"),
+        ("limit", 0, ArgumentError, "`max_episode_steps` must be at least 1, None for the task's"),
+        ("limit", -2, ArgumentError, "`max_episode_steps` must be at least 1, None for the task's"),
+        ("limit", 2.5, ArgumentTypeError, "`max_episode_steps` must be an int, got 2.5"),
+        ("limit", True, ArgumentTypeError, "`max_episode_steps` must be an int, got True"),
+    ],
+)
+def test_constructor__refuses(
+    simulator: str, option: str, value: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make_batch(simulator, **{option: value})
+    assert make_batch(simulator).autoreset_mode is AutoresetMode.NEXT_STEP

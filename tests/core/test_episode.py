@@ -1,0 +1,242 @@
+"""The autoreset rule and the time limit, on a simulator whose every step is known beforehand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Script, limits, masks, scripts
+from trees import assert_same
+
+from gymbridge.episode import AutoresetRule, Carry, Outcome, ResetRule, Seeds, Tick
+from gymbridge.testing import ScriptedSimulator, draw_number
+
+SEEDS = Seeds(np.array([4, 5, 6], np.uint32), np.ones(3, np.bool_))
+ALL = np.ones(3, np.bool_)
+
+
+class AttentiveSimulator(ScriptedSimulator):
+    """A scripted simulator that remembers the masks it got."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.restarts: list[Any] = []
+        self.advances: list[tuple[Any, Any]] = []
+
+    def restart(self, state: Any, mask: Any, seeds: Any) -> Any:
+        self.restarts.append(mask.copy())
+        return super().restart(state, mask, seeds)
+
+    def advance(self, state: Any, actions: Any, restart: Any, hold: Any) -> Any:
+        self.advances.append((restart, hold))
+        return super().advance(state, actions, restart, hold)
+
+
+class UndecidedSimulator(ScriptedSimulator):
+    """A scripted simulator that calls every end both terminated and truncated."""
+
+    def _show(self, state: Any) -> Tick:
+        tick = super()._show(state)
+        over = tick.terminated | tick.truncated
+        return tick._replace(terminated=over, truncated=over)
+
+
+class MeasuringSimulator(ScriptedSimulator):
+    """A scripted simulator with an info that speaks of the step, not of the episode on show."""
+
+    def _show(self, state: Any) -> Tick:
+        tick = super()._show(state)
+        return tick._replace(info={**tick.info, "nonfinite": tick.terminated.copy()})
+
+
+def begin(simulator: ScriptedSimulator) -> Outcome:
+    return ResetRule(simulator)(None, ALL, SEEDS)
+
+
+def run(
+    simulator: ScriptedSimulator, mode: str, steps: int, limit: int | None = None
+) -> list[Outcome]:
+    rule = AutoresetRule(simulator, AutoresetMode(mode), limit)
+    outcomes = [begin(simulator)]
+    for _ in range(steps):
+        outcomes.append(rule(outcomes[-1].carry, np.ones(3, np.int64)))
+    return outcomes
+
+
+def column(outcomes: list[Outcome], field: str, row: int = 0) -> list[Any]:
+    return [getattr(outcome.tick, field)[row].item() for outcome in outcomes]
+
+
+def test_reset_rule__begins_every_row_without_a_carry() -> None:
+    outcome = begin(ScriptedSimulator([2, 3, 4]))
+    assert outcome.final is None
+    assert outcome.tick.obs.tolist() == [0, 0, 0]
+    assert outcome.carry.elapsed.tolist() == [0, 0, 0]
+    assert outcome.carry.elapsed.dtype == np.int32
+    assert not outcome.carry.ended.any()
+    assert outcome.tick.info["draw"].tolist() == draw_number([4, 5, 6], 0).tolist()
+
+
+def test_reset_rule__touches_rows_under_the_mask_alone() -> None:
+    simulator = ScriptedSimulator([3, 3, 2])
+    carry = run(simulator, "NextStep", 2)[-1].carry
+    assert carry.ended.tolist() == [False, False, True]
+    mask = np.array([True, False, False])
+    after = ResetRule(simulator)(carry, mask, Seeds(SEEDS.values + 7, mask)).carry
+    assert after.tick.obs.tolist() == [0, 2, 2]
+    assert after.elapsed.tolist() == [0, 2, 2]
+    assert after.ended.tolist() == [False, False, True]  # its restart stays pending
+    assert after.state.seed.tolist() == [11, 5, 6]
+
+
+def test_reset_rule__draws_on_where_no_seed_is_given() -> None:
+    simulator = ScriptedSimulator([3, 3, 3])
+    seeds = Seeds(np.array([9, 9, 9], np.uint32), np.array([True, False, True]))
+    mask = np.array([True, True, False])
+    state = ResetRule(simulator)(begin(simulator).carry, mask, seeds).carry.state
+    assert state.seed.tolist() == [9, 5, 6]
+    assert state.episode.tolist() == [0, 1, 0]
+
+
+def test_next_step__shows_the_end_and_restarts_one_step_later() -> None:
+    outcomes = run(ScriptedSimulator([2, 9, 9]), "NextStep", 4)
+    assert column(outcomes, "obs") == [0, 1, 2, 0, 1]
+    assert column(outcomes, "terminated") == [False, False, True, False, False]
+    assert column(outcomes, "reward") == [0, 1.25, 1.5, 0, 1.25]
+    assert [outcome.carry.elapsed[0] for outcome in outcomes] == [0, 1, 2, 0, 1]
+    assert all(outcome.final is None for outcome in outcomes)
+
+
+def test_same_step__shows_the_fresh_observation_with_the_flags_of_the_end() -> None:
+    outcomes = run(ScriptedSimulator([2, 9, 9]), "SameStep", 3)
+    assert column(outcomes, "obs") == [0, 1, 0, 1]
+    assert column(outcomes, "terminated") == [False, False, True, False]
+    assert column(outcomes, "reward") == [0, 1.25, 1.5, 1.25]
+    assert outcomes[2].final is not None
+    assert outcomes[2].final.obs.tolist() == [2, 2, 2]
+    assert outcomes[2].final.info["script"]["episode"].tolist() == [0, 0, 0]
+    assert outcomes[2].tick.info["script"]["episode"].tolist() == [1, 0, 0]
+    assert not any(outcome.carry.ended.any() for outcome in outcomes)
+
+
+def test_same_step__keeps_infos_of_the_step_from_the_step() -> None:
+    outcome = run(MeasuringSimulator([1, 9, 9]), "SameStep", 1)[-1]
+    assert outcome.tick.info["nonfinite"].tolist() == [True, False, False]
+    assert outcome.tick.info["script"]["episode"].tolist() == [1, 0, 0]
+
+
+def test_disabled__holds_an_ended_row_as_it_is() -> None:
+    outcomes = run(ScriptedSimulator([2, 9, 9]), "Disabled", 4)
+    assert column(outcomes, "obs") == [0, 1, 2, 2, 2]
+    assert column(outcomes, "terminated") == [False, False, True, True, True]
+    assert column(outcomes, "reward") == [0, 1.25, 1.5, 0, 0]
+    assert column(outcomes, "obs", row=1) == [0, 1, 2, 3, 4]
+    assert [outcome.carry.elapsed[0] for outcome in outcomes] == [0, 1, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("length", "cut", "limit", "terminated", "truncated"),
+    [
+        (2, False, None, True, False),
+        (2, True, None, False, True),
+        (9, False, 2, False, True),
+        (2, False, 2, True, False),  # the tie
+        (2, True, 2, False, True),
+        (2, False, 3, True, False),
+    ],
+)
+def test_end__is_terminated_or_truncated_never_both(
+    mode: str, length: int, cut: bool, limit: int | None, terminated: bool, truncated: bool
+) -> None:
+    tick = run(ScriptedSimulator([length] * 3, cut), mode, 2, limit)[-1].tick
+    assert tick.terminated.tolist() == [terminated] * 3
+    assert tick.truncated.tolist() == [truncated] * 3
+    assert tick.truncated.dtype == np.bool_
+
+
+@pytest.mark.parametrize("limit", [None, 2, 5])
+def test_end_with_both_of_the_task_s_flags__is_terminated(mode: str, limit: int | None) -> None:
+    tick = run(UndecidedSimulator([2, 2, 2]), mode, 2, limit)[-1].tick
+    assert tick.terminated.all()
+    assert not tick.truncated.any()
+
+
+def test_limit__counts_each_row_s_own_steps() -> None:
+    simulator = ScriptedSimulator([9, 9, 9])
+    carry = run(simulator, "Disabled", 2, limit=3)[-1].carry
+    carry = ResetRule(simulator)(carry, np.array([True, False, False]), None).carry
+    rule = AutoresetRule(simulator, AutoresetMode.DISABLED, 3)
+    outcome = rule(carry, np.zeros(3, np.int64))
+    assert outcome.carry.elapsed.tolist() == [1, 3, 3]
+    assert outcome.tick.truncated.tolist() == [False, True, True]
+
+
+def test_masks__exist_as_the_mode_alone_says(mode: str) -> None:
+    simulator = AttentiveSimulator([2, 3, 1])
+    run(simulator, mode, 6)
+    assert len(simulator.advances) == 6
+    existing = {(restart is not None, hold is not None) for restart, hold in simulator.advances}
+    in_step = len(simulator.restarts) - 1
+    assert (existing, in_step) == {
+        "NextStep": ({(True, False)}, 0),
+        "SameStep": ({(False, False)}, 6),
+        "Disabled": ({(False, True)}, 0),
+    }[mode]
+
+
+def test_rules__keep_what_they_say_on_any_script(mode: str) -> None:
+    ends = 0
+
+    @given(scripts(), limits(), st.data())
+    def check(script: Script, limit: int | None, data: st.DataObject) -> None:
+        nonlocal ends
+        num_envs = len(script.lengths)
+        simulator = ScriptedSimulator(*script)
+        reset, step = ResetRule(simulator), AutoresetRule(simulator, AutoresetMode(mode), limit)
+        everyone = np.ones(num_envs, np.bool_)
+        carry = reset(None, everyone, Seeds(np.arange(num_envs, dtype=np.uint32), everyone)).carry
+        for mask in data.draw(st.lists(st.none() | masks(num_envs), min_size=5, max_size=15)):
+            if mask is not None:
+                after = reset(carry, mask, None).carry
+                assert_same(rows(after, ~mask), rows(carry, ~mask))
+                assert not after.elapsed[mask].any()
+                assert not after.ended[mask].any()
+                carry = after
+            outcome = step(carry, np.ones(num_envs, np.int64))
+            check_step(carry, outcome, AutoresetMode(mode), limit)
+            ends += int((outcome.tick.terminated | outcome.tick.truncated).sum())
+            carry = outcome.carry
+
+    check()
+    assert ends > 100
+
+
+def rows(carry: Carry, mask: np.ndarray) -> list[np.ndarray]:
+    state = carry.state
+    kept = (carry.tick.obs, carry.elapsed, carry.ended, state.seed, state.episode, state.total)
+    return [array[mask] for array in kept]
+
+
+def check_step(before: Carry, outcome: Outcome, mode: AutoresetMode, limit: int | None) -> None:
+    tick, after = outcome.tick, outcome.carry
+    over = tick.terminated | tick.truncated
+    assert not (tick.terminated & tick.truncated).any()
+    if limit is not None:
+        assert (after.elapsed <= limit).all()
+        assert over[after.elapsed == limit].all()
+    np.testing.assert_array_equal(after.elapsed, after.state.step)
+    if mode == AutoresetMode.SAME_STEP:
+        assert not after.ended.any()
+        assert not after.elapsed[over].any()
+    else:
+        assert after.ended.tolist() == over.tolist()
+    if mode == AutoresetMode.NEXT_STEP:
+        assert not over[before.ended].any()
+        assert not tick.reward[before.ended].any()
+    if mode == AutoresetMode.DISABLED:
+        assert over[before.ended].all()
+        assert_same(rows(after, before.ended), rows(before, before.ended))

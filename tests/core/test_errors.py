@@ -1,0 +1,82 @@
+"""The family of errors: what each is besides a `GymbridgeError`, and what messages hold."""
+
+from __future__ import annotations
+
+import inspect
+
+import gymnasium.error
+import pytest
+
+from gymbridge import errors
+
+FAMILY = {
+    errors.ArgumentError: (ValueError,),
+    errors.EnvContractError: (errors.ArgumentError, ValueError),
+    errors.ArgumentTypeError: (TypeError,),
+    errors.ActionError: (gymnasium.error.InvalidAction, ValueError),
+    errors.ResetNeededError: (gymnasium.error.ResetNeeded,),
+    errors.EpisodeEndedError: (errors.ResetNeededError, AssertionError),
+    errors.ClosedError: (gymnasium.error.ClosedEnvironmentError,),
+    errors.NotInstalledError: (gymnasium.error.DependencyNotInstalled,),
+    errors.UnknownTaskError: (gymnasium.error.UnregisteredEnv,),
+    errors.SimulationError: (RuntimeError,),
+    errors.DivergedError: (FloatingPointError,),
+}
+
+
+def test_family__is_every_error_of_the_module() -> None:
+    members = {
+        member
+        for _, member in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(member, Exception)
+    }
+    assert members == {*FAMILY, errors.GymbridgeError}
+
+
+def test_family__is_listed_whole() -> None:
+    listed = {getattr(errors, name) for name in errors.__all__ if name != "nearest"}
+    assert listed == {*FAMILY, errors.GymbridgeError}
+
+
+@pytest.mark.parametrize("member", FAMILY, ids=lambda member: member.__name__)
+def test_member__is_caught_as_its_family_and_as_the_documented_types(
+    member: type[Exception],
+) -> None:
+    for base in (errors.GymbridgeError, *FAMILY[member]):
+        with pytest.raises(base, match="told so"):
+            raise member("told so")
+
+
+@pytest.mark.parametrize("member", FAMILY, ids=lambda member: member.__name__)
+def test_tree_in_docstring__names_each_member_with_its_types(member: type[Exception]) -> None:
+    tree = errors.__doc__ or ""
+    line = next(line for line in tree.splitlines() if f"── {member.__name__} " in line)
+    builtin_or_gymnasium = [
+        base for base in FAMILY[member] if base.__module__ in ("builtins", "gymnasium.error")
+    ]
+    if member is not errors.EnvContractError:  # drawn below its parent, which names the type
+        assert all(base.__name__ in line for base in builtin_or_gymnasium), line
+
+
+@pytest.mark.parametrize("member", FAMILY, ids=lambda member: member.__name__)
+def test_member__is_documented(member: type[Exception]) -> None:
+    assert (member.__doc__ or "").startswith("Raised ")
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        ("antt", ["hopper", "ant"], "did you mean 'ant'?"),
+        ("Pong-v4", ["Pong-v5", "Pong-v6"], "did you mean 'Pong-v6' or 'Pong-v5'?"),
+        ("zzz", ["b", "a"], "known: 'a', 'b'"),
+        ("zzz", [], "there are none"),
+    ],
+)
+def test_nearest__names_the_likely_ones_or_all(name: str, known: list[str], hint: str) -> None:
+    assert errors.nearest(name, known) == hint
+
+
+def test_nearest__cuts_a_long_list() -> None:
+    hint = errors.nearest("zzz", map(str, range(21)))
+    assert hint.count("'") == 2 * 20
+    assert hint.endswith(", …")

@@ -1,0 +1,141 @@
+"""Infos have the layout that Gymnasium's own vector environments give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from strategies import masks
+from trees import assert_same
+
+from gymbridge.episode import Tick
+from gymbridge.infos import make_final_infos, make_infos, mask_info, take_row
+
+MASK = np.array([True, False, True])
+
+
+def make_info(num_envs: int = 3) -> dict[str, Any]:
+    rows = np.arange(1, num_envs + 1)
+    return {
+        "lives": rows.astype(np.int32),
+        "image": rows[:, None].repeat(2, 1).astype(np.uint8),
+        "inner": {"speed": rows / 2, "deeper": {"on": rows > 1}},
+    }
+
+
+class Layout(VectorEnv[Any, Any, np.ndarray]):
+    """Gymnasium's own way from infos of single environments to those of a batch."""
+
+    def batch(self, info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
+        self.num_envs = len(mask)
+        infos: dict[str, Any] = {}
+        for row in np.flatnonzero(mask):
+            infos = self._add_info(infos, take_info(info, row), int(row))
+        return infos
+
+
+def take_info(info: dict[str, Any], row: int) -> dict[str, Any]:
+    """Return one environment's infos, with Python's bool: Gymnasium takes numpy's for an object."""
+
+    def take(value: Any) -> Any:
+        row_value = take_info(value, row) if isinstance(value, dict) else value[row]
+        return bool(row_value) if isinstance(row_value, np.bool_) else row_value
+
+    return {key: take(value) for key, value in info.items()}
+
+
+@st.composite
+def batched_infos(draw: st.DrawFn, num_envs: int) -> dict[str, Any]:
+    dtypes = st.sampled_from([np.bool_, np.int32, np.int64, np.uint8, np.float32, np.float64])
+    shapes = st.sampled_from([(num_envs,), (num_envs, 2), (num_envs, 2, 1)])
+    arrays = st.builds(hnp.arrays, dtypes, shapes).flatmap(lambda strategy: strategy)
+    names = st.sampled_from(["a", "b", "c"])
+    leaf_level = st.dictionaries(names, arrays, min_size=1)
+    return draw(st.dictionaries(names, arrays | leaf_level))
+
+
+@given(st.data(), st.integers(1, 4))
+def test_infos__equal_gymnasium_s_under_any_mask(data: st.DataObject, num_envs: int) -> None:
+    info, mask = data.draw(batched_infos(num_envs)), data.draw(masks(num_envs))
+    assert_same(make_infos(mask_info(info, mask), mask), Layout().batch(info, mask))
+
+
+def test_make_infos__puts_a_mask_beside_every_key() -> None:
+    infos = make_infos(make_info(), MASK)
+    assert infos.keys() == {"lives", "_lives", "image", "_image", "inner", "_inner"}
+    assert infos["inner"].keys() == {"speed", "_speed", "deeper", "_deeper"}
+    assert infos["inner"]["deeper"]["_on"].tolist() == MASK.tolist()
+
+
+def test_make_infos__gives_masks_that_share_no_memory() -> None:
+    infos = make_infos(make_info(), MASK)
+    found = [infos["_lives"], infos["_image"], infos["_inner"], infos["inner"]["_speed"], MASK]
+    for index, mask in enumerate(found):
+        assert not any(np.shares_memory(mask, other) for other in found[:index])
+
+
+def test_mask_info__zeroes_the_other_rows_of_a_copy() -> None:
+    info = make_info()
+    masked = mask_info(info, MASK)
+    assert masked["lives"].tolist() == [1, 0, 3]
+    assert masked["image"].tolist() == [[1, 1], [0, 0], [3, 3]]
+    assert masked["inner"]["deeper"]["on"].tolist() == [False, False, True]
+    assert_same(info, make_info())
+    masked["lives"][:] = 9
+    assert_same(info, make_info())
+
+
+def make_tick(obs: Any) -> Tick:
+    return Tick(obs, np.zeros(3), MASK, ~MASK, make_info())
+
+
+def test_make_final_infos__has_each_ended_row_s_last_observation_and_none_elsewhere() -> None:
+    obs = {"image": np.arange(6).reshape(3, 2), "speed": np.arange(3, dtype=np.float32)}
+    infos = make_final_infos(make_tick(obs), MASK)
+    assert infos.keys() == {"final_obs", "_final_obs", "final_info", "_final_info"}
+    assert infos["final_obs"].dtype == object
+    assert infos["final_obs"][1] is None
+    assert_same(
+        infos["final_obs"][2], {"image": np.array([4, 5]), "speed": np.array(2, np.float32)}
+    )
+    assert infos["_final_obs"].tolist() == infos["_final_info"].tolist() == MASK.tolist()
+    assert_same(infos["final_info"], make_infos(mask_info(make_info(), MASK), MASK))
+
+
+def test_make_final_infos__shares_no_memory_with_the_tick() -> None:
+    tick, over = make_tick(np.arange(6.0).reshape(3, 2)), MASK.copy()
+    infos = make_final_infos(tick, over)
+    infos["final_obs"][0][:] = 93
+    infos["_final_obs"][:] = False
+    infos["final_info"]["lives"][:] = 93
+    assert tick.obs.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert tick.info["lives"].tolist() == [1, 2, 3]
+    assert over.tolist() == infos["_final_info"].tolist() == MASK.tolist()
+
+
+@pytest.mark.parametrize(
+    ("space", "batch"),
+    [
+        (spaces.Box(0, 9, (2,), np.float32), np.ones((3, 2), np.float32)),
+        (spaces.Box(0, 9, (), np.float32), np.ones(3, np.float32)),
+        (spaces.Discrete(5), np.arange(3)),
+        (spaces.MultiBinary(2), np.ones((3, 2), np.int8)),
+    ],
+    ids=str,
+)
+def test_take_row__lies_in_the_space_of_one_environment(
+    space: spaces.Space[Any], batch: np.ndarray
+) -> None:
+    row = take_row(batch, 1)
+    assert space.contains(row)  # a `Box` warns about what is no array
+    assert not np.shares_memory(row, batch)
+
+
+def test_take_row__of_a_discrete_observation_is_hashable() -> None:
+    assert {take_row(np.arange(3), 2): "known"} == {2: "known"}

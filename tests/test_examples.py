@@ -1,0 +1,258 @@
+"""Each example runs on a tiny budget, the two trainings reach their bars, and PPO's sums hold."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from gymbridge.testing import scripted_vector_env
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
+
+PPO = Path(__file__).parents[1] / "examples" / "ppo.py"
+TINY = ("--total-steps=256", "--num-envs=4", "--num-steps=8", "--epochs=1", "--eval-steps=2")
+LAST_LINE = re.compile(r"(\S+): mean return (\S+) over the last (\d+) episodes, (\d+) s")
+
+# Three environments whose episodes end in both ways, on the rollout's last row too (the third at
+# step 4 of the first rollout), so that the second rollout begins with a restart row.
+LENGTHS = [[2, 3, 1], [4, 1, 2], [5, 2, 2]]
+TRUNCATES = [[False, True, True], [True, False, True], [True, False, False]]
+NUM_STEPS = 5
+
+
+@pytest.fixture(scope="module")
+def ppo() -> ModuleType:
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("ppo", PPO)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["ppo"] = module  # its dataclass looks itself up there
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def args(ppo):
+    """Hyperparameters for the scripted environments."""
+    return ppo.Args(num_envs=len(LENGTHS), num_steps=NUM_STEPS, gamma=0.9, gae_lambda=0.8)
+
+
+@pytest.fixture
+def agent(ppo):
+    """An agent for the scripted task whose critic tells observations apart."""
+    torch.manual_seed(0)
+    envs = scripted_vector_env(LENGTHS)
+    return ppo.Agent(envs.single_observation_space, envs.single_action_space)
+
+
+@pytest.fixture
+def rollouts(ppo, args, agent):
+    """Four rollouts on scripted episodes, each with the values of the observations after it."""
+    steps = ppo.rollouts(scripted_vector_env(LENGTHS, TRUNCATES), agent, args)
+    return [next(steps) for _ in range(4)]
+
+
+def run_script(*arguments: str, cwd: Path) -> str:
+    command = [sys.executable, str(PPO), *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check_results(folder: Path, env_steps: int) -> None:
+    picture = (folder / "learning_curve.png").read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    assert picture.rstrip().endswith(b"IEND\xaeB`\x82")
+    table = np.genfromtxt(folder / "progress.csv", delimiter=",", names=True)
+    assert table.dtype.names == ("env_steps", "seconds", "episodes", "mean_return")
+    assert np.atleast_1d(table)["env_steps"][-1] == env_steps
+    assert (np.diff(np.atleast_1d(table)["seconds"]) > 0).all()
+
+
+def advantages_by_hand(rollout, next_values, following_steps, gamma, gae_lambda):
+    """Return the estimate of every experienced step by its definition, as {(step, env): value}."""
+    found = {}
+    for step, env in np.argwhere(~rollout.restarts.numpy()):
+        total, weight = 0.0, 1.0
+        for later in range(step, following_steps):
+            value_after = 0.0 if rollout.terminated[later, env] else next_values[later, env].item()
+            error = rollout.rewards[later, env] + gamma * value_after - rollout.values[later, env]
+            total, weight = total + weight * error.item(), weight * gamma * gae_lambda
+            if rollout.ended[later, env]:
+                break
+        found[step, env] = total
+    return found
+
+
+def test_rollouts__mark_exactly_the_steps_after_an_end(rollouts):
+    ended = np.concatenate([rollout.ended.numpy() for rollout, _ in rollouts])
+    restarts = np.concatenate([rollout.restarts.numpy() for rollout, _ in rollouts])
+    obs = np.concatenate([rollout.obs.numpy() for rollout, _ in rollouts])
+    rewards = np.concatenate([rollout.rewards.numpy() for rollout, _ in rollouts])
+    assert not restarts[0].any()
+    np.testing.assert_array_equal(restarts[1:], ended[:-1])
+    assert restarts[NUM_STEPS].any(), "no rollout began with a restart row"
+    assert (obs[restarts] > 0).all()
+    assert (rewards[restarts] == 0).all()
+    assert (obs[1:][restarts[:-1]] == 0).all()
+
+
+def test_rollouts__follow_the_script(rollouts):
+    ended = np.concatenate([rollout.ended.numpy() for rollout, _ in rollouts])
+    terminated = np.concatenate([rollout.terminated.numpy() for rollout, _ in rollouts])
+    for env, (lengths, truncates) in enumerate(zip(LENGTHS, TRUNCATES, strict=True)):
+        # An episode of n steps takes n + 1 rows, the last of which restarts.
+        last_rows = np.cumsum(np.tile(lengths, 4) + 1) - 2
+        inside = last_rows < len(ended)
+        np.testing.assert_array_equal(np.flatnonzero(ended[:, env]), last_rows[inside])
+        by_itself = ~np.tile(truncates, 4)[inside]
+        np.testing.assert_array_equal(terminated[last_rows[inside], env], by_itself)
+
+
+def test_advantages__are_their_definition(ppo, args, agent, rollouts):
+    truncations = terminations = 0
+    replay = scripted_vector_env(LENGTHS, TRUNCATES)
+    replay.reset(seed=args.seed)
+    for rollout, last_values in rollouts:
+        after = [replay.step(actions.numpy())[0] for actions in rollout.actions]
+        with torch.no_grad():
+            next_values = torch.stack([agent(torch.as_tensor(obs))[1] for obs in after])
+        expected = advantages_by_hand(rollout, next_values, NUM_STEPS, args.gamma, args.gae_lambda)
+        advantages = ppo.estimate_advantages(rollout, last_values, args)
+        for (step, env), value in expected.items():
+            assert advantages[step, env].item() == pytest.approx(value, abs=1e-5)
+        terminations += int(rollout.terminated.sum())
+        truncations += int((rollout.ended & ~rollout.terminated).sum())
+    assert min(terminations, truncations) > 3, "too few ends of one kind were reached"
+
+
+def test_advantages__know_nothing_of_restart_rows(ppo, args, rollouts):
+    for rollout, last_values in rollouts:
+        rewards = torch.where(rollout.restarts, 1e6, rollout.rewards)
+        changed = ppo.estimate_advantages(rollout._replace(rewards=rewards), last_values, args)
+        plain = ppo.estimate_advantages(rollout, last_values, args)
+        assert torch.equal(changed[~rollout.restarts], plain[~rollout.restarts])
+
+
+def test_update__learns_nothing_from_restart_rows(ppo, args, agent, rollouts):
+    rollout, last_values = rollouts[1]
+    assert rollout.restarts.any()
+    other = rollout._replace(
+        rewards=torch.where(rollout.restarts, 1e6, rollout.rewards),
+        actions=torch.where(rollout.restarts, 2 - rollout.actions, rollout.actions),
+        log_probs=torch.where(rollout.restarts, -9.0, rollout.log_probs),
+    )
+    learned = []
+    for steps in (rollout, other):
+        learner = copy.deepcopy(agent)
+        torch.manual_seed(3)
+        adam = torch.optim.Adam(learner.parameters())
+        ppo.update(args, learner, adam, steps, last_values)
+        learned.append(learner.state_dict())
+    assert all(torch.equal(learned[0][name], learned[1][name]) for name in learned[0])
+    assert not torch.equal(learned[0]["actor.0.weight"], agent.actor[0].weight)
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (96, 96, 3)])
+def test_agent__sees_images_of_either_layout(ppo, shape):
+    agent = ppo.Agent(spaces.Box(0, 255, shape, np.uint8), spaces.Discrete(5))
+    policy, values = agent(torch.zeros(2, *shape, dtype=torch.uint8))
+    assert agent.is_image
+    assert policy.sample().shape == values.shape == (2,)
+
+
+def test_agent__normalises_by_what_it_observed(ppo):
+    agent = ppo.Agent(spaces.Box(-np.inf, np.inf, (2,), np.float64), spaces.Discrete(2))
+    agent.observe(torch.tensor([[0.0, 5.0], [2.0, 9.0]]))
+    agent.observe(torch.tensor([[4.0, 5.0], [6.0, 9.0]]))
+    assert agent.normalise.running_mean.tolist() == [3.0, 7.0]
+    assert agent.normalise.running_var.tolist() == [2.0, 8.0]
+    agent(torch.full((8, 2), 100.0))
+    assert agent.normalise.running_mean.tolist() == [3.0, 7.0], "looking must not count"
+
+
+@pytest.mark.parametrize(
+    ("space", "drawn", "expected"),
+    [
+        (spaces.Discrete(3, start=5), [0, 2], [5, 7]),
+        (spaces.Box(-2.0, 6.0, (1,)), [[-1.0], [0.0], [1.0], [9.0]], [[-2.0], [2.0], [6.0], [6.0]]),
+        (spaces.Box(0.0, np.inf, (1,), np.float64), [[-1.0], [7.0]], [[0.0], [7.0]]),
+    ],
+)
+def test_agent__maps_its_draws_onto_the_action_space(ppo, space, drawn, expected):
+    agent = ppo.Agent(spaces.Box(-1.0, 1.0, (2,)), space)
+    actions = agent.to_env(torch.tensor(drawn))
+    assert actions.tolist() == expected
+    assert all(action in space for action in actions)
+
+
+def test_agent__refuses_other_actions(ppo):
+    with pytest.raises(SystemExit, match="Discrete and Box"):
+        ppo.Agent(spaces.Box(-1.0, 1.0, (2,)), spaces.MultiBinary(3))
+
+
+def test_args__flags_go_before_the_defaults_of_a_task(ppo, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ppo.py", "--env-id=EnvPool/CartPole-v1", "--num-envs=3"])
+    args = ppo.parse_args()
+    assert (args.num_envs, args.target_return) == (3, 485.0)
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--target-return=9"])
+    assert ppo.parse_args().target_return == 9
+
+
+def test_ppo__writes_its_results(tmp_path):
+    pytest.importorskip("envpool")
+    output = run_script("--env-id=EnvPool/CartPole-v1", *TINY, cwd=tmp_path)
+    env_id, mean_return, _, _ = LAST_LINE.fullmatch(output.splitlines()[-1]).groups()
+    assert env_id == "EnvPool/CartPole-v1"
+    assert float(mean_return) > 0
+    check_results(tmp_path / "runs" / "EnvPool" / "CartPole-v1", env_steps=256)
+
+
+def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
+    pytest.importorskip("brax")
+    keywords = '{"backend": "spring", "max_episode_steps": 3}'
+    out = tmp_path / "mine"
+    output = run_script(
+        "--env-id=Brax/fast-v0", f"--env-kwargs={keywords}", f"--out={out}", *TINY, cwd=tmp_path
+    )
+    assert LAST_LINE.fullmatch(output.splitlines()[-1])[3] == "64", "each episode takes 4 rows"
+    check_results(out, env_steps=256)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "task", ["MiniGrid-Empty-5x5-v0", "FrozenLake-v1", "Pendulum-v1", "Pong-v5", "CarRacing-v3"]
+)
+def test_ppo__takes_any_kind_of_space(tmp_path, task):
+    pytest.importorskip("envpool")
+    output = run_script(f"--env-id=EnvPool/{task}", *TINY, cwd=tmp_path)
+    assert LAST_LINE.fullmatch(output.splitlines()[-1])[1] == f"EnvPool/{task}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("engine", "env_id", "bar"),
+    [("brax", "Brax/inverted_pendulum-v0", 900), ("envpool", "EnvPool/CartPole-v1", 475)],
+)
+def test_ppo__solves_the_task_in_three_minutes(tmp_path, engine, env_id, bar):
+    pytest.importorskip(engine)
+    start = time.perf_counter()
+    output = run_script(f"--env-id={env_id}", cwd=tmp_path)
+    seconds = time.perf_counter() - start
+    name, mean_return, episodes, _ = LAST_LINE.fullmatch(output.splitlines()[-1]).groups()
+    assert (name, episodes) == (env_id, "100")
+    assert float(mean_return) >= bar
+    assert seconds < 180

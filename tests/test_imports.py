@@ -1,0 +1,144 @@
+"""What `import gymbridge` costs, and what it says where an engine is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+HEAVY = ("jax", "jaxlib", "brax", "mujoco", "envpool", "torch", "flax")
+ALLOWED_SECONDS = 0.3
+
+
+def run_python(code: str) -> Any:
+    """Return the JSON that `code` prints in a fresh process."""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def without(*modules: str) -> str:
+    """Return code after which these modules are not installed, as far as imports can tell."""
+    return f"""
+import json, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if any(f"{{name}}.".startswith(f"{{module}}.") for module in {modules!r}):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def catch(code: str) -> str:
+    """Return code that prints the types and the message of what `code` raises."""
+    return f"""
+try:
+    {code}
+except Exception as error:
+    print(json.dumps([[base.__name__ for base in type(error).__mro__], str(error)]))
+else:
+    print(json.dumps([[], ""]))
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import gymbridge",
+        "from gymbridge import BridgeVectorEnv",
+        "import gymbridge.testing",
+        "import gymbridge.single_env",
+        "import gymbridge, gymnasium; gymnasium.spec('Brax/ant-v0')",
+        "import gymbridge; dir(gymbridge)",
+    ],
+)
+def test_import__loads_no_engine_and_no_array_library(code: str) -> None:
+    loaded = run_python(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
+    assert "gymbridge.registration" in loaded
+    assert not set(HEAVY) & set(loaded)
+
+
+def import_seconds() -> float:
+    """Return the median of what gymbridge costs once gymnasium is imported."""
+    code = """
+import gymnasium, gymnasium.vector, json, time
+start = time.perf_counter()
+import gymbridge
+print(json.dumps(time.perf_counter() - start))
+"""
+    return statistics.median(run_python(code) for _ in range(5))
+
+
+def test_import__costs_little_over_gymnasium() -> None:
+    for _ in range(3):  # other processes may take the CPU meanwhile
+        seconds = import_seconds()
+        if seconds <= ALLOWED_SECONDS:
+            return
+    pytest.fail(f"importing gymbridge costs {seconds:.2f} s over gymnasium")
+
+
+ENGINES = {
+    "brax": ("BraxVectorEnv", "Brax/ant-v0", "brax_env='ant'"),
+    "envpool": ("EnvPoolVectorEnv", "EnvPool/CartPole-v1", "task_id='CartPole-v1'"),
+}
+MISSING = [("brax", "brax"), ("brax", "jax"), ("envpool", "envpool")]
+
+
+@pytest.mark.parametrize(("engine", "missing"), MISSING)
+@pytest.mark.parametrize("way", ["class", "make_vec", "make", "module"])
+def test_missing_engine__is_an_error_with_the_command_to_run(
+    engine: str, missing: str, way: str
+) -> None:
+    class_name, env_id, argument = ENGINES[engine]
+    code = {
+        "class": f"from gymbridge import {class_name}",
+        "make_vec": f"gymnasium.make_vec('{env_id}', num_envs=2)",
+        "make": f"gymnasium.make('{env_id}')",
+        "module": f"from gymbridge.single_env import make_{engine}; make_{engine}({argument})",
+    }[way]
+    types, message = run_python(
+        f"{without(missing)}import gymnasium, gymbridge\n{catch(code)}",
+    )
+    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
+    assert f"{class_name} needs {engine}" in message
+    assert f"pip install 'gymbridge[{engine}]'" in message
+    assert missing in message
+
+
+@pytest.mark.parametrize("missing", ["brax", "jax", "envpool", "torch"])
+def test_package__works_without_the_engines(missing: str) -> None:
+    code = f"""{without(missing)}
+from gymbridge.testing import scripted_vector_env
+envs = scripted_vector_env(lengths=[2, 3])
+envs.reset(seed=0)
+print(json.dumps(envs.step([1, 2])[1].tolist()))
+"""
+    assert run_python(code) == [1.25, 2.25]
+
+
+def test_own_mistake__is_not_reported_as_a_missing_engine() -> None:
+    pytest.importorskip("brax")
+    code = catch("from gymbridge import BraxVectorEnv")
+    types, message = run_python(f"{without('gymbridge.backends.brax_contract')}{code}")
+    assert types[0] == "ModuleNotFoundError"
+    assert "gymbridge.backends.brax_contract" in message
+
+
+def test_unknown_name__is_an_attribute_error() -> None:
+    import gymbridge
+
+    with pytest.raises(AttributeError, match="module 'gymbridge' has no attribute 'AntVectorEnv'"):
+        gymbridge.AntVectorEnv  # noqa: B018

@@ -1,0 +1,134 @@
+"""Everything public is listed in an `__all__`, exists and is documented."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+import gymbridge
+
+ROOT = Path(gymbridge.__file__).parent
+ENGINES = ("brax", "envpool")
+
+
+def module_name(path: Path) -> str:
+    parts = [*path.relative_to(ROOT.parent).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+PUBLIC = [
+    "BraxVectorEnv",
+    "BridgeVectorEnv",
+    "EnvPoolVectorEnv",
+    "GymbridgeError",
+    "__version__",
+    "errors",
+]
+
+
+def parse(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
+def listed(tree: ast.Module) -> list[str]:
+    """Return what a module's `__all__` lists."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and _targets(node) == ["__all__"]:
+            return list(ast.literal_eval(node.value))
+    return []
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def documented(tree: ast.Module) -> set[str]:
+    """Return names with a docstring; a constant has one as the string below it."""
+    found = set()
+    for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            found.add(node.name)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and _is_string(after):
+            found.update(_targets(node))
+    return found
+
+
+def _is_string(node: ast.stmt | None) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def defined(tree: ast.Module) -> set[str]:
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def import_or_skip(name: str) -> object:
+    """Return the module; skip the test where the engine that it needs is not installed."""
+    for engine in ENGINES:
+        if name == "gymbridge" or engine in name.rpartition(".")[2]:
+            pytest.importorskip(engine)
+    return importlib.import_module(name)
+
+
+def test_package__is_what_users_are_promised() -> None:
+    assert gymbridge.__all__ == PUBLIC
+
+
+def test_package__lists_itself_for_completion() -> None:
+    assert set(PUBLIC) <= set(dir(gymbridge))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module__is_documented(name: str) -> None:
+    assert ast.get_docstring(parse(name))
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "gymbridge.backends"])
+def test_all__lists_names_that_exist(name: str) -> None:
+    names = listed(parse(name))
+    assert names
+    module = import_or_skip(name)
+    assert [one for one in names if not hasattr(module, one)] == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_all__lists_every_public_function_and_class(name: str) -> None:
+    tree = parse(name)
+    public = {one for one in defined(tree) if not one.startswith("_")}
+    assert public - set(listed(tree)) == set()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("gymbridge")])
+def test_all__lists_documented_names(name: str) -> None:
+    tree = parse(name)
+    own = defined(tree) | {
+        target
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in _targets(node)
+    }
+    assert set(listed(tree)) & own - documented(tree) == set()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("gymbridge")])
+def test_public_class__documents_its_public_methods(name: str) -> None:
+    tree = parse(name)
+    bare = [
+        f"{node.name}.{method.name}"
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for method in node.body
+        if isinstance(method, ast.FunctionDef)
+        and not method.name.startswith("_")
+        and not ast.get_docstring(method)
+    ]
+    assert bare == []
