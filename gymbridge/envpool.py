@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,6 +56,10 @@ _COUNTS = {
 }
 """Keywords on whose values below 1 EnvPool aborts the process; 0 threads leave it the choice."""
 
+_CHEAP_FAMILIES = ("classic_control", "toy_text")
+"""Families whose step takes less than Python between two steps: workers spinning on every core
+would keep Python from running, so by default they leave one."""
+
 _MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera_id"}
 """Keywords that `envpool.make` takes beside the task's own configuration."""
 
@@ -101,6 +106,8 @@ class EnvPoolVectorEnv(BridgeVectorEnv):
         limit = read_limit(max_episode_steps, None)
         if rule.applies_by_default or max_episode_steps is not None:
             kwargs = {**kwargs, **rule.keywords(limit, kwargs)}
+        if family in _CHEAP_FAMILIES:
+            kwargs.setdefault("num_threads", min(num_envs, max(1, (os.cpu_count() or 1) - 1)))
         simulator = EnvPoolSimulator(
             task_id,
             num_envs,

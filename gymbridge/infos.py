@@ -34,14 +34,18 @@ def make_infos(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
 
 def mask_info(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
     """Return a copy of `info` that is zero in the rows outside `mask`."""
-    masked: dict[str, Any] = {}
+    return _keep_rows(info, np.flatnonzero(mask))
+
+
+def _keep_rows(info: dict[str, Any], ids: np.ndarray) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
     for key, value in info.items():
         if isinstance(value, dict):
-            masked[key] = mask_info(value, mask)
+            kept[key] = _keep_rows(value, ids)
         else:
-            masked[key] = np.zeros_like(value)
-            masked[key][mask] = value[mask]
-    return masked
+            kept[key] = np.zeros(value.shape, value.dtype)
+            kept[key][ids] = value[ids]
+    return kept
 
 
 def make_final_infos(final: Tick, over: np.ndarray) -> dict[str, Any]:
@@ -56,13 +60,14 @@ def make_final_infos(final: Tick, over: np.ndarray) -> dict[str, Any]:
         final_info: The last infos with masks, zero in the other rows.
         _final_obs, _final_info: (num_envs,) bool, `over`.
     """
-    final_obs = np.full(over.shape, None, dtype=object)
-    for index in np.flatnonzero(over):
-        final_obs[index] = take_row(final.obs, index)
+    ids = np.flatnonzero(over)
+    final_obs = np.empty(over.shape, dtype=object)  # of None
+    for index, row in zip(ids.tolist(), _split_rows(final.obs, ids), strict=True):
+        final_obs[index] = row
     return {
         "final_obs": final_obs,
         "_final_obs": over.copy(),
-        "final_info": make_infos(mask_info(final.info, over), over),
+        "final_info": make_infos(_keep_rows(final.info, ids), over),
         "_final_info": over.copy(),
     }
 
@@ -72,7 +77,15 @@ def take_row(batch: Any, index: Any) -> Any:
 
     A row without dimensions is an array, as a `Box` holds it, or a numpy integer, as a `Discrete`.
     """
+    return _split_rows(batch, np.array([index]))[0]
+
+
+def _split_rows(batch: Any, ids: np.ndarray) -> list[Any]:
+    """Return the rows `ids` of a batch, apart from the batch and from one another."""
     if isinstance(batch, dict):
-        return {key: take_row(value, index) for key, value in batch.items()}
-    row = batch[index, ...].copy()
-    return row if row.ndim or row.dtype.kind not in "iu" else row[()]
+        columns = [_split_rows(value, ids) for value in batch.values()]
+        return [dict(zip(batch, row, strict=True)) for row in zip(*columns, strict=True)]
+    rows = batch[ids]
+    if rows.ndim == 1 and rows.dtype.kind not in "iu":
+        return [rows[place, ...] for place in range(len(rows))]
+    return list(rows)

@@ -18,7 +18,7 @@ __all__ = ["SingleEnv", "make_brax", "make_envpool"]
 
 
 class SingleEnv(gym.Env[Any, Any]):
-    """A batch of one, seen as one environment with Python floats and bools.
+    """A batch of one, seen as one environment with Python floats, bools and discrete values.
 
     It has no time limit of its own: `gym.make` wraps it in `TimeLimit`, which sets `truncated` on
     the last allowed step even if the task terminates there. Only where a limit changes the task
@@ -50,7 +50,7 @@ class SingleEnv(gym.Env[Any, Any]):
         """
         observations, infos = self.envs.reset(seed=seed, options=options)
         super().reset(seed=seed)
-        return _unbatch(observations), _unbatch_infos(infos)
+        return _unbatch(observations, self.observation_space), _unbatch_infos(infos)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one step.
@@ -61,7 +61,8 @@ class SingleEnv(gym.Env[Any, Any]):
         """
         obs, rewards, terminations, truncations, infos = self.envs.step(_batch(action))
         flags = bool(terminations[0]), bool(truncations[0])
-        return _unbatch(obs), float(rewards[0]), *flags, _unbatch_infos(infos)
+        shown = _unbatch(obs, self.observation_space)
+        return shown, float(rewards[0]), *flags, _unbatch_infos(infos)
 
     def render(self) -> Any:
         """Return the frame of the environment."""
@@ -84,11 +85,14 @@ def make_envpool(**kwargs: Any) -> SingleEnv:
     """Return one EnvPool environment; the keywords are those of `EnvPoolVectorEnv`."""
     from gymbridge.envpool import EnvPoolVectorEnv
 
-    task_id = kwargs.get("task_id")
-    task = load_tasks().get(task_id) if isinstance(task_id, str) else None
-    keeps_limit = task is not None and limit_rule(task_id, task["family"]).keeper == "pool"
-    limit = None if keeps_limit else -1
+    limit = None if _keeps_limit(str(kwargs.get("task_id"))) else -1
     return SingleEnv(EnvPoolVectorEnv(**_for_one(kwargs), max_episode_steps=limit))
+
+
+def _keeps_limit(task_id: str) -> bool:
+    """Return whether a limit changes the task itself, so that it has one beside `TimeLimit`."""
+    task = load_tasks().get(task_id)
+    return task is not None and limit_rule(task_id, task["family"]).keeper == "pool"
 
 
 def _for_one(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -107,17 +111,19 @@ def _batch(action: Any) -> Any:
     return np.asarray(action)[None]
 
 
-def _unbatch(batch: Any) -> Any:
-    if isinstance(batch, dict):
-        return {key: _unbatch(value) for key, value in batch.items()}
+def _unbatch(batch: Any, space: gym.Space[Any]) -> Any:
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _unbatch(batch[key], sub) for key, sub in space.spaces.items()}
     row = take_row(batch, 0)
-    return row if isinstance(row, np.ndarray) or batch.dtype.kind in "iu" else np.asarray(row)
+    return int(row) if isinstance(space, gym.spaces.Discrete) else np.asarray(row)
 
 
 def _unbatch_infos(infos: dict[str, Any]) -> dict[str, Any]:
     """Return the infos of environment 0 without the masks."""
-    return {
-        key: _unbatch_infos(value) if isinstance(value, dict) else value[0]
-        for key, value in infos.items()
-        if f"_{key}" in infos
-    }
+    single = {}
+    for key, value in infos.items():
+        if f"_{key}" in infos:
+            row = _unbatch_infos(value) if isinstance(value, dict) else value[0]
+            # `SyncVectorEnv` makes bool arrays of Python's bools only.
+            single[key] = bool(row) if isinstance(row, np.bool_) else row
+    return single

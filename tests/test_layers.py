@@ -14,7 +14,7 @@ ROOT = Path(gymbridge.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("episode",),
-    ("arrays", "backends", "infos", "requests"),
+    ("actions", "arrays", "backends", "infos", "requests"),
     ("sub_envs",),
     ("vector_env",),
     ("brax", "envpool", "testing"),

@@ -209,9 +209,10 @@ def _to_struct(space: Space[Any]) -> Any:
     """Return the shapes of one action."""
     if isinstance(space, spaces.Dict):
         return {key: _to_struct(sub) for key, sub in space.spaces.items()}
-    if space.shape is None or space.dtype is None:
+    shape, dtype = space.shape, space.dtype
+    if shape is None or dtype is None:
         raise ArgumentError(f"`action_space` must be made of arrays, got {space}.")
-    return jax.eval_shape(lambda: jnp.asarray(np.zeros(space.shape, space.dtype)))
+    return jax.eval_shape(lambda: jnp.asarray(np.zeros(shape, dtype)))
 
 
 def _to_space(struct: Any) -> Space[Any]:

@@ -50,6 +50,7 @@ def _make_exchange(simulator: EnvPoolSimulator, limit: int | None) -> Exchange:
     """Return (carry, actions) -> the answers to one step of all rows, and which of them ended."""
     layout, ids = simulator.layout, simulator.all_ids
     done_place, trunc_place = layout.done_place, layout.trunc_place
+    reward_place = layout.reward_place
     action_leaves = layout.action_leaves
     nobody = simulator.nobody
     beyond, true = 2**63 if limit is None else limit, b"\x01"
@@ -60,9 +61,13 @@ def _make_exchange(simulator: EnvPoolSimulator, limit: int | None) -> Exchange:
         # While the pool works:
         terminated, truncated = nobody.copy(), nobody.copy()
         elapsed, clock = carry.elapsed + 1, carry.state.clock + 1
-        if carry.ended is not nobody:
-            elapsed *= ~carry.ended
+        began, goes_on = carry.ended is not nobody, None
+        if began:
+            goes_on = ~carry.ended
+            elapsed *= goes_on
         values = pool._recv()
+        if began:  # some tasks repeat a reward as they begin anew
+            values[reward_place] *= goes_on
         done, over = values[done_place], None
         if true in done.tobytes():  # a scan of bytes costs a tenth of `done.any()`
             over, terminated = done, done.copy()
@@ -95,8 +100,6 @@ def _make_native_step(
         if state.cut:
             return plain(carry, actions)
         values, terminated, truncated, over, elapsed, clock, cut = exchange(carry, actions)
-        if carry.ended is not nobody:  # some tasks repeat a reward as they begin anew
-            values[reward_place][carry.ended] = 0
         ended = nobody if over is None else over
         tick = Tick(
             read_obs(values), values[reward_place], terminated, truncated, read_info(values)

@@ -56,7 +56,9 @@ def make_own(task_id: str, **kwargs: Any) -> Any:
     """Return EnvPool's own batch, without its warnings on Box precision."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return envpool.make_gymnasium(task_id, **kwargs)
+        pool: Any = envpool.make_gymnasium(task_id, **kwargs)
+        assert None not in (pool.observation_space, pool.action_space)  # made where first asked for
+        return pool
 
 
 def make_plain(
@@ -69,12 +71,13 @@ def make_plain(
             return super().compile(rule.__call__)
 
     rule = limit_rule(task_id, load_tasks()[task_id]["family"])
+    applies = rule.applies_by_default or max_episode_steps is not None
     simulator = PlainSimulator(
         task_id,
         num_envs,
         task_limit=default_limit(task_id, read_config(task_id)["max_episode_steps"]),
         info_keys=None,
-        config=rule.keywords(read_limit(max_episode_steps, None), {}),
+        config=rule.keywords(read_limit(max_episode_steps, None), {}) if applies else {},
     )
     return BridgeVectorEnv(simulator, max_episode_steps=max_episode_steps, autoreset_mode=mode)
 
@@ -121,7 +124,7 @@ def play(
         touch((shown, took))
         return log[-1]
 
-    if seed != "go on":
+    if not isinstance(seed, str):
         show(envs.reset(seed=seed), None)
     for step in range(num_steps):
         actions = act_all(envs, 0, step)
@@ -148,7 +151,9 @@ def leaves_of(tree: Any) -> list[Any]:
     return [tree]
 
 
-def tell_episodes(envs: VectorEnv, num_episodes: int, *, seed: int, most: int = 2000) -> list[Story]:
+def tell_episodes(
+    envs: VectorEnv, num_episodes: int, *, seed: int, most: int = 2000
+) -> list[Story]:
     """Return the first episodes of each environment, all of them complete.
 
     Args:

@@ -52,7 +52,15 @@ def _use_all(envs: BraxVectorEnv) -> None:
                     envs.reset()
 
 
-@pytest.mark.parametrize("nonfinite", ["terminate", "raise", "ignore"])
+@pytest.mark.parametrize(
+    ("mode", "nonfinite"),
+    [
+        ("NextStep", "raise"),
+        ("NextStep", "terminate"),
+        ("SameStep", "terminate"),
+        ("Disabled", "ignore"),
+    ],
+)
 def test_env__is_traced_once_per_mode(mode: str, nonfinite: str) -> None:
     env = TracedEnv()
     envs = BraxVectorEnv(env, NUM_ENVS, autoreset_mode=mode, nonfinite=nonfinite)

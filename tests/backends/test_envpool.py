@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,9 @@ pytest.importorskip("envpool")
 
 from envpool_runs import act_all, leaves_of, make, make_own, play
 from gymnasium import error, spaces
-from trees import assert_same, walk_infos
+from trees import walk_infos
 
 from gymbridge import EnvPoolVectorEnv
-from gymbridge.backends.envpool_layout import Layout, to_space
 from gymbridge.backends.envpool_tasks import load_tasks
 from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError, UnknownTaskError
 
@@ -60,70 +58,6 @@ def test_multi_binary__shows_the_bits_of_the_pool() -> None:
     assert (bits.dtype, obs.dtype) == (np.bool_, np.int8)
     assert 0 < obs.sum() == bits.sum()
     np.testing.assert_array_equal(obs.astype(bool), bits)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_box__has_no_bounds_where_envpool_declares_the_smallest_positive_float(dtype: Any) -> None:
-    limits = np.finfo(dtype)
-    space = to_space(spaces.Box(limits.tiny, limits.max, (3,), dtype))
-    assert space == spaces.Box(-np.inf, np.inf, (3,), dtype)
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Box(-1.0, 1.0, (2,), np.float32),
-        spaces.Box(0, np.finfo(np.float32).max, (2,), np.float32),
-        spaces.Box(0, 255, (2,), np.uint8),
-        spaces.Box(np.float32([-4.8, -np.inf]), np.float32([4.8, np.inf])),
-    ],
-    ids=str,
-)
-def test_box__keeps_other_bounds(space: spaces.Box) -> None:
-    assert to_space(space) == space
-
-
-def fake_spec(**parts: Any) -> Any:
-    """Return what `Layout` reads of a spec; EnvPool has no single-player task with Dict actions."""
-    keys = ["info:env_id", "info:players.env_id", "elapsed_step", "done", "reward", "trunc"]
-    keys += parts["obs"]
-    dtypes = {key: np.dtype(np.bool_ if "bits" in key else np.float32) for key in keys}
-    return SimpleNamespace(
-        _state_keys=keys,
-        _action_keys=["env_id", "players.env_id", *parts.get("actions", ["action"])],
-        state_array_spec={key: SimpleNamespace(dtype=dtype) for key, dtype in dtypes.items()},
-        gymnasium_observation_space=parts.get("space", spaces.Dict()),
-    )
-
-
-def test_layout__takes_dict_actions_apart_in_the_order_of_the_pool() -> None:
-    layout = Layout(fake_spec(obs=["obs"], actions=["turn", "arm.lift", "arm.grip"]), None)
-    turn, lift, grip = np.arange(2), np.arange(6.0).reshape(3, 2).T, np.arange(2) > 0
-    leaves = layout.action_leaves({"arm": {"grip": grip, "lift": lift}, "turn": turn})
-    for leaf, expected in zip(leaves, (turn, lift, grip), strict=True):
-        np.testing.assert_array_equal(leaf, expected)
-        assert leaf.flags.c_contiguous
-
-
-def test_layout__nests_observations_by_their_names() -> None:
-    layout = Layout(fake_spec(obs=["obs:arm.angle", "obs:arm.bits", "obs:eye"]), [])
-    values = [np.full(2, place, np.bool_ if place == 7 else np.float32) for place in range(9)]
-    obs, info = layout.read_obs(values), layout.read_info(values)
-    assert_same(obs, {"arm": {"angle": values[6], "bits": np.ones(2, np.int8)}, "eye": values[8]})
-    assert info == {}
-
-
-def test_layout__shows_a_lone_observation_bare_however_deep_it_lies() -> None:
-    layout = Layout(fake_spec(obs=["obs:players.obs"], space=spaces.Box(0, 1)), [])
-    values = [np.full(2, place) for place in range(7)]
-    assert layout.read_obs(values) is values[6]
-
-
-def test_dict_space__has_no_row_ids() -> None:
-    ids = {name: spaces.Box(0, 9, (), np.int32) for name in ("env_id", "players")}
-    inner = spaces.Dict({"eye": spaces.Discrete(3), **ids})
-    expected = spaces.Dict({"inner": spaces.Dict({"eye": spaces.Discrete(3, dtype=np.int32)})})
-    assert to_space(spaces.Dict({"inner": inner, **ids})) == expected
 
 
 def test_pool__is_built_by_the_first_reset_and_by_each_new_seed() -> None:
@@ -210,7 +144,7 @@ def test_task__that_is_unknown_is_told_with_the_version_and_the_nearest() -> Non
         make("Cartpole-v1")
     with pytest.raises(error.UnregisteredEnv):
         make("EnvPool/CartPole-v1")
-    with pytest.raises(ArgumentTypeError, match="`task_id` must be the name .* got int"):
+    with pytest.raises(ArgumentTypeError, match=r"`task_id` must be the name .* got int"):
         make(5)  # type: ignore[arg-type]
 
 
@@ -271,7 +205,7 @@ def test_same_step__tells_the_last_observation_and_infos_of_ended_rows(task_id: 
     envs.reset(options={"reset_mask": np.array([False, True, False])})
     seen = []
     for step in range(12):
-        obs, _, terminated, truncated, infos = envs.step(act_all(envs, 1, step))
+        _, _, terminated, truncated, infos = envs.step(act_all(envs, 1, step))
         over = terminated | truncated
         assert ("final_obs" in infos) == ("final_info" in infos) == over.any()
         if not over.any():

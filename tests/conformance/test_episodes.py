@@ -10,6 +10,9 @@ from batches import make_batch, play, shared_batch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from trees import assert_same
 
+from gymbridge import BridgeVectorEnv
+from gymbridge.testing import ScriptedSimulator
+
 MODES = ("NextStep", "SameStep", "Disabled")
 
 
@@ -211,3 +214,14 @@ def test_limit__begins_again_under_a_reset_mask(simulator: str, mode: str) -> No
 @pytest.mark.parametrize("limit", [None, -1])
 def test_limit__is_none_for_a_task_without_one(simulator: str, limit: int | None) -> None:
     assert make_batch(simulator, limit=limit).max_episode_steps is None
+
+
+@pytest.mark.parametrize(("limit", "in_force"), [(None, 4), (-1, None), (2, 2), (6, 6)])
+def test_limit__is_the_task_s_own_unless_given(
+    mode: str, limit: int | None, in_force: int | None
+) -> None:
+    simulator = ScriptedSimulator([9, 9, 9], task_limit=4)
+    envs = BridgeVectorEnv(simulator, max_episode_steps=limit, autoreset_mode=mode)
+    assert envs.max_episode_steps == in_force
+    lengths = {len(story) - 1 for stories in episodes(envs, 30) for story in stories[:-1]}
+    assert lengths == {in_force or 9}

@@ -1,4 +1,4 @@
-"""What a user asks for is read into one form, or refused with what to do instead."""
+"""Counts, limits, modes, seeds and options are read into one form, or refused with the rule."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import masks, seeds
 
-from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
+from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.requests import (
-    make_action_reader,
     read_autoreset_mode,
     read_count,
     read_limit,
@@ -159,126 +157,3 @@ def test_read_options__without_a_mask_means_all(options: Any) -> None:
 def test_read_options__refuses(options: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         read_options(options, 3)
-
-
-ACTION_SPACES = [
-    spaces.Discrete(3),
-    spaces.Discrete(3, start=-1),
-    spaces.Discrete(3, dtype=np.int32),
-    spaces.MultiDiscrete([2, 3]),
-    spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]),
-    spaces.MultiBinary(3),
-    spaces.Box(-1, 1, (2,), np.float32),
-    spaces.Box(-1, 1, (2, 2), np.float64),
-    spaces.Box(0, 255, (2,), np.uint8),
-    spaces.Box(-3, 4, (2,), np.int16),
-    spaces.Box(0, 1, (2,), np.bool_),
-    spaces.Dict(move=spaces.Discrete(3), aim=spaces.Dict(at=spaces.Box(-1, 1, (2,)))),
-]
-
-
-def same(left: Any, right: Any) -> bool:
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-    return bool((left == right).all())
-
-
-@pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
-def test_action_reader__takes_arrays_and_lists_of_the_space(space: spaces.Space[Any]) -> None:
-    from gymnasium.vector.utils import batch_space
-
-    batched = batch_space(space, 4)
-    batched.seed(0)
-    read = make_action_reader(space, 4)
-    for _ in range(20):
-        actions = batched.sample()
-        assert batched.contains(read(actions))
-        assert same(read(actions), actions)
-        assert same(read(_to_lists(actions)), actions)
-
-
-def _to_lists(actions: Any) -> Any:
-    if isinstance(actions, dict):
-        return {key: _to_lists(value) for key, value in actions.items()}
-    return list(actions)
-
-
-@pytest.mark.parametrize(
-    ("space", "actions", "dtype"),
-    [
-        (spaces.Discrete(3), np.array([0, 2], np.int8), np.int64),
-        (spaces.Discrete(3), np.array([0, 2], np.uint64), np.int64),
-        (spaces.Discrete(3), np.array([0, 2], ">i8"), np.int64),
-        (spaces.Discrete(3), [True, False], np.int64),
-        (spaces.Discrete(3), np.arange(4)[::2], np.int64),
-        (spaces.Box(-1, 1, (1,), np.float32), np.zeros((2, 1)), np.float32),
-        (spaces.Box(-1, 1, (1,), np.float32), [[1], [0]], np.float32),
-        (spaces.Box(-1, 1, (1,), np.float64), np.zeros((2, 1), np.float32), np.float64),
-    ],
-)
-def test_action_reader__casts_where_nothing_is_lost(space: Any, actions: Any, dtype: Any) -> None:
-    read = make_action_reader(space, 2)(actions)
-    assert read.dtype == np.dtype(dtype)
-    assert read.tolist() == np.asarray(actions).tolist()
-
-
-def test_action_reader__leaves_float_values_to_the_engine_s_clipping() -> None:
-    actions = np.array([[7.0], [-7.0]], np.float32)
-    assert make_action_reader(spaces.Box(-1, 1, (1,)), 2)(actions).tolist() == [[7], [-7]]
-
-
-DISCRETE, BOX = spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)
-
-
-@pytest.mark.parametrize(
-    ("space", "actions", "error", "message"),
-    [
-        (DISCRETE, [0, 3], ActionError, r"must lie in Discrete\(3\) .*got \[0 3\]"),
-        (DISCRETE, np.array([0, 3]), ActionError, r"must lie in Discrete\(3\) .*got \[0 3\]"),
-        (DISCRETE, np.array([0, -1]), ActionError, r"must lie in Discrete\(3\)"),
-        (DISCRETE, [0, -1], ActionError, r"must lie in Discrete\(3\)"),
-        (DISCRETE, np.array([0, 2**63], np.uint64), ActionError, r"must lie in Discrete\(3\)"),
-        (spaces.Discrete(3, start=5), [5, 0], ActionError, "must lie in"),
-        (spaces.MultiDiscrete([2, 3]), [[1, 2], [2, 0]], ActionError, "must lie in"),
-        (spaces.MultiBinary(2), [[0, 1], [2, 0]], ActionError, "must lie in"),
-        (spaces.Box(-3, 4, (1,), np.int16), [[5], [0]], ActionError, "must lie in"),
-        (DISCRETE, [0, 1, 2], ActionError, r"must have shape \(2,\) .*got \(3,\)"),
-        (DISCRETE, [[0], [1]], ActionError, r"must have shape \(2,\) .*got \(2, 1\)"),
-        (BOX, np.zeros((1, 2)), ActionError, r"must have shape \(2, 2\) .*got \(1, 2\)"),
-        (BOX, [[0, 0], [0]], ActionError, "must form one array"),
-        (DISCRETE, 1, ArgumentTypeError, r"a batch of shape \(2,\), got the single value 1"),
-        (DISCRETE, None, ArgumentTypeError, "got the single value None"),
-        (DISCRETE, [0.0, 1.0], ArgumentTypeError, r"must be integers for Discrete\(3\), got float"),
-        (DISCRETE, ["0", "1"], ArgumentTypeError, "must be integers"),
-        (DISCRETE, [None, 1], ArgumentTypeError, "must be integers"),
-        (BOX, np.zeros((2, 2), complex), ArgumentTypeError, "castable to float32.*got complex128"),
-        (BOX, [["a", "b"], ["c", "d"]], ArgumentTypeError, "castable to float32"),
-    ],
-)
-def test_action_reader__refuses(
-    space: Any, actions: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=f"`actions` .*{message}"):
-        make_action_reader(space, 2)(actions)
-
-
-@pytest.mark.parametrize(
-    ("actions", "error"),
-    [
-        ([0, 1], ArgumentTypeError),
-        ({"move": [0, 1]}, ActionError),
-        ({"move": [0, 1], "aim": [0, 1], "fire": [0, 1]}, ActionError),
-        ({"move": [0, 1], 2: [0, 1]}, ActionError),
-        ({"move": [0, 1], "aim": [0, 5]}, ActionError),
-    ],
-)
-def test_action_reader__refuses_another_dict(actions: Any, error: type[Exception]) -> None:
-    space = spaces.Dict(move=spaces.Discrete(3), aim=spaces.Discrete(3))
-    with pytest.raises(error, match="`actions` must"):
-        make_action_reader(space, 2)(actions)
-
-
-@pytest.mark.parametrize("space", [spaces.Text(4), spaces.Tuple([DISCRETE])], ids=str)
-def test_make_action_reader__refuses_spaces_without_arrays(space: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"`action_space` must be Box, .*got (Text|Tuple)"):
-        make_action_reader(space, 2)

@@ -1,0 +1,215 @@
+"""Ids of both engines: what is registered, and what `gymnasium.make_vec` makes of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
+from gymnasium.vector import AutoresetMode, VectorEnv
+from trees import assert_same
+
+import gymbridge
+from gymbridge.backends import envpool_tasks
+from gymbridge.backends.envpool_tasks import load_tasks
+from gymbridge.errors import ArgumentError, UnknownTaskError
+from gymbridge.registration import BRAX_NAMES, brax_id, envpool_id, register_all
+
+SAMPLES = {
+    "EnvPool/CartPole-v1": 500,
+    "EnvPool/MetaWorld.Reach-v3": 500,
+    "EnvPool/MiniGrid-Empty-5x5-v0": 100,
+    "EnvPool/Catch-v0": None,
+    "Brax/fast-v0": 1000,
+}
+"""Ids with their limits; cheap to describe, and all but MetaWorld's cheap to run."""
+
+RUNNING = tuple(env_id for env_id in SAMPLES if "MetaWorld" not in env_id)
+
+
+def make_vec(env_id: str | EnvSpec, **kwargs: Any) -> VectorEnv:
+    """Return `gymnasium.make_vec` of it; skip the test where its engine is not installed."""
+    name = env_id if isinstance(env_id, str) else env_id.id
+    pytest.importorskip(name.split(":")[-1].split("/")[0].lower())
+    return gym.make_vec(env_id, **kwargs)
+
+
+def play(envs: VectorEnv, num_steps: int = 12) -> list[Any]:
+    """Return what a run shows."""
+    envs.action_space.seed(5)
+    log: list[Any] = [envs.reset(seed=4)]
+    log += [envs.step(envs.action_space.sample()) for _ in range(num_steps)]
+    return log
+
+
+def run_python(code: str) -> str:
+    """Return what a fresh process prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_ids__of_brax_are_all_registered() -> None:
+    for name in BRAX_NAMES:
+        spec = gym.spec(brax_id(name))
+        assert spec.vector_entry_point == "gymbridge.brax:BraxVectorEnv"
+        assert spec.entry_point == "gymbridge.single_env:make_brax"
+        assert (spec.max_episode_steps, spec.kwargs) == (1000, {"brax_env": name})
+
+
+def test_ids__of_brax_are_those_of_brax() -> None:
+    pytest.importorskip("brax")
+    from brax import envs as brax_envs
+
+    assert {*BRAX_NAMES} == {*brax_envs._envs}
+
+
+def test_ids__of_envpool_are_all_registered() -> None:
+    tasks = load_tasks()
+    assert len(tasks) > 1600
+    for task_id, task in tasks.items():
+        spec = gym.spec(envpool_id(task_id))
+        assert spec.vector_entry_point == "gymbridge.envpool:EnvPoolVectorEnv"
+        assert spec.entry_point == "gymbridge.single_env:make_envpool"
+        assert spec.max_episode_steps == task["max_episode_steps"]
+        assert spec.kwargs == {"task_id": task_id}
+
+
+def test_ids__are_no_others() -> None:
+    expected = {envpool_id(task_id) for task_id in load_tasks()} | {*map(brax_id, BRAX_NAMES)}
+    assert len(expected) == len(load_tasks()) + len(BRAX_NAMES), "a dot made two ids one"
+    assert expected == {name for name in registry if name.startswith(("EnvPool/", "Brax/"))}
+
+
+@pytest.mark.parametrize("engine", ["brax", "envpool"])
+def test_entry_points__exist(engine: str) -> None:
+    pytest.importorskip(engine)
+    spec = gym.spec({"brax": "Brax/fast-v0", "envpool": "EnvPool/CartPole-v1"}[engine])
+    vector_class = load_env_creator(spec.vector_entry_point)  # type: ignore[arg-type]
+    assert vector_class in (
+        getattr(gymbridge, name) for name in ("BraxVectorEnv", "EnvPoolVectorEnv")
+    )
+    assert callable(load_env_creator(spec.entry_point))  # type: ignore[arg-type]
+
+
+def test_shipped_tasks__are_those_of_the_installed_envpool() -> None:
+    """After an upgrade: ``python -m gymbridge.backends.envpool_tasks``."""
+    pytest.importorskip("envpool")
+    assert envpool_tasks.generate() == envpool_tasks._DATA.read_text(encoding="utf-8")
+
+
+def test_registering__twice_is_harmless_and_keeps_what_a_user_registered() -> None:
+    own = gym.spec("Brax/ant-v0")
+    registry["Brax/ant-v0"] = changed = EnvSpec("Brax/ant-v0", kwargs={"brax_env": "mine"})
+    before = dict(registry)
+    try:
+        register_all()
+        assert registry == before
+        assert registry["Brax/ant-v0"] is changed
+    finally:
+        registry["Brax/ant-v0"] = own
+
+
+@pytest.mark.parametrize("env_id", SAMPLES)
+def test_make_vec__gives_the_tasks_own_limit(env_id: str) -> None:
+    envs = make_vec(env_id, num_envs=3)
+    assert envs.spec is not None
+    assert envs.spec.id == env_id
+    assert envs.spec.max_episode_steps == envs.unwrapped.max_episode_steps == SAMPLES[env_id]
+    assert envs.num_envs == 3
+    assert envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
+
+
+@pytest.mark.parametrize("env_id", RUNNING)
+@pytest.mark.parametrize("autoreset_mode", ["SameStep", AutoresetMode.NEXT_STEP])
+def test_make_vec__rebuilds_an_equal_batch_from_its_spec(env_id: str, autoreset_mode: Any) -> None:
+    kwargs = {"max_episode_steps": 5, "autoreset_mode": autoreset_mode}
+    first = make_vec(env_id, num_envs=3, **kwargs)
+    second = make_vec(first.spec)
+    assert second.spec == first.spec
+    assert second.num_envs == 3
+    for name, value in kwargs.items():
+        assert second.spec.kwargs[name] == value
+    assert second.autoreset_mode == first.autoreset_mode == AutoresetMode(autoreset_mode)
+    assert second.max_episode_steps == 5
+    log = play(first)
+    assert_same(play(second), log)
+    assert any(shown[3].any() for shown in log[1:])
+
+
+def test_make_vec__rebuilds_from_the_spec_as_json() -> None:
+    envs = make_vec("EnvPool/CartPole-v1", num_envs=2, autoreset_mode="Disabled", num_threads=1)
+    again = make_vec(EnvSpec.from_json(envs.spec.to_json()))
+    assert (again.autoreset_mode, again.num_envs) == (AutoresetMode.DISABLED, 2)
+    assert again.get_attr("config")[0].num_threads == 1
+
+
+def test_make_vec__hands_keywords_to_the_engine_and_names_unknown_ones() -> None:
+    envs = make_vec("EnvPool/HalfCheetah-v5", num_envs=2, frame_skip=3, info_keys=["x_position"])
+    assert envs.get_attr("config")[0].frame_skip == 3
+    assert envs.get_attr("spec") == (envs.spec, envs.spec)
+    with pytest.raises(ArgumentError, match=r"`frame_skips` is no parameter.*'frame_skip'"):
+        make_vec("EnvPool/HalfCheetah-v5", num_envs=2, frame_skips=3)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "shape"), [("EnvPool/CartPole-v1", (2, 4)), ("Brax/fast-v0", (2, 2))]
+)
+def test_make_vec__imports_the_package_by_the_prefix_of_the_id(
+    env_id: str, shape: tuple[int, ...]
+) -> None:
+    pytest.importorskip(env_id.split("/")[0].lower())
+    code = f"""
+import gymnasium
+envs = gymnasium.make_vec("gymbridge:{env_id}", num_envs=2)
+obs, _ = envs.reset(seed=0)
+print(obs.shape, envs.spec.id)
+"""
+    assert run_python(code).splitlines()[-1] == f"{shape} {env_id}"
+
+
+def test_unknown_id__gets_gymnasiums_own_error() -> None:
+    with pytest.raises(gym.error.NameNotFound, match=r"`CartPol` .*Did you mean: `CartPole`"):
+        gym.make_vec("EnvPool/CartPol-v1")
+    with pytest.raises(gym.error.VersionNotFound, match="`v7`"):
+        gym.make_vec("EnvPool/CartPole-v7")
+    with pytest.raises(gym.error.NameNotFound, match=r"`antt` .*Did you mean: `ant`"):
+        gym.make("Brax/antt-v0")
+
+
+@pytest.mark.parametrize("make", [gym.make, gym.make_vec])
+def test_id__that_the_installed_envpool_lacks_is_told_with_its_version(make: Any) -> None:
+    envpool = pytest.importorskip("envpool")
+    env_id = "EnvPool/CartPole-v99"
+    entries = {
+        "entry_point": "gymbridge.single_env:make_envpool",
+        "vector_entry_point": "gymbridge.envpool:EnvPoolVectorEnv",
+    }
+    gym.register(env_id, kwargs={"task_id": "CartPole-v99"}, **entries)
+    try:
+        with pytest.raises(UnknownTaskError, match=f"{envpool.__version__}, got 'CartPole-v99'"):
+            make(env_id)
+    finally:
+        del registry[env_id]
+
+
+def test_id__of_a_task_with_several_players_is_refused() -> None:
+    pytest.importorskip("envpool")
+    with pytest.raises(ArgumentError, match="must be a task with one player, got 'TicTacToe-v1'"):
+        gym.make_vec("EnvPool/TicTacToe-v1", num_envs=2)
+
+
+def test_seeds__make_runs_of_make_vec_repeatable() -> None:
+    envs = make_vec("EnvPool/CartPole-v1", num_envs=3)
+    assert_same(play(envs, 60), play(make_vec("EnvPool/CartPole-v1", num_envs=3), 60))
+    np.testing.assert_array_equal(envs.np_random_seed, [4, 5, 6])
