@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import envpool
 import numpy as np
 from gymnasium import Space
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.backends.envpool_layout import Layout, to_space
 from gymbridge.backends.envpool_steps import make_fast_step
@@ -75,6 +77,9 @@ class EnvPoolSimulator:
             self.single_action_space: Space[Any] = to_space(self.spec.gymnasium_action_space)
         self.all_ids = np.arange(num_envs, dtype=np.int32)
         self.nobody = np.zeros(num_envs, np.bool_)
+        # A lost life ends an episode, and the next one goes on with the game only if the pool's own
+        # restart begins it: a reset by id begins a new game (atari_env.h, vizdoom_env.h: `Reset`).
+        self._has_lives = bool(getattr(self.spec.config, "episodic_life", False))
 
     @property
     def engine(self) -> Any:
@@ -89,13 +94,23 @@ class EnvPoolSimulator:
         Raises:
             ArgumentError: Seeds for a part of a pool that exists.
         """
-        is_full = bool(mask.all())
+        is_full, lives_on = bool(mask.all()), self.nobody
         if seeds is not None and seeds.given.any():
             self._build(seeds, is_full)
-        values = self.reset_rows(self.all_ids if is_full else _to_ids(mask))
-        if not is_full:
+        elif self._has_lives and state is not None:
+            lives_on = mask & self.layout.done(state.values)
+        if is_full and not lives_on.any():
+            values = self.reset_rows(self.all_ids)
+        else:
             assert state is not None, "the first restart is a full one"
-            values = _join(state.values, [(mask, values)])
+            parts = []
+            if lives_on.any():
+                idle = create_empty_array(self.single_action_space, int(lives_on.sum()), np.zeros)
+                parts.append((lives_on, self.step_rows(_to_ids(lives_on), idle)))
+            begins = mask & ~lives_on
+            if begins.any():
+                parts.append((begins, self.reset_rows(_to_ids(begins))))
+            values = _join(state.values, parts)
         self.layout.reward(values)[mask] = 0
         return self._keep(values), self.layout.show(values)
 
@@ -128,13 +143,16 @@ class EnvPoolSimulator:
     def compile(self, rule: Any) -> Any:
         """Return the rule with what it shares with the user copied; steps get a fast path.
 
-        The fast path is equal to the plain rule and used wherever the pool restarts rows natively.
+        The fast path is equal to the plain rule, but for SAME_STEP it knows of no lives.
         """
 
         def run(*args: Any) -> Outcome:
             return self._own(rule(*args))
 
-        return make_fast_step(self, rule, run) if isinstance(rule, AutoresetRule) else run
+        if not isinstance(rule, AutoresetRule):
+            return run
+        resets_by_id = rule.mode == AutoresetMode.SAME_STEP
+        return run if self._has_lives and resets_by_id else make_fast_step(self, rule, run)
 
     def close(self) -> None:
         """Drop the pool; its destructor joins the threads."""

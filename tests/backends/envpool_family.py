@@ -11,13 +11,28 @@ import warnings
 from typing import Any
 
 import numpy as np
-from envpool_runs import Story, act_all, leaves_of, make, make_plain, play, row_of, tell_episodes
+from envpool_runs import (
+    Story,
+    act_all,
+    leaves_of,
+    make,
+    make_own,
+    make_plain,
+    play,
+    row_of,
+    tell_episodes,
+)
 from gymnasium.vector import VectorEnv
 from trees import assert_same, walk_infos
+
+from gymbridge.backends.envpool_tasks import load_tasks
 
 NUM_ENVS, LIMIT, SEED = 3, 8, 11
 
 MASK = np.array([True, False, True])
+
+COUNTED_HERE_ONLY = ("gfootball", "highway", "jumanji", "pgx", "procgen")
+"""Families whose pools ignore `max_episode_steps`, or count it in another way."""
 
 
 def main(task_id: str) -> None:
@@ -38,6 +53,8 @@ def main(task_id: str) -> None:
     plain = make_plain(task_id, NUM_ENVS, "NextStep", max_episode_steps=LIMIT)
     assert_same(play(plain, 2 * LIMIT + 3, seed=SEED), log)
     plain.close()
+    if load_tasks()[task_id]["family"] not in COUNTED_HERE_ONLY:
+        check_against_own_pool(task_id, envs, log)
     print(f"{task_id}: {[[len(episode) - 1 for episode in story] for story in stories[0]]}")
 
 
@@ -67,6 +84,25 @@ def check_results(rewards: Any, terminated: Any, truncated: Any) -> None:
     for flags in (terminated, truncated):
         assert (flags.dtype, flags.shape) == (np.bool_, (NUM_ENVS,))
     assert not (terminated & truncated).any()
+
+
+def check_against_own_pool(task_id: str, envs: VectorEnv, log: list[Any]) -> None:
+    """Check that a pool with that limit, which restarts rows by itself, shows the same run."""
+    pool = make_own(task_id, num_envs=NUM_ENVS, seed=SEED, max_episode_steps=LIMIT)
+    assert_same(as_ints(log[0][0]), as_ints(pool.reset()[0]))
+    began = np.zeros(NUM_ENVS, np.bool_)
+    for step, (obs, rewards, terminated, truncated, _) in enumerate(log[1:]):
+        own = pool.step(act_all(envs, 0, step))
+        over = terminated | truncated
+        assert_same(as_ints(obs), as_ints(own[0]))
+        np.testing.assert_array_equal(rewards, np.where(began, 0, own[1]))
+        np.testing.assert_array_equal(over, own[2] | own[3])
+        began = over
+
+
+def as_ints(obs: Any) -> list[np.ndarray]:
+    """Return the arrays of a batch, the bits as `MultiBinary` has them."""
+    return [leaf.view(np.int8) if leaf.dtype == np.bool_ else leaf for leaf in leaves_of(obs)]
 
 
 def check_partial_reset(envs: VectorEnv) -> None:

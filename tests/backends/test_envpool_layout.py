@@ -14,6 +14,7 @@ from gymnasium import spaces
 from trees import assert_same
 
 from gymbridge.backends.envpool_layout import Layout, to_space
+from gymbridge.errors import ArgumentError
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -57,6 +58,18 @@ def test_layout__takes_dict_actions_apart_in_the_order_of_the_pool() -> None:
     for leaf, expected in zip(leaves, (turn, lift, grip), strict=True):
         np.testing.assert_array_equal(leaf, expected)
         assert leaf.flags.c_contiguous
+
+
+def test_layout__carries_all_infos_but_row_ids_and_memory_unless_asked() -> None:
+    spec = fake_spec(obs=["obs", "info:ram", "info:arm.angle"])
+    values = [np.full(2, place) for place in range(9)]
+    usual = {"elapsed_step": values[2], "arm": {"angle": values[8]}}
+    assert_same(Layout(spec, None).read_info(values), usual)
+    row_ids = {"env_id": values[0], "players": {"env_id": values[1]}}
+    assert_same(Layout(spec, "all").read_info(values), {**usual, **row_ids, "ram": values[7]})
+    assert_same(Layout(spec, ["ram"]).read_info(values), {"ram": values[7]})
+    with pytest.raises(ArgumentError, match=r"names 'angle', which the task lacks"):
+        Layout(spec, ["angle"])
 
 
 def test_layout__nests_observations_by_their_names() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import make, play
+from envpool_runs import make, play, tell_episodes
 from gymnasium.vector import VectorEnv
 from trees import assert_same
 
@@ -81,7 +81,6 @@ IGNORED = ("Catch-v0", "Maze-v0", "Snake-v1", "Play2048-v1", "LaneKeeping-v0", "
 @pytest.mark.parametrize("task_id", IGNORED)
 def test_limit__holds_where_the_pool_ignores_it(task_id: str, mode: str) -> None:
     envs = make(task_id, 3, mode, max_episode_steps=4)
-    assert first_ends(envs, 0, most=4)[0] in {(4, False, True), (4, True, False)}
     restarts = 0
     for shown in play(envs, 60):
         assert (shown[-1]["elapsed_step"] <= 4).all()
@@ -196,9 +195,56 @@ def test_vizdoom__timeout_fits_into_an_int32(frame_skip: int) -> None:
     assert 10**6 < (config.max_episode_steps + 1) * frame_skip < 2**31
 
 
-@pytest.mark.parametrize(("limit", "kind"), [(0, ArgumentError), (-2, ArgumentError)])
-def test_limit__below_one_is_refused(limit: int, kind: type[Exception]) -> None:
-    with pytest.raises(kind, match=f"`max_episode_steps` must be at least 1, .*got {limit}"):
+@pytest.mark.slow
+def test_atari__has_an_episode_per_life_if_asked_and_a_new_game_after_a_cut(mode: str) -> None:
+    """Without moves, each life lasts 24 steps."""
+    for limit, terminates, lives in ((40, True, [4, 3, 2, 1]), (10, False, [5, 5, 5, 5])):
+        envs = make("Breakout-v5", 2, mode, episodic_life=True, max_episode_steps=limit)
+        envs.reset(seed=0)
+        seen = []
+        for _ in range(4 * min(limit, 25) + 4):
+            _, _, terminated, truncated, infos = envs.step([0, 0])
+            over = terminated | truncated
+            if over.any():
+                assert terminated.any() == terminates
+                seen.append(infos.get("final_info", infos)["lives"][0])
+                if mode == "Disabled":
+                    envs.reset(options={"reset_mask": over})
+        assert seen == lives
+
+
+@pytest.mark.slow
+def test_atari__shows_the_same_lives_in_every_mode() -> None:
+    stories = []
+    for mode in ("NextStep", "SameStep", "Disabled"):
+        envs = make("Breakout-v5", 2, mode, episodic_life=True, max_episode_steps=30)
+        stories.append(tell_episodes(envs, 8, seed=0))
+    assert_same(stories[1], stories[0])
+    assert_same(stories[2], stories[0])
+    ends = [episode[-1] for story in stories[0] for episode in story]
+    assert {end.terminated for end in ends} == {True, False}
+    assert {int(end.info["lives"]) for end in ends} == {0, 1, 2, 3, 4, 5}
+
+
+@pytest.mark.slow
+def test_atari__begins_a_new_game_where_a_running_life_is_reset(mode: str) -> None:
+    envs = make("Breakout-v5", 2, mode, episodic_life=True)
+    envs.reset(seed=0)
+    mask = np.array([True, False])
+    for _ in range(30):
+        *_, terminated, _, infos = envs.step([0, 0])
+        if mode == "Disabled" and terminated.any():
+            envs.reset(options={"reset_mask": terminated})
+    assert infos["lives"].tolist() == [4, 4]
+    assert envs.reset(options={"reset_mask": mask})[1]["lives"].tolist() == [5, 0]  # zero outside
+    assert envs.step([0, 0])[-1]["lives"].tolist() == [5, 4]
+
+
+@pytest.mark.parametrize("limit", [0, -2])
+def test_limit__below_one_is_refused(limit: int) -> None:
+    with pytest.raises(
+        ArgumentError, match=f"`max_episode_steps` must be at least 1, .*got {limit}"
+    ):
         make("CartPole-v1", max_episode_steps=limit)
     with pytest.raises(ArgumentTypeError, match="`max_episode_steps` must be an int"):
         make("CartPole-v1", max_episode_steps=limit + 0.5)
@@ -215,7 +261,7 @@ def test_docs__name_the_keeper_of_every_rule_and_of_no_other() -> None:
         assert tie.startswith("truncated" if keeper == "pool" else "terminated")
     bare = {(rule.keeper, name.split("/")[-1]) for name, rule in LIMIT_RULES.items()}
     assert shown == bare
-    assert table[0][:2] == ("core", "all that are not named below")
+    assert table[0][:2] == ["core", "all that are not named below"]
 
 
 def test_rules__name_families_and_tasks_that_exist_and_aliases_share_them() -> None:
