@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import envpool
 import numpy as np
 from gymnasium import Space
-from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.backends.envpool_layout import Layout, to_space
@@ -77,9 +76,9 @@ class EnvPoolSimulator:
             self.single_action_space: Space[Any] = to_space(self.spec.gymnasium_action_space)
         self.all_ids = np.arange(num_envs, dtype=np.int32)
         self.nobody = np.zeros(num_envs, np.bool_)
-        # A lost life ends an episode, and the next one goes on with the game only if the pool's own
-        # restart begins it: a reset by id begins a new game (atari_env.h, vizdoom_env.h: `Reset`).
-        self._has_lives = bool(getattr(self.spec.config, "episodic_life", False))
+        self._idle = self.layout.action_leaves(
+            create_empty_array(self.single_action_space, num_envs, np.zeros)
+        )
 
     @property
     def engine(self) -> Any:
@@ -94,22 +93,14 @@ class EnvPoolSimulator:
         Raises:
             ArgumentError: Seeds for a part of a pool that exists.
         """
-        is_full, lives_on = bool(mask.all()), self.nobody
+        is_full = bool(mask.all())
         if seeds is not None and seeds.given.any():
             self._build(seeds, is_full)
-        elif self._has_lives and state is not None:
-            lives_on = mask & self.layout.done(state.values)
-        if is_full and not lives_on.any():
+            state = None
+        if state is None:
             values = self.reset_rows(self.all_ids)
         else:
-            assert state is not None, "the first restart is a full one"
-            parts = []
-            if lives_on.any():
-                idle = create_empty_array(self.single_action_space, int(lives_on.sum()), np.zeros)
-                parts.append((lives_on, self.step_rows(_to_ids(lives_on), idle)))
-            begins = mask & ~lives_on
-            if begins.any():
-                parts.append((begins, self.reset_rows(_to_ids(begins))))
+            parts = self.begin_rows(mask, self.layout.done(state.values))
             values = _join(state.values, parts)
         self.layout.reward(values)[mask] = 0
         return self._keep(values), self.layout.show(values)
@@ -129,12 +120,10 @@ class EnvPoolSimulator:
         if moves.all():
             values = self.step_rows(self.all_ids, actions)
         else:
-            parts = []
+            parts = self.begin_rows(begins, self.nobody)
             if moves.any():
                 ids = _to_ids(moves)
-                parts.append((moves, self.step_rows(ids, _take(actions, ids))))
-            if begins.any():
-                parts.append((begins, self.reset_rows(_to_ids(begins))))
+                parts.append((ids, self.step_rows(ids, _take(actions, ids))))
             values = _join(state.values, parts)
         # The mujoco.dmc and mujoco.metaworld tasks repeat their last reward as they begin anew.
         self.layout.reward(values)[stays if restart is None else stays | restart] = 0
@@ -143,16 +132,13 @@ class EnvPoolSimulator:
     def compile(self, rule: Any) -> Any:
         """Return the rule with what it shares with the user copied; steps get a fast path.
 
-        The fast path is equal to the plain rule, but for SAME_STEP it knows of no lives.
+        The fast path is equal to the plain rule and used wherever the pool restarts rows natively.
         """
 
         def run(*args: Any) -> Outcome:
             return self._own(rule(*args))
 
-        if not isinstance(rule, AutoresetRule):
-            return run
-        resets_by_id = rule.mode == AutoresetMode.SAME_STEP
-        return run if self._has_lives and resets_by_id else make_fast_step(self, rule, run)
+        return make_fast_step(self, rule, run) if isinstance(rule, AutoresetRule) else run
 
     def close(self) -> None:
         """Drop the pool; its destructor joins the threads."""
@@ -161,6 +147,26 @@ class EnvPoolSimulator:
     def step_rows(self, ids: np.ndarray, actions: Any) -> list[np.ndarray]:
         """Step the environments `ids` and return their answers in that order."""
         self.pool._send([ids, ids, *self.layout.action_leaves(actions)])
+        return self.pool._recv()
+
+    def begin_rows(
+        self, mask: np.ndarray, done: np.ndarray
+    ) -> list[tuple[np.ndarray, list[np.ndarray]]]:
+        """Begin new episodes under `mask`; return (ids, answers) for what went out together."""
+        parts = []
+        for rows, begin in ((mask & done, self.renew_rows), (mask & ~done, self.reset_rows)):
+            ids = _to_ids(rows)
+            if ids.size:
+                parts.append((ids, begin(ids)))
+        return parts
+
+    def renew_rows(self, ids: np.ndarray) -> list[np.ndarray]:
+        """Let the pool restart the environments `ids`, which it ended, by a step; see `reset_rows`.
+
+        Where a lost life ends an episode, this goes on with the game, and a reset by id does not
+        (atari_env.h, vizdoom_env.h: ``Reset``).
+        """
+        self.pool._send([ids, ids, *(leaf[: len(ids)] for leaf in self._idle)])
         return self.pool._recv()
 
     def reset_rows(self, ids: np.ndarray) -> list[np.ndarray]:
@@ -238,9 +244,9 @@ def _take(actions: Any, ids: np.ndarray) -> Any:
 def _join(
     values: list[np.ndarray], parts: list[tuple[np.ndarray, list[np.ndarray]]]
 ) -> list[np.ndarray]:
-    """Return a copy of `values` with the rows under each mask replaced."""
+    """Return a copy of `values` with the rows of each part replaced."""
     joined = [value.copy() for value in values]
-    for mask, rows in parts:
+    for ids, rows in parts:
         for value, row in zip(joined, rows, strict=True):
-            value[mask] = row
+            value[ids] = row
     return joined

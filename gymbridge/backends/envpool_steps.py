@@ -117,25 +117,29 @@ def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
     flag_places = (layout.done_place, layout.trunc_place)
     shown_places = (*layout.obs_places, *layout.info_places)
 
-    def restart_rows(values: Values, over: np.ndarray) -> Values:
+    def restart_rows(values: Values, over: np.ndarray, cut: bool) -> Values:
         """Return the answers with the rows that are over restarted."""
-        ids = np.flatnonzero(over).astype(np.int32)
-        fresh = simulator.reset_rows(ids)
+        if cut:
+            parts = simulator.begin_rows(over, values[layout.done_place])
+        else:
+            ids = np.flatnonzero(over).astype(np.int32)
+            parts = [(ids, simulator.renew_rows(ids))]
         shown = values.copy()
         for place in shown_places:
             shown[place] = values[place].copy()
-            shown[place][ids] = fresh[place]
+            for ids, fresh in parts:
+                shown[place][ids] = fresh[place]
         for place in flag_places:
             shown[place] = nobody
         return shown
 
     def step(carry: Carry, actions: Any) -> Outcome:
         state = carry.state
-        values, terminated, truncated, over, elapsed, clock, _ = exchange(carry, actions)
+        values, terminated, truncated, over, elapsed, clock, cut = exchange(carry, actions)
         reward, final = values[reward_place], None
         if over is not None:
             final = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
-            values = restart_rows(values, over)
+            values = restart_rows(values, over, cut)
             elapsed *= ~over
         tick = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
         kept = type(state)(keep(values), clock, False)
