@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 
-__all__ = ["ActionReader", "make_action_reader"]
+__all__ = ["make_action_reader"]
 
 ActionReader = Callable[[Any], Any]
 

@@ -46,7 +46,7 @@ class SingleEnv(gym.Env[Any, Any]):
         """Begin a new episode; with a seed, the first one of that seed.
 
         Raises:
-            ArgumentError: A seed that the engine cannot hold, or any option.
+            ArgumentError: A seed that the engine cannot hold, or an option but `reset_mask`.
         """
         observations, infos = self.envs.reset(seed=seed, options=options)
         super().reset(seed=seed)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -73,6 +75,19 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         self._seeds: tuple[int, ...] | None = None
         self._carry: Carry | None = None
         self._attributes: dict[str, tuple[Any, ...]] = {}
+        self._spec: EnvSpec | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What `gymnasium.make_vec` built this batch from, with the limit in force; else None."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        """Take what `gymnasium.make_vec` hands over after construction."""
+        self._spec = copy.copy(spec)
+        if self._spec is not None:
+            self._spec.max_episode_steps = self.max_episode_steps
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -85,8 +85,9 @@ def test_user_env__registered_with_brax_goes_by_its_name(register: Any) -> None:
             super().__init__(step=lambda state, act: count_on(state, act, reward=gain), **kwargs)
 
     register("mine", Mine)
-    envs = BraxVectorEnv("mine", 2, gain=3.0)
+    envs = BraxVectorEnv("mine", 2, gain=3.0, colour="red")
     assert envs.max_episode_steps == 1000
+    assert envs.get_attr("colour") == ("red", "red")
     envs.reset(seed=0)
     assert envs.step([[0.0], [0.0]])[1].tolist() == [3.0, 3.0]
 
