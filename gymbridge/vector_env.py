@@ -78,12 +78,14 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         self._spec: EnvSpec | None = None
 
     @property
-    def spec(self) -> EnvSpec | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def spec(self) -> EnvSpec | None:
         """What `gymnasium.make_vec` built this batch from, with the limit in force; else None."""
         return self._spec
 
     @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
+    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, spec: EnvSpec | None
+    ) -> None:
         """Take what `gymnasium.make_vec` hands over after construction."""
         self._spec = copy.copy(spec)
         if self._spec is not None:
