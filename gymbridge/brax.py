@@ -80,7 +80,12 @@ class BraxVectorEnv(BridgeVectorEnv):
     batch size, mode or neighbours.
 
     Example:
-        >>> envs = BraxVectorEnv("fast", num_envs=2)  # doctest: +SKIP
+        >>> envs = BraxVectorEnv("fast", num_envs=2)
+        >>> envs.reset(seed=0)[0]
+        array([[0., 0.],
+               [0., 0.]], dtype=float32)
+        >>> envs.single_action_space
+        Box(-1.0, 1.0, (1,), float32)
     """
 
     def __init__(

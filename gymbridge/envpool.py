@@ -85,7 +85,12 @@ class EnvPoolVectorEnv(BridgeVectorEnv):
     each `reset(seed=...)`. Seeds run from 0 to 2**31 - 1, the last environment's included.
 
     Example:
-        >>> envs = EnvPoolVectorEnv("CartPole-v1", num_envs=2)  # doctest: +SKIP
+        >>> envs = EnvPoolVectorEnv("CartPole-v1", num_envs=2)
+        >>> observations, infos = envs.reset(seed=0)
+        >>> observations.shape, infos["elapsed_step"]
+        ((2, 4), array([0, 0], dtype=int32))
+        >>> envs.step([0, 1])[1]
+        array([1., 1.], dtype=float32)
     """
 
     def __init__(
