@@ -34,7 +34,7 @@ def make_infos(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
 
 def mask_info(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
     """Return a copy of `info` that is zero in the rows outside `mask`."""
-    return _keep_rows(info, np.flatnonzero(mask))
+    return _keep_rows(info, mask.nonzero()[0])
 
 
 def _keep_rows(info: dict[str, Any], ids: np.ndarray) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _keep_rows(info: dict[str, Any], ids: np.ndarray) -> dict[str, Any]:
             kept[key] = _keep_rows(value, ids)
         else:
             kept[key] = np.zeros(value.shape, value.dtype)
-            kept[key][ids] = value[ids]
+            kept[key][ids] = value.take(ids, 0)
     return kept
 
 
@@ -60,7 +60,7 @@ def make_final_infos(final: Tick, over: np.ndarray) -> dict[str, Any]:
         final_info: The last infos with masks, zero in the other rows.
         _final_obs, _final_info: (num_envs,) bool, `over`.
     """
-    ids = np.flatnonzero(over)
+    ids = over.nonzero()[0]
     final_obs = np.empty(over.shape, dtype=object)  # of None
     for index, row in zip(ids.tolist(), _split_rows(final.obs, ids), strict=True):
         final_obs[index] = row
@@ -85,7 +85,7 @@ def _split_rows(batch: Any, ids: np.ndarray) -> list[Any]:
     if isinstance(batch, dict):
         columns = [_split_rows(value, ids) for value in batch.values()]
         return [dict(zip(batch, row, strict=True)) for row in zip(*columns, strict=True)]
-    rows = batch[ids]
+    rows = batch.take(ids, 0)
     if rows.ndim == 1 and rows.dtype.kind not in "iu":
         return [rows[place, ...] for place in range(len(rows))]
     return list(rows)

@@ -232,7 +232,7 @@ def _engine(verb: str, task_id: str) -> Iterator[None]:
 
 
 def _to_ids(mask: np.ndarray) -> np.ndarray:
-    return np.flatnonzero(mask).astype(np.int32)
+    return mask.nonzero()[0].astype(np.int32)
 
 
 def _take(actions: Any, ids: np.ndarray) -> Any:

@@ -122,7 +122,7 @@ def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
         if cut:
             parts = simulator.begin_rows(over, values[layout.done_place])
         else:
-            ids = np.flatnonzero(over).astype(np.int32)
+            ids = over.nonzero()[0].astype(np.int32)
             parts = [(ids, simulator.renew_rows(ids))]
         shown = values.copy()
         for place in shown_places:
