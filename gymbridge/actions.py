@@ -20,7 +20,7 @@ def make_action_reader(space: spaces.Space[Any], num_envs: int) -> ActionReader:
 
     Lists of single actions are taken as arrays are. Casts follow numpy's ``same_kind`` rule.
     Discrete values, and integer ones in a `Box`, must lie in the space; float ones may leave it,
-    as Gymnasium allows, and the engine clips them.
+    as Gymnasium allows: what that means is the engine's business.
 
     Args:
         space: The single action space: `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`, or a

@@ -29,6 +29,7 @@ try:
 
     from gymbridge.backends.brax import BraxSimulator
     from gymbridge.backends.brax_contract import Contract
+    from gymbridge.backends.brax_tasks import BRAX_LIMIT
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
         raise
@@ -37,9 +38,6 @@ except ImportError as error:
     ) from error
 
 __all__ = ["BraxVectorEnv"]
-
-_REGISTERED_LIMIT = 1000
-"""Episode length that Brax itself gives its registered environments (`brax.envs.create`)."""
 
 _NONFINITE = ("terminate", "raise", "ignore")
 _RuleT = TypeVar("_RuleT", bound=Callable[..., Outcome])
@@ -115,7 +113,7 @@ class BraxVectorEnv(BridgeVectorEnv):
         simulator = build(
             contract,
             num_envs,
-            task_limit=_REGISTERED_LIMIT if isinstance(brax_env, str) else None,
+            task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,
             action_repeat=read_count("action_repeat", action_repeat),
             guarded=nonfinite != "ignore",
         )

@@ -107,7 +107,7 @@ class EnvPoolVectorEnv(BridgeVectorEnv):
         _check_task(task_id)
         family = registry.specs[task_id][0].removeprefix("envpool.")
         rule = limit_rule(task_id, family)
-        declared = _check_keywords(task_id, kwargs, rule.owns)
+        declared = _read_config(task_id, kwargs, rule.owns)
         limit = read_limit(max_episode_steps, None)
         if rule.applies_by_default or max_episode_steps is not None:
             kwargs = {**kwargs, **rule.keywords(limit, kwargs)}
@@ -138,7 +138,7 @@ def _check_task(task_id: Any) -> None:
         )
 
 
-def _check_keywords(
+def _read_config(
     task_id: str, kwargs: dict[str, Any], owned_by_limit: tuple[str, ...]
 ) -> dict[str, Any]:
     """Raise for keywords that the task does not take; return its default configuration."""

@@ -58,7 +58,6 @@ class Carry(NamedTuple):
     """The batch between two calls."""
 
     state: Any  # the simulator's own
-    tick: Tick  # what the user saw last
     elapsed: Any  # (num_envs,) int32, steps since the episode began
     ended: Any  # (num_envs,) bool, rows whose episode is over and not yet begun again
 
@@ -166,7 +165,7 @@ class ResetRule(Generic[_StateT]):
         else:
             state, tick = self.simulator.restart(carry.state, mask, seeds)
             elapsed, ended = carry.elapsed * ~mask, carry.ended & ~mask
-        return Outcome(Carry(state, tick, elapsed, ended), tick, None)
+        return Outcome(Carry(state, elapsed, ended), tick, None)
 
 
 @dataclass(frozen=True)
@@ -183,6 +182,11 @@ class AutoresetRule(Generic[_StateT]):
     mode: AutoresetMode
     limit: int | None
 
+    @property
+    def refuses_ended(self) -> bool:
+        """Whether the user has to reset ended rows before the next step."""
+        return self.mode == AutoresetMode.DISABLED
+
     def __call__(self, carry: Carry, actions: Any) -> Outcome:
         """Take one step of every row and restart the ended ones as the mode says."""
         return _RULES[self.mode](self, carry, actions)
@@ -192,7 +196,7 @@ class AutoresetRule(Generic[_StateT]):
         elapsed = (carry.elapsed + 1) * ~carry.ended
         tick = _count(tick, elapsed, self.limit)
         ended = tick.terminated | tick.truncated
-        return Outcome(Carry(state, tick, elapsed, ended), tick, None)
+        return Outcome(Carry(state, elapsed, ended), tick, None)
 
     def _same_step(self, carry: Carry, actions: Any) -> Outcome:
         state, tick = self.simulator.advance(carry.state, actions, None, None)
@@ -202,7 +206,7 @@ class AutoresetRule(Generic[_StateT]):
         state, fresh = self.simulator.restart(state, over, None)
         kept = {key: final.info[key] for key in STEP_INFOS if key in final.info}
         shown = final._replace(obs=fresh.obs, info={**fresh.info, **kept})
-        carry = Carry(state, shown, elapsed * ~over, over & ~over)
+        carry = Carry(state, elapsed * ~over, over & ~over)
         return Outcome(carry, shown, final)
 
     def _disabled(self, carry: Carry, actions: Any) -> Outcome:
@@ -210,7 +214,7 @@ class AutoresetRule(Generic[_StateT]):
         elapsed = carry.elapsed + ~carry.ended
         tick = _count(tick, elapsed, self.limit)
         ended = tick.terminated | tick.truncated
-        return Outcome(Carry(state, tick, elapsed, ended), tick, None)
+        return Outcome(Carry(state, elapsed, ended), tick, None)
 
 
 _RULES = {

@@ -8,27 +8,10 @@ from __future__ import annotations
 
 from gymnasium.envs.registration import register, registry
 
+from gymbridge.backends.brax_tasks import BRAX_LIMIT, BRAX_NAMES
 from gymbridge.backends.envpool_tasks import load_tasks
 
-__all__ = ["BRAX_NAMES", "brax_id", "envpool_id", "register_all"]
-
-BRAX_NAMES = (
-    "ant",
-    "fast",
-    "halfcheetah",
-    "hopper",
-    "humanoid",
-    "humanoidstandup",
-    "inverted_double_pendulum",
-    "inverted_pendulum",
-    "pusher",
-    "reacher",
-    "swimmer",
-    "walker2d",
-)
-"""Names in Brax's own registry (brax/envs/__init__.py)."""
-
-_BRAX_LIMIT = 1000
+__all__ = ["brax_id", "envpool_id", "register_all"]
 
 
 def brax_id(name: str) -> str:
@@ -54,7 +37,7 @@ def envpool_id(task_id: str) -> str:
 def register_all() -> None:
     """Register every id that is not registered yet."""
     for name in BRAX_NAMES:
-        _register(brax_id(name), "brax", {"brax_env": name}, _BRAX_LIMIT)
+        _register(brax_id(name), "brax", {"brax_env": name}, BRAX_LIMIT)
     for task_id, task in load_tasks().items():
         _register(envpool_id(task_id), "envpool", {"task_id": task_id}, task["max_episode_steps"])
 

@@ -44,18 +44,22 @@ def read_count(name: str, value: Any) -> int:
 
 
 def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
-    """Return the time limit in steps: the task's own for None, and None for -1 (no limit)."""
+    """Return the time limit in steps: the task's own for None, and None for -1 (no limit).
+
+    A limit beyond the reach of an int32 counter, 2**31 - 1, is none.
+    """
     if max_episode_steps is None:
         return task_limit
     if _is_integer(max_episode_steps) and max_episode_steps == -1:
         return None
     try:
-        return read_count("max_episode_steps", max_episode_steps)
+        limit = read_count("max_episode_steps", max_episode_steps)
     except ArgumentError as error:
         raise ArgumentError(
             "`max_episode_steps` must be at least 1, None for the task's own limit or -1 for no "
             f"limit, got {max_episode_steps}."
         ) from error
+    return limit if limit < 2**31 else None
 
 
 def read_autoreset_mode(autoreset_mode: Any) -> AutoresetMode:

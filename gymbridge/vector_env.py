@@ -68,10 +68,9 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         self._read_actions = make_action_reader(self.single_action_space, self.num_envs)
         self._all = np.ones(self.num_envs, np.bool_)
         self._begin = simulator.compile(ResetRule(simulator))
-        self._advance = simulator.compile(
-            AutoresetRule(simulator, self.autoreset_mode, self.max_episode_steps)
-        )
-        self._refuses_ended = self.autoreset_mode == AutoresetMode.DISABLED
+        rule = AutoresetRule(simulator, self.autoreset_mode, self.max_episode_steps)
+        self._advance = simulator.compile(rule)
+        self._refuses_ended = rule.refuses_ended
         self._seeds: tuple[int, ...] | None = None
         self._carry: Carry | None = None
         self._attributes: dict[str, tuple[Any, ...]] = {}
@@ -87,9 +86,15 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         self, spec: EnvSpec | None
     ) -> None:
         """Take what `gymnasium.make_vec` hands over after construction."""
-        self._spec = copy.copy(spec)
-        if self._spec is not None:
-            self._spec.max_episode_steps = self.max_episode_steps
+        self._spec = copy.deepcopy(spec)
+        if self._spec is None:
+            return
+        self._spec.max_episode_steps = self.max_episode_steps
+        kwargs = self._spec.kwargs
+        if kwargs.get("max_episode_steps", -1) != -1:
+            del kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
+        if "autoreset_mode" in kwargs:
+            kwargs["autoreset_mode"] = self.autoreset_mode.value  # JSON knows no enums
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -1,1 +1,1 @@
-"""Translations between engines and the core; nothing here knows autoreset modes or time limits."""
+"""Translations between engines and the core, which holds the autoreset rule and the time limit."""

@@ -209,13 +209,11 @@ def _guard(before: brax_envs.State, after: brax_envs.State) -> tuple[brax_envs.S
             diverged |= ~jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(1)
 
     def clean(leaf: jax.Array) -> jax.Array:
-        if not jnp.issubdtype(leaf.dtype, jnp.inexact):
-            return leaf
-        return _where(diverged, jnp.where(jnp.isfinite(leaf), leaf, 0), leaf)
+        return _where(diverged, _finite(leaf), leaf)
 
     shown = replace(
         after,
-        obs=_where(diverged, before.obs, after.obs),
+        obs=_where(diverged, jax.tree.map(_finite, before.obs), after.obs),
         reward=jnp.where(diverged, 0, after.reward),
         done=jnp.where(diverged, jnp.ones_like(after.done), after.done),
         metrics=jax.tree.map(clean, after.metrics),
@@ -226,6 +224,13 @@ def _guard(before: brax_envs.State, after: brax_envs.State) -> tuple[brax_envs.S
         kept = jnp.where(diverged, jnp.zeros_like(truncation), truncation)
         shown = replace(shown, info={**shown.info, "truncation": kept})
     return shown, diverged
+
+
+def _finite(leaf: jax.Array) -> jax.Array:
+    """Return the values with 0 in place of those that are not finite."""
+    if not jnp.issubdtype(leaf.dtype, jnp.inexact):
+        return leaf
+    return jnp.where(jnp.isfinite(leaf), leaf, 0)
 
 
 def _where(mask: jax.Array, chosen: Any, other: Any) -> Any:

@@ -59,7 +59,8 @@ class Contract:
         self.state = _read_state("reset", _trace("reset", self._reset, key))
         _check_scalars(self.state)
         inferred = _to_space(self.state.obs)
-        self.observation_space = self._declared("observation_space", observation_space) or inferred
+        declared = self._declared("observation_space", observation_space)
+        self.observation_space = inferred if declared is None else _to_jax(declared)
         _check_same_arrays(self.observation_space, inferred)
         self.action_space = self._declared("action_space", action_space) or _unit_box(
             brax_env.action_size
@@ -69,8 +70,10 @@ class Contract:
         self.select_info = make_info_selector(self.state, info_keys)
 
     def reset(self, key: jax.Array) -> brax_envs.State:
-        """Return the first state of one episode; every leaf has a fixed dtype."""
-        return self._normalise(self._reset(key))
+        """Return the first state of one episode, with reward and `done` 0 and fixed dtypes."""
+        state = self._reset(key)
+        zero = {name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")}
+        return self._normalise(replace(state, **zero))
 
     def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
         """Return the state after one simulator step of one environment."""
@@ -203,6 +206,22 @@ def _to_plain(obs: Any) -> Any:
 
 def _unit_box(action_size: int) -> spaces.Box:
     return spaces.Box(-1.0, 1.0, (int(action_size),), np.float32)
+
+
+def _to_jax(space: Space[Any]) -> Space[Any]:
+    """Return the space with the dtypes that JAX has: without x64, 32 bits for 64."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: _to_jax(sub) for key, sub in space.spaces.items()})
+    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
+        return space
+    dtype: Any = jax.dtypes.canonicalize_dtype(space.dtype).type
+    if space.dtype == dtype:
+        return space
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n), start=int(space.start), dtype=dtype)
+    if isinstance(space, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(space.nvec, start=space.start, dtype=dtype)
+    return spaces.Box(space.low.astype(dtype), space.high.astype(dtype), dtype=dtype)
 
 
 def _to_struct(space: Space[Any]) -> Any:

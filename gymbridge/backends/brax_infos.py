@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymbridge.errors import ArgumentError, ArgumentTypeError, nearest
+from gymbridge.backends.info_keys import read_info_keys
 
 __all__ = ["make_info_selector"]
 
@@ -89,26 +89,14 @@ def _find_places(state: Any) -> dict[Path, tuple[Path, int]]:
 def _choose(
     places: dict[Path, tuple[Path, int]], info_keys: Sequence[str] | str | None
 ) -> dict[Path, Path]:
-    if info_keys is None:
-        chosen, spent = {}, 0
-        for path, (target, size) in places.items():
-            if spent + size <= _BYTES_PER_ENV:
-                chosen[path], spent = target, spent + size
-        return chosen
-    if isinstance(info_keys, str) and info_keys == "all":
-        return {path: target for path, (target, _) in places.items()}
-    if isinstance(info_keys, str):
-        raise ArgumentError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
-    if not isinstance(info_keys, Collection):
-        raise ArgumentTypeError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
-    known = {path[1] for path in places}
-    for name in info_keys:
-        if name not in known:
-            raise ArgumentError(
-                f"`info_keys` names {name!r}, which is no metric or info that the environment "
-                f"shows (PRNG keys stay inside); {nearest(str(name), known)}"
-            )
-    return {path: target for path, (target, _) in places.items() if path[1] in info_keys}
+    names = read_info_keys(info_keys, {path[1] for path in places})
+    if names is not None:
+        return {path: target for path, (target, _) in places.items() if path[1] in names}
+    chosen, spent = {}, 0
+    for path, (target, size) in places.items():
+        if spent + size <= _BYTES_PER_ENV:
+            chosen[path], spent = target, spent + size
+    return chosen
 
 
 def _is_key(leaf: Any) -> bool:

@@ -103,7 +103,7 @@ class EnvPoolSimulator:
             parts = self.begin_rows(mask, self.layout.done(state.values))
             values = _join(state.values, parts)
         self.layout.reward(values)[mask] = 0
-        return self._keep(values), self.layout.show(values)
+        return PoolState(values, 0, False), self.layout.show(values)
 
     def advance(
         self,
@@ -127,7 +127,7 @@ class EnvPoolSimulator:
             values = _join(state.values, parts)
         # The mujoco.dmc and mujoco.metaworld tasks repeat their last reward as they begin anew.
         self.layout.reward(values)[stays if restart is None else stays | restart] = 0
-        return self._keep(values), self.layout.show(values)
+        return PoolState(values, 0, False), self.layout.show(values)
 
     def compile(self, rule: Any) -> Any:
         """Return the rule with what it shares with the user copied; steps get a fast path.
@@ -193,9 +193,6 @@ class EnvPoolSimulator:
             self.pool = envpool.make_gymnasium(
                 self._task_id, num_envs=self.num_envs, seed=seed, **self._config
             )
-
-    def _keep(self, values: list[np.ndarray]) -> PoolState:
-        return PoolState(values, 0, False)
 
     def _own(self, outcome: Outcome) -> Outcome:
         """Give the user arrays that the state does not use, and sum up what the fast path needs."""

@@ -6,7 +6,7 @@ A pool answers with one array per key, such as ``obs:image``, ``info:lives``, ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import getitem, itemgetter
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from gymbridge.backends.info_keys import read_info_keys
 from gymbridge.episode import Tick
-from gymbridge.errors import ArgumentError, nearest
 
 __all__ = ["Layout", "to_space"]
 
@@ -40,7 +40,7 @@ class Layout:
         keys = [key.replace(":", ".") for key in spec._state_keys]
         places = {key: place for place, key in enumerate(keys)}
         self.done_place, self.trunc_place = places["done"], places["trunc"]
-        self.reward_place, self.elapsed_place = places["reward"], places["elapsed_step"]
+        self.reward_place = places["reward"]
         self.obs_places = [places[key] for key in keys if key.split(".")[0] == "obs"]
         self.info_places = [places[key] for key in _choose_infos(keys, info_keys)]
         obs_tree = _nest(keys, self.obs_places)["obs"]
@@ -115,20 +115,10 @@ def _choose_infos(keys: list[str], info_keys: Sequence[str] | str | None) -> lis
     """Return the keys of the infos that are carried."""
     found = {key.removeprefix("info."): key for key in keys if key.startswith("info.")}
     found["elapsed_step"] = "elapsed_step"
-    if info_keys is None:
-        return [key for name, key in found.items() if name not in (*_IDS, *_EXPENSIVE)]
-    if info_keys == "all":
-        return list(found.values())
-    if isinstance(info_keys, str) or not isinstance(info_keys, Iterable):
-        raise ArgumentError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
-    chosen = []
-    for name in info_keys:
-        if name not in found:
-            raise ArgumentError(
-                f"`info_keys` names {name!r}, which the task lacks; {nearest(str(name), found)}"
-            )
-        chosen.append(found[name])
-    return chosen
+    names = read_info_keys(info_keys, found)
+    if names is None:
+        names = found.keys() - {*_IDS, *_EXPENSIVE}
+    return [key for name, key in found.items() if name in names]
 
 
 def _nest(keys: list[str], places: list[int]) -> dict[str, Any]:

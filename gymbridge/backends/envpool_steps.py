@@ -105,7 +105,7 @@ def _make_native_step(
             read_obs(values), values[reward_place], terminated, truncated, read_info(values)
         )
         kept = type(state)(keep(values), clock, cut)
-        return Outcome(Carry(kept, tick, elapsed, ended), tick, None)
+        return Outcome(Carry(kept, elapsed, ended), tick, None)
 
     return step
 
@@ -143,6 +143,6 @@ def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
             elapsed *= ~over
         tick = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
         kept = type(state)(keep(values), clock, False)
-        return Outcome(Carry(kept, tick, elapsed, nobody), tick, final)
+        return Outcome(Carry(kept, elapsed, nobody), tick, final)
 
     return step

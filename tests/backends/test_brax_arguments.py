@@ -71,7 +71,7 @@ def test_observation_space__given_bounds_are_kept() -> None:
     "space",
     [
         spaces.Box(-1, 1, (3,), np.float32),
-        spaces.Box(-1, 1, (2,), np.float64),
+        spaces.Box(-1, 1, (2,), np.int64),
         spaces.Discrete(2),
         spaces.Dict(a=spaces.Box(-1, 1, (2,), np.float32)),
     ],

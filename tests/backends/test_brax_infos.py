@@ -15,7 +15,7 @@ from flax import struct
 from flax.core import FrozenDict
 
 from gymbridge import BraxVectorEnv
-from gymbridge.errors import ArgumentError
+from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 
 @struct.dataclass
@@ -225,7 +225,7 @@ def test_info_keys__that_name_a_key_or_nothing_are_refused() -> None:
         BraxVectorEnv(env, info_keys=["speed", "sped"])
     with pytest.raises(ArgumentError, match=r"names 'rng'.*PRNG keys stay inside"):
         BraxVectorEnv(env, info_keys=["rng"])
-    with pytest.raises(ArgumentError, match="names 3"):
+    with pytest.raises(ArgumentTypeError, match="hold names, got 3"):
         BraxVectorEnv(env, info_keys=[3])
 
 

@@ -17,9 +17,9 @@ from gymnasium.vector import AutoresetMode
 from gymbridge import BraxVectorEnv
 from gymbridge.backends.brax import BraxSimulator
 from gymbridge.backends.brax_contract import Contract
+from gymbridge.backends.brax_tasks import BRAX_NAMES
 from gymbridge.episode import AutoresetRule, ResetRule, Seeds
 from gymbridge.errors import SimulationError
-from gymbridge.registration import BRAX_NAMES
 
 BACKENDS = ("generalized", "spring", "positional", "mjx")
 WORKING = [name for name in BRAX_NAMES if name != "swimmer"]

@@ -86,8 +86,9 @@ def test_reset_rule__touches_rows_under_the_mask_alone() -> None:
     carry = run(simulator, "NextStep", 2)[-1].carry
     assert carry.ended.tolist() == [False, False, True]
     mask = np.array([True, False, False])
-    after = ResetRule(simulator)(carry, mask, Seeds(SEEDS.values + 7, mask)).carry
-    assert after.tick.obs.tolist() == [0, 2, 2]
+    outcome = ResetRule(simulator)(carry, mask, Seeds(SEEDS.values + 7, mask))
+    after = outcome.carry
+    assert outcome.tick.obs.tolist() == [0, 2, 2]
     assert after.elapsed.tolist() == [0, 2, 2]
     assert after.ended.tolist() == [False, False, True]  # its restart stays pending
     assert after.state.seed.tolist() == [11, 5, 6]
@@ -217,7 +218,7 @@ def test_rules__keep_what_they_say_on_any_script(mode: str) -> None:
 
 def rows(carry: Carry, mask: np.ndarray) -> list[np.ndarray]:
     state = carry.state
-    kept = (carry.tick.obs, carry.elapsed, carry.ended, state.seed, state.episode, state.total)
+    kept = (carry.elapsed, carry.ended, state.seed, state.episode, state.total)
     return [array[mask] for array in kept]
 
 
