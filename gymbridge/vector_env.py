@@ -10,13 +10,13 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from gymbridge import sub_envs
 from gymbridge.actions import make_action_reader
 from gymbridge.arrays import Converter, own_numpy
 from gymbridge.episode import AutoresetRule, Carry, Outcome, ResetRule, Seeds, Simulator, Tick
 from gymbridge.errors import ClosedError, EpisodeEndedError, ResetNeededError
 from gymbridge.infos import make_final_infos, make_infos, mask_info
 from gymbridge.requests import read_autoreset_mode, read_limit, read_options, read_seeds
+from gymbridge.sub_envs import SubEnvs
 
 __all__ = ["BridgeVectorEnv"]
 
@@ -73,7 +73,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         self._refuses_ended = rule.refuses_ended
         self._seeds: tuple[int, ...] | None = None
         self._carry: Carry | None = None
-        self._attributes: dict[str, tuple[Any, ...]] = {}
+        self._sub_envs = SubEnvs(simulator)
         self._spec: EnvSpec | None = None
 
     @property
@@ -200,7 +200,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Return attribute `name` of each environment, called if it can be; see `SyncVectorEnv`."""
         self._check_open()
-        return sub_envs.call(self, name, *args, **kwargs)
+        return self._sub_envs.call(self, name, *args, **kwargs)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return attribute `name` of each environment."""
@@ -209,7 +209,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         """Set attribute `name` of each environment; a list or tuple gives each its own value."""
         self._check_open()
-        sub_envs.set_attr(self, name, values)
+        self._sub_envs.set_attr(self, name, values)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulator."""
