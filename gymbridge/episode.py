@@ -191,34 +191,37 @@ class AutoresetRule(Generic[_StateT]):
         """Take one step of every row and restart the ended ones as the mode says."""
         return _RULES[self.mode](self, carry, actions)
 
-    def _next_step(self, carry: Carry, actions: Any) -> Outcome:
-        state, tick = self.simulator.advance(carry.state, actions, carry.ended, None)
-        elapsed = (carry.elapsed + 1) * ~carry.ended
-        tick = _count(tick, elapsed, self.limit)
-        ended = tick.terminated | tick.truncated
-        return Outcome(Carry(state, elapsed, ended), tick, None)
 
-    def _same_step(self, carry: Carry, actions: Any) -> Outcome:
-        state, tick = self.simulator.advance(carry.state, actions, None, None)
-        elapsed = carry.elapsed + 1
-        final = _count(tick, elapsed, self.limit)
-        over = final.terminated | final.truncated
-        state, fresh = self.simulator.restart(state, over, None)
-        kept = {key: final.info[key] for key in STEP_INFOS if key in final.info}
-        shown = final._replace(obs=fresh.obs, info={**fresh.info, **kept})
-        carry = Carry(state, elapsed * ~over, over & ~over)
-        return Outcome(carry, shown, final)
-
-    def _disabled(self, carry: Carry, actions: Any) -> Outcome:
-        state, tick = self.simulator.advance(carry.state, actions, None, carry.ended)
-        elapsed = carry.elapsed + ~carry.ended
-        tick = _count(tick, elapsed, self.limit)
-        ended = tick.terminated | tick.truncated
-        return Outcome(Carry(state, elapsed, ended), tick, None)
+def _next_step(rule: AutoresetRule[Any], carry: Carry, actions: Any) -> Outcome:
+    state, tick = rule.simulator.advance(carry.state, actions, carry.ended, None)
+    elapsed = (carry.elapsed + 1) * ~carry.ended
+    tick = _count(tick, elapsed, rule.limit)
+    ended = tick.terminated | tick.truncated
+    return Outcome(Carry(state, elapsed, ended), tick, None)
 
 
-_RULES = {
-    AutoresetMode.NEXT_STEP: AutoresetRule._next_step,
-    AutoresetMode.SAME_STEP: AutoresetRule._same_step,
-    AutoresetMode.DISABLED: AutoresetRule._disabled,
+def _same_step(rule: AutoresetRule[Any], carry: Carry, actions: Any) -> Outcome:
+    state, tick = rule.simulator.advance(carry.state, actions, None, None)
+    elapsed = carry.elapsed + 1
+    final = _count(tick, elapsed, rule.limit)
+    over = final.terminated | final.truncated
+    state, fresh = rule.simulator.restart(state, over, None)
+    kept = {key: final.info[key] for key in STEP_INFOS if key in final.info}
+    shown = final._replace(obs=fresh.obs, info={**fresh.info, **kept})
+    carry = Carry(state, elapsed * ~over, over & ~over)
+    return Outcome(carry, shown, final)
+
+
+def _disabled(rule: AutoresetRule[Any], carry: Carry, actions: Any) -> Outcome:
+    state, tick = rule.simulator.advance(carry.state, actions, None, carry.ended)
+    elapsed = carry.elapsed + ~carry.ended
+    tick = _count(tick, elapsed, rule.limit)
+    ended = tick.terminated | tick.truncated
+    return Outcome(Carry(state, elapsed, ended), tick, None)
+
+
+_RULES: dict[AutoresetMode, Callable[[AutoresetRule[Any], Carry, Any], Outcome]] = {
+    AutoresetMode.NEXT_STEP: _next_step,
+    AutoresetMode.SAME_STEP: _same_step,
+    AutoresetMode.DISABLED: _disabled,
 }
