@@ -91,8 +91,10 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             return
         self._spec.max_episode_steps = self.max_episode_steps
         kwargs = self._spec.kwargs
-        if kwargs.get("max_episode_steps", -1) != -1:
+        if "max_episode_steps" in kwargs:
             del kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
+            if self.max_episode_steps is None:  # in a spec that means the task's own
+                kwargs["max_episode_steps"] = -1
         if "autoreset_mode" in kwargs:
             kwargs["autoreset_mode"] = self.autoreset_mode.value  # JSON knows no enums
 

@@ -217,3 +217,13 @@ def test_seeds__make_runs_of_make_vec_repeatable() -> None:
     envs = make_vec("EnvPool/CartPole-v1", num_envs=3)
     assert_same(play(envs, 60), play(make_vec("EnvPool/CartPole-v1", num_envs=3), 60))
     np.testing.assert_array_equal(envs.np_random_seed, [4, 5, 6])
+
+
+@pytest.mark.parametrize("limit", [-1, 2**40])
+@pytest.mark.parametrize("env_id", ["EnvPool/CartPole-v1", "Brax/fast-v0"])
+def test_make_vec__rebuilds_a_batch_without_a_limit(env_id: str, limit: int) -> None:
+    pytest.importorskip(env_id.split("/")[0].lower())
+    first = make_vec(env_id, num_envs=2, max_episode_steps=limit)
+    second = make_vec(first.spec)
+    assert second.spec == first.spec
+    assert second.unwrapped.max_episode_steps is first.unwrapped.max_episode_steps is None
