@@ -10,28 +10,41 @@ from gymnasium import spaces
 
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 
-__all__ = ["make_action_reader"]
+__all__ = [
+    "ActionReader",
+    "LeafMaker",
+    "check_castable",
+    "check_shape",
+    "integer_bounds",
+    "make_action_reader",
+    "make_numpy_reader",
+]
 
 ActionReader = Callable[[Any], Any]
+"""From what the user gave to what the simulator takes."""
+
+LeafMaker = Callable[[spaces.Space[Any], tuple[int, ...]], ActionReader]
+"""From a space without subspaces and the dimensions of a batch to the reader of its actions."""
 
 
-def make_action_reader(space: spaces.Space[Any], num_envs: int) -> ActionReader:
+def make_action_reader(
+    space: spaces.Space[Any], lead: tuple[int, ...], make_leaf: LeafMaker
+) -> ActionReader:
     """Return the function that checks a batch of actions for `space` and puts it into its dtype.
 
-    Lists of single actions are taken as arrays are. Casts follow numpy's ``same_kind`` rule.
-    Discrete values, and integer ones in a `Box`, must lie in the space; float ones may leave it,
-    as Gymnasium allows: what that means is the engine's business.
+    Casts follow numpy's ``same_kind`` rule.
 
     Args:
         space: The single action space: `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`, or a
             `Dict` of such.
-        num_envs: Size of the batch.
+        lead: Dimensions of a batch, (num_envs,) in a step.
+        make_leaf: Makes the reader of one kind of arrays.
 
     Raises:
         ArgumentError: A space of another kind.
     """
     if isinstance(space, spaces.Dict):
-        return _make_dict_reader(space, num_envs)
+        return _make_dict_reader(space, lead, make_leaf)
     if not isinstance(
         space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
     ):
@@ -39,11 +52,13 @@ def make_action_reader(space: spaces.Space[Any], num_envs: int) -> ActionReader:
             "`action_space` must be Box, Discrete, MultiDiscrete, MultiBinary or a Dict of such, "
             f"got {space}."
         )
-    return _make_array_reader(space, num_envs)
+    return make_leaf(space, lead)
 
 
-def _make_dict_reader(space: spaces.Dict, num_envs: int) -> ActionReader:
-    readers = {key: make_action_reader(sub, num_envs) for key, sub in space.spaces.items()}
+def _make_dict_reader(
+    space: spaces.Dict, lead: tuple[int, ...], make_leaf: LeafMaker
+) -> ActionReader:
+    readers = {key: make_action_reader(sub, lead, make_leaf) for key, sub in space.spaces.items()}
 
     def read(actions: Any) -> dict[str, Any]:
         if not isinstance(actions, Mapping):
@@ -60,18 +75,22 @@ def _make_dict_reader(space: spaces.Dict, num_envs: int) -> ActionReader:
     return read
 
 
-def _make_array_reader(space: spaces.Space[Any], num_envs: int) -> ActionReader:
-    shape, dtype = (num_envs, *(space.shape or ())), np.dtype(space.dtype)
-    check = _check_castable if dtype.kind == "f" else _make_range_check(space)
+def make_numpy_reader(space: spaces.Space[Any], lead: tuple[int, ...]) -> ActionReader:
+    """Return the reader of numpy arrays and lists of single actions.
+
+    Discrete values, and integer ones in a `Box`, must lie in the space; float ones may leave it,
+    as Gymnasium allows: what that means is the engine's business.
+    """
+    shape, dtype = (*lead, *(space.shape or ())), np.dtype(space.dtype)
+    check = check_castable if dtype.kind == "f" else _make_range_check(space)
 
     def read(actions: Any) -> np.ndarray:
         array = actions if type(actions) is np.ndarray else _to_array(actions)
-        if array.shape != shape:
-            _refuse_shape(actions, array, shape)
+        check_shape(array, shape)
         check(array, dtype)
         return array if array.dtype == dtype else array.astype(dtype)
 
-    return _make_fast_reader(space, shape, dtype, read) if shape == (num_envs,) else read
+    return _make_fast_reader(space, shape, dtype, read) if shape == lead else read
 
 
 def _make_fast_reader(
@@ -105,7 +124,8 @@ def _make_fast_reader(
     return read_fast
 
 
-def _check_castable(array: np.ndarray, dtype: np.dtype[Any]) -> None:
+def check_castable(array: Any, dtype: np.dtype[Any]) -> None:
+    """Raise unless an array, or whatever has the `dtype` of one, can be cast to `dtype`."""
     if array.dtype != dtype and not np.can_cast(array.dtype, dtype, "same_kind"):
         raise ArgumentTypeError(
             f"`actions` must be castable to {dtype} (numpy's 'same_kind'), got {array.dtype}."
@@ -114,7 +134,7 @@ def _check_castable(array: np.ndarray, dtype: np.dtype[Any]) -> None:
 
 def _make_range_check(space: spaces.Space[Any]) -> Callable[[np.ndarray, np.dtype[Any]], None]:
     """Return the check that all values lie in an integer space."""
-    low, high = _integer_bounds(space)
+    low, high = integer_bounds(space)
 
     def check(array: np.ndarray, dtype: np.dtype[Any]) -> None:
         if array.dtype.kind not in "iub":
@@ -125,7 +145,8 @@ def _make_range_check(space: spaces.Space[Any]) -> Callable[[np.ndarray, np.dtyp
     return check
 
 
-def _integer_bounds(space: spaces.Space[Any]) -> tuple[Any, Any]:
+def integer_bounds(space: spaces.Space[Any]) -> tuple[Any, Any]:
+    """Return the least and the largest value of an integer space, scalars or of its shape."""
     if isinstance(space, spaces.Box):
         return space.low, space.high
     if isinstance(space, spaces.Discrete):
@@ -142,11 +163,14 @@ def _to_array(actions: Any) -> np.ndarray:
         raise ActionError(f"`actions` must form one array, got {actions!r}: {error}.") from error
 
 
-def _refuse_shape(actions: Any, array: np.ndarray, shape: tuple[int, ...]) -> None:
-    if array.ndim == 0:
+def check_shape(array: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless an array of any kind has the shape of a batch of actions."""
+    if tuple(array.shape) == shape:
+        return
+    if len(array.shape) == 0:
         raise ArgumentTypeError(
-            f"`actions` must be a batch of shape {shape}, got the single value {actions!r}."
+            f"`actions` must be a batch of shape {shape}, got the single value {array}."
         )
     raise ActionError(
-        f"`actions` must have shape {shape} (one action per environment), got {array.shape}."
+        f"`actions` must have shape {shape} (one action per environment), got {tuple(array.shape)}."
     )

@@ -10,7 +10,6 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.arrays import jax_to_numpy
 from gymbridge.episode import Outcome
 from gymbridge.errors import (
     ArgumentError,
@@ -21,12 +20,13 @@ from gymbridge.errors import (
     UnknownTaskError,
     nearest,
 )
-from gymbridge.requests import read_count
+from gymbridge.requests import read_count, read_device
 from gymbridge.vector_env import BridgeVectorEnv
 
 try:
     from brax import envs as brax_envs
 
+    from gymbridge.arrays.jax import find_jax_device
     from gymbridge.backends.brax import BraxSimulator
     from gymbridge.backends.brax_contract import Contract
     from gymbridge.backends.brax_tasks import BRAX_LIMIT
@@ -53,15 +53,18 @@ class BraxVectorEnv(BridgeVectorEnv):
         max_episode_steps: Time limit in steps of this batch; None for the task's own (1000 for
             registered environments, none for an environment object), -1 for none.
         autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
+        arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
+        device: Where the simulation runs and its arrays are: "cpu", "cuda", "cuda:1", a
+            `torch.device` or a `jax.Device`; None for JAX's default device.
         action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
             episode's end.
         info_keys: Which metrics and entries of ``state.info`` are carried: None for what fits into
             about 1 kB per environment, "all", or a list of names.
         nonfinite: What happens when physics leaves the finite numbers: "terminate" ends that
             environment with reward 0 and its last finite observation, and flags it in
-            ``infos["nonfinite"]``; "raise" raises and leaves the batch before the step; "ignore"
-            hands the values on. Checked are observation, reward and generalised positions and
-            velocities.
+            ``infos["nonfinite"]``; "raise" (numpy arrays only) raises and leaves the batch before
+            the step; "ignore" hands the values on. Checked are observation, reward and generalised
+            positions and velocities.
         action_space: Space of one action, if the environment declares none; default [-1, 1], which
             is what `step` of every registered environment takes.
         observation_space: Space of one observation, if the environment declares none.
@@ -93,6 +96,8 @@ class BraxVectorEnv(BridgeVectorEnv):
         *,
         max_episode_steps: int | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        arrays: str = "numpy",
+        device: Any = None,
         action_repeat: int = 1,
         info_keys: Sequence[str] | str | None = None,
         nonfinite: str = "terminate",
@@ -103,6 +108,12 @@ class BraxVectorEnv(BridgeVectorEnv):
         num_envs = read_count("num_envs", num_envs)
         if nonfinite not in _NONFINITE:
             raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
+        if nonfinite == "raise" and arrays != "numpy":
+            raise ArgumentError(
+                f"`nonfinite='raise'` reads values on the host, which `arrays={arrays!r}` never "
+                "does in a step; use `arrays='numpy'` or `nonfinite='terminate'`."
+            )
+        place = find_jax_device(read_device(device))
         contract = Contract(
             _make_brax_env(brax_env, kwargs),
             action_space=action_space,
@@ -113,6 +124,7 @@ class BraxVectorEnv(BridgeVectorEnv):
         simulator = build(
             contract,
             num_envs,
+            device=place,
             task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,
             action_repeat=read_count("action_repeat", action_repeat),
             guarded=nonfinite != "ignore",
@@ -121,15 +133,16 @@ class BraxVectorEnv(BridgeVectorEnv):
             simulator,
             max_episode_steps=max_episode_steps,
             autoreset_mode=autoreset_mode,
-            fetch=jax_to_numpy,
+            arrays=arrays,
+            device=place,
         )
 
 
 class _RaisingSimulator(BraxSimulator):
     """A Brax batch whose compiled rules raise when a row diverged, before anything is kept."""
 
-    def compile(self, rule: Any) -> Any:
-        compiled = super().compile(rule)
+    def compile(self, rule: Any, arrange: Any) -> Any:
+        compiled = super().compile(rule, arrange)
 
         def run(*args: Any) -> Outcome:
             outcome: Outcome = compiled(*args)

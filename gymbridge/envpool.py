@@ -34,6 +34,8 @@ except ImportError as error:
 __all__ = ["EnvPoolVectorEnv"]
 
 _OWNED = {
+    "differentiable": "EnvPool's environments are C++ and have no gradients; Brax's have",
+    "residuals": "EnvPool's environments are C++ and have no gradients; Brax's have",
     "batch_size": "batches are synchronous here; leave it out",
     "env_seed": "seeds are given to `reset(seed=...)`",
     "env_type": "it is always gymnasium here; leave it out",
@@ -72,6 +74,9 @@ class EnvPoolVectorEnv(BridgeVectorEnv):
         num_envs: Size of the batch.
         max_episode_steps: Time limit in steps of this batch; None for the task's own, -1 for none.
         autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
+        arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
+        device: Where tensors and jax arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a
+            `jax.Device`; None for the CPU, where the pool runs.
         info_keys: Which infos are carried: None for all but ``env_id``, ``players.env_id`` and
             ``ram``, "all", or a list of names.
         **kwargs: Keywords of `envpool.make`, such as ``num_threads=`` or ``frame_skip=``.
@@ -100,6 +105,8 @@ class EnvPoolVectorEnv(BridgeVectorEnv):
         *,
         max_episode_steps: int | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        arrays: str = "numpy",
+        device: Any = None,
         info_keys: Sequence[str] | str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -121,7 +128,11 @@ class EnvPoolVectorEnv(BridgeVectorEnv):
             config=kwargs,
         )
         super().__init__(
-            simulator, max_episode_steps=max_episode_steps, autoreset_mode=autoreset_mode
+            simulator,
+            max_episode_steps=max_episode_steps,
+            autoreset_mode=autoreset_mode,
+            arrays=arrays,
+            device=device,
         )
 
 

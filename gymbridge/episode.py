@@ -24,6 +24,7 @@ from gymnasium.vector import AutoresetMode
 
 __all__ = [
     "STEP_INFOS",
+    "Arrange",
     "AutoresetRule",
     "Carry",
     "Outcome",
@@ -36,7 +37,6 @@ __all__ = [
 STEP_INFOS = ("nonfinite",)
 """Infos that speak of a step, not of the episode on show: SAME_STEP keeps them from the step."""
 
-_RuleT = TypeVar("_RuleT", bound=Callable[..., "Outcome"])
 _StateT = TypeVar("_StateT")
 
 
@@ -77,6 +77,10 @@ class Outcome(NamedTuple):
     final: Tick | None  # SAME_STEP steps: the tick before the restarts
 
 
+Arrange = Callable[..., Outcome]
+"""(outcome, *args of the rule) -> the outcome as the user is to see it."""
+
+
 class Simulator(Protocol[_StateT]):
     """A batch of simulations with two masked verbs; all that an engine has to provide.
 
@@ -86,6 +90,8 @@ class Simulator(Protocol[_StateT]):
         metadata: Gymnasium metadata of the task, without the autoreset mode.
         task_limit: Steps after which the task's episodes are cut by default, or None.
         seed_range: Largest seed that the engine can hold; the smallest is 0.
+        native: Kind of the arrays it works with: "numpy", "jax", or "torch" where a graph of
+            gradients runs through it.
     """
 
     num_envs: int
@@ -94,6 +100,7 @@ class Simulator(Protocol[_StateT]):
     metadata: dict[str, Any]
     task_limit: int | None
     seed_range: int
+    native: str
 
     @property
     def engine(self) -> Any:
@@ -133,8 +140,15 @@ class Simulator(Protocol[_StateT]):
         """
         ...
 
-    def compile(self, rule: _RuleT) -> _RuleT:
-        """Return `rule` in the form that runs fastest here, with the same results."""
+    def compile(
+        self, rule: Callable[..., Outcome], arrange: Arrange | None
+    ) -> Callable[..., Outcome]:
+        """Return (*args) -> ``arrange(rule(*args), *args)`` in the form that runs fastest here.
+
+        Args:
+            rule: A `ResetRule` or an `AutoresetRule` of this simulator.
+            arrange: What is done to the outcome on the simulator's own arrays; None for nothing.
+        """
         ...
 
     def close(self) -> None:
@@ -186,6 +200,11 @@ class AutoresetRule(Generic[_StateT]):
     def refuses_ended(self) -> bool:
         """Whether the user has to reset ended rows before the next step."""
         return self.mode == AutoresetMode.DISABLED
+
+    @property
+    def restarts_ended(self) -> bool:
+        """Whether a step restarts the rows that it ends."""
+        return self.mode == AutoresetMode.SAME_STEP
 
     def __call__(self, carry: Carry, actions: Any) -> Outcome:
         """Take one step of every row and restart the ended ones as the mode says."""

@@ -1,7 +1,9 @@
-"""Ticks laid out as Gymnasium's vector infos, exactly as `SyncVectorEnv` gives them.
+"""Ticks laid out as Gymnasium's vector infos.
 
 Each key ``k`` has a mask ``_k`` that tells which environments it is true of; dicts nest, masks and
-all. See `gymnasium.vector.VectorEnv._add_info` for the layout's origin.
+all. See `gymnasium.vector.VectorEnv._add_info` for the layout's origin. numpy arrays come exactly
+as `SyncVectorEnv` gives them, where what is there depends on which episodes ended. For torch and
+jax arrays that would mean to read values on the host in every step, so there the keys never change.
 """
 
 from __future__ import annotations
@@ -10,9 +12,109 @@ from typing import Any
 
 import numpy as np
 
-from gymbridge.episode import Tick
+from gymbridge.arrays import Edge, map_arrays
+from gymbridge.episode import Carry, Outcome, Tick
 
-__all__ = ["make_final_infos", "make_infos", "mask_info", "take_row"]
+__all__ = [
+    "DenseInfos",
+    "SparseInfos",
+    "make_final_infos",
+    "make_infos",
+    "mask_info",
+    "take_row",
+]
+
+Shown = tuple[Any, Any, Any, Any, dict[str, Any]]
+
+
+class SparseInfos:
+    """`SyncVectorEnv`'s layout, made of numpy arrays after the step.
+
+    Args:
+        edge: The way from the simulator's arrays to numpy.
+        num_envs: Size of the batch.
+        has_final: Whether steps restart what they end.
+    """
+
+    arrange_reset = arrange_step = None
+    """Nothing is arranged on the simulator's own arrays."""
+
+    def __init__(self, edge: Edge, num_envs: int, *, has_final: bool) -> None:
+        self._fetch = edge.show
+        self._all = np.ones(num_envs, np.bool_)
+
+    def show_reset(self, outcome: Outcome, mask: np.ndarray) -> tuple[Any, dict[str, Any]]:
+        """Return observations and infos, zero in the rows outside the mask."""
+        tick: Tick = self._fetch(outcome.tick)
+        info = tick.info if mask.all() else mask_info(tick.info, mask)
+        return tick.obs, make_infos(info, mask)
+
+    def show_step(self, outcome: Outcome) -> Shown:
+        """Return what `step` does; keys of ended episodes are there if some ended."""
+        obs, reward, terminated, truncated, info = self._fetch(outcome.tick)
+        infos = make_infos(info, self._all)
+        if outcome.final is not None:
+            over = terminated | truncated
+            if b"\x01" in over.tobytes():  # a scan of bytes costs a tenth of `over.any()`
+                infos.update(make_final_infos(self._fetch(outcome.final), over))
+        return obs, reward, terminated, truncated, infos
+
+
+class DenseInfos:
+    """The same keys in every step, arranged on the simulator's own arrays.
+
+    With `has_final`, ``final_obs`` and ``final_info`` are this step's own in every row, so that
+    ``final_obs`` is the true next observation without indexing; the masks tell which rows ended.
+
+    Args:
+        edge: The way from the simulator's arrays to the user's.
+        num_envs: Size of the batch.
+        has_final: Whether steps restart what they end.
+    """
+
+    def __init__(self, edge: Edge, num_envs: int, *, has_final: bool) -> None:
+        self._fetch, self._where, self._has_final = edge.show, edge.where, has_final
+
+    def arrange_reset(self, outcome: Outcome, carry: Carry | None, mask: Any, _: Any) -> Outcome:
+        """Return the outcome with masks in its infos, zero in the rows outside the mask."""
+        info = outcome.tick.info if carry is None else self._blank(outcome.tick.info, mask)
+        return outcome._replace(tick=outcome.tick._replace(info=make_infos(info, mask)))
+
+    def arrange_step(self, outcome: Outcome, carry: Carry, actions: Any) -> Outcome:
+        """Return the outcome with masks and ended episodes in its infos."""
+        tick, final = outcome.tick, outcome.final
+        infos = make_infos(tick.info, tick.terminated | ~tick.terminated)
+        if self._has_final:
+            over = tick.terminated | tick.truncated
+            obs, info = (tick.obs, tick.info) if final is None else (final.obs, final.info)
+            infos |= {
+                "final_obs": map_arrays(_copy, obs),
+                "_final_obs": over.copy(),
+                "final_info": make_infos(map_arrays(_copy, info), over),
+                "_final_info": over.copy(),
+            }
+        return Outcome(outcome.carry, tick._replace(info=infos), None)
+
+    def show_reset(self, outcome: Outcome, mask: np.ndarray) -> tuple[Any, dict[str, Any]]:
+        """Return observations and infos."""
+        tick: Tick = self._fetch(outcome.tick)
+        return tick.obs, tick.info
+
+    def show_step(self, outcome: Outcome) -> Shown:
+        """Return what `step` does."""
+        obs, reward, terminated, truncated, infos = self._fetch(outcome.tick)
+        return obs, reward, terminated, truncated, infos
+
+    def _blank(self, info: Any, mask: Any) -> Any:
+        def keep(value: Any) -> Any:
+            rows = mask.reshape(mask.shape + (1,) * (value.ndim - 1))
+            return self._where(rows, value, value.dtype.type(0))
+
+        return map_arrays(keep, info)
+
+
+def _copy(array: Any) -> Any:
+    return array.copy()
 
 
 def make_infos(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:

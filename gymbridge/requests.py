@@ -7,7 +7,9 @@ of the package works with.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,10 @@ from gymbridge.episode import Seeds
 from gymbridge.errors import ArgumentError, ArgumentTypeError, nearest
 
 __all__ = [
+    "Device",
     "read_autoreset_mode",
     "read_count",
+    "read_device",
     "read_limit",
     "read_options",
     "read_seeds",
@@ -27,6 +31,43 @@ __all__ = [
 _UNSIGNED = {
     np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for kind in "iu" for size in (1, 2, 4, 8)
 } | {np.dtype(np.bool_): np.dtype("u1")}
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where arrays are, in the words of both torch and jax."""
+
+    kind: str  # "cpu", "cuda", …
+    index: int
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "cpu" else f"{self.kind}:{self.index}"
+
+
+def read_device(device: Any) -> Device | None:
+    """Return the device that a string, `torch.device` or `jax.Device` names; None stays None.
+
+    Raises:
+        ArgumentTypeError: It is none of them.
+        ArgumentError: A string of another form than "cpu", "cuda" or "cuda:1".
+    """
+    if device is None or isinstance(device, Device):
+        return device
+    if isinstance(device, str):
+        match = re.fullmatch(r"([a-z]+)(?::(\d+))?", device)
+        if match is None:
+            raise ArgumentError(f"`device` must be like 'cpu', 'cuda' or 'cuda:1', got {device!r}.")
+        kind, index = match[1], match[2]
+    elif hasattr(device, "platform") and hasattr(device, "id"):  # jax.Device
+        kind, index = device.platform, device.id
+    elif hasattr(device, "type") and hasattr(device, "index"):  # torch.device
+        kind, index = device.type, device.index
+    else:
+        raise ArgumentTypeError(
+            "`device` must be a string, a torch.device, a jax.Device or None, got "
+            f"{type(device).__name__}."
+        )
+    return Device("cuda" if kind == "gpu" else kind, int(index or 0))
 
 
 def read_count(name: str, value: Any) -> int:
@@ -121,8 +162,12 @@ def _check_seed(entry: Any, seed: Any, num_envs: int, seed_range: int) -> None:
         )
 
 
-def read_options(options: Any, num_envs: int) -> np.ndarray | None:
+def read_options(
+    options: Any, num_envs: int, read_mask: Callable[[Any], Any] = lambda mask: mask
+) -> np.ndarray | None:
     """Return the reset mask, (num_envs,) bool and the caller's no more, or None for all rows.
+
+    `read_mask` turns a mask in the user's kind of arrays into numpy.
 
     Raises:
         ArgumentTypeError: `options` is no mapping, or the mask no bool array.
@@ -136,7 +181,7 @@ def read_options(options: Any, num_envs: int) -> np.ndarray | None:
     if unknown:
         hint = nearest(str(unknown[0]), ["reset_mask"])
         raise ArgumentError(f"`options` has the unknown key {unknown[0]!r}; {hint}")
-    return _read_mask(options["reset_mask"], num_envs) if options else None
+    return _read_mask(read_mask(options["reset_mask"]), num_envs) if options else None
 
 
 def _read_mask(mask: Any, num_envs: int) -> np.ndarray:

@@ -96,7 +96,7 @@ def _keeps_limit(task_id: str) -> bool:
 
 
 def _for_one(kwargs: dict[str, Any]) -> dict[str, Any]:
-    for name in ("autoreset_mode", "max_episode_steps", "num_envs"):
+    for name in ("arrays", "autoreset_mode", "differentiable", "max_episode_steps", "num_envs"):
         if name in kwargs:
             raise ArgumentError(
                 f"`{name}` cannot be given for a single environment, got {kwargs[name]!r}; give it "

@@ -11,17 +11,23 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gymbridge.actions import make_action_reader
-from gymbridge.arrays import Converter, own_numpy
-from gymbridge.episode import AutoresetRule, Carry, Outcome, ResetRule, Seeds, Simulator, Tick
+from gymbridge.arrays import make_edge
+from gymbridge.episode import AutoresetRule, Carry, ResetRule, Seeds, Simulator
 from gymbridge.errors import ClosedError, EpisodeEndedError, ResetNeededError
-from gymbridge.infos import make_final_infos, make_infos, mask_info
-from gymbridge.requests import read_autoreset_mode, read_limit, read_options, read_seeds
+from gymbridge.infos import DenseInfos, SparseInfos
+from gymbridge.requests import (
+    read_autoreset_mode,
+    read_device,
+    read_limit,
+    read_options,
+    read_seeds,
+)
 from gymbridge.sub_envs import SubEnvs
 
 __all__ = ["BridgeVectorEnv"]
 
 
-class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
+class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     """A `gymnasium.vector.VectorEnv` over any `Simulator`.
 
     Args:
@@ -29,9 +35,12 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         max_episode_steps: Steps after which an episode is truncated, counted in steps of this
             batch; None for the task's own limit, -1 for none.
         autoreset_mode: When ended environments begin again.
-        fetch: Turns ticks of the simulator into numpy arrays that belong to the user.
+        arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
+        device: Where those arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a `jax.Device`;
+            None for where the simulator has them.
 
     Attributes:
+        arrays: Kind of the arrays.
         autoreset_mode: The mode, also in `metadata`.
         max_episode_steps: The limit in force, or None.
 
@@ -53,24 +62,34 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         *,
         max_episode_steps: int | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        fetch: Converter = own_numpy,
+        arrays: str = "numpy",
+        device: Any = None,
     ) -> None:
+        edge = make_edge(simulator.native, arrays, read_device(device))
+        self.arrays = edge.arrays
         self.num_envs = simulator.num_envs
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)
         self.metadata = {**simulator.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = simulator.single_observation_space
-        self.single_action_space = simulator.single_action_space
+        self.single_observation_space = edge.to_space(simulator.single_observation_space)
+        self.single_action_space = edge.to_space(simulator.single_action_space)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._simulator = simulator
-        self._fetch = fetch
-        self._read_actions = make_action_reader(self.single_action_space, self.num_envs)
+        self._read_mask = edge.read_mask
+        self._read_actions = make_action_reader(
+            self.single_action_space, (self.num_envs,), edge.make_action_reader
+        )
         self._all = np.ones(self.num_envs, np.bool_)
-        self._begin = simulator.compile(ResetRule(simulator))
         rule = AutoresetRule(simulator, self.autoreset_mode, self.max_episode_steps)
-        self._advance = simulator.compile(rule)
-        self._refuses_ended = rule.refuses_ended
+        lay_out = DenseInfos if edge.is_dense else SparseInfos
+        infos = lay_out(edge, self.num_envs, has_final=rule.restarts_ended)
+        self._begin = simulator.compile(ResetRule(simulator), infos.arrange_reset)
+        self._advance = simulator.compile(rule, infos.arrange_step)
+        self._show_reset, self._show_step = infos.show_reset, infos.show_step
+        # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
+        is_readable = simulator.native == "numpy" or not edge.is_dense
+        self._refuses_ended = rule.refuses_ended and is_readable
         self._seeds: tuple[int, ...] | None = None
         self._carry: Carry | None = None
         self._sub_envs = SubEnvs(simulator)
@@ -128,7 +147,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             ClosedError: After `close`.
         """
         self._check_open()
-        mask = read_options(options, self.num_envs)
+        mask = read_options(options, self.num_envs, self._read_mask)
         seeds = read_seeds(seed, self.num_envs, self._simulator.seed_range)
         if mask is not None and self._carry is None:
             raise ResetNeededError(
@@ -139,14 +158,13 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             seeds = Seeds(np.where(seeds.given, seeds.values, known), self._all.copy())
         mask = self._all.copy() if mask is None else mask
         outcome = self._begin(self._carry, mask, seeds)
-        tick: Tick = self._fetch(outcome.tick)
+        shown = self._show_reset(outcome, mask)
         self._carry = outcome.carry
         reseeded = seeds.given & mask
         self._seeds = tuple(np.where(reseeded, seeds.values, known).tolist())
-        info = tick.info if mask.all() else mask_info(tick.info, mask)
-        return tick.obs, make_infos(info, mask)
+        return shown
 
-    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take one step in every environment.
 
         Args:
@@ -174,20 +192,9 @@ class BridgeVectorEnv(VectorEnv[Any, Any, np.ndarray]):
         if self._refuses_ended:
             self._check_running(carry)
         outcome = self._advance(carry, actions)
-        result = self._show(outcome)
+        shown = self._show_step(outcome)
         self._carry = outcome.carry
-        return result
-
-    def _show(
-        self, outcome: Outcome
-    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        obs, reward, terminated, truncated, info = self._fetch(outcome.tick)
-        infos = make_infos(info, self._all)
-        if outcome.final is not None:
-            over = terminated | truncated
-            if b"\x01" in over.tobytes():  # a scan of bytes costs a tenth of `over.any()`
-                infos.update(make_final_infos(self._fetch(outcome.final), over))
-        return obs, reward, terminated, truncated, infos
+        return shown
 
     def render(self) -> tuple[Any, ...] | None:
         """Return one frame per environment; no engine renders yet.

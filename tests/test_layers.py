@@ -13,9 +13,11 @@ ROOT = Path(gymbridge.__file__).parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("episode",),
-    ("actions", "arrays", "backends", "infos", "requests"),
-    ("sub_envs",),
+    ("episode", "spaces"),
+    ("backends", "requests"),
+    ("actions",),
+    ("arrays",),
+    ("infos", "sub_envs"),
     ("vector_env",),
     ("brax", "envpool", "testing"),
     ("single_env", "registration"),
@@ -23,14 +25,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 """Rooms from the bottom up. A room may use those below it, and modules of its own folder."""
 
-BELOW_BACKENDS = {"errors", "episode", "backends"}
+BELOW_BACKENDS = {"errors", "episode", "spaces", "backends"}
 """A backend translates and knows nothing of requests, infos or the batch."""
 
 ENGINE_ROOMS = {
-    "jax": {"brax", "backends.brax*", "testing.scripted_brax"},
+    "jax": {"arrays.jax", "arrays.torch", "brax", "backends.brax*", "testing.scripted_brax"},
     "brax": {"brax", "backends.brax*", "testing.scripted_brax"},
     "envpool": {"envpool", "backends.envpool*"},
-    "torch": set(),
+    "torch": {"arrays.torch"},
 }
 """The only modules that may import an engine or an array library."""
 

@@ -11,7 +11,7 @@ import pytest
 import gymbridge
 
 ROOT = Path(gymbridge.__file__).parent
-ENGINES = ("brax", "envpool")
+ENGINES = ("brax", "envpool", "jax", "torch")
 
 
 def module_name(path: Path) -> str:

@@ -16,7 +16,7 @@ from brax import envs as brax_envs
 from gymnasium import Space
 
 from gymbridge.backends.brax_contract import Contract
-from gymbridge.episode import Seeds, Tick
+from gymbridge.episode import Outcome, Seeds, Tick
 
 __all__ = ["BraxSimulator", "BraxState"]
 
@@ -42,22 +42,26 @@ class BraxSimulator:
         num_envs: Size of the batch.
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, a row stops at its episode's end.
+        device: Where the batch is.
         guarded: Whether diverged rows are found, ended and shown with their last finite values.
     """
 
     seed_range = 2**32 - 1
+    native = "jax"
 
     def __init__(
         self,
         contract: Contract,
         num_envs: int,
         *,
+        device: Any,
         task_limit: int | None,
         action_repeat: int,
         guarded: bool,
     ) -> None:
         self.num_envs = num_envs
         self.task_limit = task_limit
+        self.device = device
         self.metadata: dict[str, Any] = {"render_modes": []}
         self.single_observation_space: Space[Any] = contract.observation_space
         self.single_action_space: Space[Any] = contract.action_space
@@ -105,9 +109,14 @@ class BraxSimulator:
             stepped = self._begin(stepped, restart, None)
         return stepped, self._show(stepped)
 
-    def compile(self, rule: Any) -> Any:
-        """Return the rule as one compiled function."""
-        return jax.jit(rule.__call__)
+    def compile(self, rule: Any, arrange: Any) -> Any:
+        """Return the rule as one compiled function, whose arrays are on the batch's device."""
+
+        def run(*args: Any) -> Outcome:
+            outcome: Outcome = rule(*args)
+            return outcome if arrange is None else arrange(outcome, *args)
+
+        return jax.jit(run, out_shardings=jax.sharding.SingleDeviceSharding(self.device))
 
     def close(self) -> None:
         """Do nothing: arrays go with their last reference."""

@@ -20,6 +20,7 @@ from gymnasium import Space, spaces
 
 from gymbridge.backends.brax_infos import make_info_selector
 from gymbridge.errors import ArgumentError, EnvContractError, SimulationError
+from gymbridge.spaces import cast_space
 
 __all__ = ["Contract"]
 
@@ -60,7 +61,9 @@ class Contract:
         _check_scalars(self.state)
         inferred = _to_space(self.state.obs)
         declared = self._declared("observation_space", observation_space)
-        self.observation_space = inferred if declared is None else _to_jax(declared)
+        self.observation_space = (
+            inferred if declared is None else cast_space(declared, jax.dtypes.canonicalize_dtype)
+        )
         _check_same_arrays(self.observation_space, inferred)
         self.action_space = self._declared("action_space", action_space) or _unit_box(
             brax_env.action_size
@@ -206,22 +209,6 @@ def _to_plain(obs: Any) -> Any:
 
 def _unit_box(action_size: int) -> spaces.Box:
     return spaces.Box(-1.0, 1.0, (int(action_size),), np.float32)
-
-
-def _to_jax(space: Space[Any]) -> Space[Any]:
-    """Return the space with the dtypes that JAX has: without x64, 32 bits for 64."""
-    if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: _to_jax(sub) for key, sub in space.spaces.items()})
-    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
-        return space
-    dtype: Any = jax.dtypes.canonicalize_dtype(space.dtype).type
-    if space.dtype == dtype:
-        return space
-    if isinstance(space, spaces.Discrete):
-        return spaces.Discrete(int(space.n), start=int(space.start), dtype=dtype)
-    if isinstance(space, spaces.MultiDiscrete):
-        return spaces.MultiDiscrete(space.nvec, start=space.start, dtype=dtype)
-    return spaces.Box(space.low.astype(dtype), space.high.astype(dtype), dtype=dtype)
 
 
 def _to_struct(space: Space[Any]) -> Any:

@@ -51,6 +51,7 @@ class EnvPoolSimulator:
     """
 
     seed_range = 2**31 - 1
+    native = "numpy"
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ class EnvPoolSimulator:
         self.layout.reward(values)[stays if restart is None else stays | restart] = 0
         return PoolState(values, 0, False), self.layout.show(values)
 
-    def compile(self, rule: Any) -> Any:
+    def compile(self, rule: Any, arrange: Any) -> Any:
         """Return the rule with what it shares with the user copied; steps get a fast path.
 
         The fast path is equal to the plain rule and used wherever the pool restarts rows natively.
@@ -138,7 +139,8 @@ class EnvPoolSimulator:
         def run(*args: Any) -> Outcome:
             return self._own(rule(*args))
 
-        return make_fast_step(self, rule, run) if isinstance(rule, AutoresetRule) else run
+        fast = make_fast_step(self, rule, run) if isinstance(rule, AutoresetRule) else run
+        return fast if arrange is None else lambda *args: arrange(fast(*args), *args)
 
     def close(self) -> None:
         """Drop the pool; its destructor joins the threads."""

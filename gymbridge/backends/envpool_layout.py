@@ -103,12 +103,18 @@ def _make_action_flattener(spec: Any) -> Callable[[Any], list[np.ndarray]]:
     """Return the function from actions to their arrays in the pool's order, each contiguous."""
     paths = [tuple(key.split(".")) for key in spec._action_keys if key not in _IDS]
     if len(paths) == 1:
-        return lambda actions: [np.ascontiguousarray(actions)]
+        return lambda actions: [_to_pool(actions)]
 
     def flatten(actions: Any) -> list[np.ndarray]:
-        return [np.ascontiguousarray(reduce(getitem, path, actions)) for path in paths]
+        return [_to_pool(reduce(getitem, path, actions)) for path in paths]
 
     return flatten
+
+
+def _to_pool(array: np.ndarray) -> np.ndarray:
+    """Return the array as a pool takes it: contiguous, and writable although it only reads."""
+    array = np.ascontiguousarray(array)
+    return array if array.flags.writeable else array.copy()
 
 
 def _choose_infos(keys: list[str], info_keys: Sequence[str] | str | None) -> list[str]:

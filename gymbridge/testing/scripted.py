@@ -60,6 +60,7 @@ class ScriptedSimulator:
     """
 
     seed_range = 2**32 - 1
+    native = "numpy"
 
     def __init__(
         self, lengths: Table, truncates: Any = False, *, task_limit: int | None = None
@@ -110,9 +111,9 @@ class ScriptedSimulator:
             stepped = self._begin(stepped, restart, None)
         return stepped, self._show(stepped)
 
-    def compile(self, rule: Any) -> Any:
-        """Return the rule as it is."""
-        return rule
+    def compile(self, rule: Any, arrange: Any) -> Any:
+        """Return the rule as it is, and arranged."""
+        return rule if arrange is None else lambda *args: arrange(rule(*args), *args)
 
     def close(self) -> None:
         """Remember that the batch was closed."""

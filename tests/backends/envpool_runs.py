@@ -67,8 +67,8 @@ def make_plain(
     """Return the same on the core's rule as it is written, without the compiled step."""
 
     class PlainSimulator(EnvPoolSimulator):
-        def compile(self, rule: Any) -> Any:
-            return super().compile(rule.__call__)
+        def compile(self, rule: Any, arrange: Any) -> Any:
+            return super().compile(rule.__call__, arrange)
 
     rule = limit_rule(task_id, load_tasks()[task_id]["family"])
     applies = rule.applies_by_default or max_episode_steps is not None

@@ -237,4 +237,4 @@ def test_call__shares_the_engine_s_attributes_and_calls_its_methods() -> None:
     lengths = envs.get_attr("lengths")
     assert len(lengths) == 4
     assert all(value is lengths[0] for value in lengths)
-    assert envs.call("compile", len) == (len,) * 4
+    assert envs.call("compile", len, None) == (len,) * 4

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
-from gymbridge.actions import make_action_reader
+from gymbridge.actions import ActionReader, make_action_reader, make_numpy_reader
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 
 ACTION_SPACES = [
@@ -29,6 +29,10 @@ ACTION_SPACES = [
 ]
 
 
+def make_reader(space: spaces.Space[Any], num_envs: int) -> ActionReader:
+    return make_action_reader(space, (num_envs,), make_numpy_reader)
+
+
 def same(left: Any, right: Any) -> bool:
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
@@ -39,7 +43,7 @@ def same(left: Any, right: Any) -> bool:
 def test_action_reader__takes_arrays_and_lists_of_the_space(space: spaces.Space[Any]) -> None:
     batched = batch_space(space, 4)
     batched.seed(0)
-    read = make_action_reader(space, 4)
+    read = make_reader(space, 4)
     for _ in range(20):
         actions = batched.sample()
         assert batched.contains(read(actions))
@@ -67,14 +71,14 @@ def _to_lists(actions: Any) -> Any:
     ],
 )
 def test_action_reader__casts_where_nothing_is_lost(space: Any, actions: Any, dtype: Any) -> None:
-    read = make_action_reader(space, 2)(actions)
+    read = make_reader(space, 2)(actions)
     assert read.dtype == np.dtype(dtype)
     assert read.tolist() == np.asarray(actions).tolist()
 
 
 def test_action_reader__leaves_float_values_to_the_engine_s_clipping() -> None:
     actions = np.array([[7.0], [-7.0]], np.float32)
-    assert make_action_reader(spaces.Box(-1, 1, (1,)), 2)(actions).tolist() == [[7], [-7]]
+    assert make_reader(spaces.Box(-1, 1, (1,)), 2)(actions).tolist() == [[7], [-7]]
 
 
 DISCRETE, BOX = spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)
@@ -109,7 +113,7 @@ def test_action_reader__refuses(
     space: Any, actions: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=f"`actions` .*{message}"):
-        make_action_reader(space, 2)(actions)
+        make_reader(space, 2)(actions)
 
 
 @pytest.mark.parametrize("num_envs", [2, 500])
@@ -118,7 +122,7 @@ def test_action_reader__refuses(
 def test_action_reader__finds_one_bad_action_in_any_size(
     num_envs: int, num_actions: int, dtype: Any
 ) -> None:
-    read = make_action_reader(spaces.Discrete(num_actions, dtype=dtype), num_envs)
+    read = make_reader(spaces.Discrete(num_actions, dtype=dtype), num_envs)
     actions = np.full(num_envs, num_actions - 1, dtype)
     assert read(actions) is actions
     for wrong in (num_actions, -1, np.iinfo(dtype).min, np.iinfo(dtype).max):
@@ -140,10 +144,10 @@ def test_action_reader__finds_one_bad_action_in_any_size(
 def test_action_reader__refuses_another_dict(actions: Any, error: type[Exception]) -> None:
     space = spaces.Dict(move=spaces.Discrete(3), aim=spaces.Discrete(3))
     with pytest.raises(error, match="`actions` must"):
-        make_action_reader(space, 2)(actions)
+        make_reader(space, 2)(actions)
 
 
 @pytest.mark.parametrize("space", [spaces.Text(4), spaces.Tuple([DISCRETE])], ids=str)
 def test_make_action_reader__refuses_spaces_without_arrays(space: Any) -> None:
     with pytest.raises(ArgumentError, match=r"`action_space` must be Box, .*got (Text|Tuple)"):
-        make_action_reader(space, 2)
+        make_reader(space, 2)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gymbridge.arrays import jax_to_numpy, own_numpy
+from gymbridge.arrays import jax_to_numpy, own
 from gymbridge.episode import Tick
 
 
@@ -49,6 +49,6 @@ def test_jax_to_numpy__gives_arrays_whose_change_stays_outside() -> None:
     assert tick.info["scale"] == 2
 
 
-def test_own_numpy__hands_on_without_a_copy() -> None:
+def test_own__hands_on_without_a_copy() -> None:
     tick = Tick(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2), {"a": np.zeros(2)})
-    assert own_numpy(tick) is tick
+    assert own(tick) is tick

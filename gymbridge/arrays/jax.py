@@ -1,0 +1,145 @@
+"""jax arrays at the edge: handed on as they are, or carried to and from a host simulator."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import Space
+
+from gymbridge.actions import (
+    ActionReader,
+    LeafMaker,
+    check_castable,
+    check_shape,
+    integer_bounds,
+)
+from gymbridge.arrays import Converter, Edge, own
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.requests import Device
+from gymbridge.spaces import cast_space
+
+__all__ = ["find_jax_device", "make_jax_edge", "make_uploader"]
+
+
+def find_jax_device(device: Device | None) -> Any:
+    """Return the device as JAX knows it; JAX's default one for None.
+
+    Raises:
+        ArgumentError: JAX has no such device.
+    """
+    if device is None:
+        return next(iter(jnp.zeros(()).devices()))
+    try:
+        return {found.id: found for found in jax.devices(device.kind)}[device.index]
+    except (RuntimeError, KeyError) as error:
+        hint = " Install it with: pip install 'jax[cuda12]'." if device.kind == "cuda" else ""
+        raise ArgumentError(
+            f"`device` must be one that JAX has, got '{device}'; it has {jax.devices()}.{hint}"
+        ) from error
+
+
+def make_jax_edge(native: str, device: Device | None) -> Edge:
+    """Return the edge to a user of jax arrays.
+
+    jax arrays cannot be written, and those of a compiled step have buffers of their own, so they
+    are handed on as they are; a host simulator's are uploaded in one transfer.
+    """
+    if native == "numpy":
+        place = find_jax_device(device or Device("cpu", 0))
+        return Edge(
+            "jax", make_uploader(place), _make_reader(place, np.asarray), _read_mask, _to_space
+        )
+    place = find_jax_device(device)
+    return Edge("jax", own, _make_reader(place, own), _read_mask, _to_space, jnp.where)
+
+
+def _to_space(space: Space[Any]) -> Space[Any]:
+    return cast_space(space, jax.dtypes.canonicalize_dtype)
+
+
+def _read_mask(mask: Any) -> Any:
+    return np.asarray(mask) if isinstance(mask, jax.Array) else mask
+
+
+def make_uploader(place: Any) -> Converter:
+    """Return the function from a tree of numpy arrays to jax arrays on a device, in one transfer.
+
+    On an accelerator the arrays travel as one buffer of bytes, which is taken apart over there.
+    """
+    if place.platform == "cpu":
+        return lambda tree: jax.device_put(tree, place)
+    return partial(_upload_packed, place=place)
+
+
+def _upload_packed(tree: Any, place: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    to_dtype = jax.dtypes.canonicalize_dtype
+    leaves = [np.ascontiguousarray(leaf, to_dtype(leaf.dtype)) for leaf in leaves]
+    packed = np.concatenate([leaf.reshape(-1).view(np.uint8) for leaf in leaves])
+    layout = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    return jax.tree.unflatten(structure, _take_apart(jax.device_put(packed, place), layout))
+
+
+@partial(jax.jit, static_argnums=1)
+def _take_apart(packed: jax.Array, layout: tuple[tuple[Any, Any], ...]) -> list[jax.Array]:
+    leaves, start = [], 0
+    for shape, dtype in layout:
+        size = int(np.prod(shape, dtype=int)) * dtype.itemsize
+        flat = packed[start : start + size].reshape(*shape, dtype.itemsize)
+        if dtype == np.bool_:
+            leaves.append(flat[..., 0] != 0)
+        else:
+            flat = flat[..., 0] if dtype.itemsize == 1 else flat
+            leaves.append(jax.lax.bitcast_convert_type(flat, dtype))
+        start += size
+    return leaves
+
+
+def _make_reader(place: Any, hand_over: Converter) -> LeafMaker:
+    """Return the maker of readers that check shape, dtype and device, and clip integers."""
+
+    def make_leaf(space: Space[Any], lead: tuple[int, ...]) -> ActionReader:
+        shape, dtype = (*lead, *(space.shape or ())), np.dtype(space.dtype)
+        bounds = None if dtype.kind == "f" else integer_bounds(space)
+
+        @jax.jit
+        def cast(actions: jax.Array) -> jax.Array:
+            return actions.astype(dtype) if bounds is None else _clip(actions, *bounds, dtype)
+
+        def read(actions: Any) -> Any:
+            _check_array(actions, place)
+            check_shape(actions, shape)
+            if bounds is None:
+                check_castable(actions, dtype)
+            elif actions.dtype.kind not in "iub":
+                raise ArgumentTypeError(
+                    f"`actions` must be integers for {space}, got {actions.dtype}."
+                )
+            is_ready = bounds is None and actions.dtype == dtype
+            return hand_over(actions if is_ready else cast(actions))
+
+        return read
+
+    return make_leaf
+
+
+def _clip(actions: jax.Array, low: Any, high: Any, dtype: Any) -> jax.Array:
+    low, high = jnp.asarray(low, dtype), jnp.asarray(high, dtype)
+    return jnp.clip(actions.astype(dtype), low, high)
+
+
+def _check_array(actions: Any, place: Any) -> None:
+    if not isinstance(actions, jax.Array):
+        raise ArgumentTypeError(
+            f"`actions` must be a jax.Array with `arrays='jax'`, got {type(actions).__name__}; "
+            "use jax.numpy.asarray(actions)."
+        )
+    if actions.devices() != {place}:
+        raise ArgumentError(
+            f"`actions` must be on {place}, where the environments are, got "
+            f"{sorted(map(str, actions.devices()))}; use jax.device_put(actions, envs.device)."
+        )

@@ -1,0 +1,37 @@
+"""Spaces with the dtypes of the arrays that are in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+__all__ = ["cast_space"]
+
+
+def cast_space(space: Space[Any], to_dtype: Callable[[Any], Any]) -> Space[Any]:
+    """Return the space with other dtypes, such as 32 bits for 64 where JAX has no 64-bit arrays.
+
+    Args:
+        space: `Box`, `Discrete`, `MultiDiscrete` or a `Dict` of such; others come back as they are.
+        to_dtype: From a numpy dtype to the one in its place.
+
+    Example:
+        >>> from gymnasium.spaces import Discrete
+        >>> cast_space(Discrete(3), lambda dtype: "int32").dtype
+        dtype('int32')
+    """
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: cast_space(sub, to_dtype) for key, sub in space.spaces.items()})
+    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
+        return space
+    dtype: Any = np.dtype(to_dtype(space.dtype)).type
+    if space.dtype == dtype:
+        return space
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n), start=int(space.start), dtype=dtype)
+    if isinstance(space, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(space.nvec, start=space.start, dtype=dtype)
+    return spaces.Box(space.low.astype(dtype), space.high.astype(dtype), dtype=dtype)
