@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium import Space
 from gymnasium.vector import AutoresetMode
 
+from gymbridge.differentiable import DifferentiableVectorEnv
 from gymbridge.episode import Outcome
 from gymbridge.errors import (
     ArgumentError,
@@ -21,7 +23,6 @@ from gymbridge.errors import (
     nearest,
 )
 from gymbridge.requests import read_count, read_device
-from gymbridge.vector_env import BridgeVectorEnv
 
 try:
     from brax import envs as brax_envs
@@ -40,10 +41,11 @@ except ImportError as error:
 __all__ = ["BraxVectorEnv"]
 
 _NONFINITE = ("terminate", "raise", "ignore")
+_RESIDUALS = ("store", "recompute")
 _RuleT = TypeVar("_RuleT", bound=Callable[..., Outcome])
 
 
-class BraxVectorEnv(BridgeVectorEnv):
+class BraxVectorEnv(DifferentiableVectorEnv):
     """A batch of Brax environments, stepped and restarted by one compiled function.
 
     Args:
@@ -65,6 +67,10 @@ class BraxVectorEnv(BridgeVectorEnv):
             ``infos["nonfinite"]``; "raise" (numpy arrays only) raises and leaves the batch before
             the step; "ignore" hands the values on. Checked are observation, reward and generalised
             positions and velocities.
+        differentiable: With ``arrays="torch"``, whether `step` carries torch's graph; see
+            `DifferentiableVectorEnv`.
+        residuals: What a differentiable step keeps for the backward pass: "store" what it needs,
+            "recompute" the state and the actions alone.
         action_space: Space of one action, if the environment declares none; default [-1, 1], which
             is what `step` of every registered environment takes.
         observation_space: Space of one observation, if the environment declares none.
@@ -101,6 +107,8 @@ class BraxVectorEnv(BridgeVectorEnv):
         action_repeat: int = 1,
         info_keys: Sequence[str] | str | None = None,
         nonfinite: str = "terminate",
+        differentiable: bool = False,
+        residuals: str = "store",
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
         **kwargs: Any,
@@ -120,8 +128,7 @@ class BraxVectorEnv(BridgeVectorEnv):
             observation_space=observation_space,
             info_keys=info_keys,
         )
-        build = _RaisingSimulator if nonfinite == "raise" else BraxSimulator
-        simulator = build(
+        simulator = _choose_simulator(arrays, nonfinite, differentiable, residuals)(
             contract,
             num_envs,
             device=place,
@@ -136,6 +143,28 @@ class BraxVectorEnv(BridgeVectorEnv):
             arrays=arrays,
             device=place,
         )
+
+
+def _choose_simulator(
+    arrays: str, nonfinite: str, differentiable: bool, residuals: str
+) -> Callable[..., BraxSimulator]:
+    """Return the constructor of the simulator that the options ask for."""
+    if residuals not in _RESIDUALS:
+        raise ArgumentError(f"`residuals` must be one of {_RESIDUALS}, got {residuals!r}.")
+    if not differentiable:
+        return _RaisingSimulator if nonfinite == "raise" else BraxSimulator
+    if arrays != "torch":
+        raise ArgumentError(
+            "`differentiable=True` gives torch's gradients and needs `arrays='torch'`, got "
+            f"{arrays!r}; with jax, differentiate Brax's own functions."
+        )
+    try:
+        from gymbridge.graph import GraphSimulator
+    except ImportError as error:
+        raise NotInstalledError(
+            f"`differentiable=True` needs torch: pip install torch ({error})."
+        ) from error
+    return partial(GraphSimulator, recompute=residuals == "recompute")
 
 
 class _RaisingSimulator(BraxSimulator):

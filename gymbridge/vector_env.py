@@ -77,13 +77,14 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._simulator = simulator
         self._read_mask = edge.read_mask
+        self._make_reader = edge.make_action_reader
         self._read_actions = make_action_reader(
-            self.single_action_space, (self.num_envs,), edge.make_action_reader
+            self.single_action_space, (self.num_envs,), self._make_reader
         )
         self._all = np.ones(self.num_envs, np.bool_)
-        rule = AutoresetRule(simulator, self.autoreset_mode, self.max_episode_steps)
+        self._rule = rule = AutoresetRule(simulator, self.autoreset_mode, self.max_episode_steps)
         lay_out = DenseInfos if edge.is_dense else SparseInfos
-        infos = lay_out(edge, self.num_envs, has_final=rule.restarts_ended)
+        self._infos = infos = lay_out(edge, self.num_envs, has_final=rule.restarts_ended)
         self._begin = simulator.compile(ResetRule(simulator), infos.arrange_reset)
         self._advance = simulator.compile(rule, infos.arrange_step)
         self._show_reset, self._show_step = infos.show_reset, infos.show_step
@@ -91,7 +92,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         is_readable = simulator.native == "numpy" or not edge.is_dense
         self._refuses_ended = rule.refuses_ended and is_readable
         self._seeds: tuple[int, ...] | None = None
-        self._carry: Carry | None = None
+        self._carry: Any = None  # the rule's, between two calls
         self._sub_envs = SubEnvs(simulator)
         self._spec: EnvSpec | None = None
 

@@ -18,7 +18,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("actions",),
     ("arrays",),
     ("infos", "sub_envs"),
+    ("autograd",),
+    ("graph",),
     ("vector_env",),
+    ("differentiable",),
     ("brax", "envpool", "testing"),
     ("single_env", "registration"),
     ("",),  # the package itself
@@ -29,10 +32,18 @@ BELOW_BACKENDS = {"errors", "episode", "spaces", "backends"}
 """A backend translates and knows nothing of requests, infos or the batch."""
 
 ENGINE_ROOMS = {
-    "jax": {"arrays.jax", "arrays.torch", "brax", "backends.brax*", "testing.scripted_brax"},
+    "jax": {
+        "autograd",
+        "graph",
+        "arrays.jax",
+        "arrays.torch",
+        "brax",
+        "backends.brax*",
+        "testing.scripted_brax",
+    },
     "brax": {"brax", "backends.brax*", "testing.scripted_brax"},
     "envpool": {"envpool", "backends.envpool*"},
-    "torch": {"arrays.torch"},
+    "torch": {"autograd", "graph", "arrays.torch"},
 }
 """The only modules that may import an engine or an array library."""
 

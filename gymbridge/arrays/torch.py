@@ -60,7 +60,7 @@ def torch_to_jax(tensor: torch.Tensor) -> Any:
     """Return a copy of a tensor as an argument for a compiled function of jax.
 
     A copy, so that writing into the tensor later cannot meet a computation that still runs. On the
-    CPU it is a numpy array: a compiled function takes that for an eighth of what `jax.dlpack` costs.
+    CPU it is a numpy array, which a compiled function takes for an eighth of `jax.dlpack`'s cost.
     """
     copy = tensor.detach().clone(memory_format=torch.contiguous_format)
     if copy.device.type == "cpu":

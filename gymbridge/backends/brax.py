@@ -71,6 +71,7 @@ class BraxSimulator:
         self._guarded = guarded
         self._reset_rows = jax.vmap(contract.reset)
         self._step_rows = jax.vmap(partial(_repeat, contract.step, action_repeat))
+        self._guarded_step = _sever(lambda env, act: _guard(env, self._step_rows(env, act)))
         # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
 
@@ -96,11 +97,14 @@ class BraxSimulator:
         hold: jax.Array | None,
     ) -> tuple[BraxState, Tick]:
         """Take one step; see `gymbridge.episode.Simulator.advance`."""
-        before = self.env_state(state)
-        env = self._step_rows(before, actions)
-        diverged = state.diverged
+        before, moving = self.env_state(state), (self.env_state(state), actions)
+        for idle in (restart, hold):
+            if idle is not None:
+                moving = _cut_gradients(idle, moving)
         if self._guarded:
-            env, diverged = _guard(before, env)
+            env, diverged = self._guarded_step(*moving)
+        else:
+            env, diverged = self._step_rows(*moving), state.diverged
         stepped = state._replace(leaves=_flat(env), diverged=diverged)
         if hold is not None:
             resting = replace(before, reward=jnp.zeros_like(before.reward))
@@ -120,6 +124,11 @@ class BraxSimulator:
 
     def close(self) -> None:
         """Do nothing: arrays go with their last reference."""
+
+    def leaf_names(self) -> list[str]:
+        """Return what Brax calls each of the state's leaves, such as "pipeline_state.q"."""
+        paths = jax.tree_util.tree_flatten_with_path(self._shapes)[0]
+        return [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
 
     def env_state(self, state: BraxState) -> brax_envs.State:
         """Return the batch as Brax knows it."""
@@ -233,6 +242,40 @@ def _guard(before: brax_envs.State, after: brax_envs.State) -> tuple[brax_envs.S
         kept = jnp.where(diverged, jnp.zeros_like(truncation), truncation)
         shown = replace(shown, info={**shown.info, "truncation": kept})
     return shown, diverged
+
+
+def _cut_gradients(mask: jax.Array, tree: Any) -> Any:
+    """Return the same values, through which no gradient passes in the rows under `mask`.
+
+    Not even a NaN: the cotangent is selected, not multiplied by zero.
+    """
+    return _where(mask, jax.lax.stop_gradient(tree), tree)
+
+
+def _sever(step: Any) -> Any:
+    """Return the step with a vjp that is exactly zero in the rows that diverged in it.
+
+    Args:
+        step: (env, actions) -> (env, (num_envs,) bool, rows that diverged).
+    """
+    severed = jax.custom_vjp(step)
+
+    def forward(env: Any, actions: Any) -> Any:
+        outputs, pull = jax.vjp(step, env, actions)
+        return outputs, (pull, outputs[1])
+
+    def backward(residuals: Any, cotangents: Any) -> Any:
+        pull, diverged = residuals
+        return jax.tree.map(partial(_zero_rows, diverged), pull(cotangents))
+
+    severed.defvjp(forward, backward)
+    return severed
+
+
+def _zero_rows(mask: jax.Array, cotangent: Any) -> Any:
+    if cotangent.dtype == jax.dtypes.float0:  # of integers, which have no gradient
+        return cotangent
+    return _where(mask, jnp.zeros_like(cotangent), cotangent)
 
 
 def _finite(leaf: jax.Array) -> jax.Array:

@@ -22,7 +22,7 @@ from gymbridge.backends.brax_infos import make_info_selector
 from gymbridge.errors import ArgumentError, EnvContractError, SimulationError
 from gymbridge.spaces import cast_space
 
-__all__ = ["Contract"]
+__all__ = ["Contract", "to_struct"]
 
 _JAX = Path(jax.__file__).parent
 
@@ -68,7 +68,7 @@ class Contract:
         self.action_space = self._declared("action_space", action_space) or _unit_box(
             brax_env.action_size
         )
-        stepped = _trace("step", self._step, self.state, _to_struct(self.action_space))
+        stepped = _trace("step", self._step, self.state, to_struct(self.action_space))
         _check_step(self.state, _read_state("step", stepped))
         self.select_info = make_info_selector(self.state, info_keys)
 
@@ -211,10 +211,10 @@ def _unit_box(action_size: int) -> spaces.Box:
     return spaces.Box(-1.0, 1.0, (int(action_size),), np.float32)
 
 
-def _to_struct(space: Space[Any]) -> Any:
+def to_struct(space: Space[Any]) -> Any:
     """Return the shapes of one action."""
     if isinstance(space, spaces.Dict):
-        return {key: _to_struct(sub) for key, sub in space.spaces.items()}
+        return {key: to_struct(sub) for key, sub in space.spaces.items()}
     shape, dtype = space.shape, space.dtype
     if shape is None or dtype is None:
         raise ArgumentError(f"`action_space` must be made of arrays, got {space}.")

@@ -1,0 +1,123 @@
+"""One `torch.autograd.Function` around any pure function of jax; it knows no environments.
+
+The vjp of a jax function is a pytree of arrays, so the function that makes it is compiled once and
+the function that applies it once more: a call is one compiled function forward, one backward, and
+one node in torch's graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import torch
+from torch.autograd.function import once_differentiable
+
+from gymbridge.arrays.torch import torch_to_jax
+
+__all__ = ["JaxFunction", "Traced"]
+
+Pure = Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], Any]]
+"""(float arrays, anything else) -> (float arrays, anything else)."""
+
+
+class Traced(NamedTuple):
+    """What a call with a graph returns."""
+
+    values: tuple[jax.Array, ...]  # the float outputs
+    tensors: tuple[torch.Tensor, ...]  # the same in torch's graph, sharing their memory
+    aux: Any  # what has no gradient
+
+
+class JaxFunction:
+    """A pure function of jax that can be a node in torch's graph.
+
+    Args:
+        function: (inputs, rest) -> (outputs, aux), where inputs and outputs are tuples of float
+            arrays, and rest and aux are any pytrees, through which no gradient passes.
+        recompute: Whether the backward pass computes the forward pass again instead of keeping
+            what it needs of it.
+    """
+
+    def __init__(self, function: Pure, *, recompute: bool = False) -> None:
+        def record(inputs: tuple[Any, ...], rest: Any) -> Any:
+            return jax.vjp(lambda *given: function(given, rest), *inputs, has_aux=True)
+
+        def pull_again(kept: Any, cotangents: tuple[Any, ...]) -> Any:
+            return record(*kept)[1](cotangents)
+
+        self.plain = jax.jit(function)
+        self._recompute = recompute
+        self._record = jax.jit(record)
+        self._pull = jax.jit(pull_again if recompute else lambda kept, given: kept(given))
+
+    def __call__(
+        self, values: tuple[Any, ...], tensors: tuple[torch.Tensor | None, ...], rest: Any
+    ) -> Traced:
+        """Return the outputs as tensors that lead back to the inputs.
+
+        Args:
+            values: The inputs, as arrays that nobody writes into later.
+            tensors: The same inputs in torch's graph, or None where no gradient is asked for.
+            rest: What has no gradient.
+        """
+        found: list[Any] = []
+        outputs = _Node.apply(self, values, rest, found, *tensors)
+        return Traced(found[0], outputs, found[1])
+
+    def forward(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], Any, Any]:
+        """Return the outputs, the aux and what the backward pass needs."""
+        if self._recompute:
+            outputs, aux = self.plain(values, rest)
+            return outputs, aux, (values, rest)
+        outputs, kept, aux = self._record(values, rest)
+        return outputs, aux, kept
+
+    def backward(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[jax.Array, ...]:
+        """Return the gradient of each input, given those of the outputs."""
+        return self._pull(kept, gradients)
+
+
+@lru_cache(maxsize=64)
+def _zeros(shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    return jnp.zeros(shape, dtype)
+
+
+class _Node(torch.autograd.Function):
+    """One call in torch's graph."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, call: JaxFunction, values: Any, rest: Any, found: list[Any], *tensors: Any
+    ) -> tuple[torch.Tensor, ...]:
+        outputs, aux, kept = call.forward(values, rest)
+        found += (outputs, aux)
+        # Torch frees what `save_for_backward` holds as soon as a backward pass is over, and says
+        # so if there is a second one; what jax keeps hangs on a tensor that is saved there.
+        token = torch.empty(0)
+        token.kept = kept  # pyright: ignore[reportAttributeAccessIssue]
+        ctx.save_for_backward(token)
+        ctx.set_materialize_grads(False)
+        ctx.call, ctx.like = call, [(output.shape, output.dtype) for output in outputs]
+        return tuple(map(torch.from_dlpack, outputs))
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *gradients: torch.Tensor | None
+    ) -> tuple[Any, ...]:
+        (token,) = ctx.saved_tensors
+        cotangents = tuple(
+            _zeros(*like) if gradient is None else torch_to_jax(gradient)
+            for gradient, like in zip(gradients, ctx.like, strict=True)
+        )
+        found = ctx.call.backward(token.kept, cotangents)
+        needed = ctx.needs_input_grad[4:]
+        tensors = [
+            torch.from_dlpack(gradient) if is_needed else None
+            for gradient, is_needed in zip(found, needed, strict=True)
+        ]
+        return None, None, None, None, *tensors

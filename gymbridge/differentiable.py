@@ -1,0 +1,157 @@
+"""A batch through which torch's gradients flow: the graph's cuts, snapshots and whole windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gymbridge.actions import make_action_reader
+from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
+from gymbridge.vector_env import BridgeVectorEnv
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gymbridge.graph import GraphCarry, GraphSimulator
+
+__all__ = ["DifferentiableVectorEnv", "Snapshot"]
+
+
+class Snapshot(NamedTuple):
+    """All that a batch is between two calls, as `get_state` returns it and `set_state` takes it."""
+
+    carry: GraphCarry
+    seeds: tuple[int, ...]
+
+
+class DifferentiableVectorEnv(BridgeVectorEnv):
+    """A `BridgeVectorEnv` whose simulator may be a `GraphSimulator`.
+
+    Built with ``differentiable=True``, `step` carries torch's graph from actions and state to
+    observations, rewards, ``final_obs`` and the next state. The graph grows until `detach`.
+    Flags and other infos have no gradient. Rows that restart have none into the earlier episode,
+    rows that diverged none at all in that step.
+    """
+
+    _advance_window: Any = None
+
+    def detach(self) -> Any:
+        """Cut the graph, as at the beginning of a window, and return the current observation.
+
+        Returns:
+            observations: (num_envs, ...), without a graph.
+
+        Raises:
+            ArgumentError: The batch was not built with ``differentiable=True``.
+            ResetNeededError: Before the first `reset`.
+        """
+        simulator, carry = self._graph("detach")
+        carry = self._carry = carry._replace(tensor=None)
+        return simulator.observe(carry)
+
+    def unroll(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take T steps as one node of the graph; the batch goes on from the last one.
+
+        Compiled anew for each T. With ``residuals="recompute"`` the backward pass computes each
+        step again from its state and action.
+
+        Args:
+            actions: (T, num_envs, ...) in the action space, T at least 1.
+
+        Returns:
+            What T calls of `step` return, each leaf leading with T.
+
+        Raises:
+            ActionError, ArgumentError, ArgumentTypeError: As in `step`, or not differentiable.
+            ResetNeededError: Before the first `reset`.
+        """
+        simulator, carry = self._graph("unroll")
+        window = self._read_window(actions)
+        if self._advance_window is None:
+            self._advance_window = simulator.compile_unroll(self._rule, self._infos.arrange_step)
+        outcome = self._advance_window(carry, window)
+        self._carry = outcome.carry
+        obs, rewards, terminations, truncations, infos = outcome.tick
+        return obs, rewards, terminations, truncations, infos
+
+    def get_state(self) -> Snapshot:
+        """Return all that the batch is: physics, random numbers, counters, flags, observation.
+
+        Returns:
+            snapshot: Without a graph; what the batch does later does not change it.
+
+        Raises:
+            ArgumentError: The batch was not built with ``differentiable=True``.
+            ResetNeededError: Before the first `reset`.
+        """
+        _, carry = self._graph("get_state")
+        return Snapshot(carry._replace(tensor=None), self.np_random_seed)
+
+    def set_state(self, state: Snapshot) -> None:
+        """Put the batch back to a snapshot of a batch like this one, and cut the graph.
+
+        Raises:
+            ArgumentTypeError: `state` is no `Snapshot`.
+            ArgumentError: It is one of another environment or of another number of them.
+        """
+        simulator = self._graph_simulator("set_state")
+        if not isinstance(state, Snapshot):
+            raise ArgumentTypeError(
+                f"`state` must be what `get_state` returned, got {type(state).__name__}."
+            )
+        simulator.check_snapshot(state.carry)
+        self._carry, self._seeds = state.carry, state.seeds
+
+    @property
+    def physics_state(self) -> Tensor:
+        """The simulation's float leaves, (num_envs, S) float; `physics_state_fields` names them.
+
+        The tensor is part of the graph: gradients with respect to it and hooks on it work, and so
+        does assigning one, with or without a graph of its own. Writing into it changes nothing;
+        assign instead. An assigned state does not change the observation on show.
+        """
+        simulator, carry = self._graph("physics_state")
+        shown, self._carry = simulator.share(carry)
+        return shown
+
+    @physics_state.setter
+    def physics_state(self, state: Any) -> None:
+        simulator, carry = self._graph("physics_state")
+        self._carry = simulator.take(carry, state)
+
+    @property
+    def physics_state_fields(self) -> dict[str, slice]:
+        """Where each field of Brax's state lies in `physics_state`, such as "pipeline_state.q"."""
+        return dict(self._graph_simulator("physics_state_fields").packing.fields)
+
+    def _graph(self, name: str) -> tuple[GraphSimulator, GraphCarry]:
+        simulator, carry = self._graph_simulator(name), self._carry
+        if carry is None:
+            raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
+        return simulator, carry
+
+    def _graph_simulator(self, name: str) -> GraphSimulator:
+        self._check_open()
+        if self._simulator.native != "torch":
+            raise ArgumentError(
+                f"`{name}` needs a batch that was built with `arrays='torch', differentiable=True`."
+            )
+        return self._simulator
+
+    def _read_window(self, actions: Any) -> Any:
+        """Return the checked actions of T steps."""
+        length = _window_length(actions)
+        lead = (length, self.num_envs)
+        return make_action_reader(self.single_action_space, lead, self._make_reader)(actions)
+
+
+def _window_length(actions: Any) -> int:
+    leaf = actions
+    while isinstance(leaf, dict) and leaf:
+        leaf = next(iter(leaf.values()))
+    shape = tuple(getattr(leaf, "shape", ()))
+    if len(shape) < 2 or shape[0] < 1:
+        raise ArgumentError(
+            "`actions` must lead with (T, num_envs), where T is the number of steps and at least "
+            f"1, got {shape or type(leaf).__name__}."
+        )
+    return shape[0]

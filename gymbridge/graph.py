@@ -1,0 +1,304 @@
+"""A pure simulator whose compiled rules are nodes in torch's graph.
+
+The float leaves of the carry are packed into one array, so that a step has two inputs with a
+gradient (packed state, actions) and few such outputs (packed state, observations, reward).
+Integers, flags and keys stay on the jax side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from gymnasium import Space, spaces
+
+from gymbridge.arrays.torch import jax_to_torch, torch_to_jax
+from gymbridge.autograd import JaxFunction
+from gymbridge.backends.brax import BraxSimulator
+from gymbridge.backends.brax_contract import Contract, to_struct
+from gymbridge.episode import Arrange, AutoresetRule, Carry, Outcome, ResetRule, Seeds, Tick
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
+
+__all__ = ["GraphCarry", "GraphSimulator", "Packing"]
+
+
+class GraphCarry(NamedTuple):
+    """The batch between two calls."""
+
+    packed: jax.Array  # (num_envs, S) float, the float leaves; nobody else can write into it
+    rest: tuple[Any, ...]  # the other leaves
+    tensor: torch.Tensor | None  # the packed leaves in torch's graph, or None where it was cut
+
+
+class Packing:
+    """The float leaves of a carry as one array.
+
+    Args:
+        carry: Shapes of a carry.
+        names: What the float leaves are called, in their order.
+    """
+
+    def __init__(self, carry: Carry, names: list[str]) -> None:
+        leaves, self._structure = jax.tree.flatten(carry)
+        self._is_float = [_is_float(leaf) for leaf in leaves]
+        floats = [leaf for leaf in leaves if _is_float(leaf)]
+        self._floats = floats
+        self.dtype = jnp.result_type(*[leaf.dtype for leaf in floats])
+        sizes = [int(np.prod(leaf.shape[1:], dtype=int)) for leaf in floats]
+        self._ends = np.cumsum(sizes).tolist()
+        starts = [0, *self._ends[:-1]]
+        self.size = self._ends[-1]
+        self.fields = {
+            name: slice(start, end)
+            for name, start, end in zip(names, starts, self._ends, strict=True)
+        }
+
+    def pack(self, carry: Carry) -> tuple[jax.Array, tuple[Any, ...]]:
+        """Return the float leaves, (num_envs, size), and the others."""
+        leaves = jax.tree.leaves(carry)
+        floats = [leaf for leaf in leaves if _is_float(leaf)]
+        columns = [leaf.reshape(leaf.shape[0], -1).astype(self.dtype) for leaf in floats]
+        return jnp.concatenate(columns, 1), tuple(leaf for leaf in leaves if not _is_float(leaf))
+
+    def unpack(self, packed: Any, rest: tuple[Any, ...]) -> Carry:
+        """Return the carry of packed and other leaves."""
+        columns = jnp.split(packed, self._ends[:-1], 1)
+        floats: Iterator[Any] = (
+            column.reshape(like.shape).astype(like.dtype)
+            for column, like in zip(columns, self._floats, strict=True)
+        )
+        others = iter(rest)
+        leaves = [next(floats) if is_float else next(others) for is_float in self._is_float]
+        return jax.tree.unflatten(self._structure, leaves)
+
+
+class GraphSimulator(BraxSimulator):
+    """A Brax batch whose compiled rules take and give tensors with a graph.
+
+    Args:
+        contract: The environment.
+        num_envs: Size of the batch.
+        recompute: Whether a backward pass computes each step again instead of keeping what it
+            needs of it.
+        **kwargs: Of `BraxSimulator`.
+
+    Raises:
+        EnvContractError: Actions are no floats, or reverse mode cannot pass the environment's step.
+    """
+
+    native = "torch"
+
+    def __init__(
+        self, contract: Contract, num_envs: int, *, recompute: bool, **kwargs: Any
+    ) -> None:
+        super().__init__(contract, num_envs, **kwargs)
+        _check_float_actions(contract.action_space)
+        _check_reverse_mode(contract)
+        self._recompute = recompute
+        self._actions = jax.tree.structure(_nest(self.single_action_space))
+        self.packing = self._make_packing()
+        self._read_obs = jax.jit(
+            lambda packed, rest: self.env_state(self.packing.unpack(packed, rest).state).obs
+        )
+
+    def compile(self, rule: Any, arrange: Arrange | None) -> Callable[..., Outcome]:
+        """Return the rule on a `GraphCarry` and tensors, with a graph where one is asked for."""
+        assert arrange is not None, "tensors have dense infos"
+        graph = JaxFunction(self._pure(rule, arrange), recompute=self._recompute)
+        if isinstance(rule, AutoresetRule):
+            return lambda carry, actions: self._run(graph, carry, actions, None)
+        first = super().compile(rule, lambda *args: self._pack_outcome(arrange(*args)))
+
+        def begin(carry: GraphCarry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
+            if carry is None:
+                outcome = first(None, mask, seeds)
+                return Outcome(GraphCarry(*outcome.carry, None), jax_to_torch(outcome.tick), None)
+            if mask.all():
+                carry = carry._replace(tensor=None)
+            return self._run(graph, carry, (), (mask, seeds))
+
+        return begin
+
+    def compile_unroll(self, rule: Any, arrange: Arrange) -> Callable[..., Outcome]:
+        """Return (carry, actions leading with T) -> the outcome of T steps, as one node.
+
+        Its tick leads with T.
+        """
+        graph = JaxFunction(self._pure_unroll(rule, arrange))
+        return lambda carry, actions: self._run(graph, carry, actions, None)
+
+    def observe(self, carry: GraphCarry) -> Any:
+        """Return the current observation as tensors of their own, without a graph."""
+        return jax_to_torch(self._read_obs(carry.packed, carry.rest))
+
+    def share(self, carry: GraphCarry) -> tuple[torch.Tensor, GraphCarry]:
+        """Return the packed leaves as a tensor of the user's own, and the carry behind it.
+
+        The carry's graph goes through the tensor, so that gradients and hooks on it see what flows
+        through the state; its values do not, so that writing into it changes nothing.
+        """
+        with torch.inference_mode(False), torch.enable_grad():
+            own = torch.from_dlpack(carry.packed) if carry.tensor is None else carry.tensor
+            shown = own.clone()
+            behind = None if carry.tensor is None else shown.clone()
+        return shown, carry._replace(tensor=behind)
+
+    def take(self, carry: GraphCarry, state: Any) -> GraphCarry:
+        """Return the carry with other packed leaves, (num_envs, size), which keep their graph.
+
+        Raises:
+            ArgumentTypeError: No tensor, or one of another dtype.
+            ArgumentError: One of another shape or on another device.
+        """
+        like = torch.from_dlpack(carry.packed)
+        if not isinstance(state, torch.Tensor) or state.dtype != like.dtype:
+            got = state.dtype if isinstance(state, torch.Tensor) else type(state).__name__
+            raise ArgumentTypeError(f"`physics_state` must be a tensor of {like.dtype}, got {got}.")
+        if (state.shape, state.device) != (like.shape, like.device):
+            raise ArgumentError(
+                f"`physics_state` must have shape {tuple(like.shape)} on '{like.device}', got "
+                f"{tuple(state.shape)} on '{state.device}'."
+            )
+        packed = jax.device_put(torch_to_jax(state), self.device)
+        return carry._replace(packed=packed, tensor=state if state.requires_grad else None)
+
+    def check_snapshot(self, carry: GraphCarry) -> None:
+        """Raise unless a carry is of a batch like this one.
+
+        Raises:
+            ArgumentError: Its shapes differ.
+        """
+        wanted = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), self._shapes_of_carry)
+        found = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), (carry.packed, carry.rest))
+        if wanted != found:
+            raise ArgumentError(
+                f"`state` must be of a batch like this one, with {self.num_envs} environments of "
+                f"{self.packing.size} floats, got {carry.packed.shape}."
+            )
+
+    def _make_packing(self) -> Packing:
+        seeds = Seeds(np.zeros(self.num_envs, np.uint32), np.ones(self.num_envs, np.bool_))
+        begin: ResetRule[Any] = ResetRule(self)
+        carry = jax.eval_shape(lambda: begin(None, jnp.asarray(seeds.given), seeds).carry)
+        named = zip(self.leaf_names(), carry.state.leaves, strict=True)
+        packing = Packing(carry, [name for name, leaf in named if _is_float(leaf)])
+        self._shapes_of_carry = jax.eval_shape(packing.pack, carry)
+        return packing
+
+    def _pack_outcome(self, outcome: Outcome) -> Any:
+        return outcome._replace(carry=self.packing.pack(outcome.carry))
+
+    def _pure(self, rule: Any, arrange: Arrange) -> Any:
+        """Return the rule as a function of float arrays and the rest; see `JaxFunction`."""
+
+        def pure(inputs: tuple[Any, ...], rest: Any) -> Any:
+            (packed, *leaves), (others, given) = inputs, rest
+            carry = self.packing.unpack(packed, others)
+            args = (jax.tree.unflatten(self._actions, leaves),) if given is None else given
+            outcome = arrange(rule(carry, *args), carry, *args)
+            after, others = self.packing.pack(outcome.carry)
+            floats, tick = _split(outcome.tick)
+            return (after, *floats), (others, tick)
+
+        return pure
+
+    def _pure_unroll(self, rule: Any, arrange: Arrange) -> Any:
+        def step(carry: Carry, actions: Any) -> tuple[Carry, Tick]:
+            outcome = arrange(rule(carry, actions), carry, actions)
+            return outcome.carry, outcome.tick
+
+        body = jax.checkpoint(step) if self._recompute else step
+
+        def pure(inputs: tuple[Any, ...], rest: Any) -> Any:
+            (packed, *leaves), (others, _) = inputs, rest
+            carry = self.packing.unpack(packed, others)
+            carry, ticks = jax.lax.scan(body, carry, jax.tree.unflatten(self._actions, leaves))
+            after, others = self.packing.pack(carry)
+            floats, ticks = _split(ticks)
+            return (after, *floats), (others, ticks)
+
+        return pure
+
+    def _run(self, graph: JaxFunction, carry: GraphCarry, actions: Any, given: Any) -> Outcome:
+        """Call a rule on what has a gradient (packed state, actions) and what has none."""
+        leaves = jax.tree.leaves(actions)
+        values, rest = (carry.packed, *map(torch_to_jax, leaves)), (carry.rest, given)
+        tensors = (carry.tensor, *leaves)
+        wanted = [tensor is not None and tensor.requires_grad for tensor in tensors]
+        if not (any(wanted) and torch.is_grad_enabled()):
+            (packed, *floats), (others, tick) = graph.plain(values, rest)
+            after = GraphCarry(packed, others, None)
+            return Outcome(after, _join(map(torch.from_dlpack, floats), tick), None)
+        traced = graph(values, tensors, rest)
+        others, tick = traced.aux
+        after = GraphCarry(traced.values[0], others, traced.tensors[0])
+        return Outcome(after, _join(iter(traced.tensors[1:]), tick), None)
+
+
+def _check_float_actions(space: Space[Any]) -> None:
+    if isinstance(space, spaces.Dict):
+        for sub in space.spaces.values():
+            _check_float_actions(sub)
+    elif not np.issubdtype(np.dtype(space.dtype), np.floating):
+        raise EnvContractError(
+            f"`differentiable=True` needs actions that have gradients, so floats, got {space}."
+        )
+
+
+def _check_reverse_mode(contract: Contract) -> None:
+    """Raise unless reverse mode passes the step of one environment; traces it, runs nothing."""
+
+    def total(state: Any, action: Any) -> Any:
+        leaves = jax.tree.leaves(contract.step(state, action))
+        return sum(jnp.sum(leaf) for leaf in leaves if _is_float(leaf))
+
+    try:
+        pull = jax.grad(total, argnums=(0, 1), allow_int=True)
+        jax.eval_shape(pull, contract.state, to_struct(contract.action_space))
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work" not in str(error):
+            raise
+        backend = getattr(contract.brax_env, "backend", None)
+        raise EnvContractError(
+            f"`differentiable=True` cannot pass this environment's step (backend {backend!r}), "
+            "which iterates in a `lax.while_loop`: reverse mode does not go through it. MJX does "
+            "so with more than one solver iteration: set `opt.iterations` to 1, as in `env.sys = "
+            "env.sys.tree_replace({'opt.iterations': 1})`, and pass that environment, or use "
+            "backend='generalized', 'spring' or 'positional'."
+        ) from error
+
+
+def _split(tick: Tick) -> tuple[tuple[Any, ...], Tick]:
+    """Return what has a gradient, and the tick with None in its place."""
+
+    def mark(tree: Any, wanted: bool) -> Any:
+        return jax.tree.map(lambda leaf: wanted and _is_float(leaf), tree)
+
+    info = {key: mark(value, key == "final_obs") for key, value in tick.info.items()}
+    marks = Tick(mark(tick.obs, True), mark(tick.reward, True), False, False, info)
+    pairs = zip(jax.tree.leaves(tick), jax.tree.leaves(marks), strict=True)
+    floats = tuple(leaf for leaf, is_marked in pairs if is_marked)
+    return floats, jax.tree.map(lambda leaf, is_marked: None if is_marked else leaf, tick, marks)
+
+
+def _join(tensors: Iterator[torch.Tensor], tick: Tick) -> Tick:
+    """Return the tick of tensors with those that have a gradient in their place."""
+    leaves, structure = jax.tree.flatten(tick, is_leaf=lambda leaf: leaf is None)
+    return jax.tree.unflatten(
+        structure, [next(tensors) if leaf is None else torch.from_dlpack(leaf) for leaf in leaves]
+    )
+
+
+def _is_float(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
+def _nest(space: Space[Any]) -> Any:
+    """Return a tree of the form of an action."""
+    if isinstance(space, spaces.Dict):
+        return {key: _nest(sub) for key, sub in space.spaces.items()}
+    return 0
