@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gymbridge.actions import make_action_reader
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
@@ -67,7 +67,7 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
         simulator, carry = self._graph("unroll")
         window = self._read_window(actions)
         if self._advance_window is None:
-            self._advance_window = simulator.compile_unroll(self._rule, self._infos.arrange_step)
+            self._advance_window = simulator.compile_unroll(self._rule, self._arrange_step)
         outcome = self._advance_window(carry, window)
         self._carry = outcome.carry
         obs, rewards, terminations, truncations, infos = outcome.tick
@@ -115,6 +115,7 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
 
     @physics_state.setter
     def physics_state(self, state: Any) -> None:
+        """Go on from another state, which keeps its graph."""
         simulator, carry = self._graph("physics_state")
         self._carry = simulator.take(carry, state)
 
@@ -135,7 +136,7 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
             raise ArgumentError(
                 f"`{name}` needs a batch that was built with `arrays='torch', differentiable=True`."
             )
-        return self._simulator
+        return cast("GraphSimulator", self._simulator)
 
     def _read_window(self, actions: Any) -> Any:
         """Return the checked actions of T steps."""

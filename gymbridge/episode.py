@@ -72,7 +72,7 @@ class Seeds(NamedTuple):
 class Outcome(NamedTuple):
     """What one call of `reset` or `step` makes."""
 
-    carry: Carry
+    carry: Any  # a `Carry`, or what `Simulator.compile` makes of it
     tick: Tick  # what the user sees
     final: Tick | None  # SAME_STEP steps: the tick before the restarts
 

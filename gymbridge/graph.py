@@ -19,11 +19,13 @@ from gymnasium import Space, spaces
 from gymbridge.arrays.torch import jax_to_torch, torch_to_jax
 from gymbridge.autograd import JaxFunction
 from gymbridge.backends.brax import BraxSimulator
-from gymbridge.backends.brax_contract import Contract, to_struct
+from gymbridge.backends.brax_contract import Contract
+from gymbridge.backends.brax_gradients import check_float_actions, check_reverse_mode
 from gymbridge.episode import Arrange, AutoresetRule, Carry, Outcome, ResetRule, Seeds, Tick
-from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.packing import Packing, is_float
 
-__all__ = ["GraphCarry", "GraphSimulator", "Packing"]
+__all__ = ["GraphCarry", "GraphSimulator"]
 
 
 class GraphCarry(NamedTuple):
@@ -32,48 +34,6 @@ class GraphCarry(NamedTuple):
     packed: jax.Array  # (num_envs, S) float, the float leaves; nobody else can write into it
     rest: tuple[Any, ...]  # the other leaves
     tensor: torch.Tensor | None  # the packed leaves in torch's graph, or None where it was cut
-
-
-class Packing:
-    """The float leaves of a carry as one array.
-
-    Args:
-        carry: Shapes of a carry.
-        names: What the float leaves are called, in their order.
-    """
-
-    def __init__(self, carry: Carry, names: list[str]) -> None:
-        leaves, self._structure = jax.tree.flatten(carry)
-        self._is_float = [_is_float(leaf) for leaf in leaves]
-        floats = [leaf for leaf in leaves if _is_float(leaf)]
-        self._floats = floats
-        self.dtype = jnp.result_type(*[leaf.dtype for leaf in floats])
-        sizes = [int(np.prod(leaf.shape[1:], dtype=int)) for leaf in floats]
-        self._ends = np.cumsum(sizes).tolist()
-        starts = [0, *self._ends[:-1]]
-        self.size = self._ends[-1]
-        self.fields = {
-            name: slice(start, end)
-            for name, start, end in zip(names, starts, self._ends, strict=True)
-        }
-
-    def pack(self, carry: Carry) -> tuple[jax.Array, tuple[Any, ...]]:
-        """Return the float leaves, (num_envs, size), and the others."""
-        leaves = jax.tree.leaves(carry)
-        floats = [leaf for leaf in leaves if _is_float(leaf)]
-        columns = [leaf.reshape(leaf.shape[0], -1).astype(self.dtype) for leaf in floats]
-        return jnp.concatenate(columns, 1), tuple(leaf for leaf in leaves if not _is_float(leaf))
-
-    def unpack(self, packed: Any, rest: tuple[Any, ...]) -> Carry:
-        """Return the carry of packed and other leaves."""
-        columns = jnp.split(packed, self._ends[:-1], 1)
-        floats: Iterator[Any] = (
-            column.reshape(like.shape).astype(like.dtype)
-            for column, like in zip(columns, self._floats, strict=True)
-        )
-        others = iter(rest)
-        leaves = [next(floats) if is_float else next(others) for is_float in self._is_float]
-        return jax.tree.unflatten(self._structure, leaves)
 
 
 class GraphSimulator(BraxSimulator):
@@ -96,8 +56,8 @@ class GraphSimulator(BraxSimulator):
         self, contract: Contract, num_envs: int, *, recompute: bool, **kwargs: Any
     ) -> None:
         super().__init__(contract, num_envs, **kwargs)
-        _check_float_actions(contract.action_space)
-        _check_reverse_mode(contract)
+        check_float_actions(contract.action_space)
+        check_reverse_mode(contract)
         self._recompute = recompute
         self._actions = jax.tree.structure(_nest(self.single_action_space))
         self.packing = self._make_packing()
@@ -116,18 +76,23 @@ class GraphSimulator(BraxSimulator):
         def begin(carry: GraphCarry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
             if carry is None:
                 outcome = first(None, mask, seeds)
-                return Outcome(GraphCarry(*outcome.carry, None), jax_to_torch(outcome.tick), None)
+                return Outcome(
+                    GraphCarry(outcome.carry[0], outcome.carry[1], None),
+                    jax_to_torch(outcome.tick),
+                    None,
+                )
             if mask.all():
                 carry = carry._replace(tensor=None)
             return self._run(graph, carry, (), (mask, seeds))
 
         return begin
 
-    def compile_unroll(self, rule: Any, arrange: Arrange) -> Callable[..., Outcome]:
+    def compile_unroll(self, rule: Any, arrange: Arrange | None) -> Callable[..., Outcome]:
         """Return (carry, actions leading with T) -> the outcome of T steps, as one node.
 
         Its tick leads with T.
         """
+        assert arrange is not None, "tensors have dense infos"
         graph = JaxFunction(self._pure_unroll(rule, arrange))
         return lambda carry, actions: self._run(graph, carry, actions, None)
 
@@ -185,7 +150,7 @@ class GraphSimulator(BraxSimulator):
         begin: ResetRule[Any] = ResetRule(self)
         carry = jax.eval_shape(lambda: begin(None, jnp.asarray(seeds.given), seeds).carry)
         named = zip(self.leaf_names(), carry.state.leaves, strict=True)
-        packing = Packing(carry, [name for name, leaf in named if _is_float(leaf)])
+        packing = Packing(carry, [name for name, leaf in named if is_float(leaf)])
         self._shapes_of_carry = jax.eval_shape(packing.pack, carry)
         return packing
 
@@ -239,44 +204,11 @@ class GraphSimulator(BraxSimulator):
         return Outcome(after, _join(iter(traced.tensors[1:]), tick), None)
 
 
-def _check_float_actions(space: Space[Any]) -> None:
-    if isinstance(space, spaces.Dict):
-        for sub in space.spaces.values():
-            _check_float_actions(sub)
-    elif not np.issubdtype(np.dtype(space.dtype), np.floating):
-        raise EnvContractError(
-            f"`differentiable=True` needs actions that have gradients, so floats, got {space}."
-        )
-
-
-def _check_reverse_mode(contract: Contract) -> None:
-    """Raise unless reverse mode passes the step of one environment; traces it, runs nothing."""
-
-    def total(state: Any, action: Any) -> Any:
-        leaves = jax.tree.leaves(contract.step(state, action))
-        return sum(jnp.sum(leaf) for leaf in leaves if _is_float(leaf))
-
-    try:
-        pull = jax.grad(total, argnums=(0, 1), allow_int=True)
-        jax.eval_shape(pull, contract.state, to_struct(contract.action_space))
-    except ValueError as error:
-        if "Reverse-mode differentiation does not work" not in str(error):
-            raise
-        backend = getattr(contract.brax_env, "backend", None)
-        raise EnvContractError(
-            f"`differentiable=True` cannot pass this environment's step (backend {backend!r}), "
-            "which iterates in a `lax.while_loop`: reverse mode does not go through it. MJX does "
-            "so with more than one solver iteration: set `opt.iterations` to 1, as in `env.sys = "
-            "env.sys.tree_replace({'opt.iterations': 1})`, and pass that environment, or use "
-            "backend='generalized', 'spring' or 'positional'."
-        ) from error
-
-
 def _split(tick: Tick) -> tuple[tuple[Any, ...], Tick]:
     """Return what has a gradient, and the tick with None in its place."""
 
     def mark(tree: Any, wanted: bool) -> Any:
-        return jax.tree.map(lambda leaf: wanted and _is_float(leaf), tree)
+        return jax.tree.map(lambda leaf: wanted and is_float(leaf), tree)
 
     info = {key: mark(value, key == "final_obs") for key, value in tick.info.items()}
     marks = Tick(mark(tick.obs, True), mark(tick.reward, True), False, False, info)
@@ -291,10 +223,6 @@ def _join(tensors: Iterator[torch.Tensor], tick: Tick) -> Tick:
     return jax.tree.unflatten(
         structure, [next(tensors) if leaf is None else torch.from_dlpack(leaf) for leaf in leaves]
     )
-
-
-def _is_float(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jnp.floating)
 
 
 def _nest(space: Space[Any]) -> Any:

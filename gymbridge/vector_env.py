@@ -84,9 +84,10 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._all = np.ones(self.num_envs, np.bool_)
         self._rule = rule = AutoresetRule(simulator, self.autoreset_mode, self.max_episode_steps)
         lay_out = DenseInfos if edge.is_dense else SparseInfos
-        self._infos = infos = lay_out(edge, self.num_envs, has_final=rule.restarts_ended)
+        infos = lay_out(edge, self.num_envs, has_final=rule.restarts_ended)
         self._begin = simulator.compile(ResetRule(simulator), infos.arrange_reset)
         self._advance = simulator.compile(rule, infos.arrange_step)
+        self._arrange_step = infos.arrange_step
         self._show_reset, self._show_step = infos.show_reset, infos.show_step
         # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
         is_readable = simulator.native == "numpy" or not edge.is_dense

@@ -14,7 +14,7 @@ ROOT = Path(gymbridge.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("episode", "spaces"),
-    ("backends", "requests"),
+    ("backends", "packing", "requests"),
     ("actions",),
     ("arrays",),
     ("infos", "sub_envs"),

@@ -16,6 +16,7 @@ from brax import envs as brax_envs
 from gymnasium import Space
 
 from gymbridge.backends.brax_contract import Contract
+from gymbridge.backends.brax_gradients import cut_gradients, sever, where_rows
 from gymbridge.episode import Outcome, Seeds, Tick
 
 __all__ = ["BraxSimulator", "BraxState"]
@@ -71,7 +72,7 @@ class BraxSimulator:
         self._guarded = guarded
         self._reset_rows = jax.vmap(contract.reset)
         self._step_rows = jax.vmap(partial(_repeat, contract.step, action_repeat))
-        self._guarded_step = _sever(lambda env, act: _guard(env, self._step_rows(env, act)))
+        self._guarded_step = sever(lambda env, act: _guard(env, self._step_rows(env, act)))
         # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
 
@@ -97,10 +98,11 @@ class BraxSimulator:
         hold: jax.Array | None,
     ) -> tuple[BraxState, Tick]:
         """Take one step; see `gymbridge.episode.Simulator.advance`."""
-        before, moving = self.env_state(state), (self.env_state(state), actions)
+        before = self.env_state(state)
+        moving: tuple[Any, Any] = (before, actions)
         for idle in (restart, hold):
             if idle is not None:
-                moving = _cut_gradients(idle, moving)
+                moving = cut_gradients(idle, moving)
         if self._guarded:
             env, diverged = self._guarded_step(*moving)
         else:
@@ -108,7 +110,7 @@ class BraxSimulator:
         stepped = state._replace(leaves=_flat(env), diverged=diverged)
         if hold is not None:
             resting = replace(before, reward=jnp.zeros_like(before.reward))
-            stepped = _where(hold, state._replace(leaves=_flat(resting)), stepped)
+            stepped = where_rows(hold, state._replace(leaves=_flat(resting)), stepped)
         if restart is not None:
             stepped = self._begin(stepped, restart, None)
         return stepped, self._show(stepped)
@@ -143,7 +145,7 @@ class BraxSimulator:
         mask = jnp.asarray(mask)
 
         def renew(leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-            return _where(mask, self._reset_under(mask, seed, episode), leaves)
+            return where_rows(mask, self._reset_under(mask, seed, episode), leaves)
 
         leaves = jax.lax.cond(mask.any(), renew, lambda leaves: leaves, state.leaves)
         return BraxState(leaves, state.diverged & ~mask, seed, episode)
@@ -227,11 +229,11 @@ def _guard(before: brax_envs.State, after: brax_envs.State) -> tuple[brax_envs.S
             diverged |= ~jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(1)
 
     def clean(leaf: jax.Array) -> jax.Array:
-        return _where(diverged, _finite(leaf), leaf)
+        return where_rows(diverged, _finite(leaf), leaf)
 
     shown = replace(
         after,
-        obs=_where(diverged, jax.tree.map(_finite, before.obs), after.obs),
+        obs=where_rows(diverged, jax.tree.map(_finite, before.obs), after.obs),
         reward=jnp.where(diverged, 0, after.reward),
         done=jnp.where(diverged, jnp.ones_like(after.done), after.done),
         metrics=jax.tree.map(clean, after.metrics),
@@ -244,51 +246,8 @@ def _guard(before: brax_envs.State, after: brax_envs.State) -> tuple[brax_envs.S
     return shown, diverged
 
 
-def _cut_gradients(mask: jax.Array, tree: Any) -> Any:
-    """Return the same values, through which no gradient passes in the rows under `mask`.
-
-    Not even a NaN: the cotangent is selected, not multiplied by zero.
-    """
-    return _where(mask, jax.lax.stop_gradient(tree), tree)
-
-
-def _sever(step: Any) -> Any:
-    """Return the step with a vjp that is exactly zero in the rows that diverged in it.
-
-    Args:
-        step: (env, actions) -> (env, (num_envs,) bool, rows that diverged).
-    """
-    severed = jax.custom_vjp(step)
-
-    def forward(env: Any, actions: Any) -> Any:
-        outputs, pull = jax.vjp(step, env, actions)
-        return outputs, (pull, outputs[1])
-
-    def backward(residuals: Any, cotangents: Any) -> Any:
-        pull, diverged = residuals
-        return jax.tree.map(partial(_zero_rows, diverged), pull(cotangents))
-
-    severed.defvjp(forward, backward)
-    return severed
-
-
-def _zero_rows(mask: jax.Array, cotangent: Any) -> Any:
-    if cotangent.dtype == jax.dtypes.float0:  # of integers, which have no gradient
-        return cotangent
-    return _where(mask, jnp.zeros_like(cotangent), cotangent)
-
-
 def _finite(leaf: jax.Array) -> jax.Array:
     """Return the values with 0 in place of those that are not finite."""
     if not jnp.issubdtype(leaf.dtype, jnp.inexact):
         return leaf
     return jnp.where(jnp.isfinite(leaf), leaf, 0)
-
-
-def _where(mask: jax.Array, chosen: Any, other: Any) -> Any:
-    """Return rows of `chosen` under `mask` and rows of `other` elsewhere, leaf by leaf."""
-
-    def pick(row: jax.Array, alternative: jax.Array) -> jax.Array:
-        return jnp.where(mask.reshape(mask.shape + (1,) * (row.ndim - 1)), row, alternative)
-
-    return jax.tree.map(pick, chosen, other)

@@ -1,0 +1,99 @@
+"""Where gradients pass a batch of Brax environments, and where they must not."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import Space, spaces
+
+from gymbridge.backends.brax_contract import Contract, to_struct
+from gymbridge.errors import EnvContractError
+
+__all__ = [
+    "check_float_actions",
+    "check_reverse_mode",
+    "cut_gradients",
+    "sever",
+    "where_rows",
+]
+
+
+def check_float_actions(space: Space[Any]) -> None:
+    """Raise `EnvContractError` unless actions have gradients."""
+    if isinstance(space, spaces.Dict):
+        for sub in space.spaces.values():
+            check_float_actions(sub)
+    elif not np.issubdtype(np.dtype(space.dtype), np.floating):
+        raise EnvContractError(
+            f"`differentiable=True` needs actions that have gradients, so floats, got {space}."
+        )
+
+
+def check_reverse_mode(contract: Contract) -> None:
+    """Raise unless reverse mode passes the step of one environment; traces it, runs nothing."""
+
+    def total(state: Any, action: Any) -> Any:
+        leaves = jax.tree.leaves(contract.step(state, action))
+        return sum(jnp.sum(leaf) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating))
+
+    try:
+        pull = jax.grad(total, argnums=(0, 1), allow_int=True)
+        jax.eval_shape(pull, contract.state, to_struct(contract.action_space))
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work" not in str(error):
+            raise
+        backend = getattr(contract.brax_env, "backend", None)
+        raise EnvContractError(
+            f"`differentiable=True` cannot pass this environment's step (backend {backend!r}), "
+            "which iterates in a `lax.while_loop`: reverse mode does not go through it. MJX does "
+            "so with more than one solver iteration: set `opt.iterations` to 1, as in `env.sys = "
+            "env.sys.tree_replace({'opt.iterations': 1})`, and pass that environment, or use "
+            "backend='generalized', 'spring' or 'positional'."
+        ) from error
+
+
+def cut_gradients(mask: jax.Array, tree: Any) -> Any:
+    """Return the same values, through which no gradient passes in the rows under `mask`.
+
+    Not even a NaN: the cotangent is selected, not multiplied by zero.
+    """
+    return where_rows(mask, jax.lax.stop_gradient(tree), tree)
+
+
+def sever(step: Any) -> Any:
+    """Return the step with a vjp that is exactly zero in the rows that diverged in it.
+
+    Args:
+        step: (env, actions) -> (env, (num_envs,) bool, rows that diverged).
+    """
+    severed = jax.custom_vjp(step)
+
+    def forward(env: Any, actions: Any) -> Any:
+        outputs, pull = jax.vjp(step, env, actions)
+        return outputs, (pull, outputs[1])
+
+    def backward(residuals: Any, cotangents: Any) -> Any:
+        pull, diverged = residuals
+        return jax.tree.map(partial(_zero_rows, diverged), pull(cotangents))
+
+    severed.defvjp(forward, backward)
+    return severed
+
+
+def _zero_rows(mask: jax.Array, cotangent: Any) -> Any:
+    if cotangent.dtype == jax.dtypes.float0:  # of integers, which have no gradient
+        return cotangent
+    return where_rows(mask, jnp.zeros_like(cotangent), cotangent)
+
+
+def where_rows(mask: jax.Array, chosen: Any, other: Any) -> Any:
+    """Return rows of `chosen` under `mask` and rows of `other` elsewhere, leaf by leaf."""
+
+    def pick(row: jax.Array, alternative: jax.Array) -> jax.Array:
+        return jnp.where(mask.reshape(mask.shape + (1,) * (row.ndim - 1)), row, alternative)
+
+    return jax.tree.map(pick, chosen, other)
