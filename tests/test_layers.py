@@ -35,6 +35,7 @@ ENGINE_ROOMS = {
     "jax": {
         "autograd",
         "graph",
+        "packing",
         "arrays.jax",
         "arrays.torch",
         "brax",

@@ -1,0 +1,232 @@
+"""What torch tensors and gradients through the simulator cost, on the CPU or a GPU.
+
+    python examples/benchmarks/gradients.py [--device cuda] [--rounds 7] [--rows arrays window …]
+
+The reference of a window is one ``jax.jit(jax.value_and_grad(scan))`` of plain Brax with the same
+policy and loss, which restarts nothing; both must find the same gradient. TorchRL's row needs
+``pip install torchrl`` and is left out without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import psutil
+import torch
+from brax import envs as brax_envs
+from timing import Row, interleave, print_table
+
+from gymbridge import BraxVectorEnv
+
+warnings.filterwarnings("ignore", message="Brax System")
+KINDS = {"inverted_pendulum": "generalized", "reacher": "spring"}
+BALANCE = np.array([[0.0], [2.0], [0.3], [0.5]], np.float32)
+"""A linear policy that keeps the pendulum up, so that no episode ends within a window."""
+
+
+def arrays_rows(device: str, rounds: int) -> list[Row]:
+    """Compare the step with torch tensors with the step with numpy arrays."""
+    rng = np.random.default_rng(0)
+    numpy_actions = [rng.uniform(-1, 1, (256, 2)).astype(np.float32) for _ in range(64)]
+    torch_actions = [torch.as_tensor(actions, device=device) for actions in numpy_actions]
+    steps: dict[str, Callable[[int], object]] = {}
+    for arrays, actions in (("numpy", numpy_actions), ("torch", torch_actions)):
+        envs = BraxVectorEnv(
+            "reacher", 256, backend="generalized", arrays=arrays, device=device
+        )
+        envs.reset(seed=0)
+        steps[arrays] = lambda index, envs=envs, actions=actions: envs.step(actions[index % 64])
+    taken = interleave(steps, count=40, rounds=rounds)
+    return [Row("reacher generalized, 256 envs, torch over numpy", *taken["torch"], 1.05)]
+
+
+class Window:
+    """The same loss over a window of steps, in plain JAX and through a batch of tensors.
+
+    Args:
+        name: Of the Brax environment.
+        num_envs: Size of the batch.
+        num_steps: Length of the window.
+        device: Where everything is.
+    """
+
+    def __init__(self, name: str, num_envs: int, num_steps: int, device: str) -> None:
+        options = {"backend": KINDS[name], "max_episode_steps": -1}
+        self.env = brax_envs.get_environment(name, backend=KINDS[name])
+        self.envs = BraxVectorEnv(
+            name, num_envs, arrays="torch", device=device, differentiable=True, **options
+        )
+        self.envs.reset(seed=0)
+        self.start = self.envs.get_state()
+        self.num_steps, self.device = num_steps, device
+        rng = np.random.default_rng(0)
+        size = self.env.action_size
+        observed = self.envs.single_observation_space.shape[0]
+        self.weights = rng.normal(0, 0.1, (observed, size)).astype(np.float32)
+        if name == "inverted_pendulum":
+            self.weights = BALANCE
+        self.actions = self._play()
+        reset = jax.jit(jax.vmap(self.env.reset))
+        keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.PRNGKey(seed), 0))
+        self.state = reset(keys(jnp.arange(num_envs)))
+
+    def _play(self) -> np.ndarray:
+        """Return the actions of the policy, (num_steps, num_envs, size) float32."""
+        weights, actions = torch.tensor(self.weights, device=self.device), []
+        obs = self.envs.detach()
+        for _ in range(self.num_steps):
+            actions.append(obs @ weights)
+            obs = self.envs.step(actions[-1])[0]
+        return torch.stack(actions).cpu().numpy()
+
+    def jax_policy(self) -> Callable[[], Any]:
+        """Return value and gradient with respect to a linear policy, as one compiled function."""
+
+        def loss(weights: Any, first: Any) -> Any:
+            def step(state: Any, _: Any) -> Any:
+                state = jax.vmap(self.env.step)(state, state.obs @ weights)
+                return state, (state.obs**2).sum() - state.reward.sum()
+
+            return jax.lax.scan(step, first, None, self.num_steps)[1].sum()
+
+        return self._jitted(loss, self.weights)
+
+    def jax_actions(self) -> Callable[[], Any]:
+        """Return value and gradient with respect to given actions, as one compiled function."""
+
+        def loss(actions: Any, first: Any) -> Any:
+            def step(state: Any, action: Any) -> Any:
+                state = jax.vmap(self.env.step)(state, action)
+                return state, (state.obs**2).sum() - state.reward.sum()
+
+            return jax.lax.scan(step, first, actions)[1].sum()
+
+        return self._jitted(loss, self.actions)
+
+    def _jitted(self, loss: Callable[..., Any], given: np.ndarray) -> Callable[[], Any]:
+        function = jax.jit(jax.value_and_grad(loss))
+        given = jnp.asarray(given)
+        return lambda: np.asarray(function(given, self.state)[1])
+
+    def torch_policy(self) -> np.ndarray:
+        """Return the gradient with respect to a linear policy, step by step."""
+        self.envs.set_state(self.start)
+        weights = torch.tensor(self.weights, device=self.device, requires_grad=True)
+        obs, loss = self.envs.detach(), 0
+        for _ in range(self.num_steps):
+            obs, rewards, terminations, _, _ = self.envs.step(obs @ weights)
+            loss = loss + (obs**2).sum() - rewards.sum()
+        loss.backward()
+        assert not terminations.any(), "the reference knows no restarts"
+        return weights.grad.cpu().numpy()
+
+    def torch_actions(self) -> np.ndarray:
+        """Return the gradient with respect to given actions, as one node."""
+        self.envs.set_state(self.start)
+        actions = torch.tensor(self.actions, device=self.device, requires_grad=True)
+        obs, rewards, _, _, _ = self.envs.unroll(actions)
+        ((obs**2).sum() - rewards.sum()).backward()
+        return actions.grad.cpu().numpy()
+
+
+def window_row(case: str, steps: dict[str, Callable[[], Any]], bar: float, rounds: int) -> Row:
+    """Compare gradients, then times."""
+    jax_gradient, gradient = (step() for step in steps.values())
+    error = np.linalg.norm(gradient - jax_gradient) / np.linalg.norm(jax_gradient)
+    assert error < 1e-4, f"{case}: gradients differ by {error:.1e}"
+    timed = {name: (lambda _, step=step: step()) for name, step in steps.items()}
+    taken = interleave(timed, count=2, rounds=rounds)
+    return Row(case, *list(taken.values())[1], bar, f"gradients differ by {error:.0e}")
+
+
+def window_rows(device: str, rounds: int) -> list[Row]:
+    rows = []
+    for name, bar in (("inverted_pendulum", 1.2), ("reacher", 2.0)):
+        window = Window(name, 256, 32, device)
+        steps = {"jax": window.jax_policy(), "torch": window.torch_policy}
+        case = f"{name} {KINDS[name]}, 256 envs, window of 32 steps"
+        rows.append(window_row(case, steps, bar, rounds))
+    return rows
+
+
+def unroll_rows(device: str, rounds: int) -> list[Row]:
+    window = Window("inverted_pendulum", 256, 32, device)
+    steps = {"jax": window.jax_actions(), "torch": window.torch_actions}
+    case = "inverted_pendulum generalized, 256 envs, unroll of 32 steps"
+    return [window_row(case, steps, 1.15, rounds)]
+
+
+def memory_rows(device: str, rounds: int) -> list[Row]:
+    """Compare the memory after the 20th and after the 200th window."""
+    window = Window("inverted_pendulum", 256, 32, device)
+    process, sizes, times = psutil.Process(), [], []
+    for _ in range(200):
+        start = time.perf_counter()
+        window.torch_policy()
+        times.append((time.perf_counter() - start) * 1e6)
+        on_gpu = torch.cuda.memory_allocated() if device != "cpu" else 0
+        sizes.append(process.memory_info().rss + on_gpu)
+    ratio = max(sizes[190:]) / max(sizes[:20])
+    case = "200 windows in a row, memory after the last over that after the 20th"
+    return [Row(case, median(times), ratio, 1.02, f"{sizes[-1] / 2**20:.0f} MiB")]
+
+
+def torchrl_rows(device: str, rounds: int) -> list[Row]:
+    """Compare with TorchRL's wrapper on the same work."""
+    try:
+        from torchrl.envs.libs.brax import BraxWrapper
+    except ImportError:
+        return []
+    window = Window("inverted_pendulum", 64, 16, device)
+    theirs = BraxWrapper(
+        window.env, batch_size=[64], requires_grad=True, device=device, categorical_action_encoding=False
+    )
+    weights = torch.tensor(window.weights, device=device, requires_grad=True)
+
+    def run(_: int) -> None:
+        data, loss = theirs.reset(), 0
+        for _ in range(16):
+            data["action"] = data["observation"] @ weights
+            data = theirs.step(data)["next"]
+            loss = loss + (data["observation"] ** 2).sum() - data["reward"].sum()
+        loss.backward()
+
+    steps = {"ours": lambda _: window.torch_policy(), "theirs": run}
+    taken = interleave(steps, count=1, rounds=max(2, rounds // 3))
+    factor = 1 / taken["theirs"][1]
+    note = f"TorchRL {taken['theirs'][0] / 1e3:.0f} ms, {1 / factor:.0f} times as long"
+    return [Row("the same, 64 envs, 16 steps, over TorchRL", taken["ours"][0], factor, 0.01, note)]
+
+
+ROWS = {
+    "arrays": arrays_rows,
+    "window": window_rows,
+    "unroll": unroll_rows,
+    "memory": memory_rows,
+    "torchrl": torchrl_rows,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rows", nargs="*", choices=ROWS, default=list(ROWS))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows: list[Row] = []
+    for name in options.rows:
+        rows += ROWS[name](options.device, options.rounds)
+    print_table(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""These tests need Brax and torch."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("brax")
+pytest.importorskip("torch")
