@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import torch
-from torch.autograd.function import once_differentiable
 
 from gymbridge.arrays.torch import torch_to_jax
 
@@ -105,7 +104,6 @@ class _Node(torch.autograd.Function):
         return tuple(map(torch.from_dlpack, outputs))
 
     @staticmethod
-    @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, *gradients: torch.Tensor | None
     ) -> tuple[Any, ...]:
@@ -115,9 +113,25 @@ class _Node(torch.autograd.Function):
             for gradient, like in zip(gradients, ctx.like, strict=True)
         )
         found = ctx.call.backward(token.kept, cotangents)
-        needed = ctx.needs_input_grad[4:]
-        tensors = [
-            torch.from_dlpack(gradient) if is_needed else None
-            for gradient, is_needed in zip(found, needed, strict=True)
-        ]
-        return None, None, None, None, *tensors
+        tensors = [torch.from_dlpack(gradient) for gradient in found]
+        if torch.is_grad_enabled():  # the backward pass is itself to have a gradient
+            tensors = _Once.apply(torch.zeros((), requires_grad=True), *tensors)
+        needed = zip(tensors, ctx.needs_input_grad[4:], strict=True)
+        return None, None, None, None, *(grad if is_needed else None for grad, is_needed in needed)
+
+
+class _Once(torch.autograd.Function):
+    """Gradients that have no gradient themselves, and say so instead of passing for constants."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, anchor: torch.Tensor, *gradients: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        return tuple(gradient.view_as(gradient) for gradient in gradients)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(
+            "A function of jax has no second derivatives in torch's graph: its gradient cannot be "
+            "differentiated. Detach the gradient, or differentiate twice in jax."
+        )

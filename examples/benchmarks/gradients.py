@@ -39,9 +39,7 @@ def arrays_rows(device: str, rounds: int) -> list[Row]:
     torch_actions = [torch.as_tensor(actions, device=device) for actions in numpy_actions]
     steps: dict[str, Callable[[int], object]] = {}
     for arrays, actions in (("numpy", numpy_actions), ("torch", torch_actions)):
-        envs = BraxVectorEnv(
-            "reacher", 256, backend="generalized", arrays=arrays, device=device
-        )
+        envs = BraxVectorEnv("reacher", 256, backend="generalized", arrays=arrays, device=device)
         envs.reset(seed=0)
         steps[arrays] = lambda index, envs=envs, actions=actions: envs.step(actions[index % 64])
     taken = interleave(steps, count=40, rounds=rounds)
@@ -187,7 +185,11 @@ def torchrl_rows(device: str, rounds: int) -> list[Row]:
         return []
     window = Window("inverted_pendulum", 64, 16, device)
     theirs = BraxWrapper(
-        window.env, batch_size=[64], requires_grad=True, device=device, categorical_action_encoding=False
+        window.env,
+        batch_size=[64],
+        requires_grad=True,
+        device=device,
+        categorical_action_encoding=False,
     )
     weights = torch.tensor(window.weights, device=device, requires_grad=True)
 

@@ -208,7 +208,8 @@ def _to_plain(obs: Any) -> Any:
 
 
 def _unit_box(action_size: int) -> spaces.Box:
-    return spaces.Box(-1.0, 1.0, (int(action_size),), np.float32)
+    dtype: Any = jax.dtypes.canonicalize_dtype(float).type  # float64 with x64, as the physics
+    return spaces.Box(-1.0, 1.0, (int(action_size),), dtype)
 
 
 def to_struct(space: Space[Any]) -> Any:

@@ -49,7 +49,7 @@ class PointMass(brax_envs.Env):
         burst = jnp.sqrt(30.0 - jnp.abs(action).sum())
         after = Motion(place + 0 * burst, speed)
         reward = -(place**2).sum() - 0.1 * (action**2).sum()
-        done = (jnp.abs(after.q).max() > 2).astype(jnp.float32)
+        done = jnp.where(jnp.abs(after.q).max() > 2, 1.0, 0.0)
         metrics = {"speed": (after.qd**2).sum()}
         info = {**state.info, "count": state.info["count"] + 1}
         return state.replace(
