@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("autograd",),
     ("graph",),
     ("vector_env",),
-    ("differentiable",),
+    ("differentiable", "wrappers"),
     ("brax", "envpool", "testing"),
     ("single_env", "registration"),
     ("",),  # the package itself
@@ -36,6 +36,7 @@ ENGINE_ROOMS = {
         "autograd",
         "graph",
         "packing",
+        "wrappers",
         "arrays.jax",
         "arrays.torch",
         "brax",
@@ -44,7 +45,7 @@ ENGINE_ROOMS = {
     },
     "brax": {"brax", "backends.brax*", "testing.scripted_brax"},
     "envpool": {"envpool", "backends.envpool*"},
-    "torch": {"autograd", "graph", "arrays.torch"},
+    "torch": {"autograd", "graph", "arrays.torch", "wrappers"},
 }
 """The only modules that may import an engine or an array library."""
 

@@ -22,7 +22,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.requests import Device
 from gymbridge.spaces import cast_space
 
-__all__ = ["find_jax_device", "make_jax_edge", "make_uploader"]
+__all__ = ["find_jax_device", "make_jax_edge", "upload_packed"]
 
 
 def find_jax_device(device: Device | None) -> Any:
@@ -51,7 +51,7 @@ def make_jax_edge(native: str, device: Device | None) -> Edge:
     if native == "numpy":
         place = find_jax_device(device or Device("cpu", 0))
         return Edge(
-            "jax", make_uploader(place), _make_reader(place, np.asarray), _read_mask, _to_space
+            "jax", _make_uploader(place), _make_reader(place, _to_host), _read_mask, _to_space
         )
     place = find_jax_device(device)
     return Edge("jax", own, _make_reader(place, own), _read_mask, _to_space, jnp.where)
@@ -61,21 +61,23 @@ def _to_space(space: Space[Any]) -> Space[Any]:
     return cast_space(space, jax.dtypes.canonicalize_dtype)
 
 
+def _to_host(array: jax.Array) -> np.ndarray:
+    return np.asarray(array)
+
+
 def _read_mask(mask: Any) -> Any:
     return np.asarray(mask) if isinstance(mask, jax.Array) else mask
 
 
-def make_uploader(place: Any) -> Converter:
-    """Return the function from a tree of numpy arrays to jax arrays on a device, in one transfer.
-
-    On an accelerator the arrays travel as one buffer of bytes, which is taken apart over there.
-    """
+def _make_uploader(place: Any) -> Converter:
+    """Return the function from a tree of numpy arrays to jax arrays on a device."""
     if place.platform == "cpu":
         return lambda tree: jax.device_put(tree, place)
-    return partial(_upload_packed, place=place)
+    return partial(upload_packed, place=place)
 
 
-def _upload_packed(tree: Any, place: Any) -> Any:
+def upload_packed(tree: Any, place: Any) -> Any:
+    """Return a tree of numpy arrays as jax arrays on a device, in one transfer of their bytes."""
     leaves, structure = jax.tree.flatten(tree)
     to_dtype = jax.dtypes.canonicalize_dtype
     leaves = [np.ascontiguousarray(leaf, to_dtype(leaf.dtype)) for leaf in leaves]

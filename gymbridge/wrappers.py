@@ -1,0 +1,177 @@
+"""Wrappers for batches of torch or jax arrays; Gymnasium's own are made for numpy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+from gymbridge.errors import ArgumentError
+
+__all__ = ["RecordEpisodeStatistics"]
+
+
+class _Running(NamedTuple):
+    """The episodes that run; every field is (num_envs,)."""
+
+    returns: Any  # float, sum of rewards
+    lengths: Any  # int, steps
+    starts: Any  # float, seconds on the wrapper's clock
+    over: Any  # bool, ended and not yet begun again
+
+
+class RecordEpisodeStatistics(VectorWrapper[Any, Any, Any, Any, Any]):
+    """Return, length and duration of each episode in the step that ends it, on the batch's device.
+
+    Every step adds, and nothing is read on the host::
+
+        infos["episode"] = {"r": returns, "l": lengths, "t": seconds}   each (num_envs,)
+        infos["_episode"]                                               (num_envs,) bool
+
+    The keys are those of `gymnasium.wrappers.vector.RecordEpisodeStatistics`; values are 0 where no
+    episode ended, and each episode is told once. Returns have the dtype of rewards, lengths are
+    integers, seconds are float64 in torch and float32 in jax without x64. A return has no gradient.
+    Steps of `unroll` are not counted.
+
+    Args:
+        env: A batch with ``arrays="torch"`` or ``arrays="jax"``.
+        stats_key: Name in the infos.
+
+    Raises:
+        ArgumentError: A batch of numpy arrays; Gymnasium's own wrapper is for those.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], stats_key: str = "episode") -> None:
+        arrays = getattr(env.unwrapped, "arrays", None)
+        if arrays not in _TOOLS:
+            raise ArgumentError(
+                f"`env` must be a batch with `arrays='torch'` or 'jax', got {arrays!r}; for numpy "
+                "use gymnasium.wrappers.vector.RecordEpisodeStatistics."
+            )
+        super().__init__(env)
+        self._key = stats_key
+        self._tools = _TOOLS[arrays]()
+        self._count = self._tools.compile(
+            _count_same_step
+            if env.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
+            else _count_step
+        )
+        self._forget = self._tools.compile(_forget)
+        self._clock = time.perf_counter()
+        self._running: _Running | None = None
+        self._began = 0.0
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin new episodes; see `BridgeVectorEnv.reset`."""
+        shown = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        now = time.perf_counter() - self._clock
+        if not options:
+            self._running, self._began = None, now
+        elif self._running is not None:
+            mask = self._tools.to_array(options["reset_mask"], self._running.over)
+            self._running = self._forget(self._tools, self._running, mask, now)
+        return shown
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take a step; see `BridgeVectorEnv.step`."""
+        obs, rewards, terminations, truncations, infos = self.env.step(actions)
+        now = time.perf_counter() - self._clock
+        ended, rewards_alone = terminations | truncations, self._tools.cut(rewards)
+        if self._running is None:
+            self._running = self._tools.begin(rewards_alone, ended, self._began)
+        self._running, told = self._count(self._tools, self._running, rewards_alone, ended, now)
+        infos[self._key], infos[f"_{self._key}"] = told
+        return obs, rewards, terminations, truncations, infos
+
+
+class _Tools(NamedTuple):
+    """What the counting needs of an array library."""
+
+    where: Callable[..., Any]
+    compile: Callable[[Any], Any]
+    cut: Callable[[Any], Any]  # the same values without a graph
+    to_array: Callable[[Any, Any], Any]  # (mask, like)
+    begin: Callable[[Any, Any, float], _Running]  # (rewards, ended, now)
+
+
+def _torch_tools() -> _Tools:
+    import torch
+
+    def begin(rewards: Any, ended: Any, now: float) -> _Running:
+        return _Running(
+            torch.zeros_like(rewards),
+            torch.zeros_like(ended, dtype=torch.int64),
+            torch.full_like(ended, now, dtype=torch.float64),
+            torch.zeros_like(ended),
+        )
+
+    def to_array(mask: Any, like: Any) -> Any:
+        return torch.as_tensor(mask, device=like.device)
+
+    return _Tools(torch.where, lambda function: function, lambda x: x.detach(), to_array, begin)
+
+
+def _jax_tools() -> _Tools:
+    import jax
+    import jax.numpy as jnp
+
+    def begin(rewards: Any, ended: Any, now: float) -> _Running:
+        return _Running(
+            jnp.zeros_like(rewards),
+            jnp.zeros_like(ended, dtype=int),
+            jnp.full_like(ended, now, dtype=float),
+            jnp.zeros_like(ended),
+        )
+
+    return _Tools(
+        jnp.where,
+        lambda function: jax.jit(function, static_argnums=0),
+        lambda x: x,
+        lambda mask, like: jnp.asarray(mask),
+        begin,
+    )
+
+
+_TOOLS = {"torch": _torch_tools, "jax": _jax_tools}
+
+
+def _forget(tools: _Tools, running: _Running, mask: Any, now: float) -> _Running:
+    """Return the episodes after a reset under `mask`."""
+    return _Running(
+        tools.where(mask, 0, running.returns),
+        tools.where(mask, 0, running.lengths),
+        tools.where(mask, now, running.starts),
+        running.over & ~mask,
+    )
+
+
+def _count_step(tools: _Tools, running: _Running, rewards: Any, ended: Any, now: float) -> Any:
+    """Count a step that begins or holds the rows that were over, and tell of those it ends."""
+    idle = running.over
+    counted = _Running(
+        tools.where(idle, 0, running.returns + rewards),
+        tools.where(idle, 0, running.lengths + 1),
+        tools.where(idle, now, running.starts),
+        ended,
+    )
+    return counted, _tell(tools, counted, ended & ~idle, now)
+
+
+def _count_same_step(tools: _Tools, running: _Running, rewards: Any, ended: Any, now: float) -> Any:
+    """Count a step that restarts what it ends."""
+    counted = running._replace(returns=running.returns + rewards, lengths=running.lengths + 1)
+    told = _tell(tools, counted, ended, now)
+    return _forget(tools, counted, ended, now), told
+
+
+def _tell(tools: _Tools, counted: _Running, told: Any, now: float) -> Any:
+    statistics = {
+        "r": tools.where(told, counted.returns, 0),
+        "l": tools.where(told, counted.lengths, 0),
+        "t": tools.where(told, now - counted.starts, 0),
+    }
+    return statistics, told

@@ -1,0 +1,140 @@
+"""Episode statistics on the device are those of Gymnasium's own wrapper on numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.wrappers.vector import RecordEpisodeStatistics as NumpyStatistics
+from tensors import make_batch, play, shared_batch, to_kind, to_numpy
+
+from gymbridge.errors import ArgumentError
+from gymbridge.wrappers import RecordEpisodeStatistics
+
+
+@pytest.mark.parametrize("simulator", ["host", "brax", "envpool"])
+def test_statistics__are_gymnasium_s(simulator: str, arrays: str, mode: str) -> None:
+    limit = 7 if simulator == "envpool" else 4
+    options = {"max_episode_steps": limit}
+    wanted = collect(NumpyStatistics(shared_batch(simulator, "numpy", mode, **options)), "numpy")
+    found = collect(
+        RecordEpisodeStatistics(shared_batch(simulator, arrays, mode, **options)), arrays
+    )
+    assert len(found) == len(wanted) > 20
+    some = 0
+    for (episode, told, over), (wanted_episode, wanted_told, _) in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(told, over)
+        if wanted_episode is None:
+            assert not told.any()
+            continue
+        some += int(told.sum())
+        np.testing.assert_array_equal(told, wanted_told)
+        np.testing.assert_allclose(episode["r"], wanted_episode["r"], rtol=1e-6)
+        np.testing.assert_array_equal(episode["l"], wanted_episode["l"])
+        assert (episode["t"][told] > 0).all()
+        assert (episode["t"][~told] == 0).all()
+    assert some > 10
+
+
+def collect(envs: Any, arrays: str) -> list[Any]:
+    """Return (statistics or None, told, over) of each step of a run."""
+    found: list[Any] = []
+
+    def note(call: Any) -> None:
+        if len(call[0]) == 5:
+            *_, terminations, truncations, infos = call[0]
+            episode = to_numpy(infos["episode"]) if "episode" in infos else None
+            told = to_numpy(infos["_episode"]) if episode else np.zeros(4, bool)
+            found.append((episode, told, to_numpy(terminations) | to_numpy(truncations)))
+
+    play(_Kinded(envs, arrays), 24, touch=note)
+    return found
+
+
+class _Kinded:
+    """A wrapper with the kind of its arrays; Gymnasium's pops the mask out of the options."""
+
+    def __init__(self, envs: Any, arrays: str) -> None:
+        self.envs, self.arrays = envs, arrays
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.envs, name)
+
+    def reset(self, **kwargs: Any) -> Any:
+        options = kwargs.pop("options", None)
+        if options is None or self.arrays != "numpy":
+            return self.envs.reset(options=options, **kwargs)
+        # The mask reaches the batch itself, and the wrapper takes a dict of its own to pop from.
+        return self.envs.reset(options=dict(options), **kwargs)
+
+
+def test_statistics__of_a_held_row_are_told_once(arrays: str) -> None:
+    envs = RecordEpisodeStatistics(make_batch("brax", arrays, "Disabled", max_episode_steps=2))
+    envs.reset(seed=0)
+    actions = to_kind(np.ones(4, np.int64), arrays)
+    told = [to_numpy(envs.step(actions)[4]["_episode"]) for _ in range(5)]
+    assert np.sum(told, 0).tolist() == [1, 1, 1, 1]
+    envs.reset(options={"reset_mask": np.array([True, False, True, False])})
+    told = [to_numpy(envs.step(actions)[4]) for _ in range(5)]
+    assert np.sum([infos["_episode"] for infos in told], 0).tolist() == [1, 0, 1, 0]
+    assert sum(infos["episode"]["l"] for infos in told).max() <= 2
+
+
+def test_statistics__forget_what_a_reset_cut(arrays: str) -> None:
+    envs = RecordEpisodeStatistics(make_batch("host", arrays, "NextStep", max_episode_steps=-1))
+    envs.reset(seed=0)
+    actions = to_kind(np.ones(4, np.int64), arrays)
+    envs.step(actions)
+    envs.reset(seed=0)
+    lengths = np.zeros(4)
+    for _ in range(6):
+        infos = to_numpy(envs.step(actions)[4])
+        lengths = np.where((lengths == 0) & infos["_episode"], infos["episode"]["l"], lengths)
+    assert lengths.tolist() == [2, 3, 1, 5]
+
+
+def test_statistics__belong_to_the_user(arrays: str) -> None:
+    if arrays == "jax":
+        pytest.skip("jax arrays cannot be written")
+    envs = RecordEpisodeStatistics(shared_batch("host", arrays, "SameStep", max_episode_steps=4))
+    runs = []
+    for is_spoilt in (False, True):
+        envs.reset(seed=0)
+        runs.append([])
+        for _ in range(8):
+            *_, infos = envs.step(to_kind(np.ones(4, np.int64), arrays))
+            episode = infos["episode"]
+            runs[-1].append((to_numpy(episode["r"]), to_numpy(episode["l"])))
+            if is_spoilt:
+                for leaf in (episode["r"], episode["l"], episode["t"]):
+                    leaf.fill_(93)
+                infos["_episode"].fill_(True)
+    np.testing.assert_array_equal(*[np.array(run) for run in runs])
+
+
+def test_statistics__have_no_gradient() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("brax")
+    from gymbridge import BraxVectorEnv
+
+    batch = BraxVectorEnv("fast", 2, arrays="torch", differentiable=True, max_episode_steps=1)
+    envs = RecordEpisodeStatistics(batch)
+    envs.reset(seed=0)
+    obs, rewards, *_, infos = envs.step(torch.zeros(2, 1, requires_grad=True))
+    assert rewards.requires_grad
+    assert obs.requires_grad
+    assert not infos["episode"]["r"].requires_grad
+
+
+def test_statistics__of_numpy_batches_are_gymnasium_s_business() -> None:
+    with pytest.raises(ArgumentError, match=r"gymnasium.wrappers.vector.RecordEpisodeStatistics"):
+        RecordEpisodeStatistics(make_batch("host", "numpy"))
+
+
+def test_statistics__go_under_another_key(arrays: str) -> None:
+    envs = RecordEpisodeStatistics(shared_batch("host", arrays), stats_key="stats")
+    envs.reset(seed=0)
+    infos = envs.step(to_kind(np.ones(4, np.int64), arrays))[4]
+    assert {"stats", "_stats"} <= infos.keys()
+    assert "episode" not in infos
