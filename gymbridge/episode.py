@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
 
 
 Arrange = Callable[..., Outcome]
-"""(outcome, *args of the rule) -> the outcome as the user is to see it."""
+"""(outcome, and what the rule took) -> the outcome as the user is to see it."""
 
 
 class Simulator(Protocol[_StateT]):
@@ -143,7 +143,7 @@ class Simulator(Protocol[_StateT]):
     def compile(
         self, rule: Callable[..., Outcome], arrange: Arrange | None
     ) -> Callable[..., Outcome]:
-        """Return (*args) -> ``arrange(rule(*args), *args)`` in the form that runs fastest here.
+        """Return ``arrange(rule(*args), *args)`` as the function of `args` that runs fastest here.
 
         Args:
             rule: A `ResetRule` or an `AutoresetRule` of this simulator.
