@@ -28,7 +28,7 @@ Step = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 _OWN_IDS = ("Brax/", "EnvPool/")
 _RECORD = {"r": np.float32, "l": np.int32, "t": np.float32}
-"""What an episode's record holds, with the dtypes of gymnasium 0.29."""
+"""What an episode's record holds: return, length and seconds, each (1,), as in gymnasium 0.29."""
 
 
 def make_cleanrl(
@@ -133,11 +133,11 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         self.single_action_space = _to_script_actions(envs.single_action_space)
         self.observation_space = batch_space(self.single_observation_space, envs.num_envs)
         self.action_space = batch_space(self.single_action_space, envs.num_envs)
+        self._given_dtype = self.single_observation_space.dtype
         self._lead = (envs.num_envs,)
         self._clock = 0
         self._returns = np.zeros(self._lead)
-        self._first_steps = np.zeros(self._lead, np.int64)  # of the clock
-        self._first_times = np.zeros(self._lead)
+        self._starts = np.zeros((2, envs.num_envs))  # what `_now` told as the episode began
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -148,7 +148,7 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         """
         given = None if options is None else dict(options)  # `SyncVectorEnv` takes the mask out
         obs, infos = self.env.reset(seed=seed, options=given)
-        self._begin((options or {}).get("reset_mask", slice(None)))
+        self._begin((options or {}).get("reset_mask", slice(None)), self._now())
         return self._show(obs, self._lead), infos
 
     def step(self, actions: Any) -> Step:
@@ -161,10 +161,13 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
             infos = self._tell_ends(infos, over)
         return self._show(obs, self._lead), rewards, terminations, truncations, infos
 
-    def _begin(self, rows: Any) -> None:
+    def _begin(self, rows: Any, now: np.ndarray) -> None:
         self._returns[rows] = 0
-        self._first_steps[rows] = self._clock
-        self._first_times[rows] = time.perf_counter()
+        self._starts[:, rows] = now
+
+    def _now(self) -> np.ndarray:
+        """Return (2, 1), steps taken and seconds."""
+        return np.array([[self._clock], [time.perf_counter()]])
 
     def _tell_ends(self, infos: dict[str, Any], over: np.ndarray) -> dict[str, Any]:
         """Return `infos` with 1.x's batch of last infos and observations taken apart by row."""
@@ -172,30 +175,49 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         final_obs, final_info = infos.pop("final_obs"), infos.pop("final_info", {})
         infos.pop("_final_obs", None)
         ids = over.nonzero()[0]
-        records = self._record(ids)
-        last_obs, last_infos = np.empty(self._lead, object), np.empty(self._lead, object)
-        for place, index in enumerate(ids.tolist()):
-            last_obs[index] = np.array(self._show(final_obs[index], ()))
-            last_infos[index] = _take_info(final_info, index)
-            episode = last_infos[index].get("episode") or _take_info(records, place)
-            last_infos[index]["episode"] = _to_record(episode)
-        self._begin(ids)
-        infos["final_observation"], infos["_final_observation"] = last_obs, over.copy()
+        last_infos = np.empty(self._lead, object)
+        rows = zip(
+            ids.tolist(), _split_infos(final_info, ids), self._take_records(ids), strict=True
+        )
+        for index, last, record in rows:
+            last["episode"] = _to_record(last["episode"]) if "episode" in last else record
+            last_infos[index] = last
+        last_obs = self._show_lasts(final_obs, ids)
+        infos["final_observation"], infos["_final_observation"] = last_obs, over
         infos["final_info"], infos["_final_info"] = last_infos, over.copy()
         return infos
 
-    def _record(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-        return {
-            "r": self._returns[ids],
-            "l": self._clock - self._first_steps[ids],
-            "t": np.round(time.perf_counter() - self._first_times[ids], 6),
-        }
+    def _take_records(self, ids: np.ndarray) -> list[dict[str, np.ndarray]]:
+        """Return the record of each episode that ended, and begin the next ones."""
+        now = self._now()
+        (lengths, seconds), returns = now - self._starts[:, ids], self._returns[ids]
+        self._begin(ids, now)
+        columns = (
+            returns.astype(np.float32)[:, None],
+            lengths.astype(np.int32)[:, None],
+            seconds.astype(np.float32)[:, None],
+        )
+        return [{"r": row[0], "l": row[1], "t": row[2]} for row in zip(*columns, strict=True)]
 
-    def _show(self, obs: Any, lead: tuple[int, ...]) -> np.ndarray:
+    def _show(self, obs: Any, lead: tuple[int, ...]) -> Any:
         """Return observations as `single_observation_space` has them; `lead` comes before."""
         if self._is_joined:
             obs = _join(self.env.single_observation_space, obs, lead)
-        return np.asarray(obs).astype(self.single_observation_space.dtype, copy=False)
+        dtype = self.single_observation_space.dtype
+        return obs if dtype == self._given_dtype else obs.astype(dtype)
+
+    def _show_lasts(self, final_obs: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Return (num_envs,) object, the last observations of the rows `ids` as a script has them.
+
+        `final_obs` is 1.x's array of objects, or one of (num_envs, ...), as ALE's batch has it.
+        """
+        is_given = self.single_observation_space.dtype == self._given_dtype
+        if is_given and not self._is_joined and final_obs.dtype == object:
+            return final_obs
+        lasts = np.empty(self._lead, object)
+        for index in ids.tolist():
+            lasts[index] = self._show(final_obs[index], ())
+        return lasts
 
 
 def _check_batch(envs: Any) -> None:
@@ -244,16 +266,19 @@ def _join(space: Space[Any], obs: Any, lead: tuple[int, ...]) -> np.ndarray:
     return np.reshape(obs, (*lead, -1))
 
 
-def _take_info(infos: dict[str, Any], index: int) -> dict[str, Any]:
-    """Return what the infos of a batch say of one environment, as it would say it itself."""
-    row: dict[str, Any] = {}
+def _split_infos(infos: dict[str, Any], ids: np.ndarray) -> list[dict[str, Any]]:
+    """Return what the infos of a batch say of the environments `ids`, as each would say it."""
+    rows: list[dict[str, Any]] = [{} for _ in ids]
     for key, value in infos.items():
         mask = infos.get(f"_{key}")
         if mask is None and key.startswith("_"):  # it is one
             continue
-        if mask is None or mask[index]:
-            row[key] = _take_info(value, index) if isinstance(value, dict) else value[index]
-    return row
+        parts = _split_infos(value, ids) if isinstance(value, dict) else value[ids]
+        told = (True,) * len(rows) if mask is None else mask[ids].tolist()
+        for row, part, is_told in zip(rows, parts, told, strict=True):
+            if is_told:
+                row[key] = part
+    return rows
 
 
 def _to_record(episode: dict[str, Any]) -> dict[str, Any]:
