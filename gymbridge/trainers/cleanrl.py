@@ -158,7 +158,7 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         self._returns += rewards
         over = terminations | truncations
         if b"\x01" in over.tobytes():  # a scan of bytes costs a tenth of `over.any()`
-            infos = self._tell_ends(infos, over)
+            self._tell_ends(infos, over)
         return self._show(obs, self._lead), rewards, terminations, truncations, infos
 
     def _begin(self, rows: Any, now: np.ndarray) -> None:
@@ -169,9 +169,8 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         """Return (2, 1), steps taken and seconds."""
         return np.array([[self._clock], [time.perf_counter()]])
 
-    def _tell_ends(self, infos: dict[str, Any], over: np.ndarray) -> dict[str, Any]:
-        """Return `infos` with 1.x's batch of last infos and observations taken apart by row."""
-        infos = dict(infos)
+    def _tell_ends(self, infos: dict[str, Any], over: np.ndarray) -> None:
+        """Take 1.x's batch of last infos and observations in `infos` apart by row."""
         final_obs, final_info = infos.pop("final_obs"), infos.pop("final_info", {})
         infos.pop("_final_obs", None)
         ids = over.nonzero()[0]
@@ -185,7 +184,6 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         last_obs = self._show_lasts(final_obs, ids)
         infos["final_observation"], infos["_final_observation"] = last_obs, over
         infos["final_info"], infos["_final_info"] = last_infos, over.copy()
-        return infos
 
     def _take_records(self, ids: np.ndarray) -> list[dict[str, np.ndarray]]:
         """Return the record of each episode that ended, and begin the next ones."""

@@ -140,6 +140,38 @@ def test_observations__fit_a_space_of_their_own() -> None:
     assert view.step(actions_of(rng))[0].dtype == np.float64
 
 
+def test_outliers__are_clipped() -> None:
+    """One value far from 200 equal ones lies 14 deviations away, however far it is."""
+
+    class Leap(WalkEnv):
+        count = 0
+
+        def step(self, action: Any) -> Any:
+            self.count += 1
+            far = 1e6 if self.count > 200 else 0.0
+            return np.full(3, far, np.float32), -far, False, self.count > 201, {}
+
+        def reset(self, **kwargs: Any) -> Any:
+            return np.zeros(3, np.float32), {}
+
+    view = ScaledVectorEnv(CleanRLVectorEnv(sync([Leap])))
+    view.reset(seed=0)
+    for _ in range(200):
+        view.step(np.zeros((1, 2), np.float32))
+    obs, rewards, *_ = view.step(np.zeros((1, 2), np.float32))
+    assert obs.tolist() == [[10, 10, 10]]
+    assert rewards.tolist() == [-10]
+    infos = view.step(np.zeros((1, 2), np.float32))[-1]
+    assert infos["final_observation"][0].max() <= 10
+
+
+def test_rewards__keep_their_dtype() -> None:
+    envs = scripted_vector_env([2, 3], autoreset_mode="SameStep")
+    view = ScaledVectorEnv(CleanRLVectorEnv(envs))
+    view.reset(seed=0)
+    assert view.step(np.array([1, 0]))[1].dtype == np.float32
+
+
 def test_returns__are_of_the_rewards_of_the_task() -> None:
     view, raw = make_view(), CleanRLVectorEnv(sync([WalkEnv] * NUM_ENVS))
     view.reset(seed=0)
