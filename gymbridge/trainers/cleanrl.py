@@ -137,7 +137,9 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         self._lead = (envs.num_envs,)
         self._clock = 0
         self._returns = np.zeros(self._lead)
-        self._starts = np.zeros((2, envs.num_envs))  # what `_now` told as the episode began
+        # Lists, since a step reads few of their entries, one by one.
+        self._first_steps = [0] * envs.num_envs
+        self._first_times = [0.0] * envs.num_envs
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -148,7 +150,8 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         """
         given = None if options is None else dict(options)  # `SyncVectorEnv` takes the mask out
         obs, infos = self.env.reset(seed=seed, options=given)
-        self._begin((options or {}).get("reset_mask", slice(None)), self._now())
+        mask = (options or {}).get("reset_mask", np.ones(self._lead, np.bool_))
+        self._begin(mask.nonzero()[0].tolist(), time.perf_counter())
         return self._show(obs, self._lead), infos
 
     def step(self, actions: Any) -> Step:
@@ -161,41 +164,35 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
             self._tell_ends(infos, over)
         return self._show(obs, self._lead), rewards, terminations, truncations, infos
 
-    def _begin(self, rows: Any, now: np.ndarray) -> None:
-        self._returns[rows] = 0
-        self._starts[:, rows] = now
-
-    def _now(self) -> np.ndarray:
-        """Return (2, 1), steps taken and seconds."""
-        return np.array([[self._clock], [time.perf_counter()]])
+    def _begin(self, ids: list[int], now: float) -> None:
+        for index in ids:
+            self._returns[index] = 0
+            self._first_steps[index] = self._clock
+            self._first_times[index] = now
 
     def _tell_ends(self, infos: dict[str, Any], over: np.ndarray) -> None:
         """Take 1.x's batch of last infos and observations in `infos` apart by row."""
         final_obs, final_info = infos.pop("final_obs"), infos.pop("final_info", {})
         infos.pop("_final_obs", None)
-        ids = over.nonzero()[0]
+        ids, now = over.nonzero()[0], time.perf_counter()
         last_infos = np.empty(self._lead, object)
-        rows = zip(
-            ids.tolist(), _split_infos(final_info, ids), self._take_records(ids), strict=True
-        )
-        for index, last, record in rows:
-            last["episode"] = _to_record(last["episode"]) if "episode" in last else record
+        ended = ids.tolist()
+        for index, last in zip(ended, _split_infos(final_info, ids), strict=True):
+            own = last.get("episode")
+            last["episode"] = self._record(index, now) if own is None else _to_record(own)
             last_infos[index] = last
-        last_obs = self._show_lasts(final_obs, ids)
+        self._begin(ended, now)
+        last_obs = self._show_lasts(final_obs, ended)
         infos["final_observation"], infos["_final_observation"] = last_obs, over
         infos["final_info"], infos["_final_info"] = last_infos, over.copy()
 
-    def _take_records(self, ids: np.ndarray) -> list[dict[str, np.ndarray]]:
-        """Return the record of each episode that ended, and begin the next ones."""
-        now = self._now()
-        (lengths, seconds), returns = now - self._starts[:, ids], self._returns[ids]
-        self._begin(ids, now)
-        columns = (
-            returns.astype(np.float32)[:, None],
-            lengths.astype(np.int32)[:, None],
-            seconds.astype(np.float32)[:, None],
-        )
-        return [{"r": row[0], "l": row[1], "t": row[2]} for row in zip(*columns, strict=True)]
+    def _record(self, index: int, now: float) -> dict[str, np.ndarray]:
+        """Return the record of the episode that runs in an environment."""
+        return {
+            "r": self._returns[index : index + 1].astype(np.float32),
+            "l": np.array([self._clock - self._first_steps[index]], np.int32),
+            "t": np.array([now - self._first_times[index]], np.float32),
+        }
 
     def _show(self, obs: Any, lead: tuple[int, ...]) -> Any:
         """Return observations as `single_observation_space` has them; `lead` comes before."""
@@ -204,7 +201,7 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         dtype = self.single_observation_space.dtype
         return obs if dtype == self._given_dtype else obs.astype(dtype)
 
-    def _show_lasts(self, final_obs: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    def _show_lasts(self, final_obs: np.ndarray, ids: list[int]) -> np.ndarray:
         """Return (num_envs,) object, the last observations of the rows `ids` as a script has them.
 
         `final_obs` is 1.x's array of objects, or one of (num_envs, ...), as ALE's batch has it.
@@ -213,7 +210,7 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         if is_given and not self._is_joined and final_obs.dtype == object:
             return final_obs
         lasts = np.empty(self._lead, object)
-        for index in ids.tolist():
+        for index in ids:
             lasts[index] = self._show(final_obs[index], ())
         return lasts
 
