@@ -1,6 +1,6 @@
 """What CleanRL's view costs over our own SAME_STEP step.
 
-    python examples/benchmarks/cleanrl_step.py [--rounds 15]
+    python examples/benchmarks/cleanrl_step.py [--rounds 61]
 
 The reference is `EnvPoolVectorEnv.step` in SAME_STEP mode, whose infos the view takes apart. A
 second view normalises on top, as continuous PPO does. With random actions some of 64 CartPoles end
@@ -17,9 +17,9 @@ from gymbridge import EnvPoolVectorEnv
 from gymbridge.trainers.cleanrl import make_cleanrl
 
 CASES = (
-    ("CartPole-v1", 8, 1500, None),
-    ("CartPole-v1", 64, 800, 1.20),
-    ("HalfCheetah-v4", 8, 300, None),
+    ("CartPole-v1", 8, 400, None),
+    ("CartPole-v1", 64, 200, 1.20),
+    ("HalfCheetah-v4", 8, 100, None),
 )
 """Task, environments, steps per round, bar of the view."""
 
@@ -51,7 +51,7 @@ def measure(task_id: str, num_envs: int, count: int, bar: float | None, rounds: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=61)
     options = parser.parse_args()
     rows: list[Row] = []
     for task_id, num_envs, count, bar in CASES:
