@@ -99,12 +99,16 @@ class OldGymVectorEnv:
             observations: (num_envs, ...); the last one where an episode ends.
             rewards: (num_envs,) float32.
             dones: (num_envs,) bool, ended in either way.
-            infos: The engine's, without masks, and for every task
-                reward: (num_envs,) float32, before any clipping.
-                lives: (num_envs,) int32, 0 where the task has none.
-                terminated: (num_envs,) int32, 1 where the game is over, by its own rule or by
-                    the limit, and not by a lost life; scripts begin their statistics anew there.
-                TimeLimit.truncated: (num_envs,) bool, cut by the limit.
+            infos: The engine's, without masks, and for every task those below.
+
+        Infos of every task::
+
+            reward               (num_envs,) float32, before any clipping
+            lives                (num_envs,) int32, 0 where the task has none
+            terminated           (num_envs,) int32, 1 where the game is over, by its own rule or by
+                                 the limit, and not by a lost life; scripts begin their statistics
+                                 anew there
+            TimeLimit.truncated  (num_envs,) bool, cut by the limit
         """
         obs, rewards, terminations, truncations, infos = self.envs.step(actions)
         dones = terminations | truncations

@@ -32,7 +32,7 @@ class RunningMoments:
         statistics: "env" or "batch".
 
     Attributes:
-        mean, var: (num_envs, *shape) float64 for "env", (1, *shape) for "batch".
+        mean, var: (num_envs, ...) float64 for "env", (1, ...) for "batch"; the rest is `shape`.
         count: (num_envs, 1, ...) float64 or (1, 1, ...), values seen.
     """
 
@@ -44,7 +44,7 @@ class RunningMoments:
         self.count = np.full((lead, *(1 for _ in shape)), 1e-4)
 
     def update(self, values: np.ndarray, rows: Any) -> None:
-        """Take in the values, (k, *shape), of the k environments that `rows` picks."""
+        """Take in the values, (k, ...), of the k environments that `rows` picks."""
         rows, seen = self._group(rows), (values, 0.0, 1)
         if self._is_shared:
             seen = values.mean(0, np.float64), values.var(0, np.float64), len(values)
@@ -53,11 +53,11 @@ class RunningMoments:
         self.mean[rows], self.var[rows], self.count[rows] = new
 
     def scale(self, rows: Any) -> np.ndarray:
-        """Return (k, *shape) or (1, *shape), what to divide by."""
+        """Return (k, ...) or (1, ...), what to divide by."""
         return np.sqrt(self.var[self._group(rows)] + _EPSILON)
 
     def center(self, rows: Any) -> np.ndarray:
-        """Return (k, *shape) or (1, *shape), what to subtract."""
+        """Return (k, ...) or (1, ...), what to subtract."""
         return self.mean[self._group(rows)]
 
     def _group(self, rows: Any) -> Any:
