@@ -61,6 +61,8 @@ else:
         "from gymbridge import BridgeVectorEnv",
         "import gymbridge.testing",
         "import gymbridge.single_env",
+        "import gymbridge.trainers.cleanrl",
+        "import gymbridge.trainers.cleanrl_envpool",
         "import gymbridge, gymnasium; gymnasium.spec('Brax/ant-v0')",
         "import gymbridge; dir(gymbridge)",
     ],

@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("differentiable", "wrappers"),
     ("brax", "envpool", "testing"),
     ("single_env", "registration"),
+    ("trainers",),
     ("",),  # the package itself
 )
 """Rooms from the bottom up. A room may use those below it, and modules of its own folder."""
@@ -151,3 +152,4 @@ def test_arrows__are_found_where_they_are_known_to_be() -> None:
     assert {"episode", "errors"} <= own_imports("requests")
     assert {"episode", "infos", "requests", "sub_envs"} <= own_imports("vector_env")
     assert {"brax", "envpool", "vector_env"} <= own_imports("single_env")
+    assert {"errors", "registration", "requests"} <= own_imports("trainers.cleanrl_envpool")

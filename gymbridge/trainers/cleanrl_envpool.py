@@ -1,0 +1,151 @@
+"""What a CleanRL script for EnvPool puts in place of its ``envpool.make(..., env_type="gym")``.
+
+Those scripts were written for EnvPool 0.6, whose batches had the interface of old gym. EnvPool 1.x
+gives Gymnasium's under the same keyword, so they do not run on it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.registration import envpool_id
+from gymbridge.requests import read_seeds
+
+__all__ = ["OldGymVectorEnv", "make_cleanrl_envpool"]
+
+
+def make_cleanrl_envpool(
+    task_id: str, env_type: str = "gym", num_envs: int = 1, seed: int | None = None, **kwargs: Any
+) -> OldGymVectorEnv:
+    """Return a pool with the interface that EnvPool 0.6 gave to old gym.
+
+    Args:
+        task_id: EnvPool's name of the task, such as "Breakout-v5", or its id here.
+        env_type: "gym"; the only one that these scripts ask for.
+        num_envs: Size of the batch.
+        seed: Environment i gets ``seed + i`` at the first `reset`; None draws from the operating
+            system.
+        **kwargs: Of `gymbridge.EnvPoolVectorEnv`, such as ``episodic_life=True``.
+
+    Raises:
+        ArgumentError: `env_type` is another one, or an argument breaks its rule.
+        ArgumentTypeError: `seed` is no int.
+        gymnasium.error.Error: There is no such task.
+    """
+    if env_type != "gym":
+        raise ArgumentError(
+            f"`env_type` must be 'gym', got {env_type!r}; for Gymnasium's interface use "
+            "`gymnasium.make_vec`."
+        )
+    read_seeds(seed, num_envs, 2**31 - 1)
+    env_id = task_id if task_id.startswith("EnvPool/") else envpool_id(task_id)
+    mode = kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP)
+    return OldGymVectorEnv(gym.make_vec(env_id, num_envs, autoreset_mode=mode, **kwargs), seed=seed)
+
+
+class OldGymVectorEnv:
+    """A view of a NEXT_STEP batch with the interface that EnvPool 0.6 gave to old gym.
+
+    Args:
+        envs: A batch in NEXT_STEP mode, as EnvPool restarts.
+        seed: For the first `reset`.
+
+    Attributes:
+        num_envs: Size of the batch; like all attributes here, a script may assign it.
+        observation_space, single_observation_space: Of one environment.
+        action_space, single_action_space: Of one environment. Where the script has imported old
+            gym, its Boxes and Discretes are old gym's, which the script compares with.
+
+    Raises:
+        ArgumentError: `envs` is in another mode.
+        ArgumentTypeError: `envs` is no `VectorEnv`.
+    """
+
+    is_vector_env = True
+    reward_range = (-np.inf, np.inf)
+    render_mode = None
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any], *, seed: int | None = None) -> None:
+        _check_batch(envs)
+        self.envs = envs
+        self.num_envs = envs.num_envs
+        self.metadata, self.spec = envs.metadata, envs.spec
+        self.observation_space = _to_script_space(envs.single_observation_space)
+        self.action_space = _to_script_space(envs.single_action_space)
+        self.single_observation_space = self.observation_space
+        self.single_action_space = self.action_space
+        self._seed = seed
+
+    def reset(self) -> Any:
+        """Begin new episodes everywhere and return the observations, (num_envs, ...)."""
+        obs, _ = self.envs.reset(seed=self._seed)
+        self._seed = None
+        return obs
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Take one step; an environment that ended in the last one begins anew instead.
+
+        Args:
+            actions: (num_envs, ...) in the action space.
+
+        Returns:
+            observations: (num_envs, ...); the last one where an episode ends.
+            rewards: (num_envs,) float32.
+            dones: (num_envs,) bool, ended in either way.
+            infos: The engine's, without masks, and for every task those below.
+
+        Infos of every task::
+
+            reward               (num_envs,) float32, before any clipping
+            lives                (num_envs,) int32, 0 where the task has none
+            terminated           (num_envs,) int32, 1 where the game is over, by its own rule or by
+                                 the limit, and not by a lost life; scripts begin their statistics
+                                 anew there
+            TimeLimit.truncated  (num_envs,) bool, cut by the limit
+        """
+        obs, rewards, terminations, truncations, infos = self.envs.step(actions)
+        dones = terminations | truncations
+        infos = {key: value for key, value in infos.items() if not key.startswith("_")}
+        infos.setdefault("reward", rewards.copy())
+        infos.setdefault("lives", np.zeros(len(dones), np.int32))
+        over = infos.get("terminated", terminations) | truncations
+        infos["terminated"] = over.astype(np.int32)
+        infos["TimeLimit.truncated"] = truncations
+        return obs, rewards, dones, infos
+
+    def close(self) -> None:
+        """Release the pool."""
+        self.envs.close()
+
+
+def _check_batch(envs: Any) -> None:
+    if not isinstance(envs, VectorEnv):
+        raise ArgumentTypeError(
+            f"`envs` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; "
+            "`make_cleanrl_envpool(task_id, num_envs=...)` builds one."
+        )
+    mode = envs.metadata.get("autoreset_mode")
+    if mode != AutoresetMode.NEXT_STEP:
+        raise ArgumentError(
+            "`envs` must begin a new episode in the step after the one that ended, as EnvPool "
+            f"does, got {mode}; build it with `autoreset_mode=AutoresetMode.NEXT_STEP`."
+        )
+
+
+def _to_script_space(space: Space[Any]) -> Any:
+    """Return the space as one of old gym's, if the script has imported that."""
+    old = sys.modules.get("gym")
+    if old is None:
+        return space
+    if isinstance(space, spaces.Discrete):
+        return old.spaces.Discrete(int(space.n))
+    if isinstance(space, spaces.Box):
+        return old.spaces.Box(space.low, space.high, space.shape, space.dtype)
+    return space

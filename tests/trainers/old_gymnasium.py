@@ -1,0 +1,140 @@
+"""How gymnasium 0.29 stepped a list of environments, in our own words, and how scripts read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from strategies import Script
+
+from gymbridge.testing import ScriptedEnv
+
+__all__ = [
+    "OldStep",
+    "OldSync",
+    "WalkEnv",
+    "logged_returns",
+    "make_scripted_envs",
+    "sync",
+    "true_next_obs",
+]
+
+
+class OldStep(NamedTuple):
+    """One step of a list of environments, each restarted at once when it ended."""
+
+    obs: list[Any]
+    rewards: list[float]
+    terminations: list[bool]
+    truncations: list[bool]
+    final_obs: list[Any]  # None where nothing ended
+    final_info: list[dict[str, Any] | None]
+
+
+class OldSync:
+    """Environments stepped one after the other, with the record of each episode in its last info.
+
+    Args:
+        envs: The environments.
+        records: Whether to add the record; else a wrapper inside does.
+    """
+
+    def __init__(self, envs: list[gym.Env[Any, Any]], *, records: bool = True) -> None:
+        self.envs, self._records = envs, records
+        self._sums = [(0.0, 0) for _ in envs]
+
+    def reset(self, seeds: list[int]) -> list[Any]:
+        self._sums = [(0.0, 0) for _ in self.envs]
+        return [env.reset(seed=seed)[0] for env, seed in zip(self.envs, seeds, strict=True)]
+
+    def step(self, actions: Any) -> OldStep:
+        rows = [self._step_one(index, action) for index, action in enumerate(actions)]
+        return OldStep(*(list(column) for column in zip(*rows, strict=True)))
+
+    def _step_one(self, index: int, action: Any) -> tuple[Any, ...]:
+        env = self.envs[index]
+        obs, reward, terminated, truncated, info = env.step(action)
+        total, length = self._sums[index]
+        self._sums[index] = total + float(reward), length + 1
+        if not (terminated or truncated):
+            return obs, reward, terminated, truncated, None, None
+        if self._records:
+            total, length = self._sums[index]
+            record = {"r": np.array([total], np.float32), "l": np.array([length], np.int32)}
+            info = {**info, "episode": record}
+        self._sums[index] = 0.0, 0
+        return env.reset()[0], reward, terminated, truncated, obs, info
+
+
+class WalkEnv(gym.Env[np.ndarray, np.ndarray]):
+    """A random walk with float actions whose episodes end by the walk's own random numbers."""
+
+    def __init__(self, observation_space: gym.Space[Any] | None = None) -> None:
+        self.observation_space = observation_space or spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.action_space = spaces.Box(-0.5, 0.5, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._at = self.np_random.normal(5, 3, 3)
+        return self._obs(), {}
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert np.abs(action).max() <= 0.5, "the walk takes what its space holds"
+        self._at = self._at + self.np_random.normal(0, 1, 3) + action.sum()
+        end = self.np_random.random()
+        reward = 40 * float(self._at[0])
+        return self._obs(), reward, bool(end < 0.15), bool(end > 0.85), {"end": end}
+
+    def _obs(self) -> Any:
+        if isinstance(self.observation_space, spaces.Dict):
+            return spaces.unflatten(self.observation_space, self._at.astype(np.float32))
+        return self._at.astype(self.observation_space.dtype)
+
+
+def sync(makers: list[Callable[[], gym.Env[Any, Any]]], mode: str = "SameStep") -> SyncVectorEnv:
+    """Return Gymnasium's own batch in a mode."""
+    return SyncVectorEnv(makers, autoreset_mode=AutoresetMode(mode))
+
+
+def make_scripted_envs(
+    script: Script, limit: int | None = None
+) -> list[Callable[[], gym.Env[Any, Any]]]:
+    """Return makers of the environments whose batch is `scripted_vector_env`."""
+
+    def make(row: int) -> Callable[[], gym.Env[Any, Any]]:
+        def plan(seed: int, episode: int) -> tuple[int, bool]:
+            column = episode % script.lengths.shape[1]
+            return int(script.lengths[row, column]), bool(script.truncates[row, column])
+
+        def build() -> gym.Env[Any, Any]:
+            env = ScriptedEnv(plan, limit=limit)
+            env.metadata = dict(env.metadata)  # Gymnasium 1.2 writes the mode into a shared one
+            return env
+
+        return build
+
+    return [make(row) for row in range(len(script.lengths))]
+
+
+def logged_returns(infos: dict[str, Any]) -> list[tuple[float, int]]:
+    """Return what the on-policy scripts log in a step: return and length of each episode."""
+    found = []
+    if "final_info" in infos:
+        for last in infos["final_info"]:
+            if last and "episode" in last:
+                record = last["episode"]
+                found.append((record["r"].item(), record["l"].item()))
+    return found
+
+
+def true_next_obs(obs: np.ndarray, truncations: np.ndarray, infos: dict[str, Any]) -> np.ndarray:
+    """Return what the off-policy scripts store as the next observation: the last one at a cut."""
+    reached = obs.copy()
+    for index, cut in enumerate(truncations):
+        if cut:
+            reached[index] = infos["final_observation"][index]
+    return reached

@@ -1,0 +1,262 @@
+"""The stack of CleanRL's continuous PPO on a batch is that of Gymnasium's wrappers on each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import wrappers
+from old_gymnasium import OldStep, OldSync, WalkEnv, logged_returns, sync
+
+from gymbridge.errors import ArgumentError
+from gymbridge.testing import scripted_vector_env
+from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
+from gymbridge.trainers.cleanrl_scaling import RunningMoments, ScaledVectorEnv
+
+NUM_ENVS = 4
+DOUBLE = gym.spaces.Box(-np.inf, np.inf, (3,), np.float64)
+"""Gymnasium 1.x keeps the statistics in the dtype of the space; 0.29 kept them in double always."""
+
+
+def make_view(
+    statistics: str = "env", gamma: float = 0.9, num_envs: int = NUM_ENVS
+) -> ScaledVectorEnv:
+    view = CleanRLVectorEnv(sync([WalkEnv] * num_envs))
+    return ScaledVectorEnv(view, statistics=statistics, gamma=gamma)
+
+
+def make_stack(gamma: float) -> gym.Env[Any, Any]:
+    """Return one environment wrapped as scripts wrap it, by Gymnasium's own wrappers."""
+    env: Any = wrappers.RecordEpisodeStatistics(WalkEnv(DOUBLE))
+    env = wrappers.ClipAction(env)
+    env = wrappers.NormalizeObservation(env)
+    env = wrappers.TransformObservation(env, lambda obs: np.clip(obs, -10, 10), None)
+    env = wrappers.NormalizeReward(env, gamma=gamma)
+    return wrappers.TransformReward(env, lambda reward: np.clip(reward, -10, 10))
+
+
+def actions_of(rng: np.random.Generator, num_envs: int = NUM_ENVS) -> np.ndarray:
+    return rng.normal(0, 1, (num_envs, 2)).astype(np.float32)  # half of them out of bounds
+
+
+def assert_close(actual: Any, expected: Any) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def assert_scaled_as_before(shown: Any, step: OldStep) -> None:
+    obs, rewards, terminations, truncations, infos = shown
+    assert_close(obs, np.stack(step.obs))
+    assert_close(rewards, step.rewards)
+    np.testing.assert_array_equal(terminations, step.terminations)
+    np.testing.assert_array_equal(truncations, step.truncations)
+    for index, (last, info) in enumerate(zip(step.final_obs, step.final_info, strict=True)):
+        if info is None:
+            assert "final_info" not in infos or infos["final_info"][index] is None
+            continue
+        assert_close(infos["final_observation"][index], last)
+        assert infos["final_observation"][index].dtype == obs.dtype
+        record = infos["final_info"][index]["episode"]
+        assert_close(record["r"], info["episode"]["r"])
+        assert record["l"] == info["episode"]["l"]
+        assert infos["final_info"][index]["end"] == info["end"]
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
+def test_env_statistics__are_those_of_wrappers_around_each_environment(gamma: float) -> None:
+    view = CleanRLVectorEnv(sync([lambda: WalkEnv(DOUBLE)] * NUM_ENVS))
+    view = ScaledVectorEnv(view, statistics="env", gamma=gamma)
+    old = OldSync([make_stack(gamma) for _ in range(NUM_ENVS)], records=False)
+    assert_close(view.reset(seed=1)[0], np.stack(old.reset([1, 2, 3, 4])))
+    rng, ends, cuts = np.random.default_rng(0), 0, 0
+    for _ in range(150):
+        actions = actions_of(rng)
+        step = old.step(actions)
+        assert_scaled_as_before(view.step(actions), step)
+        ends, cuts = ends + sum(step.terminations), cuts + sum(step.truncations)
+    assert min(ends, cuts) > 30
+
+
+def test_batch_statistics__are_those_of_every_observation_and_return_seen() -> None:
+    scaled, raw = make_view("batch"), CleanRLVectorEnv(sync([WalkEnv] * NUM_ENVS))
+    scaled.reset(seed=1)
+    seen = [raw.reset(seed=1)[0]]
+    rng, returns, sums = np.random.default_rng(0), np.zeros(NUM_ENVS), []
+    for _ in range(200):
+        actions = actions_of(rng)
+        scaled.step(actions)
+        obs, rewards, terminations, _, infos = raw.step(actions.clip(-0.5, 0.5))
+        over = infos.get("_final_observation", np.zeros(NUM_ENVS, np.bool_))
+        lasts = [last[None] for last in infos.get("final_observation", ()) if last is not None]
+        seen += [obs[~over], *lasts, obs[over]]
+        returns = returns * 0.9 * (1 - terminations) + rewards
+        sums.append(returns)
+    everything = np.concatenate(seen).astype(np.float64)
+    moments = scaled.observation_moments
+    assert moments.count.item() == pytest.approx(len(everything), abs=0.01)
+    np.testing.assert_allclose(moments.mean[0], everything.mean(0), rtol=1e-3)
+    np.testing.assert_allclose(moments.var[0], everything.var(0), rtol=1e-3)
+    assert scaled.return_moments.var[0] == pytest.approx(np.var(sums), rel=1e-3)
+
+
+def test_batch_statistics__scale_every_row_alike() -> None:
+    view = make_view("batch")
+    raw = CleanRLVectorEnv(sync([WalkEnv] * NUM_ENVS))
+    view.reset(seed=1)
+    raw.reset(seed=1)
+    for _ in range(20):
+        zeros = np.zeros((NUM_ENVS, 2), np.float32)
+        shown, plain = view.step(zeros), raw.step(zeros)
+        if "final_info" in plain[-1]:
+            continue
+        mean, deviation = view.observation_moments.center(0), view.observation_moments.scale(0)
+        assert_close(shown[0], ((plain[0] - mean) / deviation).clip(-10, 10))
+        assert_close(shown[1], (plain[1] / view.return_moments.scale(0)).clip(-10, 10))
+
+
+def test_batch_of_one__has_the_same_statistics_either_way() -> None:
+    views = [make_view(statistics, num_envs=1) for statistics in ("env", "batch")]
+    first, second = (view.reset(seed=3)[0] for view in views)
+    assert_close(first, second)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        actions = actions_of(rng, 1)
+        (obs, rewards, *_), (others, their_rewards, *_) = (view.step(actions) for view in views)
+        assert_close(obs, others)
+        assert_close(rewards, their_rewards)
+
+
+def test_observations__fit_a_space_of_their_own() -> None:
+    view = make_view()
+    assert view.single_observation_space == gym.spaces.Box(-10, 10, (3,), np.float32)
+    obs, _ = view.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        assert obs in view.observation_space
+        obs, rewards, *_ = view.step(actions_of(rng))
+        assert np.abs(rewards).max() <= 10
+    view.single_observation_space.dtype = np.float64
+    assert view.step(actions_of(rng))[0].dtype == np.float64
+
+
+def test_outliers__are_clipped() -> None:
+    """One value far from 200 equal ones lies 14 deviations away, however far it is."""
+
+    class Leap(WalkEnv):
+        count = 0
+
+        def step(self, action: Any) -> Any:
+            self.count += 1
+            far = 1e6 if self.count > 200 else 0.0
+            return np.full(3, far, np.float32), -far, False, self.count > 201, {}
+
+        def reset(self, **kwargs: Any) -> Any:
+            return np.zeros(3, np.float32), {}
+
+    view = ScaledVectorEnv(CleanRLVectorEnv(sync([Leap])))
+    view.reset(seed=0)
+    for _ in range(200):
+        view.step(np.zeros((1, 2), np.float32))
+    obs, rewards, *_ = view.step(np.zeros((1, 2), np.float32))
+    assert obs.tolist() == [[10, 10, 10]]
+    assert rewards.tolist() == [-10]
+    infos = view.step(np.zeros((1, 2), np.float32))[-1]
+    assert infos["final_observation"][0].max() <= 10
+
+
+def test_rewards__keep_their_dtype() -> None:
+    envs = scripted_vector_env([2, 3], autoreset_mode="SameStep")
+    view = ScaledVectorEnv(CleanRLVectorEnv(envs))
+    view.reset(seed=0)
+    assert view.step(np.array([1, 0]))[1].dtype == np.float32
+
+
+def test_returns__are_of_the_rewards_of_the_task() -> None:
+    view, raw = make_view(), CleanRLVectorEnv(sync([WalkEnv] * NUM_ENVS))
+    view.reset(seed=0)
+    raw.reset(seed=0)
+    found: list[list[Any]] = [[], []]
+    for _ in range(40):
+        for log, envs in zip(found, (view, raw), strict=True):
+            log += logged_returns(envs.step(np.zeros((NUM_ENVS, 2), np.float32))[-1])
+    assert found[0] == found[1]
+    assert len(found[0]) > 20
+
+
+@pytest.mark.parametrize("statistics", ["env", "batch"])
+def test_partial_reset__counts_its_own_rows_alone(statistics: str) -> None:
+    view, mask = make_view(statistics), np.array([True, False, False, True])
+    view.reset(seed=0)
+    before = view.observation_moments.count.ravel().copy()
+    obs, _ = view.reset(options={"reset_mask": mask})
+    grown = view.observation_moments.count.ravel() - before
+    assert_close(grown, [1, 0, 0, 1] if statistics == "env" else [2])
+    assert np.isfinite(obs).all()
+
+
+def test_partial_reset__shows_other_rows_as_they_were() -> None:
+    view = make_view("env")
+    view.reset(seed=0)
+    shown = view.step(np.zeros((NUM_ENVS, 2), np.float32))[0]
+    obs, _ = view.reset(options={"reset_mask": np.array([True, False, False, False])})
+    np.testing.assert_array_equal(obs[1:], shown[1:])
+    assert not np.array_equal(obs[0], shown[0])
+
+
+def test_moments__of_equal_values_have_no_variance() -> None:
+    moments = RunningMoments(2, (3,), "env")
+    for _ in range(2000):
+        moments.update(np.full((2, 3), 4.0), slice(None))
+    assert_close(moments.mean, np.full((2, 3), 4.0))
+    assert moments.var.max() < 1e-2
+
+
+def test_discrete_actions_and_integers__are_served_too() -> None:
+    class Counter(WalkEnv):
+        def __init__(self) -> None:
+            super().__init__(gym.spaces.Box(-99, 99, (3,), np.int32))
+            self.action_space = gym.spaces.Discrete(3)
+
+        def step(self, action: Any) -> Any:
+            assert action in self.action_space
+            return super().step(np.array([0.1]))
+
+    view = ScaledVectorEnv(CleanRLVectorEnv(sync([Counter, Counter])))
+    obs, _ = view.reset(seed=0)
+    assert obs.dtype == np.float32
+    assert view.step(np.array([2, 0]))[0].dtype == np.float32
+
+
+def test_scaled__refuses_what_it_cannot_serve() -> None:
+    view = CleanRLVectorEnv(sync([WalkEnv]))
+    with pytest.raises(ArgumentError, match=r"'env'.*'batch'.*got 'rows'"):
+        ScaledVectorEnv(view, statistics="rows")
+    with pytest.raises(ArgumentError, match=r"`gamma`.*got nan"):
+        ScaledVectorEnv(view, gamma=float("nan"))
+    frozen = make_cleanrl("FrozenLake-v1", 1)
+    with pytest.raises(ArgumentError, match=r"`normalize` needs Box observations, got Discrete"):
+        ScaledVectorEnv(frozen)
+
+
+def test_make__puts_the_stack_around_the_view() -> None:
+    view = make_cleanrl("Pendulum-v1", 2, normalize="batch", gamma=0.5)
+    assert isinstance(view, ScaledVectorEnv)
+    assert view.observation_moments.mean.shape == (1, 3)
+    assert make_cleanrl("Pendulum-v1", 2, normalize="env").observation_moments.mean.shape == (2, 3)
+    plain, other = (make_cleanrl("Pendulum-v1", 2, normalize="env", gamma=g) for g in (0.5, 0.99))
+    found = []
+    for envs in (plain, other):
+        envs.reset(seed=0)
+        found.append([envs.step(np.zeros((2, 1), np.float32))[1] for _ in range(5)])
+    assert not np.allclose(found[0], found[1])
+
+
+def test_scaled__leaves_rejected_actions_without_a_trace() -> None:
+    view = ScaledVectorEnv(CleanRLVectorEnv(scripted_vector_env([2, 3], autoreset_mode="SameStep")))
+    view.reset(seed=0)
+    before = view.observation_moments.count.copy(), view.return_moments.count.copy()
+    with pytest.raises(ValueError, match="actions"):
+        view.step(np.array([7, 0]))
+    after = view.observation_moments.count, view.return_moments.count
+    np.testing.assert_array_equal(np.stack(before), np.stack(after))
