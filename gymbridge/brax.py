@@ -22,6 +22,7 @@ from gymbridge.errors import (
     UnknownTaskError,
     nearest,
 )
+from gymbridge.processes import check_not_forked, note_batch
 from gymbridge.requests import read_count, read_device
 
 try:
@@ -81,7 +82,8 @@ class BraxVectorEnv(DifferentiableVectorEnv):
         UnknownTaskError: No registered environment has that name.
         ArgumentError: A keyword that the environment does not take, or a value out of its rule.
         EnvContractError: The environment cannot be batched; the message names the rule.
-        SimulationError: Brax cannot build or trace the environment.
+        SimulationError: Brax cannot build or trace the environment, or JAX had started before
+            this process was forked.
 
     Seeds run from 0 to 2**32 - 1. Episode k of an environment with seed s is the same whatever the
     batch size, mode or neighbours.
@@ -113,6 +115,7 @@ class BraxVectorEnv(DifferentiableVectorEnv):
         observation_space: Space[Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        check_not_forked("JAX")
         num_envs = read_count("num_envs", num_envs)
         if nonfinite not in _NONFINITE:
             raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
@@ -143,6 +146,7 @@ class BraxVectorEnv(DifferentiableVectorEnv):
             arrays=arrays,
             device=place,
         )
+        note_batch(self, "JAX")
 
 
 def _choose_simulator(

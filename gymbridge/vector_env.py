@@ -13,8 +13,9 @@ from gymnasium.vector.utils import batch_space
 from gymbridge.actions import make_action_reader
 from gymbridge.arrays import make_edge
 from gymbridge.episode import AutoresetRule, Carry, ResetRule, Seeds, Simulator
-from gymbridge.errors import ClosedError, EpisodeEndedError, ResetNeededError
+from gymbridge.errors import ClosedError, EpisodeEndedError, ResetNeededError, SimulationError
 from gymbridge.infos import DenseInfos, SparseInfos
+from gymbridge.processes import note_batch
 from gymbridge.requests import (
     read_autoreset_mode,
     read_device,
@@ -56,6 +57,15 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         (array([ True, False]), array([array(2., dtype=float32), None], dtype=object))
     """
 
+    _is_forked = False
+    _construction: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> BridgeVectorEnv:
+        """Remember the construction: that is what is pickled."""
+        envs = super().__new__(cls)
+        envs._construction = (args, kwargs)
+        return envs
+
     def __init__(
         self,
         simulator: Simulator[Any],
@@ -96,6 +106,11 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._carry: Any = None  # the rule's, between two calls
         self._sub_envs = SubEnvs(simulator)
         self._spec: EnvSpec | None = None
+        note_batch(self)
+
+    def __reduce__(self) -> Any:
+        """Pickle and copy as the construction: a new batch of the same kind, not yet reset."""
+        return _rebuild, (type(self), *self._construction, self._spec)
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -231,6 +246,12 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedError(f"{self} is closed; build a new one.")
+        if self._is_forked:
+            raise SimulationError(
+                f"{self} was built before this process was forked, and its threads did not come "
+                "along; build it in the worker, started with multiprocessing's 'spawn' or "
+                "'forkserver'."
+            )
 
     def _check_running(self, carry: Carry) -> None:
         ended = np.flatnonzero(carry.ended)
@@ -239,3 +260,11 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
                 f"Environments {ended.tolist()} have ended and autoreset is disabled; call "
                 "`reset(options={'reset_mask': terminations | truncations})` before `step`."
             )
+
+
+def _rebuild(
+    kind: type[BridgeVectorEnv], args: tuple[Any, ...], kwargs: dict[str, Any], spec: EnvSpec | None
+) -> BridgeVectorEnv:
+    envs = kind(*args, **kwargs)
+    envs._spec = spec
+    return envs

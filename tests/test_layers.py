@@ -14,7 +14,7 @@ ROOT = Path(gymbridge.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("episode", "spaces"),
-    ("backends", "packing", "requests"),
+    ("backends", "packing", "processes", "requests"),
     ("actions",),
     ("arrays",),
     ("infos", "sub_envs"),
