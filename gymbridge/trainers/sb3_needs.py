@@ -32,8 +32,8 @@ def check_vector_env(vector_env: Any) -> None:
     if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in _parts(space)):
         raise ArgumentError(
             "`vector_env` must have observations that are nested once at most, as "
-            f"Stable-Baselines3 expects, got {space}; flatten them with gymnasium.wrappers.vector."
-            "VectorizeTransformObservation(envs, gymnasium.wrappers.FlattenObservation)."
+            f"Stable-Baselines3 expects, got {space}; flatten them where they are made, such as by "
+            "gymnasium.wrappers.FlattenObservation inside SyncVectorEnv."
         )
 
 
@@ -45,8 +45,7 @@ def check_arrays(obs: Any) -> None:
     elif not isinstance(obs, np.ndarray):
         raise ArgumentTypeError(
             "`vector_env` must return numpy arrays, as Stable-Baselines3 expects, got "
-            f"{type(obs).__name__}; build it with `arrays='numpy'`, or wrap it in "
-            "gymnasium.wrappers.vector.ArrayConversion."
+            f"{type(obs).__name__}; build it with `arrays='numpy'`."
         )
 
 
