@@ -16,6 +16,7 @@ import gymbridge
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(gymbridge.__file__).parent
 ENGINES = ("brax", "envpool")
+TRAINERS = {"sb3": "stable_baselines3"}
 
 MODULES = sorted(
     ".".join(("gymbridge", *path.relative_to(PACKAGE).with_suffix("").parts))
@@ -34,6 +35,9 @@ def test_docstring_examples__print_what_they_say(name: str) -> None:
     for engine in ENGINES:
         if name.split(".")[-1].startswith(engine) and "tasks" not in name:
             pytest.importorskip(engine)
+    for prefix, library in TRAINERS.items():
+        if name.startswith(f"gymbridge.trainers.{prefix}"):
+            pytest.importorskip(library)
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted > 0
     assert found.failed == 0

@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sub_envs",),
     ("vector_env",),
     ("brax", "envpool", "testing"),
-    ("single_env", "registration"),
+    ("single_env", "registration", "trainers"),
     ("",),  # the package itself
 )
 """Rooms from the bottom up. A room may use those below it, and modules of its own folder."""
@@ -31,8 +31,9 @@ ENGINE_ROOMS = {
     "brax": {"brax", "backends.brax*", "testing.scripted_brax"},
     "envpool": {"envpool", "backends.envpool*"},
     "torch": set(),
+    "stable_baselines3": {"trainers.sb3*"},
 }
-"""The only modules that may import an engine or an array library."""
+"""The only modules that may import an engine, an array library or a trainer."""
 
 
 def short_name(path: Path) -> str:
@@ -128,6 +129,7 @@ def test_engine_rooms__import_their_engine() -> None:
     assert "brax" in {full.split(".")[0] for full in imports("brax")}
     assert "jax" in imports("backends.brax")
     assert "envpool" in {full.split(".")[0] for full in imports("envpool")}
+    assert "stable_baselines3.common.vec_env" in imports("trainers.sb3")
 
 
 def test_arrows__are_found_where_they_are_known_to_be() -> None:

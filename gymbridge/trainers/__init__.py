@@ -5,4 +5,4 @@
 Nothing here imports a trainer until its module is imported.
 """
 
-__all__: list[str] = []
+__all__ = []
