@@ -55,7 +55,7 @@ class BatchMembers:
             those of each environment.
 
     What is set for some environments and unknown to the others is kept here, since a batch has no
-    place for it.
+    place for it; everything is, of a batch without `set_attr`.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
@@ -77,19 +77,11 @@ class BatchMembers:
 
     def set(self, name: str, value: Any, ids: Sequence[int]) -> None:
         """Set attribute `name` of the environments `ids`."""
-        if {*ids} == {*self._all}:
-            values = [value] * len(self._all)
-        else:
-            try:
-                values = self.get(name, self._all)
-            except AttributeError:
-                self._own = [
-                    {**own, name: value} if index in ids else own
-                    for index, own in enumerate(self._own)
-                ]
-                return
+        values = self._merge(name, value, ids)
+        if values is None or not hasattr(self._envs, "set_attr"):
             for index in ids:
-                values[index] = value
+                self._own[index][name] = value
+            return
         self._envs.set_attr(name, values)
         for own in self._own:
             own.pop(name, None)
@@ -115,6 +107,16 @@ class BatchMembers:
     def are_wrapped(self, wrapper: type[Any], ids: Sequence[int]) -> list[bool]:
         """Return False for each of `ids`: no environment here can wear a wrapper."""
         return [False for _ in ids]
+
+    def _merge(self, name: str, value: Any, ids: Sequence[int]) -> list[Any] | None:
+        """Return what all environments have once `ids` have `value`; None if some lack it."""
+        if {*ids} == {*self._all}:
+            return [value] * len(self._all)
+        try:
+            values = self.get(name, self._all)
+        except AttributeError:
+            return None
+        return [value if index in ids else values[index] for index in self._all]
 
     def _read(self, name: str) -> Sequence[Any]:
         if not hasattr(self._envs, "call"):

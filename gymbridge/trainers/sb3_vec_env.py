@@ -14,10 +14,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import VectorEnv, VectorWrapper
 from stable_baselines3.common.vec_env import VecEnv
 
-from gymbridge.errors import (
-    ArgumentError,
-    EnvContractError,
-)
+from gymbridge.errors import ArgumentError, EnvContractError
 from gymbridge.requests import read_seeds
 from gymbridge.trainers.info_rows import split_infos, take_infos
 from gymbridge.trainers.members import find_members
@@ -141,8 +138,8 @@ class Sb3VecEnv(VecEnv):
         Raises:
             ArgumentTypeError: The batch returns no numpy arrays.
         """
-        seeds: Any = None if all(seed is None for seed in self._seeds) else list(self._seeds)
-        obs, infos = self.vector_env.reset(seed=seeds, options=self._options[0] or None)
+        seed, options = self._seeds[0], self._options[0] or None  # the other seeds follow
+        obs, infos = self.vector_env.reset(seed=seed, options=options)
         check_arrays(obs)
         self.reset_infos = split_infos(infos, self.num_envs)
         self._reset_seeds()

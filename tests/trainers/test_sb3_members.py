@@ -161,7 +161,12 @@ def test_foreign_batch__shares_its_attributes() -> None:
     assert not view.has_attr("no_such_thing")
     view.set_attr("mark", 1, indices=[0])
     assert view.get_attr("mark", 0) == [1]
+    view.set_attr("mark", 2)
+    view.set_attr("mark", 3, indices=[1])
+    assert view.get_attr("mark") == [2, 3, 2]
     assert view.env_is_wrapped(Monitor) == [False] * 3
+    view.seed(7)
+    np.testing.assert_array_equal(view.reset(), Foreign().reset(seed=7)[0])
 
 
 def test_env_is_wrapped__sees_the_wrappers_of_the_batch() -> None:
