@@ -63,14 +63,13 @@ def test_trainers_page__runs(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) >= 2
-    for block in blocks:
-        script = tmp_path / "block.py"
-        script.write_text(block + "\nprint(envs.reset().shape)\n", encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("(")
+    script = tmp_path / "trainers.py"
+    script.write_text("\n".join([*blocks, "print(envs.reset().shape)"]), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(2, 3)")
 
 
 def test_readme__has_exactly_two_commands() -> None:

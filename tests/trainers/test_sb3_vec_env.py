@@ -72,6 +72,7 @@ class BinaryEnv(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         assert self.action_space.contains(action), action
+        assert action.dtype == self.action_space.dtype
         return np.zeros(1, np.float32), float(action.sum()), True, False, {}
 
 
