@@ -29,19 +29,22 @@ def split_infos(infos: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
         Per environment its values: Python scalars for (num_envs,) arrays, otherwise copies of the
         rows, objects too. Nothing is shared with the infos or between two dicts.
     """
-    rows: list[dict[str, Any]] = [{} for _ in range(num_envs)]
+    rows: list[dict[str, Any]] = []
     for key, value in infos.items():
         if key in FINAL_KEYS or (key[0:1] == "_" and key[1:] in infos):
             continue
         mask = infos.get(f"_{key}")
         values = _split_value(value, num_envs)
-        if mask is None or b"\x00" not in mask.tobytes():
-            for row, own in zip(rows, values, strict=True):
-                row[key] = own
-        else:
+        if mask is not None and b"\x00" in mask.tobytes():
+            rows = rows or [{} for _ in values]
             for index in mask.nonzero()[0].tolist():
                 rows[index][key] = values[index]
-    return rows
+        elif rows:
+            for row, own in zip(rows, values, strict=True):
+                row[key] = own
+        else:  # cheaper than filling empty ones
+            rows = [{key: own} for own in values]
+    return rows or [{} for _ in range(num_envs)]
 
 
 def _split_value(value: Any, num_envs: int) -> list[Any]:
@@ -66,6 +69,6 @@ def take_infos(infos: dict[str, Any], ids: np.ndarray) -> dict[str, Any]:
         The same keys, masks too, with (count, ...) arrays.
     """
     return {
-        key: take_infos(value, ids) if isinstance(value, dict) else np.take(value, ids, 0)
+        key: take_infos(value, ids) if isinstance(value, dict) else np.asarray(value).take(ids, 0)
         for key, value in infos.items()
     }
