@@ -79,7 +79,8 @@ def make_vec_env(
         ArgumentTypeError: `env_id` or `n_envs` is of another type.
     """
     n_envs = read_count("n_envs", n_envs)
-    _check_classes(wrapper_class, wrapper_kwargs, vec_env_cls)
+    _check_wrapper(wrapper_class, wrapper_kwargs)
+    _check_vec_env(vec_env_cls, vec_env_kwargs)
     info_keywords = _read_monitor_kwargs(monitor_kwargs or {})
     vector_env = _make_batch(env_id, n_envs, env_kwargs or {})
     try:
@@ -95,7 +96,7 @@ def make_vec_env(
     return VecMonitor(envs, _monitor_file(monitor_dir, start_index), info_keywords)
 
 
-def _check_classes(wrapper_class: Any, wrapper_kwargs: Any, vec_env_cls: Any) -> None:
+def _check_wrapper(wrapper_class: Any, wrapper_kwargs: Any) -> None:
     if wrapper_class is None and wrapper_kwargs:
         raise ArgumentError(f"`wrapper_kwargs` needs a `wrapper_class`, got {wrapper_kwargs}.")
     if wrapper_class is not None and not _is_subclass(wrapper_class, VectorWrapper):
@@ -103,6 +104,14 @@ def _check_classes(wrapper_class: Any, wrapper_kwargs: Any, vec_env_cls: Any) ->
             "`wrapper_class` must be a gymnasium.vector.VectorWrapper, since a batch has no single "
             f"environments to wrap, got {wrapper_class}; use its counterpart in "
             "gymnasium.wrappers.vector or an SB3 VecEnvWrapper around the result."
+        )
+
+
+def _check_vec_env(vec_env_cls: Any, vec_env_kwargs: Any) -> None:
+    if vec_env_cls is None and vec_env_kwargs:
+        raise ArgumentError(
+            f"`vec_env_kwargs` needs a `vec_env_cls`, got {vec_env_kwargs}; keywords of the batch "
+            "go into `env_kwargs`."
         )
     if vec_env_cls is not None and not _is_subclass(vec_env_cls, Sb3VecEnv):
         raise ArgumentError(

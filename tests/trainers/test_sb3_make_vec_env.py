@@ -189,6 +189,7 @@ def test_own_class__is_built_with_its_keywords() -> None:
         ({"wrapper_kwargs": {"gamma": 1}}, r"`wrapper_kwargs` needs a `wrapper_class`"),
         ({"vec_env_cls": DummyVecEnv}, r"`vec_env_cls` must be None.*DummyVecEnv.*; leave it out"),
         ({"vec_env_cls": SubprocVecEnv}, r"`vec_env_cls` must be None"),
+        ({"vec_env_kwargs": {"start_method": "fork"}}, r"`vec_env_kwargs` needs a `vec_env_cls`"),
         ({"monitor_kwargs": {"allow_early_resets": False}}, r"allow_early_resets=False"),
         ({"monitor_kwargs": {"reset_keywords": ("a",)}}, r"reset_keywords=\('a',\)"),
         ({"monitor_kwargs": {"unknown": 1}}, r"`monitor_kwargs` must hold 'info_keywords' alone"),
