@@ -82,10 +82,22 @@ def test_plain_id__gives_what_sb3_gives() -> None:
     assert pairs[0].render_mode == pairs[1].render_mode
 
 
-def test_module_in_the_id__is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("envpool")
-    monkeypatch.setitem(gym.registry, CART_POLE, gym.registry[CART_POLE])
-    assert make_vec_env(f"gymbridge:{CART_POLE}").num_envs == 1
+def test_module_in_the_id__is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+import gymnasium
+from gymbridge.testing import scripted_vector_env
+
+def make(num_envs, **kwargs):
+    return scripted_vector_env([2] * num_envs, **kwargs)
+
+gymnasium.register("Sb3Test/Module-v0", vector_entry_point=make)
+"""
+    (tmp_path / "sb3_test_ids.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        assert make_vec_env("sb3_test_ids:Sb3Test/Module-v0", 3).num_envs == 3
+    finally:
+        gym.registry.pop("Sb3Test/Module-v0", None)
 
 
 def test_unknown_id__is_the_error_of_gymnasium() -> None:
