@@ -41,24 +41,40 @@ class SubEnvs:
     ) -> tuple[Any, ...]:
         """Return attribute `name` of each environment, called with the arguments if it can be.
 
+        ``get_wrapper_attr`` and ``has_wrapper_attr`` are those of `gymnasium.Env`.
+
         Raises:
             AttributeError: No environment has it.
         """
-        if name in self._attributes:
-            own = self._attributes[name]
-            return tuple(value(*args, **kwargs) if callable(value) else value for value in own)
-        if name in _PER_ENV:
-            return getattr(envs, name)
+        if name == "get_wrapper_attr":
+            return self._read(envs, *args, **kwargs)
+        if name == "has_wrapper_attr":
+            return (self._has(envs, *args, **kwargs),) * envs.num_envs
         if name == "render":
             frames = envs.render()
             return (None,) * envs.num_envs if frames is None else tuple(frames)
-        if name in _SHARED:
-            value = getattr(envs, _SHARED[name])
-        else:
-            value = getattr(self._simulator.engine, name)
-        if callable(value):
-            value = value(*args, **kwargs)
-        return (value,) * envs.num_envs
+        values = self._read(envs, name)
+        if name in self._attributes:
+            return tuple(value(*args, **kwargs) if callable(value) else value for value in values)
+        if callable(values[0]):  # the one object that they share
+            return (values[0](*args, **kwargs),) * envs.num_envs
+        return values
+
+    def _read(self, envs: VectorEnv[Any, Any, Any], name: str) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment as it is, a method too."""
+        if name in self._attributes:
+            return self._attributes[name]
+        if name in _PER_ENV:
+            return getattr(envs, name)
+        owner, name = (envs, _SHARED[name]) if name in _SHARED else (self._simulator.engine, name)
+        return (getattr(owner, name),) * envs.num_envs
+
+    def _has(self, envs: VectorEnv[Any, Any, Any], name: str) -> bool:
+        try:
+            self._read(envs, name)
+        except AttributeError:
+            return name == "render"
+        return True
 
     def set_attr(self, envs: VectorEnv[Any, Any, Any], name: str, values: Any) -> None:
         """Give each environment an attribute of that name.

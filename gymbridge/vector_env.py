@@ -135,6 +135,11 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             kwargs["autoreset_mode"] = self.autoreset_mode.value  # JSON knows no enums
 
     @property
+    def seed_range(self) -> int:
+        """The largest seed that an environment of this batch takes."""
+        return self._simulator.seed_range
+
+    @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The seed of each environment; drawn from the operating system if none was given yet."""
         if self._seeds is None:

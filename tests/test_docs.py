@@ -16,6 +16,7 @@ import gymbridge
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(gymbridge.__file__).parent
 ENGINES = ("brax", "envpool")
+TRAINERS = {"sb3": "stable_baselines3"}
 
 MODULES = sorted(
     ".".join(("gymbridge", *path.relative_to(PACKAGE).with_suffix("").parts))
@@ -34,6 +35,9 @@ def test_docstring_examples__print_what_they_say(name: str) -> None:
     for engine in ENGINES:
         if name.split(".")[-1].startswith(engine) and "tasks" not in name:
             pytest.importorskip(engine)
+    for prefix, library in TRAINERS.items():
+        if name.startswith(f"gymbridge.trainers.{prefix}"):
+            pytest.importorskip(library)
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted > 0
     assert found.failed == 0
@@ -51,6 +55,21 @@ def test_quickstart__runs(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("[")
+
+
+def test_trainers_page__runs(tmp_path: Path) -> None:
+    pytest.importorskip("envpool")
+    pytest.importorskip("stable_baselines3")
+    text = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) >= 2
+    script = tmp_path / "trainers.py"
+    script.write_text("\n".join([*blocks, "print(envs.reset().shape)"]), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(2, 3)")
 
 
 def test_readme__has_exactly_two_commands() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-HEAVY = ("jax", "jaxlib", "brax", "mujoco", "envpool", "torch", "flax")
+HEAVY = ("jax", "jaxlib", "brax", "mujoco", "envpool", "torch", "flax", "stable_baselines3")
 ALLOWED_SECONDS = 0.3
 
 
@@ -63,6 +63,7 @@ else:
         "import gymbridge.single_env",
         "import gymbridge.trainers.cleanrl",
         "import gymbridge.trainers.cleanrl_envpool",
+        "import gymbridge.trainers",
         "import gymbridge, gymnasium; gymnasium.spec('Brax/ant-v0')",
         "import gymbridge; dir(gymbridge)",
     ],
@@ -120,7 +121,7 @@ def test_missing_engine__is_an_error_with_the_command_to_run(
     assert missing in message
 
 
-@pytest.mark.parametrize("missing", ["brax", "jax", "envpool", "torch"])
+@pytest.mark.parametrize("missing", ["brax", "jax", "envpool", "torch", "stable_baselines3"])
 def test_package__works_without_the_engines(missing: str) -> None:
     code = f"""{without(missing)}
 from gymbridge.testing import scripted_vector_env
@@ -129,6 +130,25 @@ envs.reset(seed=0)
 print(json.dumps(envs.step([1, 2])[1].tolist()))
 """
     assert run_python(code) == [1.25, 2.25]
+
+
+@pytest.mark.parametrize("missing", ["stable_baselines3", "torch"])
+def test_missing_trainer__is_an_error_with_the_command_to_run(missing: str) -> None:
+    if missing == "torch":
+        pytest.importorskip("stable_baselines3")
+    code = catch("from gymbridge.trainers.sb3 import make_vec_env")
+    types, message = run_python(f"{without(missing)}{code}")
+    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
+    assert "gymbridge.trainers.sb3 needs stable-baselines3" in message
+    assert "pip install 'gymbridge[sb3]'" in message
+    assert missing in message
+
+
+def test_own_mistake_in_a_trainer__is_not_reported_as_a_missing_library() -> None:
+    pytest.importorskip("stable_baselines3")
+    code = catch("from gymbridge.trainers.sb3 import make_vec_env")
+    types, _ = run_python(f"{without('gymbridge.trainers.members')}{code}")
+    assert types[0] == "ModuleNotFoundError"
 
 
 def test_own_mistake__is_not_reported_as_a_missing_engine() -> None:

@@ -47,8 +47,9 @@ ENGINE_ROOMS = {
     "brax": {"brax", "backends.brax*", "testing.scripted_brax"},
     "envpool": {"envpool", "backends.envpool*"},
     "torch": {"autograd", "graph", "arrays.torch", "wrappers"},
+    "stable_baselines3": {"trainers.sb3*"},
 }
-"""The only modules that may import an engine or an array library."""
+"""The only modules that may import an engine, an array library or a trainer."""
 
 
 def short_name(path: Path) -> str:
@@ -144,6 +145,7 @@ def test_engine_rooms__import_their_engine() -> None:
     assert "brax" in {full.split(".")[0] for full in imports("brax")}
     assert "jax" in imports("backends.brax")
     assert "envpool" in {full.split(".")[0] for full in imports("envpool")}
+    assert "stable_baselines3.common.vec_env" in imports("trainers.sb3")
 
 
 def test_arrows__are_found_where_they_are_known_to_be() -> None:

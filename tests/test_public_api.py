@@ -12,14 +12,17 @@ import gymbridge
 
 ROOT = Path(gymbridge.__file__).parent
 ENGINES = ("brax", "envpool", "jax", "torch")
-FOLDERS = ("gymbridge.backends", "gymbridge.trainers")
-"""Packages that only hold modules."""
+TRAINERS = {"sb3": "stable_baselines3"}
+"""What the modules of `gymbridge.trainers` begin with, and the library that they need."""
 
 
 def module_name(path: Path) -> str:
     parts = [*path.relative_to(ROOT.parent).with_suffix("").parts]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
+
+EMPTY = ("gymbridge.backends", "gymbridge.trainers")
+"""Packages that offer nothing but their modules."""
 
 MODULES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
@@ -74,10 +77,13 @@ def defined(tree: ast.Module) -> set[str]:
 
 
 def import_or_skip(name: str) -> object:
-    """Return the module; skip the test where the engine that it needs is not installed."""
+    """Return the module; skip the test where what it needs is not installed."""
     for engine in ENGINES:
         if name == "gymbridge" or engine in name.rpartition(".")[2]:
             pytest.importorskip(engine)
+    for prefix, library in TRAINERS.items():
+        if name.startswith(f"gymbridge.trainers.{prefix}"):
+            pytest.importorskip(library)
     return importlib.import_module(name)
 
 
@@ -94,7 +100,7 @@ def test_module__is_documented(name: str) -> None:
     assert ast.get_docstring(parse(name))
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name not in FOLDERS])
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in EMPTY])
 def test_all__lists_names_that_exist(name: str) -> None:
     names = listed(parse(name))
     assert names

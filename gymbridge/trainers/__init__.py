@@ -1,3 +1,10 @@
-"""Views of the batches for trainers that expect another interface than Gymnasium's."""
+"""Views of vector environments for the trainers people use, one module per library.
+
+- `gymbridge.trainers.sb3`: a Stable-Baselines3 ``VecEnv`` over any SAME_STEP batch.
+- `gymbridge.trainers.cleanrl`: what CleanRL's scripts put in place of their ``SyncVectorEnv``.
+- `gymbridge.trainers.cleanrl_envpool`: the same for its scripts on EnvPool.
+
+Nothing here imports a trainer until its module is imported.
+"""
 
 __all__: list[str] = []

@@ -1,0 +1,143 @@
+"""Attributes and methods of single environments in a batch, by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import VectorEnv
+
+from gymbridge.errors import ArgumentError
+from gymbridge.vector_env import BridgeVectorEnv
+
+__all__ = ["BatchMembers", "EnvMembers", "find_members"]
+
+
+class EnvMembers:
+    """The members of a batch that holds one `gymnasium.Env` per row, as `SyncVectorEnv` does.
+
+    Args:
+        envs: (num_envs,) the environments.
+    """
+
+    def __init__(self, envs: Sequence[gym.Env[Any, Any]]) -> None:
+        self._envs = envs
+
+    def get(self, name: str, ids: Sequence[int]) -> list[Any]:
+        """Return attribute `name` of the environments `ids`, a method uncalled.
+
+        Raises:
+            AttributeError: One of them has none.
+        """
+        return [self._envs[index].get_wrapper_attr(name) for index in ids]
+
+    def set(self, name: str, value: Any, ids: Sequence[int]) -> None:
+        """Set attribute `name` where it is defined, else on the outermost wrapper."""
+        for index in ids:
+            self._envs[index].set_wrapper_attr(name, value)
+
+    def call(self, name: str, ids: Sequence[int], *args: Any, **kwargs: Any) -> list[Any]:
+        """Return what method `name` of the environments `ids` returns."""
+        return [method(*args, **kwargs) for method in self.get(name, ids)]
+
+    def are_wrapped(self, wrapper: type[Any], ids: Sequence[int]) -> list[bool]:
+        """Return for each of `ids` whether a wrapper of that class is around it."""
+        return [any(isinstance(one, wrapper) for one in _layers(self._envs[i])) for i in ids]
+
+
+class BatchMembers:
+    """The members of a batch without environment objects inside, or with them in other processes.
+
+    Args:
+        envs: The batch, without wrappers. `call`, `get_attr` and `set_attr` are used as
+            `gymnasium.vector.AsyncVectorEnv` has them; without `call`, attributes of the batch are
+            those of each environment.
+
+    What is set for some environments and unknown to the others is kept here, since a batch has no
+    place for it; everything is, of a batch without `set_attr`.
+    """
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+        self._envs: Any = envs
+        self._all = range(envs.num_envs)
+        self._own: list[dict[str, Any]] = [{} for _ in self._all]
+
+    def get(self, name: str, ids: Sequence[int]) -> list[Any]:
+        """Return attribute `name` of the environments `ids`, a method uncalled.
+
+        Raises:
+            AttributeError: One of them has none.
+        """
+        is_known = all(name in self._own[index] for index in ids)
+        values = () if is_known else self._read(name)
+        return [
+            self._own[index][name] if name in self._own[index] else values[index] for index in ids
+        ]
+
+    def set(self, name: str, value: Any, ids: Sequence[int]) -> None:
+        """Set attribute `name` of the environments `ids`."""
+        values = self._merge(name, value, ids)
+        if values is None or not hasattr(self._envs, "set_attr"):
+            for index in ids:
+                self._own[index][name] = value
+            return
+        self._envs.set_attr(name, values)
+        for own in self._own:
+            own.pop(name, None)
+
+    def call(self, name: str, ids: Sequence[int], *args: Any, **kwargs: Any) -> list[Any]:
+        """Return what method `name` of the environments `ids` returns.
+
+        Raises:
+            ArgumentError: A part of a batch that calls all of its environments at once.
+        """
+        if name == "render":
+            frames = self._envs.render() or (None,) * len(self._all)
+            return [frames[index] for index in ids]
+        if isinstance(self._envs, BridgeVectorEnv):
+            return [method(*args, **kwargs) for method in self.get(name, ids)]
+        if [*ids] != [*self._all]:
+            raise ArgumentError(
+                f"`indices` must be None for {type(self._envs).__name__}, which calls a method of "
+                f"all environments at once, got {[*ids]}; use SyncVectorEnv."
+            )
+        return list(self._envs.call(name, *args, **kwargs))
+
+    def are_wrapped(self, wrapper: type[Any], ids: Sequence[int]) -> list[bool]:
+        """Return False for each of `ids`: no environment here can wear a wrapper."""
+        return [False for _ in ids]
+
+    def _merge(self, name: str, value: Any, ids: Sequence[int]) -> list[Any] | None:
+        """Return what all environments have once `ids` have `value`; None if some lack it."""
+        if {*ids} == {*self._all}:
+            return [value] * len(self._all)
+        try:
+            values = self.get(name, self._all)
+        except AttributeError:
+            return None
+        return [value if index in ids else values[index] for index in self._all]
+
+    def _read(self, name: str) -> Sequence[Any]:
+        if not hasattr(self._envs, "call"):
+            single = f"single_{name}" if name in ("action_space", "observation_space") else name
+            return [getattr(self._envs, single)] * len(self._all)
+        # Asking first, since a worker of `AsyncVectorEnv` dies of an unknown name.
+        if not all(self._envs.call("has_wrapper_attr", name)):
+            raise AttributeError(f"The environments of {self._envs} have no attribute {name!r}.")
+        return self._envs.call("get_wrapper_attr", name)
+
+
+def find_members(envs: VectorEnv[Any, Any, Any]) -> EnvMembers | BatchMembers:
+    """Return the members of a batch, whatever vector wrappers are around it."""
+    inside = getattr(envs.unwrapped, "envs", None)
+    if isinstance(inside, list | tuple) and all(isinstance(env, gym.Env) for env in inside):
+        return EnvMembers(inside)
+    return BatchMembers(envs.unwrapped)
+
+
+def _layers(env: gym.Env[Any, Any]) -> list[gym.Env[Any, Any]]:
+    layers = [env]
+    while isinstance(layers[-1], gym.Wrapper):
+        layers.append(layers[-1].env)
+    return layers

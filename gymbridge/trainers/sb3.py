@@ -1,0 +1,195 @@
+"""Stable-Baselines3: `Sb3VecEnv`, and `make_vec_env` in place of its own.
+
+An SB3 script changes one import::
+
+    from gymbridge.trainers.sb3 import make_vec_env
+
+    envs = make_vec_env("EnvPool/CartPole-v1", n_envs=8, seed=0)
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+
+from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
+from gymbridge.requests import read_count
+
+try:
+    from stable_baselines3.common.vec_env import VecMonitor
+
+    from gymbridge.trainers.sb3_vec_env import Sb3VecEnv
+except ImportError as error:
+    if (error.name or "").split(".")[0] == "gymbridge":
+        raise
+    raise NotInstalledError(
+        f"gymbridge.trainers.sb3 needs stable-baselines3: pip install 'gymbridge[sb3]' ({error})."
+    ) from error
+
+__all__ = ["Sb3VecEnv", "make_vec_env"]
+
+_MONITOR_DEFAULTS = {
+    "allow_early_resets": True,
+    "reset_keywords": (),
+    "override_existing": True,
+}
+"""Keywords of SB3's ``Monitor`` that ``VecMonitor`` lacks, with what it does all the same."""
+
+
+def make_vec_env(
+    env_id: str | Callable[..., Any],
+    n_envs: int = 1,
+    seed: int | None = None,
+    start_index: int = 0,
+    monitor_dir: str | None = None,
+    wrapper_class: Callable[..., Any] | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+    vec_env_cls: type[Sb3VecEnv] | None = None,
+    vec_env_kwargs: dict[str, Any] | None = None,
+    monitor_kwargs: dict[str, Any] | None = None,
+    wrapper_kwargs: dict[str, Any] | None = None,
+) -> VecMonitor:
+    """Return a monitored batch for Stable-Baselines3, as its own `make_vec_env` does.
+
+    Args:
+        env_id: A Gymnasium id, the class of a vector environment, or whatever makes a single
+            environment. Ids that have no batch of their own in SAME_STEP run in `SyncVectorEnv`.
+        n_envs: Size of the batch.
+        seed: Environment i gets ``seed + i`` at the first reset; None draws one.
+        start_index: Added to the seed of the action space, and the name of the monitor's file.
+        monitor_dir: Folder for ``<start_index>.monitor.csv``, with the episodes of all
+            environments; None writes none.
+        wrapper_class: A `gymnasium.vector.VectorWrapper`, put around the batch.
+        env_kwargs: Keywords of the batch, such as ``max_episode_steps=`` or the engine's.
+        vec_env_cls: `Sb3VecEnv` or a subclass.
+        vec_env_kwargs: Further keywords of `vec_env_cls`.
+        monitor_kwargs: ``info_keywords=`` of SB3's ``VecMonitor``.
+        wrapper_kwargs: Keywords of `wrapper_class`.
+
+    Raises:
+        ArgumentError: A value that a batch cannot honour; the message says what to do instead.
+        ArgumentTypeError: `env_id` or `n_envs` is of another type.
+    """
+    n_envs = read_count("n_envs", n_envs)
+    _check_wrapper(wrapper_class, wrapper_kwargs)
+    _check_vec_env(vec_env_cls, vec_env_kwargs)
+    info_keywords = _read_monitor_kwargs(monitor_kwargs or {})
+    vector_env = _make_batch(env_id, n_envs, env_kwargs or {})
+    try:
+        if wrapper_class is not None:
+            vector_env = wrapper_class(vector_env, **(wrapper_kwargs or {}))
+        envs = (vec_env_cls or Sb3VecEnv)(vector_env, **(vec_env_kwargs or {}))
+        envs.seed(seed)
+    except Exception:
+        vector_env.close()
+        raise
+    if seed is not None:
+        envs.action_space.seed(seed + start_index)
+    return VecMonitor(envs, _monitor_file(monitor_dir, start_index), info_keywords)
+
+
+def _check_wrapper(wrapper_class: Any, wrapper_kwargs: Any) -> None:
+    if wrapper_class is None and wrapper_kwargs:
+        raise ArgumentError(f"`wrapper_kwargs` needs a `wrapper_class`, got {wrapper_kwargs}.")
+    if wrapper_class is not None and not _is_subclass(wrapper_class, VectorWrapper):
+        raise ArgumentError(
+            "`wrapper_class` must be a gymnasium.vector.VectorWrapper, since a batch has no single "
+            f"environments to wrap, got {wrapper_class}; use its counterpart in "
+            "gymnasium.wrappers.vector or an SB3 VecEnvWrapper around the result."
+        )
+
+
+def _check_vec_env(vec_env_cls: Any, vec_env_kwargs: Any) -> None:
+    if vec_env_cls is None and vec_env_kwargs:
+        raise ArgumentError(
+            f"`vec_env_kwargs` needs a `vec_env_cls`, got {vec_env_kwargs}; keywords of the batch "
+            "go into `env_kwargs`."
+        )
+    if vec_env_cls is not None and not _is_subclass(vec_env_cls, Sb3VecEnv):
+        raise ArgumentError(
+            "`vec_env_cls` must be None or a subclass of Sb3VecEnv, since the batch steps all "
+            f"environments itself, got {vec_env_cls}; leave it out."
+        )
+
+
+def _read_monitor_kwargs(monitor_kwargs: dict[str, Any]) -> tuple[str, ...]:
+    """Return the info keywords; raise for what `VecMonitor` cannot do."""
+    for name, value in monitor_kwargs.items():
+        if name != "info_keywords" and (
+            name not in _MONITOR_DEFAULTS or value != _MONITOR_DEFAULTS[name]
+        ):
+            raise ArgumentError(
+                "`monitor_kwargs` must hold 'info_keywords' alone, since SB3's VecMonitor monitors "
+                f"the batch, got {name}={value!r}; leave it out."
+            )
+    return tuple(monitor_kwargs.get("info_keywords", ()))
+
+
+def _make_batch(env_id: Any, n_envs: int, env_kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
+    if "num_envs" in env_kwargs:
+        raise ArgumentError("`env_kwargs` must not have 'num_envs'; use `n_envs`.")
+    batch_kwargs = {"autoreset_mode": AutoresetMode.SAME_STEP, **env_kwargs}
+    if isinstance(env_id, str):
+        if _has_same_step(env_id):
+            return gym.make_vec(env_id, num_envs=n_envs, **batch_kwargs)
+        make_env = partial(_make_env, env_id, env_kwargs)
+    elif _is_subclass(env_id, VectorEnv):
+        return env_id(num_envs=n_envs, **batch_kwargs)
+    elif callable(env_id):
+        make_env = partial(_call, env_id, env_kwargs)
+    else:
+        raise ArgumentTypeError(
+            "`env_id` must be a Gymnasium id, the class of a vector environment or a callable that "
+            f"makes an environment, got {env_id!r}; give a vector environment to Sb3VecEnv."
+        )
+    return SyncVectorEnv([make_env] * n_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+def _has_same_step(env_id: str) -> bool:
+    """Return whether the id has a batch of its own that takes an autoreset mode."""
+    module, _, name = env_id.rpartition(":")
+    if module:
+        import_module(module)
+    entry_point = gym.spec(name).vector_entry_point
+    if entry_point is None:
+        return False
+    make = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    parameters = inspect.signature(make).parameters.values()
+    return any(p.name == "autoreset_mode" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _make_env(env_id: str, env_kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+    """Return a single environment that renders arrays if it can, as SB3 makes them."""
+    try:
+        return gym.make(env_id, **{"render_mode": "rgb_array", **env_kwargs})
+    except TypeError:
+        return gym.make(env_id, **env_kwargs)
+
+
+def _call(make: Callable[..., Any], env_kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+    env = make(**env_kwargs)
+    if not isinstance(env, gym.Env):
+        raise ArgumentTypeError(
+            "`env_id` must make a single gymnasium.Env where it is a callable, got "
+            f"{type(env).__name__}; give a vector environment to Sb3VecEnv."
+        )
+    return env
+
+
+def _monitor_file(monitor_dir: str | None, start_index: int) -> str | None:
+    if monitor_dir is None:
+        return None
+    os.makedirs(monitor_dir, exist_ok=True)
+    return os.path.join(monitor_dir, str(start_index))
+
+
+def _is_subclass(value: Any, parent: type[Any]) -> bool:
+    return isinstance(value, type) and issubclass(value, parent)

@@ -1,0 +1,286 @@
+"""Any SAME_STEP vector environment as a Stable-Baselines3 ``VecEnv``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import VectorEnv, VectorWrapper
+from stable_baselines3.common.vec_env import VecEnv
+
+from gymbridge.errors import ArgumentError, EnvContractError
+from gymbridge.requests import read_seeds
+from gymbridge.trainers.info_rows import split_infos, take_infos
+from gymbridge.trainers.members import find_members
+from gymbridge.trainers.sb3_needs import check_arrays, check_vector_env
+from gymbridge.trainers.zero_based import from_zero, has_offsets, to_zero, zero_based_space
+from gymbridge.vector_env import BridgeVectorEnv
+
+__all__ = ["Sb3VecEnv"]
+
+_SAFE_SEED_RANGE = 2**31 - 1
+"""Up to here every engine takes seeds; for batches that do not say how far theirs run."""
+
+
+class Sb3VecEnv(VecEnv):
+    """A ``VecEnv`` view of a `gymnasium.vector.VectorEnv` that restarts episodes in the same step.
+
+    Args:
+        vector_env: The batch, with ``metadata["autoreset_mode"]`` SAME_STEP: of gymbridge, of
+            Gymnasium (`SyncVectorEnv`) or of others, with vector wrappers around it or not.
+
+    Attributes:
+        vector_env: The batch.
+        reset_infos: (num_envs,) dicts, the info with which each running episode began.
+        observation_space, action_space: Those of one environment; a `Discrete` or `MultiDiscrete`
+            that begins elsewhere begins at 0 here, and values are shifted both ways.
+
+    Raises:
+        ArgumentTypeError: It is no vector environment.
+        ArgumentError: It restarts in another mode, or its observations are nested deeper than
+            Stable-Baselines3 can read.
+
+    The infos of a step are those of the step itself. Where it ended the episode they hold
+    ``terminal_observation``, a copy, and the infos of the new episode are in `reset_infos`.
+    ``TimeLimit.truncated`` is in every one. All that is returned belongs to the caller.
+
+    Example:
+        >>> from gymbridge.testing import scripted_vector_env
+        >>> envs = Sb3VecEnv(scripted_vector_env(lengths=[1, 2], autoreset_mode="SameStep"))
+        >>> envs.reset()
+        array([0., 0.], dtype=float32)
+        >>> observations, rewards, dones, infos = envs.step(np.array([1, 2]))
+        >>> observations, dones
+        (array([0., 1.], dtype=float32), array([ True, False]))
+        >>> infos[0]["terminal_observation"], infos[0]["TimeLimit.truncated"]
+        (array(1., dtype=float32), False)
+    """
+
+    def __init__(self, vector_env: VectorEnv[Any, Any, Any]) -> None:
+        check_vector_env(vector_env)
+        self.vector_env = vector_env
+        self._members = find_members(vector_env)
+        self._is_ours = isinstance(vector_env, BridgeVectorEnv)
+        self._seed_range: int | None = getattr(vector_env.unwrapped, "seed_range", None)
+        self._actions: Any = None
+        super().__init__(
+            vector_env.num_envs,
+            zero_based_space(vector_env.single_observation_space),
+            zero_based_space(vector_env.single_action_space),
+        )
+        self.metadata = dict(vector_env.metadata)
+        self._shifts_obs = has_offsets(vector_env.single_observation_space)
+        self._shifts_actions = has_offsets(vector_env.single_action_space)
+        self._is_binary = isinstance(self.action_space, spaces.MultiBinary)
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What `gymnasium.make_vec` built the batch from."""
+        return self.vector_env.spec
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Seed environment i with ``seed + i`` at the next reset, and with nothing thereafter.
+
+        Args:
+            seed: None draws one, as Stable-Baselines3 does, folded into the range of the engine.
+
+        Raises:
+            ArgumentError: A seed beyond the range of the engine; no given seed is ever changed.
+            ArgumentTypeError: It is no int.
+        """
+        if seed is None:
+            last = (self._seed_range or _SAFE_SEED_RANGE) - self.num_envs + 1
+            drawn = super().seed(None)[0]
+            return super().seed(int(drawn or 0) % (last + 1))
+        if self._seed_range is not None:
+            read_seeds(seed, self.num_envs, self._seed_range)
+        return super().seed(int(seed))
+
+    def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
+        """Hand options to the next reset.
+
+        Args:
+            options: For all environments, or a list with one equal dict for each.
+
+        Raises:
+            ArgumentError: Environments with options of their own, or a ``reset_mask``, which
+                resets a part of the batch.
+        """
+        entries = options if isinstance(options, list | tuple) else [options or {}]
+        if isinstance(options, list | tuple) and len(options) != self.num_envs:
+            raise ArgumentError(
+                f"`options` as a list must have one dict for each of the {self.num_envs} "
+                f"environments, got {len(options)}."
+            )
+        if not all(data_equivalence(entries[0], entry) for entry in entries[1:]):
+            raise ArgumentError(
+                "`options` must be the same for all environments, since a batch is reset by one "
+                f"call, got {options}; pass one dict."
+            )
+        if "reset_mask" in entries[0]:
+            raise ArgumentError(
+                "`options` must not have 'reset_mask': this `reset` is that of the whole batch."
+            )
+        super().set_options(entries[0])
+
+    def reset(self) -> Any:
+        """Begin new episodes everywhere, with what `seed` and `set_options` left for it.
+
+        Returns:
+            (num_envs, ...) observations; a dict or tuple of such for a `Dict` or `Tuple` space.
+
+        Raises:
+            ArgumentTypeError: The batch returns no numpy arrays.
+        """
+        seed, options = self._seeds[0], self._options[0] or None  # the other seeds follow
+        obs, infos = self.vector_env.reset(seed=seed, options=options)
+        check_arrays(obs)
+        self.reset_infos = split_infos(infos, self.num_envs)
+        self._reset_seeds()
+        self._reset_options()
+        return self._own_obs(obs)
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Keep the actions, (num_envs, ...), for `step_wait`."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """Take one step in every environment.
+
+        Returns:
+            observations: (num_envs, ...), of the new episode where one ended.
+            rewards: (num_envs,) float32.
+            dones: (num_envs,) bool, terminated or truncated.
+            infos: (num_envs,) dicts.
+
+        Raises:
+            EnvContractError: An episode ended and the batch does not show its last observation.
+        """
+        obs, rewards, terminations, truncations, infos = self.vector_env.step(self._to_env())
+        dones = np.logical_or(terminations, truncations)
+        rows = split_infos(infos, self.num_envs)
+        has_ended = b"\x01" in dones.tobytes()  # a scan of bytes costs a tenth of `dones.any()`
+        if has_ended:
+            self._end_episodes(rows, infos, dones.nonzero()[0])
+        for row in rows:
+            row["TimeLimit.truncated"] = False
+        if has_ended:
+            for index in (truncations > terminations).nonzero()[0].tolist():  # and not terminated
+                rows[index]["TimeLimit.truncated"] = True
+        if not self._is_ours or rewards.dtype != np.float32:
+            rewards = np.array(rewards, np.float32)
+        return self._own_obs(obs), rewards, dones, rows
+
+    def close(self) -> None:
+        """Close the batch."""
+        self.vector_env.close()
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """Return one frame per environment, or Nones with a warning without "rgb_array"."""
+        if self.render_mode == "rgb_array":
+            return [np.asarray(frame) for frame in self.vector_env.render() or ()]
+        warnings.warn(
+            f"The render mode is {self.render_mode}, and images need `rgb_array`.", stacklevel=2
+        )
+        return [None] * self.num_envs
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Return an attribute of each environment, a method uncalled.
+
+        Raises:
+            AttributeError: One of them has none.
+            IndexError: An index beyond the batch.
+        """
+        ids = self._read_indices(indices)
+        if attr_name == "render_mode":
+            return [self.vector_env.render_mode for _ in ids]
+        return self._members.get(attr_name, ids)
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Set an attribute of each environment to the same value.
+
+        Raises:
+            ArgumentError: The simulation is built with it, so setting it would change nothing.
+            IndexError: An index beyond the batch.
+        """
+        self._members.set(attr_name, value, self._read_indices(indices))
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Return what a method of each environment returns.
+
+        Raises:
+            AttributeError: One of them has none.
+            IndexError: An index beyond the batch.
+        """
+        ids = self._read_indices(indices)
+        return self._members.call(method_name, ids, *method_args, **method_kwargs)
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
+        """Return for each environment whether it or the batch is in a wrapper of that class."""
+        ids = self._read_indices(indices)
+        layer = self.vector_env
+        while isinstance(layer, VectorWrapper):
+            if isinstance(layer, wrapper_class):
+                return [True for _ in ids]
+            layer = layer.env
+        return self._members.are_wrapped(wrapper_class, ids)
+
+    def _read_indices(self, indices: Any) -> list[int]:
+        """Return indices from 0 up; negative ones count from the end, as for `DummyVecEnv`."""
+        known = range(self.num_envs)
+        return [known[index] for index in self._get_indices(indices)]
+
+    def _to_env(self) -> Any:
+        """Return the actions as the batch takes them."""
+        if self._shifts_actions:
+            space = self.vector_env.single_action_space
+            return from_zero(space, self._actions)
+        if self._is_binary:  # policies draw them as floats
+            return np.asarray(self._actions).astype(self.action_space.dtype)
+        return self._actions
+
+    def _own_obs(self, obs: Any) -> Any:
+        """Return observations, one or a batch, that are the caller's, with integers from 0."""
+        if not self._is_ours:
+            obs = deepcopy(obs)
+        return to_zero(self.vector_env.single_observation_space, obs) if self._shifts_obs else obs
+
+    def _end_episodes(
+        self, rows: list[dict[str, Any]], infos: dict[str, Any], ids: np.ndarray
+    ) -> None:
+        """Turn infos of the new episodes in `rows` into those of the ended ones, and keep them.
+
+        Args:
+            rows: (num_envs,) infos, changed in place.
+            infos: Of the batch, with the final keys.
+            ids: (count,) int, environments whose episode ended in this step.
+        """
+        if "final_obs" not in infos:
+            raise EnvContractError(
+                f"`vector_env` ended the episodes of environments {ids.tolist()} without "
+                "`infos['final_obs']`, which AutoresetMode.SAME_STEP promises; without the last "
+                "observations every timeout would be learned from as a termination."
+            )
+        finals = split_infos(take_infos(infos.get("final_info", {}), ids), len(ids))
+        for final, index in zip(finals, ids.tolist(), strict=True):
+            begun = rows[index]
+            if "episode" in begun:  # Gymnasium's RecordEpisodeStatistics puts it beside the others
+                final["episode"] = begun.pop("episode")
+            final["terminal_observation"] = self._own_obs(_take_row(infos["final_obs"], index))
+            rows[index], self.reset_infos[index] = final, begun
+
+
+def _take_row(batch: Any, index: int) -> Any:
+    return (
+        {key: value[index] for key, value in batch.items()}
+        if isinstance(batch, dict)
+        else batch[index]
+    )

@@ -1,0 +1,73 @@
+"""The SB3 examples run on a tiny budget, and at their own they reach their bars."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("stable_baselines3")
+pytest.importorskip("rich")
+pytest.importorskip("tqdm")
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SOLVED = re.compile(r"(\S+): mean return (\S+) \+- \S+ over (\d+) episodes, (\d+) s")
+IMPROVED = re.compile(r"(\S+): mean return (\S+) before, (\S+) after, (\d+) s")
+
+
+def run_script(name: str, *arguments: str) -> tuple[str, str]:
+    """Return the last line that a script prints, and all that it shows on the way."""
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1], done.stdout + done.stderr
+
+
+def test_sb3_ppo__runs_with_a_progress_bar() -> None:
+    pytest.importorskip("envpool")
+    line, shown = run_script("sb3_ppo.py", "--total-steps=256", "--num-envs=4", "--eval-episodes=3")
+    env_id, mean, episodes, _ = SOLVED.fullmatch(line).groups()
+    assert (env_id, episodes) == ("EnvPool/CartPole-v1", "3")
+    assert 5 < float(mean) <= 500
+    assert "256/256" in shown
+
+
+def test_sb3_sac__runs_with_a_progress_bar() -> None:
+    pytest.importorskip("brax")
+    line, shown = run_script(
+        "sb3_sac.py",
+        "--env-id=Brax/fast-v0",
+        "--episode-steps=5",
+        "--total-steps=1632",
+        "--eval-episodes=16",
+    )
+    env_id, before, after, _ = IMPROVED.fullmatch(line).groups()
+    assert env_id == "Brax/fast-v0"
+    assert abs(float(before) - float(after)) < 1, "its rewards are small"
+    assert "1,632/1,632" in shown
+
+
+def test_sb3_benchmark__prints_both_bars() -> None:
+    pytest.importorskip("envpool")
+    _, shown = run_script("benchmarks/sb3_step.py", "--rounds=1")
+    assert "| <= 2.00 |" in shown
+    assert "| <= 0.25 |" in shown
+
+
+@pytest.mark.slow
+def test_sb3_ppo__solves_cart_pole() -> None:
+    pytest.importorskip("envpool")
+    env_id, mean, episodes, _ = SOLVED.fullmatch(run_script("sb3_ppo.py")[0]).groups()
+    assert (env_id, episodes) == ("EnvPool/CartPole-v1", "20")
+    assert float(mean) >= 475
+
+
+@pytest.mark.slow
+def test_sb3_sac__improves_on_reacher() -> None:
+    pytest.importorskip("brax")
+    env_id, before, after, _ = IMPROVED.fullmatch(run_script("sb3_sac.py")[0]).groups()
+    assert env_id == "Brax/reacher-v0"
+    assert float(after) > 0.7 * float(before), "returns are negative"

@@ -1,0 +1,225 @@
+"""Attributes, methods, wrappers and frames of single environments, as SB3 asks for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.wrappers import vector as wrappers
+
+from gymbridge.errors import ArgumentError, ClosedError
+from gymbridge.testing import scripted_vector_env
+
+pytest.importorskip("stable_baselines3")
+
+from sb3_samples import KindsEnv, dummy, scripted, sync
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+
+from gymbridge.trainers.sb3 import Sb3VecEnv
+
+INDICES = [None, 2, -1, [0], [3, 1], (1, 1), range(2), np.array([2, 0]), iter([1]), []]
+"""All that `DummyVecEnv` takes, and what it reads from it."""
+
+
+def limited() -> gym.Env[Any, Any]:
+    return gym.wrappers.TimeLimit(KindsEnv(length=9), 4)
+
+
+def fresh(indices: Any) -> Any:
+    return iter([1]) if hasattr(indices, "__next__") else indices
+
+
+@pytest.mark.parametrize("indices", INDICES)
+def test_members__are_those_that_dummy_vec_env_finds(indices: Any) -> None:
+    results = []
+    for env in (sync(limited), dummy(limited)):
+        env.reset()
+        for index in range(4):
+            env.get_attr("actions", index)[0].append(index)  # tells them apart
+        sums = env.env_method("add", 1, second=2, indices=fresh(indices))
+        env.set_attr("new", "value", indices=fresh(indices))
+        results.append(
+            [
+                env.get_attr("actions", fresh(indices)),
+                env.get_attr("new", fresh(indices)),
+                env.get_attr("_max_episode_steps", fresh(indices)),
+                sums,
+                env.env_is_wrapped(gym.wrappers.TimeLimit, fresh(indices)),
+                env.env_is_wrapped(Monitor, fresh(indices)),
+                env.has_attr("new"),
+                env.has_attr("reset"),
+                env.has_attr("no_such_thing"),
+            ]
+        )
+    assert results[0] == results[1]
+
+
+def test_set_attr__reaches_the_environment_through_its_wrappers() -> None:
+    view = sync(limited)
+    view.set_attr("length", 5, indices=[1, 2])
+    assert view.env_method("add", 1, second=2) == [12, 8, 8, 12]
+    assert [env.unwrapped.length for env in view.vector_env.envs] == [9, 5, 5, 9]
+    view.set_attr("length", [1, 2])
+    assert view.get_attr("length") == [[1, 2]] * 4
+
+
+@pytest.mark.parametrize("make", [scripted, lambda: sync(limited), lambda: dummy(limited)])
+def test_wrong_requests__raise_the_types_of_sb3(make: Any) -> None:
+    env: VecEnv = make()
+    env.reset()
+    env.set_attr("mark", 1)
+    for call in (
+        lambda: env.get_attr("no_such_thing"),
+        lambda: env.get_attr("no_such_thing", [0]),
+        lambda: env.env_method("no_such_thing"),
+    ):
+        with pytest.raises(AttributeError, match="no_such_thing"):
+            call()
+    for indices in (4, -5, [0, 4]):
+        for call in (
+            lambda indices=indices: env.get_attr("mark", indices),
+            lambda indices=indices: env.set_attr("mark", 7, indices),
+            lambda indices=indices: env.env_method("render", indices=indices),
+            lambda indices=indices: env.env_is_wrapped(Monitor, indices),
+        ):
+            with pytest.raises(IndexError):
+                call()
+    with pytest.raises(TypeError):
+        env.get_attr("mark", 1.5)
+    with pytest.raises(TypeError):
+        env.env_method("mark")
+    if isinstance(env, Sb3VecEnv):  # of `DummyVecEnv`, the first one has changed by then
+        assert env.get_attr("mark") == [1, 1, 1, 1]
+
+
+def test_batch_without_objects__has_attributes_per_environment() -> None:
+    view = scripted()
+    view.seed(3)
+    view.reset()
+    assert view.get_attr("np_random_seed", [2, 0]) == [5, 3]
+    assert view.get_attr("render_mode") == [None] * 4
+    assert view.get_attr("task_limit") == [None] * 4
+    assert not view.has_attr("mark")
+    view.set_attr("mark", "a", indices=[1])
+    assert view.get_attr("mark", [1]) == ["a"]
+    assert not view.has_attr("mark")
+    with pytest.raises(AttributeError):
+        view.get_attr("mark", [0, 1])
+    view.set_attr("mark", "b", indices=[0, 2, 3])
+    assert view.get_attr("mark") == ["b", "a", "b", "b"]
+    view.set_attr("mark", "c", indices=[2])
+    assert view.get_attr("mark") == ["b", "a", "c", "b"]
+    assert view.vector_env.get_attr("mark") == ("b", "a", "c", "b")
+    view.set_attr("mark", [4, 5])
+    assert view.get_attr("mark") == [[4, 5]] * 4
+    view.set_attr("mark", lambda first: first + 1, indices=1)
+    assert view.env_method("mark", 2, indices=[1]) == [3]
+
+
+def test_batch_without_objects__calls_no_method_that_is_only_looked_up() -> None:
+    envs = scripted_vector_env([2, 3], autoreset_mode="SameStep")
+    view = Sb3VecEnv(envs)
+    view.reset()
+    assert view.has_attr("close")
+    assert callable(view.get_attr("close", 0)[0])
+    assert not envs._simulator.closed
+    assert view.env_method("compile", "rule", None, indices=[1]) == ["rule"]
+    assert envs.call("has_wrapper_attr", "close") == (True, True)
+    assert envs.call("has_wrapper_attr", "render") == (True, True)
+    assert envs.call("has_wrapper_attr", "no_such_thing") == (False, False)
+    assert envs.call("get_wrapper_attr", "num_envs") == (2, 2)
+    view.close()
+    assert envs._simulator.closed
+
+
+@pytest.mark.parametrize("indices", [None, [1]])
+def test_what_the_simulation_is_built_with__cannot_be_set(indices: Any) -> None:
+    view = scripted()
+    with pytest.raises(ArgumentError, match="`task_limit` belongs to the simulation"):
+        view.set_attr("task_limit", 3, indices)
+    assert view.get_attr("task_limit") == [None] * 4
+
+
+class Foreign(CartPoleVectorEnv):
+    """A batch of another project: no `call`, no `get_attr`."""
+
+    def __init__(self, num_envs: int = 3) -> None:
+        super().__init__(num_envs=num_envs)
+        self.metadata = {**self.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+
+
+def test_foreign_batch__shares_its_attributes() -> None:
+    view = Sb3VecEnv(Foreign())
+    assert not hasattr(VectorEnv, "call")
+    assert view.get_attr("gravity", [0, 2]) == [9.8, 9.8]
+    assert view.get_attr("action_space") == [gym.spaces.Discrete(2)] * 3
+    assert not view.has_attr("no_such_thing")
+    view.set_attr("mark", 1, indices=[0])
+    assert view.get_attr("mark", 0) == [1]
+    view.set_attr("mark", 2)
+    view.set_attr("mark", 3, indices=[1])
+    assert view.get_attr("mark") == [2, 3, 2]
+    assert view.env_is_wrapped(Monitor) == [False] * 3
+    view.seed(7)
+    np.testing.assert_array_equal(view.reset(), Foreign().reset(seed=7)[0])
+
+
+def test_env_is_wrapped__sees_the_wrappers_of_the_batch() -> None:
+    envs = SyncVectorEnv([limited] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    view = Sb3VecEnv(wrappers.RecordEpisodeStatistics(envs))
+    assert view.env_is_wrapped(wrappers.RecordEpisodeStatistics, [0, 1]) == [True, True]
+    assert view.env_is_wrapped(wrappers.NormalizeReward) == [False] * 3
+    assert view.env_is_wrapped(gym.wrappers.TimeLimit) == [True] * 3
+    assert view.get_attr("length", 1) == [9]
+
+
+def test_monitored_environments__are_found_by_vec_monitor() -> None:
+    assert sync(lambda: Monitor(KindsEnv())).env_is_wrapped(Monitor) == [True] * 4
+    with pytest.warns(UserWarning, match="already wrapped with a `Monitor`"):
+        VecMonitor(sync(lambda: Monitor(KindsEnv())))
+
+
+def test_images__are_those_of_every_environment() -> None:
+    def drawn() -> gym.Env[Any, Any]:
+        return KindsEnv(render_mode="rgb_array")
+
+    view, reference = sync(drawn), dummy(drawn)
+    for env in (view, reference):
+        env.reset()
+        env.step(np.zeros(4, np.int64))
+    assert view.render_mode == "rgb_array"
+    np.testing.assert_array_equal(view.get_images(), reference.get_images())
+    np.testing.assert_array_equal(view.render(), reference.render())
+    assert view.render().shape == (32, 32, 3)
+    np.testing.assert_array_equal(view.env_method("render", indices=2)[0], view.get_images()[2])
+    assert view.metadata["render_fps"] == 7
+
+
+def test_images__are_none_without_a_render_mode() -> None:
+    for env in (sync(KindsEnv), scripted(), dummy(KindsEnv)):
+        env.reset()
+        with pytest.warns(UserWarning, match="render mode is None"):
+            assert env.get_images() == [None] * 4
+
+
+def test_close__closes_the_batch() -> None:
+    view = scripted()
+    view.reset()
+    view.close()
+    view.close()
+    assert view.vector_env.closed
+    with pytest.raises(ClosedError):
+        view.reset()
+
+
+def test_spec__names_the_task_for_monitors() -> None:
+    pytest.importorskip("envpool")
+    view = Sb3VecEnv(gym.make_vec("EnvPool/CartPole-v1", num_envs=2, autoreset_mode="SameStep"))
+    assert view.spec is not None
+    assert view.spec.id == "EnvPool/CartPole-v1"
+    assert scripted().spec is None
