@@ -21,6 +21,7 @@ from gymnasium.vector.utils import batch_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.requests import read_seeds
 from gymbridge.trainers.cleanrl_scaling import ScaledVectorEnv, check_scaling
+from gymbridge.trainers.needs import check_numpy
 
 __all__ = ["CleanRLVectorEnv", "make_cleanrl"]
 
@@ -96,7 +97,7 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         envs: Any `gymnasium.vector.VectorEnv` in SAME_STEP mode, ours or another.
 
     Raises:
-        ArgumentError: `envs` is in another mode, its observations are a Dict with members that
+        ArgumentError: `envs` is in another mode or gives no numpy arrays, its observations are a Dict with members that
             cannot be joined to one float vector, or its actions do not count from 0.
         ArgumentTypeError: `envs` is no `VectorEnv`.
 
@@ -221,6 +222,7 @@ def _check_batch(envs: Any) -> None:
             f"`envs` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; "
             "`make_cleanrl(env_id, num_envs)` builds one."
         )
+    check_numpy("envs", envs, "CleanRL")
     mode = envs.metadata.get("autoreset_mode")
     if mode != AutoresetMode.SAME_STEP:
         raise ArgumentError(

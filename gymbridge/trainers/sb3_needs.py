@@ -10,6 +10,7 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.trainers.needs import check_numpy
 
 __all__ = ["check_arrays", "check_vector_env"]
 
@@ -21,6 +22,7 @@ def check_vector_env(vector_env: Any) -> None:
             "`vector_env` must be a gymnasium.vector.VectorEnv, got "
             f"{type(vector_env).__name__}; Stable-Baselines3 takes a single environment as it is."
         )
+    check_numpy("vector_env", vector_env, "Stable-Baselines3")
     mode = vector_env.metadata.get("autoreset_mode")
     if mode is not AutoresetMode.SAME_STEP:
         raise ArgumentError(
