@@ -97,8 +97,9 @@ class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
         envs: Any `gymnasium.vector.VectorEnv` in SAME_STEP mode, ours or another.
 
     Raises:
-        ArgumentError: `envs` is in another mode or gives no numpy arrays, its observations are a Dict with members that
-            cannot be joined to one float vector, or its actions do not count from 0.
+        ArgumentError: `envs` is in another mode or gives no numpy arrays, its observations are a
+            Dict with members that cannot be joined to one float vector, or its actions do not
+            count from 0.
         ArgumentTypeError: `envs` is no `VectorEnv`.
 
     Steps that end an episode carry these infos; the others have none of them::
