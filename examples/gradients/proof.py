@@ -42,6 +42,7 @@ NAMES = (
 CI_PAIRS = ("inverted_pendulum/generalized", "reacher/spring", "hopper/positional", "ant/spring")
 PAIRS = (*CI_PAIRS, *(f"{name}/{backend}" for name in NAMES for backend in BACKENDS))
 FLOATS = ("float32", "float64")
+MARK = "<!-- table -->"
 
 
 def result_path(folder: Path, pair: str) -> Path:
@@ -113,6 +114,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=1800, help="processor time of each process")
     parser.add_argument("--again", action="store_true", help="measure again what failed")
     parser.add_argument("--table", action="store_true", help="print the table and measure nothing")
+    parser.add_argument("--page", type=Path, help=f"where the table goes too, after {MARK!r}")
     options = parser.parse_args()
     pairs = options.pairs.split(",") if options.pairs else list(dict.fromkeys(PAIRS))
     unknown = [pair for pair in pairs if pair not in PAIRS]
@@ -120,7 +122,11 @@ def main() -> None:
         parser.error(f"no such pairs: {unknown}")
     if not options.table:
         run(pairs, options.out, options.seconds, again=options.again)
-    print(make_table([read_result(options.out, pair) for pair in sorted(pairs)]))
+    table = make_table([read_result(options.out, pair) for pair in sorted(pairs)])
+    print(table)
+    if options.page:
+        before = options.page.read_text(encoding="utf-8").split(MARK)[0]
+        options.page.write_text(f"{before}{MARK}\n{table}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
