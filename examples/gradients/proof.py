@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -89,8 +90,12 @@ def measure(pair: str, floats: str, seconds: int, *, unroll: bool = False) -> di
         done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return json.loads(out.read_text(encoding="utf-8"))
-    last = done.stderr.strip().splitlines()[-1:] or [""]
-    return {"failed": f"exit status {done.returncode}: {last[0]}"[:600]}
+    if done.returncode == -signal.SIGXCPU:
+        return {"failed": f"more than {seconds} s of processor time"}
+    if done.returncode == -signal.SIGKILL:
+        return {"failed": "killed, as when memory runs out"}
+    last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return {"failed": last[:300]}
 
 
 def run(pairs: list[str], folder: Path, seconds: int, *, again: bool) -> None:

@@ -62,7 +62,7 @@ def measured(proof, monkeypatch) -> list[tuple[str, str]]:
         if pair.endswith("mjx"):
             return {"refused": "It iterates."}
         if pair == "ant/positional" and floats == "float32":
-            return {"failed": "exit status -9: "}
+            return {"failed": "killed"}
         return GOOD[floats]
 
     monkeypatch.setattr(proof, "measure", measure)
@@ -104,7 +104,7 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
     lines = table.strip().splitlines()
     assert len(lines) == 7
     assert lines[2].startswith("| ant/positional |")
-    assert lines[2].endswith("| exit status -9: |")
+    assert lines[2].endswith("| killed; rewards have no gradient by actions |")
     assert lines[3] == (
         "| ant/spring | 25% | 3.0e-07 | 3.0e-06 | 3.0e-15 | 75% (75% steady, 100% smooth) "
         "| 1.0e-08 | 2.0e-07 | rewards have no gradient by actions |"
@@ -127,7 +127,7 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
         ({"float64__differences__max": 2e-3}, "differences, max: 2.0e-03"),
         ({"float64__differences__median": 2e-5}, "differences, median: 2.0e-05"),
         ({"float64__differences__median": None}, "no row is smooth within the stencil"),
-        ({"float64": {"failed": "exit status -9"}}, "exit status -9"),
+        ({"float64": {"failed": "killed"}}, "killed"),
     ],
 )
 def test_faults__are_what_misses_its_bar(find_faults, parts, fault):
@@ -138,7 +138,15 @@ def test_measure__tells_why_a_process_failed(proof, tmp_path, monkeypatch):
     (tmp_path / "measure.py").write_text("raise MemoryError('too much')", encoding="utf-8")
     monkeypatch.setattr(proof, "HERE", tmp_path)
     failed = proof.measure("ant/spring", "float32", 9)
-    assert failed == {"failed": "exit status 1: MemoryError: too much"}
+    assert failed == {"failed": "MemoryError: too much"}
+
+
+def test_measure__tells_that_time_ran_out(proof, tmp_path, monkeypatch):
+    script = "import os, signal; os.kill(os.getpid(), signal.SIGXCPU)"
+    (tmp_path / "measure.py").write_text(script, encoding="utf-8")
+    monkeypatch.setattr(proof, "HERE", tmp_path)
+    failed = proof.measure("ant/spring", "float32", 9)
+    assert failed == {"failed": "more than 9 s of processor time"}
 
 
 def test_measure__sets_the_floats_of_its_process(proof, tmp_path, monkeypatch):
