@@ -165,7 +165,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, help="of processor time, before the process dies")
     options = parser.parse_args()
     if options.seconds:
-        resource.setrlimit(resource.RLIMIT_CPU, (options.seconds, options.seconds))
+        # Beyond the first limit SIGXCPU ends the process, beyond the second one SIGKILL.
+        resource.setrlimit(resource.RLIMIT_CPU, (options.seconds, options.seconds + 60))
     warnings.filterwarnings("ignore", message="Brax System")
     figures = measure(options.name, options.backend, unroll=options.unroll)
     options.out.write_text(json.dumps(figures), encoding="utf-8")
