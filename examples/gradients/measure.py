@@ -38,16 +38,17 @@ def compare(found: Outcome, wanted: Outcome) -> dict[str, float]:
 
 
 def draw_inputs(reference: Reference, rng: np.random.Generator) -> Inputs:
-    """Return random inputs, with rewards and observations of equal weight in the loss.
+    """Return random inputs.
 
-    Weights are scaled such that the policy is far from saturated at the start. Both parts of the
-    loss are scaled to the same norm of their gradient by the noise, if rewards have one.
+    Weights are scaled such that the policy is far from saturated at the start; the noise grows from
+    row to row, so that some of them move little and stay in their episode.
     """
     rows, width = reference.obs.shape
-    scale = 0.3 / np.sqrt((reference.obs**2).sum(1).mean()) if reference.obs.any() else 0.3
+    size = np.sqrt((reference.obs**2).sum(1).mean())
+    noise = np.geomspace(0.01, 0.5, rows)[:, None]
     drawn = (
-        rng.normal(size=(width, reference.action_size)) * scale,
-        rng.normal(size=(STEPS, rows, reference.action_size)) * 0.3,
+        rng.normal(size=(width, reference.action_size)) * 0.3 / max(size, 1.0),
+        rng.normal(size=(STEPS, rows, reference.action_size)) * noise,
         rng.normal(size=(STEPS, rows)),
         rng.normal(size=(STEPS, rows, width)) / np.sqrt(width),
     )
@@ -133,6 +134,7 @@ def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
         "norms": norms,
         "finite": all(bool(np.isfinite(part).all()) for part in wanted.gradients.values()),
         "ended": float(wanted.ended[-1].mean()),
+        "used": 1 - float(wanted.ended[:-1].sum() / wanted.ended.size),
         "same_ends": bool((wanted.ended == found.ended).all()),
         "losses": relative(found.losses, wanted.losses),
         "equality": compare(found, wanted),

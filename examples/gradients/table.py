@@ -12,7 +12,7 @@ DIFFERENCES_MEDIAN = 1e-5
 DIFFERENCES_MAX = 1e-3
 
 HEAD = (
-    "| pair | rows ended | float32 | own sensitivity | float64 "
+    "| pair | rows ended, steps used | float32 | own sensitivity | float64 "
     "| rows kept | differences: median | max | note |\n"
     "|---|---:|---:|---:|---:|---:|---:|---:|---|"
 )
@@ -67,7 +67,7 @@ def _row(result: dict[str, Any]) -> str:
     differences = double.get("differences", {})
     cells = [
         result["pair"],
-        _share((single if "ended" in single else double).get("ended")),
+        _ends(single if "ended" in single else double),
         _worst(single.get("equality")),
         _worst(single.get("sensitivity")),
         _worst(double.get("equality")),
@@ -108,8 +108,8 @@ def _worst(figures: dict[str, float] | None) -> str:
     return _figure(max(figures.values())) if figures else ""
 
 
-def _share(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}"
+def _ends(figures: dict[str, Any]) -> str:
+    return f"{figures['ended']:.0%}, {figures['used']:.0%}" if "ended" in figures else ""
 
 
 def _figure(figure: float | None) -> str:

@@ -19,6 +19,7 @@ SINGLE = {
     "norms": {"rewards": 0.0, "observations": 2.0},
     "finite": True,
     "ended": 0.25,
+    "used": 0.9,
     "same_ends": True,
     "equality": EQUAL,
     "sensitivity": {"policy": 2e-6, "noise": 3e-6, "state": 1e-6},
@@ -106,7 +107,7 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
     assert lines[2].startswith("| ant/positional |")
     assert lines[2].endswith("| killed; rewards have no gradient by actions |")
     assert lines[3] == (
-        "| ant/spring | 25% | 3.0e-07 | 3.0e-06 | 3.0e-15 | 75% (75% steady, 100% smooth) "
+        "| ant/spring | 25%, 90% | 3.0e-07 | 3.0e-06 | 3.0e-15 | 75% (75% steady, 100% smooth) "
         "| 1.0e-08 | 2.0e-07 | rewards have no gradient by actions |"
     )
     assert lines[5] == "- Refused: ant/mjx, hopper/mjx. It iterates."
