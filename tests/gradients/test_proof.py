@@ -8,7 +8,9 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "gradients"
@@ -155,6 +157,31 @@ def test_measure__sets_the_floats_of_its_process(proof, tmp_path, monkeypatch):
     (tmp_path / "measure.py").write_text(script, encoding="utf-8")
     monkeypatch.setattr(proof, "HERE", tmp_path)
     assert [proof.measure("ant/spring", floats, 9) for floats in proof.FLOATS] == [0, 1]
+
+
+class Curves:
+    """Rollouts whose losses are squares; beside the noise rows 2 and 3 have a contact, a corner."""
+
+    def watch(self, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
+        beyond = np.maximum(inputs.noise[0, :, 0] - 1 - 1e-7, 0)
+        losses = (inputs.noise**2).sum((0, 2)) + 1e3 * beyond * [0, 0, 0, 1]
+        return losses, (beyond > 0)[:, None] & [[False], [False], [True], [False]]
+
+
+@pytest.mark.parametrize(("factor", "error"), [(1, 0), (1.01, 0.01)])
+def test_differences__judge_gradients_in_smooth_rows(proof, factor, error):
+    pytest.importorskip("brax")
+    pytest.importorskip("torch")
+    script = importlib.import_module("measure")
+    noise = np.ones((3, 4, 2))
+    zeros = np.zeros((3, 4))
+    inputs = script.Inputs(zeros, noise, zeros, zeros)
+    found = script.finite_differences(
+        Curves(), inputs, factor * 2 * noise, np.random.default_rng(0)
+    )
+    assert (found["steady"], found["smooth"], found["kept"]) == (0.75, 0.75, 0.5)
+    assert found["median"] == pytest.approx(error, abs=1e-8)
+    assert found["max"] == pytest.approx(error, abs=1e-8)
 
 
 @pytest.mark.slow
