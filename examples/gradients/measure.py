@@ -109,6 +109,7 @@ def finite_differences(
     errors = np.abs(slopes[1] - wanted) / np.where(size > 0, size, 1)
     kept = errors[steady & smooth]
     return {
+        "active": float(active[:, STEPS:].any(1).mean()),  # rows with any contact or joint at limit
         "steady": float(steady.mean()),
         "smooth": float(smooth.mean()),
         "kept": float((steady & smooth).mean()),

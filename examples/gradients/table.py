@@ -13,8 +13,8 @@ DIFFERENCES_MAX = 1e-3
 
 HEAD = (
     "| pair | rows ended, steps used | float32 | own sensitivity | float64 "
-    "| rows kept | differences: median | max | note |\n"
-    "|---|---:|---:|---:|---:|---:|---:|---:|---|"
+    "| rows with contacts | rows kept | differences: median | max | note |\n"
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
 )
 
 
@@ -71,6 +71,7 @@ def _row(result: dict[str, Any]) -> str:
         _worst(single.get("equality")),
         _worst(single.get("sensitivity")),
         _worst(double.get("equality")),
+        f"{differences['active']:.0%}" if differences else "",
         _kept(differences),
         _figure(differences.get("median")),
         _figure(differences.get("max")),

@@ -26,7 +26,14 @@ SINGLE = {
     "equality": EQUAL,
     "sensitivity": {"policy": 2e-6, "noise": 3e-6, "state": 1e-6},
 }
-DIFFERENCES = {"steady": 0.75, "smooth": 1.0, "kept": 0.75, "median": 1e-8, "max": 2e-7}
+DIFFERENCES = {
+    "active": 1.0,
+    "steady": 0.75,
+    "smooth": 1.0,
+    "kept": 0.75,
+    "median": 1e-8,
+    "max": 2e-7,
+}
 DOUBLE = {**SINGLE, "equality": {"policy": 3e-15}, "differences": DIFFERENCES}
 GOOD = {"pair": "ant/spring", "float32": SINGLE, "float64": DOUBLE}
 
@@ -109,8 +116,8 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
     assert lines[2].startswith("| ant/positional |")
     assert lines[2].endswith("| killed; rewards have no gradient by actions |")
     assert lines[3] == (
-        "| ant/spring | 25%, 90% | 3.0e-07 | 3.0e-06 | 3.0e-15 | 75% (75% steady, 100% smooth) "
-        "| 1.0e-08 | 2.0e-07 | rewards have no gradient by actions |"
+        "| ant/spring | 25%, 90% | 3.0e-07 | 3.0e-06 | 3.0e-15 | 100% "
+        "| 75% (75% steady, 100% smooth) | 1.0e-08 | 2.0e-07 | rewards have no gradient by actions |"
     )
     assert lines[5] == "- Refused: ant/mjx, hopper/mjx. It iterates."
     assert lines[-1].startswith("- Not measured yet: ant/generalized, fast/generalized,")
@@ -186,16 +193,19 @@ def test_differences__judge_gradients_in_smooth_rows(proof, factor, error):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS)
-def test_gradients__meet_their_bars(proof, find_faults, pair):
+def test_gradients__meet_their_bars(proof, find_faults, monkeypatch, pair):
     pytest.importorskip("brax")
     pytest.importorskip("torch")
+    # Without LLVM's optimisations compiling takes half the time.
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    unroll = pair in PAIRS[:2]
     with ThreadPoolExecutor(2) as pool:
         single, double = pool.map(
-            lambda floats: proof.measure(pair, floats, 900, unroll=floats == "float64"),
-            proof.FLOATS,
+            lambda floats: proof.measure(pair, floats, 900, unroll=unroll), proof.FLOATS
         )
     result = {"pair": pair, "float32": single, "float64": double}
     assert find_faults(result) == [], json.dumps(result, indent=1)
     assert single["norms"]["observations"] > 0
     assert double["differences"]["kept"] > 0.25
-    assert set(double["unroll"]) == {"noise"}
+    assert double["differences"]["active"] > 0.25 or pair not in PAIRS[2:]
+    assert ("unroll" in double) == unroll
