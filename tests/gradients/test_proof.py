@@ -117,7 +117,8 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
     assert lines[2].endswith("| killed; rewards have no gradient by actions |")
     assert lines[3] == (
         "| ant/spring | 25%, 90% | 3.0e-07 | 3.0e-06 | 3.0e-15 | 100% "
-        "| 75% (75% steady, 100% smooth) | 1.0e-08 | 2.0e-07 | rewards have no gradient by actions |"
+        "| 75% (75% steady, 100% smooth) | 1.0e-08 | 2.0e-07 "
+        "| rewards have no gradient by actions |"
     )
     assert lines[5] == "- Refused: ant/mjx, hopper/mjx. It iterates."
     assert lines[-1].startswith("- Not measured yet: ant/generalized, fast/generalized,")
@@ -198,7 +199,7 @@ def test_gradients__meet_their_bars(proof, find_faults, monkeypatch, pair):
     pytest.importorskip("torch")
     # Without LLVM's optimisations compiling takes half the time.
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
-    unroll = pair in PAIRS[:2]
+    unroll = pair == "reacher/spring"
     with ThreadPoolExecutor(2) as pool:
         single, double = pool.map(
             lambda floats: proof.measure(pair, floats, 900, unroll=unroll), proof.FLOATS
