@@ -1,0 +1,179 @@
+"""What one process measures of one pair: ``python measure.py ant spring out.json [--unroll]``.
+
+Floats have 64 bits where ``JAX_ENABLE_X64=1`` is in the environment, 32 bits otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bridge import Bridge
+from reference import Inputs, Outcome, Reference
+
+from gymbridge.errors import EnvContractError
+
+NUM_ENVS = 16
+STEPS = 16
+DRAWS = 4  # of weights one ulp away
+EPSILON = 1e-5  # of central differences
+SMOOTH = 1e-3  # how well differences of two steps agree where the loss is smooth
+
+
+def relative(found: np.ndarray, wanted: np.ndarray) -> float:
+    """Return the norm of the difference over that of what is wanted, or over 1 if that is 0."""
+    norm = float(np.linalg.norm(wanted))
+    return float(np.linalg.norm(found - wanted)) / (norm or 1.0)
+
+
+def compare(found: Outcome, wanted: Outcome) -> dict[str, float]:
+    """Return the relative difference of each gradient."""
+    return {key: relative(found.gradients[key], wanted.gradients[key]) for key in found.gradients}
+
+
+def draw_inputs(reference: Reference, rng: np.random.Generator) -> Inputs:
+    """Return random inputs.
+
+    Weights are scaled such that the policy is far from saturated at the start; the noise grows from
+    row to row, so that some of them move little and stay in their episode.
+    """
+    rows, width = reference.obs.shape
+    size = np.sqrt((reference.obs**2).sum(1).mean())
+    noise = np.geomspace(0.01, 0.5, rows)[:, None]
+    drawn = (
+        rng.normal(size=(width, reference.action_size)) * 0.3 / max(size, 1.0),
+        rng.normal(size=(STEPS, rows, reference.action_size)) * noise,
+        rng.normal(size=(STEPS, rows)),
+        rng.normal(size=(STEPS, rows, width)) / np.sqrt(width),
+    )
+    return Inputs(*(part.astype(reference.dtype) for part in drawn))
+
+
+def balance(reference: Reference, inputs: Inputs) -> tuple[Inputs, dict[str, float]]:
+    """Return inputs where both parts of the loss matter alike, and the norms of their gradients."""
+    parts = {
+        "rewards": inputs._replace(obs_weights=np.zeros_like(inputs.obs_weights)),
+        "observations": inputs._replace(reward_weights=np.zeros_like(inputs.reward_weights)),
+    }
+    norms = {
+        part: float(np.linalg.norm(reference.differentiate(given).gradients["noise"]))
+        for part, given in parts.items()
+    }
+    if norms["rewards"] > 0 and norms["observations"] > 0:
+        factor = inputs.obs_weights.dtype.type(norms["rewards"] / norms["observations"])
+        inputs = inputs._replace(obs_weights=inputs.obs_weights * factor)
+    return inputs, norms
+
+
+def sensitivity(
+    reference: Reference, inputs: Inputs, wanted: Outcome, rng: np.random.Generator
+) -> dict[str, float]:
+    """Return how far jax's own gradients move when each weight moves by one ulp, at most."""
+    worst = dict.fromkeys(wanted.gradients, 0.0)
+    for _ in range(DRAWS):
+        towards = rng.choice([-np.inf, np.inf], inputs.policy.shape).astype(inputs.policy.dtype)
+        moved = inputs._replace(policy=np.nextafter(inputs.policy, towards))
+        moves = compare(reference.differentiate(moved), wanted)
+        worst = {key: max(worst[key], moves[key]) for key in worst}
+    return worst
+
+
+def finite_differences(
+    reference: Reference, inputs: Inputs, gradient: np.ndarray, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Compare the gradient by the noise, row by row, with central differences.
+
+    Kept are rows where nothing begins or ceases to be active within the stencil, and where the
+    differences of two steps agree.
+    """
+    along = rng.normal(size=inputs.noise.shape)
+    along /= np.linalg.norm(along, axis=(0, 2), keepdims=True)
+    wanted = (gradient * along).sum((0, 2))
+    _, active = reference.watch(inputs)
+    steady, slopes = np.ones(len(wanted), bool), []
+    for step in (EPSILON, EPSILON / 4):
+        sides = []
+        for side in (step, -step):
+            losses, now = reference.watch(inputs._replace(noise=inputs.noise + side * along))
+            steady &= (now == active).all(1)
+            sides.append(losses)
+        slopes.append((sides[0] - sides[1]) / (2 * step))
+    size = np.maximum(np.abs(slopes[1]), np.linalg.norm(gradient, axis=(0, 2)) * 1e-3)
+    smooth = np.abs(slopes[0] - slopes[1]) <= SMOOTH * np.where(size > 0, size, 1)
+    errors = np.abs(slopes[1] - wanted) / np.where(size > 0, size, 1)
+    kept = errors[steady & smooth]
+    return {
+        "active": float(active[:, STEPS:].any(1).mean()),  # rows with any contact or joint at limit
+        "steady": float(steady.mean()),
+        "smooth": float(smooth.mean()),
+        "kept": float((steady & smooth).mean()),
+        "median": float(np.median(kept)) if kept.size else None,
+        "max": float(kept.max()) if kept.size else None,
+        "slope": float(np.median(np.abs(slopes[1]))),
+    }
+
+
+def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
+    """Return all figures of a pair in this process's floats."""
+    began = time.process_time()
+    try:
+        bridge = Bridge(name, backend, NUM_ENVS)
+    except EnvContractError as error:
+        return {"refused": str(error)}
+    rng = np.random.default_rng(0)
+    reference = Reference(name, backend, NUM_ENVS)
+    inputs, norms = balance(reference, draw_inputs(reference, rng))
+    wanted, found = reference.differentiate(inputs), bridge.differentiate(inputs)
+    figures: dict[str, Any] = {
+        "floats": str(reference.dtype),
+        "norms": norms,
+        "finite": all(bool(np.isfinite(part).all()) for part in wanted.gradients.values()),
+        "ended": float(wanted.ended[-1].mean()),
+        "used": 1 - float(wanted.ended[:-1].sum() / wanted.ended.size),
+        "same_ends": bool((wanted.ended == found.ended).all()),
+        "losses": relative(found.losses, wanted.losses),
+        "equality": compare(found, wanted),
+        "sensitivity": sensitivity(reference, inputs, wanted, rng),
+    }
+    if reference.dtype == np.float64:
+        figures |= measure_open_loop(reference, bridge, inputs, rng, unroll=unroll)
+    return figures | {"seconds": round(time.process_time() - began)}
+
+
+def measure_open_loop(
+    reference: Reference, bridge: Bridge, inputs: Inputs, rng: np.random.Generator, *, unroll: bool
+) -> dict[str, Any]:
+    """Return what is measured without a policy: central differences and `unroll`."""
+    inputs = inputs._replace(policy=np.zeros_like(inputs.policy))
+    found = bridge.differentiate(inputs)
+    gradient = found.gradients["noise"]
+    figures = {"differences": finite_differences(reference, inputs, gradient, rng)}
+    if unroll:
+        figures["unroll"] = compare(bridge.unroll(inputs), found)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name")
+    parser.add_argument("backend")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--unroll", action="store_true")
+    parser.add_argument("--seconds", type=int, help="of processor time, before the process dies")
+    options = parser.parse_args()
+    if options.seconds:
+        # Beyond the first limit SIGXCPU ends the process, beyond the second one SIGKILL.
+        resource.setrlimit(resource.RLIMIT_CPU, (options.seconds, options.seconds + 60))
+    warnings.filterwarnings("ignore", message="Brax System")
+    figures = measure(options.name, options.backend, unroll=options.unroll)
+    options.out.write_text(json.dumps(figures), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

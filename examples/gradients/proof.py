@@ -1,0 +1,138 @@
+"""Are the gradients of every differentiable Brax environment right?
+
+    python examples/gradients/proof.py [--pairs ant/spring,reacher/spring] [--out runs/gradients]
+    python examples/gradients/proof.py --table
+
+Each pair of environment and backend is measured in 32 and in 64 bit floats, each in a process of
+its own, and has one result file; what is there already is not measured again. Where a process runs
+out of its processor time or memory, that is its result (`--again` measures those once more).
+
+64 bit programs are compiled without LLVM's optimisations, which halves the time and leaves the
+arithmetic as it is; 32 bit programs as always.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from table import make_table
+
+HERE = Path(__file__).parent
+BACKENDS = ("generalized", "spring", "positional", "mjx")
+NAMES = (
+    "reacher",
+    "inverted_pendulum",
+    "inverted_double_pendulum",
+    "fast",
+    "hopper",
+    "halfcheetah",
+    "walker2d",
+    "pusher",
+    "ant",
+    "humanoid",
+    "humanoidstandup",
+)  # cheap ones first
+CI_PAIRS = ("inverted_pendulum/generalized", "reacher/spring", "hopper/positional", "ant/spring")
+PAIRS = (*CI_PAIRS, *(f"{name}/{backend}" for name in NAMES for backend in BACKENDS))
+FLOATS = ("float32", "float64")
+MARK = "<!-- table -->"
+
+
+def result_path(folder: Path, pair: str) -> Path:
+    """Return where the result of a pair is."""
+    return folder / f"{pair.replace('/', '-')}.json"
+
+
+def read_result(folder: Path, pair: str) -> dict[str, Any]:
+    """Return what is known of a pair."""
+    path = result_path(folder, pair)
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"pair": pair}
+
+
+def write_result(folder: Path, pair: str, result: dict[str, Any]) -> None:
+    """Write what is known of a pair, all or nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = result_path(folder, pair)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def missing_floats(result: dict[str, Any], *, again: bool) -> list[str]:
+    """Return which floats are still to be measured."""
+    if any("refused" in result.get(floats, {}) for floats in FLOATS):
+        return []
+    return [
+        floats
+        for floats in FLOATS
+        if floats not in result or (again and "failed" in result[floats])
+    ]
+
+
+def measure(pair: str, floats: str, seconds: int, *, unroll: bool = False) -> dict[str, Any]:
+    """Measure a pair in a process of its own, of at most so many seconds of processor time."""
+    environ = {"JAX_PLATFORMS": "cpu", **os.environ, "JAX_ENABLE_X64": "0"}
+    if floats == "float64":
+        flags = f"{environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
+        environ |= {"JAX_ENABLE_X64": "1", "XLA_FLAGS": flags}
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "figures.json"
+        command = [sys.executable, str(HERE / "measure.py"), *pair.split("/"), str(out)]
+        command += [f"--seconds={seconds}"] + ["--unroll"] * unroll
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return json.loads(out.read_text(encoding="utf-8"))
+    if done.returncode == -signal.SIGXCPU:
+        return {"failed": f"more than {seconds} s of processor time"}
+    if done.returncode == -signal.SIGKILL:
+        return {"failed": "killed, as when memory runs out"}
+    last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return {"failed": last[:300]}
+
+
+def run(pairs: list[str], folder: Path, seconds: int, *, again: bool) -> None:
+    """Measure what is missing, one after the other."""
+    for number, pair in enumerate(pairs, 1):
+        for floats in missing_floats(read_result(folder, pair), again=again):
+            known = read_result(folder, pair)
+            if "refused" in known.get("float32", {}):
+                break
+            print(f"[{number}/{len(pairs)}] {pair} {floats}", end=": ", file=sys.stderr, flush=True)
+            unroll = floats == "float64" and pair in CI_PAIRS
+            figures = measure(pair, floats, seconds, unroll=unroll)
+            write_result(folder, pair, known | {floats: figures})
+            print(figures.get("failed") or figures.get("equality") or "refused", file=sys.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", help="such as ant/spring,reacher/spring; default all")
+    parser.add_argument("--out", type=Path, default=Path("runs/gradients"))
+    parser.add_argument("--seconds", type=int, default=1800, help="processor time of each process")
+    parser.add_argument("--again", action="store_true", help="measure again what failed")
+    parser.add_argument("--table", action="store_true", help="print the table and measure nothing")
+    parser.add_argument("--page", type=Path, help=f"where the table goes too, after {MARK!r}")
+    options = parser.parse_args()
+    pairs = options.pairs.split(",") if options.pairs else list(dict.fromkeys(PAIRS))
+    unknown = [pair for pair in pairs if pair not in PAIRS]
+    if unknown:
+        parser.error(f"no such pairs: {unknown}")
+    if not options.table:
+        run(pairs, options.out, options.seconds, again=options.again)
+    table = make_table([read_result(options.out, pair) for pair in sorted(pairs)])
+    print(table)
+    if options.page:
+        before = options.page.read_text(encoding="utf-8").split(MARK)[0]
+        options.page.write_text(f"{before}{MARK}\n{table}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Rollouts of plain Brax as one piece, differentiated by jax; nothing of gymbridge is used.
+
+A policy acts by ``tanh(obs @ policy + noise)``. The loss of a row is the weighted sum of its
+rewards and observations up to the end of its episode. Rows are independent, and their sum is what
+is differentiated: by the policy's weights, the noise and every float in the first state.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from brax import contact
+from brax import envs as brax_envs
+
+__all__ = ["Inputs", "Outcome", "Reference"]
+
+
+class Inputs(NamedTuple):
+    """What a rollout is made of, as numpy arrays."""
+
+    policy: np.ndarray  # (O, A)
+    noise: np.ndarray  # (T, num_envs, A)
+    reward_weights: np.ndarray  # (T, num_envs)
+    obs_weights: np.ndarray  # (T, num_envs, O)
+
+
+class Outcome(NamedTuple):
+    """What a rollout gives, as numpy arrays."""
+
+    losses: np.ndarray  # (num_envs,)
+    ended: np.ndarray  # (T, num_envs) bool, the episode ended in this step or before
+    gradients: dict[str, np.ndarray]  # "policy", "noise" and "state", (num_envs, S)
+
+
+class Reference:
+    """A batch of plain Brax.
+
+    Args:
+        name: Of the environment, in Brax's registry.
+        backend: Brax's name of the physics.
+        num_envs: Size of the batch; row i starts its first episode with seed i.
+    """
+
+    def __init__(self, name: str, backend: str, num_envs: int) -> None:
+        self._build = lambda: brax_envs.get_environment(name, backend=backend)
+        env = self._build()
+        keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.PRNGKey(s), 0))
+        start = jax.jit(lambda seeds: jax.vmap(env.reset)(keys(seeds)))(jnp.arange(num_envs))
+        paths, self._structure = jax.tree_util.tree_flatten_with_path(start)
+        leaves = {jax.tree_util.keystr(p, simple=True, separator="."): leaf for p, leaf in paths}
+        self._names = list(leaves)
+        self._start = {k: v for k, v in leaves.items() if jnp.issubdtype(v.dtype, jnp.floating)}
+        self._rest = {k: v for k, v in leaves.items() if k not in self._start}
+        self.obs, self.dtype = np.asarray(start.obs), start.obs.dtype
+        self.action_size = int(env.action_size)
+        plain = jax.vmap(lambda state, action: (env.step(state, action), ()))
+        self._differentiate = jax.jit(jax.value_and_grad(self._total(plain), (0, 1, 2), True))
+        self._watch: Any = None
+
+    def differentiate(self, inputs: Inputs) -> Outcome:
+        """Return losses and gradients of a rollout."""
+        found = self._differentiate(inputs.policy, inputs.noise, self._start, inputs)
+        (_, (losses, ended, _)), (policy, noise, state) = found
+        packed = [np.asarray(state[name]).reshape(len(losses), -1) for name in self._start]
+        gradients = {"policy": np.asarray(policy), "noise": np.asarray(noise)}
+        gradients["state"] = np.concatenate(packed, 1)
+        return Outcome(np.asarray(losses), np.asarray(ended), gradients)
+
+    def watch(self, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+        """Return the losses, and what is active in each row: (num_envs, anything) bool.
+
+        Active are contacts (their distance is negative) and joint limits in every substep of the
+        physics, and ends of episodes.
+        """
+        if self._watch is None:
+            self._watch = jax.jit(self._total(jax.vmap(_watched_step(self._build()))))
+        _, (losses, ended, active) = self._watch(inputs.policy, inputs.noise, self._start, inputs)
+        parts = [ended, *jax.tree.leaves(active)]
+        rows = [np.moveaxis(np.asarray(part), 1, 0).reshape(len(losses), -1) for part in parts]
+        return np.asarray(losses), np.concatenate(rows, 1)
+
+    def _total(self, step: Any) -> Any:
+        def total(policy: Any, noise: Any, start: Any, inputs: Inputs) -> Any:
+            leaves = {**self._rest, **start}
+            state = jax.tree.unflatten(self._structure, [leaves[name] for name in self._names])
+            given = (noise, inputs.reward_weights, inputs.obs_weights)
+
+            def body(carry: Any, given: Any) -> Any:
+                (state, ended), (noise, reward_weights, obs_weights) = carry, given
+                state, active = step(state, jnp.tanh(state.obs @ policy + noise))
+                gains = reward_weights * state.reward + (obs_weights * state.obs).sum(1)
+                gains = jnp.where(ended, 0, gains)
+                ended = ended | (state.done > 0)
+                return (state, ended), (gains, ended, active)
+
+            begin = (state, jnp.zeros(len(state.done), bool))
+            _, (gains, ended, active) = jax.lax.scan(body, begin, given)
+            losses = gains.sum(0)
+            return losses.sum(), (losses, ended, active)
+
+        return total
+
+
+def _watched_step(env: Any) -> Any:
+    """Return a step that tells what was active in its substeps; changes the environment."""
+    if not hasattr(env, "sys"):  # `fast` has no physics
+        return lambda state, action: (env.step(state, action), ())
+    seen: list[Any] = []
+
+    def pipeline_step(state: Any, action: Any) -> Any:
+        def substep(state: Any, _: Any) -> Any:
+            state = env._pipeline.step(env.sys, state, action, env._debug)
+            return state, _activity(env.sys, state)
+
+        state, active = jax.lax.scan(substep, state, (), env._n_frames)
+        seen.append(active)
+        return state
+
+    def step(state: Any, action: Any) -> Any:
+        seen.clear()
+        return env.step(state, action), tuple(seen)
+
+    env.pipeline_step = pipeline_step
+    return step
+
+
+def _activity(system: Any, state: Any) -> list[Any]:
+    """Return which contacts and joint limits are active."""
+    active = []
+    contacts = contact.get(system, state.x)
+    if contacts is not None:
+        active.append(contacts.dist < 0)
+    if system.dof.limit is not None:
+        angles, dofs = state.q[system.q_idx("123")], system.qd_idx("123")
+        low, high = (bound[dofs] for bound in system.dof.limit)
+        active += [angles < low, angles > high]
+    return active

@@ -1,0 +1,117 @@
+"""Result files to Markdown, and the bars."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["find_faults", "make_table"]
+
+EQUAL_32 = 1e-5  # of float32, unless jax's own gradient moves by more under one ulp
+EQUAL_64 = 1e-9
+DIFFERENCES_MEDIAN = 1e-5
+DIFFERENCES_MAX = 1e-3
+
+HEAD = (
+    "| pair | rows ended, steps used | float32 | own sensitivity | float64 "
+    "| rows with contacts | rows kept | differences: median | max | note |\n"
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+)
+
+
+def find_faults(result: dict[str, Any]) -> list[str]:
+    """Return which bars a measured pair misses."""
+    single, double = result["float32"], result["float64"]
+    faults = [figures["failed"] for figures in (single, double) if "failed" in figures]
+    if faults:
+        return faults
+    for floats, figures in (("float32", single), ("float64", double)):
+        if not figures["finite"]:
+            faults.append(f"{floats}: plain Brax's own gradient is not finite")
+        if not figures["same_ends"]:
+            faults.append(f"{floats}: episodes ended in other steps")
+    for key, equality in single["equality"].items():
+        if not (equality <= EQUAL_32 or single["sensitivity"][key] > EQUAL_32):
+            faults.append(f"float32, {key}: {equality:.1e}")
+    for key, equality in double["equality"].items():
+        if not equality <= EQUAL_64:
+            faults.append(f"float64, {key}: {equality:.1e}")
+    for key, equality in double.get("unroll", {}).items():
+        if not equality <= EQUAL_64:
+            faults.append(f"unroll, {key}: {equality:.1e}")
+    differences = double["differences"]
+    if differences["median"] is None:
+        return [*faults, "no row is smooth within the stencil"]
+    if not differences["median"] <= DIFFERENCES_MEDIAN:
+        faults.append(f"differences, median: {differences['median']:.1e}")
+    if not differences["max"] <= DIFFERENCES_MAX:
+        faults.append(f"differences, max: {differences['max']:.1e}")
+    return faults
+
+
+def make_table(results: list[dict[str, Any]]) -> str:
+    """Return the table of what is measured, and lists of what is refused or still missing."""
+    refused = [r for r in results if "refused" in r.get("float32", {})]
+    missing = [r["pair"] for r in results if not {"float32", "float64"} & r.keys()]
+    rows = [r for r in results if r not in refused and r["pair"] not in missing]
+    lines = [HEAD, *map(_row, rows), ""]
+    reasons: dict[str, list[str]] = {}
+    for result in refused:
+        reasons.setdefault(result["float32"]["refused"], []).append(result["pair"])
+    lines += [f"- Refused: {', '.join(pairs)}. {reason}" for reason, pairs in reasons.items()]
+    lines += [f"- Not measured yet: {', '.join(missing)}."] if missing else []
+    return "\n".join(lines).rstrip()
+
+
+def _row(result: dict[str, Any]) -> str:
+    single, double = result.get("float32", {}), result.get("float64", {})
+    differences = double.get("differences", {})
+    cells = [
+        result["pair"],
+        _ends(single if "ended" in single else double),
+        _worst(single.get("equality")),
+        _worst(single.get("sensitivity")),
+        _worst(double.get("equality")),
+        f"{differences['active']:.0%}" if differences else "",
+        _kept(differences),
+        _figure(differences.get("median")),
+        _figure(differences.get("max")),
+        _note(result),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _note(result: dict[str, Any]) -> str:
+    """Return what a reader has to know of a pair."""
+    if not {"float32", "float64"} <= result.keys():
+        return "not complete yet"
+    notes = find_faults(result)
+    norms = result["float64"].get("norms", result["float32"].get("norms", {}))
+    silent = [part for part, norm in norms.items() if norm == 0]
+    if silent:
+        notes.append(f"{' and '.join(silent)} have no gradient by actions")
+    sensitivity = result["float32"].get("sensitivity", {})
+    if any(moved > EQUAL_32 for moved in sensitivity.values()):
+        notes.append("ill-conditioned in float32")
+    unroll = result["float64"].get("unroll")
+    if unroll:
+        notes.append(f"`unroll` equals steps to {max(unroll.values()):.0e}")
+    return "; ".join(notes)
+
+
+def _kept(differences: dict[str, Any]) -> str:
+    if not differences:
+        return ""
+    steady, smooth = differences["steady"], differences["smooth"]
+    return f"{differences['kept']:.0%} ({steady:.0%} steady, {smooth:.0%} smooth)"
+
+
+def _worst(figures: dict[str, float] | None) -> str:
+    return _figure(max(figures.values())) if figures else ""
+
+
+def _ends(figures: dict[str, Any]) -> str:
+    return f"{figures['ended']:.0%}, {figures['used']:.0%}" if "ended" in figures else ""
+
+
+def _figure(figure: float | None) -> str:
+    return "" if figure is None else f"{figure:.1e}"

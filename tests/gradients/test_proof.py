@@ -1,0 +1,212 @@
+"""Four pairs of the gradient proof meet its bars; the script resumes, and tables what is there."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "examples" / "gradients"
+PAIRS = ("inverted_pendulum/generalized", "reacher/spring", "hopper/positional", "ant/spring")
+
+EQUAL = {"policy": 2e-7, "noise": 3e-7, "state": 1e-7}
+SINGLE = {
+    "norms": {"rewards": 0.0, "observations": 2.0},
+    "finite": True,
+    "ended": 0.25,
+    "used": 0.9,
+    "same_ends": True,
+    "equality": EQUAL,
+    "sensitivity": {"policy": 2e-6, "noise": 3e-6, "state": 1e-6},
+}
+DIFFERENCES = {
+    "active": 1.0,
+    "steady": 0.75,
+    "smooth": 1.0,
+    "kept": 0.75,
+    "median": 1e-8,
+    "max": 2e-7,
+}
+DOUBLE = {**SINGLE, "equality": {"policy": 3e-15}, "differences": DIFFERENCES}
+GOOD = {"pair": "ant/spring", "float32": SINGLE, "float64": DOUBLE}
+
+
+def changed(**parts: object) -> dict[str, object]:
+    """Return the good result with other figures, as in ``float32__ended=0.5``."""
+    result = copy.deepcopy(GOOD)
+    for path, value in parts.items():
+        *folders, last = path.split("__")
+        place = result
+        for folder in folders:
+            place = place[folder]
+        place[last] = value
+    return result
+
+
+@pytest.fixture
+def proof(monkeypatch) -> ModuleType:
+    """The script as a module."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("proof")
+
+
+@pytest.fixture
+def find_faults(proof):
+    return importlib.import_module("table").find_faults
+
+
+@pytest.fixture
+def measured(proof, monkeypatch) -> list[tuple[str, str]]:
+    """What the script measures from now on, without any physics."""
+    calls = []
+
+    def measure(pair: str, floats: str, seconds: int, *, unroll: bool) -> dict[str, object]:
+        calls.append((pair, floats))
+        if pair.endswith("mjx"):
+            return {"refused": "It iterates."}
+        if pair == "ant/positional" and floats == "float32":
+            return {"failed": "killed"}
+        return GOOD[floats]
+
+    monkeypatch.setattr(proof, "measure", measure)
+    return calls
+
+
+def test_run__measures_what_is_missing(proof, measured, tmp_path):
+    proof.write_result(tmp_path, "ant/spring", {"pair": "ant/spring", "float32": SINGLE})
+    pairs = ["ant/spring", "hopper/mjx", "ant/positional"]
+    proof.run(pairs, tmp_path, 9, again=False)
+    assert measured == [
+        ("ant/spring", "float64"),
+        ("hopper/mjx", "float32"),
+        ("ant/positional", "float32"),
+        ("ant/positional", "float64"),
+    ]
+    assert proof.read_result(tmp_path, "ant/spring") == GOOD
+    measured.clear()
+    proof.run(pairs, tmp_path, 9, again=False)
+    assert measured == []
+
+
+def test_run__measures_failures_again_when_asked(proof, measured, tmp_path):
+    proof.run(["ant/positional", "ant/mjx"], tmp_path, 9, again=False)
+    measured.clear()
+    proof.run(["ant/positional", "ant/mjx"], tmp_path, 9, again=True)
+    assert measured == [("ant/positional", "float32")]
+
+
+def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("# Before\n\n<!-- table -->\nold\n", encoding="utf-8")
+    proof.run(["ant/spring", "hopper/mjx", "ant/mjx", "ant/positional"], tmp_path, 9, again=False)
+    monkeypatch.setattr("sys.argv", ["proof.py", f"--out={tmp_path}", "--table", f"--page={page}"])
+    proof.main()
+    before, table = page.read_text(encoding="utf-8").split("<!-- table -->\n")
+    assert before == "# Before\n\n"
+    assert table.strip() == capsys.readouterr().out.strip()
+    lines = table.strip().splitlines()
+    assert len(lines) == 7
+    assert lines[2].startswith("| ant/positional |")
+    assert lines[2].endswith("| killed; rewards have no gradient by actions |")
+    assert lines[3] == (
+        "| ant/spring | 25%, 90% | 3.0e-07 | 3.0e-06 | 3.0e-15 | 100% "
+        "| 75% (75% steady, 100% smooth) | 1.0e-08 | 2.0e-07 "
+        "| rewards have no gradient by actions |"
+    )
+    assert lines[5] == "- Refused: ant/mjx, hopper/mjx. It iterates."
+    assert lines[-1].startswith("- Not measured yet: ant/generalized, fast/generalized,")
+
+
+@pytest.mark.parametrize(
+    ("parts", "fault"),
+    [
+        ({}, None),
+        ({"float32__equality__policy": 2e-5, "float32__sensitivity__policy": 2e-5}, None),
+        ({"float32__equality__policy": 2e-5}, "float32, policy: 2.0e-05"),
+        ({"float64__equality__policy": 2e-9}, "float64, policy: 2.0e-09"),
+        ({"float64__equality__policy": float("nan")}, "float64, policy: nan"),
+        ({"float64__unroll": {"noise": 2e-9}}, "unroll, noise: 2.0e-09"),
+        ({"float64__finite": False}, "float64: plain Brax's own gradient is not finite"),
+        ({"float32__same_ends": False}, "float32: episodes ended in other steps"),
+        ({"float64__differences__max": 2e-3}, "differences, max: 2.0e-03"),
+        ({"float64__differences__median": 2e-5}, "differences, median: 2.0e-05"),
+        ({"float64__differences__median": None}, "no row is smooth within the stencil"),
+        ({"float64": {"failed": "killed"}}, "killed"),
+    ],
+)
+def test_faults__are_what_misses_its_bar(find_faults, parts, fault):
+    assert find_faults(changed(**parts)) == ([fault] if fault else [])
+
+
+def test_measure__tells_why_a_process_failed(proof, tmp_path, monkeypatch):
+    (tmp_path / "measure.py").write_text("raise MemoryError('too much')", encoding="utf-8")
+    monkeypatch.setattr(proof, "HERE", tmp_path)
+    failed = proof.measure("ant/spring", "float32", 9)
+    assert failed == {"failed": "MemoryError: too much"}
+
+
+def test_measure__tells_that_time_ran_out(proof, tmp_path, monkeypatch):
+    script = "import os, signal; os.kill(os.getpid(), signal.SIGXCPU)"
+    (tmp_path / "measure.py").write_text(script, encoding="utf-8")
+    monkeypatch.setattr(proof, "HERE", tmp_path)
+    failed = proof.measure("ant/spring", "float32", 9)
+    assert failed == {"failed": "more than 9 s of processor time"}
+
+
+def test_measure__sets_the_floats_of_its_process(proof, tmp_path, monkeypatch):
+    script = "import os, sys; open(sys.argv[3], 'w').write(os.environ['JAX_ENABLE_X64'])"
+    (tmp_path / "measure.py").write_text(script, encoding="utf-8")
+    monkeypatch.setattr(proof, "HERE", tmp_path)
+    assert [proof.measure("ant/spring", floats, 9) for floats in proof.FLOATS] == [0, 1]
+
+
+class Curves:
+    """Rollouts whose losses are squares; beside the noise rows 2 and 3 have a contact, a corner."""
+
+    def watch(self, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
+        beyond = np.maximum(inputs.noise[0, :, 0] - 1 - 1e-7, 0)
+        losses = (inputs.noise**2).sum((0, 2)) + 1e3 * beyond * [0, 0, 0, 1]
+        return losses, (beyond > 0)[:, None] & [[False], [False], [True], [False]]
+
+
+@pytest.mark.parametrize(("factor", "error"), [(1, 0), (1.01, 0.01)])
+def test_differences__judge_gradients_in_smooth_rows(proof, factor, error):
+    pytest.importorskip("brax")
+    pytest.importorskip("torch")
+    script = importlib.import_module("measure")
+    noise = np.ones((3, 4, 2))
+    zeros = np.zeros((3, 4))
+    inputs = script.Inputs(zeros, noise, zeros, zeros)
+    found = script.finite_differences(
+        Curves(), inputs, factor * 2 * noise, np.random.default_rng(0)
+    )
+    assert (found["steady"], found["smooth"], found["kept"]) == (0.75, 0.75, 0.5)
+    assert found["median"] == pytest.approx(error, abs=1e-8)
+    assert found["max"] == pytest.approx(error, abs=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", PAIRS)
+def test_gradients__meet_their_bars(proof, find_faults, monkeypatch, pair):
+    pytest.importorskip("brax")
+    pytest.importorskip("torch")
+    # Without LLVM's optimisations compiling takes half the time.
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    unroll = pair == "reacher/spring"
+    with ThreadPoolExecutor(2) as pool:
+        single, double = pool.map(
+            lambda floats: proof.measure(pair, floats, 900, unroll=unroll), proof.FLOATS
+        )
+    result = {"pair": pair, "float32": single, "float64": double}
+    assert find_faults(result) == [], json.dumps(result, indent=1)
+    assert single["norms"]["observations"] > 0
+    assert double["differences"]["kept"] > 0.25
+    assert double["differences"]["active"] > 0.25 or pair not in PAIRS[2:]
+    assert ("unroll" in double) == unroll
