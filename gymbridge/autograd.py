@@ -67,7 +67,7 @@ class JaxFunction:
         outputs = _Node.apply(self, values, rest, found, *tensors)
         return Traced(found[0], outputs, found[1])
 
-    def forward(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], Any, Any]:
+    def record(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], Any, Any]:
         """Return the outputs, the aux and what the backward pass needs."""
         if self._recompute:
             outputs, aux = self.plain(values, rest)
@@ -75,7 +75,7 @@ class JaxFunction:
         outputs, kept, aux = self._record(values, rest)
         return outputs, aux, kept
 
-    def backward(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[jax.Array, ...]:
+    def pull(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[jax.Array, ...]:
         """Return the gradient of each input, given those of the outputs."""
         return self._pull(kept, gradients)
 
@@ -92,12 +92,13 @@ class _Node(torch.autograd.Function):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, call: JaxFunction, values: Any, rest: Any, found: list[Any], *tensors: Any
     ) -> tuple[torch.Tensor, ...]:
-        outputs, aux, kept = call.forward(values, rest)
+        outputs, aux, kept = call.record(values, rest)
         found += (outputs, aux)
         # Torch frees what `save_for_backward` holds as soon as a backward pass is over, and says
         # so if there is a second one; what jax keeps hangs on a tensor that is saved there.
-        token = torch.empty(0)
-        token.kept = kept  # pyright: ignore[reportAttributeAccessIssue]
+        token = torch.empty(0, device="cpu")
+        inputs = [tensor for tensor in tensors if tensor is not None and tensor.requires_grad]
+        token.kept = (kept, inputs)  # pyright: ignore[reportAttributeAccessIssue]
         ctx.save_for_backward(token)
         ctx.set_materialize_grads(False)
         ctx.call, ctx.like = call, [(output.shape, output.dtype) for output in outputs]
@@ -108,26 +109,36 @@ class _Node(torch.autograd.Function):
         ctx: Any, *gradients: torch.Tensor | None
     ) -> tuple[Any, ...]:
         (token,) = ctx.saved_tensors
+        if not hasattr(token, "kept"):
+            raise RuntimeError(
+                "What a function of jax keeps for its backward pass cannot be moved by "
+                "`saved_tensors_hooks`; call it outside of them."
+            )
+        kept, inputs = token.kept
         cotangents = tuple(
             _zeros(*like) if gradient is None else torch_to_jax(gradient)
             for gradient, like in zip(gradients, ctx.like, strict=True)
         )
-        found = ctx.call.backward(token.kept, cotangents)
+        found = ctx.call.pull(kept, cotangents)
         tensors = [torch.from_dlpack(gradient) for gradient in found]
         if torch.is_grad_enabled():  # the backward pass is itself to have a gradient
-            tensors = _Once.apply(torch.zeros((), requires_grad=True), *tensors)
+            sources = (*inputs, *(gradient for gradient in gradients if gradient is not None))
+            tensors = _Once.apply(len(tensors), *tensors, *sources)
         needed = zip(tensors, ctx.needs_input_grad[4:], strict=True)
         return None, None, None, None, *(grad if is_needed else None for grad, is_needed in needed)
 
 
 class _Once(torch.autograd.Function):
-    """Gradients that have no gradient themselves, and say so instead of passing for constants."""
+    """Gradients that have no gradient themselves, and say so instead of passing for constants.
+
+    They hang on all that they are computed from, so that torch finds them on its way to any of it.
+    """
 
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, anchor: torch.Tensor, *gradients: torch.Tensor
+        ctx: Any, count: int, *tensors: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        return tuple(gradient.view_as(gradient) for gradient in gradients)
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:

@@ -21,6 +21,7 @@ class Snapshot(NamedTuple):
 
     carry: GraphCarry
     seeds: tuple[int, ...]
+    kind: tuple[str, ...]  # environment and autoreset mode
 
 
 class DifferentiableVectorEnv(BridgeVectorEnv):
@@ -29,7 +30,8 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
     Built with ``differentiable=True``, `step` carries torch's graph from actions and state to
     observations, rewards, ``final_obs`` and the next state. The graph grows until `detach`.
     Flags and other infos have no gradient. Rows that restart have none into the earlier episode,
-    rows that diverged none at all in that step.
+    rows that diverged none at all in that step. A step or a partial reset under `torch.no_grad`
+    cuts the graph of every row.
     """
 
     _advance_window: Any = None
@@ -83,23 +85,28 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
             ArgumentError: The batch was not built with ``differentiable=True``.
             ResetNeededError: Before the first `reset`.
         """
-        _, carry = self._graph("get_state")
-        return Snapshot(carry._replace(tensor=None), self.np_random_seed)
+        simulator, carry = self._graph("get_state")
+        return Snapshot(simulator.copy(carry), self.np_random_seed, self._kind())
 
     def set_state(self, state: Snapshot) -> None:
         """Put the batch back to a snapshot of a batch like this one, and cut the graph.
 
         Raises:
             ArgumentTypeError: `state` is no `Snapshot`.
-            ArgumentError: It is one of another environment or of another number of them.
+            ArgumentError: It is one of another environment, mode or number of environments.
         """
         simulator = self._graph_simulator("set_state")
         if not isinstance(state, Snapshot):
             raise ArgumentTypeError(
                 f"`state` must be what `get_state` returned, got {type(state).__name__}."
             )
-        simulator.check_snapshot(state.carry)
-        self._carry, self._seeds = state.carry, state.seeds
+        if state.kind != self._kind():
+            raise ArgumentError(
+                f"`state` must be of a batch like this one, {self._kind()}, got one of "
+                f"{state.kind}."
+            )
+        simulator.check_carry(state.carry)
+        self._carry, self._seeds = simulator.copy(state.carry), state.seeds
 
     @property
     def physics_state(self) -> Tensor:
@@ -107,7 +114,8 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
 
         The tensor is part of the graph: gradients with respect to it and hooks on it work, and so
         does assigning one, with or without a graph of its own. Writing into it changes nothing;
-        assign instead. An assigned state does not change the observation on show.
+        assign instead. The observation on show is its field "obs": nothing
+        recomputes it.
         """
         simulator, carry = self._graph("physics_state")
         shown, self._carry = simulator.share(carry)
@@ -123,6 +131,9 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
     def physics_state_fields(self) -> dict[str, slice]:
         """Where each field of Brax's state lies in `physics_state`, such as "pipeline_state.q"."""
         return dict(self._graph_simulator("physics_state_fields").packing.fields)
+
+    def _kind(self) -> tuple[str, ...]:
+        return (type(self._simulator.engine).__name__, self.autoreset_mode.value)
 
     def _graph(self, name: str) -> tuple[GraphSimulator, GraphCarry]:
         simulator, carry = self._graph_simulator(name), self._carry

@@ -8,24 +8,38 @@ Integers, flags and keys stay on the jax side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+import torch.autograd.forward_ad as forward_ad
 from gymnasium import Space, spaces
 
 from gymbridge.arrays.torch import jax_to_torch, torch_to_jax
 from gymbridge.autograd import JaxFunction
 from gymbridge.backends.brax import BraxSimulator
 from gymbridge.backends.brax_contract import Contract
-from gymbridge.backends.brax_gradients import check_float_actions, check_reverse_mode
+from gymbridge.backends.brax_gradients import (
+    check_float_actions,
+    check_real_state,
+    check_reverse_mode,
+)
 from gymbridge.episode import Arrange, AutoresetRule, Carry, Outcome, ResetRule, Seeds, Tick
-from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError
 from gymbridge.packing import Packing, is_float
 
 __all__ = ["GraphCarry", "GraphSimulator"]
+
+
+_MethodT = TypeVar("_MethodT", bound=Callable[..., Any])
+
+
+def _eager(method: _MethodT) -> _MethodT:
+    """Return the method as one that `torch.compile` does not look into: it would meet jax there."""
+    disabled: Any = torch.compiler.disable(method)
+    return disabled
 
 
 class GraphCarry(NamedTuple):
@@ -33,7 +47,7 @@ class GraphCarry(NamedTuple):
 
     packed: jax.Array  # (num_envs, S) float, the float leaves; nobody else can write into it
     rest: tuple[Any, ...]  # the other leaves
-    tensor: torch.Tensor | None  # the packed leaves in torch's graph, or None where it was cut
+    tensor: torch.Tensor | None  # the same in torch's graph, and never a tensor that the user has
 
 
 class GraphSimulator(BraxSimulator):
@@ -47,7 +61,8 @@ class GraphSimulator(BraxSimulator):
         **kwargs: Of `BraxSimulator`.
 
     Raises:
-        EnvContractError: Actions are no floats, or reverse mode cannot pass the environment's step.
+        EnvContractError: Actions are no floats, the state has complex numbers, or reverse mode
+            cannot pass the environment's step.
     """
 
     native = "torch"
@@ -57,10 +72,12 @@ class GraphSimulator(BraxSimulator):
     ) -> None:
         super().__init__(contract, num_envs, **kwargs)
         check_float_actions(contract.action_space)
+        check_real_state(contract)
         check_reverse_mode(contract)
         self._recompute = recompute
         self._actions = jax.tree.structure(_nest(self.single_action_space))
         self.packing = self._make_packing()
+        self._copy = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree))
         self._read_obs = jax.jit(
             lambda packed, rest: self.env_state(self.packing.unpack(packed, rest).state).obs
         )
@@ -96,10 +113,12 @@ class GraphSimulator(BraxSimulator):
         graph = JaxFunction(self._pure_unroll(rule, arrange))
         return lambda carry, actions: self._run(graph, carry, actions, None)
 
+    @_eager
     def observe(self, carry: GraphCarry) -> Any:
         """Return the current observation as tensors of their own, without a graph."""
         return jax_to_torch(self._read_obs(carry.packed, carry.rest))
 
+    @_eager
     def share(self, carry: GraphCarry) -> tuple[torch.Tensor, GraphCarry]:
         """Return the packed leaves as a tensor of the user's own, and the carry behind it.
 
@@ -112,6 +131,7 @@ class GraphSimulator(BraxSimulator):
             behind = None if carry.tensor is None else shown.clone()
         return shown, carry._replace(tensor=behind)
 
+    @_eager
     def take(self, carry: GraphCarry, state: Any) -> GraphCarry:
         """Return the carry with other packed leaves, (num_envs, size), which keep their graph.
 
@@ -129,9 +149,16 @@ class GraphSimulator(BraxSimulator):
                 f"{tuple(state.shape)} on '{state.device}'."
             )
         packed = jax.device_put(torch_to_jax(state), self.device)
-        return carry._replace(packed=packed, tensor=state if state.requires_grad else None)
+        with torch.inference_mode(False), torch.enable_grad():
+            tensor = state.clone() if state.requires_grad else None  # writing would change `state`
+        return carry._replace(packed=packed, tensor=tensor)
 
-    def check_snapshot(self, carry: GraphCarry) -> None:
+    def copy(self, carry: GraphCarry) -> GraphCarry:
+        """Return the carry in buffers of its own on the batch's device, without a graph."""
+        packed, rest = jax.device_put(self._copy((carry.packed, carry.rest)), self.device)
+        return GraphCarry(packed, rest, None)
+
+    def check_carry(self, carry: GraphCarry) -> None:
         """Raise unless a carry is of a batch like this one.
 
         Raises:
@@ -188,9 +215,11 @@ class GraphSimulator(BraxSimulator):
 
         return pure
 
+    @_eager
     def _run(self, graph: JaxFunction, carry: GraphCarry, actions: Any, given: Any) -> Outcome:
         """Call a rule on what has a gradient (packed state, actions) and what has none."""
         leaves = jax.tree.leaves(actions)
+        _check_context(leaves)
         values, rest = (carry.packed, *map(torch_to_jax, leaves)), (carry.rest, given)
         tensors = (carry.tensor, *leaves)
         wanted = [tensor is not None and tensor.requires_grad for tensor in tensors]
@@ -202,6 +231,21 @@ class GraphSimulator(BraxSimulator):
         others, tick = traced.aux
         after = GraphCarry(traced.values[0], others, traced.tensors[0])
         return Outcome(after, _join(iter(traced.tensors[1:]), tick), None)
+
+
+def _check_context(leaves: list[torch.Tensor]) -> None:
+    """Raise where torch would take a step for a function without effects."""
+    if torch._C._current_graph_task_id() != -1:
+        raise SimulationError(
+            "A simulator cannot step inside a backward pass, where `torch.utils.checkpoint` would "
+            "step it a second time, from another state; use `residuals='recompute'`."
+        )
+    if forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(leaf).tangent is not None for leaf in leaves
+    ):
+        raise SimulationError(
+            "A step has no forward-mode derivatives; use a backward pass, or jax itself."
+        )
 
 
 def _split(tick: Tick) -> tuple[tuple[Any, ...], Tick]:

@@ -178,8 +178,10 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         known = np.array(self.np_random_seed, np.uint32)
         if self._carry is None:
             seeds = Seeds(np.where(seeds.given, seeds.values, known), self._all.copy())
+        is_all = mask is None
         mask = self._all.copy() if mask is None else mask
-        outcome = self._begin(self._carry, mask, seeds)
+        # Nothing of what was before is needed where every episode begins from a given seed.
+        outcome = self._begin(None if is_all and seeds.given.all() else self._carry, mask, seeds)
         shown = self._show_reset(outcome, mask)
         self._carry = outcome.carry
         reseeded = seeds.given & mask

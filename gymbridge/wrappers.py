@@ -33,7 +33,8 @@ class RecordEpisodeStatistics(VectorWrapper[Any, Any, Any, Any, Any]):
     The keys are those of `gymnasium.wrappers.vector.RecordEpisodeStatistics`; values are 0 where no
     episode ended, and each episode is told once. Returns have the dtype of rewards, lengths are
     integers, seconds are float64 in torch and float32 in jax without x64. A return has no gradient.
-    Steps of `unroll` are not counted.
+    Steps of `unroll` are not counted, and jumps by `set_state` not noticed; such calls are made on
+    ``envs.unwrapped``.
 
     Args:
         env: A batch with ``arrays="torch"`` or ``arrays="jax"``.
@@ -131,7 +132,7 @@ def _jax_tools() -> _Tools:
         jnp.where,
         lambda function: jax.jit(function, static_argnums=0),
         lambda x: x,
-        lambda mask, like: jnp.asarray(mask),
+        lambda mask, like: jnp.array(mask),  # a copy: the user may write into it meanwhile
         begin,
     )
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
+from jax.core import Tracer
 
 from gymbridge.actions import (
     ActionReader,
@@ -66,7 +67,14 @@ def _to_host(array: jax.Array) -> np.ndarray:
 
 
 def _read_mask(mask: Any) -> Any:
-    return np.asarray(mask) if isinstance(mask, jax.Array) else mask
+    if isinstance(mask, np.ndarray):
+        return mask
+    if not isinstance(mask, jax.Array):
+        raise ArgumentTypeError(
+            "`options['reset_mask']` must be a jax.Array or a numpy array, got "
+            f"{type(mask).__name__}."
+        )
+    return np.asarray(mask)
 
 
 def _make_uploader(place: Any) -> Converter:
@@ -130,8 +138,12 @@ def _make_reader(place: Any, hand_over: Converter) -> LeafMaker:
 
 
 def _clip(actions: jax.Array, low: Any, high: Any, dtype: Any) -> jax.Array:
-    low, high = jnp.asarray(low, dtype), jnp.asarray(high, dtype)
-    return jnp.clip(actions.astype(dtype), low, high)
+    """Return integers in the range of their space; in a dtype that holds both before the cast."""
+    wide = jnp.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
+    if actions.dtype.kind == "u":
+        actions = jnp.minimum(actions, min(wide.max, jnp.iinfo(actions.dtype).max))
+    bounds = (np.clip(bound, wide.min, wide.max) for bound in (low, high))
+    return jnp.clip(actions.astype(wide.dtype), *bounds).astype(dtype)
 
 
 def _check_array(actions: Any, place: Any) -> None:
@@ -139,6 +151,11 @@ def _check_array(actions: Any, place: Any) -> None:
         raise ArgumentTypeError(
             f"`actions` must be a jax.Array with `arrays='jax'`, got {type(actions).__name__}; "
             "use jax.numpy.asarray(actions)."
+        )
+    if isinstance(actions, Tracer):
+        raise ArgumentTypeError(
+            "`actions` must hold values, got a tracer: a batch has a state and cannot be stepped "
+            "inside a function that jax transforms."
         )
     if actions.devices() != {place}:
         raise ArgumentError(

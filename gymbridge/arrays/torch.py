@@ -62,16 +62,34 @@ def torch_to_jax(tensor: torch.Tensor) -> Any:
     A copy, so that writing into the tensor later cannot meet a computation that still runs. On the
     CPU it is a numpy array, which a compiled function takes for an eighth of `jax.dlpack`'s cost.
     """
-    copy = tensor.detach().clone(memory_format=torch.contiguous_format)
-    if copy.device.type == "cpu":
-        return copy.numpy()
+    try:
+        copy = tensor.detach().clone(memory_format=torch.contiguous_format)
+        if copy.device.type == "cpu":
+            return copy.numpy()
+    except RuntimeError as error:
+        raise ArgumentTypeError(
+            "A tensor for jax must hold values, which one inside a transformation of torch.func "
+            f"does not ({error}); a batch has a state and cannot be stepped there."
+        ) from error
     import jax.dlpack
 
     return jax.dlpack.from_dlpack(copy)
 
 
 def _read_mask(mask: Any) -> Any:
-    return mask.cpu().numpy() if isinstance(mask, torch.Tensor) else mask
+    if isinstance(mask, np.ndarray):
+        return mask
+    if not isinstance(mask, torch.Tensor):
+        raise ArgumentTypeError(
+            "`options['reset_mask']` must be a torch.Tensor or a numpy array, got "
+            f"{type(mask).__name__}."
+        )
+    if (mask.dtype, mask.layout, mask.is_meta) != (torch.bool, torch.strided, False):
+        raise ArgumentTypeError(
+            "`options['reset_mask']` must be a dense tensor of torch.bool, got "
+            f"{mask.layout} of {mask.dtype} on '{mask.device}'."
+        )
+    return mask.cpu().numpy()
 
 
 def _to_host(tensor: torch.Tensor) -> np.ndarray:
@@ -94,7 +112,7 @@ def upload_packed(tree: Any, place: torch.device, *, pin: bool) -> Any:
     leaves: list[np.ndarray] = []
     map_arrays(leaves.append, tree)
     starts = np.cumsum([0, *(-(-leaf.nbytes // 16) * 16 for leaf in leaves)]).tolist()
-    host = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=pin)
+    host = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=pin, device="cpu")
     target = host.numpy()
     for start, leaf in zip(starts, leaves, strict=False):
         target[start : start + leaf.nbytes] = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)

@@ -208,7 +208,7 @@ def _repeat(step: Any, action_repeat: int, env: brax_envs.State, action: Any) ->
         return stepped
 
     def again(_: Any, now: brax_envs.State) -> brax_envs.State:
-        later = step(now, action)
+        later = step(*cut_gradients(now.done > 0, (now, action)))
         later = replace(later, reward=now.reward + later.reward)
         return jax.tree.map(partial(jnp.where, now.done > 0), now, later)
 

@@ -15,11 +15,30 @@ from gymbridge.errors import EnvContractError
 
 __all__ = [
     "check_float_actions",
+    "check_real_state",
     "check_reverse_mode",
     "cut_gradients",
     "sever",
     "where_rows",
 ]
+
+
+_LOOP = (
+    "it iterates in a `lax.while_loop`, through which reverse mode does not go. MJX does so with "
+    "more than one solver iteration: set `opt.iterations` to 1, as in `env.sys = "
+    "env.sys.tree_replace({'opt.iterations': 1})`, and pass that environment, or use "
+    "backend='generalized', 'spring' or 'positional'."
+)
+
+
+def check_real_state(contract: Contract) -> None:
+    """Raise `EnvContractError` if a part of the state has gradients that no real number holds."""
+    for leaf in jax.tree.leaves(contract.state):
+        if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
+            raise EnvContractError(
+                f"`differentiable=True` needs a state of real numbers, got {leaf.dtype} of shape "
+                f"{leaf.shape}."
+            )
 
 
 def check_float_actions(space: Space[Any]) -> None:
@@ -43,16 +62,12 @@ def check_reverse_mode(contract: Contract) -> None:
     try:
         pull = jax.grad(total, argnums=(0, 1), allow_int=True)
         jax.eval_shape(pull, contract.state, to_struct(contract.action_space))
-    except ValueError as error:
-        if "Reverse-mode differentiation does not work" not in str(error):
-            raise
+    except Exception as error:
         backend = getattr(contract.brax_env, "backend", None)
+        is_loop = "Reverse-mode differentiation does not work" in str(error)
         raise EnvContractError(
-            f"`differentiable=True` cannot pass this environment's step (backend {backend!r}), "
-            "which iterates in a `lax.while_loop`: reverse mode does not go through it. MJX does "
-            "so with more than one solver iteration: set `opt.iterations` to 1, as in `env.sys = "
-            "env.sys.tree_replace({'opt.iterations': 1})`, and pass that environment, or use "
-            "backend='generalized', 'spring' or 'positional'."
+            f"`differentiable=True` cannot pass this environment's step (backend {backend!r}): "
+            + (_LOOP if is_loop else f"{type(error).__name__}: {error}")
         ) from error
 
 

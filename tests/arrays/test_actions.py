@@ -35,7 +35,9 @@ def read(space: Any, arrays: str, actions: Any, native: str = "jax") -> Any:
             [[5, 0], [0, -1], [1, 2], [0, 0]],
             [[1, 0], [0, 0], [1, 1], [0, 0]],
         ),
-        (spaces.Box(-3, 3, (1,), np.int16), [[-9], [9], [0], [3]], [[-3], [3], [0], [3]]),
+        (spaces.Box(-3, 3, (1,), np.int16), [[-9], [65535], [0], [3]], [[-3], [3], [0], [3]]),
+        (spaces.Box(0, 200, (1,), np.uint8), [[-1], [300], [256], [7]], [[0], [200], [200], [7]]),
+        (spaces.MultiBinary(1), [[256], [-256], [1], [0]], [[1], [0], [1], [0]]),
     ],
 )
 def test_integers__are_clipped_into_their_space(
@@ -44,6 +46,11 @@ def test_integers__are_clipped_into_their_space(
     found = np.asarray(read(space, arrays, to_kind(np.array(given), arrays), native))
     assert found.tolist() == wanted
     assert found.dtype.kind in "iu"
+
+
+def test_unsigned_integers__are_large_and_not_negative(arrays: str) -> None:
+    actions = to_kind(np.array([0, 1, 2**31, 2**32 - 1], np.uint32), arrays)
+    assert np.asarray(read(spaces.Discrete(3), arrays, actions)).tolist() == [0, 1, 2, 2]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "bool"])

@@ -138,3 +138,21 @@ def test_statistics__go_under_another_key(arrays: str) -> None:
     infos = envs.step(to_kind(np.ones(4, np.int64), arrays))[4]
     assert {"stats", "_stats"} <= infos.keys()
     assert "episode" not in infos
+
+
+def test_mask__may_be_written_after_a_reset(arrays: str) -> None:
+    envs = RecordEpisodeStatistics(shared_batch("host", arrays, max_episode_steps=-1))
+    actions = to_kind(np.ones(4, np.int64), arrays)
+    mask = np.zeros(64 + 4, np.bool_)
+    mask = mask[-mask.ctypes.data % 64 :][:4]  # aligned, so that jax could share its memory
+    for _ in range(30):
+        envs.reset(seed=0)
+        envs.step(actions)
+        mask[:] = [True, False, False, False]
+        envs.reset(options={"reset_mask": mask})
+        mask[:] = True
+        lengths = np.zeros(4, int)
+        for _ in range(4):
+            infos = to_numpy(envs.step(actions)[4])
+            lengths = np.where(infos["_episode"] & (lengths == 0), infos["episode"]["l"], lengths)
+        assert lengths.tolist() == [3, 3, 0, 5]

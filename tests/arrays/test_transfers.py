@@ -156,3 +156,30 @@ def test_packed_upload__is_what_was_packed(arrays: str, dtype: str) -> None:
         assert shown[name].shape == tree[name].shape
     np.testing.assert_array_equal(np.asarray(shown["b"]["c"]), tree["b"]["c"])
     assert np.asarray(shown["b"]["flag"]).all()
+
+
+def test_upload_to_a_gpu__is_pinned_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shown without one: what is asked of torch, under whatever default device."""
+    torch = pytest.importorskip("torch")
+    from gymbridge.arrays.torch import upload_packed
+
+    asked: dict[str, Any] = {}
+    empty, to = torch.empty, torch.Tensor.to
+
+    def note_empty(*args: Any, pin_memory: bool, **kwargs: Any) -> Any:
+        asked["pinned"] = pin_memory
+        return empty(*args, **kwargs)
+
+    def note_to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.update(kwargs, transfers=asked.get("transfers", 0) + 1)
+        return to(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch, "empty", note_empty)
+    monkeypatch.setattr(torch.Tensor, "to", note_to)
+    tree = {"a": np.arange(3.0), "b": np.ones((3, 2), np.uint8)}
+    shown = upload_packed(tree, torch.device("cpu"), pin=True)
+    assert asked == {"pinned": True, "non_blocking": True, "transfers": 1}
+    assert shown["a"].tolist() == [0, 1, 2]
+    with torch.device("meta"):
+        shown = upload_packed(tree, torch.device("cpu"), pin=True)
+    assert shown["a"].tolist() == [0, 1, 2]

@@ -1,0 +1,323 @@
+"""What torch might take for something else: refused, or right all the same."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from brax import envs as brax_envs
+from point_mass import Motion, PointMass, make_batch, shared_batch
+from rollouts import SEED, draw_actions, draw_weights, loss_of, play_steps
+from torch.autograd import forward_ad
+from torch.utils.checkpoint import checkpoint
+
+from gymbridge import BraxVectorEnv
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, SimulationError
+
+NUM_ENVS = 4
+
+
+@pytest.fixture
+def envs() -> Any:
+    """A batch in episode 0 that nothing ends."""
+    envs = shared_batch(NUM_ENVS, max_episode_steps=-1)
+    envs.reset(seed=SEED)
+    return envs
+
+
+@pytest.fixture
+def actions() -> torch.Tensor:
+    return draw_actions(3, NUM_ENVS, scale=0.2).requires_grad_()
+
+
+class Cliff(PointMass):
+    """Its episode ends beyond 1, and beyond 2 there is no next state."""
+
+    def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
+        motion: Any = state.pipeline_state
+        place = motion.q + action + 0 * jnp.sqrt(2 - jnp.abs(motion.q))
+        done = jnp.where(jnp.abs(place).max() > 1, 1.0, 0.0)
+        after = Motion(place, motion.qd)
+        return replace(
+            state, pipeline_state=after, obs=self._obs(after), reward=-(place**2).sum(), done=done
+        )
+
+
+def test_action_repeat__has_no_gradient_of_what_comes_after_the_end(mode: str) -> None:
+    options = {"arrays": "torch", "differentiable": True, "autoreset_mode": mode}
+    envs = BraxVectorEnv(Cliff(), 3, action_repeat=3, **options)
+    obs, _ = envs.reset(seed=SEED)
+    push = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 0.0]])
+    weights = torch.zeros(4, 2, requires_grad=True)
+    _, rewards, terminations, _, infos = envs.step(obs @ weights + push)
+    assert terminations.tolist() == [False, True, False]
+    assert not infos["nonfinite"].any()
+    rewards.sum().backward()
+    assert weights.grad is not None
+    assert weights.grad.isfinite().all()
+    assert (weights.grad[:2] != 0).all()
+
+
+def test_action_repeat__adds_gradients_up() -> None:
+    options = {"arrays": "torch", "differentiable": True, "max_episode_steps": -1}
+    once, twice = (BraxVectorEnv(PointMass(), 2, action_repeat=k, **options) for k in (1, 2))
+    gradients = []
+    for envs, count in ((once, 2), (twice, 1)):
+        envs.reset(seed=SEED)
+        action = torch.full((2, 2), 0.1, requires_grad=True)
+        loss = sum(envs.step(action)[1].sum() for _ in range(count))
+        gradients += torch.autograd.grad(loss, action)
+    torch.testing.assert_close(*gradients)
+
+
+def test_second_derivative__is_refused_wherever_it_is_asked_for(envs: Any) -> None:
+    weights = torch.full((4, 2), 0.3, requires_grad=True)
+    loss = envs.step(envs.detach() @ weights)[1].sum()
+    (gradient,) = torch.autograd.grad(loss, weights, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(loss + (gradient**2).sum(), weights)
+
+    def play(action: torch.Tensor) -> torch.Tensor:
+        envs.reset(seed=SEED)
+        return envs.step(action)[1].sum()
+
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.functional.hessian(play, torch.zeros(NUM_ENVS, 2))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoint__would_step_twice_and_is_refused(
+    envs: Any, actions: torch.Tensor, reentrant: bool
+) -> None:
+    def step(action: torch.Tensor) -> torch.Tensor:
+        return envs.step(action)[0].sum()
+
+    loss = checkpoint(step, actions[0] * 1, use_reentrant=reentrant)
+    with pytest.raises(SimulationError, match="residuals='recompute'"):
+        loss.backward()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own use of it
+def test_forward_mode__is_refused(envs: Any) -> None:
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.zeros(NUM_ENVS, 2), torch.ones(NUM_ENVS, 2))
+        with pytest.raises(SimulationError, match="no forward-mode"):
+            envs.step(dual)
+        envs.step(torch.zeros(NUM_ENVS, 2))
+
+
+def test_torch_func__is_refused(envs: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"torch\.func"):
+        torch.func.grad(lambda x: envs.step(x)[1].sum())(torch.zeros(NUM_ENVS, 2))
+    assert envs.step(torch.zeros(NUM_ENVS, 2))[1].shape == (NUM_ENVS,)
+
+
+def test_jax_transformations__are_refused() -> None:
+    envs = make_batch(2, arrays="jax", differentiable=False)
+    envs.reset(seed=0)
+    with pytest.raises(ArgumentTypeError, match="tracer"):
+        jax.jit(lambda x: envs.step(x)[1])(jnp.zeros((2, 2)))
+    assert envs.step(jnp.zeros((2, 2)))[1].shape == (2,)
+
+
+def test_seeded_reset__needs_nothing_of_what_was_before() -> None:
+    envs = make_batch(2, arrays="jax", differentiable=False)
+    wanted = envs.reset(seed=0)[0]
+    jax.jit(lambda: envs.reset(seed=0)[0])()  # a tracer is left in the batch
+    np.testing.assert_array_equal(envs.reset(seed=0)[0], wanted)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # dynamo looks at it
+def test_torch_compile__goes_around_a_step(envs: Any, actions: torch.Tensor) -> None:
+    def window(actions: torch.Tensor) -> torch.Tensor:
+        obs, rewards = envs.detach(), torch.zeros(())
+        for action in actions:
+            obs, reward, *_ = envs.step(torch.sin(action))
+            rewards = rewards + reward.sum()
+        return rewards + obs.sum()
+
+    found = []
+    for run in (window, torch.compile(window, backend="aot_eager")):
+        envs.reset(seed=SEED)
+        loss = run(actions)
+        found += [loss.detach(), *torch.autograd.grad(loss, actions)]
+    torch.testing.assert_close(found[:2], found[2:])
+
+
+def test_saved_tensors_hooks__cannot_move_what_jax_keeps(envs: Any, actions: torch.Tensor) -> None:
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x):
+        obs, *_ = envs.step(actions[0])
+    with pytest.raises(RuntimeError, match="saved_tensors_hooks"):
+        obs.sum().backward()
+
+
+def test_assigned_state__is_no_tensor_of_the_user_s(envs: Any, actions: torch.Tensor) -> None:
+    gradients = []
+    for is_spoilt in (False, True):
+        envs.reset(seed=SEED)
+        first = envs.physics_state.requires_grad_()
+        state = first * 1.0
+        envs.physics_state = state
+        if is_spoilt:
+            state.mul_(2)
+        gradients += torch.autograd.grad(envs.step(actions[0].detach())[0].sum(), first)
+    assert torch.equal(*gradients)
+
+
+def test_shared_state__may_be_written_in_the_graph(envs: Any, actions: torch.Tensor) -> None:
+    found = []
+    for is_spoilt in (False, True):
+        envs.reset(seed=SEED)
+        envs.step(actions[0])
+        state = envs.physics_state
+        if is_spoilt:
+            state.mul_(2)
+        obs, rewards, *_ = envs.step(actions[1])
+        (gradient,) = torch.autograd.grad(obs.sum() + rewards.sum(), actions)
+        found.append((rewards.detach(), gradient))
+    for left, right in zip(*found, strict=True):
+        assert torch.equal(left, right)
+
+
+def test_snapshot__is_a_copy(envs: Any, actions: torch.Tensor) -> None:
+    wanted = play_steps(envs, actions.detach())[-1][0]
+    for spoil in (
+        lambda state: jax.jit(lambda x: x * 2, donate_argnums=0)(state.carry.packed),
+        lambda state: torch.from_dlpack(state.carry.packed).fill_(93),
+    ):
+        envs.reset(seed=SEED)
+        spoil(envs.get_state())
+        state = pickle.loads(pickle.dumps(envs.get_state()))
+        envs.set_state(state)
+        spoil(state)
+        assert torch.equal(play_steps(envs, actions.detach())[-1][0], wanted)
+
+
+class Other(PointMass):
+    """The same shapes, another environment."""
+
+
+def test_snapshot__of_another_environment_or_mode_is_refused(envs: Any) -> None:
+    options = {"arrays": "torch", "differentiable": True}
+    for other in (
+        BraxVectorEnv(Other(), NUM_ENVS, **options),
+        make_batch(NUM_ENVS, autoreset_mode="SameStep"),
+        make_batch(NUM_ENVS, is_dict=True),
+    ):
+        other.reset(seed=0)
+        with pytest.raises(ArgumentError, match="batch like this one"):
+            envs.set_state(other.get_state())
+
+
+class Waves(PointMass):
+    """A part of its state has no real numbers."""
+
+    def reset(self, rng: jax.Array) -> brax_envs.State:
+        state = super().reset(rng)
+        return replace(state, info={**state.info, "wave": jnp.zeros((), jnp.complex64)})
+
+
+class Called(PointMass):
+    """Its step leaves jax."""
+
+    def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
+        shape = jax.ShapeDtypeStruct(action.shape, action.dtype)
+        return super().step(state, jax.pure_callback(np.sin, shape, action))
+
+
+@pytest.mark.parametrize(("env", "text"), [(Waves(), "complex64"), (Called(), "callback")])
+def test_environment__that_has_no_gradients_is_refused(env: Any, text: str) -> None:
+    with pytest.raises(EnvContractError, match=text):
+        BraxVectorEnv(env, 2, arrays="torch", differentiable=True)
+    assert BraxVectorEnv(env, 2, arrays="jax", info_keys=[]).num_envs == 2
+
+
+def test_backward__may_run_in_another_thread_and_over_several_batches(
+    envs: Any, actions: torch.Tensor
+) -> None:
+    other = make_batch(NUM_ENVS, max_episode_steps=-1)
+    other.reset(seed=SEED)
+    loss = sum(batch.step(actions[0])[0].sum() for batch in (envs, other))
+    worker = threading.Thread(target=loss.backward)
+    worker.start()
+    worker.join()
+    assert actions.grad is not None
+    once = torch.autograd.grad(shared_loss(actions), actions)[0]
+    torch.testing.assert_close(actions.grad, 2 * once)
+
+
+def shared_loss(actions: torch.Tensor) -> torch.Tensor:
+    envs = shared_batch(NUM_ENVS, max_episode_steps=-1)
+    envs.reset(seed=SEED)
+    return envs.step(actions[0])[0].sum()
+
+
+@pytest.mark.parametrize("residuals", ["store", "recompute"])
+def test_results__may_be_written_before_the_backward_pass(mode: str, residuals: str) -> None:
+    envs = shared_batch(5, autoreset_mode=mode, max_episode_steps=6, residuals=residuals)
+    weights, gradients = draw_weights(6, 5), []
+    for is_spoilt in (False, True):
+        envs.reset(seed=SEED)
+        actions = draw_actions(6, 5).requires_grad_()
+        shown = play_steps(envs, actions)
+        loss = loss_of(shown, weights)
+        if is_spoilt:
+            with torch.no_grad():
+                for obs, rewards, terminations, truncations, infos in shown:
+                    for leaf in (obs, rewards, *infos.values()):
+                        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+                            leaf.fill_(93)
+                    terminations.fill_(True)
+                    truncations.fill_(True)
+        gradients += torch.autograd.grad(loss, actions)
+    assert torch.equal(*gradients)
+
+
+def test_unroll__with_recompute_keeps_less() -> None:
+    held = {}
+    for residuals in ("store", "recompute"):
+        envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
+        envs.reset(seed=SEED)
+        before = sum(array.nbytes for array in jax.live_arrays())
+        shown = envs.unroll(draw_actions(40, NUM_ENVS, scale=0.1).requires_grad_())
+        held[residuals] = sum(array.nbytes for array in jax.live_arrays()) - before
+        del shown
+    assert held["recompute"] < 0.9 * held["store"]
+
+
+def test_one_environment__has_gradients() -> None:
+    envs = make_batch(1)
+    envs.reset(seed=SEED)
+    action = torch.zeros(1, 2, requires_grad=True)
+    envs.step(action)[0].sum().backward()
+    assert (action.grad != 0).any()
+
+
+class Keyed(PointMass):
+    """Its state has a typed key, a half float and a part without elements."""
+
+    def reset(self, rng: jax.Array) -> brax_envs.State:
+        state = super().reset(rng)
+        parts = {"key": jax.random.key(0), "half": jnp.ones((), jnp.float16), "none": jnp.ones(0)}
+        return replace(state, info={**state.info, **parts})
+
+
+def test_state__may_have_leaves_of_any_kind() -> None:
+    envs = BraxVectorEnv(Keyed(), 3, arrays="torch", differentiable=True)
+    plain = BraxVectorEnv(PointMass(), 3, arrays="torch", differentiable=True)
+    gradients = []
+    for batch in (envs, plain):
+        batch.reset(seed=SEED)
+        action = torch.full((3, 2), 0.1, requires_grad=True)
+        batch.step(action)
+        gradients += torch.autograd.grad(batch.step(action)[0].sum(), action)
+    assert torch.equal(*gradients)
+    snapshot = envs.get_state()
+    envs.set_state(snapshot)
