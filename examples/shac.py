@@ -1,10 +1,6 @@
 """Train SHAC through a Brax simulator; table and learning curve go to `runs/<env id>/shac/`.
 
-    python examples/shac.py
-    python examples/shac.py --ppo-seconds 150
-
-The second also trains `examples/ppo.py` on the same task, after SHAC and for so many seconds, and
-draws both on the same axes.
+    python examples/shac.py --ppo-seconds 150  # draws examples/ppo.py on the same axes
 
 Short-horizon actor-critic (Xu et al. 2022, "Accelerated Policy Learning with Parallel
 Differentiable Simulation") plays windows of a few steps, and the gradient of a window's rewards
@@ -20,6 +16,7 @@ import argparse
 import copy
 import json
 import math
+import re
 import subprocess
 import sys
 import time
@@ -110,8 +107,7 @@ class Agent(nn.Module):
         # In eval mode a batch norm applies its running mean and variance without changing them.
         self.normalise = nn.BatchNorm1d(size, affine=False, momentum=None).eval()
         self.is_bounded = action_space.is_bounded()
-        self.register_buffer("low", torch.as_tensor(action_space.low))
-        self.register_buffer("high", torch.as_tensor(action_space.high))
+        self.low, self.high = map(torch.as_tensor, (action_space.low, action_space.high))
 
     def act(self, obs: Tensor, *, explore: bool = True) -> Tensor:
         """Return actions with a gradient to the policy and to observations."""
@@ -155,9 +151,8 @@ def windows(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[Window]:
 def sum_rewards(window: Window, next_values: Tensor, gamma: float, weight: float) -> Tensor:
     """Return lambda-returns from every step on, (num_steps, num_envs); `weight` is lambda.
 
-    A sum goes on with the value of the observation that a step led to, which is 0 at a
-    termination: in part (1 - lambda) after any step, wholly after the last step of an episode or
-    of the window. At lambda 1 these are the discounted rewards until there.
+    After a step a share 1 - lambda of the sum is the value of what the step led to; at the end of
+    an episode or of the window all is. At lambda 1 these are discounted rewards until there.
     """
     next_values = next_values * ~window.terminated
     following, sums = next_values[-1], []
@@ -181,9 +176,9 @@ def step_adam(adam: Adam, loss: Tensor, max_norm: float) -> bool:
     adam.zero_grad()
     loss.backward()
     norm = nn.utils.clip_grad_norm_(adam.param_groups[0]["params"], max_norm)
-    if is_finite := bool(norm.isfinite()):
+    if norm.isfinite():
         adam.step()
-    return is_finite
+    return bool(norm.isfinite())
 
 
 def fit_critic(args: Args, agent: Agent, adam: Adam, obs: Tensor, targets: Tensor) -> None:
@@ -243,8 +238,8 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
 @torch.no_grad()
 def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
     """Return what actions without noise earn in each first episode of at most `eval_steps`."""
-    obs, first, returns = envs.reset()[0], torch.ones(args.num_envs, dtype=torch.bool), []
-    running = torch.zeros(args.num_envs)
+    obs, running, returns = envs.reset()[0], torch.zeros(args.num_envs), []
+    first = torch.ones(args.num_envs, dtype=torch.bool)
     for _ in range(args.eval_steps):
         obs, rewards, terminated, truncated, _ = envs.step(agent.act(obs, explore=False))
         running += rewards
@@ -254,26 +249,27 @@ def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
     return returns
 
 
-def train_ppo(args: Args, folder: Path) -> np.ndarray:
-    """Run `examples/ppo.py` with its own hyperparameters on the same task; return its table."""
+def train_ppo(args: Args, folder: Path) -> tuple[np.ndarray, float]:
+    """Run `examples/ppo.py` as it is on the same task; return its table and its greedy mean."""
     task = (f"--env-id={args.env_id}", f"--env-kwargs={args.env_kwargs}", f"--seed={args.seed}")
-    limits = (f"--max-seconds={args.ppo_seconds}", f"--last-episodes={args.last_episodes}")
-    script = Path(__file__).with_name("ppo.py")
-    subprocess.run([sys.executable, script, *task, *limits, f"--out={folder}"], check=True)
-    return np.genfromtxt(folder / "progress.csv", delimiter=",", skip_header=1, ndmin=2)
+    rest = (f"--max-seconds={args.ppo_seconds}", f"--eval-steps={args.eval_steps}")
+    command = [sys.executable, Path(__file__).with_name("ppo.py"), *task, *rest, f"--out={folder}"]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    print(output, end="")
+    greedy = re.search(r"^Greedy policy: mean return (\S+)", output, re.MULTILINE)
+    table = np.genfromtxt(folder / "progress.csv", delimiter=",", skip_header=1, ndmin=2)
+    return table, float(greedy[1]) if greedy else math.nan
 
 
-def draw(path: Path, title: str, curves: dict[str, np.ndarray]) -> None:
+def draw(path: Path, title: str, curves: dict[str, tuple[np.ndarray, float]]) -> None:
     figure = Figure(figsize=(9, 3.5), layout="constrained")
-    figure.suptitle(title)
     for column, axes in enumerate(figure.subplots(1, 2, sharey=True)):
-        for label, table in curves.items():
-            axes.plot(table[:, column], table[:, 3], label=label)
+        for name, (table, greedy) in curves.items():
+            (line,) = axes.plot(table[:, column], table[:, 3], label=f"{name}, exploring")
+            axes.plot(table[-1, column], greedy, "*", ms=12, c=line.get_color(), label="greedy")
         axes.set(xlabel=NAMES[column].replace("_", " "), ylabel="mean return", xlim=(0, None))
-        axes.locator_params("x", nbins=5)
-        axes.grid(alpha=0.3)
         axes.label_outer()
-    axes.legend()
+    axes.legend(title=title)
     figure.savefig(path, dpi=100)
 
 
@@ -287,11 +283,10 @@ def main() -> None:
     (_, seconds, _, mean), count = table[-1], min(int(table[-1, 2]), args.last_episodes)
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
     folder.mkdir(parents=True, exist_ok=True)
-    path, header = folder / "progress.csv", ",".join(NAMES)
-    np.savetxt(path, table, "%.10g", ",", header=header, comments="")
-    curves = {"SHAC": table}
-    if greedy := evaluate(envs, agent, args):
-        print(f"Greedy policy: mean return {np.mean(greedy):.2f} over {len(greedy)} episodes")
+    np.savetxt(folder / "progress.csv", table, "%.10g", ",", "\n", ",".join(NAMES), comments="")
+    greedy = evaluate(envs, agent, args)
+    curves = {"SHAC": (table, np.mean(greedy or [math.nan]))}
+    print(f"Greedy policy: mean return {curves['SHAC'][1]:.2f} over {len(greedy)} episodes")
     envs.close()
     if args.ppo_seconds:
         curves["PPO"] = train_ppo(args, folder / "ppo")

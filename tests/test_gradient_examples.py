@@ -175,7 +175,7 @@ def test_update__moves_policy_critic_and_target(shac, args, envs, agent):
     assert shac.update(args, agent, actor, critic, window)
     after = agent.state_dict()
     still = {name for name in before if torch.equal(before[name], after[name])}
-    assert still == {"low", "high"}
+    assert not still
     for name in ("0.weight", "4.bias"):
         old, new = before[f"target_critic.{name}"], after[f"critic.{name}"]
         expected = old + args.target_rate * (new - old)
