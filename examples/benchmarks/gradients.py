@@ -10,16 +10,17 @@ policy and loss, which restarts nothing; both must find the same gradient. Torch
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import psutil
 import torch
 from brax import envs as brax_envs
 from timing import Row, interleave, print_table
@@ -162,16 +163,22 @@ def unroll_rows(device: str, rounds: int) -> list[Row]:
     return [window_row(case, steps, 1.15, rounds)]
 
 
+def resident() -> int:
+    """Return the bytes of memory that this process holds (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
 def memory_rows(device: str, rounds: int) -> list[Row]:
     """Compare the memory after the 20th and after the 200th window."""
     window = Window("inverted_pendulum", 256, 32, device)
-    process, sizes, times = psutil.Process(), [], []
+    sizes, times = [], []
     for _ in range(200):
         start = time.perf_counter()
         window.torch_policy()
         times.append((time.perf_counter() - start) * 1e6)
         on_gpu = torch.cuda.memory_allocated() if device != "cpu" else 0
-        sizes.append(process.memory_info().rss + on_gpu)
+        sizes.append(resident() + on_gpu)
     ratio = max(sizes[190:]) / max(sizes[:20])
     case = "200 windows in a row, memory after the last over that after the 20th"
     return [Row(case, median(times), ratio, 1.02, f"{sizes[-1] / 2**20:.0f} MiB")]

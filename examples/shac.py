@@ -1,0 +1,299 @@
+"""Train SHAC through a Brax simulator; table and learning curve go to `runs/<env id>/shac/`.
+
+    python examples/shac.py --ppo-seconds 150  # draws examples/ppo.py on the same axes
+
+Short-horizon actor-critic (Xu et al. 2022, "Accelerated Policy Learning with Parallel
+Differentiable Simulation") plays windows of a few steps, and the gradient of a window's rewards
+goes through the simulator into the policy. A critic stands for all rewards after the window.
+
+Episodes begin again by Gymnasium's `AutoresetMode.SAME_STEP`: a step that ends an episode returns
+the next one's first observation, without a gradient into the earlier episode. The observation that
+a row's step led to is in `infos["final_obs"]`, with its gradient. A sum of rewards goes on with the
+critic's value of it where the window or the episode was cut short, and with 0 at a termination.
+"""
+
+import argparse
+import copy
+import json
+import math
+import re
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, NamedTuple, get_type_hints
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.optim import Adam
+from tqdm import tqdm
+
+import gymbridge  # noqa: F401 (registers the ids)
+
+START = time.perf_counter()
+ENV_KWARGS = '{"backend": "spring", "max_episode_steps": 100}'
+NAMES = ("env_steps", "seconds", "episodes", "mean_return")
+
+
+@dataclass
+class Args:
+    """Hyperparameters, each a flag: ``--num-envs 8``."""
+
+    env_id: Annotated[str, "Gymnasium id of the task"] = "Brax/reacher-v0"
+    env_kwargs: Annotated[str, "further keywords of gym.make_vec, as JSON"] = ENV_KWARGS
+    seed: Annotated[int, "seed of networks, actions and environments"] = 1
+    out: Annotated[str, "folder for results, by default runs/<env id>/shac"] = ""
+    ppo_seconds: Annotated[float, "wall time of PPO on the same task afterwards, or 0"] = 0.0
+    total_steps: Annotated[int, "steps at most, of all environments together"] = 80_000
+    max_seconds: Annotated[float, "wall time at most"] = math.inf
+    target_return: Annotated[float, "stop at this mean over the last episodes"] = math.inf
+    last_episodes: Annotated[int, "episodes that the running mean covers"] = 100
+    eval_steps: Annotated[int, "steps of the greedy evaluation at the end, or 0"] = 1000
+    num_envs: Annotated[int, "environments stepped at once"] = 64
+    num_steps: Annotated[int, "steps of each environment in one window"] = 8
+    actor_rate: Annotated[float, "Adam's for the policy, falling to 0 over total_steps"] = 1e-2
+    critic_rate: Annotated[float, "Adam's for the critic, likewise"] = 2e-3
+    critic_epochs: Annotated[int, "the critic's passes over a window"] = 8
+    minibatches: Annotated[int, "the critic's gradient steps in one pass"] = 4
+    target_rate: Annotated[float, "how far the target critic follows in one window"] = 0.6
+    gamma: Annotated[float, "discount"] = 0.99
+    td_lambda: Annotated[float, "weight of long sums in the critic's targets"] = 0.95
+    max_grad_norm: Annotated[float, "norm to which gradients are clipped"] = 1.0
+
+
+def parse_args() -> Args:
+    parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
+    for name, hint in get_type_hints(Args, include_extras=True).items():
+        text = f"{hint.__metadata__[0]} (default: {getattr(Args, name)!r})"
+        parser.add_argument("--" + name.replace("_", "-"), type=hint.__origin__, help=text)
+    return Args(**vars(parser.parse_args()))
+
+
+def make_envs(args: Args) -> VectorEnv:
+    fixed = {"num_envs": args.num_envs, "autoreset_mode": "SameStep", "arrays": "torch"}
+    return gym.make_vec(args.env_id, differentiable=True, **json.loads(args.env_kwargs), **fixed)
+
+
+def mlp(*sizes: int) -> nn.Sequential:
+    layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.ELU())]
+    for layer in layers[::2]:
+        nn.init.orthogonal_(layer.weight, 2**0.5)
+        nn.init.zeros_(layer.bias)
+    return nn.Sequential(*layers[:-1])
+
+
+class Agent(nn.Module):
+    """A policy, a critic, and a target critic that follows it."""
+
+    def __init__(self, observation_space: spaces.Space, action_space: spaces.Space) -> None:
+        super().__init__()
+        for space in (observation_space, action_space):
+            if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+                raise SystemExit(f"This script takes flat Boxes, not {space}.")
+        size, outputs = observation_space.shape[0], action_space.shape[0]
+        self.actor, self.critic = mlp(size, 64, 64, outputs), mlp(size, 64, 64, 1)
+        nn.init.orthogonal_(self.actor[-1].weight, 0.01)  # begin with all actions alike
+        self.log_std = nn.Parameter(torch.full((outputs,), -2.0))
+        self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
+        # In eval mode a batch norm applies its running mean and variance without changing them.
+        self.normalise = nn.BatchNorm1d(size, affine=False, momentum=None).eval()
+        self.is_bounded = action_space.is_bounded()
+        self.low, self.high = map(torch.as_tensor, (action_space.low, action_space.high))
+
+    def act(self, obs: Tensor, *, explore: bool = True) -> Tensor:
+        """Return actions with a gradient to the policy and to observations."""
+        means = self.actor(self.features(obs))
+        actions = means + self.log_std.exp() * torch.randn_like(means) if explore else means
+        half = (self.high - self.low) / 2
+        return self.low + half * (1 + actions.tanh()) if self.is_bounded else actions
+
+    def values(self, obs: Tensor) -> Tensor:
+        """Return the target critic's values (...), with a gradient to observations (..., size)."""
+        return self.target_critic(self.features(obs)).squeeze(-1)
+
+    def features(self, obs: Tensor) -> Tensor:
+        """Return normalised observations."""
+        return self.normalise(obs.flatten(0, -2)).clamp(-10, 10).view(obs.shape)
+
+
+class Window(NamedTuple):
+    """Steps in order; every field leads with (num_steps, num_envs)."""
+
+    obs: Tensor  # before the step, without a gradient
+    next_obs: Tensor  # that the step led to, with a gradient
+    rewards: Tensor  # with a gradient
+    terminated: Tensor  # bool
+    ended: Tensor  # bool, terminated or truncated
+
+
+def windows(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[Window]:
+    """Yield windows of steps of the policy, each with a graph of its own."""
+    envs.reset(seed=args.seed)
+    while True:
+        obs, steps = envs.detach(), []
+        for _ in range(args.num_steps):
+            next_obs, rewards, terminated, truncated, infos = envs.step(agent.act(obs))
+            row = (infos["final_obs"], rewards, terminated, terminated | truncated)
+            steps.append((obs.detach(), *row))
+            obs = next_obs
+        yield Window(*map(torch.stack, zip(*steps, strict=True)))
+
+
+def sum_rewards(window: Window, next_values: Tensor, gamma: float, weight: float) -> Tensor:
+    """Return lambda-returns from every step on, (num_steps, num_envs); `weight` is lambda.
+
+    After a step a share 1 - lambda of the sum is the value of what the step led to; at the end of
+    an episode or of the window all is. At lambda 1 these are discounted rewards until there.
+    """
+    next_values = next_values * ~window.terminated
+    following, sums = next_values[-1], []
+    for step in reversed(range(len(next_values))):
+        onward = torch.lerp(next_values[step], following, weight)
+        onward = torch.where(window.ended[step], next_values[step], onward)
+        following = window.rewards[step] + gamma * onward
+        sums.append(following)
+    return torch.stack(sums[::-1])
+
+
+def policy_loss(window: Window, next_values: Tensor, gamma: float) -> Tensor:
+    """Return minus what the window's episodes earn, each from its first step in the window."""
+    sums = sum_rewards(window, next_values, gamma, 1.0)
+    begins = torch.cat([torch.ones_like(window.ended[:1]), window.ended[:-1]])
+    return -sums[begins].sum() / sums.numel()
+
+
+def step_adam(adam: Adam, loss: Tensor, max_norm: float) -> bool:
+    """Take a step down the clipped gradient and return True, or False where it is not finite."""
+    adam.zero_grad()
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_(adam.param_groups[0]["params"], max_norm)
+    if norm.isfinite():
+        adam.step()
+    return bool(norm.isfinite())
+
+
+def fit_critic(args: Args, agent: Agent, adam: Adam, obs: Tensor, targets: Tensor) -> None:
+    """Draw the critic's values of (n, size) to the targets (n,), and the target critic after it."""
+    features = agent.features(obs)
+    for _ in range(args.critic_epochs):
+        for batch in torch.randperm(len(obs)).chunk(args.minibatches):
+            errors = agent.critic(features[batch]).squeeze(-1) - targets[batch]
+            step_adam(adam, errors.square().mean(), args.max_grad_norm)
+    pairs = zip(agent.target_critic.parameters(), agent.critic.parameters(), strict=True)
+    for target, weights in pairs:
+        target.lerp_(weights.detach(), args.target_rate)
+
+
+def update(args: Args, agent: Agent, actor_adam: Adam, critic_adam: Adam, window: Window) -> bool:
+    """Improve the policy and the critic; return whether the policy's gradient was finite."""
+    next_values = agent.values(window.next_obs)
+    loss = policy_loss(window, next_values, args.gamma)
+    is_finite = step_adam(actor_adam, loss, args.max_grad_norm)
+    with torch.no_grad():
+        targets = sum_rewards(window, next_values, args.gamma, args.td_lambda)
+    obs = window.obs.flatten(0, 1)
+    fit_critic(args, agent, critic_adam, obs, targets.flatten())
+    agent.normalise.train()(obs)  # not earlier: a window and its values need the same features
+    agent.normalise.eval()
+    return is_finite
+
+
+def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
+    """Train until a limit is reached; return (steps, seconds, episodes, mean return) per update."""
+    actor_adam = Adam([*agent.actor.parameters(), agent.log_std], betas=(0.7, 0.95))
+    critic_adam = Adam(agent.critic.parameters(), betas=(0.7, 0.95))
+    progress, returns, episodes = [], deque(maxlen=args.last_episodes), 0
+    running = torch.zeros(args.num_envs)
+    with tqdm(total=args.total_steps, unit=" steps", unit_scale=True) as bar:
+        for window in windows(envs, agent, args):
+            left = 1 - bar.n / args.total_steps
+            actor_adam.param_groups[0]["lr"] = args.actor_rate * left
+            critic_adam.param_groups[0]["lr"] = args.critic_rate * left
+            if not update(args, agent, actor_adam, critic_adam, window):
+                bar.write(f"Skipped a gradient that was not finite, at {bar.n} steps.")
+            for rewards, ended in zip(window.rewards.detach(), window.ended, strict=True):
+                running += rewards
+                returns.extend(running[ended].tolist())
+                episodes += int(ended.sum())
+                running[ended] = 0
+            mean, seconds = np.mean(returns or [math.nan]), time.perf_counter() - START
+            bar.set_postfix_str(f"mean return {mean:.2f}", refresh=False)
+            bar.update(args.num_steps * args.num_envs)
+            progress.append((bar.n, seconds, episodes, mean))
+            is_solved = len(returns) == args.last_episodes and mean >= args.target_return
+            if is_solved or bar.n >= args.total_steps or seconds >= args.max_seconds:
+                break
+    return progress
+
+
+@torch.no_grad()
+def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
+    """Return what actions without noise earn in each first episode of at most `eval_steps`."""
+    obs, running, returns = envs.reset()[0], torch.zeros(args.num_envs), []
+    first = torch.ones(args.num_envs, dtype=torch.bool)
+    for _ in range(args.eval_steps):
+        obs, rewards, terminated, truncated, _ = envs.step(agent.act(obs, explore=False))
+        running += rewards
+        ended = first & (terminated | truncated)
+        returns += running[ended].tolist()
+        first &= ~ended
+    return returns
+
+
+def train_ppo(args: Args, folder: Path) -> tuple[np.ndarray, float]:
+    """Run `examples/ppo.py` as it is on the same task; return its table and its greedy mean."""
+    task = (f"--env-id={args.env_id}", f"--env-kwargs={args.env_kwargs}", f"--seed={args.seed}")
+    rest = (f"--max-seconds={args.ppo_seconds}", f"--eval-steps={args.eval_steps}")
+    command = [sys.executable, Path(__file__).with_name("ppo.py"), *task, *rest, f"--out={folder}"]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    print(output, end="")
+    greedy = re.search(r"^Greedy policy: mean return (\S+)", output, re.MULTILINE)
+    table = np.genfromtxt(folder / "progress.csv", delimiter=",", skip_header=1, ndmin=2)
+    return table, float(greedy[1]) if greedy else math.nan
+
+
+def draw(path: Path, title: str, curves: dict[str, tuple[np.ndarray, float]]) -> None:
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
+    for column, axes in enumerate(figure.subplots(1, 2, sharey=True)):
+        for name, (table, greedy) in curves.items():
+            (line,) = axes.plot(table[:, column], table[:, 3], label=f"{name}, exploring")
+            axes.plot(table[-1, column], greedy, "*", ms=12, c=line.get_color(), label="greedy")
+        axes.set(xlabel=NAMES[column].replace("_", " "), ylabel="mean return", xlim=(0, None))
+        axes.label_outer()
+    axes.legend(title=title)
+    figure.savefig(path, dpi=100)
+
+
+def main() -> None:
+    args = parse_args()
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # fastest for small networks
+    envs = make_envs(args)
+    agent = Agent(envs.single_observation_space, envs.single_action_space)
+    table = np.array(train(args, envs, agent))
+    (_, seconds, _, mean), count = table[-1], min(int(table[-1, 2]), args.last_episodes)
+    folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savetxt(folder / "progress.csv", table, "%.10g", ",", "\n", ",".join(NAMES), comments="")
+    greedy = evaluate(envs, agent, args)
+    curves = {"SHAC": (table, np.mean(greedy or [math.nan]))}
+    print(f"Greedy policy: mean return {curves['SHAC'][1]:.2f} over {len(greedy)} episodes")
+    envs.close()
+    if args.ppo_seconds:
+        curves["PPO"] = train_ppo(args, folder / "ppo")
+    draw(folder / "learning_curve.png", args.env_id, curves)
+    print(f"Wrote progress.csv and learning_curve.png to {folder}")
+    print(f"{args.env_id}: mean return {mean:.2f} over the last {count} episodes, {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
