@@ -150,7 +150,7 @@ def _check_array(actions: Any, place: Any) -> None:
     if not isinstance(actions, jax.Array):
         raise ArgumentTypeError(
             f"`actions` must be a jax.Array with `arrays='jax'`, got {type(actions).__name__}; "
-            "use jax.numpy.asarray(actions)."
+            "use jax.numpy.asarray(actions), or build the batch with `arrays='numpy'`."
         )
     if isinstance(actions, Tracer):
         raise ArgumentTypeError(

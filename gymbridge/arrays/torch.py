@@ -157,7 +157,8 @@ def _check_tensor(actions: Any, place: torch.device) -> None:
     if not isinstance(actions, torch.Tensor):
         raise ArgumentTypeError(
             f"`actions` must be a torch.Tensor with `arrays='torch'`, got "
-            f"{type(actions).__name__}; use torch.as_tensor(actions, device='{place}')."
+            f"{type(actions).__name__}; use torch.as_tensor(actions, device='{place}'), or build "
+            "the batch with `arrays='numpy'`."
         )
     if actions.device != place:
         raise ArgumentError(
