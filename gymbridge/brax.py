@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium import Space
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.differentiable import DifferentiableVectorEnv
 from gymbridge.episode import Outcome
@@ -46,7 +46,8 @@ _RESIDUALS = ("store", "recompute")
 _RuleT = TypeVar("_RuleT", bound=Callable[..., Outcome])
 
 
-class BraxVectorEnv(DifferentiableVectorEnv):
+# skrl tells Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
+class BraxVectorEnv(DifferentiableVectorEnv, VectorEnv[Any, Any, Any]):
     """A batch of Brax environments, stepped and restarted by one compiled function.
 
     Args:

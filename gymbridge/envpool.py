@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.errors import (
     ArgumentError,
@@ -66,7 +66,8 @@ _MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera
 """Keywords that `envpool.make` takes beside the task's own configuration."""
 
 
-class EnvPoolVectorEnv(BridgeVectorEnv):
+# skrl tells Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
+class EnvPoolVectorEnv(BridgeVectorEnv, VectorEnv[Any, Any, Any]):
     """A pool of EnvPool environments.
 
     Args:

@@ -59,17 +59,18 @@ def test_quickstart__runs(tmp_path: Path) -> None:
 
 def test_trainers_page__runs(tmp_path: Path) -> None:
     pytest.importorskip("envpool")
-    pytest.importorskip("stable_baselines3")
+    for library in ("stable_baselines3", "torchrl", "skrl"):
+        pytest.importorskip(library)
     text = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) >= 2
     script = tmp_path / "trainers.py"
-    script.write_text("\n".join([*blocks, "print(envs.reset()[0].shape)"]), encoding="utf-8")
+    script.write_text("\n".join([*blocks, "print(env.reset()[0].shape)"]), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("(4, 4)\n")
+    assert done.stdout.endswith("torch.Size([8, 3])\n")
 
 
 def test_readme__has_exactly_two_commands() -> None:

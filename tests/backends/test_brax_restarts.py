@@ -117,7 +117,12 @@ def test_partial_resets__begin_exactly_the_rows_under_any_mask(ten: BraxVectorEn
 def test_simulator__holds_rows_as_they_are() -> None:
     """What the rule of `DISABLED` asks for where nothing may be raised."""
     simulator = BraxSimulator(
-        Contract(ScriptedBraxEnv([2])), 3, task_limit=None, action_repeat=1, guarded=True
+        Contract(ScriptedBraxEnv([2])),
+        3,
+        device=jax.devices()[0],
+        task_limit=None,
+        action_repeat=1,
+        guarded=True,
     )
     begin, step = ResetRule(simulator), AutoresetRule(simulator, AutoresetMode.DISABLED, None)
     everyone = np.ones(3, bool)

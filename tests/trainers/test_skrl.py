@@ -1,0 +1,91 @@
+"""skrl's `wrap_env` takes our batches as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("skrl")
+pytest.importorskip("envpool")
+
+import torch
+from skrl.agents.torch.ppo import PPO, PPO_CFG
+from skrl.envs.wrappers.torch import wrap_env
+from skrl.memories.torch import RandomMemory
+from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
+from skrl.trainers.torch import SequentialTrainer
+
+NUM_ENVS, NUM_STEPS = 4, 32
+
+
+class Policy(GaussianMixin, Model):
+    def __init__(self, envs: Any) -> None:
+        Model.__init__(
+            self, observation_space=envs.observation_space, action_space=envs.action_space
+        )
+        GaussianMixin.__init__(self)
+        self.mean = torch.nn.Linear(self.num_observations, self.num_actions)
+        self.log_std = torch.nn.Parameter(torch.zeros(self.num_actions))
+
+    def compute(self, inputs: Any, role: str = "") -> Any:
+        return self.mean(inputs["observations"]), {"log_std": self.log_std}
+
+
+class Value(DeterministicMixin, Model):
+    def __init__(self, envs: Any) -> None:
+        Model.__init__(
+            self, observation_space=envs.observation_space, action_space=envs.action_space
+        )
+        DeterministicMixin.__init__(self)
+        self.value = torch.nn.Linear(self.num_observations, 1)
+
+    def compute(self, inputs: Any, role: str = "") -> Any:
+        return self.value(inputs["observations"]), {}
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+@pytest.mark.parametrize("env_id", ["EnvPool/Pendulum-v1", "Brax/fast-v0"])
+def test_ppo__learns_on_a_wrapped_batch(tmp_path: Path, env_id: str, mode: str) -> None:
+    if env_id.startswith("Brax"):
+        pytest.importorskip("brax")
+    torch.manual_seed(0)
+    batch = gym.make_vec(env_id, num_envs=NUM_ENVS, autoreset_mode=mode, max_episode_steps=10)
+    envs = wrap_env(batch)
+    assert envs.num_envs == NUM_ENVS
+    models = {"policy": Policy(envs), "value": Value(envs)}
+    before = [parameter.detach().clone() for parameter in models["policy"].parameters()]
+    experiment = {"directory": str(tmp_path), "write_interval": 0, "checkpoint_interval": 0}
+    agent = PPO(
+        models=models,
+        memory=RandomMemory(memory_size=NUM_STEPS, num_envs=NUM_ENVS),
+        cfg=PPO_CFG(rollouts=NUM_STEPS, learning_epochs=2, experiment=experiment),
+        observation_space=envs.observation_space,
+        action_space=envs.action_space,
+    )
+    config = {"timesteps": 2 * NUM_STEPS, "headless": True, "close_environment_at_exit": False}
+    SequentialTrainer(env=envs, agents=agent, cfg=config).train()
+    after = list(models["policy"].parameters())
+    assert all(parameter.isfinite().all() for parameter in after)
+    assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
+    rewards = agent.memory.get_tensor_by_name("rewards")
+    assert rewards.shape == (NUM_STEPS, NUM_ENVS, 1)
+    assert rewards.isfinite().all()
+
+
+def test_step__returns_what_the_batch_does() -> None:
+    make = {"num_envs": 3, "autoreset_mode": "SameStep", "max_episode_steps": 4}
+    ours, theirs = (gym.make_vec("EnvPool/Pendulum-v1", **make) for _ in range(2))
+    envs = wrap_env(theirs)
+    seed = envs._seed
+    obs, _ = ours.reset(seed=seed)
+    torch.testing.assert_close(envs.reset()[0], torch.from_numpy(obs))
+    for step in range(9):
+        action = torch.full((3, 1), 0.1 * step)
+        wanted = ours.step(action.numpy())
+        found = envs.step(action)
+        for left, right in zip(found[:4], wanted[:4], strict=True):
+            torch.testing.assert_close(left.reshape(right.shape), torch.from_numpy(right))
