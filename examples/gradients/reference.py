@@ -90,7 +90,9 @@ class Reference:
 
             def body(carry: Any, given: Any) -> Any:
                 (state, ended), (noise, reward_weights, obs_weights) = carry, given
-                state, active = step(state, jnp.tanh(state.obs @ policy + noise))
+                after, active = step(state, jnp.tanh(state.obs @ policy + noise))
+                # Under x64 some of Brax's steps return `done` with another width than its resets.
+                state = jax.tree.map(lambda new, old: new.astype(old.dtype), after, state)
                 gains = reward_weights * state.reward + (obs_weights * state.obs).sum(1)
                 gains = jnp.where(ended, 0, gains)
                 ended = ended | (state.done > 0)

@@ -264,3 +264,14 @@ def test_contract__an_env_that_cannot_be_traced_names_the_place(verb: str) -> No
     with pytest.raises(SimulationError, match=place) as caught:
         BraxVectorEnv(SampleEnv(**{verb: fail}))
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_done__may_be_wider_after_a_reset() -> None:
+    """As some of Brax's own environments have it under x64."""
+    env = SampleEnv(
+        lambda rng: start(rng, done=jnp.zeros((), jnp.float16)),
+        lambda state, act: count_on(state, act, done=jnp.ones((), jnp.float32)),
+    )
+    envs = BraxVectorEnv(env, 2)
+    envs.reset(seed=0)
+    assert envs.step(np.zeros((2, 1)))[2].tolist() == [True, True]
