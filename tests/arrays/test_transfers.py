@@ -104,21 +104,30 @@ def test_step__reads_no_value(
         assert {name: count for name, count in found.items() if count} == host
 
 
-def test_gradients__read_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients__read_no_value(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("brax")
     from gymbridge import BraxVectorEnv
 
-    envs = BraxVectorEnv("fast", 3, arrays="torch", differentiable=True)
-    actions = torch.zeros(3, 1, requires_grad=True)
-    for is_counted in (False, True):
-        envs.reset(seed=0)
-        with count_reads("torch", monkeypatch) as counter, count_reads("jax", monkeypatch) as other:
-            obs, *_ = envs.step(actions)
-            obs.sum().backward()
-            envs.detach()
-        if is_counted:
-            assert counter.total() == other.total() == 0
+    envs = BraxVectorEnv("fast", 3, arrays="torch", differentiable=True, autoreset_mode=mode)
+    actions = torch.zeros(2, 3, 1, requires_grad=True)
+
+    def use_all() -> None:
+        obs, rewards, *_ = envs.step(actions[0])
+        (obs.sum() + rewards.sum()).backward()
+        envs.detach()
+        envs.physics_state = envs.physics_state
+        state = envs.get_state()
+        envs.unroll(actions)[0].sum().backward()
+        envs.set_state(state)
+        with torch.no_grad():
+            envs.step(actions[0])
+
+    envs.reset(seed=0)
+    use_all()  # compiles
+    with count_reads("torch", monkeypatch) as counter, count_reads("jax", monkeypatch) as other:
+        use_all()
+    assert counter.total() == other.total() == 0
 
 
 def test_reset__may_read_its_mask(arrays: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,77 @@
+"""Real tasks of every kind show the same in every kind of arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from tensors import leaves, to_kind, to_numpy
+
+TASKS = {
+    "EnvPool/HalfCheetah-v5": "float64 observations and actions",
+    "EnvPool/CheetahRun-v1": "a dict of observations",
+    "EnvPool/FrozenLake-v1": "discrete observations",
+    "EnvPool/Pong-v5": "images",
+    "EnvPool/MiniGrid-Empty-5x5-v0": "a dict with images",
+}
+
+
+def play(env_id: str, arrays: str, num_steps: int = 12, **kwargs: Any) -> tuple[Any, list[Any]]:
+    """Return the batch and copies in numpy of what a run with fixed actions shows."""
+    envs: Any = gym.make_vec(
+        env_id, num_envs=3, autoreset_mode="SameStep", max_episode_steps=5, arrays=arrays, **kwargs
+    )
+    log = [to_numpy(envs.reset(seed=0)[0])]
+    envs.action_space.seed(0)
+    for _ in range(num_steps):
+        action = envs.action_space.sample()
+        shown = envs.step(to_kind(action, arrays))
+        final = shown[4].get("final_obs") if arrays != "numpy" else None
+        log.append(to_numpy(shown[:4]))
+        if final is not None:
+            over = log[-1][2] | log[-1][3]
+            log[-1] += (to_numpy(final), over)
+    return envs, log
+
+
+def assert_close(found: Any, wanted: Any, space: Any) -> None:
+    if isinstance(wanted, dict):
+        assert found.keys() == wanted.keys()
+        for key in wanted:
+            assert_close(found[key], wanted[key], space[key])
+        return
+    assert found.dtype == space.dtype
+    if found.dtype == wanted.dtype:
+        np.testing.assert_array_equal(found, wanted)
+    else:  # jax without x64 has 32 bits; actions drawn in 32 bits differ by rounding, too
+        np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("env_id", TASKS)
+def test_task__shows_what_numpy_shows(env_id: str, arrays: str) -> None:
+    pytest.importorskip("envpool")
+    num_steps = 4 if arrays == "jax" and "HalfCheetah" in env_id else 12  # rounding grows
+    _, wanted = play(env_id, "numpy", num_steps)
+    envs, found = play(env_id, arrays, num_steps)
+    assert_close(found[0], wanted[0], envs.single_observation_space)
+    for shown, like in zip(found[1:], wanted[1:], strict=True):
+        assert_close(shown[0], like[0], envs.single_observation_space)
+        np.testing.assert_allclose(shown[1], like[1], rtol=1e-3, atol=1e-3)
+        np.testing.assert_array_equal(shown[2:4], like[2:4])
+        final, over = shown[4:]
+        for leaf, obs in zip(leaves(final), leaves(shown[0]), strict=True):
+            np.testing.assert_array_equal(leaf[~over], obs[~over])
+
+
+@pytest.mark.slow
+def test_physics__shows_what_numpy_shows(arrays: str) -> None:
+    pytest.importorskip("brax")
+    options = {"backend": "spring"}
+    _, wanted = play("Brax/inverted_pendulum-v0", "numpy", **options)
+    _, found = play("Brax/inverted_pendulum-v0", arrays, **options)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5, atol=1e-6)
+    for shown, like in zip(found[1:], wanted[1:], strict=True):
+        np.testing.assert_allclose(shown[0], like[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(shown[2:4], like[2:4])
