@@ -47,7 +47,9 @@ _RuleT = TypeVar("_RuleT", bound=Callable[..., Outcome])
 
 
 # skrl tells Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
-class BraxVectorEnv(DifferentiableVectorEnv, VectorEnv[Any, Any, Any]):
+class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
+    DifferentiableVectorEnv, VectorEnv[Any, Any, Any]
+):
     """A batch of Brax environments, stepped and restarted by one compiled function.
 
     Args:

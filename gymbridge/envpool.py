@@ -67,7 +67,9 @@ _MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera
 
 
 # skrl tells Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
-class EnvPoolVectorEnv(BridgeVectorEnv, VectorEnv[Any, Any, Any]):
+class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
+    BridgeVectorEnv, VectorEnv[Any, Any, Any]
+):
     """A pool of EnvPool environments.
 
     Args:
