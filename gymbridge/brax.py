@@ -120,13 +120,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
     ) -> None:
         check_not_forked("JAX")
         num_envs = read_count("num_envs", num_envs)
-        if nonfinite not in _NONFINITE:
-            raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
-        if nonfinite == "raise" and arrays != "numpy":
-            raise ArgumentError(
-                f"`nonfinite='raise'` reads values on the host, which `arrays={arrays!r}` never "
-                "does in a step; use `arrays='numpy'` or `nonfinite='terminate'`."
-            )
+        build = _choose_simulator(arrays, nonfinite, differentiable, residuals)
         place = find_jax_device(read_device(device))
         contract = Contract(
             _make_brax_env(brax_env, kwargs),
@@ -134,13 +128,12 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             observation_space=observation_space,
             info_keys=info_keys,
         )
-        simulator = _choose_simulator(arrays, nonfinite, differentiable, residuals)(
+        simulator = build(
             contract,
             num_envs,
             device=place,
             task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,
             action_repeat=read_count("action_repeat", action_repeat),
-            guarded=nonfinite != "ignore",
         )
         super().__init__(
             simulator,
@@ -156,10 +149,18 @@ def _choose_simulator(
     arrays: str, nonfinite: str, differentiable: bool, residuals: str
 ) -> Callable[..., BraxSimulator]:
     """Return the constructor of the simulator that the options ask for."""
+    if nonfinite not in _NONFINITE:
+        raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
+    if nonfinite == "raise" and arrays != "numpy":
+        raise ArgumentError(
+            f"`nonfinite='raise'` reads values on the host, which `arrays={arrays!r}` never does "
+            "in a step; use `arrays='numpy'` or `nonfinite='terminate'`."
+        )
     if residuals not in _RESIDUALS:
         raise ArgumentError(f"`residuals` must be one of {_RESIDUALS}, got {residuals!r}.")
     if not differentiable:
-        return _RaisingSimulator if nonfinite == "raise" else BraxSimulator
+        kind = _RaisingSimulator if nonfinite == "raise" else BraxSimulator
+        return partial(kind, guarded=nonfinite != "ignore")
     if arrays != "torch":
         raise ArgumentError(
             "`differentiable=True` gives torch's gradients and needs `arrays='torch'`, got "
@@ -171,7 +172,8 @@ def _choose_simulator(
         raise NotInstalledError(
             f"`differentiable=True` needs torch: pip install torch ({error})."
         ) from error
-    return partial(GraphSimulator, recompute=residuals == "recompute")
+    recompute, guarded = residuals == "recompute", nonfinite != "ignore"
+    return partial(GraphSimulator, recompute=recompute, guarded=guarded)
 
 
 class _RaisingSimulator(BraxSimulator):

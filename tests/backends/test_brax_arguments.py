@@ -86,6 +86,11 @@ ARGUMENTS = {
     "nearest keyword": ({"n_frame": 2}, ArgumentError, "did you mean 'n_frames'"),
     "nearest own keyword": ({"action_repeats": 2}, ArgumentError, "did you mean 'action_repeat'"),
     "bad nonfinite": ({"nonfinite": "explode"}, ArgumentError, "`nonfinite` must be one of"),
+    "raise on a device": (
+        {"nonfinite": "raise", "arrays": "jax"},
+        ArgumentError,
+        "`nonfinite='raise'` reads values on the host",
+    ),
     "unknown info key": ({"info_keys": ["sped"]}, ArgumentError, "`info_keys` names 'sped'"),
     "info keys as a name": ({"info_keys": "speed"}, ArgumentError, "`info_keys` must be None,"),
     "info keys as a number": ({"info_keys": 3}, ArgumentTypeError, "`info_keys` must be None,"),
@@ -109,7 +114,7 @@ def test_arguments__bad_ones_are_named(
 def test_arguments__hints_name_nothing_that_cannot_be_given() -> None:
     with pytest.raises(ArgumentError) as caught:
         BraxVectorEnv("fast", zzz=1)
-    for hidden in ("simulator", "fetch", "'self'", "'sys'", "'brax_env'", "'kwargs'"):
+    for hidden in ("simulator", "'self'", "'sys'", "'brax_env'", "'kwargs'"):
         assert hidden not in str(caught.value)
 
 
