@@ -189,7 +189,9 @@ def test_action_space__reaches_from_the_lowest_to_the_highest_control(name: str)
 def test_registered_env__passes_the_rules_on_every_backend(name: str, backend: str) -> None:
     """Traced, not compiled: what goes into the next call of either rule is what came out."""
     contract = Contract(brax_envs.get_environment(name, backend=backend))
-    simulator = BraxSimulator(contract, 3, task_limit=1000, action_repeat=1, guarded=True)
+    simulator = BraxSimulator(
+        contract, 3, device=jax.devices()[0], task_limit=1000, action_repeat=1, guarded=True
+    )
     begin, step = ResetRule(simulator), AutoresetRule(simulator, AutoresetMode.SAME_STEP, 1000)
     mask, seeds = jnp.ones(3, bool), Seeds(jnp.zeros(3, jnp.uint32), jnp.ones(3, bool))
     first = jax.eval_shape(lambda: begin(None, mask, seeds))
