@@ -22,7 +22,7 @@ class _Running(NamedTuple):
     over: Any  # bool, ended and not yet begun again
 
 
-class RecordEpisodeStatistics(VectorWrapper[Any, Any, Any, Any, Any]):
+class RecordEpisodeStatistics(VectorWrapper):
     """Return, length and duration of each episode in the step that ends it, on the batch's device.
 
     Every step adds, and nothing is read on the host::

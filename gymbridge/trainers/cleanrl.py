@@ -90,7 +90,7 @@ def _make_batch(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv
     )
 
 
-class CleanRLVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
+class CleanRLVectorEnv(VectorWrapper):
     """A view of a SAME_STEP batch with the infos of gymnasium 0.29, as CleanRL's scripts read them.
 
     Args:

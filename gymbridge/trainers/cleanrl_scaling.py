@@ -64,7 +64,7 @@ class RunningMoments:
         return slice(None) if self._is_shared else rows
 
 
-class ScaledVectorEnv(VectorWrapper[Any, Any, Any, Any, np.ndarray]):
+class ScaledVectorEnv(VectorWrapper):
     """A batch whose actions are clipped and whose observations and rewards are normalised.
 
     Args:

@@ -362,7 +362,7 @@ def test_nested_observations__are_refused_with_a_way_out() -> None:
     assert sync(lambda: FlattenObservation(Nested()), 1).reset().shape == (1, 71)
 
 
-class Changed(VectorWrapper[Any, Any, Any, Any, Any]):
+class Changed(VectorWrapper):
     """A batch whose outputs a function changes."""
 
     def __init__(self, env: Any, change: Any) -> None:
