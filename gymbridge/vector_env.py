@@ -110,7 +110,10 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __reduce__(self) -> Any:
         """Pickle and copy as the construction: a new batch of the same kind, not yet reset."""
-        return _rebuild, (type(self), *self._construction, self._spec)
+        args, kwargs = self._construction
+        if "device" in kwargs:  # JAX's own devices cannot be pickled
+            kwargs = {**kwargs, "device": read_device(kwargs["device"])}
+        return _rebuild, (type(self), args, kwargs, self._spec)
 
     @property
     def spec(self) -> EnvSpec | None:

@@ -70,6 +70,14 @@ def test_pickle__of_a_closed_batch_is_an_open_one(env_id: str) -> None:
     assert play(pickle.loads(pickle.dumps(envs))).shape[1] == 2
 
 
+def test_pickle__names_the_device_of_jax() -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("brax")
+    (device, *_) = jax.devices()
+    twin = pickle.loads(pickle.dumps(gymbridge.BraxVectorEnv("fast", 2, device=device)))
+    assert play(twin).shape[1] == 2
+
+
 def test_pickle__keeps_arrays_and_gradients() -> None:
     pytest.importorskip("brax")
     torch = pytest.importorskip("torch")
