@@ -12,6 +12,7 @@ html_title = "gymbridge"
 exclude_patterns = ["_build"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_mock_imports = ["ray"]  # it needs another Gymnasium than the rest of the documentation
 default_role = "code"
 nitpick_ignore_regex = [("py:.*", r".*")]  # names of other libraries; no inventories are fetched
 myst_heading_anchors = 3

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-HEAVY = ("jax", "jaxlib", "brax", "mujoco", "envpool", "torch", "flax", "stable_baselines3")
+HEAVY = ("jax", "jaxlib", "brax", "mujoco", "envpool", "torch", "flax", "stable_baselines3", "ray")
 ALLOWED_SECONDS = 0.3
 
 
@@ -142,6 +142,13 @@ def test_missing_trainer__is_an_error_with_the_command_to_run(missing: str) -> N
     assert "gymbridge.trainers.sb3 needs stable-baselines3" in message
     assert "pip install 'gymbridge[sb3]'" in message
     assert missing in message
+
+
+def test_missing_rllib__is_an_error_with_the_command_to_run() -> None:
+    code = catch("from gymbridge.trainers.rllib import BridgeEnvRunner")
+    types, message = run_python(f"{without('ray')}{code}")
+    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
+    assert "gymbridge.trainers.rllib needs RLlib: pip install 'gymbridge[rllib]'" in message
 
 
 def test_own_mistake_in_a_trainer__is_not_reported_as_a_missing_library() -> None:

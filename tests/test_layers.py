@@ -48,6 +48,7 @@ ENGINE_ROOMS = {
     "envpool": {"envpool", "backends.envpool*"},
     "torch": {"autograd", "graph", "arrays.torch", "wrappers"},
     "stable_baselines3": {"trainers.sb3*"},
+    "ray": {"trainers.rllib"},
 }
 """The only modules that may import an engine, an array library or a trainer."""
 

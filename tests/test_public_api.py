@@ -12,7 +12,7 @@ import gymbridge
 
 ROOT = Path(gymbridge.__file__).parent
 ENGINES = ("brax", "envpool", "jax", "torch")
-TRAINERS = {"sb3": "stable_baselines3"}
+TRAINERS = {"sb3": "stable_baselines3", "rllib": "ray"}
 """What the modules of `gymbridge.trainers` begin with, and the library that they need."""
 
 

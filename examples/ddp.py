@@ -1,0 +1,103 @@
+"""One process per GPU: torch's DistributedDataParallel, each process with a batch of its own.
+
+    torchrun --nproc-per-node=2 examples/ddp.py
+
+Every process simulates its part of the batch on its own GPU, or on the CPU where there is none, and
+differentiates a window of it; torch averages the gradients, so that all take the same step.
+"""
+
+import argparse
+import os
+
+LOCAL_RANK = int(os.environ["LOCAL_RANK"])
+# Before torch and JAX look for GPUs: each process sees its own alone, and leaves torch some memory.
+VISIBLE = os.environ.get("CUDA_VISIBLE_DEVICES")
+os.environ["CUDA_VISIBLE_DEVICES"] = (
+    str(LOCAL_RANK) if VISIBLE is None else VISIBLE.split(",")[LOCAL_RANK] if VISIBLE else ""
+)
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+import gymnasium as gym  # noqa: E402
+import torch  # noqa: E402
+from torch import distributed, nn  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+from tqdm import trange  # noqa: E402
+
+import gymbridge  # noqa: E402, F401
+
+
+class Window(nn.Module):
+    """A policy with the steps it takes: DDP must see one call per backward pass."""
+
+    def __init__(self, envs: gym.vector.VectorEnv, steps: int) -> None:
+        super().__init__()
+        width = envs.single_observation_space.shape[0]
+        self.policy = nn.Sequential(
+            nn.Linear(width, 64), nn.Tanh(), nn.Linear(64, envs.single_action_space.shape[0])
+        )
+        self.envs, self.steps = envs, steps
+
+    def forward(self) -> torch.Tensor:
+        """Return the mean reward of the next window, a scalar with gradient."""
+        obs, total = self.envs.detach(), 0.0
+        for _ in range(self.steps):
+            obs, rewards, *_ = self.envs.step(torch.tanh(self.policy(obs)))
+            total = total + rewards.mean()
+        return total / self.steps
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env-id", default="Brax/reacher-v0")
+    parser.add_argument("--backend", default="spring")
+    parser.add_argument("--num-envs", type=int, default=64, help="of all processes together")
+    parser.add_argument("--steps", type=int, default=31, help="of an episode, which is a window")
+    parser.add_argument("--windows", type=int, default=150)
+    parser.add_argument("--learning-rate", type=float, default=1e-2)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+    rank, world = distributed.get_rank(), distributed.get_world_size()
+    torch.manual_seed(args.seed)
+    num_envs = args.num_envs // world
+    envs = gym.make_vec(
+        args.env_id,
+        num_envs=num_envs,
+        backend=args.backend,
+        max_episode_steps=args.steps,
+        autoreset_mode="SameStep",
+        arrays="torch",
+        device=device,
+        differentiable=True,
+    )
+    envs.reset(seed=args.seed + rank * num_envs)  # no two processes simulate the same episode
+    window = DistributedDataParallel(Window(envs, args.steps).to(device))
+    optimizer = torch.optim.Adam(window.parameters(), args.learning_rate)
+    means = []
+    for _ in (bar := trange(args.windows, disable=rank != 0)):
+        optimizer.zero_grad()
+        reward = window()
+        (-reward).backward()
+        nn.utils.clip_grad_norm_(window.parameters(), 1.0)
+        optimizer.step()
+        mean = reward.detach()
+        distributed.all_reduce(mean)
+        means.append(mean.item() / world)
+        bar.set_postfix(reward=f"{means[-1]:.3f}")
+    tenth = max(1, args.windows // 10)
+    before, after = (sum(part) / tenth for part in (means[:tenth], means[-tenth:]))
+    weights = sum(weight.detach().double().sum().item() for weight in window.parameters())
+    print(
+        f"rank {rank} of {world}, seeds from {envs.np_random_seed[0]}: "
+        f"reward {before:.3f} to {after:.3f}, sum of weights {weights:.9f}"
+    )
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

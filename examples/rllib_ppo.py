@@ -1,0 +1,80 @@
+"""Train PPO of RLlib on env runners of a Ray cluster.
+
+    python examples/rllib_ppo.py                     # on this machine
+    python examples/rllib_ppo.py --address auto      # on the cluster that this machine is part of
+
+It stops where the mean return of recent episodes reaches `--target`. RLlib pins an older Gymnasium,
+so give it a virtual environment: ``pip install 'gymbridge[rllib,envpool,brax,torch]' tqdm``.
+"""
+
+import argparse
+import ast
+import time
+
+import ray
+from ray.rllib.algorithms.ppo import PPOConfig
+from tqdm import tqdm
+
+from gymbridge.trainers.rllib import BridgeEnvRunner
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env-id", default="EnvPool/CartPole-v1")
+    parser.add_argument("--env-config", type=ast.literal_eval, default={}, help="a Python dict")
+    parser.add_argument("--target", type=float, default=450, help="mean return")
+    parser.add_argument("--total-steps", type=int, default=400_000)
+    parser.add_argument("--num-env-runners", type=int, default=2)
+    parser.add_argument("--num-envs", type=int, default=16, help="of each env runner")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--address", help="of a Ray cluster; default a new one on this machine")
+    return parser.parse_args()
+
+
+def make_config(args: argparse.Namespace) -> PPOConfig:
+    return (
+        PPOConfig()
+        .environment(f"gymbridge:{args.env_id}", env_config=args.env_config)
+        .env_runners(
+            env_runner_cls=BridgeEnvRunner,
+            gym_env_vectorize_mode="vector_entry_point",
+            num_env_runners=args.num_env_runners,
+            num_envs_per_env_runner=args.num_envs,
+            sample_timeout_s=600,  # the first sample waits for Brax's compiler
+        )
+        .training(
+            train_batch_size_per_learner=2048,
+            minibatch_size=256,
+            num_epochs=10,
+            lr=1e-3,
+            gamma=0.98,
+            lambda_=0.9,
+            vf_loss_coeff=0.01,
+        )
+        .rl_module(model_config={"fcnet_hiddens": [64, 64], "vf_share_layers": False})
+        .fault_tolerance(restart_failed_env_runners=True)
+        .debugging(seed=args.seed, log_level="ERROR")
+    )
+
+
+def main() -> None:
+    args = parse_args()
+    ray.init(address=args.address or "local", log_to_driver=False)
+    algorithm = make_config(args).build_algo()
+    start, mean, steps = time.perf_counter(), float("nan"), 0
+    with tqdm(total=args.total_steps, unit="step") as bar:
+        while steps < args.total_steps and not mean >= args.target:
+            found = algorithm.train()["env_runners"]
+            mean = found.get("episode_return_mean", mean)
+            taken = int(found["num_env_steps_sampled_lifetime"]) - steps
+            steps += taken
+            bar.update(taken)
+            bar.set_postfix(mean_return=f"{mean:.1f}")
+    seconds = time.perf_counter() - start
+    print(f"{args.env_id}: mean return {mean:.2f} after {steps} steps, {seconds:.0f} s")
+    algorithm.stop()
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

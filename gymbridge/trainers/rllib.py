@@ -1,0 +1,116 @@
+"""RLlib: `BridgeEnvRunner`, which gives each env runner seeds and a share of the machine.
+
+RLlib's new API stack takes the ids as they are; this class is one keyword more::
+
+    from gymbridge.trainers.rllib import BridgeEnvRunner
+
+    config = (
+        PPOConfig()
+        .environment("gymbridge:EnvPool/CartPole-v1")
+        .env_runners(
+            env_runner_cls=BridgeEnvRunner,
+            gym_env_vectorize_mode="vector_entry_point",
+            num_env_runners=2,
+            num_envs_per_env_runner=16,
+        )
+    )
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.trainers.needs import check_numpy
+
+try:
+    from ray.rllib.env.single_agent_env_runner import (  # pyright: ignore[reportMissingImports]
+        SingleAgentEnvRunner,
+    )
+except ImportError as error:
+    raise NotInstalledError(
+        f"gymbridge.trainers.rllib needs RLlib: pip install 'gymbridge[rllib]' ({error})."
+    ) from error
+
+__all__ = ["BridgeEnvRunner"]
+
+
+class BridgeEnvRunner(SingleAgentEnvRunner):
+    """RLlib's env runner of single agents, for batches on many processes and machines.
+
+    It goes to ``config.env_runners(env_runner_cls=BridgeEnvRunner)``; Ray builds it.
+
+    Seeds: RLlib seeds runner w with ``seed + w`` and a batch seeds its environment i with i more,
+    so neighbouring runners would play all but one of their episodes alike. Here environment i of
+    runner w begins with ``seed + w * num_envs + i``.
+
+    Share: in a runner of its own process an EnvPool id gets ``num_threads``, and JAX on the CPU
+    (by ``NPROC``, unless that is set) as many threads, as Ray reserves: `num_cpus_per_env_runner`.
+    With `num_gpus_per_env_runner` Ray shows the runner its GPU alone, and JAX takes memory as it
+    needs it instead of three quarters at once (``XLA_PYTHON_CLIENT_PREALLOCATE``, unless that is
+    set). What `env_config` says goes first.
+
+    Raises:
+        ArgumentError: The batch does not restart by NEXT_STEP, which RLlib expects, or does not
+            give numpy arrays.
+    """
+
+    def make_env(self) -> None:
+        """Build the batch; RLlib calls this when it begins and where it replaces a failed batch."""
+        if self.worker_index:  # the local runner shares its process with the algorithm
+            _limit_process(self.config)
+            self.config.env_config = _with_threads(self.config)
+        super().make_env()
+        try:
+            _check_batch(self.env)
+        except ArgumentError:
+            self.env.close()
+            raise
+        self.env = _ShiftedSeeds(self.env, (self.worker_index or 0) * (self.num_envs - 1))
+
+
+class _ShiftedSeeds(VectorWrapper):
+    """A batch whose seeds are moved by a constant."""
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any], offset: int) -> None:
+        super().__init__(envs)
+        self._offset = offset
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, Any]:
+        moved = None if seed is None else seed + self._offset
+        return self.env.reset(seed=moved, options=options)
+
+
+def _limit_process(config: Any) -> None:
+    """Hold JAX to the runner's share; it reads this when its first array is made."""
+    os.environ.setdefault("NPROC", str(_count_threads(config)))
+    if config.num_gpus_per_env_runner:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+
+def _with_threads(config: Any) -> dict[str, Any]:
+    """Return the keywords of the environment, with a number of threads where it takes one."""
+    env_config = copy.copy(config.env_config)
+    if isinstance(config.env, str) and config.env.split(":")[-1].startswith("EnvPool/"):
+        env_config.setdefault("num_threads", _count_threads(config))
+    return env_config
+
+
+def _count_threads(config: Any) -> int:
+    return max(1, int(config.num_cpus_per_env_runner))
+
+
+def _check_batch(envs: VectorEnv[Any, Any, Any]) -> None:
+    check_numpy("env_config", envs, "RLlib")
+    mode = envs.metadata.get("autoreset_mode")
+    if mode is not AutoresetMode.NEXT_STEP:
+        raise ArgumentError(
+            "`env_config` must leave the batch in AutoresetMode.NEXT_STEP, as RLlib expects, got "
+            f"{mode}; leave `autoreset_mode` out."
+        )

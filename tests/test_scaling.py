@@ -1,0 +1,59 @@
+"""Several devices in one process, and one process for each device."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RANK = re.compile(
+    r"rank (\d) of 2, seeds from (\d+): reward (\S+) to (\S+), sum of weights (\S+)\n"
+)
+
+
+def run_python(*arguments: Any, **environ: str) -> str:
+    """Return what a fresh process prints."""
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **environ}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_scaling_page__steps_batches_on_two_devices(tmp_path: Path) -> None:
+    pytest.importorskip("brax")
+    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "jax" in b]
+    script = tmp_path / "devices.py"
+    report = """
+for envs, (obs, *_) in zip(batches, steps):
+    print(envs.np_random_seed[0], *(f"{d.platform}:{d.id}" for d in obs.devices()))
+"""
+    script.write_text(block + report, encoding="utf-8")
+    shown = run_python(script, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert shown.endswith("0 cpu:0\n256 cpu:1\n")
+
+
+@pytest.mark.slow
+def test_ddp__takes_the_same_steps_on_different_episodes() -> None:
+    for library in ("brax", "tqdm"):
+        pytest.importorskip(library)
+    torch = pytest.importorskip("torch")
+    script = ROOT / "examples" / "ddp.py"
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2")
+    shown = run_python(*torchrun, script, "--windows=8", "--num-envs=8", "--steps=8")
+    (_, first, *rewards, weights), (_, second, *same, others) = sorted(RANK.findall(shown))
+    assert (first, second) == ("0", "4")
+    assert rewards == same
+    assert weights == others
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(11, 64), torch.nn.Linear(64, 2)  # reacher's policy in the script
+    begun = sum(weight.double().sum() for layer in layers for weight in layer.parameters())
+    assert abs(float(weights) - float(begun)) > 1e-3, "nothing was learned"
