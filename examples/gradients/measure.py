@@ -11,7 +11,7 @@ import resource
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from bridge import Bridge
@@ -24,6 +24,18 @@ STEPS = 16
 DRAWS = 4  # of weights one ulp away
 EPSILON = 1e-5  # of central differences
 SMOOTH = 1e-3  # how well differences of two steps agree where the loss is smooth
+SIZES = (1.0, 0.05, 0.0025)  # of actions, tried until the rollout is not chaotic
+CALM = {"float32": 1e-5, "float64": 1e-10}  # by what jax's gradient moves at most under one ulp
+
+
+class Rollout(NamedTuple):
+    """Inputs and what jax says of them."""
+
+    size: float  # of the actions
+    inputs: Inputs
+    norms: dict[str, float]  # of the gradients of both parts of the loss, before they are balanced
+    wanted: Outcome
+    sensitivity: dict[str, float]
 
 
 def relative(found: np.ndarray, wanted: np.ndarray) -> float:
@@ -37,17 +49,33 @@ def compare(found: Outcome, wanted: Outcome) -> dict[str, float]:
     return {key: relative(found.gradients[key], wanted.gradients[key]) for key in found.gradients}
 
 
-def draw_inputs(reference: Reference, rng: np.random.Generator) -> Inputs:
-    """Return random inputs.
+def draw_rollout(reference: Reference) -> Rollout:
+    """Return the first rollout whose gradient is well-conditioned, else the gentlest one.
+
+    Where steps are chaotic no two programs agree on a gradient. What decides is how far jax's own
+    one moves under one ulp; how far ours is from it is not looked at.
+    """
+    for size in SIZES:
+        rng = np.random.default_rng(0)
+        inputs, norms = balance(reference, draw_inputs(reference, rng, size))
+        wanted = reference.differentiate(inputs)
+        moves = sensitivity(reference, inputs, wanted, rng)
+        if max(moves.values()) <= CALM[str(reference.dtype)]:
+            break
+    return Rollout(size, inputs, norms, wanted, moves)
+
+
+def draw_inputs(reference: Reference, rng: np.random.Generator, size: float) -> Inputs:
+    """Return random inputs, with actions of that size.
 
     Weights are scaled such that the policy is far from saturated at the start; the noise grows from
     row to row, so that some of them move little and stay in their episode.
     """
     rows, width = reference.obs.shape
-    size = np.sqrt((reference.obs**2).sum(1).mean())
-    noise = np.geomspace(0.01, 0.5, rows)[:, None]
+    norm = np.sqrt((reference.obs**2).sum(1).mean())
+    noise = np.geomspace(0.01, 0.5, rows)[:, None] * size
     drawn = (
-        rng.normal(size=(width, reference.action_size)) * 0.3 / max(size, 1.0),
+        rng.normal(size=(width, reference.action_size)) * 0.3 / max(norm, 1.0) * size,
         rng.normal(size=(STEPS, rows, reference.action_size)) * noise,
         rng.normal(size=(STEPS, rows)),
         rng.normal(size=(STEPS, rows, width)) / np.sqrt(width),
@@ -126,12 +154,12 @@ def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
         bridge = Bridge(name, backend, NUM_ENVS)
     except EnvContractError as error:
         return {"refused": str(error)}
-    rng = np.random.default_rng(0)
     reference = Reference(name, backend, NUM_ENVS)
-    inputs, norms = balance(reference, draw_inputs(reference, rng))
-    wanted, found = reference.differentiate(inputs), bridge.differentiate(inputs)
+    size, inputs, norms, wanted, moves = draw_rollout(reference)
+    found = bridge.differentiate(inputs)
     figures: dict[str, Any] = {
         "floats": str(reference.dtype),
+        "size": size,
         "norms": norms,
         "finite": all(bool(np.isfinite(part).all()) for part in wanted.gradients.values()),
         "ended": float(wanted.ended[-1].mean()),
@@ -139,17 +167,18 @@ def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
         "same_ends": bool((wanted.ended == found.ended).all()),
         "losses": relative(found.losses, wanted.losses),
         "equality": compare(found, wanted),
-        "sensitivity": sensitivity(reference, inputs, wanted, rng),
+        "sensitivity": moves,
     }
     if reference.dtype == np.float64:
-        figures |= measure_open_loop(reference, bridge, inputs, rng, unroll=unroll)
+        figures |= measure_open_loop(reference, bridge, inputs, unroll=unroll)
     return figures | {"seconds": round(time.process_time() - began)}
 
 
 def measure_open_loop(
-    reference: Reference, bridge: Bridge, inputs: Inputs, rng: np.random.Generator, *, unroll: bool
+    reference: Reference, bridge: Bridge, inputs: Inputs, *, unroll: bool
 ) -> dict[str, Any]:
     """Return what is measured without a policy: central differences and `unroll`."""
+    rng = np.random.default_rng(0)
     inputs = inputs._replace(policy=np.zeros_like(inputs.policy))
     found = bridge.differentiate(inputs)
     gradient = found.gradients["noise"]

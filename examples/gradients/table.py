@@ -92,6 +92,9 @@ def _note(result: dict[str, Any]) -> str:
     sensitivity = result["float32"].get("sensitivity", {})
     if any(moved > EQUAL_32 for moved in sensitivity.values()):
         notes.append("ill-conditioned in float32")
+    sizes = [result[floats].get("size", 1) for floats in ("float32", "float64")]
+    if min(sizes) < 1:
+        notes.append(f"actions of size {sizes[0]:g} (float32) and {sizes[1]:g} (float64)")
     unroll = result["float64"].get("unroll")
     if unroll:
         notes.append(f"`unroll` equals steps to {max(unroll.values()):.0e}")
