@@ -89,16 +89,48 @@ except ValueError as error:
 """
 
 
-def test_brax__stays_on_its_device() -> None:
-    pytest.importorskip("brax")
+def run_on_two_devices(script: str) -> str:
+    """Return what the script prints where JAX has two CPUs."""
     env = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
-        [sys.executable, "-c", TWO_DEVICES],
+        [sys.executable, "-c", script],
         env={**env, "PATH": ""},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "`actions` must be on cpu:1" in done.stdout
-    assert "jax.device_put" in done.stdout
+    return done.stdout
+
+
+def test_brax__stays_on_its_device() -> None:
+    pytest.importorskip("brax")
+    shown = run_on_two_devices(TWO_DEVICES)
+    assert "`actions` must be on cpu:1" in shown
+    assert "jax.device_put" in shown
+
+
+MOVED_SNAPSHOT = """
+import jax, torch
+from gymbridge import BraxVectorEnv
+options = {"arrays": "torch", "differentiable": True, "max_episode_steps": 4}
+here, there = (BraxVectorEnv("fast", 2, device=device, **options) for device in jax.devices())
+for envs, seed in ((here, 3), (there, 8)):
+    envs.reset(seed=seed)
+    envs.step(torch.zeros(2, 1))
+there.step(torch.zeros(2, 1))  # it would end one step earlier
+there.set_state(here.get_state())
+assert there.np_random_seed == here.np_random_seed
+for leaf in jax.tree.leaves(there._carry):
+    assert leaf.devices() == {jax.devices()[1]}
+for _ in range(3):
+    actions = torch.zeros(2, 1, requires_grad=True)
+    for one, other in zip(here.step(actions)[:4], there.step(actions)[:4], strict=True):
+        assert torch.equal(one, other)
+"""
+
+
+def test_snapshot__goes_on_on_another_device() -> None:
+    pytest.importorskip("brax")
+    pytest.importorskip("torch")
+    run_on_two_devices(MOVED_SNAPSHOT)
