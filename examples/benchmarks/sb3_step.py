@@ -3,7 +3,8 @@
     python examples/benchmarks/sb3_step.py [--rounds 15]
 
 All step CartPole with random actions, so that episodes end in nearly every step of the batch. A
-bar of 0.25 is four times the environment steps per second.
+bar of 0.25 is four times the environment steps per second. *Pool alone* is what any view of EnvPool
+pays at least: a step of all environments and the restart of three, with nothing around them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+import envpool
 import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.env_util import make_vec_env as make_sb3
@@ -39,9 +41,32 @@ def make_dummy(num_envs: int) -> DummyVecEnv:
     return DummyVecEnv([lambda: gym.make(REFERENCE_ID)] * num_envs)
 
 
+class BarePool:
+    """Two exchanges with EnvPool's pool, as SAME_STEP needs them, and no Python beside."""
+
+    def __init__(self, num_envs: int) -> None:
+        self._ids = np.arange(num_envs, dtype=np.int32)
+        self._few = self._ids[:3]  # as many episodes end in a step of 64 random environments
+        threads = make_batch(1).get_attr("config")[0].num_threads
+        self._pool = envpool.make_gymnasium(TASK, num_envs=num_envs, num_threads=threads)
+
+    def reset(self) -> None:
+        """Begin everywhere."""
+        self._pool.reset()
+
+    def step(self, actions: np.ndarray) -> None:
+        """Step all and restart three."""
+        pool, ids, few, actions = self._pool, self._ids, self._few, actions.astype(np.int32)
+        pool._send([ids, ids, actions])
+        pool._recv()
+        pool._send([few, few, actions[:3]])
+        pool._recv()
+
+
 CASES: tuple[tuple[str, Cases, float | None], ...] = (
     ("view over our step", {"reference": make_batch, "view": make_view}, 2.0),
     ("view over DummyVecEnv", {"reference": make_dummy, "view": make_view}, 0.25),
+    ("pool alone over DummyVecEnv", {"reference": make_dummy, "view": BarePool}, None),
     (
         "make_vec_env over SB3's, monitors and all",
         {

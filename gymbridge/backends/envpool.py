@@ -168,8 +168,12 @@ class EnvPoolSimulator:
         Where a lost life ends an episode, this goes on with the game, and a reset by id does not
         (atari_env.h, vizdoom_env.h: ``Reset``).
         """
-        self.pool._send([ids, ids, *(leaf[: len(ids)] for leaf in self._idle)])
+        self.ask_renewal(ids)
         return self.pool._recv()
+
+    def ask_renewal(self, ids: np.ndarray) -> None:
+        """Begin what `renew_rows` does, and leave its answers to be received."""
+        self.pool._send([ids, ids, *(leaf[: len(ids)] for leaf in self._idle)])
 
     def reset_rows(self, ids: np.ndarray) -> list[np.ndarray]:
         """Begin new episodes in the environments `ids` and return their answers in that order."""

@@ -117,20 +117,28 @@ def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
     flag_places = (layout.done_place, layout.trunc_place)
     shown_places = (*layout.obs_places, *layout.info_places)
 
+    def copy_shown(values: Values) -> Values:
+        """Return the answers as they are once nothing is over, in arrays of their own."""
+        shown = values.copy()
+        for place in shown_places:
+            shown[place] = values[place].copy()
+        for place in flag_places:
+            shown[place] = nobody
+        return shown
+
     def restart_rows(values: Values, over: np.ndarray, cut: bool) -> Values:
         """Return the answers with the rows that are over restarted."""
         if cut:
             parts = simulator.begin_rows(over, values[layout.done_place])
+            shown = copy_shown(values)
         else:
             ids = over.nonzero()[0].astype(np.int32)
-            parts = [(ids, simulator.renew_rows(ids))]
-        shown = values.copy()
-        for place in shown_places:
-            shown[place] = values[place].copy()
-            for ids, fresh in parts:
+            simulator.ask_renewal(ids)
+            shown = copy_shown(values)  # while the pool works
+            parts = [(ids, simulator.pool._recv())]
+        for ids, fresh in parts:
+            for place in shown_places:
                 shown[place][ids] = fresh[place]
-        for place in flag_places:
-            shown[place] = nobody
         return shown
 
     def step(carry: Carry, actions: Any) -> Outcome:
