@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gymbridge.actions import make_action_reader
-from gymbridge.arrays import make_edge
+from gymbridge.arrays import Edge, make_edge
 from gymbridge.episode import AutoresetRule, Carry, ResetRule, Seeds, Simulator
 from gymbridge.errors import ClosedError, EpisodeEndedError, ResetNeededError, SimulationError
 from gymbridge.infos import DenseInfos, SparseInfos
@@ -42,6 +42,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
 
     Attributes:
         arrays: Kind of the arrays.
+        device: Where they are, a `torch.device` or `jax.Device`; None for numpy arrays.
         autoreset_mode: The mode, also in `metadata`.
         max_episode_steps: The limit in force, or None.
 
@@ -76,15 +77,11 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         device: Any = None,
     ) -> None:
         edge = make_edge(simulator.native, arrays, read_device(device))
-        self.arrays = edge.arrays
-        self.num_envs = simulator.num_envs
+        self.arrays, self.device = edge.arrays, edge.device
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)
         self.metadata = {**simulator.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = edge.to_space(simulator.single_observation_space)
-        self.single_action_space = edge.to_space(simulator.single_action_space)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._declare_spaces(simulator, edge)
         self._simulator = simulator
         self._read_mask = edge.read_mask
         self._make_reader = edge.make_action_reader
@@ -107,6 +104,13 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._sub_envs = SubEnvs(simulator)
         self._spec: EnvSpec | None = None
         note_batch(self)
+
+    def _declare_spaces(self, simulator: Simulator[Any], edge: Edge) -> None:
+        self.num_envs = simulator.num_envs
+        self.single_observation_space = edge.to_space(simulator.single_observation_space)
+        self.single_action_space = edge.to_space(simulator.single_action_space)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
 
     def __reduce__(self) -> Any:
         """Pickle and copy as the construction: a new batch of the same kind, not yet reset."""

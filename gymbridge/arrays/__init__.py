@@ -48,6 +48,7 @@ class Edge(NamedTuple):
     read_mask: Converter = own  # a mask of the user's -> numpy; others are left for the check
     to_space: Callable[[Space[Any]], Space[Any]] = own  # with the dtypes that the arrays can have
     where: Callable[[Any, Any, Any], Any] = np.where  # on the simulator's arrays
+    device: Any = None  # of the user's arrays, as their library knows it; None for numpy
 
     @property
     def is_dense(self) -> bool:

@@ -51,11 +51,10 @@ def make_jax_edge(native: str, device: Device | None) -> Edge:
     """
     if native == "numpy":
         place = find_jax_device(device or Device("cpu", 0))
-        return Edge(
-            "jax", _make_uploader(place), _make_reader(place, _to_host), _read_mask, _to_space
-        )
+        show, reader = _make_uploader(place), _make_reader(place, _to_host)
+        return Edge("jax", show, reader, _read_mask, _to_space, device=place)
     place = find_jax_device(device)
-    return Edge("jax", own, _make_reader(place, own), _read_mask, _to_space, jnp.where)
+    return Edge("jax", own, _make_reader(place, own), _read_mask, _to_space, jnp.where, place)
 
 
 def _to_space(space: Space[Any]) -> Space[Any]:

@@ -36,7 +36,8 @@ def make_torch_edge(native: str, device: Device | None) -> Edge:
     """Return the edge to a user of torch tensors."""
     if native == "numpy":
         place = find_torch_device(device or Device("cpu", 0))
-        return Edge("torch", _make_uploader(place), _make_reader(place, _to_host), _read_mask)
+        show, reader = _make_uploader(place), _make_reader(place, _to_host)
+        return Edge("torch", show, reader, _read_mask, device=place)
     import jax.numpy as jnp
 
     from gymbridge.arrays.jax import find_jax_device
@@ -45,10 +46,9 @@ def make_torch_edge(native: str, device: Device | None) -> Edge:
     source = read_device(find_jax_device(device))
     assert source is not None
     place = find_torch_device(source)
-    if native == "torch":
-        return Edge("torch", own, _make_reader(place, own), _read_mask, where=jnp.where)
-    reader = _make_reader(place, torch_to_jax)
-    return Edge("torch", jax_to_torch, reader, _read_mask, where=jnp.where)
+    show, hand_over = (own, own) if native == "torch" else (jax_to_torch, torch_to_jax)
+    reader = _make_reader(place, hand_over)
+    return Edge("torch", show, reader, _read_mask, where=jnp.where, device=place)
 
 
 def jax_to_torch(tree: Any) -> Any:

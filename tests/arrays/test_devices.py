@@ -134,3 +134,11 @@ def test_snapshot__goes_on_on_another_device() -> None:
     pytest.importorskip("brax")
     pytest.importorskip("torch")
     run_on_two_devices(MOVED_SNAPSHOT)
+
+
+@pytest.mark.parametrize("simulator", ["host", "brax"])
+def test_device__is_where_the_arrays_are(simulator: str, arrays: str) -> None:
+    envs = make_batch(simulator, arrays)
+    obs, _ = envs.reset(seed=0)
+    assert envs.device in (obs.devices() if arrays == "jax" else {obs.device})
+    assert make_batch(simulator, "numpy").device is None
