@@ -12,8 +12,20 @@ from point_mass import SIZE, PointMass, first_states
 
 from gymbridge import BraxVectorEnv
 
-__all__ = ["SEED", "Weights", "draw_actions", "draw_weights", "expected", "loss_of", "play_steps"]
+__all__ = [
+    "NUM_ENVS",
+    "SEED",
+    "Weights",
+    "draw_actions",
+    "draw_weights",
+    "expected",
+    "loss_of",
+    "play_steps",
+    "run",
+    "small_actions",
+]
 
+NUM_ENVS = 4
 SEED = 5
 
 
@@ -40,9 +52,20 @@ def draw_actions(num_steps: int, num_envs: int, scale: float = 2.0) -> torch.Ten
     return torch.tensor(drift + noise, dtype=torch.float32)
 
 
+def small_actions(num_steps: int = 3) -> torch.Tensor:
+    """Return actions that end nothing, (T, NUM_ENVS, 2) float32."""
+    return draw_actions(num_steps, NUM_ENVS, scale=0.2).requires_grad_()
+
+
 def play_steps(envs: BraxVectorEnv, actions: Any) -> list[Any]:
     """Return what a step for each action shows."""
     return [envs.step(action) for action in actions]
+
+
+def run(envs: BraxVectorEnv, actions: torch.Tensor) -> torch.Tensor:
+    """Return the sum of the last observation and all rewards."""
+    shown = play_steps(envs, actions)
+    return shown[-1][0].sum() + torch.stack([rewards.sum() for _, rewards, *_ in shown]).sum()
 
 
 def loss_of(shown: list[Any], weights: Weights) -> torch.Tensor:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import copy
-import gc
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 import torch
 from point_mass import make_batch, shared_batch
-from rollouts import SEED, draw_actions, play_steps
+from rollouts import (
+    NUM_ENVS,
+    SEED,
+    draw_actions,
+    play_steps,
+    run,
+    small_actions,
+)
 
 from gymbridge.errors import (
     ActionError,
@@ -20,26 +24,6 @@ from gymbridge.errors import (
     ClosedError,
     ResetNeededError,
 )
-
-NUM_ENVS = 4
-
-
-@pytest.fixture
-def envs() -> Any:
-    """A batch in episode 0 that nothing ends."""
-    envs = shared_batch(NUM_ENVS, max_episode_steps=-1)
-    envs.reset(seed=SEED)
-    return envs
-
-
-def small_actions(num_steps: int = 3) -> torch.Tensor:
-    return draw_actions(num_steps, NUM_ENVS, scale=0.2).requires_grad_()
-
-
-def run(envs: Any, actions: torch.Tensor) -> torch.Tensor:
-    """Return the sum of the last observation and all rewards."""
-    shown = play_steps(envs, actions)
-    return shown[-1][0].sum() + torch.stack([rewards.sum() for _, rewards, *_ in shown]).sum()
 
 
 def test_detach__cuts_the_graph_and_returns_the_observation_on_show(envs: Any) -> None:
@@ -59,76 +43,6 @@ def test_detach__returns_observations_of_the_user_s_own(envs: Any) -> None:
     envs.reset(seed=SEED)
     envs.detach().fill_(93.0)
     assert torch.equal(run(envs, actions), wanted)
-
-
-def test_snapshot__plays_the_same_again(mode: str) -> None:
-    envs = shared_batch(NUM_ENVS, autoreset_mode=mode, max_episode_steps=3)
-    envs.reset(seed=[1, 7, 7, 3])
-    actions = draw_actions(12, NUM_ENVS)
-    play_steps(envs, actions[:5])
-    state, seeds = envs.get_state(), envs.np_random_seed
-    first = play_steps(envs, actions[5:])
-    envs.reset(seed=99)
-    envs.set_state(state)
-    assert envs.np_random_seed == seeds
-    again = play_steps(envs, actions[5:])
-    assert_same(first, again)
-    envs.set_state(state)
-    assert_same(first, play_steps(envs, actions[5:]))
-
-
-def assert_same(left: Any, right: Any) -> None:
-    if isinstance(right, dict):
-        assert left.keys() == right.keys()
-        for key in right:
-            assert_same(left[key], right[key])
-    elif isinstance(right, list | tuple):
-        for one, other in zip(left, right, strict=True):
-            assert_same(one, other)
-    else:
-        assert torch.equal(left, right)
-
-
-def test_snapshot__has_no_graph_and_cuts_it(envs: Any) -> None:
-    actions = small_actions()
-    play_steps(envs, actions[:2])
-    state = envs.get_state()
-    envs.set_state(state)
-    assert not envs.physics_state.requires_grad
-    envs.step(actions[2])[0].sum().backward()
-    assert (actions.grad[:2] == 0).all()
-
-
-def test_snapshot__stays_as_it_was_whatever_is_written(envs: Any) -> None:
-    actions = small_actions().detach()
-    state = envs.get_state()
-    wanted = run(envs, actions)
-    envs.set_state(state)
-    envs.physics_state.fill_(93.0)
-    envs.detach().fill_(93.0)
-    run(envs, actions)
-    envs.set_state(copy.deepcopy(state))
-    assert torch.equal(run(envs, actions), wanted)
-    envs.set_state(state)
-    assert torch.equal(run(envs, actions), wanted)
-
-
-def test_snapshot__of_a_twin_is_taken() -> None:
-    left, right = shared_batch(NUM_ENVS, max_episode_steps=-1), make_batch(NUM_ENVS)
-    left.reset(seed=3)
-    right.set_state(left.get_state())
-    action = torch.full((NUM_ENVS, 2), 0.1)
-    assert_same(left.step(action), right.step(action))
-    assert right.np_random_seed == (3, 4, 5, 6)
-
-
-def test_snapshot__of_another_batch_is_refused(envs: Any) -> None:
-    other = shared_batch(5, max_episode_steps=6)
-    other.reset(seed=0)
-    with pytest.raises(ArgumentError, match=r"4 environments of 11 floats, got \(5, 11\)"):
-        envs.set_state(other.get_state())
-    with pytest.raises(ArgumentTypeError, match="what `get_state` returned, got dict"):
-        envs.set_state({})
 
 
 def test_physics_state__has_named_fields(envs: Any) -> None:
@@ -229,110 +143,6 @@ def test_state__may_have_several_consumers(envs: Any) -> None:
     torch.testing.assert_close(both, parts[0] + parts[1])
 
 
-def test_no_grad__takes_the_path_without_a_graph(envs: Any, monkeypatch: Any) -> None:
-    from gymbridge.autograd import JaxFunction
-
-    actions = small_actions()
-    wanted = [rewards.detach() for _, rewards, *_ in play_steps(envs, actions)]
-    envs.reset(seed=SEED)
-    monkeypatch.setattr(JaxFunction, "__call__", lambda *_: pytest.fail("this makes a graph"))
-    with pytest.raises(pytest.fail.Exception):
-        envs.step(actions[0])
-    for context in (torch.no_grad, torch.inference_mode):
-        envs.reset(seed=SEED)
-        with context():
-            shown = play_steps(envs, actions)
-        for (obs, rewards, *_), like in zip(shown, wanted, strict=True):
-            assert not obs.requires_grad
-            torch.testing.assert_close(rewards, like)
-    envs.reset(seed=SEED)
-    assert not play_steps(envs, actions.detach())[-1][0].requires_grad
-
-
-@pytest.mark.parametrize("residuals", ["store", "recompute"])
-@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
-def test_graph__begins_anew_after_steps_without_one(context: Any, residuals: str) -> None:
-    envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
-    envs.reset(seed=SEED)
-    actions = small_actions()
-    with context():
-        envs.step(actions[0])
-        assert envs.physics_state.shape == (NUM_ENVS, 11)
-    run(envs, actions[1:]).backward()
-    assert (actions.grad[0] == 0).all()
-    assert (actions.grad[1:] != 0).all()
-
-
-def test_backward__a_second_time_is_torch_s_own_error(envs: Any) -> None:
-    actions = small_actions()
-    loss = run(envs, actions)
-    loss.backward(retain_graph=True)
-    once = actions.grad.clone()
-    loss.backward()
-    torch.testing.assert_close(actions.grad, 2 * once)
-    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
-        loss.backward()
-
-
-@pytest.mark.parametrize("power", [1, 2])
-def test_backward__of_a_gradient_is_refused(envs: Any, power: int) -> None:
-    """Never taken for zero: not even where nothing but the step itself is curved."""
-    actions = small_actions()
-    loss = run(envs, actions) ** power
-    (gradient,) = torch.autograd.grad(loss, actions, create_graph=True)
-    with pytest.raises(RuntimeError, match="has no second derivatives"):
-        (gradient.sum() + (actions**2).sum()).backward()
-
-
-def test_backward__hands_on_what_is_not_finite(envs: Any) -> None:
-    actions = small_actions(1)
-    obs = envs.step(actions[0])[0]
-    incoming = torch.ones_like(obs)
-    incoming[1] = torch.nan
-    obs.backward(incoming)
-    assert actions.grad[0, 1].isnan().all()
-    assert actions.grad[0, [0, 2, 3]].isfinite().all()
-
-
-@pytest.mark.parametrize("residuals", ["store", "recompute"])
-def test_windows__leave_nothing_behind(residuals: str) -> None:
-    envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
-    envs.reset(seed=SEED)
-    alive = []
-    for _ in range(6):
-        actions, obs = small_actions(), envs.detach()
-        loss = run(envs, actions) + obs.sum()
-        loss.backward()
-        gc.collect()
-        alive.append(len(jax.live_arrays()))
-    assert alive[2:] == alive[2:3] * 4
-
-
-def test_residuals__go_with_the_backward_pass(envs: Any) -> None:
-    """The graph itself is still alive then: the loss holds it."""
-    run(envs, small_actions()).backward()
-    envs.detach()
-    before = len(jax.live_arrays())
-    loss = run(envs, small_actions())
-    held = len(jax.live_arrays())
-    loss.backward()
-    envs.detach()
-    gc.collect()
-    assert len(jax.live_arrays()) < before + 8 < held
-
-
-def test_residuals__recompute_keeps_less() -> None:
-    held = {}
-    for residuals in ("store", "recompute"):
-        envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
-        envs.reset(seed=SEED)
-        before = sum(array.nbytes for array in jax.live_arrays())
-        losses = [run(envs, small_actions())]
-        held[residuals] = sum(array.nbytes for array in jax.live_arrays()) - before
-        del losses
-    assert held["recompute"] < held["store"]
-
-
 @pytest.mark.parametrize(
     "view",
     [
@@ -356,17 +166,6 @@ def test_actions__of_any_layout_are_those_values(envs: Any, view: Any) -> None:
         found += torch.autograd.grad(obs.sum() + rewards.sum(), actions)
     for left, right in zip(shown, wanted, strict=True):
         torch.testing.assert_close(left, right.to(left.dtype))
-
-
-@pytest.mark.parametrize("layout", ["expand", "transpose"])
-def test_incoming_gradient__of_any_layout_is_those_values(envs: Any, layout: str) -> None:
-    actions = small_actions(1)
-    obs = envs.step(actions[0])[0]
-    weights = torch.arange(16.0).reshape(4, 4).t() if layout == "transpose" else torch.ones(())
-    (gradient,) = torch.autograd.grad((obs * weights).sum(), actions, retain_graph=True)
-    dense = weights.expand(4, 4).contiguous()
-    (wanted,) = torch.autograd.grad(obs, actions, dense)
-    assert torch.equal(gradient, wanted)
 
 
 def test_actions__that_change_later_change_nothing(envs: Any) -> None:

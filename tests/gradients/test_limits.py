@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -13,28 +11,16 @@ import numpy as np
 import pytest
 import torch
 from brax import envs as brax_envs
-from point_mass import Motion, PointMass, make_batch, shared_batch
-from rollouts import SEED, draw_actions, draw_weights, loss_of, play_steps
-from torch.autograd import forward_ad
-from torch.utils.checkpoint import checkpoint
+from point_mass import Motion, PointMass, make_batch
+from rollouts import (
+    SEED,
+)
 
 from gymbridge import BraxVectorEnv
-from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, SimulationError
-
-NUM_ENVS = 4
-
-
-@pytest.fixture
-def envs() -> Any:
-    """A batch in episode 0 that nothing ends."""
-    envs = shared_batch(NUM_ENVS, max_episode_steps=-1)
-    envs.reset(seed=SEED)
-    return envs
-
-
-@pytest.fixture
-def actions() -> torch.Tensor:
-    return draw_actions(3, NUM_ENVS, scale=0.2).requires_grad_()
+from gymbridge.errors import (
+    ArgumentTypeError,
+    EnvContractError,
+)
 
 
 class Cliff(PointMass):
@@ -77,48 +63,6 @@ def test_action_repeat__adds_gradients_up() -> None:
     torch.testing.assert_close(*gradients)
 
 
-def test_second_derivative__is_refused_wherever_it_is_asked_for(envs: Any) -> None:
-    weights = torch.full((4, 2), 0.3, requires_grad=True)
-    loss = envs.step(envs.detach() @ weights)[1].sum()
-    (gradient,) = torch.autograd.grad(loss, weights, create_graph=True)
-    with pytest.raises(RuntimeError, match="no second derivatives"):
-        torch.autograd.grad(loss + (gradient**2).sum(), weights)
-
-    def play(action: torch.Tensor) -> torch.Tensor:
-        envs.reset(seed=SEED)
-        return envs.step(action)[1].sum()
-
-    with pytest.raises(RuntimeError, match="no second derivatives"):
-        torch.autograd.functional.hessian(play, torch.zeros(NUM_ENVS, 2))
-
-
-@pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpoint__would_step_twice_and_is_refused(
-    envs: Any, actions: torch.Tensor, reentrant: bool
-) -> None:
-    def step(action: torch.Tensor) -> torch.Tensor:
-        return envs.step(action)[0].sum()
-
-    loss = checkpoint(step, actions[0] * 1, use_reentrant=reentrant)
-    with pytest.raises(SimulationError, match="residuals='recompute'"):
-        loss.backward()
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own use of it
-def test_forward_mode__is_refused(envs: Any) -> None:
-    with forward_ad.dual_level():
-        dual = forward_ad.make_dual(torch.zeros(NUM_ENVS, 2), torch.ones(NUM_ENVS, 2))
-        with pytest.raises(SimulationError, match="no forward-mode"):
-            envs.step(dual)
-        envs.step(torch.zeros(NUM_ENVS, 2))
-
-
-def test_torch_func__is_refused(envs: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"torch\.func"):
-        torch.func.grad(lambda x: envs.step(x)[1].sum())(torch.zeros(NUM_ENVS, 2))
-    assert envs.step(torch.zeros(NUM_ENVS, 2))[1].shape == (NUM_ENVS,)
-
-
 def test_jax_transformations__are_refused() -> None:
     envs = make_batch(2, arrays="jax", differentiable=False)
     envs.reset(seed=0)
@@ -151,13 +95,6 @@ def test_torch_compile__goes_around_a_step(envs: Any, actions: torch.Tensor) -> 
     torch.testing.assert_close(found[:2], found[2:])
 
 
-def test_saved_tensors_hooks__cannot_move_what_jax_keeps(envs: Any, actions: torch.Tensor) -> None:
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x):
-        obs, *_ = envs.step(actions[0])
-    with pytest.raises(RuntimeError, match="saved_tensors_hooks"):
-        obs.sum().backward()
-
-
 def test_assigned_state__is_no_tensor_of_the_user_s(envs: Any, actions: torch.Tensor) -> None:
     gradients = []
     for is_spoilt in (False, True):
@@ -186,36 +123,6 @@ def test_shared_state__may_be_written_in_the_graph(envs: Any, actions: torch.Ten
         assert torch.equal(left, right)
 
 
-def test_snapshot__is_a_copy(envs: Any, actions: torch.Tensor) -> None:
-    wanted = play_steps(envs, actions.detach())[-1][0]
-    for spoil in (
-        lambda state: jax.jit(lambda x: x * 2, donate_argnums=0)(state.carry.packed),
-        lambda state: torch.from_dlpack(state.carry.packed).fill_(93),
-    ):
-        envs.reset(seed=SEED)
-        spoil(envs.get_state())
-        state = pickle.loads(pickle.dumps(envs.get_state()))
-        envs.set_state(state)
-        spoil(state)
-        assert torch.equal(play_steps(envs, actions.detach())[-1][0], wanted)
-
-
-class Other(PointMass):
-    """The same shapes, another environment."""
-
-
-def test_snapshot__of_another_environment_or_mode_is_refused(envs: Any) -> None:
-    options = {"arrays": "torch", "differentiable": True}
-    for other in (
-        BraxVectorEnv(Other(), NUM_ENVS, **options),
-        make_batch(NUM_ENVS, autoreset_mode="SameStep"),
-        make_batch(NUM_ENVS, is_dict=True),
-    ):
-        other.reset(seed=0)
-        with pytest.raises(ArgumentError, match="batch like this one"):
-            envs.set_state(other.get_state())
-
-
 class Waves(PointMass):
     """A part of its state has no real numbers."""
 
@@ -237,59 +144,6 @@ def test_environment__that_has_no_gradients_is_refused(env: Any, text: str) -> N
     with pytest.raises(EnvContractError, match=text):
         BraxVectorEnv(env, 2, arrays="torch", differentiable=True)
     assert BraxVectorEnv(env, 2, arrays="jax", info_keys=[]).num_envs == 2
-
-
-def test_backward__may_run_in_another_thread_and_over_several_batches(
-    envs: Any, actions: torch.Tensor
-) -> None:
-    other = make_batch(NUM_ENVS, max_episode_steps=-1)
-    other.reset(seed=SEED)
-    loss = sum(batch.step(actions[0])[0].sum() for batch in (envs, other))
-    worker = threading.Thread(target=loss.backward)
-    worker.start()
-    worker.join()
-    assert actions.grad is not None
-    once = torch.autograd.grad(shared_loss(actions), actions)[0]
-    torch.testing.assert_close(actions.grad, 2 * once)
-
-
-def shared_loss(actions: torch.Tensor) -> torch.Tensor:
-    envs = shared_batch(NUM_ENVS, max_episode_steps=-1)
-    envs.reset(seed=SEED)
-    return envs.step(actions[0])[0].sum()
-
-
-@pytest.mark.parametrize("residuals", ["store", "recompute"])
-def test_results__may_be_written_before_the_backward_pass(mode: str, residuals: str) -> None:
-    envs = shared_batch(5, autoreset_mode=mode, max_episode_steps=6, residuals=residuals)
-    weights, gradients = draw_weights(6, 5), []
-    for is_spoilt in (False, True):
-        envs.reset(seed=SEED)
-        actions = draw_actions(6, 5).requires_grad_()
-        shown = play_steps(envs, actions)
-        loss = loss_of(shown, weights)
-        if is_spoilt:
-            with torch.no_grad():
-                for obs, rewards, terminations, truncations, infos in shown:
-                    for leaf in (obs, rewards, *infos.values()):
-                        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
-                            leaf.fill_(93)
-                    terminations.fill_(True)
-                    truncations.fill_(True)
-        gradients += torch.autograd.grad(loss, actions)
-    assert torch.equal(*gradients)
-
-
-def test_unroll__with_recompute_keeps_less() -> None:
-    held = {}
-    for residuals in ("store", "recompute"):
-        envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
-        envs.reset(seed=SEED)
-        before = sum(array.nbytes for array in jax.live_arrays())
-        shown = envs.unroll(draw_actions(40, NUM_ENVS, scale=0.1).requires_grad_())
-        held[residuals] = sum(array.nbytes for array in jax.live_arrays()) - before
-        del shown
-    assert held["recompute"] < 0.9 * held["store"]
 
 
 def test_one_environment__has_gradients() -> None:
