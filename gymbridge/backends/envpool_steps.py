@@ -110,15 +110,13 @@ def _make_native_step(
     return step
 
 
-def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
+def _make_restart(simulator: EnvPoolSimulator) -> Callable[[Values, np.ndarray, bool], Values]:
+    """Return (answers, over, cut) -> the answers with the rows that are over restarted."""
     layout, nobody = simulator.layout, simulator.nobody
-    read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
-    reward_place = layout.reward_place
     flag_places = (layout.done_place, layout.trunc_place)
     shown_places = (*layout.obs_places, *layout.info_places)
 
     def copy_shown(values: Values) -> Values:
-        """Return the answers as they are once nothing is over, in arrays of their own."""
         shown = values.copy()
         for place in shown_places:
             shown[place] = values[place].copy()
@@ -127,7 +125,6 @@ def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
         return shown
 
     def restart_rows(values: Values, over: np.ndarray, cut: bool) -> Values:
-        """Return the answers with the rows that are over restarted."""
         if cut:
             parts = simulator.begin_rows(over, values[layout.done_place])
             shown = copy_shown(values)
@@ -140,6 +137,15 @@ def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
             for place in shown_places:
                 shown[place][ids] = fresh[place]
         return shown
+
+    return restart_rows
+
+
+def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
+    """SAME_STEP: a second exchange begins what is over anew."""
+    layout, nobody = simulator.layout, simulator.nobody
+    read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
+    reward_place, restart_rows = layout.reward_place, _make_restart(simulator)
 
     def step(carry: Carry, actions: Any) -> Outcome:
         state = carry.state
