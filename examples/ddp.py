@@ -9,6 +9,8 @@ differentiates a window of it; torch averages the gradients, so that all take th
 import argparse
 import os
 
+if "LOCAL_RANK" not in os.environ:
+    raise SystemExit(f"Run this with torchrun:{__doc__.split(chr(10) * 2)[1]}")
 LOCAL_RANK = int(os.environ["LOCAL_RANK"])
 # Before torch and JAX look for GPUs: each process sees its own alone, and leaves torch some memory.
 VISIBLE = os.environ.get("CUDA_VISIBLE_DEVICES")

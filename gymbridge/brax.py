@@ -22,7 +22,6 @@ from gymbridge.errors import (
     UnknownTaskError,
     nearest,
 )
-from gymbridge.processes import check_not_forked, note_batch
 from gymbridge.requests import read_count, read_device
 
 try:
@@ -118,7 +117,6 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         observation_space: Space[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        check_not_forked("JAX")
         num_envs = read_count("num_envs", num_envs)
         build = _choose_simulator(arrays, nonfinite, differentiable, residuals)
         place = find_jax_device(read_device(device))
@@ -142,7 +140,6 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             arrays=arrays,
             device=place,
         )
-        note_batch(self, "JAX")
 
 
 def _choose_simulator(

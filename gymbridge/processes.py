@@ -7,6 +7,7 @@ for ever. Children are to be spawned, or come from a fork server, and to build t
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from typing import Any, Protocol
 
@@ -21,37 +22,39 @@ class _Batch(Protocol):
 
 
 _batches: weakref.WeakSet[Any] = weakref.WeakSet()
-_engines: set[str] = set()
-_dead_engines: set[str] = set()
+_jax_is_dead = False
 
 
-def note_batch(batch: _Batch, engine: str | None = None) -> None:
+def note_batch(batch: _Batch) -> None:
     """Remember a batch, so that it refuses to run in a forked child.
 
     Args:
         batch: It gets ``_is_forked=True`` and ``_carry=None`` in a forked child.
-        engine: Name of a library that cannot start again in such a child, or None.
     """
     _batches.add(batch)
-    if engine is not None:
-        _engines.add(engine)
 
 
-def check_not_forked(engine: str) -> None:
-    """Raise if a library had started in the parent before this process was forked.
+def check_not_forked() -> None:
+    """Raise if JAX had started in the parent before this process was forked, whoever used it.
 
     Raises:
         SimulationError: It had, so it would hang here.
     """
-    if engine in _dead_engines:
+    if _jax_is_dead:
         raise SimulationError(
-            f"{engine} had started before this process was forked, and its threads did not come "
+            "JAX had started before this process was forked, and its threads did not come "
             "along; start workers with multiprocessing's 'spawn' or 'forkserver' instead."
         )
 
 
+def _jax_has_started() -> bool:
+    probe = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
+    return probe is not None and probe()
+
+
 def _mark_child() -> None:
-    _dead_engines.update(_engines)
+    global _jax_is_dead
+    _jax_is_dead = _jax_is_dead or _jax_has_started()
     for batch in _batches:
         batch._is_forked, batch._carry = True, None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numbers
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError, nearest
 
 __all__ = [
     "Device",
+    "check_seeds",
+    "name_device",
     "read_autoreset_mode",
     "read_count",
     "read_device",
@@ -68,6 +71,14 @@ def read_device(device: Any) -> Device | None:
             f"{type(device).__name__}."
         )
     return Device("cuda" if kind == "gpu" else kind, int(index or 0))
+
+
+def name_device(value: Any) -> Any:
+    """Return the name of a `jax.Device`, which cannot be pickled; anything else as it is."""
+    jax = sys.modules.get("jax")
+    if jax is None or not isinstance(value, jax.Device):
+        return value
+    return f"{'cuda' if value.platform == 'gpu' else value.platform}:{value.id}"
 
 
 def read_count(name: str, value: Any) -> int:
@@ -130,8 +141,21 @@ def read_seeds(seed: Any, num_envs: int, seed_range: int) -> Seeds:
         ArgumentTypeError: `seed` or an entry of it is neither int nor None.
         ArgumentError: A seed is negative or beyond the engine's range, or the length is wrong.
     """
+    entries = check_seeds(seed, num_envs, seed_range)
+    given = np.array([entry is not None for entry in entries], np.bool_)
+    return Seeds(np.array([entry or 0 for entry in entries], np.uint32), given)
+
+
+def check_seeds(seed: Any, num_envs: int, seed_range: float) -> list[Any]:
+    """Return an int or None per environment; see `read_seeds`.
+
+    Args:
+        seed: As in `read_seeds`.
+        num_envs: Size of the batch.
+        seed_range: Largest seed, or infinity.
+    """
     if seed is None:
-        return Seeds(np.zeros(num_envs, np.uint32), np.zeros(num_envs, np.bool_))
+        return [None] * num_envs
     if _is_integer(seed):
         entries: list[Any] = [int(seed) + index for index in range(num_envs)]
     elif _is_list(seed):
@@ -148,11 +172,10 @@ def read_seeds(seed: Any, num_envs: int, seed_range: int) -> Seeds:
     for entry in entries:
         if entry is not None:
             _check_seed(entry, seed, num_envs, seed_range)
-    given = np.array([entry is not None for entry in entries], np.bool_)
-    return Seeds(np.array([entry or 0 for entry in entries], np.uint32), given)
+    return entries
 
 
-def _check_seed(entry: Any, seed: Any, num_envs: int, seed_range: int) -> None:
+def _check_seed(entry: Any, seed: Any, num_envs: int, seed_range: float) -> None:
     if not _is_integer(entry):
         raise ArgumentTypeError(f"`seed` must hold ints and Nones, got {entry!r}.")
     if not 0 <= entry <= seed_range:

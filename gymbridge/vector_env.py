@@ -17,6 +17,7 @@ from gymbridge.errors import ClosedError, EpisodeEndedError, ResetNeededError, S
 from gymbridge.infos import DenseInfos, SparseInfos
 from gymbridge.processes import note_batch
 from gymbridge.requests import (
+    name_device,
     read_autoreset_mode,
     read_device,
     read_limit,
@@ -115,8 +116,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     def __reduce__(self) -> Any:
         """Pickle and copy as the construction: a new batch of the same kind, not yet reset."""
         args, kwargs = self._construction
-        if "device" in kwargs:  # JAX's own devices cannot be pickled
-            kwargs = {**kwargs, "device": read_device(kwargs["device"])}
+        args = tuple(name_device(value) for value in args)
+        kwargs = {key: name_device(value) for key, value in kwargs.items()}
         return _rebuild, (type(self), args, kwargs, self._spec)
 
     @property

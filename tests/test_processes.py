@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import gymbridge
-from gymbridge.testing import scripted_vector_env
+from gymbridge.testing import ScriptedSimulator, scripted_vector_env
 
 ENGINES = {"brax": "Brax/fast-v0", "envpool": "EnvPool/CartPole-v1"}
 
@@ -40,6 +40,14 @@ def build_and_play(env_id: str, kwargs: dict[str, Any]) -> Any:
 
 def unpickle_and_play(data: bytes) -> Any:
     return play(pickle.loads(data))
+
+
+class Placed(gymbridge.BridgeVectorEnv):
+    """A batch with a constructor of its own."""
+
+    def __init__(self, num_envs: int, place: Any, device: str) -> None:
+        super().__init__(ScriptedSimulator([2] * num_envs))
+        self.place, self.name = place, device
 
 
 @pytest.mark.parametrize("duplicate", [lambda e: pickle.loads(pickle.dumps(e)), copy.deepcopy])
@@ -76,6 +84,13 @@ def test_pickle__names_the_device_of_jax() -> None:
     (device, *_) = jax.devices()
     twin = pickle.loads(pickle.dumps(gymbridge.BraxVectorEnv("fast", 2, device=device)))
     assert play(twin).shape[1] == 2
+
+
+def test_pickle__leaves_the_arguments_of_a_subclass_alone() -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("brax")
+    twin = pickle.loads(pickle.dumps(Placed(2, jax.devices()[0], device="quad rotor")))
+    assert (twin.place, twin.name) == ("cpu:0", "quad rotor")
 
 
 def test_pickle__keeps_arrays_and_gradients() -> None:
@@ -125,6 +140,35 @@ else:
             print("child", error, flush=True)
     os._exit(0)
 """
+
+
+FORK_OF_JAX = """
+import os
+import jax.numpy as jnp
+from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
+from gymbridge.errors import SimulationError
+jnp.zeros(3)
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+else:
+    for make, name, arrays in (
+        (BraxVectorEnv, "fast", "numpy"), (EnvPoolVectorEnv, "Catch-v0", "jax")
+    ):
+        try:
+            make(name, arrays=arrays)
+        except SimulationError as error:
+            print(error, flush=True)
+    os._exit(0)
+"""
+
+
+def test_forked_child__is_told_of_jax_whoever_started_it() -> None:
+    pytest.importorskip("brax")
+    pytest.importorskip("envpool")
+    command = [sys.executable, "-W", "ignore", "-c", FORK_OF_JAX]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.count("JAX had started before this process was forked") == 2
 
 
 def test_forked_child__is_told_instead_of_hanging(env_id: str) -> None:

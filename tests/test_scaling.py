@@ -41,6 +41,14 @@ for envs, (obs, *_) in zip(batches, steps):
     assert shown.endswith("0 cpu:0\n256 cpu:1\n")
 
 
+def test_ddp__says_how_to_run_it() -> None:
+    pytest.importorskip("torch")
+    environ = {key: value for key, value in os.environ.items() if key != "LOCAL_RANK"}
+    command = [sys.executable, str(ROOT / "examples" / "ddp.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    assert "torchrun --nproc-per-node=2 examples/ddp.py" in done.stderr
+
+
 @pytest.mark.slow
 def test_ddp__takes_the_same_steps_on_different_episodes() -> None:
     for library in ("brax", "tqdm"):

@@ -20,6 +20,7 @@ from gymbridge.actions import (
 )
 from gymbridge.arrays import Converter, Edge, own
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.processes import check_not_forked
 from gymbridge.requests import Device
 from gymbridge.spaces import cast_space
 
@@ -31,7 +32,9 @@ def find_jax_device(device: Device | None) -> Any:
 
     Raises:
         ArgumentError: JAX has no such device.
+        SimulationError: JAX had started before this process was forked.
     """
+    check_not_forked()
     if device is None:
         return next(iter(jnp.zeros(()).devices()))
     try:

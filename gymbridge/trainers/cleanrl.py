@@ -21,7 +21,7 @@ from gymnasium.vector.utils import batch_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.requests import read_seeds
 from gymbridge.trainers.cleanrl_scaling import ScaledVectorEnv, check_scaling
-from gymbridge.trainers.needs import check_numpy
+from gymbridge.trainers.needs import check_final_obs, check_numpy
 
 __all__ = ["CleanRLVectorEnv", "make_cleanrl"]
 
@@ -157,7 +157,11 @@ class CleanRLVectorEnv(VectorWrapper):
         return self._show(obs, self._lead), infos
 
     def step(self, actions: Any) -> Step:
-        """Take one step; see the batch's own `step` for arguments, errors and the first four."""
+        """Take one step; see the batch's own `step` for arguments, errors and the first four.
+
+        Raises:
+            EnvContractError: An episode ended and the batch does not show its last observation.
+        """
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
         self._clock += 1
         self._returns += rewards
@@ -174,9 +178,10 @@ class CleanRLVectorEnv(VectorWrapper):
 
     def _tell_ends(self, infos: dict[str, Any], over: np.ndarray) -> None:
         """Take 1.x's batch of last infos and observations in `infos` apart by row."""
+        ids, now = over.nonzero()[0], time.perf_counter()
+        check_final_obs("envs", infos, ids)
         final_obs, final_info = infos.pop("final_obs"), infos.pop("final_info", {})
         infos.pop("_final_obs", None)
-        ids, now = over.nonzero()[0], time.perf_counter()
         last_infos = np.empty(self._lead, object)
         ended = ids.tolist()
         for index, last in zip(ended, _split_infos(final_info, ids), strict=True):

@@ -17,6 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.registration import envpool_id
 from gymbridge.requests import read_seeds
+from gymbridge.trainers.needs import check_numpy
 
 __all__ = ["OldGymVectorEnv", "make_cleanrl_envpool"]
 
@@ -45,6 +46,7 @@ def make_cleanrl_envpool(
             "`gymnasium.make_vec`."
         )
     read_seeds(seed, num_envs, 2**31 - 1)
+    task_id = task_id.removeprefix("gymbridge:")
     env_id = task_id if task_id.startswith("EnvPool/") else envpool_id(task_id)
     mode = kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP)
     return OldGymVectorEnv(gym.make_vec(env_id, num_envs, autoreset_mode=mode, **kwargs), seed=seed)
@@ -64,7 +66,7 @@ class OldGymVectorEnv:
             gym, its Boxes and Discretes are old gym's, which the script compares with.
 
     Raises:
-        ArgumentError: `envs` is in another mode.
+        ArgumentError: `envs` is in another mode or gives no numpy arrays.
         ArgumentTypeError: `envs` is no `VectorEnv`.
     """
 
@@ -131,6 +133,7 @@ def _check_batch(envs: Any) -> None:
             f"`envs` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; "
             "`make_cleanrl_envpool(task_id, num_envs=...)` builds one."
         )
+    check_numpy("envs", envs, "CleanRL")
     mode = envs.metadata.get("autoreset_mode")
     if mode != AutoresetMode.NEXT_STEP:
         raise ArgumentError(

@@ -31,7 +31,7 @@ def split_infos(infos: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     for key, value in infos.items():
-        if key in FINAL_KEYS or (key[0:1] == "_" and key[1:] in infos):
+        if key in FINAL_KEYS or _is_mask(key, infos):
             continue
         mask = infos.get(f"_{key}")
         values = _split_value(value, num_envs)
@@ -45,6 +45,12 @@ def split_infos(infos: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
         else:  # cheaper than filling empty ones
             rows = [{key: own} for own in values]
     return rows or [{} for _ in range(num_envs)]
+
+
+def _is_mask(key: Any, infos: dict[Any, Any]) -> bool:
+    if not isinstance(key, str) or not key.startswith("_"):
+        return False
+    return key[1:] in infos or key[1:] in map(str, infos)  # keys may be of any type
 
 
 def _split_value(value: Any, num_envs: int) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,6 +92,7 @@ class BatchMembers:
 
         Raises:
             ArgumentError: A part of a batch that calls all of its environments at once.
+            AttributeError: One of them has none.
         """
         if name == "render":
             frames = self._envs.render() or (None,) * len(self._all)
@@ -102,11 +104,20 @@ class BatchMembers:
                 f"`indices` must be None for {type(self._envs).__name__}, which calls a method of "
                 f"all environments at once, got {[*ids]}; use SyncVectorEnv."
             )
+        self._check_attribute(name)
         return list(self._envs.call(name, *args, **kwargs))
 
     def are_wrapped(self, wrapper: type[Any], ids: Sequence[int]) -> list[bool]:
-        """Return False for each of `ids`: no environment here can wear a wrapper."""
-        return [False for _ in ids]
+        """Return for each of `ids` whether a wrapper of that class is around it.
+
+        Workers of `AsyncVectorEnv` send no classes, so there the name decides, that of a subclass
+        too. Environments of a batch that has no `call`, or is ours, wear none.
+        """
+        if isinstance(self._envs, BridgeVectorEnv) or not hasattr(self._envs, "call"):
+            return [False for _ in ids]
+        names = {kind.__name__ for kind in _with_subclasses(wrapper)}
+        layers = [re.findall(r"<(\w+)", text) for text in self._envs.call("__str__")]
+        return [not names.isdisjoint(layers[index]) for index in ids]
 
     def _merge(self, name: str, value: Any, ids: Sequence[int]) -> list[Any] | None:
         """Return what all environments have once `ids` have `value`; None if some lack it."""
@@ -122,10 +133,13 @@ class BatchMembers:
         if not hasattr(self._envs, "call"):
             single = f"single_{name}" if name in ("action_space", "observation_space") else name
             return [getattr(self._envs, single)] * len(self._all)
-        # Asking first, since a worker of `AsyncVectorEnv` dies of an unknown name.
+        self._check_attribute(name)
+        return self._envs.call("get_wrapper_attr", name)
+
+    def _check_attribute(self, name: str) -> None:
+        """Ask before anything is done: a worker of `AsyncVectorEnv` dies of an unknown name."""
         if not all(self._envs.call("has_wrapper_attr", name)):
             raise AttributeError(f"The environments of {self._envs} have no attribute {name!r}.")
-        return self._envs.call("get_wrapper_attr", name)
 
 
 def find_members(envs: VectorEnv[Any, Any, Any]) -> EnvMembers | BatchMembers:
@@ -134,6 +148,10 @@ def find_members(envs: VectorEnv[Any, Any, Any]) -> EnvMembers | BatchMembers:
     if isinstance(inside, list | tuple) and all(isinstance(env, gym.Env) for env in inside):
         return EnvMembers(inside)
     return BatchMembers(envs.unwrapped)
+
+
+def _with_subclasses(kind: type[Any]) -> list[type[Any]]:
+    return [kind, *(one for sub in kind.__subclasses__() for one in _with_subclasses(sub))]
 
 
 def _layers(env: gym.Env[Any, Any]) -> list[gym.Env[Any, Any]]:

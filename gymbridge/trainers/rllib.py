@@ -46,13 +46,15 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
 
     Seeds: RLlib seeds runner w with ``seed + w`` and a batch seeds its environment i with i more,
     so neighbouring runners would play all but one of their episodes alike. Here environment i of
-    runner w begins with ``seed + w * num_envs + i``.
+    runner w begins with ``seed + w * num_envs + i``, once: RLlib seeds again before each sample of
+    whole episodes, which would be the same ones every time. Evaluation keeps to that, so that
+    every evaluation plays the same episodes.
 
-    Share: in a runner of its own process an EnvPool id gets ``num_threads``, and JAX on the CPU
-    (by ``NPROC``, unless that is set) as many threads, as Ray reserves: `num_cpus_per_env_runner`.
-    With `num_gpus_per_env_runner` Ray shows the runner its GPU alone, and JAX takes memory as it
-    needs it instead of three quarters at once (``XLA_PYTHON_CLIENT_PREALLOCATE``, unless that is
-    set). What `env_config` says goes first.
+    Share: in a runner of its own process an EnvPool id gets ``num_threads`` (a callable says so
+    itself), and JAX on the CPU as many threads (by ``NPROC``, unless that is set), as Ray reserves:
+    `num_cpus_per_env_runner`. With `num_gpus_per_env_runner` Ray shows the runner its GPU alone,
+    and JAX takes memory as it needs it instead of three quarters at once
+    (``XLA_PYTHON_CLIENT_PREALLOCATE``, unless that is set). What `env_config` says goes first.
 
     Raises:
         ArgumentError: The batch does not restart by NEXT_STEP, which RLlib expects, or does not
@@ -70,21 +72,24 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
         except ArgumentError:
             self.env.close()
             raise
-        self.env = _ShiftedSeeds(self.env, (self.worker_index or 0) * (self.num_envs - 1))
+        offset = (self.worker_index or 0) * (self.num_envs - 1)
+        self.env = _OwnSeeds(self.env, offset, is_once=not self.config.in_evaluation)
 
 
-class _ShiftedSeeds(VectorWrapper):
-    """A batch whose seeds are moved by a constant."""
+class _OwnSeeds(VectorWrapper):
+    """A batch whose seeds are moved by a constant, and count once or in every reset."""
 
-    def __init__(self, envs: VectorEnv[Any, Any, Any], offset: int) -> None:
+    def __init__(self, envs: VectorEnv[Any, Any, Any], offset: int, *, is_once: bool) -> None:
         super().__init__(envs)
-        self._offset = offset
+        self._offset, self._is_once, self._is_seeded = offset, is_once, False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Any]:
-        moved = None if seed is None else seed + self._offset
-        return self.env.reset(seed=moved, options=options)
+        if seed is not None:
+            seed = None if self._is_once and self._is_seeded else seed + self._offset
+            self._is_seeded = True
+        return self.env.reset(seed=seed, options=options)
 
 
 def _limit_process(config: Any) -> None:

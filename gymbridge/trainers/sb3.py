@@ -17,7 +17,12 @@ from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import (
+    find_highest_version,
+    get_env_id,
+    load_env_creator,
+    parse_env_id,
+)
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
@@ -139,7 +144,11 @@ def _make_batch(env_id: Any, n_envs: int, env_kwargs: dict[str, Any]) -> VectorE
     batch_kwargs = {"autoreset_mode": AutoresetMode.SAME_STEP, **env_kwargs}
     if isinstance(env_id, str):
         if _has_same_step(env_id):
-            return gym.make_vec(env_id, num_envs=n_envs, **batch_kwargs)
+            try:
+                return gym.make_vec(env_id, num_envs=n_envs, **batch_kwargs)
+            except TypeError as error:  # some take any keyword and hand it to an environment
+                if "autoreset_mode" not in str(error):
+                    raise
         make_env = partial(_make_env, env_id, env_kwargs)
     elif _is_subclass(env_id, VectorEnv):
         return env_id(num_envs=n_envs, **batch_kwargs)
@@ -158,7 +167,10 @@ def _has_same_step(env_id: str) -> bool:
     module, _, name = env_id.rpartition(":")
     if module:
         import_module(module)
-    entry_point = gym.spec(name).vector_entry_point
+    namespace, name, version = parse_env_id(name)
+    if version is None:  # the highest, as in `gymnasium.make`
+        version = find_highest_version(namespace, name)
+    entry_point = gym.spec(get_env_id(namespace, name, version)).vector_entry_point
     if entry_point is None:
         return False
     make = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
@@ -14,10 +15,11 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import VectorEnv, VectorWrapper
 from stable_baselines3.common.vec_env import VecEnv
 
-from gymbridge.errors import ArgumentError, EnvContractError
-from gymbridge.requests import read_seeds
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.requests import check_seeds
 from gymbridge.trainers.info_rows import split_infos, take_infos
 from gymbridge.trainers.members import find_members
+from gymbridge.trainers.needs import check_final_obs
 from gymbridge.trainers.sb3_needs import check_arrays, check_vector_env
 from gymbridge.trainers.zero_based import from_zero, has_offsets, to_zero, zero_based_space
 from gymbridge.vector_env import BridgeVectorEnv
@@ -98,9 +100,12 @@ class Sb3VecEnv(VecEnv):
             last = (self._seed_range or _SAFE_SEED_RANGE) - self.num_envs + 1
             drawn = super().seed(None)[0]
             return super().seed(int(drawn or 0) % (last + 1))
-        if self._seed_range is not None:
-            read_seeds(seed, self.num_envs, self._seed_range)
-        return super().seed(int(seed))
+        if np.ndim(seed):
+            raise ArgumentTypeError(
+                f"`seed` must be None or an int s, for seed s + i in environment i, got {seed!r}."
+            )
+        first, *_ = check_seeds(seed, self.num_envs, self._seed_range or math.inf)
+        return super().seed(first)
 
     def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
         """Hand options to the next reset.
@@ -111,8 +116,14 @@ class Sb3VecEnv(VecEnv):
         Raises:
             ArgumentError: Environments with options of their own, or a ``reset_mask``, which
                 resets a part of the batch.
+            ArgumentTypeError: Something else than dicts.
         """
-        entries = options if isinstance(options, list | tuple) else [options or {}]
+        given = options if isinstance(options, list | tuple) else [options]
+        entries = [{} if entry is None else entry for entry in given]
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise ArgumentTypeError(
+                f"`options` must be a dict or a list of dicts, got {options!r}."
+            )
         if isinstance(options, list | tuple) and len(options) != self.num_envs:
             raise ArgumentError(
                 f"`options` as a list must have one dict for each of the {self.num_envs} "
@@ -263,12 +274,7 @@ class Sb3VecEnv(VecEnv):
             infos: Of the batch, with the final keys.
             ids: (count,) int, environments whose episode ended in this step.
         """
-        if "final_obs" not in infos:
-            raise EnvContractError(
-                f"`vector_env` ended the episodes of environments {ids.tolist()} without "
-                "`infos['final_obs']`, which AutoresetMode.SAME_STEP promises; without the last "
-                "observations every timeout would be learned from as a termination."
-            )
+        check_final_obs("vector_env", infos, ids)
         finals = split_infos(take_infos(infos.get("final_info", {}), ids), len(ids))
         for final, index in zip(finals, ids.tolist(), strict=True):
             begun = rows[index]

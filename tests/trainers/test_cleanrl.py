@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +25,7 @@ from old_gymnasium import (
 from strategies import Script, limits, scripts
 from trees import assert_same, scribble
 
-from gymbridge.errors import ActionError
+from gymbridge.errors import ActionError, EnvContractError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv
 
@@ -287,3 +287,17 @@ def test_what_is_shown__belongs_to_the_user(which: str) -> None:
         for last in other[-1].get("final_info", ()):
             if last is not None:
                 scribble(last["episode"])
+
+
+def test_batch_without_last_observations__is_refused_when_an_episode_ends() -> None:
+    class Forgetful(VectorWrapper):
+        def step(self, actions: Any) -> Any:
+            outputs = self.env.step(actions)
+            outputs[-1].pop("final_obs", None)
+            return outputs
+
+    view = CleanRLVectorEnv(Forgetful(scripted_vector_env([2, 3], autoreset_mode="SameStep")))
+    view.reset()
+    view.step(np.zeros(2, np.int64))
+    with pytest.raises(EnvContractError, match=r"`envs` ended .* \[0\] without"):
+        view.step(np.zeros(2, np.int64))

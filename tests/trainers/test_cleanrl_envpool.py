@@ -181,3 +181,8 @@ def test_atari__is_what_the_pool_itself_shows(task_id: str) -> None:
     assert over > 1
     assert clipped > 3
     view.close()
+
+
+def test_make__takes_ids_with_their_module() -> None:
+    pytest.importorskip("envpool")
+    assert make_cleanrl_envpool("gymbridge:EnvPool/CartPole-v1", num_envs=2).num_envs == 2

@@ -94,3 +94,9 @@ def test_zero_based_space__holds_the_shifted_values() -> None:
 def test_spaces_from_zero__stay_as_they_are(space: Any) -> None:
     assert zero_based_space(space) is space
     assert not has_offsets(space)
+
+
+def test_split_infos__takes_keys_of_any_type() -> None:
+    infos = {1: np.array([3, 4]), "_1": np.array([True, False]), "d": {2: np.array([5, 6])}}
+    rows = split_infos(infos, 2)
+    assert rows == [{1: 3, "d": {2: 5}}, {"d": {2: 6}}]

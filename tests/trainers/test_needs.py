@@ -9,10 +9,15 @@ import pytest
 from gymbridge.errors import ArgumentError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv
+from gymbridge.trainers.cleanrl_envpool import OldGymVectorEnv
 
 
 def cleanrl_view(envs: Any) -> Any:
     return CleanRLVectorEnv(envs)
+
+
+def old_gym_view(envs: Any) -> Any:
+    return OldGymVectorEnv(envs)
 
 
 def sb3_view(envs: Any) -> Any:
@@ -22,11 +27,12 @@ def sb3_view(envs: Any) -> Any:
     return Sb3VecEnv(envs)
 
 
-@pytest.mark.parametrize("view", [cleanrl_view, sb3_view])
+@pytest.mark.parametrize("view", [cleanrl_view, old_gym_view, sb3_view])
 @pytest.mark.parametrize("arrays", ["torch", "jax"])
 def test_view__needs_numpy_arrays(view: Any, arrays: str) -> None:
     pytest.importorskip(arrays)
-    envs = scripted_vector_env([2, 3], autoreset_mode="SameStep", arrays=arrays)
+    mode = "NextStep" if view is old_gym_view else "SameStep"
+    envs = scripted_vector_env([2, 3], autoreset_mode=mode, arrays=arrays)
     with pytest.raises(ArgumentError, match=f"`arrays='{arrays}'`; build it with"):
         view(envs)
-    assert view(scripted_vector_env([2, 3], autoreset_mode="SameStep")).num_envs == 2
+    assert view(scripted_vector_env([2, 3], autoreset_mode=mode)).num_envs == 2

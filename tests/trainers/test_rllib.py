@@ -111,6 +111,20 @@ def test_seeds__none_stays_none(environ):
     assert drawn[0] != drawn[1]
 
 
+@pytest.mark.parametrize("in_evaluation", [False, True])
+def test_seeds__count_once_but_in_evaluation(environ, in_evaluation):
+    config = make_config(CARTPOLE, max_episode_steps=1)
+    config.in_evaluation = in_evaluation
+    runner = rllib.BridgeEnvRunner(config=config, worker_index=1)
+    begun = []
+    for _ in range(2):
+        episodes = runner.sample(num_episodes=NUM_ENVS, random_actions=True)
+        begun.append(sorted(episode.get_observations(0).tolist() for episode in episodes))
+    assert (begun[0] == begun[1]) == in_evaluation
+    first = SEED + NUM_ENVS + 1_000_000 * in_evaluation
+    assert runner.env.unwrapped.np_random_seed == tuple(range(first, first + NUM_ENVS))
+
+
 def test_share__is_what_ray_reserves(environ):
     config = make_config(CARTPOLE).env_runners(num_cpus_per_env_runner=3)
     runner = rllib.BridgeEnvRunner(config=config, worker_index=1)

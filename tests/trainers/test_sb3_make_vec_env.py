@@ -105,6 +105,19 @@ def test_unknown_id__is_the_error_of_gymnasium() -> None:
         make_vec_env("EnvPool/CartPoole-v1")
 
 
+@pytest.mark.filterwarnings("ignore:.*Using the latest versioned environment")
+def test_id_without_a_version__is_the_newest() -> None:
+    assert make_vec_env("CartPole", 2).get_attr("spec")[0].id == "CartPole-v1"
+
+
+def test_batch_that_hands_the_mode_on__runs_in_sync_vector_env() -> None:
+    pytest.importorskip("jax")
+    envs = make_vec_env("phys2d/CartPole-v1", 2, env_kwargs={"render_mode": None}, seed=0)
+    assert envs.reset().shape == (2, 4)
+    with pytest.raises(TypeError, match="no_such_keyword"):
+        make_vec_env("phys2d/CartPole-v1", 2, env_kwargs={"no_such_keyword": 1})
+
+
 def test_class_of_batches__is_built_with_the_keywords() -> None:
     envs = make_vec_env(Scripted, 3, seed=1, env_kwargs={"length": 5})
     assert isinstance(envs.unwrapped.vector_env, Scripted)

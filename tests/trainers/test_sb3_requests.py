@@ -93,6 +93,25 @@ def test_given_seed__is_kept_or_refused(seed: int) -> None:
         assert view.get_attr("np_random_seed") == [7, 8, 9, 10]
 
 
+@pytest.mark.parametrize("seed", [2.7, "7", True, [5, 9]])
+@pytest.mark.parametrize("make", [scripted, lambda: sync(KindsEnv)])
+def test_seed_of_another_type__is_refused(make: Any, seed: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="`seed` must be"):
+        make().seed(seed)
+
+
+@pytest.mark.parametrize("options", [3, ["a", "b", "c", "d"]])
+def test_options_of_another_type__are_refused(options: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="`options` must be a dict or a list of dicts"):
+        scripted().set_options(options)
+
+
+def test_options__of_none_are_none() -> None:
+    view = scripted()
+    view.set_options([None] * view.num_envs)
+    view.reset()
+
+
 def test_options__reach_the_next_reset_alone() -> None:
     view = sync(KindsEnv, 2)
     for options in ({"level": 3}, [{"level": 3}, {"level": 3}]):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import FlattenObservation
 from gymnasium.wrappers import vector as wrappers
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,6 +119,12 @@ def test_async_vector_env__gives_what_dummy_vec_env_gives() -> None:
     assert view.env_method("has_wrapper_attr", "gravity") == [True, True]
     with pytest.raises(ArgumentError, match=r"`indices` must be None for AsyncVectorEnv"):
         view.env_method("has_wrapper_attr", "gravity", indices=[0])
+    assert view.env_is_wrapped(gym.wrappers.TimeLimit, [1]) == [True]
+    assert view.env_is_wrapped(gym.Wrapper) == [True, True], "by a subclass"
+    assert view.env_is_wrapped(FlattenObservation) == [False, False]
+    with pytest.raises(AttributeError, match="no attribute 'no_such_method'"):
+        view.env_method("no_such_method")
+    assert view.step(np.zeros(2, np.int64))[0].shape == (2, 4), "its workers live"
     view.close()
 
 

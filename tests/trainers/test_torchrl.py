@@ -25,6 +25,7 @@ TASKS = {
     "discrete": ("EnvPool/CartPole-v1", {}),
     "box": ("EnvPool/Pendulum-v1", {"max_episode_steps": 5}),
     "dict": ("EnvPool/CheetahRun-v1", {"max_episode_steps": 5}),
+    "atari": ("EnvPool/Pong-v5", {"info_keys": ["lives"]}),
     "brax": ("Brax/fast-v0", {"max_episode_steps": 5}),
 }
 
