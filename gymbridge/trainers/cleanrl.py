@@ -21,7 +21,7 @@ from gymnasium.vector.utils import batch_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.requests import read_seeds
 from gymbridge.trainers.cleanrl_scaling import ScaledVectorEnv, check_scaling
-from gymbridge.trainers.needs import check_final_obs, check_numpy
+from gymbridge.trainers.needs import check_batch, check_final_obs
 
 __all__ = ["CleanRLVectorEnv", "make_cleanrl"]
 
@@ -128,7 +128,8 @@ class CleanRLVectorEnv(VectorWrapper):
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
-        _check_batch(envs)
+        hint = "`make_cleanrl(env_id, num_envs)` builds one"
+        check_batch("envs", envs, "CleanRL", AutoresetMode.SAME_STEP, hint)
         super().__init__(envs)
         self._is_joined = isinstance(envs.single_observation_space, spaces.Dict)
         self.single_observation_space = _to_script_observations(envs.single_observation_space)
@@ -220,21 +221,6 @@ class CleanRLVectorEnv(VectorWrapper):
         for index in ids:
             lasts[index] = self._show(final_obs[index], ())
         return lasts
-
-
-def _check_batch(envs: Any) -> None:
-    if not isinstance(envs, VectorEnv):
-        raise ArgumentTypeError(
-            f"`envs` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; "
-            "`make_cleanrl(env_id, num_envs)` builds one."
-        )
-    check_numpy("envs", envs, "CleanRL")
-    mode = envs.metadata.get("autoreset_mode")
-    if mode != AutoresetMode.SAME_STEP:
-        raise ArgumentError(
-            "`envs` must begin a new episode in the step that ends one, as CleanRL's scripts "
-            f"expect, got {mode}; build it with `autoreset_mode=AutoresetMode.SAME_STEP`."
-        )
 
 
 def _to_script_observations(space: Space[Any]) -> Space[Any]:

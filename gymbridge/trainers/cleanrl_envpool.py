@@ -14,10 +14,10 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.errors import ArgumentError
 from gymbridge.registration import envpool_id
 from gymbridge.requests import read_seeds
-from gymbridge.trainers.needs import check_numpy
+from gymbridge.trainers.needs import check_batch
 
 __all__ = ["OldGymVectorEnv", "make_cleanrl_envpool"]
 
@@ -75,7 +75,8 @@ class OldGymVectorEnv:
     render_mode = None
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], *, seed: int | None = None) -> None:
-        _check_batch(envs)
+        hint = "`make_cleanrl_envpool(task_id, num_envs=...)` builds one"
+        check_batch("envs", envs, "CleanRL", AutoresetMode.NEXT_STEP, hint)
         self.envs = envs
         self.num_envs = envs.num_envs
         self.metadata, self.spec = envs.metadata, envs.spec
@@ -125,21 +126,6 @@ class OldGymVectorEnv:
     def close(self) -> None:
         """Release the pool."""
         self.envs.close()
-
-
-def _check_batch(envs: Any) -> None:
-    if not isinstance(envs, VectorEnv):
-        raise ArgumentTypeError(
-            f"`envs` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; "
-            "`make_cleanrl_envpool(task_id, num_envs=...)` builds one."
-        )
-    check_numpy("envs", envs, "CleanRL")
-    mode = envs.metadata.get("autoreset_mode")
-    if mode != AutoresetMode.NEXT_STEP:
-        raise ArgumentError(
-            "`envs` must begin a new episode in the step after the one that ended, as EnvPool "
-            f"does, got {mode}; build it with `autoreset_mode=AutoresetMode.NEXT_STEP`."
-        )
 
 
 def _to_script_space(space: Space[Any]) -> Any:

@@ -5,29 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gymbridge.errors import ArgumentError, EnvContractError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 
-__all__ = ["check_final_obs", "check_numpy"]
+__all__ = ["check_batch", "check_final_obs"]
 
 
-def check_numpy(name: str, envs: VectorEnv[Any, Any, Any], trainer: str) -> None:
-    """Raise unless a batch that says what arrays it gives, gives numpy arrays.
+def check_batch(name: str, envs: Any, trainer: str, mode: AutoresetMode, hint: str) -> None:
+    """Raise unless a trainer can read what a batch gives.
 
     Args:
         name: Of the argument, for the error.
-        envs: The batch.
-        trainer: Who needs numpy arrays.
+        envs: To be a `VectorEnv` of numpy arrays in that mode.
+        trainer: Who reads it.
+        mode: Of its restarts.
+        hint: What to do with something that is no batch.
 
     Raises:
-        ArgumentError: It gives others.
+        ArgumentTypeError: It is no `VectorEnv`.
+        ArgumentError: It gives other arrays, or restarts in another mode.
     """
+    if not isinstance(envs, VectorEnv):
+        raise ArgumentTypeError(
+            f"`{name}` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; {hint}."
+        )
     arrays = getattr(envs.unwrapped, "arrays", "numpy")
     if arrays != "numpy":
         raise ArgumentError(
-            f"`{name}` must give numpy arrays, which {trainer} expects, got a batch with "
+            f"`{name}` must give numpy arrays, as {trainer} expects, got a batch with "
             f"`arrays={arrays!r}`; build it with `arrays='numpy'`."
+        )
+    found = envs.metadata.get("autoreset_mode")
+    if found != mode:
+        raise ArgumentError(
+            f"`{name}` must restart episodes by {mode}, as {trainer} expects, got {found}; build "
+            f"it with `autoreset_mode={mode.value!r}` (gymbridge) or `autoreset_mode={mode}` "
+            "(SyncVectorEnv, AsyncVectorEnv)."
         )
 
 

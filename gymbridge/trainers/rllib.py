@@ -25,7 +25,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.errors import ArgumentError, NotInstalledError
-from gymbridge.trainers.needs import check_numpy
+from gymbridge.trainers.needs import check_batch
 
 try:
     from ray.rllib.env.single_agent_env_runner import (  # pyright: ignore[reportMissingImports]
@@ -68,7 +68,8 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
             self.config.env_config = _with_threads(self.config)
         super().make_env()
         try:
-            _check_batch(self.env)
+            hint = "`gymnasium.make_vec` builds one"
+            check_batch("env_config", self.env, "RLlib", AutoresetMode.NEXT_STEP, hint)
         except ArgumentError:
             self.env.close()
             raise
@@ -109,13 +110,3 @@ def _with_threads(config: Any) -> dict[str, Any]:
 
 def _count_threads(config: Any) -> int:
     return max(1, int(config.num_cpus_per_env_runner))
-
-
-def _check_batch(envs: VectorEnv[Any, Any, Any]) -> None:
-    check_numpy("env_config", envs, "RLlib")
-    mode = envs.metadata.get("autoreset_mode")
-    if mode is not AutoresetMode.NEXT_STEP:
-        raise ArgumentError(
-            "`env_config` must leave the batch in AutoresetMode.NEXT_STEP, as RLlib expects, got "
-            f"{mode}; leave `autoreset_mode` out."
-        )

@@ -7,29 +7,18 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.trainers.needs import check_numpy
+from gymbridge.trainers.needs import check_batch
 
 __all__ = ["check_arrays", "check_vector_env"]
 
 
 def check_vector_env(vector_env: Any) -> None:
     """Raise unless Stable-Baselines3 can work with the batch."""
-    if not isinstance(vector_env, VectorEnv):
-        raise ArgumentTypeError(
-            "`vector_env` must be a gymnasium.vector.VectorEnv, got "
-            f"{type(vector_env).__name__}; Stable-Baselines3 takes a single environment as it is."
-        )
-    check_numpy("vector_env", vector_env, "Stable-Baselines3")
-    mode = vector_env.metadata.get("autoreset_mode")
-    if mode is not AutoresetMode.SAME_STEP:
-        raise ArgumentError(
-            "`vector_env` must restart episodes by AutoresetMode.SAME_STEP, as Stable-Baselines3 "
-            f"expects, got {mode}; build it with `autoreset_mode='SameStep'` (gymbridge) or "
-            "`autoreset_mode=AutoresetMode.SAME_STEP` (SyncVectorEnv, AsyncVectorEnv)."
-        )
+    hint = "Stable-Baselines3 takes a single environment as it is"
+    check_batch("vector_env", vector_env, "Stable-Baselines3", AutoresetMode.SAME_STEP, hint)
     space = vector_env.single_observation_space
     if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in _parts(space)):
         raise ArgumentError(

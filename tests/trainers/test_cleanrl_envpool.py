@@ -133,7 +133,7 @@ def test_other_modes__are_refused_by_name(mode: str) -> None:
     script = Script(np.array([[2]]), np.array([[False]]))
     ours = scripted_vector_env([2], autoreset_mode=mode)
     for envs in (ours, sync(make_scripted_envs(script), mode)):
-        wrong = r"got AutoresetMode\.\w+; build it with `autoreset_mode=AutoresetMode\.NEXT_STEP`"
+        wrong = r"got AutoresetMode\.\w+; build it with `autoreset_mode='NextStep'`"
         with pytest.raises(ArgumentError, match=wrong):
             OldGymVectorEnv(envs)
     with pytest.raises(ArgumentTypeError, match="make_cleanrl_envpool"):

@@ -110,7 +110,7 @@ def test_discrete_actions__that_count_from_elsewhere_are_refused() -> None:
 def test_other_modes__are_refused_by_name(mode: str) -> None:
     script = Script(np.array([[2]]), np.array([[False]]))
     for envs in (make_batch("host", mode=mode), sync(make_scripted_envs(script), mode)):
-        wrong = r"got AutoresetMode\.\w+; build it with `autoreset_mode=AutoresetMode\.SAME_STEP`"
+        wrong = r"got AutoresetMode\.\w+; build it with `autoreset_mode='SameStep'`"
         with pytest.raises(ArgumentError, match=wrong):
             CleanRLVectorEnv(envs)
 

@@ -126,9 +126,9 @@ def test_share__of_a_gpu_leaves_memory_to_others(environ):
     [
         (
             {"autoreset_mode": "SameStep"},
-            r"NEXT_STEP, as RLlib expects.*leave `autoreset_mode` out",
+            r"NEXT_STEP, as RLlib expects.*`autoreset_mode='NextStep'`",
         ),
-        ({"arrays": "torch"}, "`env_config` must give numpy arrays, which RLlib expects"),
+        ({"arrays": "torch"}, "`env_config` must give numpy arrays, as RLlib expects"),
     ],
 )
 def test_batch__must_be_what_rllib_reads(environ, env_config, message):
