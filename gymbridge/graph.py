@@ -123,26 +123,31 @@ class GraphSimulator(BraxSimulator):
         """Return the packed leaves as a tensor of the user's own, and the carry behind it.
 
         The carry's graph goes through the tensor, so that gradients and hooks on it see what flows
-        through the state; its values do not, so that writing into it changes nothing.
+        through the state; its values do not, so that writing into it changes nothing. Where torch
+        keeps no graph the tensor has none, and that of the carry stays.
         """
+        tensor = carry.tensor if torch.is_grad_enabled() else None
         with torch.inference_mode(False), torch.enable_grad():
-            own = torch.from_dlpack(carry.packed) if carry.tensor is None else carry.tensor
-            shown = own.clone()
-            behind = None if carry.tensor is None else shown.clone()
-        return shown, carry._replace(tensor=behind)
+            if tensor is None:
+                return torch.from_dlpack(carry.packed).clone(), carry
+            shown = tensor.clone()
+            return shown, carry._replace(tensor=shown.clone())
 
     @_eager
     def take(self, carry: GraphCarry, state: Any) -> GraphCarry:
         """Return the carry with other packed leaves, (num_envs, size), which keep their graph.
 
         Raises:
-            ArgumentTypeError: No tensor, or one of another dtype.
+            ArgumentTypeError: No dense tensor, or one of another dtype.
             ArgumentError: One of another shape or on another device.
         """
         like = torch.from_dlpack(carry.packed)
-        if not isinstance(state, torch.Tensor) or state.dtype != like.dtype:
-            got = state.dtype if isinstance(state, torch.Tensor) else type(state).__name__
-            raise ArgumentTypeError(f"`physics_state` must be a tensor of {like.dtype}, got {got}.")
+        is_tensor = isinstance(state, torch.Tensor)
+        if not is_tensor or (state.dtype, state.layout) != (like.dtype, like.layout):
+            got = f"{state.dtype} ({state.layout})" if is_tensor else type(state).__name__
+            raise ArgumentTypeError(
+                f"`physics_state` must be a dense tensor of {like.dtype}, got {got}."
+            )
         if (state.shape, state.device) != (like.shape, like.device):
             raise ArgumentError(
                 f"`physics_state` must have shape {tuple(like.shape)} on '{like.device}', got "

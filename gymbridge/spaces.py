@@ -34,4 +34,11 @@ def cast_space(space: Space[Any], to_dtype: Callable[[Any], Any]) -> Space[Any]:
         return spaces.Discrete(int(space.n), start=int(space.start), dtype=dtype)
     if isinstance(space, spaces.MultiDiscrete):
         return spaces.MultiDiscrete(space.nvec, start=space.start, dtype=dtype)
-    return spaces.Box(space.low.astype(dtype), space.high.astype(dtype), dtype=dtype)
+    return spaces.Box(_cast_bound(space.low, dtype), _cast_bound(space.high, dtype), dtype=dtype)
+
+
+def _cast_bound(bound: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return the bound with another dtype; an integer beyond its range is the last one in it."""
+    if np.issubdtype(dtype, np.integer):
+        bound = np.clip(bound, np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return bound.astype(dtype)

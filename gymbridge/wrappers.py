@@ -18,7 +18,7 @@ class _Running(NamedTuple):
 
     returns: Any  # float, sum of rewards
     lengths: Any  # int, steps
-    starts: Any  # float, seconds on the wrapper's clock
+    seconds: Any  # float, since the episode began
     over: Any  # bool, ended and not yet begun again
 
 
@@ -60,33 +60,41 @@ class RecordEpisodeStatistics(VectorWrapper):
             else _count_step
         )
         self._forget = self._tools.compile(_forget)
-        self._clock = time.perf_counter()
         self._running: _Running | None = None
-        self._began = 0.0
+        self._last_call = time.perf_counter()
+
+    def __reduce__(self) -> Any:
+        """Pickle and copy as the construction, as the batch does."""
+        return type(self), (self.env, self._key)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes; see `BridgeVectorEnv.reset`."""
         shown = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
-        now = time.perf_counter() - self._clock
+        passed = self._tell_time()
         if not options:
-            self._running, self._began = None, now
+            self._running = None
         elif self._running is not None:
             mask = self._tools.to_array(options["reset_mask"], self._running.over)
-            self._running = self._forget(self._tools, self._running, mask, now)
+            self._running = self._forget(self._tools, self._running, mask, passed)
         return shown
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step; see `BridgeVectorEnv.step`."""
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
-        now = time.perf_counter() - self._clock
         ended, rewards_alone = terminations | truncations, self._tools.cut(rewards)
         if self._running is None:
-            self._running = self._tools.begin(rewards_alone, ended, self._began)
-        self._running, told = self._count(self._tools, self._running, rewards_alone, ended, now)
+            self._running = self._tools.begin(rewards_alone, ended)
+        passed = self._tell_time()
+        self._running, told = self._count(self._tools, self._running, rewards_alone, ended, passed)
         infos[self._key], infos[f"_{self._key}"] = told
         return obs, rewards, terminations, truncations, infos
+
+    def _tell_time(self) -> float:
+        """Return the seconds since the last call; sums of them keep their digits for weeks."""
+        last, self._last_call = self._last_call, time.perf_counter()
+        return self._last_call - last
 
 
 class _Tools(NamedTuple):
@@ -96,17 +104,17 @@ class _Tools(NamedTuple):
     compile: Callable[[Any], Any]
     cut: Callable[[Any], Any]  # the same values without a graph
     to_array: Callable[[Any, Any], Any]  # (mask, like)
-    begin: Callable[[Any, Any, float], _Running]  # (rewards, ended, now)
+    begin: Callable[[Any, Any], _Running]  # (rewards, ended)
 
 
 def _torch_tools() -> _Tools:
     import torch
 
-    def begin(rewards: Any, ended: Any, now: float) -> _Running:
+    def begin(rewards: Any, ended: Any) -> _Running:
         return _Running(
             torch.zeros_like(rewards),
             torch.zeros_like(ended, dtype=torch.int64),
-            torch.full_like(ended, now, dtype=torch.float64),
+            torch.zeros_like(ended, dtype=torch.float64),
             torch.zeros_like(ended),
         )
 
@@ -120,11 +128,11 @@ def _jax_tools() -> _Tools:
     import jax
     import jax.numpy as jnp
 
-    def begin(rewards: Any, ended: Any, now: float) -> _Running:
+    def begin(rewards: Any, ended: Any) -> _Running:
         return _Running(
             jnp.zeros_like(rewards),
             jnp.zeros_like(ended, dtype=int),
-            jnp.full_like(ended, now, dtype=float),
+            jnp.zeros_like(ended, dtype=float),
             jnp.zeros_like(ended),
         )
 
@@ -140,39 +148,41 @@ def _jax_tools() -> _Tools:
 _TOOLS = {"torch": _torch_tools, "jax": _jax_tools}
 
 
-def _forget(tools: _Tools, running: _Running, mask: Any, now: float) -> _Running:
+def _forget(tools: _Tools, running: _Running, mask: Any, passed: float) -> _Running:
     """Return the episodes after a reset under `mask`."""
     return _Running(
         tools.where(mask, 0, running.returns),
         tools.where(mask, 0, running.lengths),
-        tools.where(mask, now, running.starts),
+        tools.where(mask, 0, running.seconds + passed),
         running.over & ~mask,
     )
 
 
-def _count_step(tools: _Tools, running: _Running, rewards: Any, ended: Any, now: float) -> Any:
+def _count_step(tools: _Tools, running: _Running, rewards: Any, ended: Any, passed: float) -> Any:
     """Count a step that begins or holds the rows that were over, and tell of those it ends."""
     idle = running.over
     counted = _Running(
         tools.where(idle, 0, running.returns + rewards),
         tools.where(idle, 0, running.lengths + 1),
-        tools.where(idle, now, running.starts),
+        tools.where(idle, 0, running.seconds + passed),
         ended,
     )
-    return counted, _tell(tools, counted, ended & ~idle, now)
+    return counted, _tell(tools, counted, ended & ~idle)
 
 
-def _count_same_step(tools: _Tools, running: _Running, rewards: Any, ended: Any, now: float) -> Any:
+def _count_same_step(
+    tools: _Tools, running: _Running, rewards: Any, ended: Any, passed: float
+) -> Any:
     """Count a step that restarts what it ends."""
-    counted = running._replace(returns=running.returns + rewards, lengths=running.lengths + 1)
-    told = _tell(tools, counted, ended, now)
-    return _forget(tools, counted, ended, now), told
+    returns, lengths, seconds, over = running
+    counted = _Running(returns + rewards, lengths + 1, seconds + passed, over)
+    return _forget(tools, counted, ended, 0.0), _tell(tools, counted, ended)
 
 
-def _tell(tools: _Tools, counted: _Running, told: Any, now: float) -> Any:
+def _tell(tools: _Tools, counted: _Running, told: Any) -> Any:
     statistics = {
         "r": tools.where(told, counted.returns, 0),
         "l": tools.where(told, counted.lengths, 0),
-        "t": tools.where(told, now - counted.starts, 0),
+        "t": tools.where(told, counted.seconds, 0),
     }
     return statistics, told

@@ -21,7 +21,7 @@ from gymbridge.errors import EnvContractError
 
 NUM_ENVS = 16
 STEPS = 16
-DRAWS = 4  # of weights one ulp away
+DRAWS = 16  # of weights one ulp away
 EPSILON = 1e-5  # of central differences
 SMOOTH = 1e-3  # how well differences of two steps agree where the loss is smooth
 SIZES = (1.0, 0.05, 0.0025)  # of actions, tried until the rollout is not chaotic

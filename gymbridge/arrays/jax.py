@@ -131,7 +131,8 @@ def _make_reader(place: Any, hand_over: Converter) -> LeafMaker:
                 raise ArgumentTypeError(
                     f"`actions` must be integers for {space}, got {actions.dtype}."
                 )
-            is_ready = bounds is None and actions.dtype == dtype
+            # A weak type would compile the step once more.
+            is_ready = bounds is None and actions.dtype == dtype and not actions.weak_type
             return hand_over(actions if is_ready else cast(actions))
 
         return read

@@ -82,6 +82,9 @@ def cut_gradients(mask: jax.Array, tree: Any) -> Any:
 def sever(step: Any) -> Any:
     """Return the step with a vjp that is exactly zero in the rows that diverged in it.
 
+    Or began to: where a part of the physics that is not checked ceases to be finite, the row
+    diverges later, and a slope of this step would turn that step's zero into NaN.
+
     Args:
         step: (env, actions) -> (env, (num_envs,) bool, rows that diverged).
     """
@@ -89,14 +92,25 @@ def sever(step: Any) -> Any:
 
     def forward(env: Any, actions: Any) -> Any:
         outputs, pull = jax.vjp(step, env, actions)
-        return outputs, (pull, outputs[1])
+        after, diverged = outputs
+        return outputs, (pull, diverged | _breaks(env.pipeline_state, after.pipeline_state))
 
     def backward(residuals: Any, cotangents: Any) -> Any:
-        pull, diverged = residuals
-        return jax.tree.map(partial(_zero_rows, diverged), pull(cotangents))
+        pull, broken = residuals
+        return jax.tree.map(partial(_zero_rows, broken), pull(cotangents))
 
     severed.defvjp(forward, backward)
     return severed
+
+
+def _breaks(before: Any, after: Any) -> jax.Array | bool:
+    """Return (num_envs,) bool, rows where a number ceased to be finite; False without numbers."""
+    broken: jax.Array | bool = False
+    for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        if jnp.issubdtype(new.dtype, jnp.inexact):
+            lost = jnp.isfinite(old) & ~jnp.isfinite(new)
+            broken = broken | lost.reshape(lost.shape[0], -1).any(1)
+    return broken
 
 
 def _zero_rows(mask: jax.Array, cotangent: Any) -> Any:

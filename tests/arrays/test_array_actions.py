@@ -162,3 +162,16 @@ def test_missing_library__is_named_with_its_install_command(
     monkeypatch.delitem(sys.modules, f"gymbridge.arrays.{arrays}")
     with pytest.raises(NotInstalledError, match=f"pip install {arrays}"):
         make_batch("host", arrays)
+
+
+def test_weak_types__compile_nothing_anew() -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    pytest.importorskip("brax")
+    from gymbridge import BraxVectorEnv
+
+    envs = BraxVectorEnv("fast", 4, arrays="jax")
+    envs.reset(seed=0)
+    envs.step(jnp.zeros((4, 1)))
+    compiled = envs._advance._cache_size()
+    envs.step(jnp.full((4, 1), 0.1))
+    assert envs._advance._cache_size() == compiled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
 from typing import Any
 
 import numpy as np
@@ -156,3 +158,21 @@ def test_mask__may_be_written_after_a_reset(arrays: str) -> None:
             infos = to_numpy(envs.step(actions)[4])
             lengths = np.where(infos["_episode"] & (lengths == 0), infos["episode"]["l"], lengths)
         assert lengths.tolist() == [3, 3, 0, 5]
+
+
+def test_seconds__keep_their_digits_for_days(arrays: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(1e6, 0.25)  # each call a quarter of a second after the last one
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    envs = RecordEpisodeStatistics(make_batch("host", arrays, "SameStep", max_episode_steps=-1))
+    envs.reset(seed=0)
+    actions = to_kind(np.zeros(4, np.int64), arrays)
+    infos = [to_numpy(envs.step(actions)[4]) for _ in range(5)]
+    assert infos[0]["episode"]["t"].tolist() == [0, 0, 0.25, 0]
+    assert infos[1]["episode"]["t"].tolist() == [0.5, 0, 0, 0]
+
+
+def test_pickle__is_the_construction(arrays: str) -> None:
+    envs = RecordEpisodeStatistics(make_batch("host", arrays, "SameStep"), "statistics")
+    twin = pickle.loads(pickle.dumps(envs))
+    twin.reset(seed=0)
+    assert "statistics" in twin.step(to_kind(np.zeros(4, np.int64), arrays))[4]

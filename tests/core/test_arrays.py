@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from gymbridge.arrays import jax_to_numpy, own
 from gymbridge.episode import Tick
+from gymbridge.spaces import cast_space
 
 
 def make_tick() -> Tick:
@@ -52,3 +54,10 @@ def test_jax_to_numpy__gives_arrays_whose_change_stays_outside() -> None:
 def test_own__hands_on_without_a_copy() -> None:
     tick = Tick(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2), {"a": np.zeros(2)})
     assert own(tick) is tick
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 2**40), (-(2**40), 2**40), (-(2**63), 2**63 - 1)])
+def test_cast_space__clips_bounds_that_do_not_fit(low: int, high: int) -> None:
+    space = cast_space(spaces.Box(low, high, (2,), np.int64), lambda dtype: np.int32)
+    assert space.low.tolist() == [max(low, -(2**31))] * 2
+    assert space.high.tolist() == [2**31 - 1] * 2

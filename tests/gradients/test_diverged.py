@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from point_mass import shared_batch
+from point_mass import PointMass, shared_batch
 from rollouts import SEED, draw_actions, draw_weights, expected, loss_of, play_steps
+
+from gymbridge import BraxVectorEnv
 
 NUM_ENVS, NUM_STEPS, BURST = 4, 6, (2, 1)
 """In step 2, row 1 gets an action under which the point has no finite place."""
@@ -86,6 +89,51 @@ def test_shared_parameters__stay_finite(mode: str) -> None:
     assert weights.grad is not None
     assert weights.grad.isfinite().all()
     assert (weights.grad != 0).all()
+
+
+class Delayed(NamedTuple):
+    """A force that acts one step after it was computed, and is not among what is checked."""
+
+    q: Any
+    qd: Any
+    force: Any
+
+
+class DelayedMass(PointMass):
+    """The burst leaves the finite numbers in the force first, and in the place a step later."""
+
+    def reset(self, rng: Any) -> Any:
+        state = super().reset(rng)
+        return state.replace(pipeline_state=Delayed(*state.pipeline_state, jnp.zeros(2)))
+
+    def step(self, state: Any, action: Any) -> Any:
+        motion: Any = state.pipeline_state
+        speed = motion.qd + 0.1 * action + 1e-3 * motion.force
+        after = Delayed(motion.q + 0.1 * speed, speed, jnp.sqrt(30.0 - jnp.abs(action)))
+        reward = -(after.q**2).sum()
+        return state.replace(pipeline_state=after, obs=self._obs(after), reward=reward)
+
+
+def test_shared_parameters__stay_finite_where_the_state_is_lost_first(mode: str) -> None:
+    options = {"arrays": "torch", "differentiable": True, "max_episode_steps": -1}
+    envs = BraxVectorEnv(DelayedMass(), NUM_ENVS, autoreset_mode=mode, **options)
+    obs, _ = envs.reset(seed=SEED)
+    weights = torch.full((4, 2), 0.1, requires_grad=True)
+    step, row = BURST
+    push = torch.zeros(NUM_STEPS, NUM_ENVS, 2)
+    push[BURST] = 100.0
+    push.requires_grad_()
+    loss, told = torch.zeros(()), []
+    for index in range(NUM_STEPS):
+        obs, rewards, *_, infos = envs.step(obs @ weights + push[index])
+        loss = loss + rewards.sum() + obs.sum()
+        told.append(infos["nonfinite"][row].item())
+    loss.backward()
+    assert told.index(True) == step + 1
+    assert weights.grad.isfinite().all()
+    assert push.grad.isfinite().all()
+    assert (push.grad[step : step + 2, row] == 0).all()
+    assert (push.grad[:-1, [0, 2, 3]] != 0).all()
 
 
 def test_unroll__stays_finite(mode: str) -> None:

@@ -106,6 +106,17 @@ def test_physics_state__does_not_hear_of_writing_into_it(envs: Any) -> None:
     assert wanted.requires_grad
 
 
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_physics_state__has_no_graph_where_torch_keeps_none(envs: Any, context: Any) -> None:
+    actions = small_actions()
+    play_steps(envs, actions[:1])
+    with context():
+        assert not envs.physics_state.requires_grad
+    assert envs.physics_state.requires_grad, "the batch has kept its own"
+    envs.step(actions[1])[1].sum().backward()
+    assert (actions.grad[0] != 0).all()
+
+
 def wanted_rewards(actions: torch.Tensor) -> torch.Tensor:
     twin = make_batch(NUM_ENVS)
     twin.reset(seed=SEED)
