@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from point_mass import shared_batch
+from point_mass import make_batch, shared_batch
 from rollouts import (
     SEED,
     draw_actions,
@@ -177,3 +177,42 @@ def test_infos_and_flags__have_no_gradient() -> None:
     assert not terminations.requires_grad
     assert not truncations.requires_grad
     assert not infos["speed"].requires_grad
+
+
+@pytest.mark.parametrize("is_dict", [False, True])
+def test_values__are_those_of_numpy_mode(mode: str, is_dict: bool) -> None:
+    options = {"autoreset_mode": mode, "max_episode_steps": 4, "is_dict": is_dict}
+    plain = make_batch(NUM_ENVS, arrays="numpy", differentiable=False, **options)
+    graph = shared_batch(NUM_ENVS, **options)
+    rng = np.random.default_rng(0)
+    compare(graph.reset(seed=SEED), plain.reset(seed=SEED))
+    for step in range(14):
+        actions = rng.uniform(-2, 2, (NUM_ENVS, 2)).astype(np.float32)
+        shown = plain.step(actions)
+        found = graph.step(torch.tensor(actions, requires_grad=step % 2 == 0))
+        compare(found[:4], shown[:4])
+        infos, wanted = found[4], shown[4]
+        compare({key: infos[key] for key in ("count", "speed", "nonfinite")}, wanted)
+        for row in np.flatnonzero(wanted.get("_final_obs", [])):
+            compare(take_row(infos["final_obs"], row), wanted["final_obs"][row])
+        mask = rng.random(NUM_ENVS) < 0.2
+        mask |= (shown[2] | shown[3]) & (mode == "Disabled")
+        if mask.any():
+            reset = graph.reset(options={"reset_mask": torch.tensor(mask)})
+            compare(reset, plain.reset(options={"reset_mask": mask}))
+
+
+def take_row(tree: Any, row: int) -> Any:
+    return {key: leaf[row] for key, leaf in tree.items()} if isinstance(tree, dict) else tree[row]
+
+
+def compare(found: Any, wanted: Any) -> None:
+    """Compare trees of tensors with trees of arrays, bit by bit but for floats' last ones."""
+    if isinstance(found, dict):
+        for key, leaf in found.items():
+            compare(leaf, wanted[key])
+    elif isinstance(found, tuple):
+        for leaf, like in zip(found, wanted, strict=True):
+            compare(leaf, like)
+    else:
+        np.testing.assert_allclose(found.detach().numpy(), wanted, rtol=1e-6, atol=1e-7)
