@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -121,6 +123,9 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         limit = read_limit(max_episode_steps, None)
         if rule.applies_by_default or max_episode_steps is not None:
             kwargs = {**kwargs, **rule.keywords(limit, kwargs)}
+        if family == "vizdoom":  # games that start together crash where each makes this folder
+            with suppress(OSError):  # which VizDoom itself will tell
+                Path("_vizdoom").mkdir()
         if family in _CHEAP_FAMILIES:
             kwargs.setdefault("num_threads", min(num_envs, max(1, (os.cpu_count() or 1) - 1)))
         simulator = EnvPoolSimulator(

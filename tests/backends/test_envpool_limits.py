@@ -271,3 +271,9 @@ def test_rules__name_families_and_tasks_that_exist_and_aliases_share_them() -> N
         bare = task_id.split("/")[-1]
         if bare in tasks and tasks[bare]["family"] == task["family"]:
             assert limit_rule(bare, task["family"]) == limit_rule(task_id, task["family"])
+
+
+def test_vizdoom__finds_its_folder_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make("D1Basic-v1", 2)
+    assert (tmp_path / "_vizdoom").is_dir()
