@@ -99,12 +99,12 @@ def _make_fast_reader(
     """Return a reader that takes good batches of `Discrete` from 0 with one check of the values."""
     if not isinstance(space, spaces.Discrete) or space.start != 0:
         return read
-    unsigned, last, largest = np.dtype(f"u{dtype.itemsize}"), int(space.n) - 1, np.maximum.reduce
+    last, largest = int(space.n) - 1, np.maximum.reduce
     values = frozenset(range(last + 1)) if last < 1024 else frozenset()
 
     def is_inside(actions: np.ndarray) -> bool:
         # Negative values are huge in the unsigned view: one reduction checks both ends.
-        return largest(actions.view(unsigned)) <= last
+        return largest(actions.view(f"u{actions.itemsize}")) <= last
 
     def is_inside_small(actions: np.ndarray) -> bool:
         return values.issuperset(actions.tolist())  # for a few values, cheaper than a reduction
@@ -114,11 +114,12 @@ def _make_fast_reader(
     def read_fast(actions: Any) -> np.ndarray:
         if (
             type(actions) is np.ndarray
-            and actions.dtype == dtype
+            and actions.dtype.kind in "iu"
+            and actions.dtype.isnative
             and actions.shape == shape
             and check(actions)
         ):
-            return actions
+            return actions if actions.dtype == dtype else actions.astype(dtype)
         return read(actions)
 
     return read_fast

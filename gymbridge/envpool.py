@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -61,8 +60,8 @@ _COUNTS = {
 """Keywords on whose values below 1 EnvPool aborts the process; 0 threads leave it the choice."""
 
 _CHEAP_FAMILIES = ("classic_control", "toy_text")
-"""Families whose step takes less than Python between two steps: workers spinning on every core
-would keep Python from running, so by default they leave one."""
+"""Families whose step takes less time than to hand it to a worker, so that by default they get one
+worker: a second one makes batches of any size slower, or hardly faster."""
 
 _MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera_id"}
 """Keywords that `envpool.make` takes beside the task's own configuration."""
@@ -127,7 +126,7 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
             with suppress(OSError):  # which VizDoom itself will tell
                 Path("_vizdoom").mkdir()
         if family in _CHEAP_FAMILIES:
-            kwargs.setdefault("num_threads", min(num_envs, max(1, (os.cpu_count() or 1) - 1)))
+            kwargs.setdefault("num_threads", 1)
         simulator = EnvPoolSimulator(
             task_id,
             num_envs,

@@ -15,7 +15,6 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-import envpool
 import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.env_util import make_vec_env as make_sb3
@@ -49,20 +48,21 @@ class BarePool:
     def __init__(self, num_envs: int) -> None:
         self._ids = np.arange(num_envs, dtype=np.int32)
         self._few = self._ids[:3]  # as many episodes end in a step of 64 random environments
-        threads = make_batch(1).get_attr("config")[0].num_threads
-        self._pool = envpool.make_gymnasium(TASK, num_envs=num_envs, num_threads=threads)
+        self._envs = make_batch(num_envs)
 
     def reset(self) -> None:
         """Begin everywhere."""
-        self._pool.reset()
+        self._envs.reset()
+        simulator = self._envs._simulator
+        self._send, self._recv = simulator.send, simulator.pool._recv
 
     def step(self, actions: np.ndarray) -> None:
         """Step all and restart three."""
-        pool, ids, few, actions = self._pool, self._ids, self._few, actions.astype(np.int32)
-        pool._send([ids, ids, actions])
-        pool._recv()
-        pool._send([few, few, actions[:3]])
-        pool._recv()
+        ids, few, actions = self._ids, self._few, actions.astype(np.int32)
+        self._send([ids, ids, actions])
+        self._recv()
+        self._send([few, few, actions[:3]])
+        self._recv()
 
 
 class Steered:

@@ -21,6 +21,7 @@ from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.backends.envpool_layout import Layout, to_space
 from gymbridge.backends.envpool_steps import make_fast_step
+from gymbridge.backends.envpool_threads import find_threads, place_threads, thread_ids
 from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
 from gymbridge.errors import ArgumentError, GymbridgeError, SimulationError
 
@@ -66,6 +67,7 @@ class EnvPoolSimulator:
         self.task_limit = task_limit
         self.metadata: dict[str, Any] = {"render_modes": []}
         self.pool: Any = None
+        self.send: Any = None  # the pool's, of [ids, ids, *actions]
         self._task_id = task_id
         self._config = config
         with _engine("describe", task_id):
@@ -144,11 +146,11 @@ class EnvPoolSimulator:
 
     def close(self) -> None:
         """Drop the pool; its destructor joins the threads."""
-        self.pool = None
+        self.pool = self.send = None
 
     def step_rows(self, ids: np.ndarray, actions: Any) -> list[np.ndarray]:
         """Step the environments `ids` and return their answers in that order."""
-        self.pool._send([ids, ids, *self.layout.action_leaves(actions)])
+        self.send([ids, ids, *self.layout.action_leaves(actions)])
         return self.pool._recv()
 
     def begin_rows(
@@ -173,7 +175,7 @@ class EnvPoolSimulator:
 
     def ask_renewal(self, ids: np.ndarray) -> None:
         """Begin what `renew_rows` does, and leave its answers to be received."""
-        self.pool._send([ids, ids, *(leaf[: len(ids)] for leaf in self._idle)])
+        self.send([ids, ids, *(leaf[: len(ids)] for leaf in self._idle)])
 
     def reset_rows(self, ids: np.ndarray) -> list[np.ndarray]:
         """Begin new episodes in the environments `ids` and return their answers in that order."""
@@ -195,10 +197,16 @@ class EnvPoolSimulator:
         first, wanted = int(seeds.values[0]), seeds.values.tolist()
         follows = wanted == list(range(first, first + self.num_envs))
         seed = first if follows else wanted
+        before = thread_ids()
         with _engine("build", self._task_id):
             self.pool = envpool.make_gymnasium(
                 self._task_id, num_envs=self.num_envs, seed=seed, **self._config
             )
+        config = self.spec.config
+        is_free = config.num_threads == 1 and config.thread_affinity_offset < 0
+        threads = find_threads(before) if is_free else None
+        send = self.pool._send
+        self.send = send if threads is None else place_threads(send, threads)
 
     def _own(self, outcome: Outcome) -> Outcome:
         """Give the user arrays that the state does not use, and sum up what the fast path needs."""

@@ -56,8 +56,7 @@ def _make_exchange(simulator: EnvPoolSimulator, limit: int | None) -> Exchange:
     beyond, true = 2**63 if limit is None else limit, b"\x01"
 
     def exchange(carry: Carry, actions: Any) -> Ends:
-        pool = simulator.pool
-        pool._send([ids, ids, *action_leaves(actions)])
+        simulator.send([ids, ids, *action_leaves(actions)])
         # While the pool works:
         terminated, truncated = nobody.copy(), nobody.copy()
         elapsed, clock = carry.elapsed + 1, carry.state.clock + 1
@@ -65,7 +64,7 @@ def _make_exchange(simulator: EnvPoolSimulator, limit: int | None) -> Exchange:
         if began:
             goes_on = ~carry.ended
             elapsed *= goes_on
-        values = pool._recv()
+        values = simulator.pool._recv()
         if began:  # some tasks repeat a reward as they begin anew
             values[reward_place] *= goes_on
         done, over = values[done_place], None
@@ -129,8 +128,8 @@ def _make_restart(simulator: EnvPoolSimulator) -> Callable[[Values, np.ndarray, 
             parts = simulator.begin_rows(over, values[layout.done_place])
             shown = copy_shown(values)
         else:
-            ids = over.nonzero()[0].astype(np.int32)
-            simulator.ask_renewal(ids)
+            ids = over.nonzero()[0]
+            simulator.ask_renewal(ids.astype(np.int32))
             shown = copy_shown(values)  # while the pool works
             parts = [(ids, simulator.pool._recv())]
         for ids, fresh in parts:
