@@ -52,14 +52,14 @@ def _make_exchange(simulator: EnvPoolSimulator, limit: int | None) -> Exchange:
     done_place, trunc_place = layout.done_place, layout.trunc_place
     reward_place = layout.reward_place
     action_leaves = layout.action_leaves
-    nobody = simulator.nobody
+    nobody, one_step = simulator.nobody, np.ones(simulator.num_envs, np.int32)
     beyond, true = 2**63 if limit is None else limit, b"\x01"
 
     def exchange(carry: Carry, actions: Any) -> Ends:
         simulator.send([ids, ids, *action_leaves(actions)])
         # While the pool works:
         terminated, truncated = nobody.copy(), nobody.copy()
-        elapsed, clock = carry.elapsed + 1, carry.state.clock + 1
+        elapsed, clock = carry.elapsed + one_step, carry.state.clock + 1
         began, goes_on = carry.ended is not nobody, None
         if began:
             goes_on = ~carry.ended
@@ -153,7 +153,7 @@ def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
         if over is not None:
             final = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
             values = restart_rows(values, over, cut)
-            elapsed *= ~over
+            elapsed[over] = 0
         tick = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
         kept = type(state)(keep(values), clock, False)
         return Outcome(Carry(kept, elapsed, nobody), tick, final)
