@@ -91,11 +91,11 @@ def test_worker__of_a_new_seed_follows_too(cores: list[int]) -> None:
 def test_workers__that_the_user_placed_stay(kwargs: dict[str, int], cores: list[int]) -> None:
     """Several work at the same time; an offset ties each to a core by EnvPool's own rule."""
     envs, threads = build(**kwargs)
-    os.sched_setaffinity(0, {cores[-1]})
-    envs.step(np.zeros(4, int))
-    os.sched_setaffinity(0, cores)
-    expected = [] if "num_threads" in kwargs else [{0}]
-    assert tied(threads) == expected or len(cores) == 1
+    placed = {thread: os.sched_getaffinity(thread) for thread in threads}
+    for core in cores:
+        os.sched_setaffinity(0, {core})
+        envs.step(np.zeros(4, int))
+        assert {thread: os.sched_getaffinity(thread) for thread in threads} == placed
 
 
 def test_cheap_tasks__have_one_worker_by_default() -> None:
