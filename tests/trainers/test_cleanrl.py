@@ -9,9 +9,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
-from gymnasium.vector.utils import batch_space
 from hypothesis import given
 from hypothesis import strategies as st
 from old_gymnasium import (
@@ -25,7 +22,7 @@ from old_gymnasium import (
 from strategies import Script, limits, scripts
 from trees import assert_same, scribble
 
-from gymbridge.errors import ActionError, EnvContractError
+from gymbridge.errors import ActionError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv
 
@@ -239,36 +236,6 @@ def test_last_info__has_only_what_its_environment_told() -> None:
     assert second["_hidden"] == 2.5
 
 
-class BareBatch(VectorEnv[Any, Any, np.ndarray]):
-    """A batch that gives its last observations as one array and no last infos, as ALE's does."""
-
-    def __init__(self) -> None:
-        self.num_envs = 2
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
-        self.single_observation_space = spaces.Box(0, 9, (2,), np.float32)
-        self.single_action_space = spaces.Discrete(2)
-        self.observation_space = batch_space(self.single_observation_space, 2)
-        self.action_space = batch_space(self.single_action_space, 2)
-
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return np.zeros((2, 2), np.float32), {}
-
-    def step(self, actions: Any) -> Any:
-        over = np.array([False, True])
-        infos = {"final_obs": np.full((2, 2), 7, np.float32)}
-        return np.zeros((2, 2), np.float32), np.ones(2), over, ~over & False, infos
-
-
-def test_batch_without_last_infos__has_the_record_alone() -> None:
-    view = CleanRLVectorEnv(BareBatch())
-    view.reset()
-    infos = view.step(np.array([0, 0]))[-1]
-    assert infos["final_info"][0] is None
-    assert infos["final_info"][1].keys() == {"episode"}
-    assert infos["final_observation"][0] is None
-    assert_same(infos["final_observation"][1], np.array([7, 7], np.float32))
-
-
 @pytest.mark.parametrize("which", ["ours", "theirs"])
 def test_what_is_shown__belongs_to_the_user(which: str) -> None:
     script = Script(np.array(LENGTHS), np.array(TRUNCATES))
@@ -287,17 +254,3 @@ def test_what_is_shown__belongs_to_the_user(which: str) -> None:
         for last in other[-1].get("final_info", ()):
             if last is not None:
                 scribble(last["episode"])
-
-
-def test_batch_without_last_observations__is_refused_when_an_episode_ends() -> None:
-    class Forgetful(VectorWrapper):
-        def step(self, actions: Any) -> Any:
-            outputs = self.env.step(actions)
-            outputs[-1].pop("final_obs", None)
-            return outputs
-
-    view = CleanRLVectorEnv(Forgetful(scripted_vector_env([2, 3], autoreset_mode="SameStep")))
-    view.reset()
-    view.step(np.zeros(2, np.int64))
-    with pytest.raises(EnvContractError, match=r"`envs` ended .* \[0\] without"):
-        view.step(np.zeros(2, np.int64))

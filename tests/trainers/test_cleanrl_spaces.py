@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from batches import make_batch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from old_gymnasium import (
     OldSync,
@@ -22,8 +23,8 @@ from strategies import Script
 from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.testing import ScriptedSimulator
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
+from gymbridge.testing import ScriptedSimulator, scripted_vector_env
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
 
 
@@ -194,3 +195,47 @@ def test_timeouts__bootstrap_from_what_the_pool_itself_reached() -> None:
         before = after
     assert cuts == 2
     view.close()
+
+
+class BareBatch(VectorEnv[Any, Any, np.ndarray]):
+    """A batch that gives its last observations as one array and no last infos, as ALE's does."""
+
+    def __init__(self) -> None:
+        self.num_envs = 2
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.single_observation_space = spaces.Box(0, 9, (2,), np.float32)
+        self.single_action_space = spaces.Discrete(2)
+        self.observation_space = batch_space(self.single_observation_space, 2)
+        self.action_space = batch_space(self.single_action_space, 2)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return np.zeros((2, 2), np.float32), {}
+
+    def step(self, actions: Any) -> Any:
+        over = np.array([False, True])
+        infos = {"final_obs": np.full((2, 2), 7, np.float32)}
+        return np.zeros((2, 2), np.float32), np.ones(2), over, ~over & False, infos
+
+
+def test_batch_without_last_infos__has_the_record_alone() -> None:
+    view = CleanRLVectorEnv(BareBatch())
+    view.reset()
+    infos = view.step(np.array([0, 0]))[-1]
+    assert infos["final_info"][0] is None
+    assert infos["final_info"][1].keys() == {"episode"}
+    assert infos["final_observation"][0] is None
+    assert_same(infos["final_observation"][1], np.array([7, 7], np.float32))
+
+
+def test_batch_without_last_observations__is_refused_when_an_episode_ends() -> None:
+    class Forgetful(VectorWrapper):
+        def step(self, actions: Any) -> Any:
+            outputs = self.env.step(actions)
+            outputs[-1].pop("final_obs", None)
+            return outputs
+
+    view = CleanRLVectorEnv(Forgetful(scripted_vector_env([2, 3], autoreset_mode="SameStep")))
+    view.reset()
+    view.step(np.zeros(2, np.int64))
+    with pytest.raises(EnvContractError, match=r"`envs` ended .* \[0\] without"):
+        view.step(np.zeros(2, np.int64))
