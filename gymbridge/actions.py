@@ -103,8 +103,10 @@ def _make_fast_reader(
     values = frozenset(range(last + 1)) if last < 1024 else frozenset()
 
     def is_inside(actions: np.ndarray) -> bool:
-        # Negative values are huge in the unsigned view: one reduction checks both ends.
-        return largest(actions.view(f"u{actions.itemsize}")) <= last
+        # Negative values are huge in the unsigned view: one reduction checks both ends. Where
+        # `last` reaches into that half, `read` looks at both.
+        half = 1 << (8 * actions.itemsize - 1)
+        return last < half and largest(actions.view(f"u{actions.itemsize}")) <= last
 
     def is_inside_small(actions: np.ndarray) -> bool:
         return values.issuperset(actions.tolist())  # for a few values, cheaper than a reduction

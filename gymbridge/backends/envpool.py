@@ -21,7 +21,7 @@ from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.backends.envpool_layout import Layout, to_space
 from gymbridge.backends.envpool_steps import make_fast_step
-from gymbridge.backends.envpool_threads import find_threads, place_threads, thread_ids
+from gymbridge.backends.envpool_threads import find_threads, list_threads, place_threads
 from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
 from gymbridge.errors import ArgumentError, GymbridgeError, SimulationError
 
@@ -197,16 +197,16 @@ class EnvPoolSimulator:
         first, wanted = int(seeds.values[0]), seeds.values.tolist()
         follows = wanted == list(range(first, first + self.num_envs))
         seed = first if follows else wanted
-        before = thread_ids()
+        before = list_threads()
         with _engine("build", self._task_id):
-            self.pool = envpool.make_gymnasium(
+            pool = envpool.make_gymnasium(
                 self._task_id, num_envs=self.num_envs, seed=seed, **self._config
             )
-        config = self.spec.config
+        config, send = self.spec.config, pool._send
         is_free = config.num_threads == 1 and config.thread_affinity_offset < 0
         threads = find_threads(before) if is_free else None
-        send = self.pool._send
-        self.send = send if threads is None else place_threads(send, threads)
+        placed = send if threads is None else place_threads(send, threads)
+        self.pool, self.send = pool, placed  # together: an interrupt leaves both or neither
 
     def _own(self, outcome: Outcome) -> Outcome:
         """Give the user arrays that the state does not use, and sum up what the fast path needs."""

@@ -1,12 +1,12 @@
-"""Where the two threads of a pool with one worker run.
+"""Where the threads of a pool with one worker run.
 
 A synchronous step of such a pool is a hand-over: the caller sleeps while the worker works, and the
 other way round. Schedulers put the two on two cores, so that each hand-over wakes a core that has
 gone to sleep, which can take longer than the step of a cheap task. On one core it is a switch of
 threads. Nothing is lost, since the two never work at the same time.
 
-The pool's other thread makes a buffer for each one that `recv` has taken, in the middle of the
-caller's work unless it has to give way. Where no buffer is ready, `recv` makes one itself.
+The pool's other threads make a buffer for each one that `recv` has taken, in the middle of the
+caller's work unless they have to give way. Where no buffer is ready, `recv` makes one itself.
 (envpool/core/async_envpool.h, envpool/core/state_buffer_queue.h)
 """
 
@@ -18,40 +18,49 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-__all__ = ["PoolThreads", "find_threads", "place_threads", "thread_ids"]
+__all__ = ["PoolThreads", "find_threads", "list_threads", "place_threads"]
 
 Send = Callable[[list[Any]], None]
 
-_LAST = 19
-"""The niceness of a thread that gives way to all others."""
+_GIVES_WAY = 5
+"""Added to the niceness of makers. They wait for no core for long, since closing a pool waits for
+them."""
 
 
 class PoolThreads(NamedTuple):
-    """Thread ids of a pool with one worker, in the order in which it starts them."""
+    """Thread ids of a pool with one worker."""
 
-    maker: int  # of buffers
+    makers: list[int]  # of buffers
     worker: int  # steps the environments
 
 
-def thread_ids() -> set[int]:
-    """Return the ids of this process's threads, an empty set where the system does not tell."""
+def list_threads() -> list[int]:
+    """Return the ids of this process's threads, oldest first; none where the system does not tell.
+
+    A /proc of another pid namespace tells ids that mean other threads here.
+    """
     with suppress(OSError):
-        return {int(name) for name in os.listdir("/proc/self/task")}
-    return set()
+        if os.readlink("/proc/self") == str(os.getpid()):
+            return [int(name) for name in os.listdir("/proc/self/task")]
+    return []
 
 
-def find_threads(before: set[int]) -> PoolThreads | None:
+def find_threads(before: list[int]) -> PoolThreads | None:
     """Return the threads of a pool with one worker, or None if it is not clear which they are.
 
+    EnvPool starts one maker of buffers for each 64 cores, at least one, and then the worker.
+
     Args:
-        before: What `thread_ids` returned before the pool was built.
+        before: What `list_threads` returned before the pool was built.
     """
-    started = sorted(thread_ids() - before)
-    return PoolThreads(*started) if len(started) == 2 and before else None
+    started = [thread for thread in list_threads() if thread not in before]
+    num_makers = max(1, (os.cpu_count() or 1) // 64)
+    is_clear = bool(before) and len(started) == num_makers + 1
+    return PoolThreads(started[:-1], started[-1]) if is_clear else None
 
 
 def place_threads(send: Send, threads: PoolThreads) -> Send:
-    """Make the maker give way; return `send` with the worker moved to the caller's core before it.
+    """Make the makers give way; return `send` with the worker moved to the caller's core before it.
 
     Where the system cannot or may not do that, threads stay as they are.
 
@@ -63,8 +72,11 @@ def place_threads(send: Send, threads: PoolThreads) -> Send:
     move: Any = getattr(os, "sched_setaffinity", None)
     if get_core is None or move is None:
         return send
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threads.maker, _LAST)
+    for maker in threads.makers:
+        with suppress(OSError):
+            os.sched_setscheduler(maker, os.SCHED_BATCH, os.sched_param(0))
+            niceness = os.getpriority(os.PRIO_PROCESS, maker)
+            os.setpriority(os.PRIO_PROCESS, maker, niceness + _GIVES_WAY)
     core, worker = -1, threads.worker
 
     def send_near(arrays: list[Any]) -> None:

@@ -19,8 +19,8 @@ from gymbridge import EnvPoolVectorEnv
 from gymbridge.backends.envpool_threads import (
     PoolThreads,
     find_threads,
+    list_threads,
     place_threads,
-    thread_ids,
 )
 
 MODES = ("NextStep", "SameStep", "Disabled")
@@ -36,10 +36,10 @@ def cores() -> Iterator[list[int]]:
 
 def build(task_id: str = "CartPole-v1", num_envs: int = 4, **kwargs: Any) -> tuple[Any, set[int]]:
     """Return a batch whose episodes run, and the ids of the threads that it started."""
-    before = thread_ids()
+    before = list_threads()
     envs = EnvPoolVectorEnv(task_id, num_envs, **kwargs)
     envs.reset(seed=0)
-    return envs, thread_ids() - before
+    return envs, set(list_threads()) - set(before)
 
 
 def tied(threads: set[int]) -> list[set[int]]:
@@ -79,12 +79,12 @@ def test_worker__follows_from_thread_to_thread(cores: list[int]) -> None:
 
 def test_worker__of_a_new_seed_follows_too(cores: list[int]) -> None:
     envs, _ = build()
-    before = thread_ids()
+    before = list_threads()
     envs.reset(seed=1)
     os.sched_setaffinity(0, {cores[-1]})
     envs.step(np.zeros(4, int))
     os.sched_setaffinity(0, cores)
-    assert {cores[-1]} in tied(thread_ids() - before)
+    assert {cores[-1]} in tied(set(list_threads()) - set(before))
 
 
 @pytest.mark.parametrize("kwargs", [{"num_threads": 2}, {"thread_affinity_offset": 0}])
@@ -109,10 +109,10 @@ def test_step__goes_on_where_the_system_refuses(monkeypatch: pytest.MonkeyPatch)
         raise PermissionError("not here")
 
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    monkeypatch.setattr(os, "setpriority", refuse)
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
     sent: list[Any] = []
     here = threading.get_native_id()
-    send = place_threads(sent.append, PoolThreads(here, here))
+    send = place_threads(sent.append, PoolThreads([here], here))
     send([1])
     assert sent == [[1]]
 
@@ -120,31 +120,74 @@ def test_step__goes_on_where_the_system_refuses(monkeypatch: pytest.MonkeyPatch)
 def test_step__goes_on_where_the_system_has_no_such_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_setaffinity")
     sent: list[Any] = []
-    assert place_threads(sent.append, PoolThreads(1, 2)) == sent.append
+    assert place_threads(sent.append, PoolThreads([1], 2)) == sent.append
 
 
-def test_buffers__are_made_when_nothing_else_runs() -> None:
+def test_buffers__are_made_when_the_caller_sleeps() -> None:
     _, threads = build()
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
-    maker, worker = sorted(os.getpriority(os.PRIO_PROCESS, thread) for thread in threads)[::-1]
-    assert (maker, worker) == (19, usual)
+    usual = (os.SCHED_OTHER, os.getpriority(os.PRIO_PROCESS, 0))
+    rank = {(os.sched_getscheduler(t), os.getpriority(os.PRIO_PROCESS, t)) for t in threads}
+    assert rank == {usual, (os.SCHED_BATCH, min(19, usual[1] + 5))}
     _, threads = build(num_threads=2)
-    assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {usual}
+    rank = {(os.sched_getscheduler(t), os.getpriority(os.PRIO_PROCESS, t)) for t in threads}
+    assert rank == {usual}
 
 
-def test_threads__are_not_guessed() -> None:
-    """With a thread of somebody else beside, nobody knows which are the pool's."""
-    before = thread_ids()
+@pytest.fixture
+def others() -> Iterator[list[int]]:
+    """Ids of three threads that wait, as if somebody else had started them beside a pool."""
     stop = threading.Event()
-    others = [threading.Thread(target=stop.wait) for _ in range(3)]
-    for other in others:
-        other.start()
-    try:
-        ids = [other.native_id or 0 for other in others]
-        assert find_threads(before) is None
-        assert find_threads(set()) is None
-        assert find_threads(before | {ids[0]}) == tuple(sorted(ids[1:]))
-    finally:
-        stop.set()
-        for other in others:
-            other.join()
+    threads = [threading.Thread(target=stop.wait) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    yield [thread.native_id or 0 for thread in threads]
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_threads__are_not_guessed(others: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    before = [thread for thread in list_threads() if thread not in others]
+    assert find_threads(before) is None, "one too many"
+    assert find_threads([]) is None
+    assert find_threads([*before, others[0]]) == ([others[1]], others[2])
+
+
+def test_threads__of_a_large_machine_are_more(
+    others: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """state_buffer_queue.h: one maker for each 64 cores."""
+    before = [thread for thread in list_threads() if thread not in others]
+    monkeypatch.setattr(os, "cpu_count", lambda: 128)
+    assert find_threads(before) == (others[:2], others[2])
+
+
+def test_threads__come_in_the_order_of_their_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids begin anew at the end of their range, so the worker's can be the smaller one."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "listdir", lambda path: ["32000", "32765", "300"])
+    assert find_threads([32000]) == ([32765], 300)
+
+
+def test_threads__of_another_pid_namespace_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "readlink", lambda path: str(os.getpid() + 1))
+    assert list_threads() == []
+
+
+def test_interrupted_reset__leaves_a_pool_that_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent to one pool is received from the same."""
+    envs, _ = build()
+    envs.step(np.zeros(4, int))
+
+    def interrupt(before: list[int]) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gymbridge.backends.envpool.find_threads", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            envs.reset(seed=1)
+    assert envs.np_random_seed == (0, 1, 2, 3)
+    expected, _ = build()
+    expected.step(np.zeros(4, int))
+    np.testing.assert_array_equal(envs.step(np.ones(4, int))[0], expected.step(np.ones(4, int))[0])
