@@ -17,6 +17,7 @@ from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
     DivergedError,
+    KeywordError,
     NotInstalledError,
     SimulationError,
     UnknownTaskError,
@@ -82,7 +83,8 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
 
     Raises:
         UnknownTaskError: No registered environment has that name.
-        ArgumentError: A keyword that the environment does not take, or a value out of its rule.
+        KeywordError: A keyword that the environment does not take.
+        ArgumentError: A value out of its rule.
         EnvContractError: The environment cannot be batched; the message names the rule.
         SimulationError: Brax cannot build or trace the environment, or JAX had started before
             this process was forked.
@@ -198,7 +200,7 @@ def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> bra
     if isinstance(brax_env, brax_envs.Env):
         if kwargs:
             name = next(iter(kwargs))
-            raise ArgumentError(
+            raise KeywordError(
                 f"`{name}` is no parameter of BraxVectorEnv, and an environment object takes "
                 f"keywords only when it is built; {nearest(name, _PARAMETERS)}"
             )
@@ -217,7 +219,7 @@ def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> bra
     known, is_open = _keywords(registry[brax_env])
     for name in kwargs:
         if name not in known and not is_open:
-            raise ArgumentError(
+            raise KeywordError(
                 f"`{name}` is no parameter of BraxVectorEnv or of Brax's {brax_env!r}; "
                 f"{nearest(name, known | _PARAMETERS)}"
             )

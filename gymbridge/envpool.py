@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
+    KeywordError,
     NotInstalledError,
     UnknownTaskError,
     nearest,
@@ -87,7 +88,8 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
 
     Raises:
         UnknownTaskError: The installed EnvPool has no such task.
-        ArgumentError: A keyword that the task does not take, or a task with several players.
+        KeywordError: A keyword that the task does not take.
+        ArgumentError: A value out of its rule, or a task with several players.
         SimulationError: EnvPool cannot build the task on this machine.
 
     EnvPool fixes seeds when a pool is built, so it is built at the first `reset`, and built anew by
@@ -162,9 +164,9 @@ def _read_config(
     """Raise for keywords that the task does not take; return its default configuration."""
     for name in kwargs:
         if name in _OWNED:
-            raise ArgumentError(f"`{name}` cannot be given: {_OWNED[name]}.")
+            raise KeywordError(f"`{name}` cannot be given: {_OWNED[name]}.")
         if name in owned_by_limit:
-            raise ArgumentError(f"`{name}` cannot be given: use `max_episode_steps`.")
+            raise KeywordError(f"`{name}` cannot be given: use `max_episode_steps`.")
     config = read_config(task_id)
     if config["max_num_players"] > 1:
         raise ArgumentError(
@@ -174,7 +176,7 @@ def _read_config(
     known = (config.keys() - _OWNED.keys()) | _MAKE_KEYWORDS
     for name, value in kwargs.items():
         if name not in known:
-            raise ArgumentError(
+            raise KeywordError(
                 f"`{name}` is no parameter of EnvPoolVectorEnv or of EnvPool's {task_id!r}; "
                 f"{nearest(name, known | {'autoreset_mode', 'info_keys', 'max_episode_steps'})}"
             )

@@ -4,7 +4,8 @@
 
     GymbridgeError
     ├── ArgumentError          also ValueError: a value breaks a rule of its argument
-    │   └── EnvContractError   a custom environment breaks a rule that batching needs
+    │   ├── EnvContractError   a custom environment breaks a rule that batching needs
+    │   └── KeywordError       also TypeError, as Python has it: a keyword that nothing here takes
     ├── ArgumentTypeError      also TypeError: a value of a type that the argument cannot take
     ├── ActionError            also gymnasium.error.InvalidAction and ValueError
     ├── ResetNeededError       also gymnasium.error.ResetNeeded: `reset` has to come first
@@ -36,6 +37,7 @@ __all__ = [
     "EnvContractError",
     "EpisodeEndedError",
     "GymbridgeError",
+    "KeywordError",
     "NotInstalledError",
     "ResetNeededError",
     "SimulationError",
@@ -54,6 +56,13 @@ class ArgumentError(GymbridgeError, ValueError):
 
 class EnvContractError(ArgumentError):
     """Raised when a custom environment breaks a rule that batching it needs."""
+
+
+class KeywordError(ArgumentError, TypeError):
+    """Raised when an environment does not take a keyword.
+
+    Stable-Baselines3 tries ``render_mode="rgb_array"`` and goes on without it on a `TypeError`.
+    """
 
 
 class ArgumentTypeError(GymbridgeError, TypeError):

@@ -22,6 +22,10 @@ class _Batch(Protocol):
 
 
 _batches: weakref.WeakSet[Any] = weakref.WeakSet()
+_inherited: list[Any] = []
+"""Batches of the parent in a forked child: to destroy a pool there, whose threads did not come
+along, ends the process."""
+
 _jax_is_dead = False
 
 
@@ -57,6 +61,7 @@ def _mark_child() -> None:
     _jax_is_dead = _jax_is_dead or _jax_has_started()
     for batch in _batches:
         batch._is_forked, batch._carry = True, None
+        _inherited.append(batch)
 
 
 os.register_at_fork(after_in_child=_mark_child)

@@ -41,7 +41,8 @@ class SubEnvs:
     ) -> tuple[Any, ...]:
         """Return attribute `name` of each environment, called with the arguments if it can be.
 
-        ``get_wrapper_attr`` and ``has_wrapper_attr`` are those of `gymnasium.Env`.
+        ``get_wrapper_attr`` and ``has_wrapper_attr`` are those of `gymnasium.Env`; ``render``
+        without a render mode gives Nones, which skrl's trainers call in every step by default.
 
         Raises:
             AttributeError: No environment has it.
@@ -51,7 +52,7 @@ class SubEnvs:
         if name == "has_wrapper_attr":
             return (self._has(envs, *args, **kwargs),) * envs.num_envs
         if name == "render":
-            frames = envs.render()
+            frames = None if envs.render_mode is None else envs.render()
             return (None,) * envs.num_envs if frames is None else tuple(frames)
         values = self._read(envs, name)
         if name in self._attributes:

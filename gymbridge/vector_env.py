@@ -255,6 +255,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulator."""
         self._carry = None
+        if self._is_forked:  # the engine's threads, for which closing waits, are the parent's
+            return
         if hasattr(self, "_simulator"):  # Gymnasium 1.2 closes what its constructor refused, too
             self._simulator.close()
 

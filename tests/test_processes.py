@@ -171,6 +171,39 @@ def test_forked_child__is_told_of_jax_whoever_started_it() -> None:
     assert done.stdout.count("JAX had started before this process was forked") == 2
 
 
+FORK_AND_DROP = """
+import gc, multiprocessing, sys, warnings
+warnings.simplefilter("ignore")
+import gymnasium as gym
+import gymbridge
+envs = gym.make_vec(sys.argv[1], num_envs=4, num_threads=2)
+envs.reset(seed=0)
+
+def use():
+    global envs
+    if sys.argv[2] == "close":
+        envs.close()
+    envs = gym.make_vec(sys.argv[1], num_envs=4) if sys.argv[2] == "rebuild" else None
+    gc.collect()
+    print("child ends")
+
+child = multiprocessing.get_context("fork").Process(target=use)
+child.start()
+child.join(60)
+print("exit code", child.exitcode)
+child.kill()
+"""
+
+
+@pytest.mark.parametrize("how", ["close", "drop", "rebuild"])
+def test_forked_child__may_drop_what_it_inherited(how: str) -> None:
+    """A pool whose threads did not come along ends the process that destroys it."""
+    pytest.importorskip("envpool")
+    command = [sys.executable, "-c", FORK_AND_DROP, "EnvPool/Pong-v5", how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines() == ["child ends", "exit code 0"], done.stderr
+
+
 def test_forked_child__is_told_instead_of_hanging(env_id: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORK, env_id],

@@ -98,7 +98,9 @@ def make_vec_env(
         raise
     if seed is not None:
         envs.action_space.seed(seed + start_index)
-    return VecMonitor(envs, _monitor_file(monitor_dir, start_index), info_keywords)
+    monitored = VecMonitor(envs, _monitor_file(monitor_dir, start_index), info_keywords)
+    monitored.reset_infos = envs.reset_infos  # SB3's wrappers leave their own empty
+    return monitored
 
 
 def _check_wrapper(wrapper_class: Any, wrapper_kwargs: Any) -> None:

@@ -152,7 +152,7 @@ class Sb3VecEnv(VecEnv):
         seed, options = self._seeds[0], self._options[0] or None  # the other seeds follow
         obs, infos = self.vector_env.reset(seed=seed, options=options)
         check_arrays(obs)
-        self.reset_infos = split_infos(infos, self.num_envs)
+        self.reset_infos[:] = split_infos(infos, self.num_envs)  # a list that a monitor may share
         self._reset_seeds()
         self._reset_options()
         return self._own_obs(obs)

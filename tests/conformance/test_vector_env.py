@@ -200,6 +200,10 @@ def test_get_attr__is_one_value_per_environment(simulator: str) -> None:
             batch.get_attr("wisdom")
 
 
+def test_render__gives_no_frames_without_a_render_mode(simulator: str) -> None:
+    assert make_batch(simulator).call("render") == (None,) * 4
+
+
 @pytest.mark.parametrize(
     ("values", "found"),
     [

@@ -12,6 +12,7 @@ from gymbridge import errors
 FAMILY = {
     errors.ArgumentError: (ValueError,),
     errors.EnvContractError: (errors.ArgumentError, ValueError),
+    errors.KeywordError: (errors.ArgumentError, TypeError),
     errors.ArgumentTypeError: (TypeError,),
     errors.ActionError: (gymnasium.error.InvalidAction, ValueError),
     errors.ResetNeededError: (gymnasium.error.ResetNeeded,),

@@ -21,6 +21,7 @@ from gymbridge.testing import ScriptedEnv, scripted_vector_env
 pytest.importorskip("stable_baselines3")
 
 from sb3_samples import KindsEnv, assert_like
+from stable_baselines3 import A2C
 from stable_baselines3.common import env_util
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor, VecNormalize
@@ -61,6 +62,30 @@ def test_engine_id__is_a_monitored_batch() -> None:
     assert [info["TimeLimit.truncated"] for info in infos] == [True] * 3
     assert [info["episode"]["r"] for info in infos] == [4.0] * 3
     assert [info["elapsed_step"] for info in infos] == [4] * 3
+
+
+def test_reset_infos__are_those_of_the_running_episodes() -> None:
+    """As `DummyVecEnv` has them, although SB3's `VecMonitor` around a batch keeps none."""
+    options = {"max_episode_steps": 2}
+    envs = make_vec_env("EnvPool/CartPole-v1", 2, seed=0, env_kwargs=options)
+    envs.reset()
+    assert envs.reset_infos == [{"elapsed_step": 0}] * 2
+    envs.reset_infos[0]["elapsed_step"] = 9
+    for _ in range(2):
+        envs.step(np.array([0, 1]))
+    assert envs.reset_infos == [{"elapsed_step": 0}] * 2, "of the second episodes"
+    envs.reset_infos[0]["elapsed_step"] = 9
+    envs.reset()
+    assert envs.reset_infos == [{"elapsed_step": 0}] * 2
+
+
+@pytest.mark.parametrize("env_id", ["EnvPool/CartPole-v1", "Brax/fast-v0"])
+def test_id__is_taken_by_sb3_itself(env_id: str) -> None:
+    """SB3 asks for frames first, and goes on without them on a `TypeError`."""
+    if env_id.startswith("Brax"):
+        pytest.importorskip("brax")
+    assert env_util.make_vec_env(env_id, 2, seed=0).reset().shape[0] == 2
+    assert A2C("MlpPolicy", env_id).learn(8).num_timesteps >= 8
 
 
 def test_plain_id__gives_what_sb3_gives() -> None:

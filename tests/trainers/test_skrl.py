@@ -66,7 +66,7 @@ def test_ppo__learns_on_a_wrapped_batch(tmp_path: Path, env_id: str, mode: str) 
         observation_space=envs.observation_space,
         action_space=envs.action_space,
     )
-    config = {"timesteps": 2 * NUM_STEPS, "headless": True, "close_environment_at_exit": False}
+    config = {"timesteps": 2 * NUM_STEPS, "close_environment_at_exit": False}  # it renders, too
     SequentialTrainer(env=envs, agents=agent, cfg=config).train()
     after = list(models["policy"].parameters())
     assert all(parameter.isfinite().all() for parameter in after)

@@ -25,7 +25,9 @@ TASKS = {
     "discrete": ("EnvPool/CartPole-v1", {}),
     "box": ("EnvPool/Pendulum-v1", {"max_episode_steps": 5}),
     "dict": ("EnvPool/CheetahRun-v1", {"max_episode_steps": 5}),
+    "discrete observations": ("EnvPool/FrozenLake-v1", {}),
     "atari": ("EnvPool/Pong-v5", {"info_keys": ["lives"]}),
+    "playground": ("EnvPool/BarkourJoystick-v1", {"info_keys": ["elapsed_step"]}),
     "brax": ("Brax/fast-v0", {"max_episode_steps": 5}),
 }
 
@@ -53,6 +55,22 @@ def test_specs__are_what_comes(task: str, mode: str) -> None:
     env = wrap(env_id, mode, **kwargs)
     check_env_specs(env)
     assert env.batch_size == (4,)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("env_id", ["EnvPool/CartPole-v1", "EnvPool/Pendulum-v1"])
+def test_specs__hold_with_the_defaults_of_torchrl(env_id: str, mode: str) -> None:
+    check_env_specs(GymWrapper(gym.make_vec(env_id, num_envs=4, autoreset_mode=mode)))
+
+
+def test_infos_named_like_torchrl_s_entries__fail_in_same_step_alone() -> None:
+    """The documented exception; if this one passes, the documentation is to be shortened."""
+    check_env_specs(wrap("EnvPool/Pong-v5", "Disabled"))
+    with pytest.raises(RuntimeError, match=r"incompatible.*for key reward"):
+        wrap("EnvPool/Pong-v5", "SameStep")
+    check_env_specs(wrap("EnvPool/BarkourJoystick-v1", "Disabled"))
+    with pytest.raises(AssertionError, match="spec check failed at root"):
+        wrap("EnvPool/BarkourJoystick-v1", "SameStep")
 
 
 def play(mode: str, num_steps: int = 60) -> Any:
