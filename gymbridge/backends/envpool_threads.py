@@ -53,10 +53,12 @@ def find_threads(before: list[int]) -> PoolThreads | None:
     Args:
         before: What `list_threads` returned before the pool was built.
     """
-    started = [thread for thread in list_threads() if thread not in before]
     num_makers = max(1, (os.cpu_count() or 1) // 64)
-    is_clear = bool(before) and len(started) == num_makers + 1
-    return PoolThreads(started[:-1], started[-1]) if is_clear else None
+    for _ in range(3):  # the threads that set the pool up may still be on their way out
+        started = [thread for thread in list_threads() if thread not in before]
+        if before and len(started) == num_makers + 1:
+            return PoolThreads(started[:-1], started[-1])
+    return None
 
 
 def place_threads(send: Send, threads: PoolThreads) -> Send:

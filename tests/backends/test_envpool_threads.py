@@ -170,6 +170,13 @@ def test_threads__come_in_the_order_of_their_start(monkeypatch: pytest.MonkeyPat
     assert find_threads([32000]) == ([32765], 300)
 
 
+def test_threads__that_set_the_pool_up_may_end_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    listings = iter([["1", "7", "8", "9"], ["1", "8", "9"]])
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "listdir", lambda path: next(listings))
+    assert find_threads([1]) == ([8], 9)
+
+
 def test_threads__of_another_pid_namespace_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "readlink", lambda path: str(os.getpid() + 1))
     assert list_threads() == []
