@@ -24,7 +24,7 @@ class _Batch(Protocol):
 _batches: weakref.WeakSet[Any] = weakref.WeakSet()
 _inherited: list[Any] = []
 """Batches of the parent in a forked child: to destroy a pool there, whose threads did not come
-along, ends the process."""
+along, can end the process."""
 
 _jax_is_dead = False
 
