@@ -64,6 +64,9 @@ _CHEAP_FAMILIES = ("classic_control", "toy_text")
 """Families whose step takes less time than to hand it to a worker, so that by default they get one
 worker: a second one makes batches of any size slower, or hardly faster."""
 
+_DRAWS_IN_STEPS = ("Blackjack-v1", "tabular/Blackjack-v0")
+"""Tasks of these families whose first states depend on how many numbers their steps have drawn."""
+
 _MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera_id"}
 """Keywords that `envpool.make` takes beside the task's own configuration."""
 
@@ -135,6 +138,7 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
             task_limit=default_limit(task_id, declared["max_episode_steps"]),
             info_keys=info_keys,
             config=kwargs,
+            draws_in_reset=family in _CHEAP_FAMILIES and task_id not in _DRAWS_IN_STEPS,
         )
         super().__init__(
             simulator,

@@ -20,6 +20,7 @@ from gymnasium import Space
 from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.backends.envpool_layout import Layout, to_space
+from gymbridge.backends.envpool_scouts import Scouts
 from gymbridge.backends.envpool_steps import make_fast_step
 from gymbridge.backends.envpool_threads import find_threads, list_threads, place_threads
 from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
@@ -34,6 +35,7 @@ class PoolState(NamedTuple):
     values: list[np.ndarray]  # by `Layout` place, each (num_envs, ...); observations are private
     clock: int  # no episode has run for more steps than this
     cut: bool  # some row ended without the pool knowing it
+    late: np.ndarray | None = None  # (count,) int32, rows that show a restart yet to be made
 
 
 class EnvPoolSimulator:
@@ -45,6 +47,8 @@ class EnvPoolSimulator:
         task_limit: Default time limit in steps, or None.
         info_keys: Which infos are carried; see `Layout`.
         config: Keywords for `envpool.make`.
+        draws_in_reset: Whether what first states depend on is drawn by resets alone, as `Scouts`
+            need it.
 
     Raises:
         SimulationError: EnvPool cannot build the task here.
@@ -62,12 +66,15 @@ class EnvPoolSimulator:
         task_limit: int | None,
         info_keys: Sequence[str] | str | None,
         config: dict[str, Any],
+        draws_in_reset: bool = False,
     ) -> None:
         self.num_envs = num_envs
         self.task_limit = task_limit
         self.metadata: dict[str, Any] = {"render_modes": []}
         self.pool: Any = None
         self.send: Any = None  # the pool's, of [ids, ids, *actions]
+        self.has_scouts = False  # decided with the mode, in `compile`
+        self.scouts: Any = None
         self._task_id = task_id
         self._config = config
         with _engine("describe", task_id):
@@ -77,6 +84,8 @@ class EnvPoolSimulator:
                 self.spec.gymnasium_observation_space
             )
             self.single_action_space: Space[Any] = to_space(self.spec.gymnasium_action_space)
+        # Only one worker takes what it is sent in order, an environment's restart before its step.
+        self._can_scout = draws_in_reset and self.spec.config.num_threads == 1
         self.all_ids = np.arange(num_envs, dtype=np.int32)
         self.nobody = np.zeros(num_envs, np.bool_)
         self._idle = self.layout.action_leaves(
@@ -103,8 +112,11 @@ class EnvPoolSimulator:
         if state is None:
             values = self.reset_rows(self.all_ids)
         else:
+            self._catch_up(state)
             parts = self.begin_rows(mask, self.layout.done(state.values))
             values = _join(state.values, parts)
+            if self.scouts:
+                self.scouts.take(_to_ids(mask))
         self.layout.reward(values)[mask] = 0
         return PoolState(values, 0, False), self.layout.show(values)
 
@@ -116,6 +128,7 @@ class EnvPoolSimulator:
         hold: np.ndarray | None,
     ) -> tuple[PoolState, Tick]:
         """Take one step; see `gymbridge.episode.Simulator.advance`."""
+        self._catch_up(state)
         nobody = self.nobody
         begins = nobody if restart is None else restart & ~self.layout.done(state.values)
         stays = nobody if hold is None else hold
@@ -141,12 +154,15 @@ class EnvPoolSimulator:
         def run(*args: Any) -> Outcome:
             return self._own(rule(*args))
 
-        fast = make_fast_step(self, rule, run) if isinstance(rule, AutoresetRule) else run
+        fast = run
+        if isinstance(rule, AutoresetRule):
+            self.has_scouts = self._can_scout and rule.restarts_ended
+            fast = make_fast_step(self, rule, run)
         return fast if arrange is None else lambda *args: arrange(fast(*args), *args)
 
     def close(self) -> None:
         """Drop the pool; its destructor joins the threads."""
-        self.pool = self.send = None
+        self.pool = self.send = self.scouts = None
 
     def step_rows(self, ids: np.ndarray, actions: Any) -> list[np.ndarray]:
         """Step the environments `ids` and return their answers in that order."""
@@ -196,17 +212,26 @@ class EnvPoolSimulator:
             )
         first, wanted = int(seeds.values[0]), seeds.values.tolist()
         follows = wanted == list(range(first, first + self.num_envs))
-        seed = first if follows else wanted
+        seed, num_envs = first if follows else wanted, self.num_envs
+        if self.has_scouts:
+            seed, num_envs = wanted * 2, 2 * num_envs
         before = list_threads()
         with _engine("build", self._task_id):
             pool = envpool.make_gymnasium(
-                self._task_id, num_envs=self.num_envs, seed=seed, **self._config
+                self._task_id, num_envs=num_envs, seed=seed, **self._config
             )
         config, send = self.spec.config, pool._send
         is_free = config.num_threads == 1 and config.thread_affinity_offset < 0
         threads = find_threads(before) if is_free else None
-        placed = send if threads is None else place_threads(send, threads)
-        self.pool, self.send = pool, placed  # together: an interrupt leaves both or neither
+        placed = place_threads(send, threads, together=self.has_scouts) if threads else send
+        scouts = Scouts(pool, self.layout, self.num_envs) if self.has_scouts else None
+        # Together: an interrupt leaves all or none.
+        self.pool, self.send, self.scouts = pool, placed, scouts
+
+    def _catch_up(self, state: PoolState) -> None:
+        """Make the restarts that the user has been shown already."""
+        if state.late is not None:
+            self.renew_rows(state.late)
 
     def _own(self, outcome: Outcome) -> Outcome:
         """Give the user arrays that the state does not use, and sum up what the fast path needs."""

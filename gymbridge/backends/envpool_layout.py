@@ -43,6 +43,9 @@ class Layout:
         self.reward_place = places["reward"]
         self.obs_places = [places[key] for key in keys if key.split(".")[0] == "obs"]
         self.info_places = [places[key] for key in _choose_infos(keys, info_keys)]
+        self.shown_places = [*self.obs_places, *self.info_places]
+        ids = {places.get(f"info.{key}") for key in _IDS}
+        self.drawn_places = [place for place in self.shown_places if place not in ids]
         obs_tree = _nest(keys, self.obs_places)["obs"]
         is_dict = isinstance(spec.gymnasium_observation_space, spaces.Dict)
         while not is_dict and isinstance(obs_tree, dict):

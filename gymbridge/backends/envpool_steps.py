@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from gymbridge.backends.envpool_scouts import make_late_turn
 from gymbridge.episode import AutoresetRule, Carry, Outcome, Tick
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ Ends = tuple[Values, np.ndarray, np.ndarray, np.ndarray | None, np.ndarray, int,
 
 Exchange = Callable[[Carry, Any], Ends]
 
+Restarted = tuple[Values, np.ndarray | None]
+"""The answers with rows begun anew, and the ids of those whose restart is yet to be made."""
+
+Restart = Callable[[Values, np.ndarray, np.ndarray, bool], Restarted]
+"""(answers, over, the ids under it, cut) -> what the user is to see."""
+
 
 def make_fast_step(simulator: EnvPoolSimulator, rule: AutoresetRule[Any], plain: Step) -> Step:
     """Return a closure for the rule's mode and limit; `plain` serves the steps it does not."""
@@ -53,23 +60,31 @@ def _make_exchange(simulator: EnvPoolSimulator, limit: int | None) -> Exchange:
     reward_place = layout.reward_place
     action_leaves = layout.action_leaves
     nobody, one_step = simulator.nobody, np.ones(simulator.num_envs, np.int32)
+    ask_late, read_late = make_late_turn(simulator)
     beyond, true = 2**63 if limit is None else limit, b"\x01"
 
     def exchange(carry: Carry, actions: Any) -> Ends:
-        simulator.send([ids, ids, *action_leaves(actions)])
+        late, leaves = carry.state.late, action_leaves(actions)
+        if late is None:
+            simulator.send([ids, ids, *leaves])
+        else:
+            ask_late(late, leaves)
         # While the pool works:
-        terminated, truncated = nobody.copy(), nobody.copy()
+        truncated = nobody.copy()
         elapsed, clock = carry.elapsed + one_step, carry.state.clock + 1
         began, goes_on = carry.ended is not nobody, None
         if began:
             goes_on = ~carry.ended
             elapsed *= goes_on
         values = simulator.pool._recv()
+        if late is not None:
+            values = read_late(carry.state, values)
         if began:  # some tasks repeat a reward as they begin anew
             values[reward_place] *= goes_on
         done, over = values[done_place], None
+        terminated = done.copy()
         if true in done.tobytes():  # a scan of bytes costs a tenth of `done.any()`
-            over, terminated = done, done.copy()
+            over = done
             if true in values[trunc_place].tobytes():
                 truncated = values[trunc_place] & done
                 terminated &= ~truncated
@@ -109,11 +124,72 @@ def _make_native_step(
     return step
 
 
-def _make_restart(simulator: EnvPoolSimulator) -> Callable[[Values, np.ndarray, bool], Values]:
-    """Return (answers, over, cut) -> the answers with the rows that are over restarted."""
+def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
+    """SAME_STEP: what is over is shown begun anew."""
     layout, nobody = simulator.layout, simulator.nobody
-    flag_places = (layout.done_place, layout.trunc_place)
-    shown_places = (*layout.obs_places, *layout.info_places)
+    read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
+    reward_place = layout.reward_place
+    restart_rows = (_make_late_restart if simulator.has_scouts else _make_restart)(simulator)
+
+    def step(carry: Carry, actions: Any) -> Outcome:
+        state = carry.state
+        values, terminated, truncated, over, elapsed, clock, cut = exchange(carry, actions)
+        reward, final, late = values[reward_place], None, None
+        if over is not None:
+            final = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
+            ids = over.nonzero()[0]
+            values, late = restart_rows(values, over, ids, cut)
+            elapsed[ids] = 0
+        tick = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
+        kept = type(state)(keep(values), clock, False, late)
+        return Outcome(Carry(kept, elapsed, nobody), tick, final)
+
+    return step
+
+
+def _make_restart(simulator: EnvPoolSimulator) -> Restart:
+    """Restart by a second exchange."""
+    copy_shown, places = _make_copier(simulator), simulator.layout.shown_places
+    done_place = simulator.layout.done_place
+
+    def restart_rows(values: Values, over: np.ndarray, ids: np.ndarray, cut: bool) -> Restarted:
+        if cut:
+            parts = simulator.begin_rows(over, values[done_place])
+            shown = copy_shown(values)
+        else:
+            simulator.ask_renewal(ids.astype(np.int32))
+            shown = copy_shown(values)  # while the pool works
+            parts = [(ids, simulator.pool._recv())]
+        for part, fresh in parts:
+            for place in places:
+                shown[place][part] = fresh[place]
+        return shown, None
+
+    return restart_rows
+
+
+def _make_late_restart(simulator: EnvPoolSimulator) -> Restart:
+    """Show what scouts have seen, and restart what the pool ended in the next exchange."""
+    copy_shown, places = _make_copier(simulator), simulator.layout.drawn_places
+    done_place = simulator.layout.done_place
+
+    def restart_rows(values: Values, over: np.ndarray, ids: np.ndarray, cut: bool) -> Restarted:
+        late, shown = ids, copy_shown(values)
+        if cut:  # the pool's own step restarts only what the pool ended
+            done = values[done_place]
+            simulator.reset_rows((over & ~done).nonzero()[0].astype(np.int32))
+            late = done.nonzero()[0]
+        for place, fresh in zip(places, simulator.scouts.take(ids), strict=True):
+            shown[place][ids] = fresh
+        return shown, late.astype(np.int32) if len(late) else None
+
+    return restart_rows
+
+
+def _make_copier(simulator: EnvPoolSimulator) -> Callable[[Values], Values]:
+    """Return the function that copies what restarts change, with flags that tell of no end."""
+    layout, nobody = simulator.layout, simulator.nobody
+    flag_places, shown_places = (layout.done_place, layout.trunc_place), layout.shown_places
 
     def copy_shown(values: Values) -> Values:
         shown = values.copy()
@@ -123,39 +199,4 @@ def _make_restart(simulator: EnvPoolSimulator) -> Callable[[Values, np.ndarray, 
             shown[place] = nobody
         return shown
 
-    def restart_rows(values: Values, over: np.ndarray, cut: bool) -> Values:
-        if cut:
-            parts = simulator.begin_rows(over, values[layout.done_place])
-            shown = copy_shown(values)
-        else:
-            ids = over.nonzero()[0]
-            simulator.ask_renewal(ids.astype(np.int32))
-            shown = copy_shown(values)  # while the pool works
-            parts = [(ids, simulator.pool._recv())]
-        for ids, fresh in parts:
-            for place in shown_places:
-                shown[place][ids] = fresh[place]
-        return shown
-
-    return restart_rows
-
-
-def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
-    """SAME_STEP: a second exchange begins what is over anew."""
-    layout, nobody = simulator.layout, simulator.nobody
-    read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
-    reward_place, restart_rows = layout.reward_place, _make_restart(simulator)
-
-    def step(carry: Carry, actions: Any) -> Outcome:
-        state = carry.state
-        values, terminated, truncated, over, elapsed, clock, cut = exchange(carry, actions)
-        reward, final = values[reward_place], None
-        if over is not None:
-            final = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
-            values = restart_rows(values, over, cut)
-            elapsed[over] = 0
-        tick = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
-        kept = type(state)(keep(values), clock, False)
-        return Outcome(Carry(kept, elapsed, nobody), tick, final)
-
-    return step
+    return copy_shown

@@ -61,7 +61,7 @@ def find_threads(before: list[int]) -> PoolThreads | None:
     return None
 
 
-def place_threads(send: Send, threads: PoolThreads) -> Send:
+def place_threads(send: Send, threads: PoolThreads, *, together: bool) -> Send:
     """Make the makers give way; return `send` with the worker moved to the caller's core before it.
 
     Where the system cannot or may not do that, threads stay as they are.
@@ -69,6 +69,8 @@ def place_threads(send: Send, threads: PoolThreads) -> Send:
     Args:
         send: The pool's own.
         threads: The pool's.
+        together: Whether the makers move, too. Buffers are at hand then, and no other core is
+            woken; but a caller that soon asks again has to wait for their making.
     """
     get_core = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
     move: Any = getattr(os, "sched_setaffinity", None)
@@ -79,7 +81,8 @@ def place_threads(send: Send, threads: PoolThreads) -> Send:
             os.sched_setscheduler(maker, os.SCHED_BATCH, os.sched_param(0))
             niceness = os.getpriority(os.PRIO_PROCESS, maker)
             os.setpriority(os.PRIO_PROCESS, maker, niceness + _GIVES_WAY)
-    core, worker = -1, threads.worker
+    core = -1
+    moved = [threads.worker, *threads.makers] if together else [threads.worker]
 
     def send_near(arrays: list[Any]) -> None:
         nonlocal core
@@ -87,7 +90,8 @@ def place_threads(send: Send, threads: PoolThreads) -> Send:
         if here != core:
             core = here
             with suppress(OSError):
-                move(worker, {here})
+                for thread in moved:
+                    move(thread, {here})
         send(arrays)
 
     return send_near

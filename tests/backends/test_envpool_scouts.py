@@ -1,0 +1,140 @@
+"""First states drawn ahead of time are those that the rows begin with, and spare an exchange."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("envpool")
+
+from envpool_runs import act_all, make
+from trees import assert_same
+
+from gymbridge.backends.envpool_tasks import load_tasks
+from gymbridge.errors import SimulationError
+
+CHEAP = ("classic_control", "toy_text")
+
+BLACKJACK = ("Blackjack-v1", "tabular/Blackjack-v0")
+"""Its steps draw cards from the numbers that its next first state depends on."""
+
+SCOUTED = sorted(
+    task_id
+    for task_id, task in load_tasks().items()
+    if task["family"] in CHEAP and task_id not in BLACKJACK
+)
+
+
+def has_scouts(envs: Any) -> bool:
+    return envs._simulator.scouts is not None
+
+
+def play(envs: Any, num_steps: int) -> list[Any]:
+    """Return a run with a partial reset, in which rows are late, and a full one on the way."""
+    log: list[Any] = [envs.reset(seed=11)]
+    for step in range(num_steps):
+        log.append(envs.step(act_all(envs, 3, step)))
+        if step % 29 == 5:
+            mask = (np.arange(envs.num_envs) + step) % 3 == 0
+            log.append(envs.reset(options={"reset_mask": mask}))
+        if step % 71 == 70:
+            log.append(envs.reset())
+    return log
+
+
+def count_ends(log: list[Any]) -> int:
+    return sum(int((shown[2] | shown[3]).sum()) for shown in log if len(shown) == 5)
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+@pytest.mark.parametrize("task_id", SCOUTED)
+def test_scouted_batch__shows_what_two_exchanges_show(task_id: str, limit: int | None) -> None:
+    ahead, asked = (
+        make(task_id, 6, "SameStep", max_episode_steps=limit, num_threads=num_threads)
+        for num_threads in (1, 2)
+    )
+    log = play(ahead, 240)
+    assert_same(log, play(asked, 240))
+    assert has_scouts(ahead) and not has_scouts(asked)
+    assert limit is None or count_ends(log) > 100
+
+
+def test_scouts__are_there_for_cheap_tasks_that_draw_in_resets_alone() -> None:
+    for task_id in (*SCOUTED, *BLACKJACK, "HalfCheetah-v5"):
+        for mode in ("SameStep", "NextStep", "Disabled"):
+            envs = make(task_id, 2, mode)
+            envs.reset(seed=0)
+            assert has_scouts(envs) == (task_id in SCOUTED and mode == "SameStep")
+            envs.close()
+            assert not has_scouts(envs)
+
+
+def test_step__is_one_exchange_in_nearly_every_case() -> None:
+    envs = make("CartPole-v1", 64, "SameStep")
+    envs.reset(seed=0)
+    pool = envs._simulator.pool
+    received: list[int] = []
+
+    class Counting:
+        """The pool, with its answers counted."""
+
+        _reset = pool._reset
+
+        def _recv(self) -> Any:
+            answers = pool._recv()
+            received.append(len(answers[0]))
+            return answers
+
+    envs._simulator.pool = envs._simulator.scouts._pool = Counting()
+    rng = np.random.default_rng(0)
+    log = [envs.step(rng.integers(0, 2, 64)) for _ in range(400)]
+    assert count_ends(log) > 1000
+    assert 400 <= len(received) < 440
+    assert sum(received) < 400 * 64 + 2.2 * count_ends(log), "each restart is made by row and scout"
+
+
+def test_infos__of_a_scouted_batch_have_the_rows_own_ids() -> None:
+    envs = make("CartPole-v1", 3, "SameStep", info_keys="all", max_episode_steps=2)
+    envs.reset(seed=0)
+    for _ in range(7):
+        infos = envs.step(np.zeros(3, int))[4]
+        assert infos["env_id"].tolist() == [0, 1, 2]
+        assert infos["players"]["env_id"].tolist() == [0, 1, 2]
+
+
+def test_engine__has_the_size_of_the_batch() -> None:
+    envs = make("CartPole-v1", 3, "SameStep")
+    obs, _ = envs.reset(seed=0)
+    assert obs.shape == (3, 4)
+    assert envs.get_attr("config")[0].num_envs == 3
+
+
+def test_step__raises_where_a_row_begins_elsewhere_than_its_scout() -> None:
+    """As it would if a future EnvPool drew random numbers in the steps of such a task."""
+    envs = make("CartPole-v1", 8, "SameStep")
+    envs.reset(seed=0)
+    scouts = envs._simulator.scouts
+    scouts._draw()
+    scouts._banks[0][:8] += 1
+    with pytest.raises(SimulationError, match=r"Environments among \[.*reset\(seed"):
+        for step in range(100):
+            envs.step(act_all(envs, 0, step))
+
+
+def test_reset__after_an_interrupted_one_begins_where_the_new_seed_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pool and its scouts are those of one seed, whatever was cut short."""
+    envs, other = make("CartPole-v1", 8, "SameStep"), make("CartPole-v1", 8, "SameStep")
+    play(envs, 60)
+    simulator = envs._simulator
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "gymbridge.backends.envpool.Scouts", lambda *args: (_ for _ in ()).throw(OSError())
+        )
+        with pytest.raises(OSError):
+            envs.reset(seed=4)
+    assert simulator.scouts is not None
+    assert_same(play(envs, 60), play(other, 60))
