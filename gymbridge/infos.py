@@ -21,6 +21,7 @@ __all__ = [
     "make_final_infos",
     "make_infos",
     "mask_info",
+    "split_rows",
     "take_row",
 ]
 
@@ -51,13 +52,20 @@ class SparseInfos:
 
     def show_step(self, outcome: Outcome) -> Shown:
         """Return what `step` does; keys of ended episodes are there if some ended."""
-        obs, reward, terminated, truncated, info = self._fetch(outcome.tick)
-        infos = make_infos(info, self._all)
-        if outcome.final is not None:
-            over = terminated | truncated
-            if b"\x01" in over.tobytes():  # a scan of bytes costs a tenth of `over.any()`
-                infos.update(make_final_infos(self._fetch(outcome.final), over))
-        return obs, reward, terminated, truncated, infos
+        tick, over, final = self.show_ticks(outcome)
+        infos = make_infos(tick.info, self._all)
+        if final is not None:
+            infos.update(make_final_infos(final, over))
+        return *tick[:4], infos
+
+    def show_ticks(self, outcome: Outcome) -> tuple[Tick, np.ndarray, Tick | None]:
+        """Return the tick, the rows that ended, and the tick before their restarts, if any."""
+        tick: Tick = self._fetch(outcome.tick)
+        over = tick.terminated | tick.truncated
+        # A scan of bytes costs a tenth of `over.any()`.
+        if outcome.final is None or b"\x01" not in over.tobytes():
+            return tick, over, None
+        return tick, over, self._fetch(outcome.final)
 
 
 class DenseInfos:
@@ -164,7 +172,7 @@ def make_final_infos(final: Tick, over: np.ndarray) -> dict[str, Any]:
     """
     ids = over.nonzero()[0]
     final_obs = np.empty(over.shape, dtype=object)  # of None
-    for index, row in zip(ids.tolist(), _split_rows(final.obs, ids), strict=True):
+    for index, row in zip(ids.tolist(), split_rows(final.obs, ids), strict=True):
         final_obs[index] = row
     return {
         "final_obs": final_obs,
@@ -179,13 +187,13 @@ def take_row(batch: Any, index: Any) -> Any:
 
     A row without dimensions is an array, as a `Box` holds it, or a numpy integer, as a `Discrete`.
     """
-    return _split_rows(batch, np.array([index]))[0]
+    return split_rows(batch, np.array([index]))[0]
 
 
-def _split_rows(batch: Any, ids: np.ndarray) -> list[Any]:
-    """Return the rows `ids` of a batch, apart from the batch and from one another."""
+def split_rows(batch: Any, ids: np.ndarray) -> list[Any]:
+    """Return the rows `ids` of a batch, apart from it and from one another; see `take_row`."""
     if isinstance(batch, dict):
-        columns = [_split_rows(value, ids) for value in batch.values()]
+        columns = [split_rows(value, ids) for value in batch.values()]
         return [dict(zip(batch, row, strict=True)) for row in zip(*columns, strict=True)]
     rows = batch.take(ids, 0)
     if rows.ndim == 1 and rows.dtype.kind not in "iu":

@@ -6,6 +6,7 @@ of the package works with.
 
 from __future__ import annotations
 
+import copy
 import numbers
 import re
 import sys
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.episode import Seeds
@@ -22,6 +24,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError, nearest
 __all__ = [
     "Device",
     "check_seeds",
+    "fit_spec",
     "name_device",
     "read_autoreset_mode",
     "read_count",
@@ -234,3 +237,24 @@ def _is_list(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def fit_spec(spec: EnvSpec | None, limit: int | None, mode: AutoresetMode) -> EnvSpec | None:
+    """Return a copy of what `gymnasium.make_vec` built a batch from, with what is in force.
+
+    Args:
+        spec: From Gymnasium, where the limit is the task's own whatever the user gave.
+        limit: In force, in steps; None for none.
+        mode: In force.
+    """
+    spec = copy.deepcopy(spec)
+    if spec is None:
+        return None
+    spec.max_episode_steps = limit
+    if "max_episode_steps" in spec.kwargs:
+        del spec.kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
+        if limit is None:  # in a spec that means the task's own
+            spec.kwargs["max_episode_steps"] = -1
+    if "autoreset_mode" in spec.kwargs:
+        spec.kwargs["autoreset_mode"] = mode.value  # JSON knows no enums
+    return spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,18 @@ from gymnasium.vector.utils import batch_space
 
 from gymbridge.actions import make_action_reader
 from gymbridge.arrays import Edge, make_edge
-from gymbridge.episode import AutoresetRule, Carry, ResetRule, Seeds, Simulator
-from gymbridge.errors import ClosedError, EpisodeEndedError, ResetNeededError, SimulationError
+from gymbridge.episode import AutoresetRule, Carry, Outcome, ResetRule, Seeds, Simulator, Tick
+from gymbridge.errors import (
+    ArgumentError,
+    ClosedError,
+    EpisodeEndedError,
+    ResetNeededError,
+    SimulationError,
+)
 from gymbridge.infos import DenseInfos, SparseInfos
 from gymbridge.processes import note_batch
 from gymbridge.requests import (
+    fit_spec,
     name_device,
     read_autoreset_mode,
     read_device,
@@ -49,14 +56,12 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
 
     Example:
         >>> from gymbridge.testing import scripted_vector_env
-        >>> envs = scripted_vector_env(lengths=[2, 3], autoreset_mode="SameStep")
+        >>> envs = scripted_vector_env(lengths=[1, 2], autoreset_mode="SameStep")
         >>> envs.reset(seed=0)[0]
         array([0., 0.], dtype=float32)
-        >>> envs.step([0, 0])[0]
-        array([1., 1.], dtype=float32)
         >>> obs, rewards, terminations, truncations, infos = envs.step([0, 0])
         >>> terminations, infos["final_obs"]
-        (array([ True, False]), array([array(2., dtype=float32), None], dtype=object))
+        (array([ True, False]), array([array(1., dtype=float32), None], dtype=object))
     """
 
     _is_forked = False
@@ -84,8 +89,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self.metadata = {**simulator.metadata, "autoreset_mode": self.autoreset_mode}
         self._declare_spaces(simulator, edge)
         self._simulator = simulator
-        self._read_mask = edge.read_mask
-        self._make_reader = edge.make_action_reader
+        self._read_mask, self._make_reader = edge.read_mask, edge.make_action_reader
         self._read_actions = make_action_reader(
             self.single_action_space, (self.num_envs,), self._make_reader
         )
@@ -97,6 +101,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._advance = simulator.compile(rule, infos.arrange_step)
         self._arrange_step = infos.arrange_step
         self._show_reset, self._show_step = infos.show_reset, infos.show_step
+        self._show_ticks = getattr(infos, "show_ticks", None)
         # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
         is_readable = simulator.native == "numpy" or not edge.is_dense
         self._refuses_ended = rule.refuses_ended and is_readable
@@ -130,17 +135,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self, spec: EnvSpec | None
     ) -> None:
         """Take what `gymnasium.make_vec` hands over after construction."""
-        self._spec = copy.deepcopy(spec)
-        if self._spec is None:
-            return
-        self._spec.max_episode_steps = self.max_episode_steps
-        kwargs = self._spec.kwargs
-        if "max_episode_steps" in kwargs:
-            del kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
-            if self.max_episode_steps is None:  # in a spec that means the task's own
-                kwargs["max_episode_steps"] = -1
-        if "autoreset_mode" in kwargs:
-            kwargs["autoreset_mode"] = self.autoreset_mode.value  # JSON knows no enums
+        self._spec = fit_spec(spec, self.max_episode_steps, self.autoreset_mode)
 
     @property
     def seed_range(self) -> int:
@@ -192,8 +187,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         outcome = self._begin(None if is_all and seeds.given.all() else self._carry, mask, seeds)
         shown = self._show_reset(outcome, mask)
         self._carry = outcome.carry
-        reseeded = seeds.given & mask
-        self._seeds = tuple(np.where(reseeded, seeds.values, known).tolist())
+        self._seeds = tuple(np.where(seeds.given & mask, seeds.values, known).tolist())
         return shown
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -216,6 +210,24 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             ResetNeededError: Before the first `reset`.
             ClosedError: After `close`.
         """
+        return self._step(actions, self._show_step)
+
+    def step_ticks(self, actions: Any) -> tuple[Tick, np.ndarray, Tick | None]:
+        """Take one step, as `step` does, for those who lay out infos in another way.
+
+        Returns:
+            tick: What `step` returns, with infos without masks, true of every environment.
+            over: (num_envs,) bool, environments whose episode ended.
+            final: With `AutoresetMode.SAME_STEP`, if some ended: the tick before they began anew.
+
+        Raises:
+            ArgumentError: The batch gives torch or jax arrays.
+        """
+        if self._show_ticks is None:
+            raise ArgumentError(f"`step_ticks` needs numpy arrays, not {self.arrays}; use `step`.")
+        return self._step(actions, self._show_ticks)
+
+    def _step(self, actions: Any, show: Callable[[Outcome], Any]) -> Any:
         carry = self._carry
         if carry is None:
             self._check_open()
@@ -224,7 +236,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         if self._refuses_ended:
             self._check_running(carry)
         outcome = self._advance(carry, actions)
-        shown = self._show_step(outcome)
+        shown = show(outcome)
         self._carry = outcome.carry
         return shown
 

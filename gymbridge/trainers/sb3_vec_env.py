@@ -17,9 +17,9 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.requests import check_seeds
-from gymbridge.trainers.info_rows import split_infos, take_infos
+from gymbridge.trainers.info_rows import split_infos
 from gymbridge.trainers.members import find_members
-from gymbridge.trainers.needs import check_final_obs
+from gymbridge.trainers.row_steps import make_row_step
 from gymbridge.trainers.sb3_needs import check_arrays, check_vector_env
 from gymbridge.trainers.zero_based import from_zero, has_offsets, to_zero, zero_based_space
 from gymbridge.vector_env import BridgeVectorEnv
@@ -71,6 +71,7 @@ class Sb3VecEnv(VecEnv):
         self._is_ours = isinstance(vector_env, BridgeVectorEnv)
         self._seed_range: int | None = getattr(vector_env.unwrapped, "seed_range", None)
         self._actions: Any = None
+        self._step = make_row_step("vector_env", vector_env)
         super().__init__(
             vector_env.num_envs,
             zero_based_space(vector_env.single_observation_space),
@@ -155,7 +156,7 @@ class Sb3VecEnv(VecEnv):
         self.reset_infos[:] = split_infos(infos, self.num_envs)  # a list that a monitor may share
         self._reset_seeds()
         self._reset_options()
-        return self._own_obs(obs)
+        return self._from_env(obs if self._is_ours else deepcopy(obs))
 
     def step_async(self, actions: np.ndarray) -> None:
         """Keep the actions, (num_envs, ...), for `step_wait`."""
@@ -173,20 +174,19 @@ class Sb3VecEnv(VecEnv):
         Raises:
             EnvContractError: An episode ended and the batch does not show its last observation.
         """
-        obs, rewards, terminations, truncations, infos = self.vector_env.step(self._to_env())
-        dones = np.logical_or(terminations, truncations)
-        rows = split_infos(infos, self.num_envs)
-        has_ended = b"\x01" in dones.tobytes()  # a scan of bytes costs a tenth of `dones.any()`
-        if has_ended:
-            self._end_episodes(rows, infos, dones.nonzero()[0])
-        for row in rows:
+        obs, rewards, terminations, truncations, dones, infos, ended = self._step(self._to_env())
+        for row in infos:
             row["TimeLimit.truncated"] = False
-        if has_ended:
-            for index in (truncations > terminations).nonzero()[0].tolist():  # and not terminated
-                rows[index]["TimeLimit.truncated"] = True
-        if not self._is_ours or rewards.dtype != np.float32:
-            rewards = np.array(rewards, np.float32)
-        return self._own_obs(obs), rewards, dones, rows
+        if ended is not None:
+            for index, last, begun in zip(*ended, strict=True):
+                infos[index]["terminal_observation"] = self._from_env(last)
+                self.reset_infos[index] = begun
+            if b"\x01" in truncations.tobytes():  # a scan of bytes costs a tenth of `any`
+                for index in (truncations & ~terminations).nonzero()[0].tolist():
+                    infos[index]["TimeLimit.truncated"] = True
+        if rewards.dtype != np.float32:
+            rewards = rewards.astype(np.float32)
+        return self._from_env(obs), rewards, dones, infos
 
     def close(self) -> None:
         """Close the batch."""
@@ -258,35 +258,6 @@ class Sb3VecEnv(VecEnv):
             return np.asarray(self._actions).astype(self.action_space.dtype)
         return self._actions
 
-    def _own_obs(self, obs: Any) -> Any:
-        """Return observations, one or a batch, that are the caller's, with integers from 0."""
-        if not self._is_ours:
-            obs = deepcopy(obs)
+    def _from_env(self, obs: Any) -> Any:
+        """Return observations, one or a batch, with integers from 0."""
         return to_zero(self.vector_env.single_observation_space, obs) if self._shifts_obs else obs
-
-    def _end_episodes(
-        self, rows: list[dict[str, Any]], infos: dict[str, Any], ids: np.ndarray
-    ) -> None:
-        """Turn infos of the new episodes in `rows` into those of the ended ones, and keep them.
-
-        Args:
-            rows: (num_envs,) infos, changed in place.
-            infos: Of the batch, with the final keys.
-            ids: (count,) int, environments whose episode ended in this step.
-        """
-        check_final_obs("vector_env", infos, ids)
-        finals = split_infos(take_infos(infos.get("final_info", {}), ids), len(ids))
-        for final, index in zip(finals, ids.tolist(), strict=True):
-            begun = rows[index]
-            if "episode" in begun:  # Gymnasium's RecordEpisodeStatistics puts it beside the others
-                final["episode"] = begun.pop("episode")
-            final["terminal_observation"] = self._own_obs(_take_row(infos["final_obs"], index))
-            rows[index], self.reset_infos[index] = final, begun
-
-
-def _take_row(batch: Any, index: int) -> Any:
-    return (
-        {key: value[index] for key, value in batch.items()}
-        if isinstance(batch, dict)
-        else batch[index]
-    )
