@@ -1,7 +1,8 @@
-"""Gymnasium's vector infos taken apart: one dict per environment.
+"""Infos of a batch taken apart: one dict per environment.
 
-The inverse of `gymnasium.vector.VectorEnv._add_info`: an environment's dict has the keys whose mask
-is True for it, and a key without a mask counts for all.
+Gymnasium's have masks, made by `gymnasium.vector.VectorEnv._add_info`: an environment's dict has
+the keys whose mask is True for it, and a key without a mask counts for all. Those of a tick have
+none.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FINAL_KEYS", "split_infos", "take_infos"]
+__all__ = ["FINAL_KEYS", "split_info", "split_infos", "take_infos"]
 
 FINAL_KEYS = frozenset({"final_obs", "_final_obs", "final_info", "_final_info"})
 """What SAME_STEP adds to the infos of a step in which some environment ended."""
@@ -39,12 +40,35 @@ def split_infos(infos: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
             rows = rows or [{} for _ in values]
             for index in mask.nonzero()[0].tolist():
                 rows[index][key] = values[index]
-        elif rows:
-            for row, own in zip(rows, values, strict=True):
-                row[key] = own
-        else:  # cheaper than filling empty ones
-            rows = [{key: own} for own in values]
+        else:
+            rows = _add_column(rows, key, values)
     return rows or [{} for _ in range(num_envs)]
+
+
+def split_info(info: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
+    """Return what `split_infos` does, for the infos of a tick.
+
+    Args:
+        info: Nested dicts of (num_envs, ...) arrays, true of every environment.
+        num_envs: Size of the batch.
+    """
+    rows: list[dict[str, Any]] = []
+    for key, value in info.items():
+        if isinstance(value, dict):
+            values = split_info(value, num_envs)
+        else:
+            values = value.tolist() if value.ndim == 1 else list(value.copy())
+        rows = _add_column(rows, key, values)
+    return rows or [{} for _ in range(num_envs)]
+
+
+def _add_column(rows: list[dict[str, Any]], key: Any, values: list[Any]) -> list[dict[str, Any]]:
+    """Return the rows with one more key; an empty list stands for rows without any."""
+    if not rows:  # cheaper than filling empty ones
+        return [{key: own} for own in values]
+    for row, own in zip(rows, values, strict=True):
+        row[key] = own
+    return rows
 
 
 def _is_mask(key: Any, infos: dict[Any, Any]) -> bool:

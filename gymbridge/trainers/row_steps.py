@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from gymbridge.infos import split_rows
-from gymbridge.trainers.info_rows import split_infos, take_infos
+from gymbridge.trainers.info_rows import split_info, split_infos, take_infos
 from gymbridge.trainers.needs import check_final_obs
 from gymbridge.vector_env import BridgeVectorEnv
 
@@ -65,11 +65,11 @@ def _make_own_step(envs: Any) -> RowStep:
         tick, dones, final = step_ticks(actions)
         obs, rewards, terminations, truncations, info = tick
         if final is None:
-            rows, ended = split_infos(info, num_envs), None
+            rows, ended = split_info(info, num_envs), None
         else:
             ids = dones.nonzero()[0]
-            rows = split_infos(final.info, num_envs)
-            begun = split_infos(take_infos(info, ids), len(ids))
+            rows = split_info(final.info, num_envs)
+            begun = split_info(take_infos(info, ids), len(ids))
             ended = ids.tolist(), split_rows(final.obs, ids), begun
         return obs, rewards, terminations, truncations, dones, rows, ended
 

@@ -31,9 +31,9 @@ def has_scouts(envs: Any) -> bool:
     return envs._simulator.scouts is not None
 
 
-def play(envs: Any, num_steps: int) -> list[Any]:
-    """Return a run with a partial reset, in which rows are late, and a full one on the way."""
-    log: list[Any] = [envs.reset(seed=11)]
+def play(envs: Any, num_steps: int, *, seed: int | None = 11) -> list[Any]:
+    """Return a run with partial resets, before which rows are late, and full ones on the way."""
+    log: list[Any] = [] if seed is None else [envs.reset(seed=seed)]
     for step in range(num_steps):
         log.append(envs.step(act_all(envs, 3, step)))
         if step % 29 == 5:
@@ -57,7 +57,7 @@ def test_scouted_batch__shows_what_two_exchanges_show(task_id: str, limit: int |
     )
     log = play(ahead, 240)
     assert_same(log, play(asked, 240))
-    assert has_scouts(ahead) and not has_scouts(asked)
+    assert (has_scouts(ahead), has_scouts(asked)) == (True, False)
     assert limit is None or count_ends(log) > 100
 
 
@@ -119,22 +119,21 @@ def test_step__raises_where_a_row_begins_elsewhere_than_its_scout() -> None:
     scouts._draw()
     scouts._banks[0][:8] += 1
     with pytest.raises(SimulationError, match=r"Environments among \[.*reset\(seed"):
-        for step in range(100):
-            envs.step(act_all(envs, 0, step))
+        play(envs, 100, seed=None)
 
 
-def test_reset__after_an_interrupted_one_begins_where_the_new_seed_says(
+def test_interrupted_seed__leaves_the_pool_and_the_scouts_of_the_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The pool and its scouts are those of one seed, whatever was cut short."""
+    class Interrupted:
+        def __init__(self, *args: Any) -> None:
+            raise KeyboardInterrupt
+
     envs, other = make("CartPole-v1", 8, "SameStep"), make("CartPole-v1", 8, "SameStep")
-    play(envs, 60)
-    simulator = envs._simulator
+    for batch in (envs, other):
+        play(batch, 60)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "gymbridge.backends.envpool.Scouts", lambda *args: (_ for _ in ()).throw(OSError())
-        )
-        with pytest.raises(OSError):
+        patch.setattr("gymbridge.backends.envpool.Scouts", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
             envs.reset(seed=4)
-    assert simulator.scouts is not None
-    assert_same(play(envs, 60), play(other, 60))
+    assert_same(play(envs, 60, seed=None), play(other, 60, seed=None))

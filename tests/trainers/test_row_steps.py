@@ -1,0 +1,93 @@
+"""A batch of ours tells row by row what any other would tell of the same episodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.vector import VectorWrapper
+from hypothesis import given
+from strategies import Script, limits, scripts
+from trees import assert_same
+
+from gymbridge import EnvPoolVectorEnv
+from gymbridge.errors import EnvContractError
+from gymbridge.testing import scripted_vector_env
+from gymbridge.trainers.row_steps import make_row_step
+
+
+def tell(envs: Any, num_steps: int, *, is_wrapped: bool) -> list[Any]:
+    """Return the steps of a run, by our own way or, in a wrapper that does nothing, by any's."""
+    step = make_row_step("envs", VectorWrapper(envs) if is_wrapped else envs)
+    envs.reset(seed=11)
+    envs.action_space.seed(3)
+    return [step(envs.action_space.sample()) for _ in range(num_steps)]
+
+
+def count_ends(log: list[Any]) -> int:
+    return sum(len(ended[0]) for *_, ended in log if ended is not None)
+
+
+@given(script=scripts(), limit=limits())
+def test_own_step__tells_what_any_step_tells(script: Script, limit: int | None) -> None:
+    lengths, truncates = script
+    own, any_ = (
+        tell(
+            scripted_vector_env(
+                lengths, truncates, max_episode_steps=limit, autoreset_mode="SameStep"
+            ),
+            12,
+            is_wrapped=is_wrapped,
+        )
+        for is_wrapped in (False, True)
+    )
+    assert_same(own, any_)
+
+
+@pytest.mark.parametrize(
+    ("task_id", "limit"),
+    [
+        ("CartPole-v1", None),
+        ("FrozenLake-v1", None),  # integers as observations
+        ("CartpoleBalance-v1", 4),  # a dict of them
+        ("UTurn-v0", 6),
+        ("MiniGrid-Empty-5x5-v0", 5),
+    ],
+)
+def test_own_step__tells_what_any_step_tells_of_tasks(task_id: str, limit: int | None) -> None:
+    own, any_ = (
+        tell(
+            EnvPoolVectorEnv(task_id, 3, max_episode_steps=limit, autoreset_mode="SameStep"),
+            90,
+            is_wrapped=is_wrapped,
+        )
+        for is_wrapped in (False, True)
+    )
+    assert_same(own, any_)
+    assert count_ends(own) > 5
+
+
+def test_own_step__of_a_subclass_counts() -> None:
+    """Whoever changes `step` in a subclass means what the trainer sees."""
+
+    class Doubled(EnvPoolVectorEnv):
+        def step(self, actions: Any) -> Any:
+            obs, rewards, *rest = super().step(actions)
+            return obs, 2 * rewards, *rest
+
+    log = tell(Doubled("CartPole-v1", 3, autoreset_mode="SameStep"), 5, is_wrapped=False)
+    assert [rewards.tolist() for _, rewards, *_ in log] == [[2.0] * 3] * 5
+
+
+def test_any_step__names_a_batch_that_hides_how_episodes_ended() -> None:
+    class Silent(VectorWrapper):
+        def step(self, actions: Any) -> Any:
+            *rest, _ = super().step(actions)
+            return *rest, {}
+
+    envs = Silent(scripted_vector_env([1, 2], autoreset_mode="SameStep"))
+    step = make_row_step("vector_env", envs)
+    envs.reset(seed=0)
+    with pytest.raises(EnvContractError, match=r"`vector_env` ended .* \[0\] without"):
+        step(np.zeros(2, int))
