@@ -24,7 +24,8 @@ try:
     import envpool
     from envpool.registration import registry
 
-    from gymbridge.backends.envpool import EnvPoolSimulator, read_config
+    from gymbridge.backends.envpool import EnvPoolSimulator
+    from gymbridge.backends.envpool_build import read_config
     from gymbridge.backends.envpool_limits import default_limit, limit_rule
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":

@@ -9,9 +9,7 @@ land in the same slots, so each is received before the other is sent.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import envpool
@@ -19,14 +17,14 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.vector.utils import create_empty_array
 
+from gymbridge.backends.envpool_build import build_pool, check_seeds, name_task
 from gymbridge.backends.envpool_layout import Layout, to_space
 from gymbridge.backends.envpool_scouts import Scouts
 from gymbridge.backends.envpool_steps import make_fast_step
-from gymbridge.backends.envpool_threads import find_threads, list_threads, place_threads
 from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
-from gymbridge.errors import ArgumentError, GymbridgeError, SimulationError
+from gymbridge.errors import SimulationError
 
-__all__ = ["EnvPoolSimulator", "PoolState", "read_config"]
+__all__ = ["EnvPoolSimulator", "PoolState"]
 
 
 class PoolState(NamedTuple):
@@ -35,6 +33,7 @@ class PoolState(NamedTuple):
     values: list[np.ndarray]  # by `Layout` place, each (num_envs, ...); observations are private
     clock: int  # no episode has run for more steps than this
     cut: bool  # some row ended without the pool knowing it
+    turn: int  # how many calls had moved episodes by then
     late: np.ndarray | None = None  # (count,) int32, rows that show a restart yet to be made
 
 
@@ -75,9 +74,10 @@ class EnvPoolSimulator:
         self.send: Any = None  # the pool's, of [ids, ids, *actions]
         self.has_scouts = False  # decided with the mode, in `compile`
         self.scouts: Any = None
+        self._turn = 0  # counts calls that move episodes
         self._task_id = task_id
         self._config = config
-        with _engine("describe", task_id):
+        with name_task("describe", task_id):
             self.spec = envpool.make_spec(task_id, num_envs=num_envs, **config)
             self.layout = Layout(self.spec, info_keys)
             self.single_observation_space: Space[Any] = to_space(
@@ -104,21 +104,26 @@ class EnvPoolSimulator:
 
         Raises:
             ArgumentError: Seeds for a part of a pool that exists.
+            SimulationError: A part of a batch whose last call was interrupted.
         """
         is_full = bool(mask.all())
         if seeds is not None and seeds.given.any():
             self._build(seeds, is_full)
             state = None
+        elif is_full and state is not None and state.turn != self._turn:
+            self._drain()
+            state = None
         if state is None:
             values = self.reset_rows(self.all_ids)
         else:
+            self.begin_turn(state)
             self._catch_up(state)
             parts = self.begin_rows(mask, self.layout.done(state.values))
             values = _join(state.values, parts)
             if self.scouts:
                 self.scouts.take(_to_ids(mask))
         self.layout.reward(values)[mask] = 0
-        return PoolState(values, 0, False), self.layout.show(values)
+        return PoolState(values, 0, False, self._turn), self.layout.show(values)
 
     def advance(
         self,
@@ -128,6 +133,7 @@ class EnvPoolSimulator:
         hold: np.ndarray | None,
     ) -> tuple[PoolState, Tick]:
         """Take one step; see `gymbridge.episode.Simulator.advance`."""
+        self.begin_turn(state)
         self._catch_up(state)
         nobody = self.nobody
         begins = nobody if restart is None else restart & ~self.layout.done(state.values)
@@ -143,7 +149,7 @@ class EnvPoolSimulator:
             values = _join(state.values, parts)
         # The mujoco.dmc and mujoco.metaworld tasks repeat their last reward as they begin anew.
         self.layout.reward(values)[stays if restart is None else stays | restart] = 0
-        return PoolState(values, 0, False), self.layout.show(values)
+        return PoolState(values, 0, False, self._turn), self.layout.show(values)
 
     def compile(self, rule: Any, arrange: Any) -> Any:
         """Return the rule with what it shares with the user copied; steps get a fast path.
@@ -163,6 +169,18 @@ class EnvPoolSimulator:
     def close(self) -> None:
         """Drop the pool; its destructor joins the threads."""
         self.pool = self.send = self.scouts = None
+
+    def begin_turn(self, state: PoolState) -> None:
+        """Count a call that moves episodes, unless the one before was cut short.
+
+        Raises:
+            SimulationError: It was: the episodes have moved and nobody knows where.
+        """
+        if state.turn != self._turn:
+            raise SimulationError(
+                "The last call was interrupted, and what it did is lost; call `reset()`."
+            )
+        self._turn += 1
 
     def step_rows(self, ids: np.ndarray, actions: Any) -> list[np.ndarray]:
         """Step the environments `ids` and return their answers in that order."""
@@ -199,34 +217,22 @@ class EnvPoolSimulator:
         return self.pool._recv()
 
     def _build(self, seeds: Seeds, is_full: bool) -> None:
-        if not is_full:
-            raise ArgumentError(
-                "`seed` cannot be given with `options['reset_mask']`: EnvPool fixes seeds when the "
-                "pool is built; call `reset(seed=...)` without a mask."
-            )
-        if not seeds.given.all():
-            raise ArgumentError(
-                "`seed` must have an int for every environment of a pool that exists, got None "
-                f"for {np.flatnonzero(~seeds.given).tolist()}: EnvPool fixes seeds when the pool "
-                "is built."
-            )
-        first, wanted = int(seeds.values[0]), seeds.values.tolist()
-        follows = wanted == list(range(first, first + self.num_envs))
-        seed, num_envs = first if follows else wanted, self.num_envs
-        if self.has_scouts:
-            seed, num_envs = wanted * 2, 2 * num_envs
-        before = list_threads()
-        with _engine("build", self._task_id):
-            pool = envpool.make_gymnasium(
-                self._task_id, num_envs=num_envs, seed=seed, **self._config
-            )
-        config, send = self.spec.config, pool._send
-        is_free = config.num_threads == 1 and config.thread_affinity_offset < 0
-        threads = find_threads(before) if is_free else None
-        placed = place_threads(send, threads, together=self.has_scouts) if threads else send
+        check_seeds(seeds, is_full)
+        count = 2 if self.has_scouts else 1
+        config = {"num_envs": count * self.num_envs, **self._config}
+        pool, send = build_pool(
+            self._task_id, config, seeds.values.tolist() * count, together=self.has_scouts
+        )
         scouts = Scouts(pool, self.layout, self.num_envs) if self.has_scouts else None
         # Together: an interrupt leaves all or none.
-        self.pool, self.send, self.scouts = pool, placed, scouts
+        self.pool, self.send, self.scouts, self._turn = pool, send, scouts, self._turn + 1
+
+    def _drain(self) -> None:
+        """Receive what an interrupted call left, if anything; its scouts may be out of step."""
+        self.scouts = None
+        self._turn += 1
+        while len(self.pool._recv()[0]):
+            pass
 
     def _catch_up(self, state: PoolState) -> None:
         """Make the restarts that the user has been shown already."""
@@ -238,33 +244,8 @@ class EnvPoolSimulator:
         carry = outcome.carry
         values = self.layout.with_private_obs(carry.state.values)
         cut = bool((carry.ended & ~self.layout.done(values)).any())
-        state = PoolState(values, int(carry.elapsed.max()), cut)
+        state = PoolState(values, int(carry.elapsed.max()), cut, self._turn)
         return outcome._replace(carry=carry._replace(state=state))
-
-
-def read_config(task_id: str) -> dict[str, Any]:
-    """Return the default configuration of a task.
-
-    Raises:
-        SimulationError: EnvPool cannot describe the task on this machine.
-    """
-    with _engine("describe", task_id):
-        return envpool.make_spec(task_id).config._asdict()
-
-
-@contextmanager
-def _engine(verb: str, task_id: str) -> Iterator[None]:
-    """Name the task in what EnvPool raises, and keep its warnings on Box precision to itself."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except GymbridgeError:
-        raise
-    except Exception as error:
-        raise SimulationError(
-            f"EnvPool cannot {verb} {task_id!r}: {type(error).__name__}: {error}"
-        ) from error
 
 
 def _to_ids(mask: np.ndarray) -> np.ndarray:

@@ -110,8 +110,7 @@ def make_late_turn(simulator: EnvPoolSimulator) -> LateTurn:
             if answers[place][: len(late)].tobytes() != shown.tobytes():
                 raise SimulationError(
                     f"Environments among {late.tolist()} began their episodes elsewhere than was "
-                    "shown; call `reset(seed=...)`, and with `num_threads=2` first states are "
-                    "not drawn ahead."
+                    "shown; call `reset()`, after which first states are not drawn ahead."
                 )
         return [answer[len(late) :] for answer in answers]
 

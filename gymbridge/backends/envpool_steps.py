@@ -64,21 +64,23 @@ def _make_exchange(simulator: EnvPoolSimulator, limit: int | None) -> Exchange:
     beyond, true = 2**63 if limit is None else limit, b"\x01"
 
     def exchange(carry: Carry, actions: Any) -> Ends:
-        late, leaves = carry.state.late, action_leaves(actions)
+        state, leaves = carry.state, action_leaves(actions)
+        late = state.late
+        simulator.begin_turn(state)
         if late is None:
             simulator.send([ids, ids, *leaves])
         else:
             ask_late(late, leaves)
         # While the pool works:
         truncated = nobody.copy()
-        elapsed, clock = carry.elapsed + one_step, carry.state.clock + 1
+        elapsed, clock = carry.elapsed + one_step, state.clock + 1
         began, goes_on = carry.ended is not nobody, None
         if began:
             goes_on = ~carry.ended
             elapsed *= goes_on
         values = simulator.pool._recv()
         if late is not None:
-            values = read_late(carry.state, values)
+            values = read_late(state, values)
         if began:  # some tasks repeat a reward as they begin anew
             values[reward_place] *= goes_on
         done, over = values[done_place], None
@@ -118,7 +120,7 @@ def _make_native_step(
         tick = Tick(
             read_obs(values), values[reward_place], terminated, truncated, read_info(values)
         )
-        kept = type(state)(keep(values), clock, cut)
+        kept = type(state)(keep(values), clock, cut, state.turn + 1)
         return Outcome(Carry(kept, elapsed, ended), tick, None)
 
     return step
@@ -141,7 +143,7 @@ def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
             values, late = restart_rows(values, over, ids, cut)
             elapsed[ids] = 0
         tick = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
-        kept = type(state)(keep(values), clock, False, late)
+        kept = type(state)(keep(values), clock, False, state.turn + 1, late)
         return Outcome(Carry(kept, elapsed, nobody), tick, final)
 
     return step
@@ -170,10 +172,13 @@ def _make_restart(simulator: EnvPoolSimulator) -> Restart:
 
 def _make_late_restart(simulator: EnvPoolSimulator) -> Restart:
     """Show what scouts have seen, and restart what the pool ended in the next exchange."""
+    restart_now = _make_restart(simulator)
     copy_shown, places = _make_copier(simulator), simulator.layout.drawn_places
     done_place = simulator.layout.done_place
 
     def restart_rows(values: Values, over: np.ndarray, ids: np.ndarray, cut: bool) -> Restarted:
+        if simulator.scouts is None:
+            return restart_now(values, over, ids, cut)
         late, shown = ids, copy_shown(values)
         if cut:  # the pool's own step restarts only what the pool ended
             done = values[done_place]

@@ -13,7 +13,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge import BridgeVectorEnv, EnvPoolVectorEnv
-from gymbridge.backends.envpool import EnvPoolSimulator, read_config
+from gymbridge.backends.envpool import EnvPoolSimulator
+from gymbridge.backends.envpool_build import read_config
 from gymbridge.backends.envpool_limits import default_limit, limit_rule
 from gymbridge.backends.envpool_tasks import load_tasks
 from gymbridge.requests import read_limit

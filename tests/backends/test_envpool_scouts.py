@@ -118,8 +118,10 @@ def test_step__raises_where_a_row_begins_elsewhere_than_its_scout() -> None:
     scouts = envs._simulator.scouts
     scouts._draw()
     scouts._banks[0][:8] += 1
-    with pytest.raises(SimulationError, match=r"Environments among \[.*reset\(seed"):
+    with pytest.raises(SimulationError, match=r"Environments among \[.*reset\(\)"):
         play(envs, 100, seed=None)
+    assert_same(envs.reset()[1]["elapsed_step"], np.zeros(8, np.int32))
+    play(envs, 100, seed=None)
 
 
 def test_interrupted_seed__leaves_the_pool_and_the_scouts_of_the_last_one(

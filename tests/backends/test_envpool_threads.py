@@ -192,7 +192,7 @@ def test_interrupted_reset__leaves_a_pool_that_steps(monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("gymbridge.backends.envpool.find_threads", interrupt)
+        patch.setattr("gymbridge.backends.envpool_build.find_threads", interrupt)
         with pytest.raises(KeyboardInterrupt):
             envs.reset(seed=1)
     assert envs.np_random_seed == (0, 1, 2, 3)

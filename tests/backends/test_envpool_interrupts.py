@@ -1,0 +1,127 @@
+"""What Ctrl-C cuts short leaves no answers of one step to be read as those of the next.
+
+Signals reach Python between two of its instructions, such as those that send to a pool and receive
+from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("envpool")
+
+from envpool_runs import act_all, make
+from trees import assert_same
+
+from gymbridge.errors import SimulationError
+
+MODES = ("NextStep", "SameStep", "Disabled")
+
+CALLS = {
+    "send": ("_simulator", "send"),
+    "receive": ("_simulator", "pool", "_recv"),
+    "scouts": ("_simulator", "scouts", "take"),
+    "step": ("_advance",),
+    "show": ("_show_step",),
+}
+"""What is interrupted, just as it has returned."""
+
+
+class Stand:
+    """Another object with some attributes of its own."""
+
+    def __init__(self, stood_for: Any) -> None:
+        self.__dict__["stood_for"] = stood_for
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stood_for, name)
+
+
+def interrupt(envs: Any, where: str, call: Callable[[], Any]) -> None:
+    """Make a call whose part `where` does its work, and then Ctrl-C is pressed."""
+
+    def cut_short(*args: Any) -> Any:
+        work(*args)
+        raise KeyboardInterrupt
+
+    *path, name = CALLS[where]
+    owner = envs
+    for step in path[:-1]:
+        owner = getattr(owner, step)
+    if where == "receive":  # EnvPool's pools take no attributes
+        pool, work = owner.pool, owner.pool._recv
+        owner.pool = Stand(pool)
+        owner.pool.__dict__["_recv"] = cut_short
+    else:
+        owner = getattr(owner, path[-1]) if path else owner
+        work = getattr(owner, name)
+        setattr(owner, name, cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    if where == "receive":
+        owner.pool = pool
+    else:
+        setattr(owner, name, work)
+
+
+def run(envs: Any, first: int, num_steps: int) -> list[Any]:
+    """Return steps with limits short enough that episodes end; ended rows are reset if DISABLED."""
+    log = []
+    for step in range(first, first + num_steps):
+        log.append(envs.step(act_all(envs, 2, step)))
+        over = log[-1][2] | log[-1][3]
+        if envs.autoreset_mode.value == "Disabled" and over.any():
+            log.append(envs.reset(options={"reset_mask": over}))
+    return log
+
+
+CASES = [
+    (task_id, mode, where)
+    for task_id in ("CartPole-v1", "LunarLander-v3")
+    for mode in MODES
+    for where in CALLS
+    if where != "scouts" or (task_id, mode) == ("CartPole-v1", "SameStep")
+]
+
+
+@pytest.mark.parametrize("begun", [3, 8], ids=["midway", "at an end"])
+@pytest.mark.parametrize(("task_id", "mode", "where"), CASES)
+def test_interrupted_step__asks_for_a_reset_and_leaves_nothing_behind(
+    task_id: str, mode: str, where: str, begun: int
+) -> None:
+    envs = make(task_id, 4, mode, max_episode_steps=9)
+    envs.reset(seed=1)
+    run(envs, 0, 8 if where == "scouts" else begun)  # they are called where an episode ends
+    actions = act_all(envs, 0, 0)
+    interrupt(envs, where, lambda: envs.step(actions))
+    for call in (
+        lambda: envs.step(actions),
+        lambda: envs.reset(options={"reset_mask": np.arange(4) < 2}),
+    ):
+        with pytest.raises(SimulationError, match=r"interrupted.*call `reset\(\)`"):
+            call()
+    log = [envs.reset(), *run(envs, 0, 4)]
+    assert [shown[-1]["elapsed_step"].tolist() for shown in log] == [[n] * 4 for n in range(5)]
+    run(envs, 4, 60)  # scouts, were they out of step, would be found out
+    assert_same(again(envs, 5), again(make(task_id, 4, mode, max_episode_steps=9), 5))
+
+
+def again(envs: Any, seed: int) -> list[Any]:
+    """Return a run from a new seed, which builds a new pool."""
+    return [envs.reset(seed=seed), *run(envs, 0, 30)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_interrupted_reset__asks_for_another(mode: str) -> None:
+    envs = make("CartPole-v1", 4, mode, max_episode_steps=9)
+    envs.reset(seed=1)
+    run(envs, 0, 5)
+    interrupt(envs, "receive", envs.reset)
+    with pytest.raises(SimulationError, match="interrupted"):
+        envs.step(np.zeros(4, int))
+    assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 4
+    run(envs, 0, 40)
