@@ -65,8 +65,28 @@ _CHEAP_FAMILIES = ("classic_control", "toy_text")
 """Families whose step takes less time than to hand it to a worker, so that by default they get one
 worker: a second one makes batches of any size slower, or hardly faster."""
 
-_DRAWS_IN_STEPS = ("Blackjack-v1", "tabular/Blackjack-v0")
-"""Tasks of these families whose first states depend on how many numbers their steps have drawn."""
+_DRAWS_IN_RESET = {
+    "Acrobot-v1",
+    "CartPole-v0",
+    "CartPole-v1",
+    "Catch-v0",
+    "CliffWalking-v0",
+    "CliffWalking-v1",
+    "CliffWalkingSlippery-v1",
+    "FrozenLake-v1",
+    "FrozenLake8x8-v1",
+    "MountainCar-v0",
+    "MountainCarContinuous-v0",
+    "NChain-v0",
+    "Pendulum-v0",
+    "Pendulum-v1",
+    "Taxi-v3",
+    "phys2d/CartPole-v0",
+    "phys2d/CartPole-v1",
+    "phys2d/Pendulum-v0",
+    "tabular/CliffWalking-v0",
+}
+"""Tasks of those families whose first states depend on no number that a step has drawn."""
 
 _MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera_id"}
 """Keywords that `envpool.make` takes beside the task's own configuration."""
@@ -139,7 +159,7 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
             task_limit=default_limit(task_id, declared["max_episode_steps"]),
             info_keys=info_keys,
             config=kwargs,
-            draws_in_reset=family in _CHEAP_FAMILIES and task_id not in _DRAWS_IN_STEPS,
+            draws_in_reset=task_id in _DRAWS_IN_RESET,
         )
         super().__init__(
             simulator,

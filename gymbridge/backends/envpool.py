@@ -19,7 +19,7 @@ from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.backends.envpool_build import build_pool, check_seeds, name_task
 from gymbridge.backends.envpool_layout import Layout, to_space
-from gymbridge.backends.envpool_scouts import Scouts
+from gymbridge.backends.envpool_scouts import Scouts, check_begun
 from gymbridge.backends.envpool_steps import make_fast_step
 from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
 from gymbridge.errors import SimulationError
@@ -119,9 +119,10 @@ class EnvPoolSimulator:
             self.begin_turn(state)
             self._catch_up(state)
             parts = self.begin_rows(mask, self.layout.done(state.values))
-            values = _join(state.values, parts)
             if self.scouts:
-                self.scouts.take(_to_ids(mask))
+                for ids, answers in parts:
+                    self.scouts.check(ids, answers)
+            values = _join(state.values, parts)
         self.layout.reward(values)[mask] = 0
         return PoolState(values, 0, False, self._turn), self.layout.show(values)
 
@@ -134,7 +135,6 @@ class EnvPoolSimulator:
     ) -> tuple[PoolState, Tick]:
         """Take one step; see `gymbridge.episode.Simulator.advance`."""
         self.begin_turn(state)
-        self._catch_up(state)
         nobody = self.nobody
         begins = nobody if restart is None else restart & ~self.layout.done(state.values)
         stays = nobody if hold is None else hold
@@ -178,7 +178,7 @@ class EnvPoolSimulator:
         """
         if state.turn != self._turn:
             raise SimulationError(
-                "The last call was interrupted, and what it did is lost; call `reset()`."
+                "The last call was cut short, and what it did is lost; call `reset()`."
             )
         self._turn += 1
 
@@ -237,12 +237,14 @@ class EnvPoolSimulator:
     def _catch_up(self, state: PoolState) -> None:
         """Make the restarts that the user has been shown already."""
         if state.late is not None:
-            self.renew_rows(state.late)
+            places = self.layout.obs_places
+            shown = [state.values[place].take(state.late, 0) for place in places]
+            check_begun(state.late, shown, self.renew_rows(state.late), places)
 
     def _own(self, outcome: Outcome) -> Outcome:
         """Give the user arrays that the state does not use, and sum up what the fast path needs."""
         carry = outcome.carry
-        values = self.layout.with_private_obs(carry.state.values)
+        values = self.layout.copy_obs(carry.state.values)
         cut = bool((carry.ended & ~self.layout.done(values)).any())
         state = PoolState(values, int(carry.elapsed.max()), cut, self._turn)
         return outcome._replace(carry=carry._replace(state=state))

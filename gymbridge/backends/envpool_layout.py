@@ -79,7 +79,7 @@ class Layout:
         """Return the rewards; (num_envs,) float32."""
         return values[self.reward_place]
 
-    def with_private_obs(self, values: Values) -> Values:
+    def copy_obs(self, values: Values) -> Values:
         """Return the same arrays but for observations, which are copied."""
         kept = values.copy()
         for place in self.obs_places:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gymbridge.backends.envpool import EnvPoolSimulator
     from gymbridge.backends.envpool_layout import Layout
 
-__all__ = ["Scouts", "make_late_turn"]
+__all__ = ["Scouts", "check_begun", "make_late_turn"]
 
 _DEPTH = 4
 """How many episodes a scout may be ahead of its row."""
@@ -45,7 +45,7 @@ class Scouts:
     def __init__(self, pool: Any, layout: Layout, num_envs: int) -> None:
         self._pool = pool
         self._ids = np.arange(num_envs, 2 * num_envs, dtype=np.int32)
-        self._places = layout.drawn_places
+        self._places, self._obs_places = layout.drawn_places, layout.obs_places
         first = self._reset(self._ids)  # the states with which the rows begin
         # Place d * num_envs + i of these is for row i.
         self._banks = [np.concatenate([first[place]] * _DEPTH) for place in self._places]
@@ -69,6 +69,19 @@ class Scouts:
         self._next[ids] = self._after.take(places)
         return [bank.take(places, 0) for bank in self._banks]
 
+    def check(self, ids: np.ndarray, answers: Values) -> None:
+        """Take the first states of rows that have begun without their scouts, and compare.
+
+        Args:
+            ids: (count,) int, each at most once.
+            answers: The pool's of those rows.
+
+        Raises:
+            SimulationError: Some began elsewhere.
+        """
+        drawn = self.take(ids)
+        check_begun(ids, drawn[: len(self._obs_places)], answers, self._obs_places)
+
     def _draw(self) -> None:
         """Draw one more state for each row that may have more."""
         num_envs = len(self._ids)
@@ -85,6 +98,28 @@ class Scouts:
         return self._pool._recv()
 
 
+def check_begun(
+    ids: np.ndarray, shown: list[np.ndarray], answers: Values, obs_places: list[int]
+) -> None:
+    """Raise unless rows began with the observations that were shown.
+
+    Args:
+        ids: (count,) int.
+        shown: By place, (count, ...).
+        answers: The pool's, of those rows first.
+        obs_places: Where observations are.
+
+    Raises:
+        SimulationError: Some began elsewhere.
+    """
+    for rows, place in zip(shown, obs_places, strict=True):
+        if answers[place][: len(ids)].tobytes() != rows.tobytes():
+            raise SimulationError(
+                f"Environments among {ids.tolist()} began their episodes elsewhere than was "
+                "shown; call `reset()`, after which first states are not drawn ahead."
+            )
+
+
 LateTurn = tuple[
     Callable[[np.ndarray, list[np.ndarray]], None], Callable[[Any, Values], list[np.ndarray]]
 ]
@@ -95,7 +130,7 @@ def make_late_turn(simulator: EnvPoolSimulator) -> LateTurn:
     """Return how late rows are restarted with the step of all rows, and how the answers are read.
 
     Raises:
-        SimulationError: By the second, where a row began elsewhere than its scout.
+        SimulationError: By the second; see `check_begun`.
     """
     all_ids, obs_places = simulator.all_ids, simulator.layout.obs_places
 
@@ -104,14 +139,9 @@ def make_late_turn(simulator: EnvPoolSimulator) -> LateTurn:
         simulator.send([rows, rows, *[leaf.take(rows, 0) for leaf in leaves]])
 
     def read(state: Any, answers: Values) -> Values:
-        late = state.late
-        for place in obs_places:
-            shown = state.values[place].take(late, 0)
-            if answers[place][: len(late)].tobytes() != shown.tobytes():
-                raise SimulationError(
-                    f"Environments among {late.tolist()} began their episodes elsewhere than was "
-                    "shown; call `reset()`, after which first states are not drawn ahead."
-                )
+        late, values = state.late, state.values
+        shown = [values[place].take(late, 0) for place in obs_places]
+        check_begun(late, shown, answers, obs_places)
         return [answer[len(late) :] for answer in answers]
 
     return ask, read

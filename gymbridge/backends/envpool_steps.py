@@ -108,7 +108,7 @@ def _make_native_step(
 ) -> Step:
     """NEXT_STEP, where the pool restarts its ended rows, and DISABLED, where none is stepped."""
     layout, nobody = simulator.layout, simulator.nobody
-    read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
+    read_obs, read_info, copy_obs = layout.read_obs, layout.read_info, layout.copy_obs
     reward_place = layout.reward_place
 
     def step(carry: Carry, actions: Any) -> Outcome:
@@ -117,10 +117,9 @@ def _make_native_step(
             return plain(carry, actions)
         values, terminated, truncated, over, elapsed, clock, cut = exchange(carry, actions)
         ended = nobody if over is None else over
-        tick = Tick(
-            read_obs(values), values[reward_place], terminated, truncated, read_info(values)
-        )
-        kept = type(state)(keep(values), clock, cut, state.turn + 1)
+        obs = read_obs(copy_obs(values))  # the user's, without the rest of the pool's buffer
+        tick = Tick(obs, values[reward_place], terminated, truncated, read_info(values))
+        kept = type(state)(values, clock, cut, state.turn + 1)
         return Outcome(Carry(kept, elapsed, ended), tick, None)
 
     return step
@@ -129,7 +128,7 @@ def _make_native_step(
 def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
     """SAME_STEP: what is over is shown begun anew."""
     layout, nobody = simulator.layout, simulator.nobody
-    read_obs, read_info, keep = layout.read_obs, layout.read_info, layout.with_private_obs
+    read_obs, read_info, copy_obs = layout.read_obs, layout.read_info, layout.copy_obs
     reward_place = layout.reward_place
     restart_rows = (_make_late_restart if simulator.has_scouts else _make_restart)(simulator)
 
@@ -142,8 +141,9 @@ def _make_same_step(simulator: EnvPoolSimulator, exchange: Exchange) -> Step:
             ids = over.nonzero()[0]
             values, late = restart_rows(values, over, ids, cut)
             elapsed[ids] = 0
-        tick = Tick(read_obs(values), reward, terminated, truncated, read_info(values))
-        kept = type(state)(keep(values), clock, False, state.turn + 1, late)
+        obs = read_obs(copy_obs(values))  # the user's, without the rest of the pool's buffer
+        tick = Tick(obs, reward, terminated, truncated, read_info(values))
+        kept = type(state)(values, clock, False, state.turn + 1, late)
         return Outcome(Carry(kept, elapsed, nobody), tick, final)
 
     return step
@@ -171,22 +171,26 @@ def _make_restart(simulator: EnvPoolSimulator) -> Restart:
 
 
 def _make_late_restart(simulator: EnvPoolSimulator) -> Restart:
-    """Show what scouts have seen, and restart what the pool ended in the next exchange."""
-    restart_now = _make_restart(simulator)
-    copy_shown, places = _make_copier(simulator), simulator.layout.drawn_places
+    """Show what scouts have drawn, and restart what the pool ended in the next exchange."""
+    restart_now, copy_shown = _make_restart(simulator), _make_copier(simulator)
+    shown_places, drawn_places = simulator.layout.shown_places, simulator.layout.drawn_places
     done_place = simulator.layout.done_place
 
     def restart_rows(values: Values, over: np.ndarray, ids: np.ndarray, cut: bool) -> Restarted:
         if simulator.scouts is None:
             return restart_now(values, over, ids, cut)
-        late, shown = ids, copy_shown(values)
+        shown = copy_shown(values)
         if cut:  # the pool's own step restarts only what the pool ended
-            done = values[done_place]
-            simulator.reset_rows((over & ~done).nonzero()[0].astype(np.int32))
-            late = done.nonzero()[0]
-        for place, fresh in zip(places, simulator.scouts.take(ids), strict=True):
+            ((lost, begun),) = simulator.begin_rows(over & ~values[done_place], simulator.nobody)
+            simulator.scouts.check(lost, begun)
+            for place in shown_places:
+                shown[place][lost] = begun[place]
+            ids = values[done_place].nonzero()[0]
+            if not len(ids):
+                return shown, None
+        for place, fresh in zip(drawn_places, simulator.scouts.take(ids), strict=True):
             shown[place][ids] = fresh
-        return shown, late.astype(np.int32) if len(late) else None
+        return shown, ids.astype(np.int32)
 
     return restart_rows
 

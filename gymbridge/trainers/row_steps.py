@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -14,7 +13,7 @@ from gymbridge.trainers.info_rows import split_info, split_infos, take_infos
 from gymbridge.trainers.needs import check_final_obs
 from gymbridge.vector_env import BridgeVectorEnv
 
-__all__ = ["RowStep", "make_row_step"]
+__all__ = ["Rows", "step_rows"]
 
 
 Infos = list[dict[str, Any]]
@@ -39,58 +38,49 @@ Rows = tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Infos, Ended |
     ended           None if none ended
 """
 
-RowStep = Callable[[Any], Rows]
-"""From actions, (num_envs, ...), to the step."""
 
-
-def make_row_step(name: str, envs: VectorEnv[Any, Any, Any]) -> RowStep:
-    """Return the step of a SAME_STEP batch; of ours without infos that are made to be taken apart.
+def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
+    """Take one step of a SAME_STEP batch; of ours without infos that are made to be taken apart.
 
     Args:
         name: Of the argument that the batch was, for errors.
         envs: The batch, with wrappers or without.
+        actions: (num_envs, ...).
 
     Raises:
-        EnvContractError: By the step, if it ended episodes and does not show how.
+        EnvContractError: It ended episodes and does not show how.
     """
-    # A subclass may have a step of its own.
     is_ours = isinstance(envs, BridgeVectorEnv) and type(envs).step is BridgeVectorEnv.step
-    return _make_own_step(envs) if is_ours else _make_any_step(name, envs)
+    if is_ours and "step" not in vars(envs):  # nobody has put a step of their own in its place
+        return _step_own(envs, actions)
+    return _step_any(name, envs, actions)
 
 
-def _make_own_step(envs: Any) -> RowStep:
-    step_ticks, num_envs = envs.step_ticks, envs.num_envs
-
-    def step(actions: Any) -> Rows:
-        tick, dones, final = step_ticks(actions)
-        obs, rewards, terminations, truncations, info = tick
-        if final is None:
-            rows, ended = split_info(info, num_envs), None
-        else:
-            ids = dones.nonzero()[0]
-            rows = split_info(final.info, num_envs)
-            begun = split_info(take_infos(info, ids), len(ids))
-            ended = ids.tolist(), split_rows(final.obs, ids), begun
-        return obs, rewards, terminations, truncations, dones, rows, ended
-
-    return step
-
-
-def _make_any_step(name: str, envs: VectorEnv[Any, Any, Any]) -> RowStep:
-    def step(actions: Any) -> Rows:
-        obs, rewards, terminations, truncations, infos = envs.step(actions)
-        dones = np.logical_or(terminations, truncations)
-        rows = split_infos(infos, envs.num_envs)
+def _step_own(envs: Any, actions: Any) -> Rows:
+    tick, dones, final = envs.step_ticks(actions)
+    obs, rewards, terminations, truncations, info = tick
+    if final is None:
+        rows, ended = split_info(info, envs.num_envs), None
+    else:
         ids = dones.nonzero()[0]
-        ended = None
-        if len(ids):
-            check_final_obs(name, infos, ids)
-            last = [deepcopy(_take_row(infos["final_obs"], index)) for index in ids.tolist()]
-            ended = ids.tolist(), last, _swap_ended(rows, infos, ids)
-        owned = deepcopy(obs), np.array(rewards), np.array(terminations), np.array(truncations)
-        return *owned, dones, rows, ended
+        rows = split_info(final.info, envs.num_envs)
+        begun = split_info(take_infos(info, ids), len(ids))
+        ended = ids.tolist(), split_rows(final.obs, ids), begun
+    return obs, rewards, terminations, truncations, dones, rows, ended
 
-    return step
+
+def _step_any(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
+    obs, rewards, terminations, truncations, infos = envs.step(actions)
+    dones = np.logical_or(terminations, truncations)
+    rows = split_infos(infos, envs.num_envs)
+    ids = dones.nonzero()[0]
+    ended = None
+    if len(ids):
+        check_final_obs(name, infos, ids)
+        last = [deepcopy(_take_row(infos["final_obs"], index)) for index in ids.tolist()]
+        ended = ids.tolist(), last, _swap_ended(rows, infos, ids)
+    owned = deepcopy(obs), np.array(rewards), np.array(terminations), np.array(truncations)
+    return *owned, dones, rows, ended
 
 
 def _swap_ended(rows: Infos, infos: dict[str, Any], ids: np.ndarray) -> Infos:

@@ -19,7 +19,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.requests import check_seeds
 from gymbridge.trainers.info_rows import split_infos
 from gymbridge.trainers.members import find_members
-from gymbridge.trainers.row_steps import make_row_step
+from gymbridge.trainers.row_steps import step_rows
 from gymbridge.trainers.sb3_needs import check_arrays, check_vector_env
 from gymbridge.trainers.zero_based import from_zero, has_offsets, to_zero, zero_based_space
 from gymbridge.vector_env import BridgeVectorEnv
@@ -68,10 +68,8 @@ class Sb3VecEnv(VecEnv):
         check_vector_env(vector_env)
         self.vector_env = vector_env
         self._members = find_members(vector_env)
-        self._is_ours = isinstance(vector_env, BridgeVectorEnv)
         self._seed_range: int | None = getattr(vector_env.unwrapped, "seed_range", None)
         self._actions: Any = None
-        self._step = make_row_step("vector_env", vector_env)
         super().__init__(
             vector_env.num_envs,
             zero_based_space(vector_env.single_observation_space),
@@ -156,7 +154,8 @@ class Sb3VecEnv(VecEnv):
         self.reset_infos[:] = split_infos(infos, self.num_envs)  # a list that a monitor may share
         self._reset_seeds()
         self._reset_options()
-        return self._from_env(obs if self._is_ours else deepcopy(obs))
+        is_ours = isinstance(self.vector_env, BridgeVectorEnv)
+        return self._from_env(obs if is_ours else deepcopy(obs))
 
     def step_async(self, actions: np.ndarray) -> None:
         """Keep the actions, (num_envs, ...), for `step_wait`."""
@@ -174,7 +173,8 @@ class Sb3VecEnv(VecEnv):
         Raises:
             EnvContractError: An episode ended and the batch does not show its last observation.
         """
-        obs, rewards, terminations, truncations, dones, infos, ended = self._step(self._to_env())
+        rows = step_rows("vector_env", self.vector_env, self._to_env())
+        obs, rewards, terminations, truncations, dones, infos, ended = rows
         for row in infos:
             row["TimeLimit.truncated"] = False
         if ended is not None:

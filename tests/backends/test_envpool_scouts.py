@@ -13,6 +13,7 @@ from envpool_runs import act_all, make
 from trees import assert_same
 
 from gymbridge.backends.envpool_tasks import load_tasks
+from gymbridge.envpool import _DRAWS_IN_RESET
 from gymbridge.errors import SimulationError
 
 CHEAP = ("classic_control", "toy_text")
@@ -111,17 +112,67 @@ def test_engine__has_the_size_of_the_batch() -> None:
     assert envs.get_attr("config")[0].num_envs == 3
 
 
-def test_step__raises_where_a_row_begins_elsewhere_than_its_scout() -> None:
-    """As it would if a future EnvPool drew random numbers in the steps of such a task."""
-    envs = make("CartPole-v1", 8, "SameStep")
+def test_tasks__are_those_that_the_constructor_knows() -> None:
+    """A new task of these families has scouts when somebody has seen that it may have them."""
+    assert set(SCOUTED) == _DRAWS_IN_RESET
+
+
+@pytest.mark.parametrize(
+    ("task_id", "limit", "call"),
+    [
+        ("CartPole-v1", None, lambda envs: play(envs, 100, seed=None)),
+        ("Pendulum-v1", 3, lambda envs: play(envs, 100, seed=None)),  # all episodes are cut
+        ("CartPole-v1", None, lambda envs: envs.reset(options={"reset_mask": np.arange(8) > 5})),
+        ("CartPole-v1", None, lambda envs: envs.reset()),
+    ],
+    ids=["step", "cut", "partial reset", "reset"],
+)
+def test_rows__that_begin_elsewhere_than_their_scouts_are_an_error(
+    task_id: str, limit: int | None, call: Any
+) -> None:
+    """As they would if a future EnvPool drew random numbers in the steps of such a task."""
+    envs = make(task_id, 8, "SameStep", max_episode_steps=limit)
     envs.reset(seed=0)
     scouts = envs._simulator.scouts
     scouts._draw()
-    scouts._banks[0][:8] += 1
-    with pytest.raises(SimulationError, match=r"Environments among \[.*reset\(\)"):
-        play(envs, 100, seed=None)
-    assert_same(envs.reset()[1]["elapsed_step"], np.zeros(8, np.int32))
+    scouts._banks[0] += 1
+    with pytest.raises(SimulationError, match=r"Environments among \[.*call `reset\(\)`"):
+        call(envs)
+    with pytest.raises(SimulationError, match="cut short"):
+        envs.step(act_all(envs, 0, 0))
+    assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 8
     play(envs, 100, seed=None)
+
+
+def test_episodes_of_one_step__end_in_every_exchange() -> None:
+    ahead, asked = (make("Catch-v0", 5, "SameStep", height=2, num_threads=n) for n in (1, 2))
+    log = play(ahead, 40)
+    assert_same(log, play(asked, 40))
+    assert count_ends(log) == 5 * 40
+
+
+@pytest.mark.parametrize("arrays", ["torch", "jax"])
+def test_scouted_batch__shows_tensors_of_the_same_values(arrays: str) -> None:
+    library = pytest.importorskip("torch" if arrays == "torch" else "jax.numpy")
+    host = make("CartPole-v1", 6, "SameStep")
+    other = make("CartPole-v1", 6, "SameStep", arrays=arrays)
+    host.reset(seed=2)
+    other.reset(seed=2)
+    kept: list[Any] = []
+    for step in range(120):
+        actions = act_all(host, 3, step)
+        kept.append((other.step(library.asarray(actions)), host.step(actions)))
+    assert has_scouts(other)
+    for tensors, values in kept:  # read late: nothing may have written into them since
+        assert_same([np.asarray(tensor) for tensor in tensors[:4]], list(values[:4]))
+
+
+def test_kept_observations__hold_no_memory_of_scouts() -> None:
+    envs = make("CartPole-v1", 64, "SameStep")
+    envs.reset(seed=0)
+    for step in range(40):
+        obs = envs.step(act_all(envs, 0, step))[0]
+        assert obs.base is None
 
 
 def test_interrupted_seed__leaves_the_pool_and_the_scouts_of_the_last_one(

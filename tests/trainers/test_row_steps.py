@@ -14,15 +14,15 @@ from trees import assert_same
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.errors import EnvContractError
 from gymbridge.testing import scripted_vector_env
-from gymbridge.trainers.row_steps import make_row_step
+from gymbridge.trainers.row_steps import step_rows
 
 
 def tell(envs: Any, num_steps: int, *, is_wrapped: bool) -> list[Any]:
     """Return the steps of a run, by our own way or, in a wrapper that does nothing, by any's."""
-    step = make_row_step("envs", VectorWrapper(envs) if is_wrapped else envs)
+    batch = VectorWrapper(envs) if is_wrapped else envs
     envs.reset(seed=11)
     envs.action_space.seed(3)
-    return [step(envs.action_space.sample()) for _ in range(num_steps)]
+    return [step_rows("envs", batch, envs.action_space.sample()) for _ in range(num_steps)]
 
 
 def count_ends(log: list[Any]) -> int:
@@ -68,15 +68,31 @@ def test_own_step__tells_what_any_step_tells_of_tasks(task_id: str, limit: int |
     assert count_ends(own) > 5
 
 
-def test_own_step__of_a_subclass_counts() -> None:
-    """Whoever changes `step` in a subclass means what the trainer sees."""
+def double(step: Any) -> Any:
+    """Return the step with rewards that count twice."""
 
-    class Doubled(EnvPoolVectorEnv):
-        def step(self, actions: Any) -> Any:
-            obs, rewards, *rest = super().step(actions)
-            return obs, 2 * rewards, *rest
+    def doubled(*args: Any) -> Any:
+        obs, rewards, *rest = step(*args)
+        return obs, 2 * rewards, *rest
 
-    log = tell(Doubled("CartPole-v1", 3, autoreset_mode="SameStep"), 5, is_wrapped=False)
+    return doubled
+
+
+class Doubled(EnvPoolVectorEnv):
+    """A batch with a step of its own."""
+
+    step = double(EnvPoolVectorEnv.step)
+
+
+@pytest.mark.parametrize("where", ["subclass", "instance"])
+def test_step__that_somebody_put_in_its_place_counts(where: str) -> None:
+    """Whoever changes `step` means what the trainer sees."""
+    if where == "subclass":
+        envs: Any = Doubled("CartPole-v1", 3, autoreset_mode="SameStep")
+    else:
+        envs = EnvPoolVectorEnv("CartPole-v1", 3, autoreset_mode="SameStep")
+        envs.step = double(envs.step)
+    log = tell(envs, 5, is_wrapped=False)
     assert [rewards.tolist() for _, rewards, *_ in log] == [[2.0] * 3] * 5
 
 
@@ -87,7 +103,6 @@ def test_any_step__names_a_batch_that_hides_how_episodes_ended() -> None:
             return *rest, {}
 
     envs = Silent(scripted_vector_env([1, 2], autoreset_mode="SameStep"))
-    step = make_row_step("vector_env", envs)
     envs.reset(seed=0)
     with pytest.raises(EnvContractError, match=r"`vector_env` ended .* \[0\] without"):
-        step(np.zeros(2, int))
+        step_rows("vector_env", envs, np.zeros(2, int))

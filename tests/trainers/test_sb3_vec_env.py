@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from functools import partial
 from typing import Any
 
@@ -228,3 +229,25 @@ def test_binary_actions__may_be_floats_as_policies_draw_them() -> None:
     view = sync(BinaryEnv, 2)
     view.reset()
     np.testing.assert_array_equal(view.step(np.array([[1.0, 0, 1], [0, 0, 0]]))[1], [2, 0])
+
+
+def own_view() -> Sb3VecEnv:
+    envs = scripted_vector_env(LENGTHS, TRUNCATES, autoreset_mode="SameStep")
+    return Sb3VecEnv(envs)
+
+
+@pytest.mark.parametrize(
+    "copy_view", [copy.deepcopy, lambda view: pickle.loads(pickle.dumps(view))]
+)
+def test_copied_view__steps_a_batch_of_its_own(copy_view: Any) -> None:
+    view = own_view()
+    view.reset()
+    compare(copy_view(view), scripted_dummy(), 20)
+    assert view.step(np.zeros(4, int))[0].tolist() == [1.0, 1.0, 1.0, 0.0], "it was not stepped"
+
+
+def test_batch_in_a_wrapper__may_take_the_place_of_the_batch() -> None:
+    view = own_view()
+    view.vector_env = wrappers.RecordEpisodeStatistics(view.vector_env)
+    view.reset()
+    assert "episode" in view.step(np.zeros(4, int))[3][3]
