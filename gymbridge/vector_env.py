@@ -207,7 +207,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             ActionError: An action has the wrong shape or lies outside a discrete space.
             ArgumentTypeError: An action has a type or dtype that cannot be cast.
             EpisodeEndedError: With `AutoresetMode.DISABLED`, an ended environment was not reset.
-            ResetNeededError: Before the first `reset`.
+            ResetNeededError: Before the first `reset`, or after a call that was cut short.
             ClosedError: After `close`.
         """
         return self._step(actions, self._show_step)
@@ -221,7 +221,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             final: With `AutoresetMode.SAME_STEP`, if some ended: the tick before they began anew.
 
         Raises:
-            ArgumentError: The batch gives torch or jax arrays.
+            ArgumentError: The batch gives torch or jax arrays; otherwise see `step`.
         """
         if self._show_ticks is None:
             raise ArgumentError(f"`step_ticks` needs numpy arrays, not {self.arrays}; use `step`.")

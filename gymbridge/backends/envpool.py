@@ -22,7 +22,7 @@ from gymbridge.backends.envpool_layout import Layout, to_space
 from gymbridge.backends.envpool_scouts import Scouts, check_begun
 from gymbridge.backends.envpool_steps import make_fast_step
 from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
-from gymbridge.errors import SimulationError
+from gymbridge.errors import ResetNeededError
 
 __all__ = ["EnvPoolSimulator", "PoolState"]
 
@@ -104,7 +104,8 @@ class EnvPoolSimulator:
 
         Raises:
             ArgumentError: Seeds for a part of a pool that exists.
-            SimulationError: A part of a batch whose last call was interrupted.
+            ResetNeededError: A part of a batch whose last call was cut short.
+            SimulationError: Rows began elsewhere than their scouts.
         """
         is_full = bool(mask.all())
         if seeds is not None and seeds.given.any():
@@ -174,10 +175,10 @@ class EnvPoolSimulator:
         """Count a call that moves episodes, unless the one before was cut short.
 
         Raises:
-            SimulationError: It was: the episodes have moved and nobody knows where.
+            ResetNeededError: It was: the episodes have moved and nobody knows where.
         """
         if state.turn != self._turn:
-            raise SimulationError(
+            raise ResetNeededError(
                 "The last call was cut short, and what it did is lost; call `reset()`."
             )
         self._turn += 1

@@ -17,7 +17,7 @@ pytest.importorskip("envpool")
 from envpool_runs import act_all, make
 from trees import assert_same
 
-from gymbridge.errors import SimulationError
+from gymbridge.errors import ResetNeededError
 
 MODES = ("NextStep", "SameStep", "Disabled")
 
@@ -102,7 +102,7 @@ def test_interrupted_step__asks_for_a_reset_and_leaves_nothing_behind(
         lambda: envs.step(actions),
         lambda: envs.reset(options={"reset_mask": np.arange(4) < 2}),
     ):
-        with pytest.raises(SimulationError, match=r"cut short.*call `reset\(\)`"):
+        with pytest.raises(ResetNeededError, match=r"cut short.*call `reset\(\)`"):
             call()
     log = [envs.reset(), *run(envs, 0, 4)]
     assert [shown[-1]["elapsed_step"].tolist() for shown in log] == [[n] * 4 for n in range(5)]
@@ -121,7 +121,7 @@ def test_interrupted_reset__asks_for_another(mode: str) -> None:
     envs.reset(seed=1)
     run(envs, 0, 5)
     interrupt(envs, "receive", envs.reset)
-    with pytest.raises(SimulationError, match="cut short"):
+    with pytest.raises(ResetNeededError, match="cut short"):
         envs.step(np.zeros(4, int))
     assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 4
     run(envs, 0, 40)

@@ -14,7 +14,7 @@ from trees import assert_same
 
 from gymbridge.backends.envpool_tasks import load_tasks
 from gymbridge.envpool import _DRAWS_IN_RESET
-from gymbridge.errors import SimulationError
+from gymbridge.errors import ResetNeededError, SimulationError
 
 CHEAP = ("classic_control", "toy_text")
 
@@ -138,7 +138,7 @@ def test_rows__that_begin_elsewhere_than_their_scouts_are_an_error(
     scouts._banks[0] += 1
     with pytest.raises(SimulationError, match=r"Environments among \[.*call `reset\(\)`"):
         call(envs)
-    with pytest.raises(SimulationError, match="cut short"):
+    with pytest.raises(ResetNeededError, match="cut short"):
         envs.step(act_all(envs, 0, 0))
     assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 8
     play(envs, 100, seed=None)
