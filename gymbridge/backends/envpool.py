@@ -19,7 +19,7 @@ from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.backends.envpool_build import build_pool, check_seeds, name_task
 from gymbridge.backends.envpool_layout import Layout, to_space
-from gymbridge.backends.envpool_scouts import Scouts, check_begun
+from gymbridge.backends.envpool_scouts import Scouts, check_late
 from gymbridge.backends.envpool_steps import make_fast_step
 from gymbridge.episode import AutoresetRule, Outcome, Seeds, Tick
 from gymbridge.errors import ResetNeededError
@@ -238,9 +238,7 @@ class EnvPoolSimulator:
     def _catch_up(self, state: PoolState) -> None:
         """Make the restarts that the user has been shown already."""
         if state.late is not None:
-            places = self.layout.obs_places
-            shown = [state.values[place].take(state.late, 0) for place in places]
-            check_begun(state.late, shown, self.renew_rows(state.late), places)
+            check_late(state, self.renew_rows(state.late), self.layout.obs_places)
 
     def _own(self, outcome: Outcome) -> Outcome:
         """Give the user arrays that the state does not use, and sum up what the fast path needs."""

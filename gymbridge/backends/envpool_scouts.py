@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gymbridge.backends.envpool import EnvPoolSimulator
     from gymbridge.backends.envpool_layout import Layout
 
-__all__ = ["Scouts", "check_begun", "make_late_turn"]
+__all__ = ["Scouts", "check_begun", "check_late", "make_late_turn"]
 
 _DEPTH = 4
 """How many episodes a scout may be ahead of its row."""
@@ -120,6 +120,12 @@ def check_begun(
             )
 
 
+def check_late(state: Any, answers: Values, obs_places: list[int]) -> None:
+    """Raise unless late rows began with what their batch showed of them; see `check_begun`."""
+    shown = [state.values[place].take(state.late, 0) for place in obs_places]
+    check_begun(state.late, shown, answers, obs_places)
+
+
 LateTurn = tuple[
     Callable[[np.ndarray, list[np.ndarray]], None], Callable[[Any, Values], list[np.ndarray]]
 ]
@@ -139,9 +145,8 @@ def make_late_turn(simulator: EnvPoolSimulator) -> LateTurn:
         simulator.send([rows, rows, *[leaf.take(rows, 0) for leaf in leaves]])
 
     def read(state: Any, answers: Values) -> Values:
-        late, values = state.late, state.values
-        shown = [values[place].take(late, 0) for place in obs_places]
-        check_begun(late, shown, answers, obs_places)
-        return [answer[len(late) :] for answer in answers]
+        check_late(state, answers, obs_places)
+        count = len(state.late)
+        return [answer[count:] for answer in answers]
 
     return ask, read

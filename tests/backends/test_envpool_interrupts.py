@@ -24,6 +24,7 @@ MODES = ("NextStep", "SameStep", "Disabled")
 CALLS = {
     "send": ("_simulator", "send"),
     "receive": ("_simulator", "pool", "_recv"),
+    "rows": ("_simulator", "reset_rows"),
     "scouts": ("_simulator", "scouts", "take"),
     "step": ("_advance",),
     "show": ("_show_step",),
@@ -83,7 +84,7 @@ CASES = [
     (task_id, mode, where)
     for task_id in ("CartPole-v1", "LunarLander-v3")
     for mode in MODES
-    for where in CALLS
+    for where in ("send", "receive", "scouts", "step", "show")
     if where != "scouts" or (task_id, mode) == ("CartPole-v1", "SameStep")
 ]
 
@@ -116,11 +117,12 @@ def again(envs: Any, seed: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_interrupted_reset__asks_for_another(mode: str) -> None:
+@pytest.mark.parametrize("seed", [None, 4], ids=["drawing on", "seeded"])
+def test_interrupted_reset__asks_for_another(mode: str, seed: int | None) -> None:
     envs = make("CartPole-v1", 4, mode, max_episode_steps=9)
     envs.reset(seed=1)
     run(envs, 0, 5)
-    interrupt(envs, "receive", envs.reset)
+    interrupt(envs, "receive" if seed is None else "rows", lambda: envs.reset(seed=seed))
     with pytest.raises(ResetNeededError, match="cut short"):
         envs.step(np.zeros(4, int))
     assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 4
