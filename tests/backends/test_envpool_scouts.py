@@ -45,6 +45,12 @@ def play(envs: Any, num_steps: int, *, seed: int | None = 11) -> list[Any]:
     return log
 
 
+def step_on(envs: Any) -> None:
+    """Take steps until many episodes have ended."""
+    for step in range(100):
+        envs.step(act_all(envs, 3, step))
+
+
 def count_ends(log: list[Any]) -> int:
     return sum(int((shown[2] | shown[3]).sum()) for shown in log if len(shown) == 5)
 
@@ -120,8 +126,8 @@ def test_tasks__are_those_that_the_constructor_knows() -> None:
 @pytest.mark.parametrize(
     ("task_id", "limit", "call"),
     [
-        ("CartPole-v1", None, lambda envs: play(envs, 100, seed=None)),
-        ("Pendulum-v1", 3, lambda envs: play(envs, 100, seed=None)),  # all episodes are cut
+        ("CartPole-v1", None, step_on),
+        ("Pendulum-v1", 3, step_on),  # all episodes are cut
         ("CartPole-v1", None, lambda envs: envs.reset(options={"reset_mask": np.arange(8) > 5})),
         ("CartPole-v1", None, lambda envs: envs.reset()),
     ],
@@ -142,6 +148,21 @@ def test_rows__that_begin_elsewhere_than_their_scouts_are_an_error(
         envs.step(act_all(envs, 0, 0))
     assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 8
     play(envs, 100, seed=None)
+
+
+def test_late_row__that_begins_elsewhere_is_an_error_before_a_reset_of_others() -> None:
+    envs = make("CartPole-v1", 8, "SameStep")
+    envs.reset(seed=0)
+    steps = 0
+    while envs._carry.state.late is None:
+        envs.step(act_all(envs, 3, steps))
+        steps += 1
+    state = envs._carry.state
+    state.values[envs._simulator.layout.obs_places[0]][state.late] += 1
+    mask = np.ones(8, np.bool_)
+    mask[state.late] = False
+    with pytest.raises(SimulationError, match=r"Environments among \["):
+        envs.reset(options={"reset_mask": mask})
 
 
 def test_episodes_of_one_step__end_in_every_exchange() -> None:
