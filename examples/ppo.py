@@ -7,20 +7,19 @@
 Actions: `Discrete` and `Box`. Observations: `Box`, where images (`uint8`) go through a CNN, and
 whatever `gymnasium.wrappers.vector.FlattenObservation` makes flat (`Dict`, `Tuple`, `Discrete`).
 
-Episodes begin again by Gymnasium's `AutoresetMode.NEXT_STEP`, and by no other mode: the step that
-ends an episode returns that episode's last observation, and the step after it is a restart row,
-whose action is ignored, whose reward is 0, and which returns the first observation of the next
-episode. So restart rows are left out of every loss, and a truncation bootstraps from the critic's
-value of the observation that came with it.
+In `AutoresetMode.NEXT_STEP` the step after the end of an episode ignores its action and returns the
+next initial observation, with reward 0. Such restart rows are left out of every loss. A truncation
+bootstraps from the critic's value of the final observation, which the ending step returns.
 """
 
 import argparse
 import json
+import logging
 import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
@@ -193,15 +192,11 @@ def rollouts(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[tuple[Rollou
 
 
 def estimate_advantages(rollout: Rollout, last_values: Tensor, args: Args) -> Tensor:
-    """Return generalised advantage estimates, (num_steps, num_envs); on restart rows meaningless.
-
-    The observation after any step, an ending one too, is that of the next row: a truncation
-    bootstraps from its value, a termination from 0. The sum stops at every end, so nothing leaks
-    in from restart rows or later episodes.
-    """
+    """Return generalised advantages, (num_steps, num_envs); meaningless in restart rows."""
+    # The observation after a step, also after the last one of an episode, is that of the next row.
     next_values = torch.cat([rollout.values[1:], last_values[None]])
     targets = rollout.rewards + args.gamma * next_values * ~rollout.terminated
-    advantages, following = targets - rollout.values, 0.0
+    advantages, following = targets - rollout.values, 0.0  # sums stop where an episode ends
     for step in reversed(range(len(advantages))):
         advantages[step] += args.gamma * args.gae_lambda * following * ~rollout.ended[step]
         following = advantages[step]
@@ -235,17 +230,20 @@ def update(args: Args, agent: Agent, adam: Adam, rollout: Rollout, last_values: 
 def train(args: Args, envs: wrappers.NormalizeReward, agent: Agent) -> list[tuple[float, ...]]:
     """Train until a limit is reached; return (steps, seconds, episodes, mean return) per update."""
     adam, progress = Adam(agent.parameters(), args.learning_rate, eps=1e-5), []
-    returns = envs.env.return_queue
+    returns, steps = envs.env.return_queue, rollouts(envs, agent, args)
+    first = next(steps)  # compiles, which the bar's estimate of time must not count
     with tqdm(total=args.total_steps, unit=" steps", unit_scale=True) as bar:
-        for rollout, last_values in rollouts(envs, agent, args):
+        for rollout, last_values in chain([first], steps):
             adam.param_groups[0]["lr"] = args.learning_rate * (1 - bar.n / args.total_steps)
             update(args, agent, adam, rollout, last_values)
             mean, seconds = np.mean(returns or [math.nan]), time.perf_counter() - START
-            bar.set_postfix_str(f"mean return {mean:.2f}", refresh=False)
-            bar.update(args.num_steps * args.num_envs)
-            progress.append((bar.n, seconds, envs.env.episode_count, mean))
             is_solved = len(returns) == args.last_episodes and mean >= args.target_return
-            if is_solved or bar.n >= args.total_steps or seconds >= args.max_seconds:
+            text = f"mean return {mean:.2f}" + ", solved" * int(is_solved)
+            bar.set_postfix_str(text, refresh=False)
+            bar.update(args.num_steps * args.num_envs)
+            bar.total = bar.n if is_solved else bar.total
+            progress.append((bar.n, seconds, envs.env.episode_count, mean))
+            if bar.n >= bar.total or seconds >= args.max_seconds:
                 break
     return progress
 
@@ -279,6 +277,8 @@ def write_results(folder: Path, title: str, progress: list[tuple[float, ...]]) -
 
 
 def main() -> None:
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     args = parse_args()
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.torch_threads)

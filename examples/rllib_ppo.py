@@ -4,7 +4,7 @@
     python examples/rllib_ppo.py --address auto      # on the cluster that this machine is part of
 
 It stops where the mean return of recent episodes reaches `--target`. RLlib pins an older Gymnasium,
-so give it a virtual environment: ``pip install 'gymbridge[rllib,envpool,brax,torch]' tqdm``.
+so give it a virtual environment: ``pip install '.[rllib,envpool,brax,torch]' tqdm``.
 """
 
 import argparse

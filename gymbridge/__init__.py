@@ -14,8 +14,8 @@ from gymbridge.registration import register_all
 
 if TYPE_CHECKING:
     from gymbridge.brax import BraxVectorEnv as BraxVectorEnv
+    from gymbridge.core.vector_env import BridgeVectorEnv as BridgeVectorEnv
     from gymbridge.envpool import EnvPoolVectorEnv as EnvPoolVectorEnv
-    from gymbridge.vector_env import BridgeVectorEnv as BridgeVectorEnv
 
 __all__ = [
     "BraxVectorEnv",
@@ -30,7 +30,7 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "BraxVectorEnv": "gymbridge.brax",
-    "BridgeVectorEnv": "gymbridge.vector_env",
+    "BridgeVectorEnv": "gymbridge.core.vector_env",
     "EnvPoolVectorEnv": "gymbridge.envpool",
 }
 

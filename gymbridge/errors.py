@@ -13,12 +13,14 @@
     ├── ClosedError            also gymnasium.error.ClosedEnvironmentError
     ├── NotInstalledError      also gymnasium.error.DependencyNotInstalled
     ├── UnknownTaskError       also gymnasium.error.UnregisteredEnv: no such task
+    ├── BusyError              also RuntimeError: another call of the batch is running
     ├── SimulationError        also RuntimeError: the engine cannot build or trace this task
-    └── DivergedError          also FloatingPointError: physics left the finite numbers
+    └── DivergedError          also FloatingPointError: an environment produced NaN or Inf
 
 Each member is also of the type that Gymnasium documents for that mistake, so code written for
-`SyncVectorEnv` catches it. An error that `reset` or `step` raises leaves the environment as it
-was before the call.
+`SyncVectorEnv` catches it. Bad input to `reset` or `step` is an error that leaves the environment
+as it was before the call. A call that is interrupted (Ctrl-C, an error inside the engine) may have
+changed it: EnvPool batches then ask for `reset()`.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ __all__ = [
     "ActionError",
     "ArgumentError",
     "ArgumentTypeError",
+    "BusyError",
     "ClosedError",
     "DivergedError",
     "EnvContractError",
@@ -43,6 +46,7 @@ __all__ = [
     "SimulationError",
     "UnknownTaskError",
     "nearest",
+    "unexpected_keyword",
 ]
 
 
@@ -62,6 +66,7 @@ class KeywordError(ArgumentError, TypeError):
     """Raised when an environment does not take a keyword.
 
     Stable-Baselines3 tries ``render_mode="rgb_array"`` and goes on without it on a `TypeError`.
+    TorchRL does so with ``frameskip=`` and reads the message; see `unexpected_keyword`.
     """
 
 
@@ -85,6 +90,10 @@ class ClosedError(GymbridgeError, gymnasium.error.ClosedEnvironmentError):
     """Raised when a closed environment is used."""
 
 
+class BusyError(GymbridgeError, RuntimeError):
+    """Raised when a thread or a signal handler calls a batch while another call of it runs."""
+
+
 class NotInstalledError(GymbridgeError, gymnasium.error.DependencyNotInstalled):
     """Raised when the library that a task needs is not installed."""
 
@@ -98,7 +107,7 @@ class SimulationError(GymbridgeError, RuntimeError):
 
 
 class DivergedError(GymbridgeError, FloatingPointError):
-    """Raised with `nonfinite="raise"` when physics left the finite numbers."""
+    """Raised with `nonfinite="raise"` when an environment produced NaN or Inf."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -116,3 +125,24 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"did you mean {' or '.join(map(repr, close))}?"
     shown = ", ".join(map(repr, names[:20]))
     return f"known: {shown}{', …' if len(names) > 20 else ''}" if names else "there are none"
+
+
+def unexpected_keyword(owner: str, name: str, target: str, advice: str) -> KeywordError:
+    """Return the error for a keyword, in the words that Python has for it.
+
+    TorchRL looks for ``__init__() got an unexpected keyword argument '...'`` in the text.
+
+    Args:
+        owner: Name of the class that was called.
+        name: The keyword.
+        target: What was to be built.
+        advice: What to do, a sentence without its full stop or with a question mark.
+
+    Example:
+        >>> print(unexpected_keyword("Env", "skip", "'Pong'", "leave it out"))
+        Env.__init__() got an unexpected keyword argument 'skip' for 'Pong'. Leave it out.
+    """
+    advice = f"{advice[0].upper()}{advice[1:]}{'' if advice.endswith('?') else '.'}"
+    return KeywordError(
+        f"{owner}.__init__() got an unexpected keyword argument {name!r} for {target}. {advice}"
+    )

@@ -1,17 +1,22 @@
-"""Ids for `gymnasium.make_vec` and `gymnasium.make`: ``Brax/<name>-v0`` and ``EnvPool/<task id>``.
+"""The engines, and their ids for `gymnasium.make_vec` and `gymnasium.make`.
 
-Both lists ship with the package, so registering imports no engine. A slash inside an EnvPool task
-id becomes a dot, since Gymnasium's ids have one namespace.
+Ids are ``Brax/<name>-v0`` and ``EnvPool/<task id>``. Both lists ship with the package, so
+registering imports no engine. A slash inside an EnvPool task id becomes a dot, since Gymnasium's
+ids have one namespace. Tasks with several players have no id, since a batch has one row per
+environment.
 """
 
 from __future__ import annotations
 
-from gymnasium.envs.registration import register, registry
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from gymbridge.backends.brax_tasks import BRAX_LIMIT, BRAX_NAMES
-from gymbridge.backends.envpool_tasks import load_tasks
+from gymnasium.envs.registration import EnvSpec, registry
 
-__all__ = ["brax_id", "envpool_id", "register_all"]
+from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
+from gymbridge.envpool.tasks import load_tasks
+
+__all__ = ["ENGINES", "Engine", "brax_id", "envpool_id", "find_engine", "register_all"]
 
 
 def brax_id(name: str) -> str:
@@ -34,22 +39,62 @@ def envpool_id(task_id: str) -> str:
     return f"EnvPool/{task_id.replace('/', '.')}"
 
 
-def register_all() -> None:
-    """Register every id that is not registered yet."""
+Ids = Iterator[tuple[str, dict[str, Any], int | None]]
+"""Ids with their keywords and their time limits in steps."""
+
+
+class Engine(NamedTuple):
+    """Where an engine's environments are made, and which there are."""
+
+    namespace: str  # of its ids
+    vector_entry_point: str
+    ids: Callable[[], Ids]
+    takes_threads: bool = False  # whether `num_threads=` is a keyword of all of its environments
+
+    @property
+    def entry_point(self) -> str:
+        """Where a single environment is made: `make_<namespace>` of `gymbridge.single_env`."""
+        return f"gymbridge.single_env:make_{self.namespace.lower()}"
+
+
+def _brax_ids() -> Ids:
     for name in BRAX_NAMES:
-        _register(brax_id(name), "brax", {"brax_env": name}, BRAX_LIMIT)
+        yield brax_id(name), {"brax_env": name}, BRAX_LIMIT
+
+
+def _envpool_ids() -> Ids:
     for task_id, task in load_tasks().items():
-        _register(envpool_id(task_id), "envpool", {"task_id": task_id}, task["max_episode_steps"])
+        if task["max_num_players"] == 1:
+            yield envpool_id(task_id), {"task_id": task_id}, task["max_episode_steps"]
 
 
-def _register(env_id: str, engine: str, kwargs: dict[str, str], limit: int | None) -> None:
-    if env_id in registry:
-        return
-    vector_class = {"brax": "BraxVectorEnv", "envpool": "EnvPoolVectorEnv"}[engine]
-    register(
-        env_id,
-        entry_point=f"gymbridge.single_env:make_{engine}",
-        vector_entry_point=f"gymbridge.{engine}:{vector_class}",
-        max_episode_steps=limit,
-        kwargs=kwargs,
-    )
+ENGINES = (
+    Engine("Brax", "gymbridge.brax:BraxVectorEnv", _brax_ids),
+    Engine("EnvPool", "gymbridge.envpool:EnvPoolVectorEnv", _envpool_ids, takes_threads=True),
+)
+"""Every engine that has ids."""
+
+
+def find_engine(env_id: str) -> Engine | None:
+    """Return the engine of an id, with or without a module before it; None for other ids."""
+    namespace = env_id.rpartition(":")[2].partition("/")[0]
+    return next((engine for engine in ENGINES if engine.namespace == namespace), None)
+
+
+def register_all() -> None:
+    """Register every id that is not registered yet.
+
+    The specs go straight into Gymnasium's registry: `gymnasium.register` looks through all of it
+    for each id, to find a versioned and an unversioned one of the same name. Of these ids none is
+    both.
+    """
+    for engine in ENGINES:
+        for env_id, kwargs, limit in engine.ids():
+            if env_id not in registry:
+                registry[env_id] = EnvSpec(
+                    env_id,
+                    entry_point=engine.entry_point,
+                    vector_entry_point=engine.vector_entry_point,
+                    max_episode_steps=limit,
+                    kwargs=kwargs,
+                )

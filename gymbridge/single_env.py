@@ -6,13 +6,16 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.backends.envpool_limits import limit_rule
-from gymbridge.backends.envpool_tasks import load_tasks
+from gymbridge.core.actions import to_array
+from gymbridge.core.requests import read_seed
+from gymbridge.core.rows import split_infos, take_row
+from gymbridge.core.specs import plain_spec
+from gymbridge.core.vector_env import BridgeVectorEnv
+from gymbridge.envpool.tasks import limit_rule, load_tasks
 from gymbridge.errors import ArgumentError
-from gymbridge.infos import take_row
-from gymbridge.vector_env import BridgeVectorEnv
 
 __all__ = ["SingleEnv", "make_brax", "make_envpool"]
 
@@ -22,7 +25,7 @@ class SingleEnv(gym.Env[Any, Any]):
 
     It has no time limit of its own: `gym.make` wraps it in `TimeLimit`, which sets `truncated` on
     the last allowed step even if the task terminates there. Only where a limit changes the task
-    itself (see `gymbridge.backends.envpool_limits`) does the task keep its own as well.
+    itself (see `gymbridge.envpool.tasks`) does the task keep its own as well.
 
     Args:
         envs: A batch of one with `AutoresetMode.DISABLED`, which the view closes.
@@ -34,6 +37,19 @@ class SingleEnv(gym.Env[Any, Any]):
         self.action_space = envs.single_action_space
         self.metadata = {k: v for k, v in envs.metadata.items() if k != "autoreset_mode"}
         self.render_mode = envs.render_mode
+        self._spec: EnvSpec | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What `gymnasium.make` built this environment from, as JSON can hold it; else None."""
+        return self._spec
+
+    @spec.setter
+    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, spec: EnvSpec | None
+    ) -> None:
+        """Take what `gymnasium.make` hands over after construction."""
+        self._spec = plain_spec(spec)
 
     @property
     def np_random_seed(self) -> int:
@@ -46,8 +62,10 @@ class SingleEnv(gym.Env[Any, Any]):
         """Begin a new episode; with a seed, the first one of that seed.
 
         Raises:
-            ArgumentError: A seed that the engine cannot hold, or an option but `reset_mask`.
+            ArgumentError: A negative seed, or an option but `reset_mask`.
+            ArgumentTypeError: `seed` is neither int nor None.
         """
+        seed = read_seed(seed)
         observations, infos = self.envs.reset(seed=seed, options=options)
         super().reset(seed=seed)
         return _unbatch(observations, self.observation_space), _unbatch_infos(infos)
@@ -108,7 +126,7 @@ def _for_one(kwargs: dict[str, Any]) -> dict[str, Any]:
 def _batch(action: Any) -> Any:
     if isinstance(action, dict):
         return {key: _batch(value) for key, value in action.items()}
-    return np.asarray(action)[None]
+    return to_array(action)[None]
 
 
 def _unbatch(batch: Any, space: gym.Space[Any]) -> Any:
@@ -119,11 +137,4 @@ def _unbatch(batch: Any, space: gym.Space[Any]) -> Any:
 
 
 def _unbatch_infos(infos: dict[str, Any]) -> dict[str, Any]:
-    """Return the infos of environment 0 without the masks."""
-    single = {}
-    for key, value in infos.items():
-        if f"_{key}" in infos:
-            row = _unbatch_infos(value) if isinstance(value, dict) else value[0]
-            # `SyncVectorEnv` makes bool arrays of Python's bools only.
-            single[key] = bool(row) if isinstance(row, np.bool_) else row
-    return single
+    return split_infos(infos, 1, keeps_dtypes=True)[0]

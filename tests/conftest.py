@@ -11,9 +11,12 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 import pytest
 from hypothesis import settings
+from system_libraries import check_qt5
 
 settings.register_profile("gymbridge", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("gymbridge")
+
+REQUIRE = "--require-system-libraries"
 
 MODES = ("NextStep", "SameStep", "Disabled")
 
@@ -22,3 +25,22 @@ MODES = ("NextStep", "SameStep", "Disabled")
 def mode(request: pytest.FixtureRequest) -> str:
     """Each autoreset mode, by its value."""
     return request.param
+
+
+@pytest.fixture(params=("torch", "jax"))
+def arrays(request: pytest.FixtureRequest) -> str:
+    """The kinds of arrays that stay on a device, where their library is installed."""
+    pytest.importorskip(request.param)
+    return request.param
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of the slow leg, in which no test is skipped."""
+    text = "fail tests whose system libraries are missing, instead of skipping them"
+    parser.addoption(REQUIRE, action="store_true", help=text)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Look for the system libraries of a marked test."""
+    if item.get_closest_marker("needs_qt5"):
+        check_qt5(is_required=item.config.getoption(REQUIRE))

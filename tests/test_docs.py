@@ -26,7 +26,7 @@ MODULES = sorted(
 
 
 def test_docstrings__have_examples() -> None:
-    assert "gymbridge.vector_env" in MODULES
+    assert "gymbridge.core.vector_env" in MODULES
     assert "gymbridge.testing.scripted" in MODULES
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 from gymnasium import spaces
+from ppo_script import LENGTHS, NUM_STEPS, PPO, TRUNCATES, load_ppo
 
 from gymbridge.testing import scripted_vector_env
 
@@ -21,27 +20,14 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
-PPO = Path(__file__).parents[1] / "examples" / "ppo.py"
 TINY = ("--total-steps=256", "--num-envs=4", "--num-steps=8", "--epochs=1", "--eval-steps=2")
 LAST_LINE = re.compile(r"(\S+): mean return (\S+) over the last (\d+) episodes, (\d+) s")
-
-# Three environments whose episodes end in both ways, on the rollout's last row too (the third at
-# step 4 of the first rollout), so that the second rollout begins with a restart row.
-LENGTHS = [[2, 3, 1], [4, 1, 2], [5, 2, 2]]
-TRUNCATES = [[False, True, True], [True, False, True], [True, False, False]]
-NUM_STEPS = 5
 
 
 @pytest.fixture(scope="module")
 def ppo() -> ModuleType:
     """The script as a module."""
-    spec = importlib.util.spec_from_file_location("ppo", PPO)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ppo"] = module  # its dataclass looks itself up there
-    spec.loader.exec_module(module)
-    return module
+    return load_ppo()
 
 
 @pytest.fixture
@@ -65,11 +51,12 @@ def rollouts(ppo, args, agent):
     return [next(steps) for _ in range(4)]
 
 
-def run_script(*arguments: str, cwd: Path) -> str:
+def run_script(*arguments: str, cwd: Path) -> tuple[str, list[str]]:
+    """Return what the script prints and the lines of its log."""
     command = [sys.executable, str(PPO), *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout, done.stderr.splitlines()
 
 
 def check_results(folder: Path, env_steps: int) -> None:
@@ -214,7 +201,7 @@ def test_args__flags_go_before_the_defaults_of_a_task(ppo, monkeypatch):
 
 def test_ppo__writes_its_results(tmp_path):
     pytest.importorskip("envpool")
-    output = run_script("--env-id=EnvPool/CartPole-v1", *TINY, cwd=tmp_path)
+    output, _ = run_script("--env-id=EnvPool/CartPole-v1", *TINY, cwd=tmp_path)
     env_id, mean_return, _, _ = LAST_LINE.fullmatch(output.splitlines()[-1]).groups()
     assert env_id == "EnvPool/CartPole-v1"
     assert float(mean_return) > 0
@@ -225,9 +212,10 @@ def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
     pytest.importorskip("brax")
     keywords = '{"backend": "spring", "max_episode_steps": 3}'
     out = tmp_path / "mine"
-    output = run_script(
-        "--env-id=Brax/fast-v0", f"--env-kwargs={keywords}", f"--out={out}", *TINY, cwd=tmp_path
-    )
+    flags = ("--env-id=Brax/fast-v0", f"--env-kwargs={keywords}", f"--out={out}", *TINY)
+    output, log = run_script(*flags, cwd=tmp_path)
+    place = "Fast (4 environments, cpu). This can take a minute."
+    assert log[:2] == [f"Compiling reset of {place}", f"Compiling step of {place}"]
     assert LAST_LINE.fullmatch(output.splitlines()[-1])[3] == "64", "each episode takes 4 rows"
     check_results(out, env_steps=256)
 
@@ -238,7 +226,7 @@ def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
 )
 def test_ppo__takes_any_kind_of_space(tmp_path, task):
     pytest.importorskip("envpool")
-    output = run_script(f"--env-id=EnvPool/{task}", *TINY, cwd=tmp_path)
+    output, _ = run_script(f"--env-id=EnvPool/{task}", *TINY, cwd=tmp_path)
     assert LAST_LINE.fullmatch(output.splitlines()[-1])[1] == f"EnvPool/{task}"
 
 
@@ -247,12 +235,9 @@ def test_ppo__takes_any_kind_of_space(tmp_path, task):
     ("engine", "env_id", "bar"),
     [("brax", "Brax/inverted_pendulum-v0", 900), ("envpool", "EnvPool/CartPole-v1", 475)],
 )
-def test_ppo__solves_the_task_in_three_minutes(tmp_path, engine, env_id, bar):
+def test_ppo__solves_the_task(tmp_path, engine, env_id, bar):
     pytest.importorskip(engine)
-    start = time.perf_counter()
-    output = run_script(f"--env-id={env_id}", cwd=tmp_path)
-    seconds = time.perf_counter() - start
+    output, _ = run_script(f"--env-id={env_id}", cwd=tmp_path)
     name, mean_return, episodes, _ = LAST_LINE.fullmatch(output.splitlines()[-1]).groups()
     assert (name, episodes) == (env_id, "100")
     assert float(mean_return) >= bar
-    assert seconds < 180

@@ -1,8 +1,12 @@
-"""Imports follow the data, one way: errors <- episode <- backends and requests <- batches."""
+"""Imports go one way: errors <- core <- functional <- gradients <- brax, and core <- envpool.
+
+All imports count: those inside functions, those under ``TYPE_CHECKING``, and those within a folder.
+"""
 
 from __future__ import annotations
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,42 +15,40 @@ import gymbridge
 
 ROOT = Path(gymbridge.__file__).parent
 
-LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
-    ("episode", "spaces"),
-    ("backends", "packing", "processes", "requests"),
-    ("actions",),
-    ("arrays",),
-    ("infos", "sub_envs"),
-    ("autograd",),
-    ("graph",),
-    ("vector_env",),
-    ("differentiable", "wrappers"),
-    ("brax", "envpool", "testing"),
-    ("single_env", "registration"),
-    ("trainers",),
-    ("",),  # the package itself
-)
-"""Rooms from the bottom up. A room may use those below it, and modules of its own folder."""
-
-BELOW_BACKENDS = {"errors", "episode", "spaces", "backends"}
-"""A backend translates and knows nothing of requests, infos or the batch."""
+MAY_USE: dict[str, set[str]] = {
+    "errors": set(),
+    "core": {"errors"},
+    "functional": {"core", "errors"},
+    "gradients": {"core", "errors", "functional"},
+    "brax": {"core", "errors", "functional", "gradients"},
+    "envpool": {"core", "errors"},
+    "testing": {"brax", "core"},
+    "wrappers": {"core", "errors"},
+    "registration": {"brax", "envpool"},
+    "single_env": {"brax", "core", "envpool", "errors"},
+    "trainers": {"core", "errors", "registration"},
+    # The package itself, and old paths of modules that have moved:
+    "": {"brax", "core", "envpool", "errors", "registration"},
+    "autograd": {"gradients"},
+    "differentiable": {"gradients"},
+    "episode": {"core"},
+    "vector_env": {"core"},
+}
+"""Which rooms a room may use besides its own modules."""
 
 ENGINE_ROOMS = {
     "jax": {
-        "autograd",
-        "graph",
-        "packing",
-        "wrappers",
-        "arrays.jax",
-        "arrays.torch",
-        "brax",
-        "backends.brax*",
+        "brax.*",
+        "core.arrays.jax",
+        "core.arrays.torch",
+        "functional.*",
+        "gradients.*",
         "testing.scripted_brax",
+        "wrappers",
     },
-    "brax": {"brax", "backends.brax*", "testing.scripted_brax"},
-    "envpool": {"envpool", "backends.envpool*"},
-    "torch": {"autograd", "graph", "arrays.torch", "wrappers"},
+    "brax": {"brax.package"},
+    "envpool": {"envpool.*"},
+    "torch": {"core.arrays.torch", "gradients.*", "wrappers"},
     "stable_baselines3": {"trainers.sb3*"},
     "ray": {"trainers.rllib"},
 }
@@ -62,19 +64,9 @@ MODULES = {short_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
 def imports(name: str) -> set[str]:
-    """Return the full names of all that a module imports when it runs, wherever in it."""
-    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
-    unseen = {
-        child
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for statement in node.body
-        for child in ast.walk(statement)
-    }
+    """Return the full names of all that a module imports, wherever in it."""
     found: set[str] = set()
-    for node in ast.walk(tree):
-        if node in unseen:
-            continue
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         if isinstance(node, ast.ImportFrom):
@@ -86,20 +78,12 @@ def imports(name: str) -> set[str]:
 def _from(node: ast.ImportFrom) -> set[str]:
     """Return the modules that a ``from`` import names, or the one whose members it takes."""
     module = node.module or ""
-    if module == "gymbridge" or module == "gymbridge.backends":
-        below = {f"{module}.{alias.name}" for alias in node.names}
-        return {name for name in below if name.removeprefix("gymbridge.") in MODULES} or {module}
-    return {module}
+    below = {f"{module}.{alias.name}" for alias in node.names}
+    return {name for name in below if name.removeprefix("gymbridge.") in MODULES} or {module}
 
 
 def room(name: str) -> str:
     return name.split(".")[0]
-
-
-def layer(name: str) -> int:
-    found = [index for index, rooms in enumerate(LAYERS) if room(name) in rooms]
-    assert found, f"{name} has no place in LAYERS"
-    return found[0]
 
 
 def own_imports(name: str) -> set[str]:
@@ -114,25 +98,15 @@ def is_allowed(name: str, rooms: set[str]) -> bool:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_module__imports_from_rooms_below_alone(name: str) -> None:
-    wrong = {
-        other
-        for other in own_imports(name)
-        if layer(other) >= layer(name) and room(other) != room(name)
-    }
-    assert wrong == set()
+def test_module__imports_from_the_rooms_that_it_may_use(name: str) -> None:
+    used = {room(other) for other in own_imports(name)} - {room(name)}
+    assert used <= MAY_USE[room(name)]
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if room(name) == "backends"])
-def test_backend__knows_the_seam_alone(name: str) -> None:
-    assert {room(other) for other in own_imports(name)} <= BELOW_BACKENDS
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if "." in name])
-def test_engine__knows_nothing_of_the_other(name: str) -> None:
-    engine = name.rpartition(".")[2].split("_")[0]
-    others = {other.rpartition(".")[2].split("_")[0] for other in own_imports(name)}
-    assert not ({"brax", "envpool"} - {engine}) & others
+def test_modules__import_one_another_in_no_circle() -> None:
+    graph = {name: own_imports(name) - {name} for name in MODULES}
+    order = [*TopologicalSorter(graph).static_order()]  # raises CycleError
+    assert order.index("errors") < order.index("core.episode") < order.index("brax.vector_env")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -142,17 +116,14 @@ def test_engine__is_imported_in_its_own_rooms_alone(name: str) -> None:
         assert package not in packages or is_allowed(name, rooms), f"{name} imports {package}"
 
 
-def test_engine_rooms__import_their_engine() -> None:
-    assert "brax" in {full.split(".")[0] for full in imports("brax")}
-    assert "jax" in imports("backends.brax")
-    assert "envpool" in {full.split(".")[0] for full in imports("envpool")}
-    assert "stable_baselines3.common.vec_env" in imports("trainers.sb3")
-
-
 def test_arrows__are_found_where_they_are_known_to_be() -> None:
-    assert own_imports("episode") == set()
+    assert own_imports("core.episode") == set()
     assert own_imports("errors") == set()
-    assert {"episode", "errors"} <= own_imports("requests")
-    assert {"episode", "infos", "requests", "sub_envs"} <= own_imports("vector_env")
-    assert {"brax", "envpool", "vector_env"} <= own_imports("single_env")
-    assert {"errors", "registration", "requests"} <= own_imports("trainers.cleanrl_envpool")
+    assert {"core.episode", "core.runner", "core.requests"} <= own_imports("core.vector_env")
+    assert {"gradients.runner", "functional.runners"} <= own_imports("gradients.vector_env")
+    assert {"brax", "envpool", "core.vector_env"} <= own_imports("single_env")
+    assert {"errors", "registration"} <= own_imports("trainers.cleanrl_envpool")
+    assert "brax" in {full.split(".")[0] for full in imports("brax.package")}
+    assert "jax" in imports("functional.simulator")
+    assert "envpool" in imports("envpool.simulator")
+    assert "stable_baselines3.common.vec_env" in imports("trainers.sb3")

@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from process_samples import build_and_play, play, unpickle_and_play
 
 import gymbridge
 from gymbridge.testing import ScriptedSimulator, scripted_vector_env
@@ -24,22 +25,6 @@ ENGINES = {"brax": "Brax/fast-v0", "envpool": "EnvPool/CartPole-v1"}
 def env_id(request: pytest.FixtureRequest) -> str:
     pytest.importorskip(request.param)
     return ENGINES[request.param]
-
-
-def play(envs: Any) -> Any:
-    """Return the observations of a few steps."""
-    shown = [envs.reset(seed=7)[0]]
-    envs.action_space.seed(0)
-    shown += [envs.step(envs.action_space.sample())[0] for _ in range(4)]
-    return np.stack(shown)
-
-
-def build_and_play(env_id: str, kwargs: dict[str, Any]) -> Any:
-    return play(gym.make_vec(f"gymbridge:{env_id}", **kwargs))
-
-
-def unpickle_and_play(data: bytes) -> Any:
-    return play(pickle.loads(data))
 
 
 class Placed(gymbridge.BridgeVectorEnv):
@@ -197,7 +182,7 @@ child.kill()
 
 @pytest.mark.parametrize("how", ["close", "drop", "rebuild"])
 def test_forked_child__may_drop_what_it_inherited(how: str) -> None:
-    """A pool whose threads did not come along ends the process that destroys it."""
+    """A pool without its threads ends the process that destroys it."""
     pytest.importorskip("envpool")
     command = [sys.executable, "-c", FORK_AND_DROP, "EnvPool/Pong-v5", how]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

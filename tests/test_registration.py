@@ -15,9 +15,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from trees import assert_same
 
 import gymbridge
-from gymbridge.backends import envpool_tasks
-from gymbridge.backends.brax_tasks import BRAX_NAMES
-from gymbridge.backends.envpool_tasks import load_tasks
+from gymbridge.brax.tasks import BRAX_NAMES
+from gymbridge.envpool import tasks as envpool_tasks
+from gymbridge.envpool.tasks import load_tasks
 from gymbridge.errors import ArgumentError, UnknownTaskError
 from gymbridge.registration import brax_id, envpool_id, register_all
 
@@ -78,8 +78,9 @@ def test_ids__of_brax_are_those_of_brax() -> None:
 
 def test_ids__of_envpool_are_all_registered() -> None:
     tasks = load_tasks()
-    assert len(tasks) > 1600
-    for task_id, task in tasks.items():
+    single = {task_id: task for task_id, task in tasks.items() if task["max_num_players"] == 1}
+    assert len(single) > 1600
+    for task_id, task in single.items():
         spec = gym.spec(envpool_id(task_id))
         assert spec.vector_entry_point == "gymbridge.envpool:EnvPoolVectorEnv"
         assert spec.entry_point == "gymbridge.single_env:make_envpool"
@@ -88,8 +89,9 @@ def test_ids__of_envpool_are_all_registered() -> None:
 
 
 def test_ids__are_no_others() -> None:
-    expected = {envpool_id(task_id) for task_id in load_tasks()} | {*map(brax_id, BRAX_NAMES)}
-    assert len(expected) == len(load_tasks()) + len(BRAX_NAMES), "a dot made two ids one"
+    playable = [name for name, task in load_tasks().items() if task["max_num_players"] == 1]
+    expected = {*map(envpool_id, playable)} | {*map(brax_id, BRAX_NAMES)}
+    assert len(expected) == len(playable) + len(BRAX_NAMES), "a dot made two ids one"
     assert expected == {name for name in registry if name.startswith(("EnvPool/", "Brax/"))}
 
 
@@ -105,7 +107,7 @@ def test_entry_points__exist(engine: str) -> None:
 
 
 def test_shipped_tasks__are_those_of_the_installed_envpool() -> None:
-    """After an upgrade: ``python -m gymbridge.backends.envpool_tasks``."""
+    """After an upgrade: ``python -m gymbridge.envpool.tasks``."""
     pytest.importorskip("envpool")
     assert envpool_tasks.generate() == envpool_tasks._DATA.read_text(encoding="utf-8")
 
@@ -162,7 +164,7 @@ def test_make_vec__hands_keywords_to_the_engine_and_names_unknown_ones() -> None
     envs = make_vec("EnvPool/HalfCheetah-v5", num_envs=2, frame_skip=3, info_keys=["x_position"])
     assert envs.get_attr("config")[0].frame_skip == 3
     assert envs.get_attr("spec") == (envs.spec, envs.spec)
-    with pytest.raises(ArgumentError, match=r"`frame_skips` is no parameter.*'frame_skip'"):
+    with pytest.raises(ArgumentError, match=r"keyword argument 'frame_skips' .*'frame_skip'"):
         make_vec("EnvPool/HalfCheetah-v5", num_envs=2, frame_skips=3)
 
 
@@ -207,10 +209,73 @@ def test_id__that_the_installed_envpool_lacks_is_told_with_its_version(make: Any
         del registry[env_id]
 
 
-def test_id__of_a_task_with_several_players_is_refused() -> None:
+def test_task_with_several_players__has_no_id_and_is_refused() -> None:
     pytest.importorskip("envpool")
-    with pytest.raises(ArgumentError, match="must be a task with one player, got 'TicTacToe-v1'"):
+    assert load_tasks()["TicTacToe-v1"]["max_num_players"] == 2
+    with pytest.raises(gym.error.NameNotFound, match="TicTacToe"):
         gym.make_vec("EnvPool/TicTacToe-v1", num_envs=2)
+    with pytest.raises(ArgumentError, match="must be a task with one player, got 'TicTacToe-v1'"):
+        gymbridge.EnvPoolVectorEnv("TicTacToe-v1")
+
+
+def test_registering__scans_the_registry_for_no_id() -> None:
+    """`gymnasium.register` does, for each: that was nearly all of the time of the import."""
+    code = """
+import gymnasium
+from gymnasium.envs import registration
+
+calls = []
+gymnasium.register = registration.register = lambda *args, **kwargs: calls.append(args)
+import gymbridge
+print(len(calls), "Brax/ant-v0" in gymnasium.registry, "EnvPool/CartPole-v1" in gymnasium.registry)
+"""
+    assert run_python(code).split() == ["0", "True", "True"]
+
+
+def test_specs__are_those_that_gymnasium_would_register() -> None:
+    """Also: no name has a version once and none another time, which `register` would refuse."""
+    own = {name: spec for name, spec in registry.items() if name.startswith(("EnvPool/", "Brax/"))}
+    versions: dict[Any, set[bool]] = {}
+    for spec in own.values():
+        versions.setdefault((spec.namespace, spec.name), set()).add(spec.version is None)
+    assert all(len(kinds) == 1 for kinds in versions.values())
+    for env_id in RUNNING:
+        spec = registry.pop(env_id)
+        try:
+            gym.register(
+                env_id,
+                spec.entry_point,
+                max_episode_steps=spec.max_episode_steps,
+                vector_entry_point=spec.vector_entry_point,
+                kwargs=spec.kwargs,
+            )
+            assert registry[env_id] == spec
+        finally:
+            registry[env_id] = spec
+
+
+@pytest.mark.parametrize("env_id", ["EnvPool/CartPole-v1", "Brax/fast-v0"])
+def test_make_vec__rebuilds_from_json_what_had_devices_and_numpy_s_numbers(env_id: str) -> None:
+    torch = pytest.importorskip("torch")
+    extra = {"num_threads": np.int64(1)} if "EnvPool" in env_id else {"action_repeat": np.int32(2)}
+    first = make_vec(
+        env_id,
+        num_envs=np.int64(2),  # type: ignore[arg-type]
+        arrays="torch",
+        device=torch.device("cpu"),
+        max_episode_steps=np.int64(7),
+        info_keys=(),
+        **extra,
+    )
+    second = make_vec(EnvSpec.from_json(first.spec.to_json()))
+    assert second.spec == first.spec
+    assert (second.num_envs, second.max_episode_steps, second.device) == (2, 7, first.device)
+    actions = torch.as_tensor(np.zeros(first.action_space.shape, first.action_space.dtype))
+    runs = [
+        [envs.reset(seed=4)[0].numpy(), *(envs.step(actions)[0].numpy() for _ in range(9))]
+        for envs in (first, second)
+    ]
+    assert_same(*runs)
 
 
 def test_seeds__make_runs_of_make_vec_repeatable() -> None:
@@ -227,3 +292,17 @@ def test_make_vec__rebuilds_a_batch_without_a_limit(env_id: str, limit: int) -> 
     second = make_vec(first.spec)
     assert second.spec == first.spec
     assert second.unwrapped.max_episode_steps is first.unwrapped.max_episode_steps is None
+
+
+@pytest.mark.parametrize("env_id", ["EnvPool/CartPole-v1", "Brax/fast-v0"])
+def test_jax_device__is_a_keyword_of_both_makers(env_id: str) -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("envpool" if "EnvPool" in env_id else "brax")
+    device = jax.devices()[0]
+    envs = gym.make_vec(env_id, num_envs=2, arrays="jax", device=device)
+    assert envs.device == device
+    assert envs.spec is not None
+    assert envs.spec.kwargs["device"] == "cpu:0"
+    assert gym.make_vec(envs.spec, num_envs=2).unwrapped.device == device
+    if "Brax" in env_id:
+        gym.make(env_id, device=device)

@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 from trees import assert_same
 
-from gymbridge.errors import ArgumentError, ClosedError, EpisodeEndedError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, EpisodeEndedError
 from gymbridge.single_env import SingleEnv, make_envpool
 
 IDS = (
@@ -169,8 +169,40 @@ def test_seed__drawn_by_the_first_reset_is_told() -> None:
     obs, _ = env.reset()
     again, _ = make("EnvPool/CartPole-v1").reset(seed=env.unwrapped.np_random_seed)
     np.testing.assert_array_equal(again, obs)
-    with pytest.raises(ArgumentError, match="`seed` must lie in 0 to 2147483647"):
-        env.reset(seed=2**31)
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3)])
+def test_seed__may_be_numpy_s(seed: Any) -> None:
+    env = make("EnvPool/CartPole-v1")
+    obs, _ = env.reset(seed=3)
+    np.testing.assert_array_equal(env.reset(seed=seed)[0], obs)
+    assert (env.unwrapped.np_random_seed, type(env.unwrapped.np_random_seed)) == (3, int)
+    assert env.reset(seed=2**40)[0] in env.observation_space
+    assert env.unwrapped.np_random_seed == 2**40
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "3", [3], True])
+def test_seed__that_is_none_changes_nothing(seed: Any) -> None:
+    env, twin = make("EnvPool/CartPole-v1"), make("EnvPool/CartPole-v1")
+    for one in (env, twin):
+        one.reset(seed=3)
+    with pytest.raises((ArgumentError, ArgumentTypeError), match="`seed` must be"):
+        env.unwrapped.reset(seed=seed)
+    np.testing.assert_array_equal(env.step(1)[0], twin.step(1)[0])
+    np.testing.assert_array_equal(env.reset()[0], twin.reset()[0])
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [("EnvPool/CartPole-v1", {"num_threads": np.int64(1)}), ("Brax/fast-v0", {"action_repeat": 2})],
+)
+def test_spec__in_json_rebuilds_the_environment(env_id: str, kwargs: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    env = make(env_id, device=torch.device("cpu"), **kwargs)
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    assert again.spec == env.spec
+    assert again.spec.kwargs["device"] == "cpu"
+    np.testing.assert_array_equal(again.reset(seed=3)[0], env.reset(seed=3)[0])
 
 
 @pytest.mark.parametrize(
@@ -246,3 +278,16 @@ def _with_ints(obs: Any) -> Any:
     if isinstance(obs, dict):
         return {key: _with_ints(value) for key, value in obs.items()}
     return int(obs) if isinstance(obs, np.integer) else obs
+
+
+@pytest.mark.parametrize("name", ["grad", "bfloat16"])
+def test_tensor_that_numpy_cannot_read__is_refused_with_the_way_out(name: str) -> None:
+    pytest.importorskip("envpool")
+    torch = pytest.importorskip("torch")
+    env = gym.make("EnvPool/Pendulum-v1")
+    env.reset(seed=0)
+    action = torch.zeros(1)
+    bad = action.clone().requires_grad_() if name == "grad" else action.bfloat16()
+    with pytest.raises(ArgumentTypeError, match=r"Pass actions\.(detach|float)\(\)"):
+        env.step(bad)
+    env.step(action)

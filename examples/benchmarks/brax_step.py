@@ -14,7 +14,7 @@ import warnings
 import jax
 import numpy as np
 from brax import envs as brax_envs
-from timing import Row, interleave, print_table
+from timing import Row, compare, interleave, print_table
 
 from gymbridge import BraxVectorEnv
 
@@ -66,14 +66,15 @@ def step_rows(
             max_episode_steps=-1 if mode == "Disabled" else limit,
         )
         steps[mode] = bridged_step(envs, actions, ends[mode])
-    taken = interleave(steps, count=count, rounds=rounds)
+    times = interleave(steps, count=count, rounds=rounds)
+    taken = {name: compare(times, name, "bare") for name in steps}
     return [
         Row(
             f"{name}, {NUM_ENVS} envs, {mode}",
-            taken[mode][0],
-            taken[mode][1],
+            *taken[mode],
             bar,
-            f"{np.mean(ends[mode]):.1%} end per step, {taken[mode][0] - taken['bare'][0]:+.0f} us",
+            f"{np.mean(ends[mode]):.1%} end per step, "
+            f"{taken[mode].microseconds - taken['bare'].microseconds:+.0f} us",
         )
         for mode, bar in bars.items()
     ]
@@ -95,9 +96,10 @@ def restart_row(*, count: int, rounds: int) -> Row:
             envs.reset(options={"reset_mask": np.arange(num_envs) % limit == index})
             envs.step(actions[0])
     ends.clear()
-    taken = interleave(steps, count=count, rounds=rounds)
+    times = interleave(steps, count=count, rounds=rounds)
+    taken = compare(times, "limit 100", "no limit")
     case = "reacher, 1,024 envs, NextStep, limit 100 over no limit"
-    return Row(case, *taken["limit 100"], 1.10, f"{np.mean(ends):.1%} end per step")
+    return Row(case, *taken, 1.10, f"{np.mean(ends):.1%} end per step")
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 
-from timing import Row, interleave, print_table
+from timing import Row, compare, interleave, print_table
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.trainers.cleanrl import make_cleanrl
@@ -38,9 +38,10 @@ def measure(task_id: str, num_envs: int, count: int, bar: float | None, rounds: 
     for name, envs in batches.items():
         envs.reset(seed=0)
         steps[name] = lambda index, envs=envs: envs.step(actions[index % 64])
-    taken = interleave(steps, count=count, rounds=rounds)
+    times = interleave(steps, count=count, rounds=rounds)
+    taken = {name: compare(times, name, "SameStep") for name in steps}
     ended = sum("final_obs" in own.step(actions[i % 64])[-1] for i in range(200)) / 2
-    note = f"own step {taken['SameStep'][0]:.0f} us; {ended:.0f}% of steps end an episode"
+    note = f"own step {taken['SameStep'].microseconds:.0f} us; {ended:.0f}% of steps end an episode"
     bars = {"view": bar}
     return [
         Row(f"{task_id}, {num_envs} envs, {name}", *taken[name], bars.get(name), note)

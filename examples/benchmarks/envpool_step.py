@@ -1,62 +1,103 @@
 """What a step of EnvPoolVectorEnv costs over EnvPool's own ``step``.
 
-    python examples/benchmarks/envpool_step.py [--rounds 15]
+    python examples/benchmarks/envpool_step.py [--rounds 31]
 
-The reference is the pool's own Python ``step``, which knows NEXT_STEP only, has no masks in its
-infos, checks no actions and calls an end on the last allowed step a truncation.
+The reference is the pool's own Python ``step``, once with EnvPool's default threads and once with
+the number that EnvPoolVectorEnv chooses. It knows NEXT_STEP only, has no masks in its infos, checks
+no actions and calls an end on the last allowed step a truncation.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from typing import Any
 
 import envpool
-from timing import Row, interleave, print_table
+import numpy as np
+from timing import Row, compare, interleave, print_table
 
 from gymbridge import EnvPoolVectorEnv
 
 CASES = (
-    ("CartPole-v1", 8, 1500, 0.75, 1.15),
-    ("CartPole-v1", 64, 800, 0.85, 1.45),
-    ("Pong-v5", 8, 60, 1.00, 1.05),
-    ("HalfCheetah-v4", 8, 300, 1.00, 1.05),
+    ("CartPole-v1", 8, 1000, 0.90, 1.20),
+    ("CartPole-v1", 64, 400, 1.10, 1.50),
+    ("CartPole-v1", 1024, 40, 1.05, 1.40),
+    ("Pong-v5", 8, 40, 1.03, 1.08),
+    ("HalfCheetah-v4", 8, 200, 1.03, 1.08),
 )
 """Task, environments, steps per round, bar of NEXT_STEP, bar of SAME_STEP."""
+
+
+def make_own(task_id: str, num_envs: int, num_threads: int) -> Any:
+    """Return EnvPool's own batch, running."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pool: Any = envpool.make_gymnasium(
+            task_id, num_envs=num_envs, seed=0, num_threads=num_threads
+        )
+        pool.reset()
+    return pool
 
 
 def measure(
     task_id: str, num_envs: int, count: int, bars: dict[str, float], rounds: int
 ) -> list[Row]:
     """Measure both modes of one task against EnvPool's own step."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pool = envpool.make_gymnasium(task_id, num_envs=num_envs, seed=0)
-        pool.reset()
     batches = {mode: EnvPoolVectorEnv(task_id, num_envs, autoreset_mode=mode) for mode in bars}
+    ours = batches["NextStep"].get_attr("config")[0].num_threads
+    pools = {"default": make_own(task_id, num_envs, 0), "ours": make_own(task_id, num_envs, ours)}
     space = batches["NextStep"].action_space
     space.seed(0)
     actions = [space.sample() for _ in range(64)]
-    steps = {"own": lambda index: pool.step(actions[index % 64])}
+    steps = {
+        name: lambda index, pool=pool: pool.step(actions[index % 64])
+        for name, pool in pools.items()
+    }
     for mode, envs in batches.items():
         envs.reset(seed=0)
         steps[mode] = lambda index, envs=envs: envs.step(actions[index % 64])
-    taken = interleave(steps, count=count, rounds=rounds)
-    note = f"own step {taken['own'][0]:.0f} us"
-    return [
-        Row(f"{task_id}, {num_envs} envs, {mode}", *taken[mode], bar, note)
-        for mode, bar in bars.items()
-    ]
+    times = interleave(steps, count=count, rounds=rounds)
+    rows = []
+    for mode, bar in bars.items():
+        other = compare(times, mode, "ours").ratio
+        note = f"{other} over EnvPool with num_threads={ours}"
+        case = f"{task_id}, {num_envs:,} envs, {mode}"
+        rows.append(Row(case, *compare(times, mode, "default"), bar, note))
+    return rows
+
+
+def measure_threads(task_id: str, num_envs: int, rounds: int) -> Row:
+    """Measure EnvPool's own step with one worker against its default threads."""
+    pools = {name: make_own(task_id, num_envs, n) for name, n in (("default", 0), ("one", 1))}
+    space = pools["one"].action_space
+    space.seed(0)
+    actions = [np.array([space.sample() for _ in range(num_envs)]) for _ in range(16)]
+    steps = {
+        name: lambda index, pool=pool: pool.step(actions[index % 16])
+        for name, pool in pools.items()
+    }
+    times = interleave(steps, count=max(10, min(400, 40_000 // num_envs)), rounds=rounds)
+    case = f"{task_id}, {num_envs:,} envs, one worker over the default"
+    return Row(case, *compare(times, "one", "default"), None)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument(
+        "--threads", action="store_true", help="only compare numbers of threads, in EnvPool itself"
+    )
     options = parser.parse_args()
     rows: list[Row] = []
-    for task_id, num_envs, count, next_step, same_step in CASES:
-        bars = {"NextStep": next_step, "SameStep": same_step}
-        rows += measure(task_id, num_envs, count, bars, options.rounds)
+    if options.threads:
+        for task_id in ("CartPole-v1", "Acrobot-v1", "FrozenLake-v1", "HalfCheetah-v4"):
+            for num_envs in (8, 64, 256, 1024):
+                rows.append(measure_threads(task_id, num_envs, options.rounds))
+    else:
+        for task_id, num_envs, count, next_step, same_step in CASES:
+            bars = {"NextStep": next_step, "SameStep": same_step}
+            rows += measure(task_id, num_envs, count, bars, options.rounds)
     print_table(rows)
 
 

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from brax import envs as brax_envs
-from timing import Row, interleave, print_table
+from timing import Row, compare, interleave, print_table
 
 from gymbridge import BraxVectorEnv
 
@@ -43,8 +43,9 @@ def arrays_rows(device: str, rounds: int) -> list[Row]:
         envs = BraxVectorEnv("reacher", 256, backend="generalized", arrays=arrays, device=device)
         envs.reset(seed=0)
         steps[arrays] = lambda index, envs=envs, actions=actions: envs.step(actions[index % 64])
-    taken = interleave(steps, count=40, rounds=rounds)
-    return [Row("reacher generalized, 256 envs, torch over numpy", *taken["torch"], 1.05)]
+    times = interleave(steps, count=40, rounds=rounds)
+    taken = compare(times, "torch", "numpy")
+    return [Row("reacher generalized, 256 envs, torch over numpy", *taken, 1.05)]
 
 
 class Window:
@@ -142,8 +143,9 @@ def window_row(case: str, steps: dict[str, Callable[[], Any]], bar: float, round
     error = np.linalg.norm(gradient - jax_gradient) / np.linalg.norm(jax_gradient)
     assert error < 1e-4, f"{case}: gradients differ by {error:.1e}"
     timed = {name: (lambda _, step=step: step()) for name, step in steps.items()}
-    taken = interleave(timed, count=2, rounds=rounds)
-    return Row(case, *list(taken.values())[1], bar, f"gradients differ by {error:.0e}")
+    times = interleave(timed, count=2, rounds=rounds)
+    reference, ours = timed
+    return Row(case, *compare(times, ours, reference), bar, f"gradients differ by {error:.0e}")
 
 
 def window_rows(device: str, rounds: int) -> list[Row]:
@@ -216,10 +218,12 @@ def torchrl_rows(device: str, rounds: int) -> list[Row]:
             start = time.perf_counter()
             step(0)
             times[name].append((time.perf_counter() - start) * 1e6)
-    ours, theirs = median(times["ours"]), median(times["theirs"])
-    note = f"TorchRL {theirs / 1e3:.0f} ms, {theirs / ours:.0f} times as long"
+    ours = compare(times, "ours", "theirs")
+    note = (
+        f"TorchRL {median(times['theirs']) / 1e3:.0f} ms, {1 / ours.ratio.value:.0f} times as long"
+    )
     case = "inverted_pendulum, 64 envs, window of 16 steps, over TorchRL"
-    return [Row(case, ours, ours / theirs, 0.01, note)]
+    return [Row(case, *ours, 0.01, note)]
 
 
 ROWS = {

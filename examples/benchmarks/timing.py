@@ -6,8 +6,26 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from statistics import median
+from statistics import median, quantiles
 from typing import NamedTuple
+
+
+class Ratio(NamedTuple):
+    """How long something takes over how long a reference takes."""
+
+    value: float  # ratio of the medians over rounds
+    low: float  # 10th percentile of the rounds' own ratios
+    high: float  # 90th percentile
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+class Taken(NamedTuple):
+    """What a function takes."""
+
+    microseconds: float  # median per call
+    ratio: Ratio
 
 
 class Row(NamedTuple):
@@ -15,15 +33,15 @@ class Row(NamedTuple):
 
     case: str
     microseconds: float  # median per step
-    ratio: float  # median over rounds of time / reference time
+    ratio: Ratio | float
     bar: float | None
     note: str = ""
 
 
 def interleave(
     steps: dict[str, Callable[[int], object]], *, count: int, rounds: int
-) -> dict[str, tuple[float, float]]:
-    """Time each function in turn, round by round; the first one is the reference.
+) -> dict[str, list[float]]:
+    """Time each function in turn, round by round.
 
     Args:
         steps: Functions of the step number, by name.
@@ -31,7 +49,7 @@ def interleave(
         rounds: Rounds.
 
     Returns:
-        Per name: median microseconds per call, and median ratio to the reference of that round.
+        Per name, the microseconds per call in each round.
     """
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():  # compile, wake and warm up
@@ -43,21 +61,26 @@ def interleave(
             for index in range(count):
                 step(index)
             times[name].append((time.perf_counter() - start) / count * 1e6)
-    reference = next(iter(times.values()))
-    return {
-        name: (median(taken), median(t / r for t, r in zip(taken, reference, strict=True)))
-        for name, taken in times.items()
-    }
+    return times
+
+
+def compare(times: dict[str, list[float]], name: str, reference: str) -> Taken:
+    """Return what one function took, over another that was timed in the same rounds."""
+    ratios = [t / r for t, r in zip(times[name], times[reference], strict=True)]
+    deciles = quantiles(ratios, n=10, method="inclusive") if len(ratios) > 1 else ratios
+    taken = median(times[name])
+    return Taken(taken, Ratio(taken / median(times[reference]), deciles[0], deciles[-1]))
 
 
 def print_table(rows: list[Row]) -> None:
     """Print the rows as a Markdown table under a line that names the machine."""
     print(f"\n{machine()}\n")
-    print("| case | us per step | ratio | bar | note |")
+    print("| case | us per step | ratio (spread) | bar | note |")
     print("|---|---:|---:|---:|---|")
     for row in rows:
         bar = "" if row.bar is None else f"<= {row.bar:.2f}"
-        print(f"| {row.case} | {row.microseconds:.1f} | {row.ratio:.2f} | {bar} | {row.note} |")
+        ratio = f"{row.ratio:.2f}" if isinstance(row.ratio, float) else str(row.ratio)
+        print(f"| {row.case} | {row.microseconds:.1f} | {ratio} | {bar} | {row.note} |")
 
 
 def machine() -> str:
@@ -67,4 +90,13 @@ def machine() -> str:
     names = ("gymnasium", "numpy", "jax", "brax", "envpool")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     cores, python = os.cpu_count(), platform.python_version()
-    return f"{platform.machine()}, {cores} cores, Python {python}, {versions}"
+    return f"{processor()}, {cores} cores, Python {python}, {versions}"
+
+
+def processor() -> str:
+    """Return the name of the processor."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -14,8 +14,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gymbridge.episode import Seeds, Tick
-from gymbridge.vector_env import BridgeVectorEnv
+from gymbridge.core.episode import Seeds, TimeStep
+from gymbridge.core.vector_env import BridgeVectorEnv
 
 __all__ = [
     "ScriptedEnv",
@@ -60,7 +60,6 @@ class ScriptedSimulator:
     """
 
     seed_range = 2**32 - 1
-    native = "numpy"
 
     def __init__(
         self, lengths: Table, truncates: Any = False, *, task_limit: int | None = None
@@ -83,8 +82,8 @@ class ScriptedSimulator:
 
     def restart(
         self, state: ScriptedState | None, mask: np.ndarray, seeds: Seeds | None
-    ) -> tuple[ScriptedState, Tick]:
-        """Begin new episodes under `mask`; see `gymbridge.episode.Simulator.restart`."""
+    ) -> tuple[ScriptedState, TimeStep]:
+        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
         if state is None:
             assert seeds is not None, "the first state needs seeds"
             zeros = np.zeros(self.num_envs, np.int64)
@@ -101,8 +100,8 @@ class ScriptedSimulator:
         actions: np.ndarray,
         restart: np.ndarray | None,
         hold: np.ndarray | None,
-    ) -> tuple[ScriptedState, Tick]:
-        """Take one step; see `gymbridge.episode.Simulator.advance`."""
+    ) -> tuple[ScriptedState, TimeStep]:
+        """Take one step; see `gymbridge.core.episode.Simulator.advance`."""
         moves = np.ones(self.num_envs, np.bool_) if hold is None else ~hold
         step, total = state.step + moves, state.total + actions * moves
         reward = ((actions + step / 4) * moves).astype(np.float32)
@@ -110,10 +109,6 @@ class ScriptedSimulator:
         if restart is not None:
             stepped = self._begin(stepped, restart, None)
         return stepped, self._show(stepped)
-
-    def compile(self, rule: Any, arrange: Any) -> Any:
-        """Return the rule as it is, and arranged."""
-        return rule if arrange is None else lambda *args: arrange(rule(*args), *args)
 
     def close(self) -> None:
         """Remember that the batch was closed."""
@@ -129,7 +124,7 @@ class ScriptedSimulator:
             seed, episode, state.step * goes_on, state.total * goes_on, state.reward * goes_on
         )
 
-    def _show(self, state: ScriptedState) -> Tick:
+    def _show(self, state: ScriptedState) -> TimeStep:
         rows, column = np.arange(self.num_envs), state.episode % self.lengths.shape[1]
         over = state.step >= self.lengths[rows, column]
         cut = over & self.truncates[rows, column]
@@ -137,7 +132,7 @@ class ScriptedSimulator:
             "draw": draw_number(state.seed, state.episode),
             "script": {"episode": state.episode.astype(np.int32), "total": state.total.copy()},
         }
-        return Tick(state.step.astype(np.float32), state.reward.copy(), over & ~cut, cut, info)
+        return TimeStep(state.step.astype(np.float32), state.reward.copy(), over & ~cut, cut, info)
 
 
 class ScriptedEnv(gym.Env[Any, Any]):

@@ -13,8 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from brax import envs as brax_envs
 from gymnasium import spaces
+
+from gymbridge.brax.package import brax_envs
 
 __all__ = ["ScriptedBraxEnv", "episode_draw"]
 

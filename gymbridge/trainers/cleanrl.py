@@ -12,22 +12,21 @@ import copy
 import time
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
+from gymbridge.core.requests import read_seed
+from gymbridge.core.rows import split_infos, take_infos
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.requests import read_seeds
+from gymbridge.trainers.batches import check_batch, check_final_obs, make_same_step
 from gymbridge.trainers.cleanrl_scaling import ScaledVectorEnv, check_scaling
-from gymbridge.trainers.needs import check_batch, check_final_obs
 
 __all__ = ["CleanRLVectorEnv", "make_cleanrl"]
 
 Step = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
-_OWN_IDS = ("Brax/", "EnvPool/")
 _RECORD = {"r": np.float32, "l": np.int32, "t": np.float32}
 """What an episode's record holds: return, length and seconds, each (1,), as in gymnasium 0.29."""
 
@@ -69,25 +68,11 @@ def make_cleanrl(
             "batch that exists goes to `CleanRLVectorEnv(envs)`."
         )
     check_scaling(normalize, gamma)
-    seeds = read_seeds(seed, 1, 2**32 - 1)
-    view = CleanRLVectorEnv(_make_batch(env_id, num_envs, kwargs))
-    if seeds.given[0]:
-        view.single_action_space.seed(int(seeds.values[0]))
+    seed = read_seed(seed)
+    view = CleanRLVectorEnv(make_same_step(env_id, num_envs, kwargs))
+    if seed is not None:
+        view.single_action_space.seed(seed)
     return view if normalize is None else ScaledVectorEnv(view, statistics=normalize, gamma=gamma)
-
-
-def _make_batch(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
-    """Return a batch in SAME_STEP mode; ids that are not ours become a `SyncVectorEnv`."""
-    if env_id.removeprefix("gymbridge:").startswith(_OWN_IDS):
-        mode = kwargs.pop("autoreset_mode", AutoresetMode.SAME_STEP)
-        return gym.make_vec(env_id, num_envs, autoreset_mode=mode, **kwargs)
-    return gym.make_vec(
-        env_id,
-        num_envs,
-        vectorization_mode="sync",
-        vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
-        **kwargs,
-    )
 
 
 class CleanRLVectorEnv(VectorWrapper):
@@ -185,7 +170,8 @@ class CleanRLVectorEnv(VectorWrapper):
         infos.pop("_final_obs", None)
         last_infos = np.empty(self._lead, object)
         ended = ids.tolist()
-        for index, last in zip(ended, _split_infos(final_info, ids), strict=True):
+        lasts = split_infos(take_infos(final_info, ids), len(ids), keeps_dtypes=True)
+        for index, last in zip(ended, lasts, strict=True):
             own = last.get("episode")
             last["episode"] = self._record(index, now) if own is None else _to_record(own)
             last_infos[index] = last
@@ -253,21 +239,6 @@ def _join(space: Space[Any], obs: Any, lead: tuple[int, ...]) -> np.ndarray:
     if isinstance(space, spaces.Dict):
         return np.concatenate([_join(sub, obs[key], lead) for key, sub in space.items()], axis=-1)
     return np.reshape(obs, (*lead, -1))
-
-
-def _split_infos(infos: dict[str, Any], ids: np.ndarray) -> list[dict[str, Any]]:
-    """Return what the infos of a batch say of the environments `ids`, as each would say it."""
-    rows: list[dict[str, Any]] = [{} for _ in ids]
-    for key, value in infos.items():
-        mask = infos.get(f"_{key}")
-        if mask is None and key.startswith("_"):  # it is one
-            continue
-        parts = _split_infos(value, ids) if isinstance(value, dict) else value[ids]
-        told = (True,) * len(rows) if mask is None else mask[ids].tolist()
-        for row, part, is_told in zip(rows, parts, told, strict=True):
-            if is_told:
-                row[key] = part
-    return rows
 
 
 def _to_record(episode: dict[str, Any]) -> dict[str, Any]:

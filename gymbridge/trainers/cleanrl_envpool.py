@@ -14,10 +14,10 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from gymbridge.core.requests import read_seed
 from gymbridge.errors import ArgumentError
 from gymbridge.registration import envpool_id
-from gymbridge.requests import read_seeds
-from gymbridge.trainers.needs import check_batch
+from gymbridge.trainers.batches import check_batch
 
 __all__ = ["OldGymVectorEnv", "make_cleanrl_envpool"]
 
@@ -45,7 +45,7 @@ def make_cleanrl_envpool(
             f"`env_type` must be 'gym', got {env_type!r}; for Gymnasium's interface use "
             "`gymnasium.make_vec`."
         )
-    read_seeds(seed, num_envs, 2**31 - 1)
+    seed = read_seed(seed)
     task_id = task_id.removeprefix("gymbridge:")
     env_id = task_id if task_id.startswith("EnvPool/") else envpool_id(task_id)
     mode = kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP)

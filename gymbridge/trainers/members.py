@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
+from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError
-from gymbridge.vector_env import BridgeVectorEnv
 
 __all__ = ["BatchMembers", "EnvMembers", "find_members"]
 
@@ -77,8 +77,14 @@ class BatchMembers:
         ]
 
     def set(self, name: str, value: Any, ids: Sequence[int]) -> None:
-        """Set attribute `name` of the environments `ids`."""
+        """Set attribute `name` of the environments `ids`.
+
+        Raises:
+            ArgumentError: It is fixed when the batch is built.
+        """
         values = self._merge(name, value, ids)
+        if isinstance(self._envs, BridgeVectorEnv):
+            self._envs.sub_envs.check_settable(self._envs, name)
         if values is None or not hasattr(self._envs, "set_attr"):
             for index in ids:
                 self._own[index][name] = value

@@ -25,7 +25,8 @@ from typing import Any
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.errors import ArgumentError, NotInstalledError
-from gymbridge.trainers.needs import check_batch
+from gymbridge.registration import find_engine
+from gymbridge.trainers.batches import check_batch
 
 try:
     from ray.rllib.env.single_agent_env_runner import (  # pyright: ignore[reportMissingImports]
@@ -33,7 +34,8 @@ try:
     )
 except ImportError as error:
     raise NotInstalledError(
-        f"gymbridge.trainers.rllib needs RLlib: pip install 'gymbridge[rllib]' ({error})."
+        "gymbridge.trainers.rllib needs RLlib. Install it with `pip install 'ray[rllib]'`, or "
+        f"`pip install '.[rllib]'` in a checkout of gymbridge ({error})."
     ) from error
 
 __all__ = ["BridgeEnvRunner"]
@@ -103,7 +105,8 @@ def _limit_process(config: Any) -> None:
 def _with_threads(config: Any) -> dict[str, Any]:
     """Return the keywords of the environment, with a number of threads where it takes one."""
     env_config = copy.copy(config.env_config)
-    if isinstance(config.env, str) and config.env.split(":")[-1].startswith("EnvPool/"):
+    engine = find_engine(config.env) if isinstance(config.env, str) else None
+    if engine is not None and engine.takes_threads:
         env_config.setdefault("num_threads", _count_threads(config))
     return env_config
 

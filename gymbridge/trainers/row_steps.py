@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from gymbridge.infos import split_rows
-from gymbridge.trainers.info_rows import split_info, split_infos, take_infos
-from gymbridge.trainers.needs import check_final_obs
-from gymbridge.vector_env import BridgeVectorEnv
+from gymbridge.core.rows import split_info, split_infos, split_rows, take_infos
+from gymbridge.core.vector_env import BridgeVectorEnv
+from gymbridge.trainers.batches import check_final_obs
 
 __all__ = ["Rows", "step_rows"]
 
@@ -57,8 +56,8 @@ def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
 
 
 def _step_own(envs: Any, actions: Any) -> Rows:
-    tick, dones, final = envs.step_ticks(actions)
-    obs, rewards, terminations, truncations, info = tick
+    time_step, dones, final = envs.step_time_steps(actions)
+    obs, rewards, terminations, truncations, info = time_step
     if final is None:
         rows, ended = split_info(info, envs.num_envs), None
     else:
@@ -77,7 +76,7 @@ def _step_any(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
     ended = None
     if len(ids):
         check_final_obs(name, infos, ids)
-        last = [deepcopy(_take_row(infos["final_obs"], index)) for index in ids.tolist()]
+        last = split_rows(infos["final_obs"], ids)
         ended = ids.tolist(), last, _swap_ended(rows, infos, ids)
     owned = deepcopy(obs), np.array(rewards), np.array(terminations), np.array(truncations)
     return *owned, dones, rows, ended
@@ -93,11 +92,3 @@ def _swap_ended(rows: Infos, infos: dict[str, Any], ids: np.ndarray) -> Infos:
         begun.append(rows[index])
         rows[index] = final
     return begun
-
-
-def _take_row(batch: Any, index: int) -> Any:
-    return (
-        {key: value[index] for key, value in batch.items()}
-        if isinstance(batch, dict)
-        else batch[index]
-    )

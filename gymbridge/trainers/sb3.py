@@ -9,24 +9,17 @@ An SB3 script changes one import::
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.envs.registration import (
-    find_highest_version,
-    get_env_id,
-    load_env_creator,
-    parse_env_id,
-)
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
+from gymbridge.core.requests import read_count
 from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
-from gymbridge.requests import read_count
+from gymbridge.trainers.batches import make_same_step, sync_same_step
 
 try:
     from stable_baselines3.common.vec_env import VecMonitor
@@ -36,7 +29,8 @@ except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
         raise
     raise NotInstalledError(
-        f"gymbridge.trainers.sb3 needs stable-baselines3: pip install 'gymbridge[sb3]' ({error})."
+        "gymbridge.trainers.sb3 needs stable-baselines3. Install it with `pip install "
+        f"stable-baselines3`, or `pip install '.[sb3]'` in a checkout of gymbridge ({error})."
     ) from error
 
 __all__ = ["Sb3VecEnv", "make_vec_env"]
@@ -143,49 +137,17 @@ def _read_monitor_kwargs(monitor_kwargs: dict[str, Any]) -> tuple[str, ...]:
 def _make_batch(env_id: Any, n_envs: int, env_kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
     if "num_envs" in env_kwargs:
         raise ArgumentError("`env_kwargs` must not have 'num_envs'; use `n_envs`.")
-    batch_kwargs = {"autoreset_mode": AutoresetMode.SAME_STEP, **env_kwargs}
     if isinstance(env_id, str):
-        if _has_same_step(env_id):
-            try:
-                return gym.make_vec(env_id, num_envs=n_envs, **batch_kwargs)
-            except TypeError as error:  # some take any keyword and hand it to an environment
-                if "autoreset_mode" not in str(error):
-                    raise
-        make_env = partial(_make_env, env_id, env_kwargs)
-    elif _is_subclass(env_id, VectorEnv):
-        return env_id(num_envs=n_envs, **batch_kwargs)
-    elif callable(env_id):
-        make_env = partial(_call, env_id, env_kwargs)
-    else:
-        raise ArgumentTypeError(
-            "`env_id` must be a Gymnasium id, the class of a vector environment or a callable that "
-            f"makes an environment, got {env_id!r}; give a vector environment to Sb3VecEnv."
-        )
-    return SyncVectorEnv([make_env] * n_envs, autoreset_mode=AutoresetMode.SAME_STEP)
-
-
-def _has_same_step(env_id: str) -> bool:
-    """Return whether the id has a batch of its own that takes an autoreset mode."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        import_module(module)
-    namespace, name, version = parse_env_id(name)
-    if version is None:  # the highest, as in `gymnasium.make`
-        version = find_highest_version(namespace, name)
-    entry_point = gym.spec(get_env_id(namespace, name, version)).vector_entry_point
-    if entry_point is None:
-        return False
-    make = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    parameters = inspect.signature(make).parameters.values()
-    return any(p.name == "autoreset_mode" or p.kind is p.VAR_KEYWORD for p in parameters)
-
-
-def _make_env(env_id: str, env_kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
-    """Return a single environment that renders arrays if it can, as SB3 makes them."""
-    try:
-        return gym.make(env_id, **{"render_mode": "rgb_array", **env_kwargs})
-    except TypeError:
-        return gym.make(env_id, **env_kwargs)
+        return make_same_step(env_id, n_envs, env_kwargs)
+    if _is_subclass(env_id, VectorEnv):
+        same_step = {"autoreset_mode": AutoresetMode.SAME_STEP, **env_kwargs}
+        return env_id(num_envs=n_envs, **same_step)
+    if callable(env_id):
+        return sync_same_step(partial(_call, env_id, env_kwargs), n_envs)
+    raise ArgumentTypeError(
+        "`env_id` must be a Gymnasium id, the class of a vector environment or a callable that "
+        f"makes an environment, got {env_id!r}; give a vector environment to Sb3VecEnv."
+    )
 
 
 def _call(make: Callable[..., Any], env_kwargs: dict[str, Any]) -> gym.Env[Any, Any]:

@@ -10,7 +10,7 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.trainers.needs import check_batch
+from gymbridge.trainers.batches import check_batch
 
 __all__ = ["check_arrays", "check_vector_env"]
 

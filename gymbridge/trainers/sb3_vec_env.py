@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
@@ -15,19 +14,16 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import VectorEnv, VectorWrapper
 from stable_baselines3.common.vec_env import VecEnv
 
+from gymbridge.core.requests import read_seed
+from gymbridge.core.rows import split_infos
+from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.requests import check_seeds
-from gymbridge.trainers.info_rows import split_infos
 from gymbridge.trainers.members import find_members
 from gymbridge.trainers.row_steps import step_rows
 from gymbridge.trainers.sb3_needs import check_arrays, check_vector_env
 from gymbridge.trainers.zero_based import from_zero, has_offsets, to_zero, zero_based_space
-from gymbridge.vector_env import BridgeVectorEnv
 
 __all__ = ["Sb3VecEnv"]
-
-_SAFE_SEED_RANGE = 2**31 - 1
-"""Up to here every engine takes seeds; for batches that do not say how far theirs run."""
 
 
 class Sb3VecEnv(VecEnv):
@@ -68,7 +64,6 @@ class Sb3VecEnv(VecEnv):
         check_vector_env(vector_env)
         self.vector_env = vector_env
         self._members = find_members(vector_env)
-        self._seed_range: int | None = getattr(vector_env.unwrapped, "seed_range", None)
         self._actions: Any = None
         super().__init__(
             vector_env.num_envs,
@@ -89,22 +84,13 @@ class Sb3VecEnv(VecEnv):
         """Seed environment i with ``seed + i`` at the next reset, and with nothing thereafter.
 
         Args:
-            seed: None draws one, as Stable-Baselines3 does, folded into the range of the engine.
+            seed: None draws one, as Stable-Baselines3 does.
 
         Raises:
-            ArgumentError: A seed beyond the range of the engine; no given seed is ever changed.
+            ArgumentError: A negative seed.
             ArgumentTypeError: It is no int.
         """
-        if seed is None:
-            last = (self._seed_range or _SAFE_SEED_RANGE) - self.num_envs + 1
-            drawn = super().seed(None)[0]
-            return super().seed(int(drawn or 0) % (last + 1))
-        if np.ndim(seed):
-            raise ArgumentTypeError(
-                f"`seed` must be None or an int s, for seed s + i in environment i, got {seed!r}."
-            )
-        first, *_ = check_seeds(seed, self.num_envs, self._seed_range or math.inf)
-        return super().seed(first)
+        return super().seed(read_seed(seed))
 
     def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
         """Hand options to the next reset.

@@ -59,12 +59,7 @@ BAD_CALLS: dict[str, tuple[Call, type[Exception], str]] = {
         ArgumentError,
         "`seed` as a list .*4.*got 2",
     ),
-    "negative seed": (lambda envs: envs.reset(seed=-1), ArgumentError, "`seed` must lie in 0 to"),
-    "seed too large for the last": (
-        lambda envs: envs.reset(seed=2**32 - 2),
-        ArgumentError,
-        f"`seed` must lie in 0 to {2**32 - 1} for every environment, got {2**32}",
-    ),
+    "negative seed": (lambda envs: envs.reset(seed=-1), ArgumentError, "`seed` must be 0 or more"),
     "float seed": (lambda envs: envs.reset(seed=1.5), ArgumentTypeError, "`seed` must be None, an"),
     "float among seeds": (
         lambda envs: envs.reset(seed=[1, 2, 3, 4.0]),
@@ -92,7 +87,7 @@ BAD_CALLS: dict[str, tuple[Call, type[Exception], str]] = {
     "bad seed with a good mask": (
         reset_under(np.ones(4, np.bool_), seed=[-1, 0, 0, 0]),
         ArgumentError,
-        "`seed` must lie in 0 to",
+        "`seed` must be 0 or more",
     ),
     "built-in attribute": (
         lambda envs: envs.set_attr("action_space", 1),

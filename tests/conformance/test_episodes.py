@@ -178,6 +178,39 @@ def test_partial_seeding__touches_rows_under_the_mask_alone(simulator: str) -> N
     assert_same(shown[[1, 3]], before[[1, 3]])
 
 
+LARGE = [2**32 - 2, 2**32, 2**33 + 1, 2**80]
+
+
+@pytest.mark.parametrize("seed", [*LARGE, np.uint64(2**63), np.int64(2**40)], ids=repr)
+def test_large_seed__is_a_seed_like_any_and_shown_as_given(simulator: str, seed: Any) -> None:
+    envs = shared_batch(simulator)
+    shown = [envs.reset(seed=seed), envs.step([0] * 4), envs.reset()]
+    assert envs.np_random_seed == tuple(int(seed) + row for row in range(4))
+    assert all(type(number) is int for number in envs.np_random_seed)
+    assert len(np.unique(shown[0][1]["draw"])) == 4
+    envs.reset(seed=1)
+    again = [envs.reset(seed=[int(seed) + row for row in range(4)]), envs.step([0] * 4)]
+    assert_same([*again, envs.reset()], shown)
+    assert_same(envs.reset(seed=list(envs.np_random_seed)), shown[0])
+
+
+def test_large_seeds__within_a_list_leave_the_others_as_they_are(simulator: str) -> None:
+    envs = shared_batch(simulator)
+    plain = envs.reset(seed=[1, 2, 3, 4])[1]["draw"]
+    mixed = envs.reset(seed=[1, 2**40, 3, None])[1]["draw"]
+    assert envs.np_random_seed == (1, 2**40, 3, 4)
+    assert (mixed == plain).tolist() == [True, False, True, False]
+
+
+def test_large_seed__under_a_mask_touches_the_rows_under_it(simulator: str) -> None:
+    envs = shared_batch(simulator)
+    expected = envs.reset(seed=2**40)[1]["draw"]
+    envs.reset(seed=5)
+    draws = envs.reset(seed=2**40, options={"reset_mask": np.array([True, False, True, False])})
+    assert envs.np_random_seed == (2**40, 6, 2**40 + 2, 8)
+    assert_same(draws[1]["draw"][[0, 2]], expected[[0, 2]])
+
+
 def test_tie__is_terminated_only(simulator: str, mode: str) -> None:
     ties = cuts = 0
     for stories in episodes(shared_batch(simulator, mode=mode, limit=3), 30):

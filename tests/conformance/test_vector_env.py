@@ -134,7 +134,7 @@ def test_identity__is_that_of_a_batch_built_directly(simulator: str) -> None:
 CALLS = {
     "reset": lambda envs: envs.reset(),
     "seeded reset": lambda envs: envs.reset(seed=1),
-    "partial reset": lambda envs: envs.reset(options={"reset_mask": np.ones(4, np.bool_)}),
+    "partial reset": lambda envs: envs.reset(options={"reset_mask": np.arange(4) > 0}),
     "step": lambda envs: envs.step(ACTIONS),
     "call": lambda envs: envs.call("spec"),
     "get_attr": lambda envs: envs.get_attr("spec"),
@@ -165,6 +165,20 @@ def test_first_call__is_a_full_reset(simulator: str, mode: str, call: Any) -> No
     with pytest.raises(gymnasium.error.ResetNeeded):
         call(envs)
     assert_same(envs.reset(seed=3), shared_batch(simulator, mode=mode).reset(seed=3))
+
+
+def test_first_reset__under_a_mask_of_all_is_a_full_one(simulator: str, mode: str) -> None:
+    """`SyncVectorEnv` resets every environment by it, too."""
+    for seed in (3, None, [5, 9, 2, 3]):
+        envs, twin = make_batch(simulator, mode=mode), shared_batch(simulator, mode=mode)
+        options = {"reset_mask": np.ones(4, np.bool_)}
+        shown = envs.reset(seed=seed, options=options)
+        assert_same(shown, twin.reset(seed=list(envs.np_random_seed)))
+        assert_same(envs.step(ACTIONS), twin.step(ACTIONS))
+    expected = reference().reset(seed=3, options={"reset_mask": np.ones(4, np.bool_)})
+    if simulator == "host":
+        found = make_batch(simulator).reset(seed=3, options={"reset_mask": np.ones(4, np.bool_)})
+        assert_same(found, expected)
 
 
 def test_ended_environment__is_refused_with_autoreset_disabled(simulator: str) -> None:
@@ -232,13 +246,20 @@ def test_set_attr__refuses_another_number_of_values(simulator: str, values: Any)
 @pytest.mark.parametrize("name", ["action_space", "np_random_seed", "lengths"])
 def test_set_attr__refuses_what_is_built_in(simulator: str, name: str) -> None:
     envs = make_batch(simulator)
-    with pytest.raises(ArgumentError, match=f"`{name}` .*built in"):
+    with pytest.raises(ArgumentError, match=f"`{name}` .*is built"):
         envs.set_attr(name, 1)
 
 
+class EchoSimulator(ScriptedSimulator):
+    """A scripted simulator with a method to call."""
+
+    def echo(self, value: Any) -> Any:
+        return value
+
+
 def test_call__shares_the_engine_s_attributes_and_calls_its_methods() -> None:
-    envs = make_batch("host")
+    envs = BridgeVectorEnv(EchoSimulator([1, 2, 3, 4]))
     lengths = envs.get_attr("lengths")
     assert len(lengths) == 4
     assert all(value is lengths[0] for value in lengths)
-    assert envs.call("compile", len, None) == (len,) * 4
+    assert envs.call("echo", 7) == (7,) * 4

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
-from gymbridge.actions import ActionReader, make_action_reader, make_numpy_reader
+from gymbridge.core.actions import ActionReader, make_action_reader, make_numpy_reader
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 
 ACTION_SPACES = [
@@ -114,6 +114,66 @@ def test_action_reader__refuses(
 ) -> None:
     with pytest.raises(error, match=f"`actions` .*{message}"):
         make_reader(space, 2)(actions)
+
+
+def _unreadable(name: str) -> Any:
+    torch = pytest.importorskip("torch")
+    ones = torch.ones(2, 2)
+    return {
+        "grad": lambda: ones.clone().requires_grad_(),
+        "bfloat16": lambda: ones.bfloat16(),
+        "both": lambda: ones.bfloat16().requires_grad_(),
+        "sparse": lambda: ones.to_sparse(),
+        "meta": lambda: ones.to("meta"),
+        "negated": lambda: torch._neg_view(ones),
+        "conjugated": lambda: ones.to(torch.complex64).conj(),
+        "listed": lambda: [ones[0], ones[1].clone().requires_grad_()],
+    }[name]()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("grad", r"Tensor of torch.float32, torch.strided, on 'cpu' that requires grad\. .*detach"),
+        ("bfloat16", r"Tensor of torch.bfloat16.* Pass actions.float\(\)\."),
+        ("both", r"Pass actions.detach\(\).float\(\)\."),
+        ("sparse", r"torch.sparse_coo.* Pass actions.to_dense\(\)\."),
+        ("meta", r"got a tensor on 'meta', which holds none\. Pass one"),
+        ("negated", r"Pass actions.resolve_neg\(\)\."),
+        ("conjugated", r"Pass actions.resolve_conj\(\)\."),
+        ("listed", r"got .*Tensor of torch.float32.* Pass each of them as tensor.detach\(\)\."),
+    ],
+)
+def test_action_reader__refuses_tensors_that_numpy_cannot_read(name: str, message: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=f"`actions` must hold values that .*?{message}"):
+        make_reader(BOX, 2)(_unreadable(name))
+
+
+@pytest.mark.parametrize("name", ["grad", "bfloat16", "both", "sparse", "negated"])
+def test_action_reader__takes_what_its_advice_makes(name: str) -> None:
+    actions = _unreadable(name)
+    with pytest.raises(ArgumentTypeError) as caught:
+        make_reader(BOX, 2)(actions)
+    advice = str(caught.value).rsplit("Pass actions.", 1)[1].rstrip(".")
+    for call in advice.removesuffix("()").split("()."):
+        actions = getattr(actions, call)()
+    assert abs(make_reader(BOX, 2)(actions)).tolist() == [[1, 1], [1, 1]]
+
+
+def test_action_reader__takes_dense_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    assert make_reader(DISCRETE, 2)(torch.tensor([0, 2])).tolist() == [0, 2]
+    assert make_reader(BOX, 2)([torch.ones(2), torch.zeros(2)]).tolist() == [[1, 1], [0, 0]]
+
+
+def test_action_reader__refuses_jax_arrays_without_values() -> None:
+    jax = pytest.importorskip("jax")
+    deleted = jax.numpy.zeros((2, 2))
+    deleted.delete()
+    with pytest.raises(ArgumentTypeError, match=r"got a ArrayImpl: .*deleted.*Pass a numpy array"):
+        make_reader(BOX, 2)(deleted)
+    with pytest.raises(ArgumentTypeError, match=r"got a \w*Tracer: .*Pass a numpy array"):
+        jax.jit(make_reader(BOX, 2))(jax.numpy.zeros((2, 2)))
 
 
 @pytest.mark.parametrize("num_envs", [2, 500])

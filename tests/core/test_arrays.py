@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from gymbridge.arrays import jax_to_numpy, own
-from gymbridge.episode import Tick
-from gymbridge.spaces import cast_space
+from gymbridge.core.arrays import make_numpy_adapter
+from gymbridge.core.arrays.adapter import fetch_together, jax_to_numpy
+from gymbridge.core.episode import TimeStep
+from gymbridge.core.requests import Device
+from gymbridge.core.spaces import cast_space
 
 
-def make_tick() -> Tick:
+def make_tick() -> TimeStep:
     jnp = pytest.importorskip("jax.numpy")
     obs = {"image": jnp.arange(6, dtype=jnp.uint8).reshape(2, 3), "speed": jnp.ones(2)}
     flags = jnp.array([True, False])
     info = {"script": {"total": jnp.arange(2)}, "scale": np.float32(2)}
-    return Tick(obs, jnp.ones(2), flags, ~flags, info)
+    return TimeStep(obs, jnp.ones(2), flags, ~flags, info)
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -29,31 +31,62 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def test_jax_to_numpy__keeps_structure_dtypes_and_values() -> None:
-    tick = make_tick()
-    shown = jax_to_numpy(tick)
-    assert isinstance(shown, Tick)
+    time_step = make_tick()
+    shown = jax_to_numpy(time_step)
+    assert isinstance(shown, TimeStep)
     assert shown.obs.keys() == {"image", "speed"}
     assert shown.info["script"]["total"].tolist() == [0, 1]
     assert shown.terminated.tolist() == [True, False]
-    for leaf, source in zip(leaves(shown), leaves(tick), strict=True):
+    for leaf, source in zip(leaves(shown), leaves(time_step), strict=True):
         assert type(leaf) is np.ndarray
         assert (leaf.shape, leaf.dtype) == (source.shape, source.dtype)
 
 
 def test_jax_to_numpy__gives_arrays_whose_change_stays_outside() -> None:
-    tick = make_tick()
-    shown = jax_to_numpy(tick)
+    time_step = make_tick()
+    shown = jax_to_numpy(time_step)
     for leaf in leaves(shown):
         leaf[...] = 0
-    assert tick.obs["image"].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert tick.obs["speed"].tolist() == [1, 1]
-    assert tick.terminated.tolist() == [True, False]
-    assert tick.info["scale"] == 2
+    assert time_step.obs["image"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert time_step.obs["speed"].tolist() == [1, 1]
+    assert time_step.terminated.tolist() == [True, False]
+    assert time_step.info["scale"] == 2
 
 
-def test_own__hands_on_without_a_copy() -> None:
-    tick = Tick(np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2), {"a": np.zeros(2)})
-    assert own(tick) is tick
+def test_fetch_together__asks_for_all_before_it_waits_for_one() -> None:
+    calls: list[str] = []
+
+    class Distant:
+        """An array on an accelerator."""
+
+        def copy_to_host_async(self) -> None:
+            calls.append("ask")
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+            calls.append("wait")
+            return np.ones(2)
+
+    shown = fetch_together(
+        {"a": Distant(), "b": {"x": Distant(), "y": Distant()}, "c": np.float32(2)}
+    )
+    assert calls == ["ask"] * 3 + ["wait"] * 3
+    assert shown["b"]["y"].tolist() == [1, 1]
+    assert shown["c"] == 2
+
+
+def test_fetch_together__gives_what_jax_to_numpy_gives() -> None:
+    time_step = make_tick()
+    for leaf, wanted in zip(
+        leaves(fetch_together(time_step)), leaves(jax_to_numpy(time_step)), strict=True
+    ):
+        assert leaf.flags.writeable
+        assert leaf.dtype == wanted.dtype
+        np.testing.assert_array_equal(leaf, wanted)
+
+
+def test_numpy_edge__fetches_together_from_an_accelerator_only() -> None:
+    assert make_numpy_adapter("jax", Device("cuda", 0)).to_user is fetch_together
+    assert make_numpy_adapter("jax", Device("cpu", 0)).to_user is jax_to_numpy
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 2**40), (-(2**40), 2**40), (-(2**63), 2**63 - 1)])

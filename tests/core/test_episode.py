@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import Script, limits, masks, scripts
 from trees import assert_same
 
-from gymbridge.episode import AutoresetRule, Carry, Outcome, ResetRule, Seeds, Tick
+from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep
 from gymbridge.testing import ScriptedSimulator, draw_number
 
 SEEDS = Seeds(np.array([4, 5, 6], np.uint32), np.ones(3, np.bool_))
@@ -39,46 +39,50 @@ class AttentiveSimulator(ScriptedSimulator):
 class UndecidedSimulator(ScriptedSimulator):
     """A scripted simulator that calls every end both terminated and truncated."""
 
-    def _show(self, state: Any) -> Tick:
-        tick = super()._show(state)
-        over = tick.terminated | tick.truncated
-        return tick._replace(terminated=over, truncated=over)
+    def _show(self, state: Any) -> TimeStep:
+        time_step = super()._show(state)
+        over = time_step.terminated | time_step.truncated
+        return time_step._replace(terminated=over, truncated=over)
 
 
 class MeasuringSimulator(ScriptedSimulator):
     """A scripted simulator with an info that speaks of the step, not of the episode on show."""
 
-    def _show(self, state: Any) -> Tick:
-        tick = super()._show(state)
-        return tick._replace(info={**tick.info, "nonfinite": tick.terminated.copy()})
+    def _show(self, state: Any) -> TimeStep:
+        time_step = super()._show(state)
+        return time_step._replace(info={**time_step.info, "nonfinite": time_step.terminated.copy()})
+
+
+def reset(simulator: ScriptedSimulator, carry: Any, mask: Any, seeds: Any) -> Outcome:
+    return EpisodeRule(simulator, AutoresetMode.NEXT_STEP, None).reset(carry, mask, seeds)
 
 
 def begin(simulator: ScriptedSimulator) -> Outcome:
-    return ResetRule(simulator)(None, ALL, SEEDS)
+    return reset(simulator, None, ALL, SEEDS)
 
 
 def run(
     simulator: ScriptedSimulator, mode: str, steps: int, limit: int | None = None
 ) -> list[Outcome]:
-    rule = AutoresetRule(simulator, AutoresetMode(mode), limit)
+    rule = EpisodeRule(simulator, AutoresetMode(mode), limit)
     outcomes = [begin(simulator)]
     for _ in range(steps):
-        outcomes.append(rule(outcomes[-1].carry, np.ones(3, np.int64)))
+        outcomes.append(rule.step(outcomes[-1].carry, np.ones(3, np.int64)))
     return outcomes
 
 
 def column(outcomes: list[Outcome], field: str, row: int = 0) -> list[Any]:
-    return [getattr(outcome.tick, field)[row].item() for outcome in outcomes]
+    return [getattr(outcome.time_step, field)[row].item() for outcome in outcomes]
 
 
 def test_reset_rule__begins_every_row_without_a_carry() -> None:
     outcome = begin(ScriptedSimulator([2, 3, 4]))
     assert outcome.final is None
-    assert outcome.tick.obs.tolist() == [0, 0, 0]
+    assert outcome.time_step.obs.tolist() == [0, 0, 0]
     assert outcome.carry.elapsed.tolist() == [0, 0, 0]
     assert outcome.carry.elapsed.dtype == np.int32
     assert not outcome.carry.ended.any()
-    assert outcome.tick.info["draw"].tolist() == draw_number([4, 5, 6], 0).tolist()
+    assert outcome.time_step.info["draw"].tolist() == draw_number([4, 5, 6], 0).tolist()
 
 
 def test_reset_rule__touches_rows_under_the_mask_alone() -> None:
@@ -86,9 +90,9 @@ def test_reset_rule__touches_rows_under_the_mask_alone() -> None:
     carry = run(simulator, "NextStep", 2)[-1].carry
     assert carry.ended.tolist() == [False, False, True]
     mask = np.array([True, False, False])
-    outcome = ResetRule(simulator)(carry, mask, Seeds(SEEDS.values + 7, mask))
+    outcome = reset(simulator, carry, mask, Seeds(SEEDS.values + 7, mask))
     after = outcome.carry
-    assert outcome.tick.obs.tolist() == [0, 2, 2]
+    assert outcome.time_step.obs.tolist() == [0, 2, 2]
     assert after.elapsed.tolist() == [0, 2, 2]
     assert after.ended.tolist() == [False, False, True]  # its restart stays pending
     assert after.state.seed.tolist() == [11, 5, 6]
@@ -98,7 +102,7 @@ def test_reset_rule__draws_on_where_no_seed_is_given() -> None:
     simulator = ScriptedSimulator([3, 3, 3])
     seeds = Seeds(np.array([9, 9, 9], np.uint32), np.array([True, False, True]))
     mask = np.array([True, True, False])
-    state = ResetRule(simulator)(begin(simulator).carry, mask, seeds).carry.state
+    state = reset(simulator, begin(simulator).carry, mask, seeds).carry.state
     assert state.seed.tolist() == [9, 5, 6]
     assert state.episode.tolist() == [0, 1, 0]
 
@@ -120,14 +124,14 @@ def test_same_step__shows_the_fresh_observation_with_the_flags_of_the_end() -> N
     assert outcomes[2].final is not None
     assert outcomes[2].final.obs.tolist() == [2, 2, 2]
     assert outcomes[2].final.info["script"]["episode"].tolist() == [0, 0, 0]
-    assert outcomes[2].tick.info["script"]["episode"].tolist() == [1, 0, 0]
+    assert outcomes[2].time_step.info["script"]["episode"].tolist() == [1, 0, 0]
     assert not any(outcome.carry.ended.any() for outcome in outcomes)
 
 
 def test_same_step__keeps_infos_of_the_step_from_the_step() -> None:
     outcome = run(MeasuringSimulator([1, 9, 9]), "SameStep", 1)[-1]
-    assert outcome.tick.info["nonfinite"].tolist() == [True, False, False]
-    assert outcome.tick.info["script"]["episode"].tolist() == [1, 0, 0]
+    assert outcome.time_step.info["nonfinite"].tolist() == [True, False, False]
+    assert outcome.time_step.info["script"]["episode"].tolist() == [1, 0, 0]
 
 
 def test_disabled__holds_an_ended_row_as_it_is() -> None:
@@ -153,27 +157,27 @@ def test_disabled__holds_an_ended_row_as_it_is() -> None:
 def test_end__is_terminated_or_truncated_never_both(
     mode: str, length: int, cut: bool, limit: int | None, terminated: bool, truncated: bool
 ) -> None:
-    tick = run(ScriptedSimulator([length] * 3, cut), mode, 2, limit)[-1].tick
-    assert tick.terminated.tolist() == [terminated] * 3
-    assert tick.truncated.tolist() == [truncated] * 3
-    assert tick.truncated.dtype == np.bool_
+    time_step = run(ScriptedSimulator([length] * 3, cut), mode, 2, limit)[-1].time_step
+    assert time_step.terminated.tolist() == [terminated] * 3
+    assert time_step.truncated.tolist() == [truncated] * 3
+    assert time_step.truncated.dtype == np.bool_
 
 
 @pytest.mark.parametrize("limit", [None, 2, 5])
 def test_end_with_both_of_the_task_s_flags__is_terminated(mode: str, limit: int | None) -> None:
-    tick = run(UndecidedSimulator([2, 2, 2]), mode, 2, limit)[-1].tick
-    assert tick.terminated.all()
-    assert not tick.truncated.any()
+    time_step = run(UndecidedSimulator([2, 2, 2]), mode, 2, limit)[-1].time_step
+    assert time_step.terminated.all()
+    assert not time_step.truncated.any()
 
 
 def test_limit__counts_each_row_s_own_steps() -> None:
     simulator = ScriptedSimulator([9, 9, 9])
     carry = run(simulator, "Disabled", 2, limit=3)[-1].carry
-    carry = ResetRule(simulator)(carry, np.array([True, False, False]), None).carry
-    rule = AutoresetRule(simulator, AutoresetMode.DISABLED, 3)
-    outcome = rule(carry, np.zeros(3, np.int64))
+    carry = reset(simulator, carry, np.array([True, False, False]), None).carry
+    rule = EpisodeRule(simulator, AutoresetMode.DISABLED, 3)
+    outcome = rule.step(carry, np.zeros(3, np.int64))
     assert outcome.carry.elapsed.tolist() == [1, 3, 3]
-    assert outcome.tick.truncated.tolist() == [False, True, True]
+    assert outcome.time_step.truncated.tolist() == [False, True, True]
 
 
 def test_masks__exist_as_the_mode_alone_says(mode: str) -> None:
@@ -197,19 +201,21 @@ def test_rules__keep_what_they_say_on_any_script(mode: str) -> None:
         nonlocal ends
         num_envs = len(script.lengths)
         simulator = ScriptedSimulator(*script)
-        reset, step = ResetRule(simulator), AutoresetRule(simulator, AutoresetMode(mode), limit)
+        rule = EpisodeRule(simulator, AutoresetMode(mode), limit)
         everyone = np.ones(num_envs, np.bool_)
-        carry = reset(None, everyone, Seeds(np.arange(num_envs, dtype=np.uint32), everyone)).carry
+        carry = rule.reset(
+            None, everyone, Seeds(np.arange(num_envs, dtype=np.uint32), everyone)
+        ).carry
         for mask in data.draw(st.lists(st.none() | masks(num_envs), min_size=5, max_size=15)):
             if mask is not None:
-                after = reset(carry, mask, None).carry
+                after = rule.reset(carry, mask, None).carry
                 assert_same(rows(after, ~mask), rows(carry, ~mask))
                 assert not after.elapsed[mask].any()
                 assert not after.ended[mask].any()
                 carry = after
-            outcome = step(carry, np.ones(num_envs, np.int64))
+            outcome = rule.step(carry, np.ones(num_envs, np.int64))
             check_step(carry, outcome, AutoresetMode(mode), limit)
-            ends += int((outcome.tick.terminated | outcome.tick.truncated).sum())
+            ends += int((outcome.time_step.terminated | outcome.time_step.truncated).sum())
             carry = outcome.carry
 
     check()
@@ -223,9 +229,9 @@ def rows(carry: Carry, mask: np.ndarray) -> list[np.ndarray]:
 
 
 def check_step(before: Carry, outcome: Outcome, mode: AutoresetMode, limit: int | None) -> None:
-    tick, after = outcome.tick, outcome.carry
-    over = tick.terminated | tick.truncated
-    assert not (tick.terminated & tick.truncated).any()
+    time_step, after = outcome.time_step, outcome.carry
+    over = time_step.terminated | time_step.truncated
+    assert not (time_step.terminated & time_step.truncated).any()
     if limit is not None:
         assert (after.elapsed <= limit).all()
         assert over[after.elapsed == limit].all()
@@ -237,7 +243,7 @@ def check_step(before: Carry, outcome: Outcome, mode: AutoresetMode, limit: int 
         assert after.ended.tolist() == over.tolist()
     if mode == AutoresetMode.NEXT_STEP:
         assert not over[before.ended].any()
-        assert not tick.reward[before.ended].any()
+        assert not time_step.reward[before.ended].any()
     if mode == AutoresetMode.DISABLED:
         assert over[before.ended].all()
         assert_same(rows(after, before.ended), rows(before, before.ended))

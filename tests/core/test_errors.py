@@ -20,6 +20,7 @@ FAMILY = {
     errors.ClosedError: (gymnasium.error.ClosedEnvironmentError,),
     errors.NotInstalledError: (gymnasium.error.DependencyNotInstalled,),
     errors.UnknownTaskError: (gymnasium.error.UnregisteredEnv,),
+    errors.BusyError: (RuntimeError,),
     errors.SimulationError: (RuntimeError,),
     errors.DivergedError: (FloatingPointError,),
 }
@@ -35,7 +36,8 @@ def test_family__is_every_error_of_the_module() -> None:
 
 
 def test_family__is_listed_whole() -> None:
-    listed = {getattr(errors, name) for name in errors.__all__ if name != "nearest"}
+    helpers = {"nearest", "unexpected_keyword"}
+    listed = {getattr(errors, name) for name in errors.__all__ if name not in helpers}
     assert listed == {*FAMILY, errors.GymbridgeError}
 
 
@@ -81,3 +83,17 @@ def test_nearest__cuts_a_long_list() -> None:
     hint = errors.nearest("zzz", map(str, range(21)))
     assert hint.count("'") == 2 * 20
     assert hint.endswith(", …")
+
+
+@pytest.mark.parametrize(
+    ("advice", "shown"),
+    [("did you mean 'b'?", "Did you mean 'b'?"), ("use `b`", "Use `b`."), ("A hint", "A hint.")],
+)
+def test_unexpected_keyword__is_said_as_python_says_it(advice: str, shown: str) -> None:
+    class Env:
+        def __init__(self) -> None: ...
+
+    with pytest.raises(TypeError) as python:
+        Env(a=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    said = str(python.value).rpartition("<locals>.")[2]
+    assert str(errors.unexpected_keyword("Env", "a", "'x'", advice)) == f"{said} for 'x'. {shown}"

@@ -14,8 +14,9 @@ from hypothesis.extra import numpy as hnp
 from strategies import masks
 from trees import assert_same
 
-from gymbridge.episode import Tick
-from gymbridge.infos import make_final_infos, make_infos, mask_info, take_row
+from gymbridge.core.episode import TimeStep
+from gymbridge.core.infos import make_final_infos, make_infos, mask_info
+from gymbridge.core.rows import take_row
 
 MASK = np.array([True, False, True])
 
@@ -91,8 +92,8 @@ def test_mask_info__zeroes_the_other_rows_of_a_copy() -> None:
     assert_same(info, make_info())
 
 
-def make_tick(obs: Any) -> Tick:
-    return Tick(obs, np.zeros(3), MASK, ~MASK, make_info())
+def make_tick(obs: Any) -> TimeStep:
+    return TimeStep(obs, np.zeros(3), MASK, ~MASK, make_info())
 
 
 def test_make_final_infos__has_each_ended_row_s_last_observation_and_none_elsewhere() -> None:
@@ -109,13 +110,13 @@ def test_make_final_infos__has_each_ended_row_s_last_observation_and_none_elsewh
 
 
 def test_make_final_infos__shares_no_memory_with_the_tick() -> None:
-    tick, over = make_tick(np.arange(6.0).reshape(3, 2)), MASK.copy()
-    infos = make_final_infos(tick, over)
+    time_step, over = make_tick(np.arange(6.0).reshape(3, 2)), MASK.copy()
+    infos = make_final_infos(time_step, over)
     infos["final_obs"][0][:] = 93
     infos["_final_obs"][:] = False
     infos["final_info"]["lives"][:] = 93
-    assert tick.obs.tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert tick.info["lives"].tolist() == [1, 2, 3]
+    assert time_step.obs.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert time_step.info["lives"].tolist() == [1, 2, 3]
     assert over.tolist() == infos["_final_info"].tolist() == MASK.tolist()
 
 

@@ -11,14 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import masks, seeds
 
-from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.requests import (
+from gymbridge.core.requests import (
+    fold_seeds,
+    merge_seeds,
     read_autoreset_mode,
     read_count,
     read_limit,
     read_options,
+    read_seed,
     read_seeds,
 )
+from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 LARGEST = 2**31 - 1
 
@@ -82,35 +85,31 @@ def test_read_autoreset_mode__names_the_values(value: Any) -> None:
 
 @given(st.data(), st.integers(1, 4))
 def test_read_seeds__gives_each_environment_its_own(data: st.DataObject, num_envs: int) -> None:
-    seed = data.draw(seeds(num_envs, st.integers(0, LARGEST - 4)))
-    values, given_mask = read_seeds(seed, num_envs, LARGEST)
-    assert (values.dtype, given_mask.dtype) == (np.uint32, np.bool_)
+    seed = data.draw(seeds(num_envs, st.integers(0, 2**80)))
     expected = [seed + row for row in range(num_envs)] if isinstance(seed, int) else seed
     expected = [None] * num_envs if expected is None else expected
-    found = [int(value) if own else None for value, own in zip(values, given_mask, strict=True)]
-    assert found == expected
+    assert read_seeds(seed, num_envs) == expected
 
 
-@pytest.mark.parametrize("seed", [np.int64(4), (4, 5), range(4, 6), np.array([4, 5], np.uint8)])
+@pytest.mark.parametrize(
+    "seed", [np.int64(4), (4, 5), range(4, 6), np.array([4, 5], np.uint8), [np.uint32(4), 5]]
+)
 def test_read_seeds__takes_what_is_as_good_as_ints(seed: Any) -> None:
-    assert read_seeds(seed, 2, LARGEST).values.tolist() == [4, 5]
+    found = read_seeds(seed, 2)
+    assert found == [4, 5]
+    assert [type(entry) for entry in found] == [int, int]
 
 
-@pytest.mark.parametrize("seed", [LARGEST - 1, [LARGEST, 0]])
-def test_read_seeds__reaches_the_engine_s_largest(seed: Any) -> None:
-    assert LARGEST in read_seeds(seed, 2, LARGEST).values
-
-
-@pytest.mark.parametrize("seed", [-1, [0, -1], LARGEST, [0, LARGEST + 1], 2**80, [2**80, 0]])
-def test_read_seeds__refuses_what_the_engine_cannot_hold(seed: Any) -> None:
-    with pytest.raises(ArgumentError, match=rf"`seed` must lie in 0 to {LARGEST} .*got -?\d+"):
-        read_seeds(seed, 2, LARGEST)
+@pytest.mark.parametrize("seed", [-1, np.int64(-1), [0, -1], [None, -1], -(2**80)], ids=repr)
+def test_read_seeds__refuses_negative_ones(seed: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"`seed` must be 0 or more, got -\d+\."):
+        read_seeds(seed, 2)
 
 
 @pytest.mark.parametrize("seed", [[], [1], [1, 2, 3], np.arange(3)])
 def test_read_seeds__refuses_a_list_of_another_length(seed: Any) -> None:
     with pytest.raises(ArgumentError, match=rf"`seed` as a list .* 2 .*got {len(seed)}\."):
-        read_seeds(seed, 2, LARGEST)
+        read_seeds(seed, 2)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,56 @@ def test_read_seeds__refuses_a_list_of_another_length(seed: Any) -> None:
 )
 def test_read_seeds__refuses_other_types(seed: Any) -> None:
     with pytest.raises(ArgumentTypeError, match=r"`seed` must .*got"):
-        read_seeds(seed, 2, LARGEST)
+        read_seeds(seed, 2)
+
+
+@pytest.mark.parametrize("seed", [None, 0, 7, 2**80])
+def test_read_seed__is_one_int_or_none(seed: Any) -> None:
+    assert read_seed(seed) == seed
+    if seed == 7:
+        assert type(read_seed(np.int64(7))) is int
+
+
+@pytest.mark.parametrize(
+    ("seed", "error"),
+    [(-1, ArgumentError), ("1", ArgumentTypeError), (True, ArgumentTypeError)]
+    + [(other, ArgumentTypeError) for other in (1.5, [1], np.array(3))],
+)
+def test_read_seed__refuses_the_rest(seed: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"`seed` must be .*got"):
+        read_seed(seed)
+
+
+@pytest.mark.parametrize("largest", [LARGEST, 2**32 - 1])
+def test_fold_seeds__uses_seeds_in_the_range_as_they_are(largest: int) -> None:
+    values, given_mask = fold_seeds([0, None, 5, largest], largest)
+    assert (values.dtype, given_mask.dtype) == (np.uint32, np.bool_)
+    assert values.tolist() == [0, 0, 5, largest]
+    assert given_mask.tolist() == [True, False, True, True]
+
+
+@pytest.mark.parametrize("largest", [LARGEST, 2**32 - 1])
+@pytest.mark.parametrize("first", [0, 5, 2**20, 2**32, 2**64, 2**80])
+def test_fold_seeds__hashes_larger_ones_into_the_range(largest: int, first: int) -> None:
+    """Neighbours get numbers of their own, and none of them is cut off to its lower bits."""
+    given_seeds = [largest + 1 + first + index for index in range(64)]
+    values, given_mask = fold_seeds(given_seeds, largest)
+    assert given_mask.all()
+    assert (values <= largest).all()
+    assert len(np.unique(values)) == 64
+    assert not {*values.tolist()} & {seed % (largest + 1) for seed in given_seeds}
+    np.testing.assert_array_equal(fold_seeds(given_seeds[::-1], largest).values, values[::-1])
+
+
+def test_fold_seeds__gives_the_documented_number() -> None:
+    expected = np.random.SeedSequence(2**32 + 1).generate_state(1)[0] % 2**31
+    assert fold_seeds([2**32 + 1], LARGEST).values.tolist() == [expected]
+
+
+@given(masks(3))
+def test_merge_seeds__takes_given_ones_under_the_mask(mask: np.ndarray) -> None:
+    merged = merge_seeds([2**40, None, 9], mask, (1, 2, 3))
+    assert merged == (2**40 if mask[0] else 1, 2, 9 if mask[2] else 3)
 
 
 @given(masks(3))

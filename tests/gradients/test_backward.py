@@ -30,7 +30,7 @@ from gymbridge.errors import (
 
 
 def test_no_grad__takes_the_path_without_a_graph(envs: Any, monkeypatch: Any) -> None:
-    from gymbridge.autograd import JaxFunction
+    from gymbridge.gradients.autograd import JaxFunction
 
     actions = small_actions()
     wanted = [rewards.detach() for _, rewards, *_ in play_steps(envs, actions)]
@@ -244,3 +244,15 @@ def test_unroll__with_recompute_keeps_less() -> None:
         held[residuals] = sum(array.nbytes for array in jax.live_arrays()) - before
         del shown
     assert held["recompute"] < 0.9 * held["store"]
+
+
+def test_zeros_of_a_large_output__are_not_kept() -> None:
+    from gymbridge.gradients.autograd import JaxFunction
+
+    shape = (300, 64, 5)
+    call = JaxFunction(lambda inputs, rest: ((inputs[0].sum(), jax.numpy.zeros(shape)), None))
+    tensor = torch.ones(3, requires_grad=True)
+    call((jax.numpy.ones(3),), (tensor,), None).tensors[0].backward()
+    gc.collect()
+    assert tensor.grad is not None
+    assert not [leaf for leaf in jax.live_arrays() if leaf.shape == shape]

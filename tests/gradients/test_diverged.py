@@ -158,3 +158,16 @@ def test_ignore__hands_on_values_and_gradients_as_they_come() -> None:
     (gradient,) = torch.autograd.grad(shown[step][0].sum(), actions)
     assert gradient[step, row].isnan().any()
     assert gradient[step, [0, 2, 3]].isfinite().all()
+
+
+def test_physics_state__of_a_diverged_row_holds_no_nan_in_what_is_read() -> None:
+    """The positions are those that diverged; observation, reward, flag and infos are finite."""
+    envs = shared_batch(NUM_ENVS, autoreset_mode="Disabled", max_episode_steps=-1)
+    envs.reset(seed=SEED)
+    for actions in burst_actions().detach()[: BURST[0] + 1]:
+        envs.step(actions)
+    state, fields = envs.physics_state, envs.physics_state_fields
+    assert state[BURST[1], fields["done"]].tolist() == [1]
+    for name, place in fields.items():
+        if not name.startswith("pipeline_state"):
+            assert state[:, place].isfinite().all(), name

@@ -145,21 +145,6 @@ def test_faults__are_what_misses_its_bar(find_faults, parts, fault):
     assert find_faults(changed(**parts)) == ([fault] if fault else [])
 
 
-def test_measure__tells_why_a_process_failed(proof, tmp_path, monkeypatch):
-    (tmp_path / "measure.py").write_text("raise MemoryError('too much')", encoding="utf-8")
-    monkeypatch.setattr(proof, "HERE", tmp_path)
-    failed = proof.measure("ant/spring", "float32", 9)
-    assert failed == {"failed": "MemoryError: too much"}
-
-
-def test_measure__tells_that_time_ran_out(proof, tmp_path, monkeypatch):
-    script = "import os, signal; os.kill(os.getpid(), signal.SIGXCPU)"
-    (tmp_path / "measure.py").write_text(script, encoding="utf-8")
-    monkeypatch.setattr(proof, "HERE", tmp_path)
-    failed = proof.measure("ant/spring", "float32", 9)
-    assert failed == {"failed": "more than 9 s of processor time"}
-
-
 def test_measure__sets_the_floats_of_its_process(proof, tmp_path, monkeypatch):
     script = "import os, sys; open(sys.argv[3], 'w').write(os.environ['JAX_ENABLE_X64'])"
     (tmp_path / "measure.py").write_text(script, encoding="utf-8")

@@ -186,3 +186,11 @@ def test_atari__is_what_the_pool_itself_shows(task_id: str) -> None:
 def test_make__takes_ids_with_their_module() -> None:
     pytest.importorskip("envpool")
     assert make_cleanrl_envpool("gymbridge:EnvPool/CartPole-v1", num_envs=2).num_envs == 2
+
+
+@pytest.mark.parametrize("seed", [2**31, 2**40])
+def test_make__takes_seeds_of_any_size(seed: int) -> None:
+    pytest.importorskip("envpool")
+    view = make_cleanrl_envpool("CartPole-v1", num_envs=2, seed=seed)
+    view.reset()
+    assert view.envs.np_random_seed == (seed, seed + 1)

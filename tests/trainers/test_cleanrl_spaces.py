@@ -130,6 +130,12 @@ def test_make__builds_other_ids_of_gymnasium_too() -> None:
     view.close()
 
 
+def test_make__seeds_random_actions_with_any_number() -> None:
+    first, again = (make_cleanrl("CartPole-v1", 2, seed=2**40) for _ in range(2))
+    found = [[view.single_action_space.sample() for _ in range(20)] for view in (first, again)]
+    assert found[0] == found[1]
+
+
 def test_make__seeds_the_first_random_actions_as_make_env_does() -> None:
     first, again, other = (make_cleanrl("CartPole-v1", 2, seed=seed) for seed in (3, 3, 4))
     reference = spaces.Discrete(2, seed=3)

@@ -62,11 +62,11 @@ def test_seeds__of_runners_are_apart(environ, worker_index):
     np.testing.assert_array_equal(begun, expected)
 
 
-def test_seeds__beyond_the_range_of_the_engine_are_an_error(environ):
+def test_seeds__may_lie_beyond_the_range_of_the_engine(environ):
     config = make_config(CARTPOLE).debugging(seed=2**31 - 1 - NUM_ENVS)
     runner = rllib.BridgeEnvRunner(config=config, worker_index=1)
-    with pytest.raises(ArgumentError, match="seed"):
-        runner.sample(num_timesteps=NUM_ENVS, random_actions=True)
+    runner.sample(num_timesteps=NUM_ENVS, random_actions=True)
+    assert runner.env.unwrapped.np_random_seed == tuple(range(2**31 - 1, 2**31 - 1 + NUM_ENVS))
 
 
 def test_seeds__none_stays_none(environ):

@@ -11,8 +11,9 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import vector as wrappers
 
+from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ClosedError
-from gymbridge.testing import scripted_vector_env
+from gymbridge.testing import ScriptedSimulator
 
 pytest.importorskip("stable_baselines3")
 
@@ -121,14 +122,21 @@ def test_batch_without_objects__has_attributes_per_environment() -> None:
     assert view.env_method("mark", 2, indices=[1]) == [3]
 
 
+class EchoSimulator(ScriptedSimulator):
+    """A scripted simulator with a method to call."""
+
+    def echo(self, value: Any) -> Any:
+        return value
+
+
 def test_batch_without_objects__calls_no_method_that_is_only_looked_up() -> None:
-    envs = scripted_vector_env([2, 3], autoreset_mode="SameStep")
+    envs = BridgeVectorEnv(EchoSimulator([2, 3]), autoreset_mode="SameStep")
     view = Sb3VecEnv(envs)
     view.reset()
     assert view.has_attr("close")
     assert callable(view.get_attr("close", 0)[0])
     assert not envs._simulator.closed
-    assert view.env_method("compile", "rule", None, indices=[1]) == ["rule"]
+    assert view.env_method("echo", "rule", indices=[1]) == ["rule"]
     assert envs.call("has_wrapper_attr", "close") == (True, True)
     assert envs.call("has_wrapper_attr", "render") == (True, True)
     assert envs.call("has_wrapper_attr", "no_such_thing") == (False, False)
@@ -143,6 +151,18 @@ def test_what_the_simulation_is_built_with__cannot_be_set(indices: Any) -> None:
     with pytest.raises(ArgumentError, match="`task_limit` belongs to the simulation"):
         view.set_attr("task_limit", 3, indices)
     assert view.get_attr("task_limit") == [None] * 4
+
+
+@pytest.mark.parametrize("indices", [None, [1]])
+def test_physics__that_the_batch_does_not_read_cannot_be_set(indices: Any) -> None:
+    pytest.importorskip("envpool")
+    envs = gym.make_vec("EnvPool/CartPole-v1", num_envs=2, autoreset_mode="SameStep")
+    view = Sb3VecEnv(envs)
+    with pytest.raises(ArgumentError, match="`gravity` belongs to the simulation"):
+        view.set_attr("gravity", 3.0, indices)
+    assert not view.has_attr("gravity")
+    view.set_attr("label", "mine", [1])
+    assert view.get_attr("label", [1]) == ["mine"]
 
 
 class Foreign(CartPoleVectorEnv):

@@ -19,6 +19,8 @@ from skrl.memories.torch import RandomMemory
 from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 
+from gymbridge.errors import EpisodeEndedError
+
 NUM_ENVS, NUM_STEPS = 4, 32
 
 
@@ -74,6 +76,19 @@ def test_ppo__learns_on_a_wrapped_batch(tmp_path: Path, env_id: str, mode: str) 
     rewards = agent.memory.get_tensor_by_name("rewards")
     assert rewards.shape == (NUM_STEPS, NUM_ENVS, 1)
     assert rewards.isfinite().all()
+
+
+def test_disabled__is_never_reset_by_skrl() -> None:
+    batch = gym.make_vec(
+        "EnvPool/Pendulum-v1", num_envs=2, autoreset_mode="Disabled", max_episode_steps=2
+    )
+    envs = wrap_env(batch)
+    envs.reset()
+    for _ in range(2):
+        envs.step(torch.zeros(2, 1))
+    envs.reset()
+    with pytest.raises(EpisodeEndedError):
+        envs.step(torch.zeros(2, 1))
 
 
 def test_step__returns_what_the_batch_does() -> None:

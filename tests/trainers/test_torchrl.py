@@ -15,10 +15,8 @@ pytest.importorskip("envpool")
 
 import torch
 from torchrl import collectors
-from torchrl.envs import GymWrapper
+from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
-
-from gymbridge.errors import ArgumentTypeError
 
 MODES = ("SameStep", "Disabled")
 TASKS = {
@@ -44,6 +42,13 @@ def wrap(env_id: str, mode: str, **kwargs: Any) -> GymWrapper:
     envs = gym.make_vec(env_id, num_envs=4, autoreset_mode=mode, **kwargs)
     is_discrete = isinstance(envs.action_space, gym.spaces.MultiDiscrete)
     return GymWrapper(envs, categorical_action_encoding=is_discrete)
+
+
+def wrap_sync(env_id: str, mode: str) -> GymWrapper:
+    """Return Gymnasium's own batch of the same task."""
+    makers = [lambda: gym.make(env_id.removeprefix("EnvPool/"))] * 4
+    envs = gym.vector.SyncVectorEnv(makers, autoreset_mode=gym.vector.AutoresetMode(mode))
+    return GymWrapper(envs, categorical_action_encoding=True)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -119,7 +124,87 @@ def test_next_step__is_refused_by_torchrl() -> None:
         wrap("EnvPool/CartPole-v1", "NextStep")
 
 
-def test_tensors__are_refused_with_the_way_out() -> None:
-    """TorchRL brings numpy actions and takes numpy arrays."""
-    with pytest.raises(ArgumentTypeError, match=r"arrays='numpy'"):
-        check_env_specs(wrap("EnvPool/CartPole-v1", "Disabled", arrays="torch"))
+@pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
+def test_batch_of_tensors__gives_the_rollout_of_a_numpy_batch(mode: str) -> None:
+    """TorchRL brings numpy actions, which every batch takes."""
+    rollouts = []
+    for arrays in ("numpy", "torch"):
+        torch.manual_seed(0)
+        env = wrap("EnvPool/CartPole-v1", mode, arrays=arrays)
+        env.set_seed(0)
+        rollouts.append(env.rollout(40, break_when_any_done=False))
+    assert rollouts[0]["next", "done"].any()
+    for key in ("observation", "reward", "terminated", "truncated"):
+        torch.testing.assert_close(rollouts[1]["next", key], rollouts[0]["next", key])
+
+
+def count_steps(env: Any, num_steps: int = 60) -> Any:
+    """Return a rollout of random actions under TorchRL's own limit of 15 steps."""
+    torch.manual_seed(0)
+    env = TransformedEnv(env, StepCounter(max_steps=15), auto_unwrap=True)
+    env.set_seed(0)
+    rollout = env.rollout(num_steps, break_when_any_done=False)
+    assert rollout["next", "step_count"].max() == 15
+    for flag in ("terminated", "truncated"):
+        assert rollout["next", flag].any(), f"no episode was {flag}"
+    return rollout
+
+
+@pytest.mark.parametrize("make", [wrap, wrap_sync])
+def test_step_counter__needs_disabled(make: Any) -> None:
+    """In SAME_STEP it fails with Gymnasium's own batches too."""
+    with pytest.raises(RuntimeError, match="reset mask that does not match the done mask"):
+        count_steps(make("EnvPool/CartPole-v1", "SameStep"))
+    rollout = count_steps(make("EnvPool/CartPole-v1", "Disabled"))
+    ends = rollout["next", "done"][:, :-1, 0]
+    assert (rollout["step_count"][:, 1:, 0][ends] == 0).all()
+
+
+def roll_serial(make: Any) -> Any:
+    torch.manual_seed(0)
+    env = SerialEnv(2, make)
+    env.set_seed(0)
+    return env.rollout(60, break_when_any_done=False)
+
+
+@pytest.mark.parametrize("make", [wrap, wrap_sync])
+def test_serial_env__needs_same_step(make: Any) -> None:
+    """In DISABLED it fails with Gymnasium's own batches too."""
+    with pytest.raises(RuntimeError, match=r"output with shape \[4, 1\] doesn't match"):
+        roll_serial(lambda: make("EnvPool/CartPole-v1", "Disabled"))
+    rollout = roll_serial(lambda: make("EnvPool/CartPole-v1", "SameStep"))
+    ends = rollout["next", "done"][..., :-1, 0]
+    last, fresh = rollout["next", "observation"][:, :, :-1], rollout["observation"][:, :, 1:]
+    assert rollout.batch_size == (2, 4, 60)
+    assert ends.sum() > 10
+    assert ((last[..., 2].abs() > 0.2) | (last[..., 0].abs() > 2.4))[ends].all()
+    assert (fresh[ends].abs() < 0.06).all()
+    assert torch.equal(last[~ends], fresh[~ends])
+
+
+def test_serial_env__has_a_limit_by_ours_or_by_a_counter_inside() -> None:
+    ours = roll_serial(lambda: wrap("EnvPool/CartPole-v1", "SameStep", max_episode_steps=15))
+    counted = SerialEnv(
+        2, lambda: TransformedEnv(wrap("EnvPool/CartPole-v1", "Disabled"), StepCounter(15))
+    )
+    for rollout in (ours, counted.rollout(60, break_when_any_done=False)):
+        done = rollout["next", "done"][..., 0]
+        assert rollout["next", "truncated"].any()
+        length = torch.zeros(2, 4)
+        for step in range(60):
+            length += 1
+            assert (length <= 15).all()
+            length[done[:, :, step]] = 0
+
+
+@pytest.mark.parametrize("frame_skip", [1, 3])
+@pytest.mark.parametrize("env_id", ["EnvPool/CartPole-v1", "EnvPool/Pendulum-v1", "Brax/fast-v0"])
+def test_gym_env__opens_a_single_environment(env_id: str, frame_skip: int) -> None:
+    """It asks for ``frameskip=`` first, and repeats actions itself where that is refused."""
+    if env_id.startswith("Brax"):
+        pytest.importorskip("brax")
+    env = GymEnv(env_id, frame_skip=frame_skip)
+    assert env.wrapper_frame_skip == frame_skip
+    check_env_specs(env)
+    env.set_seed(2**32 + 1)
+    assert env.rollout(4).batch_size == (4,)

@@ -1,1 +1,0 @@
-"""Translations between engines and the core, which holds the autoreset rule and the time limit."""

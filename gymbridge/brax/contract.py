@@ -1,0 +1,249 @@
+"""What a Brax environment must be so that it can be batched, checked once by tracing it.
+
+Tracing `reset` and `step` of one environment tells its structure, shapes and dtypes without running
+it; a mismatch is reported here, with the leaf that breaks the rule, instead of deep inside XLA.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import Space, spaces
+
+from gymbridge.brax.infos import make_info_selector
+from gymbridge.brax.package import brax_envs
+from gymbridge.core.spaces import cast_space
+from gymbridge.errors import ArgumentError, EnvContractError, SimulationError
+from gymbridge.functional.protocol import action_struct
+
+__all__ = ["Contract"]
+
+_JAX = Path(jax.__file__).parent
+
+
+class Contract:
+    """One Brax environment, traced: its pure functions, spaces and infos.
+
+    Args:
+        brax_env: The environment, unbatched and without Brax's training wrappers.
+        action_space: Space of one action, where the environment declares none.
+        observation_space: Space of one observation, where the environment declares none.
+        info_keys: Which infos are carried; see `make_info_selector`.
+
+    Raises:
+        SimulationError: `reset` or `step` fails while it is traced.
+        EnvContractError: They disagree in structure, shape or dtype, or `done` is no scalar.
+        ArgumentError: A space does not fit the environment.
+    """
+
+    def __init__(
+        self,
+        brax_env: brax_envs.Env,
+        *,
+        action_space: Space[Any] | None = None,
+        observation_space: Space[Any] | None = None,
+        info_keys: Sequence[str] | str | None = None,
+    ) -> None:
+        _refuse_training_wrappers(brax_env)
+        self.brax_env = brax_env
+        # Functions of this contract alone: JAX would take the trace that it made of an equal bound
+        # method, although the environment may have changed since.
+        self._reset = jax.jit(lambda key: brax_env.reset(key))
+        self._step = jax.jit(lambda state, action: brax_env.step(state, action))
+        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+        self.state = _read_state("reset", _trace("reset", self._reset, key))
+        _check_scalars(self.state)
+        inferred = _to_space(self.state.obs)
+        declared = self._declared("observation_space", observation_space)
+        self.observation_space = (
+            inferred if declared is None else cast_space(declared, jax.dtypes.canonicalize_dtype)
+        )
+        _check_same_arrays(self.observation_space, inferred)
+        self.action_space = self._declared("action_space", action_space) or _unit_box(
+            brax_env.action_size
+        )
+        stepped = _trace("step", self._step, self.state, action_struct(self.action_space))
+        _check_step(self.state, _read_state("step", stepped))
+        self.select_info = make_info_selector(self.state, info_keys)
+
+    def reset(self, key: jax.Array) -> brax_envs.State:
+        """Return the first state of one episode, with reward and `done` 0 and fixed dtypes."""
+        state = self._reset(key)
+        zero = {name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")}
+        return self._normalise(replace(state, **zero))
+
+    def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
+        """Return the state after one simulator step of one environment."""
+        return self._normalise(self._step(state, action))
+
+    def _normalise(self, state: brax_envs.State) -> brax_envs.State:
+        """Return the state with observations as plain dicts, `reset`'s dtypes and no weak types.
+
+        Environments may put Python floats into a state; weakly typed leaves would make JAX trace
+        the step a second time.
+        """
+        plain = replace(state, obs=_to_plain(state.obs))
+        return jax.tree.map(
+            lambda leaf, like: leaf if _is_key(like) else jnp.asarray(leaf, like.dtype),
+            plain,
+            self.state,
+        )
+
+    def _declared(self, name: str, given: Space[Any] | None) -> Space[Any] | None:
+        own = getattr(self.brax_env, name, None)
+        own = own if isinstance(own, Space) else None
+        if own is not None and given is not None and own != given:
+            raise ArgumentError(
+                f"`{name}` is declared by the environment as {own}, got {given}; leave it out."
+            )
+        return own if own is not None else given
+
+
+def _refuse_training_wrappers(brax_env: Any) -> None:
+    layer = brax_env
+    while isinstance(layer, brax_envs.Wrapper):
+        for base in type(layer).__mro__:
+            if base.__module__ == brax_envs.training.__name__:
+                raise EnvContractError(
+                    f"`brax_env` must not be wrapped in Brax's {base.__name__}: batching, time "
+                    "limit and autoreset are done here. Pass the environment inside it, with "
+                    "`max_episode_steps`, `action_repeat` and `autoreset_mode`."
+                )
+        layer = layer.env
+
+
+def _trace(verb: str, function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return jax.eval_shape(function, *args)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if _JAX not in Path(frame.filename).parents]
+        place = f"{Path(own[-1].filename).parent.name}/{Path(own[-1].filename).name}"
+        raise SimulationError(
+            f"`{verb}` of the Brax environment cannot be traced with jax {jax.__version__}; "
+            f"{place}, line {own[-1].lineno}, raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def _read_state(verb: str, state: Any) -> Any:
+    """Return the shapes of a state: observations in plain dicts, float rewards, no weak types.
+
+    Raises:
+        EnvContractError: It is no state of a single environment.
+    """
+    parts = ("obs", "reward", "done", "metrics", "info", "replace")
+    if not all(hasattr(state, name) for name in parts):
+        raise EnvContractError(
+            f"`{verb}` must return a brax.envs.State, got {type(state).__name__}."
+        )
+    for name in ("metrics", "info"):
+        if not isinstance(getattr(state, name), Mapping):
+            raise EnvContractError(f"`State.{name}` must be a dict, got {getattr(state, name)}.")
+    state = state.replace(obs=_to_plain(state.obs), reward=jax.tree.map(_as_float, state.reward))
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)
+
+
+def _as_float(leaf: Any) -> Any:
+    is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
+    return leaf if is_float else jax.ShapeDtypeStruct(leaf.shape, jnp.float32)
+
+
+def _check_scalars(state: Any) -> None:
+    """Raise unless what ends an episode and what it earns are scalars."""
+    scalars = {"reward": state.reward, "done": state.done}
+    if "truncation" in state.info:
+        scalars["info['truncation']"] = state.info["truncation"]
+    for name, leaf in scalars.items():
+        if getattr(leaf, "shape", None) != ():
+            raise EnvContractError(
+                f"`State.{name}` must be a scalar in a single environment, got {leaf}; batching "
+                "is done here, so pass an unbatched environment."
+            )
+
+
+def _check_step(reset: Any, step: Any) -> None:
+    """Raise unless `step` returns what `reset` does, leaf by leaf."""
+    before, after = _leaves(reset), _leaves(step)
+    if missing := sorted(before.keys() ^ after.keys()):
+        side = "reset" if missing[0] in before else "step"
+        raise EnvContractError(
+            f"`reset` and `step` must return the same structure, but `State{missing[0]}` comes "
+            f"from `{side}` alone."
+        )
+    for path, leaf in before.items():
+        other = after[path]
+        # The width of a flag tells nothing, and Brax's own differ under x64.
+        is_alike = leaf.dtype == other.dtype or path == ".done"
+        if leaf.shape != other.shape or not is_alike:
+            raise EnvContractError(
+                f"`reset` and `step` must agree in shape and dtype, but `State{path}` is "
+                f"{leaf.dtype}{list(leaf.shape)} after `reset` and {other.dtype}"
+                f"{list(other.shape)} after `step`."
+            )
+    for name in ("pipeline_state", "metrics", "info"):
+        parts = [jax.tree.structure(getattr(state, name, None)) for state in (reset, step)]
+        if parts[0] != parts[1]:
+            raise EnvContractError(
+                "`reset` and `step` must return the same structure, containers and None included, "
+                f"but `State.{name}` is {parts[0]} after `reset` and {parts[1]} after `step`."
+            )
+
+
+def _leaves(state: Any) -> dict[str, Any]:
+    return {
+        jax.tree_util.keystr(path): leaf
+        for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]
+    }
+
+
+def _to_plain(obs: Any) -> Any:
+    """Return observations with every mapping as a plain dict, as `spaces.Dict` batches them."""
+    if hasattr(obs, "items"):
+        return {key: _to_plain(value) for key, value in obs.items()}
+    return obs
+
+
+def _unit_box(action_size: int) -> spaces.Box:
+    dtype: Any = jax.dtypes.canonicalize_dtype(float).type  # float64 with x64, as the physics
+    return spaces.Box(-1.0, 1.0, (int(action_size),), dtype)
+
+
+def _to_space(struct: Any) -> Space[Any]:
+    if isinstance(struct, dict):
+        return spaces.Dict({key: _to_space(value) for key, value in struct.items()})
+    if not isinstance(struct, jax.ShapeDtypeStruct):
+        raise EnvContractError(f"`State.obs` must be an array or a mapping of such, got {struct}.")
+    dtype = struct.dtype
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
+        raise EnvContractError(
+            f"`State.obs` must hold bools, integers or floats of numpy's, got {dtype}."
+        )
+    if dtype.kind == "b":
+        return spaces.Box(0, 1, struct.shape, dtype)
+    if dtype.kind in "iu":
+        return spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, struct.shape, dtype)
+    return spaces.Box(-np.inf, np.inf, struct.shape, dtype.type)
+
+
+def _check_same_arrays(declared: Space[Any], inferred: Space[Any]) -> None:
+    if isinstance(declared, spaces.Dict) and isinstance(inferred, spaces.Dict):
+        if declared.spaces.keys() == inferred.spaces.keys():
+            for key, space in declared.spaces.items():
+                _check_same_arrays(space, inferred[key])
+            return
+    elif (declared.shape, declared.dtype) == (inferred.shape, inferred.dtype):
+        return
+    raise ArgumentError(
+        f"`observation_space` must hold what the environment returns, {inferred}, got {declared}."
+    )
+
+
+def _is_key(struct: Any) -> bool:
+    return jnp.issubdtype(struct.dtype, jax.dtypes.prng_key)

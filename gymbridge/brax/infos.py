@@ -1,0 +1,107 @@
+"""Which parts of a Brax state reach the user as infos, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gymbridge.core.info_keys import read_info_keys
+
+__all__ = ["make_info_selector"]
+
+_BYTES_PER_ENV = 1024
+_RESERVED = {"episode", "final_obs", "final_info", "info", "nonfinite", "randomization"}
+
+_SOURCES = ("metrics", "info")
+
+Path = tuple[str, ...]
+
+
+def make_info_selector(
+    state: Any, info_keys: Sequence[str] | str | None
+) -> Callable[[Any], dict[str, Any]]:
+    """Return the function from a batched Brax state to the infos that are carried.
+
+    Metrics come flat under their own names, entries of ``state.info`` likewise. A name that
+    collides with a metric or that Gymnasium gives a meaning goes under ``"info"``; where that holds
+    for a metric and an info of one name, the metric goes under ``"metrics"`` in there. PRNG keys
+    stay inside.
+
+    Args:
+        state: Shapes of one environment's state.
+        info_keys: None for what fits into about 1 kB per environment, "all", or a list of names.
+
+    Raises:
+        ArgumentError: A name that the environment does not show.
+        ArgumentTypeError: `info_keys` is of another type.
+    """
+    chosen = _choose(_find_places(state), info_keys)
+
+    def select(batched: Any) -> dict[str, Any]:
+        infos: dict[str, Any] = {}
+        found = _flatten(batched)
+        for source, target in chosen.items():
+            branch = infos
+            for part in target[:-1]:
+                branch = branch.setdefault(part, {})
+            branch[target[-1]] = found[source]
+        return infos
+
+    return select
+
+
+def _flatten(state: Any) -> dict[Path, Any]:
+    """Return the leaves of metrics and info by path; ("metrics", name) or ("info", name, …)."""
+    leaves = jax.tree_util.tree_flatten_with_path({"metrics": state.metrics, "info": state.info})[0]
+    return {tuple(_part(entry) for entry in path): leaf for path, leaf in leaves}
+
+
+def _part(entry: Any) -> str:
+    for attribute in ("key", "name", "idx"):
+        if hasattr(entry, attribute):
+            return str(getattr(entry, attribute))
+    return str(entry)
+
+
+def _find_places(state: Any) -> dict[Path, tuple[Path, int]]:
+    """Return where each leaf shows up in the infos, and its size in bytes."""
+    leaves = {path: leaf for path, leaf in _flatten(state).items() if not _is_key(leaf)}
+    names = {source: {path[1] for path in leaves if path[0] == source} for source in _SOURCES}
+    places: dict[Path, tuple[Path, int]] = {}
+    for path, leaf in sorted(leaves.items(), key=lambda item: _SOURCES.index(item[0][0])):
+        source, name = path[:2]
+        is_taken = name in _RESERVED or name.startswith("_")
+        collides = all(name in names[other] for other in _SOURCES)
+        if is_taken and collides and source == "metrics":
+            target = ("info", *path)
+        elif is_taken or (collides and source == "info"):
+            target = ("info", *path[1:])
+        else:
+            target = path[1:]
+        places[path] = (target, int(np.prod(leaf.shape, dtype=int)) * leaf.dtype.itemsize)
+    return places
+
+
+def _choose(
+    places: dict[Path, tuple[Path, int]], info_keys: Sequence[str] | str | None
+) -> dict[Path, Path]:
+    names = read_info_keys(info_keys, {path[1] for path in places})
+    if names is not None:
+        return {path: target for path, (target, _) in places.items() if path[1] in names}
+    chosen, spent = {}, 0
+    for path, (target, size) in places.items():
+        if spent + size <= _BYTES_PER_ENV:
+            chosen[path], spent = target, spent + size
+    return chosen
+
+
+def _is_key(leaf: Any) -> bool:
+    """Whether a leaf is a PRNG key: typed, or raw as `jax.random.PRNGKey` makes it."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return True
+    raw = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+    return leaf.dtype == raw.dtype and leaf.shape[-1:] == raw.shape

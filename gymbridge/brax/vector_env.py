@@ -1,0 +1,198 @@
+"""Brax as a `gymnasium.vector.VectorEnv`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gymnasium import Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gymbridge.brax.tasks import BRAX_LIMIT
+from gymbridge.core.requests import read_count, read_device
+from gymbridge.errors import (
+    ArgumentTypeError,
+    NotInstalledError,
+    SimulationError,
+    UnknownTaskError,
+    nearest,
+    unexpected_keyword,
+)
+from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
+
+try:
+    from gymbridge.brax.contract import Contract
+    from gymbridge.brax.package import brax_envs, quiet, registered
+    from gymbridge.brax.translation import BraxFunctionalEnv
+    from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.functional.simulator import FunctionalSimulator
+except ImportError as error:
+    if (error.name or "").split(".")[0] == "gymbridge":
+        raise
+    raise NotInstalledError(
+        "BraxVectorEnv needs brax and jax. Install them with `pip install brax jax`, or "
+        f"`pip install '.[brax]'` in a checkout of gymbridge ({error})."
+    ) from error
+
+__all__ = ["BraxVectorEnv"]
+
+
+# skrl tells Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
+class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
+    DifferentiableVectorEnv, VectorEnv[Any, Any, Any]
+):
+    """A batch of Brax environments, stepped and restarted by one compiled function.
+
+    Args:
+        brax_env: Name of a registered Brax environment, or any `brax.envs.Env` without Brax's
+            training wrappers.
+        num_envs: Size of the batch.
+        max_episode_steps: Time limit in steps of this batch; None for the task's own (1000 for
+            registered environments, none for an environment object), -1 for none.
+        autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
+        arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
+        device: Where the simulation runs and its arrays are: "cpu", "cuda", "cuda:1", a
+            `torch.device` or a `jax.Device`; None for JAX's default device.
+        action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
+            episode's end.
+        info_keys: Which metrics and entries of ``state.info`` are carried: None for what fits into
+            about 1 kB per environment, "all", or a list of names.
+        nonfinite: What happens when an environment produces NaN or Inf. "terminate" ends that
+            environment with reward 0 and its last finite observation, and flags it in
+            ``infos["nonfinite"]``. "raise" (numpy arrays only) raises and rolls the step back.
+            "ignore" returns the values. Checked are observation, reward and generalised positions
+            and velocities.
+        differentiable: With ``arrays="torch"``, whether `step` carries torch's graph; see
+            `DifferentiableVectorEnv`.
+        residuals: What a differentiable step keeps for the backward pass: "store" what it needs,
+            "recompute" the state and the actions alone. Needs ``differentiable=True``.
+        action_space: Space of one action, if the environment declares none; default [-1, 1], which
+            is what `step` of every registered environment takes.
+        observation_space: Space of one observation, if the environment declares none.
+        **kwargs: Keywords of the registered environment's class, such as ``backend=`` ("spring",
+            "generalized", "positional", "mjx") and ``n_frames=``.
+
+    Raises:
+        UnknownTaskError: No registered environment has that name.
+        KeywordError: A keyword that the environment does not take.
+        ArgumentError: An argument has an invalid value.
+        EnvContractError: The environment cannot be batched; the message names the rule.
+        SimulationError: Brax cannot build or trace the environment, or JAX had started before
+            this process was forked.
+
+    A seed up to 2**32 - 1 is used as it is; see `reset` for larger ones. Episode k of an
+    environment with seed s is the same whatever the batch size, mode or neighbours.
+
+    Example:
+        >>> envs = BraxVectorEnv("fast", num_envs=2)
+        >>> envs.reset(seed=0)[0]
+        array([[0., 0.],
+               [0., 0.]], dtype=float32)
+        >>> envs.single_action_space
+        Box(-1.0, 1.0, (1,), float32)
+    """
+
+    def __init__(
+        self,
+        brax_env: str | brax_envs.Env,
+        num_envs: int = 1,
+        *,
+        max_episode_steps: int | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        arrays: str = "numpy",
+        device: Any = None,
+        action_repeat: int = 1,
+        info_keys: Sequence[str] | str | None = None,
+        nonfinite: str = "terminate",
+        differentiable: bool = False,
+        residuals: str = "store",
+        action_space: Space[Any] | None = None,
+        observation_space: Space[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        num_envs = read_count("num_envs", num_envs)
+        runner, options = choose_runner(arrays, nonfinite, differentiable, residuals)
+        place = find_jax_device(read_device(device))
+        contract = Contract(
+            _make_brax_env(brax_env, kwargs),
+            action_space=action_space,
+            observation_space=observation_space,
+            info_keys=info_keys,
+        )
+        simulator = FunctionalSimulator(
+            BraxFunctionalEnv(contract),
+            num_envs,
+            device=place,
+            task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,
+            action_repeat=read_count("action_repeat", action_repeat),
+            guarded=nonfinite != "ignore",
+        )
+        super().__init__(
+            simulator,
+            max_episode_steps=max_episode_steps,
+            autoreset_mode=autoreset_mode,
+            arrays=arrays,
+            device=place,
+            runner=runner,
+            **options,
+        )
+
+
+def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> brax_envs.Env:
+    """Return the environment to batch, built from the registry if a name was given."""
+    if isinstance(brax_env, brax_envs.Env):
+        if kwargs:
+            name, built = next(iter(kwargs)), f"a built {type(brax_env).__name__}"
+            close = nearest(name, _PARAMETERS)
+            advice = "give keywords of the environment to its own constructor"
+            hint = close if close.endswith("?") else advice
+            raise unexpected_keyword("BraxVectorEnv", name, built, hint)
+        return brax_env
+    if not isinstance(brax_env, str):
+        raise ArgumentTypeError(
+            "`brax_env` must be the name of a registered Brax environment or a brax.envs.Env, got "
+            f"{type(brax_env).__name__}."
+        )
+    registry = registered()
+    if brax_env not in registry:
+        raise UnknownTaskError(
+            f"`brax_env` must be a registered Brax environment, got {brax_env!r}; "
+            f"{nearest(brax_env, registry)}"
+        )
+    known, is_open = _keywords(registry[brax_env])
+    for name in kwargs:
+        if name not in known and not is_open:
+            hint = nearest(name, known | _PARAMETERS)
+            raise unexpected_keyword("BraxVectorEnv", name, repr(brax_env), hint)
+    try:
+        with quiet():
+            return brax_envs.get_environment(brax_env, **kwargs)
+    except Exception as error:
+        raise SimulationError(
+            f"Brax cannot build {brax_env!r} with {kwargs}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _keywords(factory: Callable[..., Any]) -> tuple[set[str], bool]:
+    """Return the keywords that a class or function takes, and whether it takes any others too.
+
+    A class hands its ``**kwargs`` to its base, so those of the bases count, up to the first that
+    takes none.
+    """
+    calls: list[Any] = [factory]
+    if isinstance(factory, type):
+        bases = [base for base in factory.__mro__ if base is not object]
+        calls = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
+    names: set[str] = set()
+    is_open = False
+    for call in calls:
+        parameters = inspect.signature(call).parameters.values()
+        names |= {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+        is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        if not is_open:
+            break
+    return names - {"self", "sys"}, is_open
+
+
+_PARAMETERS = _keywords(BraxVectorEnv.__init__)[0] - {"brax_env"}

@@ -1,0 +1,286 @@
+"""Batches of actions, checked once and put into the dtype of their space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
+
+__all__ = [
+    "ActionReader",
+    "LeafMaker",
+    "check_castable",
+    "check_integers",
+    "check_shape",
+    "int64_bounds",
+    "make_action_reader",
+    "make_clipping_reader",
+    "make_numpy_reader",
+    "to_array",
+]
+
+ActionReader = Callable[[Any], Any]
+"""From what the user gave to what the simulator takes."""
+
+LeafMaker = Callable[[spaces.Space[Any], tuple[int, ...]], ActionReader]
+"""From a space without subspaces and the dimensions of a batch to the reader of its actions."""
+
+
+_INT64 = np.iinfo(np.int64)
+
+
+def make_action_reader(
+    space: spaces.Space[Any], lead: tuple[int, ...], make_leaf: LeafMaker
+) -> ActionReader:
+    """Return the function that checks a batch of actions for `space` and puts it into its dtype.
+
+    Casts follow numpy's ``same_kind`` rule.
+
+    Args:
+        space: The single action space: `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`, or a
+            `Dict` of such.
+        lead: Dimensions of a batch, (num_envs,) in a step.
+        make_leaf: Makes the reader of one kind of arrays.
+
+    Raises:
+        ArgumentError: A space of another kind.
+    """
+    if isinstance(space, spaces.Dict):
+        return _make_dict_reader(space, lead, make_leaf)
+    if not isinstance(
+        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+    ):
+        raise ArgumentError(
+            "`action_space` must be Box, Discrete, MultiDiscrete, MultiBinary or a Dict of such, "
+            f"got {space}."
+        )
+    return make_leaf(space, lead)
+
+
+def _make_dict_reader(
+    space: spaces.Dict, lead: tuple[int, ...], make_leaf: LeafMaker
+) -> ActionReader:
+    readers = {key: make_action_reader(sub, lead, make_leaf) for key, sub in space.spaces.items()}
+
+    def read(actions: Any) -> dict[str, Any]:
+        if not isinstance(actions, Mapping):
+            raise ArgumentTypeError(
+                f"`actions` must be a dict with the keys {sorted(readers)}, got "
+                f"{type(actions).__name__}."
+            )
+        if actions.keys() != readers.keys():
+            raise ActionError(
+                f"`actions` must have the keys {sorted(readers)}, got {list(actions)}."
+            )
+        return {key: reader(actions[key]) for key, reader in readers.items()}
+
+    return read
+
+
+def make_numpy_reader(space: spaces.Space[Any], lead: tuple[int, ...]) -> ActionReader:
+    """Return the reader of numpy arrays, lists of single actions and whatever numpy can read.
+
+    Discrete values, and integer ones in a `Box`, must lie in the space. Float values outside the
+    space, NaN included, are passed to the engine unchecked, as Gymnasium does.
+    """
+    shape, dtype = (*lead, *(space.shape or ())), np.dtype(space.dtype)
+    check = check_castable if dtype.kind == "f" else _make_range_check(space)
+
+    def read(actions: Any) -> np.ndarray:
+        array = actions if type(actions) is np.ndarray else to_array(actions)
+        check_shape(array, shape)
+        check(array, dtype)
+        return array if array.dtype == dtype else array.astype(dtype)
+
+    return _make_fast_reader(space, shape, dtype, read) if shape == lead else read
+
+
+def _make_fast_reader(
+    space: spaces.Space[Any], shape: tuple[int, ...], dtype: np.dtype[Any], read: ActionReader
+) -> ActionReader:
+    """Return a reader that takes good batches of `Discrete` from 0 with one check of the values."""
+    if not isinstance(space, spaces.Discrete) or space.start != 0:
+        return read
+    last, largest = int(space.n) - 1, np.maximum.reduce
+    values = frozenset(range(last + 1)) if last < 1024 else frozenset()
+
+    def is_inside(actions: np.ndarray) -> bool:
+        # Negative values are huge in the unsigned view: one reduction checks both ends. Where
+        # `last` reaches into that half, `read` looks at both.
+        half = 1 << (8 * actions.itemsize - 1)
+        return last < half and largest(actions.view(f"u{actions.itemsize}")) <= last
+
+    def is_inside_small(actions: np.ndarray) -> bool:
+        return values.issuperset(actions.tolist())  # for a few values, cheaper than a reduction
+
+    check = is_inside_small if values and shape[0] <= 128 else is_inside
+
+    def read_fast(actions: Any) -> np.ndarray:
+        if (
+            type(actions) is np.ndarray
+            and actions.dtype.kind in "iu"
+            and actions.dtype.isnative
+            and actions.shape == shape
+            and check(actions)
+        ):
+            return actions if actions.dtype == dtype else actions.astype(dtype)
+        return read(actions)
+
+    return read_fast
+
+
+def make_clipping_reader(space: spaces.Space[Any], lead: tuple[int, ...]) -> ActionReader:
+    """Return the reader of numpy arrays in a batch of torch or jax arrays.
+
+    There values are not checked: integers are clipped into the space, as in arrays of these kinds.
+    The result may be the argument itself.
+    """
+    shape, dtype = (*lead, *(space.shape or ())), np.dtype(space.dtype)
+    if dtype.kind == "f":
+        clip, check = None, lambda actions: check_castable(actions, dtype)
+    else:
+        clip = _make_clip(space, dtype)
+        check = partial(check_integers, space=space)
+
+    def read(actions: np.ndarray) -> np.ndarray:
+        check_shape(actions, shape)
+        check(actions)
+        return actions.astype(dtype, copy=False) if clip is None else clip(actions)
+
+    return read
+
+
+def _make_clip(space: spaces.Space[Any], dtype: np.dtype[Any]) -> ActionReader:
+    """Return the function that clips integers of any width into a space, and casts them."""
+    low, high = int64_bounds(space)
+
+    def clip(actions: np.ndarray) -> np.ndarray:
+        if actions.dtype.kind == "u" and actions.itemsize == 8:
+            actions = np.minimum(actions, _INT64.max)  # those beyond would become negative
+        return np.clip(actions.astype(np.int64), low, high).astype(dtype)
+
+    return clip
+
+
+def check_castable(array: Any, dtype: np.dtype[Any]) -> None:
+    """Raise unless an array, or whatever has the `dtype` of one, can be cast to `dtype`."""
+    if array.dtype != dtype and not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise ArgumentTypeError(
+            f"`actions` must be castable to {dtype} (numpy's 'same_kind'), got {array.dtype}."
+        )
+
+
+def _make_range_check(space: spaces.Space[Any]) -> Callable[[np.ndarray, np.dtype[Any]], None]:
+    """Return the check that all values lie in an integer space."""
+    low, high = _integer_bounds(space)
+
+    def check(array: np.ndarray, dtype: np.dtype[Any]) -> None:
+        check_integers(array, space)
+        if not ((array >= low) & (array <= high)).all():
+            raise ActionError(f"`actions` must lie in {space} for every environment, got {array}.")
+
+    return check
+
+
+def check_integers(array: Any, space: spaces.Space[Any]) -> None:
+    """Raise unless an array, or whatever has the `dtype` of one, holds integers or bools."""
+    if array.dtype.kind not in "iub":
+        raise ArgumentTypeError(f"`actions` must be integers for {space}, got {array.dtype}.")
+
+
+def int64_bounds(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest value of an integer space as int64, () or of its shape."""
+    low, high = (
+        np.clip(np.asarray(bound), _INT64.min, _INT64.max).astype(np.int64)
+        for bound in _integer_bounds(space)
+    )
+    return low, high
+
+
+def _integer_bounds(space: spaces.Space[Any]) -> tuple[Any, Any]:
+    """Return the least and the largest value of an integer space, scalars or of its shape."""
+    if isinstance(space, spaces.Box):
+        return space.low, space.high
+    if isinstance(space, spaces.Discrete):
+        return int(space.start), int(space.start) + int(space.n) - 1
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start, space.start + space.nvec - 1
+    return 0, 1
+
+
+def to_array(actions: Any) -> np.ndarray:
+    """Return actions as one numpy array.
+
+    Raises:
+        ActionError: They are ragged.
+        ArgumentTypeError: numpy cannot read them.
+    """
+    try:
+        return np.asarray(actions)
+    except ValueError as error:
+        raise ActionError(f"`actions` must form one array, got {actions!r}: {error}.") from error
+    except (TypeError, RuntimeError) as error:  # a tensor or jax.Array that numpy cannot read
+        raise ArgumentTypeError(
+            f"`actions` must hold values that numpy can read, {_describe(actions, error)}"
+        ) from error
+
+
+def _describe(actions: Any, error: Exception) -> str:
+    """Return what was received, and what makes it readable for numpy."""
+    tensor = next((leaf for leaf in _leaves(actions) if _readable_by(leaf)), None)
+    if tensor is None:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"got a {type(actions).__name__}: {reason} Pass a numpy array."
+    grad = " that requires grad" if tensor.requires_grad else ""
+    owner = "actions" if tensor is actions else "each of them as tensor"
+    return (
+        f"got a {type(tensor).__name__} of {tensor.dtype}, {tensor.layout}, on "
+        f"'{tensor.device}'{grad}. Pass {owner}.{_readable_by(tensor)}."
+        if not tensor.is_meta
+        else "got a tensor on 'meta', which holds none. Pass one that holds values."
+    )
+
+
+def _leaves(actions: Any) -> Iterator[Any]:
+    """Yield the entries of nested lists."""
+    if isinstance(actions, list | tuple):
+        for action in actions:
+            yield from _leaves(action)
+    else:
+        yield actions
+
+
+def _readable_by(array: Any) -> str:
+    """Return the calls that make a torch tensor readable for numpy; none for anything else."""
+    if not hasattr(array, "requires_grad"):
+        return ""
+    if array.is_meta:
+        return "none"
+    calls = [
+        ("detach()", array.requires_grad),
+        ("cpu()", array.device.type != "cpu"),
+        ("to_dense()", "strided" not in str(array.layout)),
+        ("dequantize()", array.is_quantized),
+        ("resolve_conj()", array.is_conj()),
+        ("resolve_neg()", array.is_neg()),
+        ("float()", "float8" in str(array.dtype) or "bfloat16" in str(array.dtype)),
+    ]
+    return ".".join(call for call, is_needed in calls if is_needed)
+
+
+def check_shape(array: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless an array of any kind has the shape of a batch of actions."""
+    if tuple(array.shape) == shape:
+        return
+    if len(array.shape) == 0:
+        raise ArgumentTypeError(
+            f"`actions` must be a batch of shape {shape}, got the single value {array}."
+        )
+    raise ActionError(
+        f"`actions` must have shape {shape} (one action per environment), got {tuple(array.shape)}."
+    )

@@ -1,0 +1,71 @@
+"""Adapters of arrays between a runner and its user: the one place that converts them.
+
+A runner works with numpy, jax or (with a graph through it) torch arrays, its user with any of the
+three. `make_adapter` chooses the way between the two at construction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymbridge.core.actions import make_numpy_reader
+from gymbridge.core.arrays.adapter import (
+    ArrayAdapter,
+    Converter,
+    fetch_together,
+    jax_to_numpy,
+    own,
+)
+from gymbridge.core.requests import Device
+from gymbridge.errors import ArgumentError, NotInstalledError
+
+__all__ = ["ARRAYS", "make_adapter", "make_numpy_adapter"]
+
+ARRAYS = ("numpy", "torch", "jax")
+"""Kinds of arrays that a user can ask for."""
+
+
+def make_adapter(native: str, arrays: Any, device: Device | None) -> ArrayAdapter:
+    """Return the adapter between a runner's arrays and the user's.
+
+    Args:
+        native: Kind of the runner's arrays.
+        arrays: Kind of the user's.
+        device: Where the user's arrays are; None for the simulator's own device.
+
+    Raises:
+        ArgumentError: An unknown kind, or a device that does not exist.
+        NotInstalledError: The library of that kind is not installed.
+    """
+    if arrays not in ARRAYS:
+        raise ArgumentError(f"`arrays` must be one of {ARRAYS}, got {arrays!r}.")
+    try:
+        if arrays == "torch":
+            from gymbridge.core.arrays.torch import make_torch_adapter
+
+            return make_torch_adapter(native, device)
+        if arrays == "jax":
+            from gymbridge.core.arrays.jax import make_jax_adapter
+
+            return make_jax_adapter(native, device)
+    except ImportError as error:
+        if (error.name or "").split(".")[0] == "gymbridge":
+            raise
+        raise NotInstalledError(
+            f"`arrays={arrays!r}` needs {arrays}: pip install {arrays} ({error})."
+        ) from error
+    return make_numpy_adapter(native, device)
+
+
+def make_numpy_adapter(native: str, device: Device | None) -> ArrayAdapter:
+    """Return the adapter to a user of numpy arrays."""
+    if native == "numpy" and device is not None and device.kind != "cpu":
+        raise ArgumentError(
+            f"`device` must be 'cpu' or None for numpy arrays of an engine that runs on the CPU, "
+            f"got '{device}'; `arrays='torch'` puts tensors on that device."
+        )
+    to_user: Converter = own
+    if native == "jax":
+        # On the CPU there is nothing to wait for, and asking costs as much as the copy.
+        to_user = jax_to_numpy if device and device.kind == "cpu" else fetch_together
+    return ArrayAdapter("numpy", to_user, make_numpy_reader)

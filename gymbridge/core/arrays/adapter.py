@@ -1,0 +1,67 @@
+"""What an adapter of arrays is, and trees of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import Space
+
+from gymbridge.core.actions import LeafMaker
+
+__all__ = ["ArrayAdapter", "Converter", "fetch_together", "jax_to_numpy", "map_arrays", "own"]
+
+Converter = Callable[[Any], Any]
+"""From a tree of one kind of arrays to the same tree of another."""
+
+
+def own(tree: Any) -> Any:
+    """Return what belongs to its receiver already as it is: a time step, a mask or a space."""
+    return tree
+
+
+class ArrayAdapter(NamedTuple):
+    """The way of arrays between a runner and its user."""
+
+    arrays: str  # the user's kind
+    to_user: Converter  # trees of the runner's arrays -> arrays that are the user's own
+    make_action_reader: LeafMaker  # the user's actions, checked -> the simulator's arrays
+    read_mask: Converter = own  # a mask of the user's -> numpy; others are left for the check
+    to_space: Callable[[Space[Any]], Space[Any]] = own  # with the dtypes that the arrays can have
+    where: Callable[[Any, Any, Any], Any] = np.where  # on the simulator's arrays
+    device: Any = None  # of the user's arrays, as their library knows it; None for numpy
+    give_mask: Converter = own  # one of the user's masks -> what one key of dense infos gets
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether values stay unread on the host, so that infos have one shape in every step."""
+        return self.arrays != "numpy"
+
+
+def map_arrays(convert: Converter, tree: Any) -> Any:
+    """Return a tree of dicts and named tuples with every array converted."""
+    if isinstance(tree, dict):
+        return {key: map_arrays(convert, value) for key, value in tree.items()}
+    if isinstance(tree, tuple):
+        return type(tree)(*[map_arrays(convert, value) for value in tree])
+    return convert(tree)
+
+
+def jax_to_numpy(tree: Any) -> Any:
+    """Return a tree with every leaf as a numpy array of its own, writable.
+
+    A view of a `jax.Array` is read-only and shares the buffer with the simulator, so it is copied.
+    """
+    return map_arrays(np.array, tree)
+
+
+def fetch_together(tree: Any) -> Any:
+    """Return what `jax_to_numpy` does, with all transfers under way before the first is awaited."""
+    map_arrays(_begin_fetch, tree)
+    return jax_to_numpy(tree)
+
+
+def _begin_fetch(array: Any) -> None:
+    if hasattr(array, "copy_to_host_async"):
+        array.copy_to_host_async()

@@ -1,0 +1,189 @@
+"""The adapter to jax arrays: handed on as they are, or carried to and from a host simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import Space
+from jax.core import Tracer
+
+from gymbridge.core.actions import (
+    ActionReader,
+    LeafMaker,
+    check_castable,
+    check_integers,
+    check_shape,
+    int64_bounds,
+    make_clipping_reader,
+)
+from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, own
+from gymbridge.core.processes import check_not_forked
+from gymbridge.core.requests import Device
+from gymbridge.core.spaces import cast_space
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["find_jax_device", "make_jax_adapter", "upload_packed"]
+
+
+def find_jax_device(device: Device | None) -> Any:
+    """Return the device as JAX knows it; JAX's default one for None.
+
+    Raises:
+        ArgumentError: JAX has no such device.
+        SimulationError: JAX had started before this process was forked.
+    """
+    check_not_forked()
+    if device is None:
+        return next(iter(jnp.zeros(()).devices()))
+    try:
+        return {found.id: found for found in jax.devices(device.kind)}[device.index]
+    except (RuntimeError, KeyError) as error:
+        hint = " Install it with: pip install 'jax[cuda12]'." if device.kind == "cuda" else ""
+        raise ArgumentError(
+            f"`device` must be one that JAX has, got '{device}'; it has {jax.devices()}.{hint}"
+        ) from error
+
+
+def make_jax_adapter(native: str, device: Device | None) -> ArrayAdapter:
+    """Return the adapter to a user of jax arrays.
+
+    jax arrays cannot be written, and those of a compiled step have buffers of their own, so they
+    are handed on as they are; a host simulator's are uploaded in one transfer.
+    """
+    if native == "numpy":
+        place = find_jax_device(device or Device("cpu", 0))
+        to_user, reader = _make_uploader(place), _make_reader(place, _to_host, own)
+        return ArrayAdapter("jax", to_user, reader, _read_mask, _to_space, device=place)
+    place = find_jax_device(device)
+    reader = _make_reader(place, own, partial(_upload, place=place))
+    return ArrayAdapter("jax", own, reader, _read_mask, _to_space, jnp.where, place)
+
+
+def _to_space(space: Space[Any]) -> Space[Any]:
+    return cast_space(space, jax.dtypes.canonicalize_dtype)
+
+
+def _to_host(array: jax.Array) -> np.ndarray:
+    return np.asarray(array)
+
+
+def _upload(array: np.ndarray, place: Any) -> jax.Array:
+    """Return an array on a device; from a copy, with which jax may share memory."""
+    return jax.device_put(array.copy(), place)
+
+
+def _read_mask(mask: Any) -> Any:
+    if isinstance(mask, np.ndarray):
+        return mask
+    if not isinstance(mask, jax.Array):
+        raise ArgumentTypeError(
+            "`options['reset_mask']` must be a jax.Array or a numpy array, got "
+            f"{type(mask).__name__}."
+        )
+    return np.asarray(mask)
+
+
+def _make_uploader(place: Any) -> Converter:
+    """Return the function from a tree of numpy arrays to jax arrays on a device."""
+    if place.platform == "cpu":
+        return lambda tree: jax.device_put(tree, place)
+    return partial(upload_packed, place=place)
+
+
+def upload_packed(tree: Any, place: Any) -> Any:
+    """Return a tree of numpy arrays as jax arrays on a device, in one transfer of their bytes."""
+    leaves, structure = jax.tree.flatten(tree)
+    to_dtype = jax.dtypes.canonicalize_dtype
+    leaves = [np.ascontiguousarray(leaf, to_dtype(leaf.dtype)) for leaf in leaves]
+    packed = np.concatenate([leaf.reshape(-1).view(np.uint8) for leaf in leaves])
+    layout = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    return jax.tree.unflatten(structure, _take_apart(jax.device_put(packed, place), layout))
+
+
+@partial(jax.jit, static_argnums=1)
+def _take_apart(packed: jax.Array, layout: tuple[tuple[Any, Any], ...]) -> list[jax.Array]:
+    leaves, start = [], 0
+    for shape, dtype in layout:
+        size = int(np.prod(shape, dtype=int)) * dtype.itemsize
+        flat = packed[start : start + size].reshape(*shape, dtype.itemsize)
+        if dtype == np.bool_:
+            leaves.append(flat[..., 0] != 0)
+        else:
+            flat = flat[..., 0] if dtype.itemsize == 1 else flat
+            leaves.append(jax.lax.bitcast_convert_type(flat, dtype))
+        start += size
+    return leaves
+
+
+def _make_reader(
+    place: Any, hand_over: Converter, upload: Callable[[np.ndarray], Any]
+) -> LeafMaker:
+    """Return the maker of readers that check shape, dtype and device, and clip integers.
+
+    Args:
+        place: Device of the batch.
+        hand_over: From the user's arrays to the simulator's.
+        upload: From numpy arrays, which may belong to the user, to the simulator's.
+    """
+
+    def make_leaf(space: Space[Any], lead: tuple[int, ...]) -> ActionReader:
+        shape, dtype = (*lead, *(space.shape or ())), np.dtype(space.dtype)
+        bounds = None if dtype.kind == "f" else int64_bounds(space)
+        read_numpy = make_clipping_reader(space, lead)
+
+        @jax.jit
+        def cast(actions: jax.Array) -> jax.Array:
+            return actions.astype(dtype) if bounds is None else _clip(actions, *bounds, dtype)
+
+        def read(actions: Any) -> Any:
+            if isinstance(actions, np.ndarray):
+                return upload(read_numpy(actions))
+            _check_array(actions, place)
+            check_shape(actions, shape)
+            if bounds is None:
+                check_castable(actions, dtype)
+            else:
+                check_integers(actions, space)
+            # A weak type would compile the step once more.
+            is_ready = bounds is None and actions.dtype == dtype and not actions.weak_type
+            return hand_over(actions if is_ready else cast(actions))
+
+        return read
+
+    return make_leaf
+
+
+def _clip(actions: jax.Array, low: Any, high: Any, dtype: Any) -> jax.Array:
+    """Return integers in the range of their space; in a dtype that holds both before the cast."""
+    wide = jnp.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
+    if actions.dtype.kind == "u":
+        actions = jnp.minimum(actions, min(wide.max, jnp.iinfo(actions.dtype).max))
+    bounds = (np.clip(bound, wide.min, wide.max).astype(wide.dtype) for bound in (low, high))
+    return jnp.clip(actions.astype(wide.dtype), *bounds).astype(dtype)
+
+
+def _check_array(actions: Any, place: Any) -> None:
+    if not isinstance(actions, jax.Array):
+        raise ArgumentTypeError(
+            "`actions` must be a jax.Array or a numpy array with `arrays='jax'`, got "
+            f"{type(actions).__name__}; use jax.numpy.asarray(actions)."
+        )
+    if isinstance(actions, Tracer):
+        raise ArgumentTypeError(
+            "`actions` must hold values, got a tracer: a batch has a state and cannot be stepped "
+            "inside a function that jax transforms."
+        )
+    if actions.is_deleted():
+        raise ArgumentTypeError("`actions` must hold values, got an array that was donated.")
+    if jnp.issubdtype(actions.dtype, jax.dtypes.extended):
+        raise ArgumentTypeError(f"`actions` must hold numbers, got {actions.dtype}.")
+    if actions.devices() != {place}:
+        raise ArgumentError(
+            f"`actions` must be on {place}, where the environments are, got "
+            f"{sorted(map(str, actions.devices()))}; use jax.device_put(actions, envs.device)."
+        )

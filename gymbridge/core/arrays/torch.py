@@ -1,0 +1,242 @@
+"""The adapter to torch tensors: shared with jax through DLPack, or carried to and from the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import Space
+
+from gymbridge.core.actions import (
+    ActionReader,
+    LeafMaker,
+    check_shape,
+    int64_bounds,
+    make_clipping_reader,
+)
+from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, map_arrays, own
+from gymbridge.core.requests import Device
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+
+__all__ = [
+    "find_torch_device",
+    "jax_to_torch",
+    "make_torch_adapter",
+    "torch_to_jax",
+    "upload_packed",
+]
+
+
+def find_torch_device(device: Device) -> torch.device:
+    """Return the device as torch knows it.
+
+    Raises:
+        ArgumentError: This build of torch has no such device.
+    """
+    try:
+        return torch.empty(0, device=str(device)).device
+    except (RuntimeError, AssertionError) as error:
+        raise ArgumentError(
+            f"`device` must be one that torch has, got '{device}': {error} A build of torch with "
+            "CUDA is needed for 'cuda'; see https://pytorch.org/get-started."
+        ) from error
+
+
+def make_torch_adapter(native: str, device: Device | None) -> ArrayAdapter:
+    """Return the adapter to a user of torch tensors."""
+    if native == "numpy":
+        place = find_torch_device(device or Device("cpu", 0))
+        to_user, reader = _make_uploader(place), _make_reader(place, _to_host, own)
+        return ArrayAdapter(
+            "torch", to_user, reader, _read_mask, device=place, give_mask=torch.clone
+        )
+    import jax.numpy as jnp
+
+    from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.core.requests import read_device
+
+    source = read_device(find_jax_device(device))
+    assert source is not None
+    place = find_torch_device(source)
+    if native == "torch":
+        to_user, reader = own, _make_reader(place, own, partial(torch.tensor, device=place))
+    else:
+        upload = np.array if place.type == "cpu" else _make_jax_upload(place)
+        to_user, reader = jax_to_torch, _make_reader(place, torch_to_jax, upload)
+    return ArrayAdapter(
+        "torch", to_user, reader, _read_mask, where=jnp.where, device=place, give_mask=torch.clone
+    )
+
+
+def jax_to_torch(tree: Any) -> Any:
+    """Return a tree of jax arrays as tensors on the same device, sharing their memory."""
+    return map_arrays(torch.from_dlpack, tree)
+
+
+def torch_to_jax(tensor: torch.Tensor) -> Any:
+    """Return a copy of a tensor as an argument for a compiled function of jax.
+
+    A copy, so that writing into the tensor later cannot meet a computation that still runs. On the
+    CPU it is a numpy array, which a compiled function takes for an eighth of `jax.dlpack`'s cost.
+    """
+    try:
+        copy = tensor.detach().clone(memory_format=torch.contiguous_format)
+        if copy.device.type == "cpu":
+            return copy.numpy()
+    except RuntimeError as error:
+        raise _valueless(error) from error
+    import jax.dlpack
+
+    return jax.dlpack.from_dlpack(copy)
+
+
+def _valueless(error: RuntimeError) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"`actions` must hold values, and this tensor holds none ({error}). A tensor inside a "
+        "transformation of torch.func has none: a batch has a state and cannot be stepped there."
+    )
+
+
+def _read_mask(mask: Any) -> Any:
+    if isinstance(mask, np.ndarray):
+        return mask
+    if not isinstance(mask, torch.Tensor):
+        raise ArgumentTypeError(
+            "`options['reset_mask']` must be a torch.Tensor or a numpy array, got "
+            f"{type(mask).__name__}."
+        )
+    if (mask.dtype, mask.layout, mask.is_meta) != (torch.bool, torch.strided, False):
+        raise ArgumentTypeError(
+            "`options['reset_mask']` must be a dense tensor of torch.bool, got "
+            f"{mask.layout} of {mask.dtype} on '{mask.device}'."
+        )
+    return mask.cpu().numpy()
+
+
+def _to_host(tensor: torch.Tensor) -> np.ndarray:
+    try:
+        return tensor.detach().cpu().resolve_neg().numpy()
+    except RuntimeError as error:
+        raise _valueless(error) from error
+
+
+def _make_jax_upload(place: torch.device) -> Converter:
+    """Return the function from numpy to what `torch_to_jax` gives on an accelerator.
+
+    By the same way as tensors, so that a compiled function takes both for one kind of argument.
+    """
+    import jax.dlpack
+
+    return lambda array: jax.dlpack.from_dlpack(torch.tensor(array, device=place))
+
+
+def _make_uploader(place: torch.device) -> Converter:
+    """Return the function from a tree of numpy arrays to tensors on a device."""
+    if place.type == "cpu":
+        return partial(map_arrays, torch.from_numpy)
+    return partial(upload_packed, place=place, pin=True)
+
+
+def upload_packed(tree: Any, place: torch.device, *, pin: bool) -> Any:
+    """Return a tree of numpy arrays as tensors on a device, in one transfer that waits for nothing.
+
+    The arrays travel as one buffer of bytes, from which each tensor is copied on the device: a
+    part of the buffer would keep the whole of it alive. A pinned buffer is kept by torch until its
+    transfer is over.
+    """
+    leaves: list[np.ndarray] = []
+    map_arrays(leaves.append, tree)
+    starts = np.cumsum([0, *(-(-leaf.nbytes // 16) * 16 for leaf in leaves)]).tolist()
+    host = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=pin, device="cpu")
+    target = host.numpy()
+    for start, leaf in zip(starts, leaves, strict=False):
+        target[start : start + leaf.nbytes] = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
+    packed, places = host.to(place, non_blocking=True), iter(starts)
+
+    def take(leaf: np.ndarray) -> torch.Tensor:
+        start, dtype = next(places), torch.from_numpy(np.empty(0, leaf.dtype)).dtype
+        return packed[start : start + leaf.nbytes].view(dtype).view(leaf.shape).clone()
+
+    return map_arrays(take, tree)
+
+
+def _make_reader(
+    place: torch.device, hand_over: Converter, upload: Callable[[np.ndarray], Any]
+) -> LeafMaker:
+    """Return the maker of readers that check shape, dtype and device, and clip integers.
+
+    Args:
+        place: Device of the batch.
+        hand_over: From the user's tensors to the simulator's arrays.
+        upload: From numpy arrays, which may belong to the user, to the simulator's.
+    """
+
+    def make_leaf(space: Space[Any], lead: tuple[int, ...]) -> ActionReader:
+        shape = (*lead, *(space.shape or ()))
+        dtype = torch.from_numpy(np.empty(0, space.dtype)).dtype
+        cast = _make_cast(space, dtype, place)
+        read_numpy = make_clipping_reader(space, lead)
+
+        def read(actions: Any) -> Any:
+            if isinstance(actions, np.ndarray):
+                return upload(read_numpy(actions))
+            _check_tensor(actions, place)
+            check_shape(actions, shape)
+            if actions.dtype != dtype:
+                _check_castable(actions, dtype, space)
+            return hand_over(cast(actions))
+
+        return read
+
+    return make_leaf
+
+
+def _make_cast(space: Space[Any], dtype: torch.dtype, place: torch.device) -> Converter:
+    """Return the function that puts tensors into a dtype and integers into the space."""
+    if dtype.is_floating_point:
+        return lambda actions: actions.to(dtype)
+    low, high = (torch.as_tensor(bound, device=place) for bound in int64_bounds(space))
+    return lambda actions: torch.clamp(_to_int64(actions), low, high).to(dtype)
+
+
+def _to_int64(actions: torch.Tensor) -> torch.Tensor:
+    """Return integers as int64, those beyond it as its largest."""
+    if actions.dtype != torch.uint64:
+        return actions.to(torch.int64)
+    signed = actions.view(torch.int64)  # torch has hardly any arithmetic for uint64
+    return torch.where(signed < 0, torch.iinfo(torch.int64).max, signed)
+
+
+def _check_tensor(actions: Any, place: torch.device) -> None:
+    if not isinstance(actions, torch.Tensor):
+        raise ArgumentTypeError(
+            "`actions` must be a torch.Tensor or a numpy array with `arrays='torch'`, got "
+            f"{type(actions).__name__}; use torch.as_tensor(actions, device='{place}')."
+        )
+    if actions.device != place:
+        raise ArgumentError(
+            f"`actions` must be on '{place}', where the environments are, got "
+            f"'{actions.device}'; use actions.to('{place}')."
+        )
+    if actions.layout != torch.strided or actions.is_nested or actions.is_quantized:
+        raise ArgumentTypeError(
+            f"`actions` must be a dense tensor, got {_name_kind(actions)}; use "
+            f"actions.{'dequantize' if actions.is_quantized else 'to_dense'}()."
+        )
+
+
+def _name_kind(actions: torch.Tensor) -> str:
+    return "a nested tensor" if actions.is_nested else f"{actions.layout} of {actions.dtype}"
+
+
+def _check_castable(actions: torch.Tensor, dtype: torch.dtype, space: Space[Any]) -> None:
+    if dtype.is_floating_point:
+        if not torch.can_cast(actions.dtype, dtype):
+            raise ArgumentTypeError(
+                f"`actions` must be castable to {dtype} (numpy's 'same_kind'), got {actions.dtype}."
+            )
+    elif actions.dtype.is_floating_point or actions.dtype.is_complex:
+        raise ArgumentTypeError(f"`actions` must be integers for {space}, got {actions.dtype}.")

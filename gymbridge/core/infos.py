@@ -1,0 +1,236 @@
+"""Time steps laid out as Gymnasium's vector infos.
+
+Each key ``k`` has a mask ``_k`` that tells which environments it is true of; dicts nest, masks and
+all. See `gymnasium.vector.VectorEnv._add_info` for the layout's origin. numpy arrays come exactly
+as `SyncVectorEnv` gives them, where what is there depends on which episodes ended. For torch and
+jax arrays that would mean to read values on the host in every step, so there the keys never change.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, map_arrays
+from gymbridge.core.episode import Outcome, TimeStep
+from gymbridge.core.rows import split_rows
+
+__all__ = [
+    "DenseInfos",
+    "InfoLayout",
+    "SparseInfos",
+    "make_final_infos",
+    "make_info_layout",
+    "make_infos",
+    "mask_info",
+]
+
+Step = tuple[Any, Any, Any, Any, dict[str, Any]]
+
+
+class InfoLayout(Protocol):
+    """How the infos of a batch are arranged, and then laid out for its user.
+
+    A runner calls the first two methods on the simulator's arrays, within a compiled function if it
+    compiles. The vector environment calls the others on what the runner returned.
+    """
+
+    def arrange_reset(self, outcome: Outcome, mask: Any) -> Outcome:
+        """Return the outcome of a reset of the rows under `mask`, arranged."""
+        ...
+
+    def arrange_step(self, outcome: Outcome) -> Outcome:
+        """Return the outcome of a step, arranged."""
+        ...
+
+    def lay_out_reset(self, outcome: Outcome, mask: np.ndarray) -> tuple[Any, dict[str, Any]]:
+        """Return what `reset` does."""
+        ...
+
+    def lay_out_step(self, outcome: Outcome) -> Step:
+        """Return what `step` does."""
+        ...
+
+
+def make_info_layout(adapter: ArrayAdapter, num_envs: int, *, has_final: bool) -> InfoLayout:
+    """Return the layout for a kind of arrays.
+
+    Args:
+        adapter: The way from the simulator's arrays to the user's.
+        num_envs: Size of the batch.
+        has_final: Whether steps restart what they end.
+    """
+    if adapter.is_dense:
+        return DenseInfos(adapter, has_final=has_final)
+    return SparseInfos(adapter, num_envs)
+
+
+class SparseInfos:
+    """`SyncVectorEnv`'s layout, made of numpy arrays after the step.
+
+    Args:
+        adapter: The way from the simulator's arrays to numpy.
+        num_envs: Size of the batch.
+    """
+
+    def __init__(self, adapter: ArrayAdapter, num_envs: int) -> None:
+        self._to_user = adapter.to_user
+        self._all = np.ones(num_envs, np.bool_)
+
+    def arrange_reset(self, outcome: Outcome, mask: Any) -> Outcome:
+        """Return the outcome as it is."""
+        return outcome
+
+    def arrange_step(self, outcome: Outcome) -> Outcome:
+        """Return the outcome as it is."""
+        return outcome
+
+    def lay_out_reset(self, outcome: Outcome, mask: np.ndarray) -> tuple[Any, dict[str, Any]]:
+        """Return observations and infos, zero in the rows outside the mask."""
+        time_step: TimeStep = self._to_user(outcome.time_step)
+        info = time_step.info if mask.all() else mask_info(time_step.info, mask)
+        return time_step.obs, make_infos(info, mask)
+
+    def lay_out_step(self, outcome: Outcome) -> Step:
+        """Return what `step` does; keys of ended episodes are there if some ended."""
+        time_step, over, final = self.lay_out_time_steps(outcome)
+        infos = make_infos(time_step.info, self._all)
+        if final is not None:
+            infos.update(make_final_infos(final, over))
+        return *time_step[:4], infos
+
+    def lay_out_time_steps(self, outcome: Outcome) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
+        """Return the time step, the rows that ended, and the one before their restarts, if any."""
+        time_step: TimeStep = self._to_user(outcome.time_step)
+        over = time_step.terminated | time_step.truncated
+        # A scan of bytes costs a tenth of `over.any()`.
+        if outcome.final is None or b"\x01" not in over.tobytes():
+            return time_step, over, None
+        return time_step, over, self._to_user(outcome.final)
+
+
+class DenseInfos:
+    """The same keys in every step, with values arranged on the simulator's own arrays.
+
+    With `has_final`, ``final_obs`` and ``final_info`` are this step's own in every row, so that
+    ``final_obs`` is the true next observation without indexing; the masks tell which rows ended.
+
+    All masks of a call have one of two values. These two cross to the user's arrays, and each key
+    gets its mask from them afterwards: each array that crosses costs some microseconds.
+
+    Args:
+        adapter: The way from the simulator's arrays to the user's.
+        has_final: Whether steps restart what they end.
+    """
+
+    def __init__(self, adapter: ArrayAdapter, *, has_final: bool) -> None:
+        self._to_user, self._where, self._has_final = adapter.to_user, adapter.where, has_final
+        self._give_mask = adapter.give_mask
+
+    def arrange_reset(self, outcome: Outcome, mask: Any) -> Outcome:
+        """Return the outcome with parts of infos, zero in the rows outside the mask."""
+        parts = {"info": self._blank(outcome.time_step.info, mask), "rows": mask.copy()}
+        return outcome._replace(time_step=outcome.time_step._replace(info=parts))
+
+    def arrange_step(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with parts of infos and with ended episodes among them."""
+        time_step, final = outcome.time_step, outcome.final
+        parts = {"info": time_step.info, "rows": time_step.terminated | ~time_step.terminated}
+        if self._has_final:
+            last = time_step if final is None else final
+            parts["final_obs"] = map_arrays(_copy, last.obs)
+            parts["final_info"] = map_arrays(_copy, last.info)
+            parts["over"] = time_step.terminated | time_step.truncated
+        return Outcome(outcome.carry, time_step._replace(info=parts), None)
+
+    def lay_out_reset(self, outcome: Outcome, mask: np.ndarray) -> tuple[Any, dict[str, Any]]:
+        """Return observations and infos."""
+        time_step: TimeStep = self._to_user(outcome.time_step)
+        return time_step.obs, self._lay_out(time_step.info)
+
+    def lay_out_step(self, outcome: Outcome) -> Step:
+        """Return what `step` does."""
+        obs, reward, terminated, truncated, parts = self._to_user(outcome.time_step)
+        return obs, reward, terminated, truncated, self._lay_out(parts)
+
+    def _lay_out(self, parts: dict[str, Any]) -> dict[str, Any]:
+        """Return infos with a mask beside each key."""
+        give = self._give_mask
+        infos = make_infos(parts["info"], parts["rows"], give)
+        if "over" in parts:
+            over = parts["over"]
+            infos["final_obs"], infos["_final_obs"] = parts["final_obs"], give(over)
+            infos["final_info"] = make_infos(parts["final_info"], over, give)
+            infos["_final_info"] = give(over)
+        return infos
+
+    def _blank(self, info: Any, mask: Any) -> Any:
+        def keep(value: Any) -> Any:
+            rows = mask.reshape(mask.shape + (1,) * (value.ndim - 1))
+            return self._where(rows, value, value.dtype.type(0))
+
+        return map_arrays(keep, info)
+
+
+def _copy(array: Any) -> Any:
+    return array.copy()
+
+
+def make_infos(info: dict[str, Any], mask: Any, give_mask: Converter = _copy) -> dict[str, Any]:
+    """Return `info` with a mask beside each key.
+
+    Args:
+        info: Nested dicts of (num_envs, ...) arrays, true of every environment under the mask.
+        mask: (num_envs,) bool.
+        give_mask: From the mask to what one key gets, by default a copy.
+
+    Returns:
+        The same arrays under the same keys, and what the key gets of the mask under ``_key``.
+    """
+    infos: dict[str, Any] = {}
+    for key, value in info.items():
+        is_nested = isinstance(value, dict)
+        infos[key] = make_infos(value, mask, give_mask) if is_nested else value
+        infos[f"_{key}"] = give_mask(mask)
+    return infos
+
+
+def mask_info(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
+    """Return a copy of `info` that is zero in the rows outside `mask`."""
+    return _keep_rows(info, mask.nonzero()[0])
+
+
+def _keep_rows(info: dict[str, Any], ids: np.ndarray) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, value in info.items():
+        if isinstance(value, dict):
+            kept[key] = _keep_rows(value, ids)
+        else:
+            kept[key] = np.zeros(value.shape, value.dtype)
+            kept[key][ids] = value.take(ids, 0)
+    return kept
+
+
+def make_final_infos(final: TimeStep, over: np.ndarray) -> dict[str, Any]:
+    """Return the keys that tell of the episodes that ended in this step.
+
+    Args:
+        final: The time step before the restarts.
+        over: (num_envs,) bool, rows that ended, at least one.
+
+    Returns:
+        final_obs: (num_envs,) object, the final observation of each ended row, None elsewhere.
+        final_info: The final infos with masks, zero in the other rows.
+        _final_obs, _final_info: (num_envs,) bool, `over`.
+    """
+    ids = over.nonzero()[0]
+    final_obs = np.empty(over.shape, dtype=object)  # of None
+    for index, row in zip(ids.tolist(), split_rows(final.obs, ids), strict=True):
+        final_obs[index] = row
+    return {
+        "final_obs": final_obs,
+        "_final_obs": over.copy(),
+        "final_info": make_infos(_keep_rows(final.info, ids), over),
+        "_final_info": over.copy(),
+    }

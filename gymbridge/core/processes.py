@@ -1,0 +1,98 @@
+"""Who may use a batch: the process that built it, and one thread at a time.
+
+A forked child has the memory of its parent and none of its threads, so JAX and EnvPool wait there
+for ever. Children are to be spawned, or come from a fork server, and to build their own batches.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from contextlib import suppress
+from typing import Any, Protocol
+
+from gymbridge.core.jax_private import jax_has_started
+from gymbridge.errors import BusyError, SimulationError
+
+__all__ = ["OneThread", "check_not_forked", "note_batch"]
+
+
+_RLock: Any = type(threading.RLock())
+
+
+class OneThread(_RLock):
+    """A context in which one call is at a time; a second one gets an error at once.
+
+    That holds for other threads, and for a signal handler that interrupts a call of its own
+    thread. The exit is that of Python's lock, in C: Ctrl-C cannot arrive within it.
+
+    Raises:
+        BusyError: A call is inside.
+    """
+
+    def __enter__(self) -> None:
+        if self._is_owned():
+            raise BusyError(
+                "A call of this batch is running in this thread, and a signal handler made another "
+                "one. Set a flag in the handler, and act on it between two calls."
+            )
+        try:
+            is_free = self.acquire(blocking=False)
+        except BaseException:  # Ctrl-C can arrive between the lock's taking and its use
+            with suppress(RuntimeError):
+                self.release()
+            raise
+        if not is_free:
+            raise BusyError(
+                "Another thread is in a call of this batch, and a batch serves one thread at a "
+                "time. Build one batch per thread, or guard the calls with a lock."
+            )
+
+
+class _Batch(Protocol):
+    _is_forked: bool
+    _carry: Any
+    _one_thread: OneThread
+
+
+_batches: weakref.WeakSet[Any] = weakref.WeakSet()
+_inherited: list[Any] = []
+"""Batches of the parent in a forked child. Engine threads do not survive `fork()`, and to destroy a
+pool without its threads can end the process."""
+
+_jax_is_dead = False
+
+
+def note_batch(batch: _Batch) -> None:
+    """Remember a batch, so that it refuses to run in a forked child.
+
+    Args:
+        batch: In a forked child it gets ``_is_forked=True``, ``_carry=None`` and another
+            ``_one_thread``, since the parent's may belong to a thread that the child has not.
+    """
+    _batches.add(batch)
+
+
+def check_not_forked() -> None:
+    """Raise if JAX had started in the parent before this process was forked, whoever used it.
+
+    Raises:
+        SimulationError: It had, so it would hang here.
+    """
+    if _jax_is_dead:
+        raise SimulationError(
+            "JAX had started before this process was forked, and engine threads do not survive "
+            "`fork()`. Start workers with multiprocessing's 'spawn' or 'forkserver' instead."
+        )
+
+
+def _mark_child() -> None:
+    global _jax_is_dead
+    _jax_is_dead = _jax_is_dead or jax_has_started()
+    for batch in _batches:
+        batch._is_forked, batch._carry, batch._one_thread = True, None, OneThread()
+        _inherited.append(batch)
+
+
+os.register_at_fork(after_in_child=_mark_child)

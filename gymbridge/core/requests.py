@@ -1,0 +1,258 @@
+"""What a user asks for, checked once: seeds, reset options and constructor values.
+
+Everything here raises before anything has changed, and returns values in the one form that the rest
+of the package works with.
+"""
+
+from __future__ import annotations
+
+import numbers
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.core.episode import Seeds
+from gymbridge.errors import ArgumentError, ArgumentTypeError, nearest
+
+__all__ = [
+    "Device",
+    "draw_seeds",
+    "fold_seeds",
+    "merge_seeds",
+    "read_autoreset_mode",
+    "read_count",
+    "read_device",
+    "read_limit",
+    "read_options",
+    "read_seed",
+    "read_seeds",
+]
+
+_UNSIGNED = {
+    np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for kind in "iu" for size in (1, 2, 4, 8)
+} | {np.dtype(np.bool_): np.dtype("u1")}
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where arrays are, in the words of both torch and jax."""
+
+    kind: str  # "cpu", "cuda", …
+    index: int
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "cpu" else f"{self.kind}:{self.index}"
+
+
+def read_device(device: Any) -> Device | None:
+    """Return the device that a string, `torch.device` or `jax.Device` names; None stays None.
+
+    Raises:
+        ArgumentTypeError: It is none of them.
+        ArgumentError: A string of another form than "cpu", "cuda" or "cuda:1".
+    """
+    if device is None or isinstance(device, Device):
+        return device
+    if isinstance(device, str):
+        match = re.fullmatch(r"([a-z]+)(?::(\d+))?", device)
+        if match is None:
+            raise ArgumentError(f"`device` must be like 'cpu', 'cuda' or 'cuda:1', got {device!r}.")
+        kind, index = match[1], match[2]
+    elif hasattr(device, "platform") and hasattr(device, "id"):  # jax.Device
+        kind, index = device.platform, device.id
+    elif hasattr(device, "type") and hasattr(device, "index"):  # torch.device
+        kind, index = device.type, device.index
+    else:
+        raise ArgumentTypeError(
+            "`device` must be a string, a torch.device, a jax.Device or None, got "
+            f"{type(device).__name__}."
+        )
+    return Device("cuda" if kind == "gpu" else kind, int(index or 0))
+
+
+def read_count(name: str, value: Any, least: int = 1) -> int:
+    """Return `value` as an int of at least `least`; `name` is the argument's, for the error.
+
+    Raises:
+        ArgumentTypeError: It is no integer.
+        ArgumentError: It is below `least`.
+    """
+    if not _is_integer(value):
+        raise ArgumentTypeError(f"`{name}` must be an int, got {value!r}.")
+    if value < least:
+        raise ArgumentError(f"`{name}` must be at least {least}, got {value}.")
+    return int(value)
+
+
+def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
+    """Return the time limit in steps: the task's own for None, and None for -1 (no limit).
+
+    A limit beyond the reach of an int32 counter, 2**31 - 1, is none.
+    """
+    if max_episode_steps is None:
+        return task_limit
+    if _is_integer(max_episode_steps) and max_episode_steps == -1:
+        return None
+    try:
+        limit = read_count("max_episode_steps", max_episode_steps)
+    except ArgumentError as error:
+        raise ArgumentError(
+            "`max_episode_steps` must be at least 1, None for the task's own limit or -1 for no "
+            f"limit, got {max_episode_steps}."
+        ) from error
+    return limit if limit < 2**31 else None
+
+
+def read_autoreset_mode(autoreset_mode: Any) -> AutoresetMode:
+    """Return the enum member of a mode or of its value ("NextStep", "SameStep", "Disabled")."""
+    try:
+        return AutoresetMode(autoreset_mode)
+    except ValueError as error:
+        modes = ", ".join(repr(mode.value) for mode in AutoresetMode)
+        raise ArgumentError(
+            f"`autoreset_mode` must be an AutoresetMode or one of {modes}, got {autoreset_mode!r}."
+        ) from error
+
+
+def read_seed(seed: Any) -> int | None:
+    """Return the seed of one environment as a Python int; None stays None.
+
+    Raises:
+        ArgumentTypeError: It is neither int nor None.
+        ArgumentError: It is negative.
+    """
+    if seed is None:
+        return None
+    if not _is_integer(seed):
+        raise ArgumentTypeError(f"`seed` must be None or an int, got {seed!r}.")
+    return _check_seed(seed)
+
+
+def read_seeds(seed: Any, num_envs: int) -> list[int | None]:
+    """Return the seed of each environment as a Python int, or None where none was given.
+
+    Args:
+        seed: None, an int s (environment i gets s + i), or one int or None per environment.
+        num_envs: Size of the batch.
+
+    Raises:
+        ArgumentTypeError: `seed` or an entry of it is neither int nor None.
+        ArgumentError: A seed is negative, or the length is wrong.
+    """
+    if seed is None:
+        return [None] * num_envs
+    if _is_integer(seed):
+        first = _check_seed(seed)
+        return [first + index for index in range(num_envs)]
+    if not _is_list(seed):
+        raise ArgumentTypeError(
+            f"`seed` must be None, an int or a list of ints and Nones, got {type(seed).__name__}."
+        )
+    if len(seed) != num_envs:
+        raise ArgumentError(
+            f"`seed` as a list must have one entry for each of the {num_envs} environments, got "
+            f"{len(seed)}."
+        )
+    for entry in seed:
+        if entry is not None and not _is_integer(entry):
+            raise ArgumentTypeError(f"`seed` must hold ints and Nones, got {entry!r}.")
+    return [None if entry is None else _check_seed(entry) for entry in seed]
+
+
+def draw_seeds(num_envs: int, seed_range: int) -> tuple[int, ...]:
+    """Return seeds that count up from one of the operating system's, within the range."""
+    first = np.random.SeedSequence().generate_state(1)[0]
+    last = seed_range - num_envs + 1
+    return tuple(int(first % last) + index for index in range(num_envs))
+
+
+def merge_seeds(
+    given: Sequence[int | None], mask: np.ndarray, known: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return given seeds where `mask`, (num_envs,) bool, is True, and the known ones elsewhere."""
+    rows = zip(given, mask.tolist(), known, strict=True)
+    return tuple(old if new is None or not at else new for new, at, old in rows)
+
+
+def fold_seeds(seeds: Sequence[int | None], seed_range: int) -> Seeds:
+    """Return the seeds as an engine takes them.
+
+    Args:
+        seeds: (num_envs,) of any size, or None.
+        seed_range: Largest seed that is used as it is. A larger one is hashed into 0 to
+            `seed_range` by `numpy.random.SeedSequence`, always to the same number.
+
+    Returns:
+        values: (num_envs,) uint32, 0 where none was given.
+        given: (num_envs,) bool.
+    """
+    given = np.array([seed is not None for seed in seeds], np.bool_)
+    values = [_fold(seed, seed_range) if seed else 0 for seed in seeds]
+    return Seeds(np.array(values, np.uint32), given)
+
+
+def _fold(seed: int, seed_range: int) -> int:
+    if seed <= seed_range:
+        return seed
+    return int(np.random.SeedSequence(seed).generate_state(1)[0]) % (seed_range + 1)
+
+
+def _check_seed(seed: Any) -> int:
+    if seed < 0:
+        raise ArgumentError(f"`seed` must be 0 or more, got {seed}.")
+    return int(seed)
+
+
+def read_options(
+    options: Any, num_envs: int, read_mask: Callable[[Any], Any] = lambda mask: mask
+) -> np.ndarray | None:
+    """Return the reset mask, (num_envs,) bool and the caller's no more, or None for all rows.
+
+    `read_mask` turns a mask in the user's kind of arrays into numpy.
+
+    Raises:
+        ArgumentTypeError: `options` is no mapping, or the mask no bool array.
+        ArgumentError: An unknown key, a mask of another shape, or one without any True.
+    """
+    if options is None:
+        return None
+    if not isinstance(options, Mapping):
+        raise ArgumentTypeError(f"`options` must be a dict, got {type(options).__name__}.")
+    unknown = [key for key in options if key != "reset_mask"]
+    if unknown:
+        hint = nearest(str(unknown[0]), ["reset_mask"])
+        raise ArgumentError(f"`options` has the unknown key {unknown[0]!r}; {hint}")
+    return _read_mask(read_mask(options["reset_mask"]), num_envs) if options else None
+
+
+def _read_mask(mask: Any, num_envs: int) -> np.ndarray:
+    if not isinstance(mask, np.ndarray):
+        raise ArgumentTypeError(f"`options['reset_mask']` must be a numpy array, got {type(mask)}")
+    if mask.shape != (num_envs,):
+        raise ArgumentError(
+            f"`options['reset_mask']` must have shape `({num_envs},)`, got {mask.shape}"
+        )
+    if mask.dtype != np.bool_:
+        raise ArgumentTypeError(
+            f"`options['reset_mask']` must have `dtype=np.bool_`, got {mask.dtype}"
+        )
+    if not mask.any():
+        raise ArgumentError(
+            "`options['reset_mask']` must contain a boolean array with at least one True value, "
+            f"got reset_mask={mask}"
+        )
+    return mask.copy()
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

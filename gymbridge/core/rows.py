@@ -1,0 +1,134 @@
+"""Rows of a batch: observations and infos taken apart, one environment at a time.
+
+Infos in Gymnasium's layout have masks, made by `gymnasium.vector.VectorEnv._add_info`: an
+environment's dict has the keys whose mask is True for it, and a key without a mask counts for all.
+Infos of a time step have none.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+__all__ = ["FINAL_KEYS", "split_info", "split_infos", "split_rows", "take_infos", "take_row"]
+
+FINAL_KEYS = frozenset({"final_obs", "_final_obs", "final_info", "_final_info"})
+"""What SAME_STEP adds to the infos of a step in which some environment ended."""
+
+Infos = list[dict[str, Any]]
+
+
+def take_row(batch: Any, index: Any) -> Any:
+    """Return row `index` of a batch of arrays or nested dicts of such, as a copy.
+
+    A row without dimensions is an array, as a `Box` holds it, or a numpy integer, as a `Discrete`.
+    """
+    return split_rows(batch, np.array([index]))[0]
+
+
+def split_rows(batch: Any, ids: np.ndarray) -> list[Any]:
+    """Return the rows `ids` of a batch, apart from it and from one another; see `take_row`.
+
+    Rows of an array of objects are copies of these.
+    """
+    if isinstance(batch, dict):
+        columns = [split_rows(value, ids) for value in batch.values()]
+        return [dict(zip(batch, row, strict=True)) for row in zip(*columns, strict=True)]
+    rows = batch.take(ids, 0)
+    if rows.dtype == object:  # one observation each, as in Gymnasium's "final_obs"
+        return [deepcopy(row) for row in rows]
+    if rows.ndim == 1 and rows.dtype.kind not in "iu":
+        return [rows[place, ...] for place in range(len(rows))]
+    return list(rows)
+
+
+def split_infos(infos: dict[str, Any], num_envs: int, *, keeps_dtypes: bool = False) -> Infos:
+    """Return one fresh dict per environment.
+
+    Args:
+        infos: (num_envs, ...) arrays and nested dicts of such, with (num_envs,) bool masks. The
+            final keys are left out.
+        num_envs: Size of the batch.
+        keeps_dtypes: Whether numbers of (num_envs,) arrays stay numpy's instead of Python's. Bools
+            are always Python's: `SyncVectorEnv` makes bool arrays of these only.
+
+    Returns:
+        Per environment its values: scalars for (num_envs,) arrays, otherwise copies of the rows,
+        objects too. Nothing is shared with the infos or between two dicts.
+    """
+    rows: Infos = []
+    for key, value in infos.items():
+        if key in FINAL_KEYS or _is_mask(key, infos):
+            continue
+        mask = infos.get(f"_{key}")
+        values = _split_value(value, num_envs, keeps_dtypes)
+        if mask is not None and b"\x00" in mask.tobytes():
+            rows = rows or [{} for _ in values]
+            for index in mask.nonzero()[0].tolist():
+                rows[index][key] = values[index]
+        else:
+            rows = _add_column(rows, key, values)
+    return rows or [{} for _ in range(num_envs)]
+
+
+def split_info(info: dict[str, Any], num_envs: int) -> Infos:
+    """Return what `split_infos` does, for the infos of a time step.
+
+    Args:
+        info: Nested dicts of (num_envs, ...) arrays, true of every environment.
+        num_envs: Size of the batch.
+    """
+    rows: Infos = []
+    for key, value in info.items():
+        if isinstance(value, dict):
+            values = split_info(value, num_envs)
+        else:
+            values = value.tolist() if value.ndim == 1 else list(value.copy())
+        rows = _add_column(rows, key, values)
+    return rows or [{} for _ in range(num_envs)]
+
+
+def take_infos(infos: dict[str, Any], ids: np.ndarray) -> dict[str, Any]:
+    """Return the infos of the environments `ids` alone, as copies.
+
+    Args:
+        infos: As in `split_infos`.
+        ids: (count,) int.
+
+    Returns:
+        The same keys, masks too, with (count, ...) arrays.
+    """
+    return {
+        key: take_infos(value, ids) if isinstance(value, dict) else np.asarray(value).take(ids, 0)
+        for key, value in infos.items()
+    }
+
+
+def _add_column(rows: Infos, key: Any, values: list[Any]) -> Infos:
+    """Return the rows with one more key; an empty list stands for rows without any."""
+    if not rows:  # cheaper than filling empty ones
+        return [{key: own} for own in values]
+    for row, own in zip(rows, values, strict=True):
+        row[key] = own
+    return rows
+
+
+def _is_mask(key: Any, infos: dict[Any, Any]) -> bool:
+    if not isinstance(key, str) or not key.startswith("_"):
+        return False
+    return key[1:] in infos or key[1:] in map(str, infos)  # keys may be of any type
+
+
+def _split_value(value: Any, num_envs: int, keeps_dtypes: bool) -> list[Any]:
+    if isinstance(value, dict):
+        return split_infos(value, num_envs, keeps_dtypes=keeps_dtypes)
+    array = np.asarray(value)
+    if array.shape[:1] != (num_envs,):  # true of the batch as a whole
+        return [deepcopy(value) for _ in range(num_envs)]
+    if array.dtype.kind == "O":
+        return [deepcopy(one) for one in array]
+    if array.ndim == 1 and (array.dtype.kind == "b" or not keeps_dtypes):
+        return array.tolist()
+    return list(array.copy())

@@ -1,0 +1,54 @@
+"""How the episode rule of one batch is run. Which runner a batch has is chosen at construction."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds
+from gymbridge.core.infos import InfoLayout
+
+__all__ = ["HostRunner", "Runner"]
+
+
+class Runner(Protocol):
+    """`reset` and `step` of one batch, with infos arranged as the batch shows them.
+
+    A runner is constructed with the rule and the layout of infos.
+
+    Attributes:
+        native: Kind of the arrays that it takes and returns: "numpy", "jax" or "torch".
+    """
+
+    native: ClassVar[str]
+
+    def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
+        """Begin new episodes under `mask`, (num_envs,) bool; in every row if `carry` is None."""
+        ...
+
+    def step(self, carry: Any, actions: Any) -> Outcome:
+        """Take one step in every row."""
+        ...
+
+
+class HostRunner:
+    """Calls the rule as it stands, over a simulator that works with numpy arrays.
+
+    Args:
+        rule: The batch's.
+        infos: The layout of its infos.
+    """
+
+    native = "numpy"
+
+    def __init__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> None:
+        self._rule, self._infos = rule, infos
+
+    def reset(self, carry: Carry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
+        """Begin new episodes; see `Runner.reset`."""
+        return self._infos.arrange_reset(self._rule.reset(carry, mask, seeds), mask)
+
+    def step(self, carry: Carry, actions: Any) -> Outcome:
+        """Take one step; see `Runner.step`."""
+        return self._infos.arrange_step(self._rule.step(carry, actions))

@@ -1,0 +1,121 @@
+"""How a batch is built again: from its construction, or from the `EnvSpec` that Gymnasium keeps.
+
+A spec is true of the batch, and its values are those that JSON can hold.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from typing import Any, Self
+
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+__all__ = ["RebuildableVectorEnv", "fit_spec", "name_device", "plain_spec"]
+
+
+class RebuildableVectorEnv(VectorEnv[Any, Any, Any]):
+    """A vector environment that pickles and copies as its construction.
+
+    Attributes:
+        autoreset_mode: The mode in force.
+        max_episode_steps: The limit in force, or None.
+    """
+
+    autoreset_mode: AutoresetMode
+    max_episode_steps: int | None
+    _construction: tuple[tuple[Any, ...], dict[str, Any]]
+    _spec: EnvSpec | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Remember the construction: that is what is pickled."""
+        envs = super().__new__(cls)
+        envs._construction = (args, kwargs)
+        return envs
+
+    def __reduce__(self) -> Any:
+        """Pickle and copy as the construction: a new batch of the same kind, not yet reset."""
+        args, kwargs = self._construction
+        args = tuple(name_device(value) for value in args)
+        kwargs = {key: name_device(value) for key, value in kwargs.items()}
+        return _rebuild, (type(self), args, kwargs, self._spec)
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What `gymnasium.make_vec` built this batch from, with the limit in force; else None."""
+        return self._spec
+
+    @spec.setter
+    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, spec: EnvSpec | None
+    ) -> None:
+        """Take what `gymnasium.make_vec` hands over after construction."""
+        self._spec = fit_spec(spec, self.max_episode_steps, self.autoreset_mode)
+
+
+def _rebuild(
+    kind: type[RebuildableVectorEnv],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    spec: EnvSpec | None,
+) -> RebuildableVectorEnv:
+    envs = kind(*args, **kwargs)
+    envs.spec = spec
+    return envs
+
+
+def fit_spec(spec: EnvSpec | None, limit: int | None, mode: AutoresetMode) -> EnvSpec | None:
+    """Return a copy of what `gymnasium.make_vec` built a batch from, with what is in force.
+
+    Args:
+        spec: From Gymnasium, where the limit is the task's own whatever the user gave.
+        limit: In force, in steps; None for none.
+        mode: In force.
+    """
+    spec = plain_spec(spec)
+    if spec is None:
+        return None
+    spec.max_episode_steps = limit
+    if "max_episode_steps" in spec.kwargs:
+        del spec.kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
+        if limit is None:  # in a spec that means the task's own
+            spec.kwargs["max_episode_steps"] = -1
+    if "autoreset_mode" in spec.kwargs:
+        spec.kwargs["autoreset_mode"] = mode.value  # JSON knows no enums
+    return spec
+
+
+def plain_spec(spec: EnvSpec | None) -> EnvSpec | None:
+    """Return a copy whose keywords JSON can hold: devices by name, Python's numbers, lists."""
+    if spec is None:
+        return None
+    spec = copy.copy(spec)
+    spec.kwargs = _to_plain(spec.kwargs)  # first: a `jax.Device` cannot be copied
+    return copy.deepcopy(spec)
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _to_plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if isinstance(value, list | tuple):
+        return [_to_plain(entry) for entry in value]
+    return name_device(value)
+
+
+def name_device(value: Any) -> Any:
+    """Return the name of a `jax.Device` or `torch.device`; anything else as it is.
+
+    A `jax.Device` cannot be pickled, and JSON knows neither.
+    """
+    jax, torch = sys.modules.get("jax"), sys.modules.get("torch")
+    if jax is not None and isinstance(value, jax.Device):
+        return f"{'cuda' if value.platform == 'gpu' else value.platform}:{value.id}"
+    if torch is not None and isinstance(value, torch.device):
+        return str(value)
+    return value

@@ -1,0 +1,159 @@
+"""Attributes of the single environments in a batch, in `SyncVectorEnv`'s manner.
+
+A batch has no environment objects inside, so an attribute is looked up in turn among those set by
+`set_attr`, those that Gymnasium defines for one environment, and those of the engine's object.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from gymnasium.envs.registration import load_env_creator, registry
+from gymnasium.vector import VectorEnv
+
+from gymbridge.core.episode import Simulator
+from gymbridge.errors import ArgumentError
+
+__all__ = ["SubEnvs"]
+
+_SHARED = {
+    "action_space": "single_action_space",
+    "observation_space": "single_observation_space",
+    "metadata": "metadata",
+    "render_mode": "render_mode",
+    "spec": "spec",
+}
+_PER_ENV = ("np_random_seed",)
+
+_PARTS = ("config", "sys", "opt")
+"""Where EnvPool's spec, Brax's environment and its ``sys`` keep what a simulation is built with."""
+
+_PLAIN_PACKAGES = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
+"""Gymnasium's environments that are built at once and need no other package."""
+
+
+class SubEnvs:
+    """What `SyncVectorEnv` would ask its environments for.
+
+    Args:
+        simulator: Provider of the engine's object.
+        gymnasium_id: Id under which Gymnasium may have the same task, or None.
+    """
+
+    def __init__(self, simulator: Simulator[Any], gymnasium_id: str | None) -> None:
+        self._simulator = simulator
+        self._gymnasium_id = gymnasium_id
+        self._attributes: dict[str, tuple[Any, ...]] = {}
+
+    def call(
+        self, envs: VectorEnv[Any, Any, Any], name: str, *args: Any, **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment, called with the arguments if it can be.
+
+        ``get_wrapper_attr`` and ``has_wrapper_attr`` are those of `gymnasium.Env`; ``render``
+        without a render mode gives Nones, which skrl's trainers call in every step by default.
+
+        Raises:
+            AttributeError: No environment has it.
+        """
+        if name == "get_wrapper_attr":
+            return self._read(envs, *args, **kwargs)
+        if name == "has_wrapper_attr":
+            return (self._has(*args, **kwargs),) * envs.num_envs
+        if name == "render":
+            frames = None if envs.render_mode is None else envs.render()
+            return (None,) * envs.num_envs if frames is None else tuple(frames)
+        values = self._read(envs, name)
+        if name in self._attributes:
+            return tuple(value(*args, **kwargs) if callable(value) else value for value in values)
+        if callable(values[0]):  # the one object that they share
+            return (values[0](*args, **kwargs),) * envs.num_envs
+        return values
+
+    def _read(self, envs: VectorEnv[Any, Any, Any], name: str) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment as it is, a method too."""
+        if name in self._attributes:
+            return self._attributes[name]
+        if name in _PER_ENV:
+            return getattr(envs, name)
+        owner, name = (envs, _SHARED[name]) if name in _SHARED else (self._simulator.engine, name)
+        return (getattr(owner, name),) * envs.num_envs
+
+    def _has(self, name: str) -> bool:
+        known = name in self._attributes or name in _SHARED or name in _PER_ENV or name == "render"
+        return known or _defines(self._simulator.engine, name)
+
+    def set_attr(self, envs: VectorEnv[Any, Any, Any], name: str, values: Any) -> None:
+        """Give each environment an attribute of that name.
+
+        Raises:
+            ArgumentError: A list of another length than num_envs, or see `check_settable`.
+        """
+        self.check_settable(envs, name)
+        per_env = tuple(values) if isinstance(values, list | tuple) else (values,) * envs.num_envs
+        if len(per_env) != envs.num_envs:
+            raise ArgumentError(
+                "Values must be a list or tuple with length equal to the number of environments. "
+                f"Got `{len(per_env)}` values for {envs.num_envs} environments."
+            )
+        self._attributes[name] = per_env
+
+    def check_settable(self, envs: VectorEnv[Any, Any, Any], name: str) -> None:
+        """Raise for an attribute that is fixed when a batch is built: setting it changes nothing.
+
+        Raises:
+            ArgumentError: It is one of Gymnasium's, of the batch `envs`, of the engine or of what
+                the engine is built with, or of the Gymnasium environment with the same id.
+        """
+        first = name.partition(".")[0]  # of "opt.gravity"
+        is_fixed = (
+            first in _SHARED
+            or first in _PER_ENV
+            or _defines(envs, first.removeprefix("_"))
+            or any(_defines(self._simulator.engine, name) for name in (first, f"_{first}"))
+            or first in _part_names(self._simulator.engine)
+            or first in _names_in_gymnasium(self._gymnasium_id)
+        )
+        if is_fixed:
+            raise ArgumentError(
+                f"`{name}` belongs to the simulation and is fixed when the batch is built, so "
+                "setting it would change nothing; if the task takes it as a keyword, pass it to "
+                "the constructor of a new batch."
+            )
+
+
+def _defines(owner: Any, name: str) -> bool:
+    """Return whether an object has an attribute, without running its properties."""
+    try:
+        inspect.getattr_static(owner, name)
+    except AttributeError:
+        inside = getattr(owner, "__dict__", {}).get("env")  # of a wrapper
+        if inside is not None and _defines(inside, name):
+            return True
+        return hasattr(type(owner), "__getattr__") and hasattr(owner, name)
+    return True
+
+
+def _part_names(owner: Any) -> set[str]:
+    """Return the names of the fields of an engine's parts, and of theirs."""
+    names: set[str] = set()
+    for part_name in _PARTS:
+        if not _defines(owner, part_name):
+            continue
+        part = getattr(owner, part_name)
+        for kind in ("_fields", "__dataclass_fields__", "__dict__"):
+            names.update(getattr(part, kind, ()))
+        names |= _part_names(part)
+    return names
+
+
+@functools.cache
+def _names_in_gymnasium(env_id: str | None) -> frozenset[str]:
+    """Return the attributes of one of Gymnasium's own simple environments; none for other ids."""
+    spec = registry.get(env_id or "")
+    entry_point = None if spec is None else spec.entry_point
+    if spec is None or not str(entry_point).startswith(_PLAIN_PACKAGES):
+        return frozenset()
+    return frozenset(vars(load_env_creator(str(entry_point))(**spec.kwargs)))

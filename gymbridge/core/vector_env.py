@@ -1,0 +1,298 @@
+"""The vector environment that every engine shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from gymbridge.core.actions import make_action_reader
+from gymbridge.core.arrays import make_adapter
+from gymbridge.core.arrays.adapter import ArrayAdapter
+from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Simulator, TimeStep
+from gymbridge.core.infos import SparseInfos, make_info_layout
+from gymbridge.core.processes import OneThread, note_batch
+from gymbridge.core.requests import (
+    draw_seeds,
+    fold_seeds,
+    merge_seeds,
+    read_autoreset_mode,
+    read_device,
+    read_limit,
+    read_options,
+    read_seeds,
+)
+from gymbridge.core.runner import HostRunner, Runner
+from gymbridge.core.specs import RebuildableVectorEnv
+from gymbridge.core.sub_envs import SubEnvs
+from gymbridge.errors import (
+    ArgumentError,
+    ClosedError,
+    EpisodeEndedError,
+    ResetNeededError,
+    SimulationError,
+)
+
+__all__ = ["BridgeVectorEnv"]
+
+
+class BridgeVectorEnv(RebuildableVectorEnv):
+    """A `gymnasium.vector.VectorEnv` over any `Simulator`.
+
+    Args:
+        simulator: Provider of physics.
+        max_episode_steps: Steps after which an episode is truncated, counted in steps of this
+            batch; None for the task's own limit, -1 for none.
+        autoreset_mode: When ended environments begin again.
+        arrays: Kind of what `reset` and `step` return: "numpy", "torch" or "jax".
+        device: Where those arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a `jax.Device`;
+            None for where the simulator has them.
+        runner: Class of the runner, constructed with the rule and the layout of infos.
+        gymnasium_id: Id under which Gymnasium may have the same task; see `set_attr`.
+        **runner_options: Further keywords of the runner's constructor.
+
+    Attributes:
+        arrays: Kind of the arrays.
+        device: Where they are, a `torch.device` or `jax.Device`; None for numpy arrays.
+        autoreset_mode: The mode, also in `metadata`.
+        max_episode_steps: The limit in force, or None.
+
+    Example:
+        >>> from gymbridge.testing import scripted_vector_env
+        >>> envs = scripted_vector_env(lengths=[1, 2], autoreset_mode="SameStep")
+        >>> envs.reset(seed=0)[0]
+        array([0., 0.], dtype=float32)
+        >>> obs, rewards, terminations, truncations, infos = envs.step([0, 0])
+        >>> terminations, infos["final_obs"]
+        (array([ True, False]), array([array(1., dtype=float32), None], dtype=object))
+    """
+
+    _is_forked = False
+
+    def __init__(
+        self,
+        simulator: Simulator[Any],
+        *,
+        max_episode_steps: int | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        arrays: str = "numpy",
+        device: Any = None,
+        runner: Any = HostRunner,
+        gymnasium_id: str | None = None,
+        **runner_options: Any,
+    ) -> None:
+        adapter = make_adapter(runner.native, arrays, read_device(device))
+        self.arrays, self.device = adapter.arrays, adapter.device
+        self.autoreset_mode = read_autoreset_mode(autoreset_mode)
+        self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)
+        self.metadata = {**simulator.metadata, "autoreset_mode": self.autoreset_mode}
+        self._declare_spaces(simulator, adapter)
+        self._simulator = simulator
+        self._read_mask, self._make_reader = adapter.read_mask, adapter.make_action_reader
+        self._read_actions = make_action_reader(
+            self.single_action_space, (self.num_envs,), self._make_reader
+        )
+        rule = EpisodeRule(simulator, self.autoreset_mode, self.max_episode_steps)
+        self._infos = make_info_layout(adapter, self.num_envs, has_final=rule.restarts_ended)
+        self._runner: Runner = runner(rule, self._infos, **runner_options)
+        # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
+        is_readable = runner.native == "numpy" or not adapter.is_dense
+        self._refuses_ended = rule.refuses_ended and is_readable
+        self._seeds: tuple[int, ...] | None = None
+        self._carry: Any = None  # the runner's, between two calls
+        self._one_thread = OneThread()
+        self.sub_envs = SubEnvs(simulator, gymnasium_id)
+        note_batch(self)
+
+    def _declare_spaces(self, simulator: Simulator[Any], adapter: ArrayAdapter) -> None:
+        self.num_envs = simulator.num_envs
+        self.single_observation_space = adapter.to_space(simulator.single_observation_space)
+        self.single_action_space = adapter.to_space(simulator.single_action_space)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    @property
+    def seed_range(self) -> int:
+        """The largest seed that the engine uses as it is; see `reset` for larger ones."""
+        return self._simulator.seed_range
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seed given to each environment; drawn from the operating system before the first."""
+        if self._seeds is None:
+            self._seeds = draw_seeds(self.num_envs, self.seed_range)
+        return self._seeds
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin new episodes, in every environment or under ``options["reset_mask"]``.
+
+        Args:
+            seed: None to continue each random stream, an int s to seed environment i with s + i,
+                or a list with one int or None per environment. Under a mask it applies to the
+                environments under the mask. A seed above `seed_range` is hashed into that range;
+                `np_random_seed` shows it as given.
+            options: None or ``{"reset_mask": (num_envs,) bool}``.
+
+        Returns:
+            observations: (num_envs, ...), the current one outside the mask.
+            infos: Of the environments under the mask.
+
+        Raises:
+            ArgumentError: A value of `seed` or `options` breaks its rule.
+            ArgumentTypeError: A type does.
+            ResetNeededError: A reset of some environments before the first one of all.
+            BusyError: Another call of the batch is running.
+            ClosedError: After `close`.
+        """
+        with self._one_thread:
+            return self._reset(seed, options)
+
+    def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
+        self._check_open()
+        mask = read_options(options, self.num_envs, self._read_mask)
+        given = read_seeds(seed, self.num_envs)
+        if self._carry is None and mask is not None and not mask.all():
+            raise ResetNeededError(
+                "`options['reset_mask']` needs episodes that run; call `reset()` without it first."
+            )
+        is_all = mask is None
+        mask = np.ones(self.num_envs, np.bool_) if mask is None else mask
+        known = merge_seeds(given, mask, self.np_random_seed)
+        seeds = fold_seeds(known if self._carry is None else given, self.seed_range)
+        # Nothing of what was before is needed where every episode begins from a given seed.
+        carry = None if is_all and seeds.given.all() else self._carry
+        try:
+            outcome = self._runner.reset(carry, mask, seeds)
+            returned = self._infos.lay_out_reset(outcome, mask)
+        except KeyboardInterrupt:
+            if carry is None:  # the engine may have taken the seeds, or not
+                self._carry = None  # so the next reset gives it those of `np_random_seed`
+            raise
+        self._carry, self._seeds = outcome.carry, known
+        return returned
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take one step in every environment.
+
+        Args:
+            actions: (num_envs, ...), numpy or of the kind of `arrays`; lists with numpy arrays.
+
+        Returns:
+            observations: (num_envs, ...).
+            rewards: (num_envs,) float.
+            terminations: (num_envs,) bool, ended by the task's own rule.
+            truncations: (num_envs,) bool, cut by a limit and not terminated.
+            infos: With a mask beside each key.
+
+        Raises:
+            ActionError: An action has the wrong shape or lies outside a discrete space.
+            ArgumentTypeError: An action has a type or dtype that cannot be cast.
+            EpisodeEndedError: With `AutoresetMode.DISABLED`, an ended environment was not reset.
+            ResetNeededError: Before the first `reset`, or after an interrupted call.
+            BusyError: Another call of the batch is running.
+            ClosedError: After `close`.
+        """
+        with self._one_thread:
+            outcome = self._advance(actions)
+            returned = self._infos.lay_out_step(outcome)
+            self._carry = outcome.carry
+            return returned
+
+    def step_time_steps(self, actions: Any) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
+        """Take one step, as `step` does, for those who lay out infos in another way.
+
+        Returns:
+            time_step: What `step` returns, with infos without masks, true of every environment.
+            over: (num_envs,) bool, environments whose episode ended.
+            final: With `AutoresetMode.SAME_STEP`, if some ended: the time step before they began
+                anew.
+
+        Raises:
+            ArgumentError: The batch gives torch or jax arrays; otherwise see `step`.
+        """
+        if not isinstance(self._infos, SparseInfos):
+            raise ArgumentError(
+                f"`step_time_steps` needs numpy arrays, not {self.arrays}; use `step`."
+            )
+        with self._one_thread:
+            outcome = self._advance(actions)
+            returned = self._infos.lay_out_time_steps(outcome)
+            self._carry = outcome.carry
+            return returned
+
+    def _advance(self, actions: Any) -> Outcome:
+        if self._carry is None:
+            self._check_open()
+            raise ResetNeededError("`step` needs running episodes; call `reset()` first.")
+        actions = self._read_actions(actions)
+        if self._refuses_ended:
+            self._check_running(self._carry)
+        return self._runner.step(self._carry, actions)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Return one frame per environment; no engine renders yet.
+
+        Raises:
+            NotImplementedError: Always, on an open batch.
+            ClosedError: After `close`.
+        """
+        self._check_open()
+        return super().render()
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment, called if it can be; see `SyncVectorEnv`."""
+        self._check_open()
+        return self.sub_envs.call(self, name, *args, **kwargs)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
+        """Give each environment an attribute of your own; a list or tuple has one value for each.
+
+        What is fixed when the batch is built cannot be set: attributes of the batch, of the
+        engine's object, of EnvPool's configuration or Brax's ``sys``, and of the classic-control or
+        toy-text environment that Gymnasium has under the same id. Setting it would change nothing.
+
+        Raises:
+            ArgumentError: Such a name, or a list of another length than `num_envs`.
+        """
+        self._check_open()
+        self.sub_envs.set_attr(self, name, values)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Release the simulator.
+
+        Raises:
+            BusyError: Another call of the batch is running.
+        """
+        if self._is_forked or not hasattr(self, "_one_thread"):
+            # A pool's threads, for which closing waits, stayed in the parent; and Gymnasium 1.2
+            # closes what its constructor refused, too.
+            return
+        with self._one_thread:
+            self._carry = None
+            self._simulator.close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError(f"{self} is closed; build a new one.")
+        if self._is_forked:
+            raise SimulationError(
+                f"{self} was built before this process was forked, and engine threads do not "
+                "survive `fork()`. Build it inside a worker that multiprocessing's 'spawn' or "
+                "'forkserver' started."
+            )
+
+    def _check_running(self, carry: Carry) -> None:
+        ended = np.flatnonzero(carry.ended)
+        if ended.size:
+            raise EpisodeEndedError(
+                f"Environments {ended.tolist()} have ended and autoreset is disabled; call "
+                "`reset(options={'reset_mask': terminations | truncations})` before `step`."
+            )

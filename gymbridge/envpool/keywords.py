@@ -1,0 +1,144 @@
+"""Which keywords an EnvPool task takes, and the values of them that would end the process.
+
+EnvPool checks few values. What is checked here is what can be known without building a pool;
+docs/envpool.md says what is not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import envpool
+from envpool.registration import registry
+
+from gymbridge.core.requests import read_count
+from gymbridge.envpool.pool import name_task, task_family
+from gymbridge.envpool.tasks import (
+    FROZEN_LAKE_SIZES,
+    LEAST_VALUES,
+    LEAST_VALUES_OF_SPEC,
+    MOST_THREADS,
+)
+from gymbridge.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    UnknownTaskError,
+    nearest,
+    unexpected_keyword,
+)
+
+__all__ = ["read_config", "read_task"]
+
+_OWNED = {
+    "differentiable": "EnvPool's environments are C++ and have no gradients; Brax's have",
+    "residuals": "EnvPool's environments are C++ and have no gradients; Brax's have",
+    "batch_size": "batches are synchronous here; leave it out",
+    "env_seed": "seeds are given to `reset(seed=...)`",
+    "env_type": "it is always gymnasium here; leave it out",
+    "gym_reset_return_info": "infos are always returned; leave it out",
+    "max_num_players": "tasks have one player here; leave it out",
+    "render_mode": "rendering is not available; leave it out",
+    "seed": "seeds are given to `reset(seed=...)`",
+    "action_repeat": "EnvPool's own keyword for it is `frame_skip`",
+}
+
+_MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera_id"}
+"""Keywords that `envpool.make` takes beside the task's own configuration."""
+
+
+def read_task(task_id: Any) -> str:
+    """Return the family of a task.
+
+    Raises:
+        ArgumentTypeError: `task_id` is no string.
+        UnknownTaskError: The installed EnvPool has no such task.
+    """
+    if not isinstance(task_id, str):
+        raise ArgumentTypeError(
+            f"`task_id` must be the name of an EnvPool task, got {type(task_id).__name__}."
+        )
+    known = envpool.list_all_envs()
+    if task_id not in known:
+        raise UnknownTaskError(
+            f"`task_id` must be a task of the installed envpool {envpool.__version__}, got "
+            f"{task_id!r}; {nearest(task_id, known)}"
+        )
+    return task_family(task_id)
+
+
+def read_config(
+    task_id: str, kwargs: dict[str, Any], owned_by_limit: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the default configuration of a task.
+
+    Args:
+        task_id: EnvPool's name of the task.
+        kwargs: What the user gave.
+        owned_by_limit: Keywords that the time limit sets.
+
+    Raises:
+        KeywordError: A keyword that the task does not take.
+        ArgumentError: A value that would end the process, or a task with several players.
+        SimulationError: EnvPool cannot describe the task on this machine.
+    """
+    for name in kwargs:
+        if name in _OWNED:
+            raise unexpected_keyword("EnvPoolVectorEnv", name, repr(task_id), _OWNED[name])
+        if name in owned_by_limit:
+            hint = "use `max_episode_steps`"
+            raise unexpected_keyword("EnvPoolVectorEnv", name, repr(task_id), hint)
+    with name_task("describe", task_id):
+        config = envpool.make_spec(task_id).config._asdict()
+    if config["max_num_players"] > 1:
+        raise ArgumentError(
+            f"`task_id` must be a task with one player, got {task_id!r} with "
+            f"{config['max_num_players']}: a batch here has one row per environment."
+        )
+    known = (config.keys() - _OWNED.keys()) | _MAKE_KEYWORDS
+    for name in kwargs:
+        if name not in known:
+            hint = nearest(name, known | {"autoreset_mode", "info_keys", "max_episode_steps"})
+            raise unexpected_keyword("EnvPoolVectorEnv", name, repr(task_id), hint)
+    _check_values(task_id, config, kwargs)
+    return config
+
+
+def _check_values(task_id: str, config: dict[str, Any], kwargs: dict[str, Any]) -> None:
+    """Raise for values with which EnvPool would end the process."""
+    spec = registry.specs[task_id][1]
+    least = LEAST_VALUES | LEAST_VALUES_OF_SPEC.get(spec, {})
+    for name in kwargs.keys() & least.keys():
+        read_count(name, kwargs[name], least[name])
+    if kwargs.get("num_threads", 0) > MOST_THREADS:
+        raise ArgumentError(
+            f"`num_threads` must be at most {MOST_THREADS}, got {kwargs['num_threads']}."
+        )
+    size = read_count("size", kwargs.get("size", 4)) if spec == "FrozenLakeEnvSpec" else 4
+    if size not in FROZEN_LAKE_SIZES:
+        raise ArgumentError(
+            f"`size` must be one of {FROZEN_LAKE_SIZES} for {task_id!r}, got {kwargs['size']!r}."
+        )
+    if spec == "MiniGridEnvSpec" and "env_name" in kwargs:
+        _check_env_name(kwargs["env_name"])
+    if spec == "AtariEnvSpec" and kwargs.keys() & {"task", "base_path"}:
+        _check_rom(**{name: kwargs.get(name, config[name]) for name in ("task", "base_path")})
+
+
+def _check_env_name(env_name: Any) -> None:
+    minigrid = [options for package, _, options in registry.specs.values() if "minigrid" in package]
+    known = {options["env_name"] for options in minigrid}
+    if not isinstance(env_name, str) or env_name not in known:
+        raise ArgumentError(
+            f"`env_name` must be one of EnvPool's MiniGrid environments, got {env_name!r}; "
+            f"{nearest(str(env_name), known)}"
+        )
+
+
+def _check_rom(task: Any, base_path: Any) -> None:
+    rom = Path(str(base_path), "atari", "roms", f"{task}.bin")
+    if not rom.is_file():
+        raise ArgumentError(
+            f"`task` and `base_path` must name an Atari ROM that exists, got {task!r} and "
+            f"{str(base_path)!r}: there is no file {rom}."
+        )

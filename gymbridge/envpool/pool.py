@@ -1,0 +1,164 @@
+"""The environments of one EnvPool task, and the exchanges that move their episodes.
+
+A pool restarts an ended row by itself on that row's next step. Rows that ended for another reason
+must not take that step, since it would draw random numbers and the next episode would begin
+elsewhere: they are reset by id, and only the others are stepped by id. Both in one exchange would
+land in the same slots, so each is received before the other is sent.
+(envpool/core/async_envpool.h, worker loop: ``reset = force_reset || IsDone()``.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import envpool
+import numpy as np
+from envpool.registration import registry
+
+from gymbridge.envpool.private import make_exchange
+from gymbridge.errors import GymbridgeError, ResetNeededError, SimulationError
+
+__all__ = ["Pool", "Values", "name_task", "task_family", "to_ids"]
+
+Values = list[np.ndarray]
+"""What a pool answers: one array per key, each leading with the rows that were asked."""
+
+
+class Pool:
+    """The environments of one task, from `build` on; a further `build` replaces them.
+
+    A pool cannot be asked what it has done, so calls that move episodes are counted in `turn`. A
+    call that Ctrl-C or an error cuts short leaves the user with a state of an earlier turn.
+
+    Args:
+        task_id: EnvPool's name of the task.
+        num_envs: Size of the batch.
+        config: Keywords for `envpool.make`.
+        idle: Actions by leaf, each (num_envs, ...), for steps that ignore them.
+    """
+
+    def __init__(
+        self, task_id: str, num_envs: int, config: dict[str, Any], idle: list[np.ndarray]
+    ) -> None:
+        self.all_ids = np.arange(num_envs, dtype=np.int32)
+        self.turn = 0
+        self._task_id, self._config, self._idle = task_id, config, idle
+        self._exchange: Any = None  # an `Exchange`, once there is a pool
+
+    def build(self, seeds: list[int]) -> None:
+        """Start the environments, each with its seed.
+
+        Raises:
+            SimulationError: EnvPool cannot build the task here.
+        """
+        if task_family(self._task_id) == "vizdoom":
+            with suppress(OSError):  # games that start together crash if each makes this folder
+                Path("_vizdoom").mkdir()
+        first = seeds[0]
+        seed = first if seeds == list(range(first, first + len(seeds))) else seeds
+        with name_task("build", self._task_id):
+            engine = envpool.make_gymnasium(
+                self._task_id, num_envs=len(seeds), seed=seed, **self._config
+            )
+        exchange = make_exchange(engine)
+        self._exchange, self.turn = exchange, self.turn + 1  # an interrupt leaves both or none
+
+    def close(self) -> None:
+        """Drop the environments; the destructor joins their threads."""
+        self._exchange = None
+
+    def begin_turn(self, turn: int) -> None:
+        """Count a call that moves the episodes on from those of `turn`.
+
+        Raises:
+            ResetNeededError: An interrupted call has moved them since, or may have.
+        """
+        if turn != self.turn:
+            raise ResetNeededError(
+                "The previous call was interrupted and its result is lost. Call `reset()`."
+            )
+        self.turn += 1
+
+    def drain(self) -> None:
+        """Receive the answers that an interrupted call left, if there are any."""
+        self.turn += 1
+        while len(self.receive()[0]):
+            pass
+
+    def send(self, ids: np.ndarray, actions: list[np.ndarray]) -> None:
+        """Step the environments `ids`.
+
+        Args:
+            ids: (count,) int32.
+            actions: By leaf, each (count, ...) and contiguous.
+        """
+        self._exchange.send([ids, ids, *actions])
+
+    def receive(self) -> Values:
+        """Return the answers to what was sent, in its order."""
+        return self._exchange.receive()
+
+    def step(self, ids: np.ndarray, actions: list[np.ndarray]) -> Values:
+        """Step the environments `ids` and return their answers."""
+        self.send(ids, actions)
+        return self.receive()
+
+    def send_renewal(self, ids: np.ndarray) -> None:
+        """Let the pool restart the environments `ids`, which it ended, by a step.
+
+        Where a lost life ends an episode, this goes on with the game, and a reset by id does not
+        (atari_env.h, vizdoom_env.h: ``Reset``).
+        """
+        self.send(ids, [leaf[: len(ids)] for leaf in self._idle])
+
+    def reset(self, ids: np.ndarray) -> Values:
+        """Begin new episodes in the environments `ids` and return their answers."""
+        self._exchange.reset(ids)
+        return self.receive()
+
+    def begin(self, mask: np.ndarray, done: np.ndarray) -> list[tuple[np.ndarray, Values]]:
+        """Begin new episodes under `mask`.
+
+        Args:
+            mask: (num_envs,) bool.
+            done: (num_envs,) bool, rows that the pool ended itself.
+
+        Returns:
+            Pairs of ids and their answers.
+        """
+        parts = []
+        if (ids := to_ids(mask & done)).size:
+            self.send_renewal(ids)
+            parts.append((ids, self.receive()))
+        if (ids := to_ids(mask & ~done)).size:
+            parts.append((ids, self.reset(ids)))
+        return parts
+
+
+def to_ids(mask: np.ndarray) -> np.ndarray:
+    """Return the rows under a mask as a pool takes them, (count,) int32."""
+    return mask.nonzero()[0].astype(np.int32)
+
+
+def task_family(task_id: str) -> str:
+    """Return the package below ``envpool`` that holds a task of the installed EnvPool."""
+    return registry.specs[task_id][0].removeprefix("envpool.")
+
+
+@contextmanager
+def name_task(verb: str, task_id: str) -> Iterator[None]:
+    """Name the task in what EnvPool raises, and silence EnvPool's warnings on Box precision."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except GymbridgeError:
+        raise
+    except Exception as error:
+        raise SimulationError(
+            f"EnvPool cannot {verb} {task_id!r}: {type(error).__name__}: {error}"
+        ) from error

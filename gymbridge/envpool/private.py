@@ -1,0 +1,53 @@
+"""EnvPool's private names, read in envpool 1.2.5: exchanges without what its own `step` adds."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import envpool
+
+from gymbridge.errors import SimulationError
+
+__all__ = ["Exchange", "action_keys", "debug_states", "make_exchange", "state_keys"]
+
+
+class Exchange(NamedTuple):
+    """The calls that move a pool's environments; see envpool/core/async_envpool.h."""
+
+    send: Any  # [(count,) int32 ids, the same, *actions by leaf] -> None
+    receive: Any  # () -> answers, one array per key
+    reset: Any  # (count,) int32 ids -> None
+
+
+def make_exchange(pool: Any) -> Exchange:
+    """Return the calls of a pool.
+
+    Raises:
+        SimulationError: The installed EnvPool has not got them.
+    """
+    return Exchange(*(_get(pool, name) for name in ("_send", "_recv", "_reset")))
+
+
+def state_keys(spec: Any) -> list[str]:
+    """Return the keys of a pool's answers, in their order."""
+    return list(_get(spec, "_state_keys"))
+
+
+def action_keys(spec: Any) -> list[str]:
+    """Return the keys of a pool's actions, in their order."""
+    return list(_get(spec, "_action_keys"))
+
+
+def debug_states(pool: Any, ids: list[int]) -> list[Any]:
+    """Return what a MiniGrid pool knows of the environments `ids`, such as their `max_steps`."""
+    return _get(pool, "_debug_states")(ids)
+
+
+def _get(owner: Any, name: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError as error:
+        raise SimulationError(
+            f"envpool {envpool.__version__} has no `{name}`, which this version of gymbridge "
+            "needs. Install envpool 1.2.5."
+        ) from error

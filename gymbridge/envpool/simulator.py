@@ -1,0 +1,155 @@
+"""EnvPool behind the two verbs: a thread pool of C++ environments as a host `Simulator`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import envpool
+import numpy as np
+from gymnasium import Space
+from gymnasium.vector.utils import create_empty_array
+
+from gymbridge.core.episode import Seeds, TimeStep
+from gymbridge.envpool.layout import Layout, to_space
+from gymbridge.envpool.pool import Pool, Values, name_task, to_ids
+from gymbridge.errors import ArgumentError
+
+__all__ = ["EnvPoolSimulator", "PoolState"]
+
+
+class PoolState(NamedTuple):
+    """What is kept of a pool's last answers; the episodes themselves live in the pool."""
+
+    values: Values  # by `Layout` place, each (num_envs, ...); observations are private
+    turn: int  # the pool's, when it answered
+
+
+class EnvPoolSimulator:
+    """A batch of one EnvPool task. The pool is built by the first restart and by each new seed.
+
+    Args:
+        task_id: EnvPool's name of the task.
+        num_envs: Size of the batch.
+        task_limit: Default time limit in steps, or None.
+        info_keys: Which infos are carried; see `Layout`.
+        config: Keywords for `envpool.make`.
+
+    Raises:
+        SimulationError: EnvPool cannot build the task here.
+        ArgumentError: A value of `config` or `info_keys` breaks its rule.
+    """
+
+    seed_range = 2**31 - 1
+
+    def __init__(
+        self,
+        task_id: str,
+        num_envs: int,
+        *,
+        task_limit: int | None,
+        info_keys: Sequence[str] | str | None,
+        config: dict[str, Any],
+    ) -> None:
+        self.num_envs = num_envs
+        self.task_limit = task_limit
+        self.metadata: dict[str, Any] = {"render_modes": []}
+        with name_task("describe", task_id):
+            self.spec = envpool.make_spec(task_id, num_envs=num_envs, **config)
+            self.layout = Layout(self.spec, info_keys)
+            self.single_observation_space: Space[Any] = to_space(
+                self.spec.gymnasium_observation_space
+            )
+            self.single_action_space: Space[Any] = to_space(self.spec.gymnasium_action_space)
+        self._nobody = np.zeros(num_envs, np.bool_)
+        idle = create_empty_array(self.single_action_space, num_envs, np.zeros)
+        self.pool = Pool(task_id, num_envs, config, self.layout.action_leaves(idle))
+
+    @property
+    def engine(self) -> Any:
+        """EnvPool's spec of the task; calls on the pool itself would move episodes unseen."""
+        return self.spec
+
+    def restart(
+        self, state: PoolState | None, mask: np.ndarray, seeds: Seeds | None
+    ) -> tuple[PoolState, TimeStep]:
+        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`.
+
+        Raises:
+            ArgumentError: Seeds for a part of a pool that exists.
+            ResetNeededError: A part of a batch whose last call was interrupted.
+        """
+        is_full = bool(mask.all())
+        if seeds is not None and seeds.given.any():
+            _check_seeds(seeds, is_full)
+            self.pool.build(seeds.values.tolist())
+            state = None
+        elif is_full and state is not None and state.turn != self.pool.turn:
+            self.pool.drain()
+            state = None
+        if state is None:
+            values = self.pool.reset(self.pool.all_ids)
+        else:
+            self.pool.begin_turn(state.turn)
+            done = state.values[self.layout.done_place]
+            values = _join(state.values, self.pool.begin(mask, done))
+        values[self.layout.reward_place][mask] = 0
+        return self._return(values)
+
+    def advance(
+        self,
+        state: PoolState,
+        actions: Any,
+        restart: np.ndarray | None,
+        hold: np.ndarray | None,
+    ) -> tuple[PoolState, TimeStep]:
+        """Take one step; see `gymbridge.core.episode.Simulator.advance`."""
+        self.pool.begin_turn(state.turn)
+        leaves = self.layout.action_leaves(actions)
+        done = state.values[self.layout.done_place]
+        begins = self._nobody if restart is None else restart & ~done
+        stays = self._nobody if hold is None else hold
+        moves = ~(begins | stays)
+        if moves.all():
+            values = self.pool.step(self.pool.all_ids, leaves)
+        else:
+            parts = self.pool.begin(begins, self._nobody)
+            if moves.any():
+                ids = to_ids(moves)
+                parts.append((ids, self.pool.step(ids, [leaf[ids] for leaf in leaves])))
+            values = _join(state.values, parts)
+        # The mujoco.dmc and mujoco.metaworld tasks repeat their last reward as they begin anew.
+        values[self.layout.reward_place][stays if restart is None else stays | restart] = 0
+        return self._return(values)
+
+    def close(self) -> None:
+        """Drop the pool."""
+        self.pool.close()
+
+    def _return(self, values: Values) -> tuple[PoolState, TimeStep]:
+        """Return the state and a time step whose observations are the user's own."""
+        return PoolState(self.layout.copy_obs(values), self.pool.turn), self.layout.read(values)
+
+
+def _check_seeds(seeds: Seeds, is_full: bool) -> None:
+    """Raise `ArgumentError` unless a pool can be built with the seeds."""
+    if not is_full:
+        raise ArgumentError(
+            "`seed` cannot be given with `options['reset_mask']`: EnvPool fixes seeds when the "
+            "pool is built. Call `reset(seed=...)` without a mask."
+        )
+    if not seeds.given.all():
+        raise ArgumentError(
+            "`seed` must have an int for every environment of a pool that exists, got None for "
+            f"environments {np.flatnonzero(~seeds.given).tolist()}: EnvPool fixes seeds when the "
+            "pool is built."
+        )
+
+
+def _join(values: Values, parts: list[tuple[np.ndarray, Values]]) -> Values:
+    """Return a copy of `values` with the rows of each part replaced."""
+    joined = [value.copy() for value in values]
+    for ids, rows in parts:
+        for value, row in zip(joined, rows, strict=True):
+            value[ids] = row
+    return joined

@@ -1,0 +1,262 @@
+"""What has to be known about EnvPool's tasks. Reading it imports no engine.
+
+`tasks.json` beside this module holds for each task id the package it comes from, the steps after
+which a pool with default options truncates, and the number of players. With EnvPool installed,
+``python -m gymbridge.envpool.tasks`` writes it anew. Below are the rules for the time limit and for
+threads, and the keyword values that would end the process.
+
+EnvPool calls an end on the very last allowed step a truncation even where the task terminated
+(envpool/core/env.h: ``trunc = done && current_step >= max_episode_steps``). A limit beyond the
+pool's reach shows the truth, and the core counts the steps. Where the limit changes the task itself
+the pool gets the user's, and reports such ties in its way. The core counts in either case, so a
+limit holds also for tasks that ignore it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypedDict
+
+__all__ = [
+    "FROZEN_LAKE_SIZES",
+    "LEAST_VALUES",
+    "LEAST_VALUES_OF_SPEC",
+    "LIMIT_RULES",
+    "MOST_THREADS",
+    "LimitRule",
+    "Task",
+    "choose_threads",
+    "default_limit",
+    "generate",
+    "limit_rule",
+    "load_tasks",
+    "main",
+]
+
+_DATA = Path(__file__).with_name("tasks.json")
+
+_NO_LIMIT = 2**31 - 1
+"""EnvPool's default for `max_episode_steps`."""
+
+_TRUNCATING_JUMANJI = ("LevelBasedForaging", "Sokoban")
+"""The Jumanji tasks with a time limit.
+
+The others register a number, but where they have a horizon, reaching it terminates:
+`CurrentMaxEpisodeSteps` is one step beyond it (envpool/jumanji), and Game2048 and Minesweeper end
+by their own rules alone.
+"""
+
+_UNENDING_HIGHWAY = ("LaneKeeping-v0", "lane-keeping-v0")
+"""Their step sets `done` to False always (envpool/highway/native_task_env.h)."""
+
+
+class Task(TypedDict):
+    """What is known about a task before its engine is imported.
+
+    Attributes:
+        family: Package below ``envpool`` that holds the task, such as ``atari`` or ``mujoco.gym``.
+        max_episode_steps: Steps after which a pool with default options truncates; None if it
+            never does, or if every episode draws its own number (nine of the BabyAI levels).
+        max_num_players: 1, or how many players share an environment.
+    """
+
+    family: str
+    max_episode_steps: int | None
+    max_num_players: int
+
+
+@functools.cache
+def load_tasks() -> Mapping[str, Task]:
+    """Return the facts about every EnvPool task by task id, sorted.
+
+    Example:
+        >>> load_tasks()["CartPole-v1"]
+        {'family': 'classic_control', 'max_episode_steps': 500, 'max_num_players': 1}
+    """
+    return MappingProxyType(json.loads(_DATA.read_text(encoding="utf-8"))["tasks"])
+
+
+def generate() -> str:
+    """Return the text of `tasks.json` for the installed EnvPool, one task a line."""
+    import envpool
+    from envpool.registration import registry
+
+    lines = []
+    for task_id in sorted(registry.specs):
+        package, _, options = registry.specs[task_id]
+        task = _describe(task_id, package.removeprefix("envpool."), options)
+        lines.append(f"{json.dumps(task_id)}: {json.dumps(task)}")
+    tasks = ",\n".join(lines)
+    return f'{{"envpool": {json.dumps(envpool.__version__)}, "tasks": {{\n{tasks}\n}}}}\n'
+
+
+def main() -> None:
+    """Write `tasks.json` anew."""
+    _DATA.write_text(generate(), encoding="utf-8")
+
+
+def _describe(task_id: str, family: str, options: Mapping[str, Any]) -> Task:
+    limit = options.get("max_episode_steps", _NO_LIMIT)
+    return Task(
+        family=family,
+        max_episode_steps=_steps_before_truncation(task_id, family, limit),
+        max_num_players=options.get("max_num_players", 1),
+    )
+
+
+def _steps_before_truncation(task_id: str, family: str, limit: int) -> int | None:
+    if limit == _NO_LIMIT or task_id in _UNENDING_HIGHWAY:
+        return None
+    if family == "jumanji" and not task_id.removeprefix("Jumanji/").startswith(_TRUNCATING_JUMANJI):
+        return None
+    if family == "minigrid" and limit == 0:
+        return _drawn_limit(task_id)
+    # The engine of gfootball counts its first state as step -1 (info `steps_left` shows it).
+    return limit + 1 if family == "gfootball" else limit
+
+
+def _drawn_limit(task_id: str) -> int | None:
+    """Return the limit that a BabyAI level gives itself, None if its episodes differ.
+
+    A level takes the area of its rooms for each place that its mission sends the agent to
+    (envpool/minigrid/impl/babyai_core.cc), so levels with missions of several kinds vary.
+    """
+    import envpool
+
+    from gymbridge.envpool.private import debug_states
+
+    # Few seeds, many episodes: with some others BabyAI-SynthS5R2-v0 never returns from its reset.
+    num_envs, num_episodes = 4, 16
+    pool: Any = envpool.make_gymnasium(task_id, num_envs=num_envs, seed=0)
+    limits = set()
+    for _ in range(num_episodes):
+        pool.reset()
+        limits.update(state.max_steps for state in debug_states(pool, list(range(num_envs))))
+    return limits.pop() if len(limits) == 1 else None
+
+
+_BEYOND_REACH = 2**31 - 2
+"""The largest limit to which a pool can add one."""
+
+
+class LimitRule(NamedTuple):
+    """How the limit of a family is kept.
+
+    Attributes:
+        keeper: "core", "pool" or "task", as the documentation's table has it.
+        keywords: (limit or None for none, the user's keywords) -> keywords for the pool; asked
+            only where `applies_by_default` or the user gave a limit.
+        applies_by_default: Whether the pool gets the keywords also for the task's own limit.
+        owns: Keywords that the user cannot give, since the rule sets them.
+    """
+
+    keeper: str
+    keywords: Callable[[int | None, Mapping[str, Any]], dict[str, Any]]
+    applies_by_default: bool
+    owns: tuple[str, ...] = ()
+
+
+def _beyond(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"max_episode_steps": _BEYOND_REACH}
+
+
+def _beyond_doom(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    # vizdoom_env.h sets a timeout of (limit + 1) * frame_skip game tics, an int32.
+    return {"max_episode_steps": 2**30 // kwargs.get("frame_skip", 4) - 2}
+
+
+def _beyond_duration(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"duration": 10**6}
+
+
+def _same(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"max_episode_steps": min(limit or _BEYOND_REACH, _BEYOND_REACH)}
+
+
+def _one_less(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"max_episode_steps": max(min(limit or _BEYOND_REACH, _BEYOND_REACH) - 1, 1)}
+
+
+def _nothing(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+_CORE = LimitRule("core", _beyond, applies_by_default=True)
+_POOL = LimitRule("pool", _same, applies_by_default=False)
+_TASK = LimitRule("task", _nothing, applies_by_default=False)
+
+LIMIT_RULES: dict[str, LimitRule] = {
+    "gfootball": LimitRule("pool", _one_less, applies_by_default=False),  # counts from -1
+    "highway": LimitRule("core", _beyond_duration, applies_by_default=True, owns=("duration",)),
+    "minigrid": _POOL,  # the reward is 1 - 0.9 * steps / limit
+    "procgen": _TASK,  # games end at their own `timeout`
+    "vizdoom": LimitRule("core", _beyond_doom, applies_by_default=True),
+    "AlohaHandOver-v1": _POOL,  # an observation is steps / limit
+    "MuJoCoPlayground/AlohaHandOver-v1": _POOL,
+    "LevelBasedForaging-v0": _TASK,  # ends at 100 steps by itself
+    "Jumanji/LevelBasedForaging-v0": _TASK,
+}
+"""The rules that are not the core's, by family or task id; every other task has the core's."""
+
+
+def limit_rule(task_id: str, family: str) -> LimitRule:
+    """Return who keeps the limit of a task."""
+    return LIMIT_RULES.get(task_id) or LIMIT_RULES.get(family, _CORE)
+
+
+def default_limit(task_id: str, declared: int) -> int | None:
+    """Return the steps after which a task's own episodes are cut, or None.
+
+    Args:
+        task_id: EnvPool's name of the task.
+        declared: What EnvPool's spec says, for a task that the shipped list lacks.
+    """
+    task = load_tasks().get(task_id)
+    if task is not None:
+        return task["max_episode_steps"]
+    return None if declared in (0, _NO_LIMIT) else declared
+
+
+LEAST_VALUES = {
+    "agent_view_size": 1,
+    "frame_skip": 1,
+    "frame_stack": 1,
+    "img_height": 1,
+    "img_width": 1,
+    "noop_max": 1,
+    "num_threads": 0,  # EnvPool's default
+    "stack_num": 1,
+}
+"""Least values of keywords, whatever the task."""
+
+LEAST_VALUES_OF_SPEC = {
+    "CatchEnvSpec": {"height": 2, "width": 1},
+    "MiniGridEnvSpec": {"size": 3},
+}
+"""Least values by EnvPool's spec class. Some MiniGrid tasks need more, which is not checked."""
+
+MOST_THREADS = 1024
+"""EnvPool ends the process when it cannot start its threads."""
+
+FROZEN_LAKE_SIZES = (4, 8)
+"""Other sizes have no map; EnvPool reads beyond the end of one (toy_text/frozen_lake.h)."""
+
+_CHEAP_FAMILIES = ("classic_control", "toy_text")
+_SMALL_BATCH = 64
+
+
+def choose_threads(family: str, num_envs: int) -> int:
+    """Return the default `num_threads`: 1 where that is quicker, or 0 for EnvPool's own choice.
+
+    In small batches, a step of a cheap family can cost less than to wake a second worker.
+    docs/benchmarks.md has the measurement.
+    """
+    return 1 if family in _CHEAP_FAMILIES and num_envs <= _SMALL_BATCH else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""EnvPool as a `gymnasium.vector.VectorEnv`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gymbridge.core.requests import read_count, read_limit
+from gymbridge.core.vector_env import BridgeVectorEnv
+from gymbridge.envpool.tasks import choose_threads, default_limit, limit_rule
+from gymbridge.errors import NotInstalledError
+
+try:
+    from gymbridge.envpool.keywords import read_config, read_task
+    from gymbridge.envpool.runner import PoolRunner
+    from gymbridge.envpool.simulator import EnvPoolSimulator
+except ImportError as error:
+    if (error.name or "").split(".")[0] == "gymbridge":
+        raise
+    raise NotInstalledError(
+        "EnvPoolVectorEnv needs envpool. Install it with `pip install envpool`, or "
+        f"`pip install '.[envpool]'` in a checkout of gymbridge ({error})."
+    ) from error
+
+__all__ = ["EnvPoolVectorEnv"]
+
+
+# skrl tells Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
+class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
+    BridgeVectorEnv, VectorEnv[Any, Any, Any]
+):
+    """A pool of EnvPool environments.
+
+    Args:
+        task_id: EnvPool's name of the task, such as "Pong-v5".
+        num_envs: Size of the batch.
+        max_episode_steps: Time limit in steps of this batch; None for the task's own, -1 for none.
+        autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
+        arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
+        device: Where tensors and jax arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a
+            `jax.Device`; None for the CPU, where the pool runs.
+        info_keys: Which infos are carried: None for all but ``env_id``, ``players.env_id`` and
+            ``ram``, "all", or a list of names.
+        **kwargs: Keywords of `envpool.make`, such as ``num_threads=`` or ``frame_skip=``.
+
+    Raises:
+        UnknownTaskError: The installed EnvPool has no such task.
+        KeywordError: A keyword that the task does not take.
+        ArgumentError: An argument has an invalid value, or the task has several players.
+        SimulationError: EnvPool cannot build the task on this machine.
+
+    EnvPool fixes seeds when a pool is built, so it is built at the first `reset`, and built anew by
+    each `reset(seed=...)`. A seed up to 2**31 - 1 is used as it is; see `reset` for larger ones.
+
+    Example:
+        >>> envs = EnvPoolVectorEnv("CartPole-v1", num_envs=2)
+        >>> observations, infos = envs.reset(seed=0)
+        >>> observations.shape, infos["elapsed_step"]
+        ((2, 4), array([0, 0], dtype=int32))
+        >>> envs.step([0, 1])[1]
+        array([1., 1.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        task_id: str,
+        num_envs: int = 1,
+        *,
+        max_episode_steps: int | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        arrays: str = "numpy",
+        device: Any = None,
+        info_keys: Sequence[str] | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        num_envs = read_count("num_envs", num_envs)
+        family = read_task(task_id)
+        rule = limit_rule(task_id, family)
+        declared = read_config(task_id, kwargs, rule.owns)
+        limit = read_limit(max_episode_steps, None)
+        config = {"num_threads": choose_threads(family, num_envs), **kwargs}
+        if rule.applies_by_default or max_episode_steps is not None:
+            config |= rule.keywords(limit, kwargs)
+        simulator = EnvPoolSimulator(
+            task_id,
+            num_envs,
+            task_limit=default_limit(task_id, declared["max_episode_steps"]),
+            info_keys=info_keys,
+            config=config,
+        )
+        super().__init__(
+            simulator,
+            max_episode_steps=max_episode_steps,
+            autoreset_mode=autoreset_mode,
+            arrays=arrays,
+            device=device,
+            runner=PoolRunner,
+            gymnasium_id=task_id,
+        )

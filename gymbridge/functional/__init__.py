@@ -1,0 +1,1 @@
+"""Functional JAX environments, whoever wrote them: their batch and how it is compiled."""

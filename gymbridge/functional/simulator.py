@@ -1,0 +1,228 @@
+"""A batch of any functional JAX environment behind the two verbs, as a pure `Simulator`.
+
+A restart draws ``fold_in(PRNGKey(seed), episode)``, so episode k of an environment depends on its
+seed and k alone: not on the batch size, the mode or the neighbours.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from gymnasium import Space
+
+from gymbridge.core.episode import Seeds, TimeStep
+from gymbridge.functional.protocol import FunctionalEnv
+from gymbridge.functional.rows import are_finite, cut_gradients, make_finite, sever, where_rows
+
+__all__ = ["FunctionalSimulator", "FunctionalState"]
+
+
+class FunctionalState(NamedTuple):
+    """A batch of states.
+
+    The leaves of the environment's states are kept flat: flattening their classes in every call of
+    the compiled step would cost more than the step of a small environment.
+    """
+
+    leaves: tuple[jax.Array, ...]  # each (num_envs, ...)
+    diverged: jax.Array  # (num_envs,) bool, the last step left the finite numbers
+    seed: jax.Array  # (num_envs,) uint32
+    episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
+
+
+class FunctionalSimulator:
+    """A batch of one functional environment.
+
+    Args:
+        env: The environment.
+        num_envs: Size of the batch.
+        device: Where the batch is, a `jax.Device`; None for JAX's default device.
+        task_limit: Default time limit in steps, or None.
+        action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
+            end.
+        guarded: Whether diverged rows are found, ended and shown with their last finite values.
+    """
+
+    seed_range = 2**32 - 1
+
+    def __init__(
+        self,
+        env: FunctionalEnv[Any],
+        num_envs: int,
+        *,
+        device: Any = None,
+        task_limit: int | None = None,
+        action_repeat: int = 1,
+        guarded: bool = True,
+    ) -> None:
+        self.num_envs = num_envs
+        self.task_limit = task_limit
+        self.device = next(iter(jnp.zeros(()).devices())) if device is None else device
+        self.env = env
+        self.metadata: dict[str, Any] = {"render_modes": []}
+        self.single_observation_space: Space[Any] = env.observation_space
+        self.single_action_space: Space[Any] = env.action_space
+        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+        self.shapes = jax.eval_shape(env.reset, key)  # of one environment's state
+        self._guarded = guarded
+        self._reset_rows, self._read_rows = jax.vmap(env.reset), jax.vmap(env.read)
+        self._step_rows = jax.vmap(partial(_repeat, env, action_repeat))
+        self._guarded_step = sever(self._step_and_guard, env.physics_leaves)
+        # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
+        self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
+
+    @property
+    def engine(self) -> Any:
+        """The engine's own object."""
+        return self.env.engine
+
+    def restart(
+        self, state: FunctionalState | None, mask: jax.Array, seeds: Seeds | None
+    ) -> tuple[FunctionalState, TimeStep]:
+        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
+        if state is None:
+            assert seeds is not None, "the first state needs seeds"
+            seed = jnp.asarray(seeds.values)
+            episode = jnp.zeros(self.num_envs, jnp.uint32)
+            first = self._reset_rows(_episode_keys(seed, episode))
+            state = FunctionalState(_flat(first), jnp.zeros(self.num_envs, bool), seed, episode)
+        else:
+            state = self._begin(state, mask, seeds)
+        return state, self.read(state)
+
+    def advance(
+        self,
+        state: FunctionalState,
+        actions: Any,
+        restart: jax.Array | None,
+        hold: jax.Array | None,
+    ) -> tuple[FunctionalState, TimeStep]:
+        """Take one step; see `gymbridge.core.episode.Simulator.advance`."""
+        moving: tuple[Any, Any] = (self.env_state(state), actions)
+        for idle in (restart, hold):
+            if idle is not None:
+                moving = cut_gradients(idle, moving)
+        if self._guarded:
+            after, diverged = self._guarded_step(*moving)
+        else:
+            after, diverged = self._step_rows(*moving), state.diverged
+        stepped = state._replace(leaves=_flat(after), diverged=diverged)
+        if hold is not None:
+            stepped = where_rows(hold, self._without_reward(state), stepped)
+        if restart is not None:
+            stepped = self._begin(stepped, restart, None)
+        return stepped, self.read(stepped)
+
+    def close(self) -> None:
+        """Do nothing: arrays go with their last reference."""
+
+    def leaf_names(self) -> list[str]:
+        """Return what the engine calls each leaf of its state; levels are joined by dots."""
+        paths = jax.tree_util.tree_flatten_with_path(self.shapes)[0]
+        return [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
+
+    def env_state(self, state: FunctionalState) -> Any:
+        """Return the batch as the environment knows it."""
+        return jax.tree.unflatten(jax.tree.structure(self.shapes), state.leaves)
+
+    def read(self, state: FunctionalState) -> TimeStep:
+        """Return what a user sees of the batch."""
+        time_step: TimeStep = self._read_rows(self.env_state(state))
+        if not self._guarded:
+            return time_step
+        return time_step._replace(info={**time_step.info, "nonfinite": state.diverged})
+
+    def _step_and_guard(self, before: Any, actions: Any) -> tuple[Any, jax.Array]:
+        """Step every row; a row that produced NaN or Inf keeps its last finite observation.
+
+        Checked are observation, reward, and what the environment names as its positions.
+        """
+        after = self._step_rows(before, actions)
+        was, now = self._read_rows(before), self._read_rows(after)
+        checked = (now.obs, now.reward, self.env.positions(after))
+        diverged = ~are_finite(checked, self.num_envs)
+        obs = where_rows(diverged, jax.tree.map(make_finite, was.obs), now.obs)
+        reward = jnp.where(diverged, 0, now.reward)
+        after = where_rows(diverged, jax.vmap(self.env.finish)(after), after)
+        return jax.vmap(self.env.write)(after, obs, reward), diverged
+
+    def _without_reward(self, state: FunctionalState) -> FunctionalState:
+        env_state = self.env_state(state)
+        now = self._read_rows(env_state)
+        idle = jax.vmap(self.env.write)(env_state, now.obs, jnp.zeros_like(now.reward))
+        return state._replace(leaves=_flat(idle))
+
+    def _begin(
+        self, state: FunctionalState, mask: jax.Array, seeds: Seeds | None
+    ) -> FunctionalState:
+        seed, episode = state.seed, state.episode + mask
+        if seeds is not None:
+            given = mask & seeds.given
+            seed = jnp.where(given, seeds.values, seed)
+            episode = jnp.where(given, 0, episode).astype(jnp.uint32)
+        mask = jnp.asarray(mask)
+
+        def renew(leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+            return where_rows(mask, self._reset_under(mask, seed, episode), leaves)
+
+        leaves = jax.lax.cond(mask.any(), renew, lambda leaves: leaves, state.leaves)
+        return FunctionalState(leaves, state.diverged & ~mask, seed, episode)
+
+    def _reset_under(
+        self, mask: jax.Array, seed: jax.Array, episode: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """Return fresh states in the rows under `mask`, and any in the others.
+
+        The rows under the mask are reset a chunk at a time, so that the cost follows their count,
+        into a buffer from which each row is gathered. The buffer and the list of ids are padded to
+        whole chunks: `dynamic_slice` clamps its start, and would reset rows twice. No tangent
+        enters the loop, so reverse mode passes it.
+        """
+        size, chunk = self.num_envs, self._chunk
+        padded = -(-size // chunk) * chunk
+        ids = jnp.nonzero(mask, size=padded, fill_value=0)[0]
+        count = mask.sum()
+        buffer = tuple(
+            jnp.zeros((padded, *leaf.shape), leaf.dtype) for leaf in jax.tree.leaves(self.shapes)
+        )
+
+        def reset_chunk(loop: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+            start, rows = loop
+            chosen = jax.lax.dynamic_slice_in_dim(ids, start, chunk)
+            fresh = _flat(self._reset_rows(_episode_keys(seed[chosen], episode[chosen])))
+            update = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
+            return start + chunk, tuple(map(update, rows, fresh))
+
+        start = jnp.zeros((), count.dtype)
+        buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (start, buffer))[1]
+        place = jnp.maximum(jnp.cumsum(mask) - 1, 0)
+        return tuple(leaf[place] for leaf in buffer)
+
+
+def _flat(state: Any) -> tuple[jax.Array, ...]:
+    return tuple(jax.tree.leaves(state))
+
+
+def _episode_keys(seed: jax.Array, episode: jax.Array) -> jax.Array:
+    """Return the PRNG key of each row's episode, (num_envs, 2) uint32."""
+    return jax.vmap(lambda s, k: jax.random.fold_in(jax.random.PRNGKey(s), k))(seed, episode)
+
+
+def _repeat(env: FunctionalEnv[Any], action_repeat: int, state: Any, action: Any) -> Any:
+    """Step one row `action_repeat` times, adding rewards, and stay where its episode ends."""
+    stepped = env.step(state, action)
+    if action_repeat == 1:
+        return stepped
+
+    def again(_: Any, now: Any) -> Any:
+        seen = env.read(now)
+        over = seen.terminated | seen.truncated
+        later = env.step(*cut_gradients(over, (now, action)))
+        after = env.read(later)
+        later = env.write(later, after.obs, seen.reward + after.reward)
+        return jax.tree.map(partial(jnp.where, over), now, later)
+
+    return jax.lax.fori_loop(1, action_repeat, again, stepped)

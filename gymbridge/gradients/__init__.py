@@ -1,0 +1,1 @@
+"""Torch's gradients through any functional JAX environment."""

@@ -1,0 +1,167 @@
+"""One `torch.autograd.Function` around any pure function of jax; it knows no environments.
+
+The vjp of a jax function is a pytree of arrays, so the function that makes it is compiled once and
+the function that applies it once more: a call is one compiled function forward, one backward, and
+one node in torch's graph.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import torch
+
+from gymbridge.core.arrays.torch import torch_to_jax
+
+__all__ = ["JaxFunction", "Traced"]
+
+_LOG = logging.getLogger("gymbridge")
+
+Pure = Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], Any]]
+"""(float arrays, anything else) -> (float arrays, anything else)."""
+
+
+class Traced(NamedTuple):
+    """What a call with a graph returns."""
+
+    values: tuple[jax.Array, ...]  # the float outputs
+    tensors: tuple[torch.Tensor, ...]  # the same in torch's graph, sharing their memory
+    aux: Any  # what has no gradient
+
+
+class JaxFunction:
+    """A pure function of jax that can be a node in torch's graph.
+
+    Args:
+        function: (inputs, rest) -> (outputs, aux), where inputs and outputs are tuples of float
+            arrays, and rest and aux are any pytrees, through which no gradient passes.
+        recompute: Whether the backward pass computes the forward pass again instead of keeping
+            what it needs of it.
+    """
+
+    def __init__(self, function: Pure, *, recompute: bool = False) -> None:
+        def record(inputs: tuple[Any, ...], rest: Any) -> Any:
+            return jax.vjp(lambda *given: function(given, rest), *inputs, has_aux=True)
+
+        def pull(kept: Any, cotangents: tuple[Any, ...]) -> Any:
+            _LOG.info("Compiling a backward pass. This can take minutes.")
+            return (record(*kept)[1] if recompute else kept)(cotangents)
+
+        self.plain = jax.jit(function)
+        self._recompute = recompute
+        self._record = jax.jit(record)
+        self._pull = jax.jit(pull)
+
+    def __call__(
+        self, values: tuple[Any, ...], tensors: tuple[torch.Tensor | None, ...], rest: Any
+    ) -> Traced:
+        """Return the outputs as tensors that lead back to the inputs.
+
+        Args:
+            values: The inputs, as arrays that nobody writes into later.
+            tensors: The same inputs in torch's graph, or None where no gradient is asked for.
+            rest: What has no gradient.
+        """
+        found: list[Any] = []
+        outputs = _Node.apply(self, values, rest, found, *tensors)
+        return Traced(found[0], outputs, found[1])
+
+    def record(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], Any, Any]:
+        """Return the outputs, the aux and what the backward pass needs."""
+        if self._recompute:
+            outputs, aux = self.plain(values, rest)
+            return outputs, aux, (values, rest)
+        outputs, kept, aux = self._record(values, rest)
+        return outputs, aux, kept
+
+    def pull(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[jax.Array, ...]:
+        """Return the gradient of each input, given those of the outputs."""
+        return self._pull(kept, gradients)
+
+
+_KEPT_BYTES = 1 << 16
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    """Return zeros; small ones are kept, 4 MiB of them at most."""
+    is_small = math.prod(shape) * dtype.itemsize <= _KEPT_BYTES
+    return (_keep_zeros if is_small else _make_zeros)(shape, dtype)
+
+
+_make_zeros = jax.jit(
+    jnp.zeros, static_argnums=(0, 1)
+)  # compiled: a sixth of the plain call's cost
+
+
+@lru_cache(maxsize=64)
+def _keep_zeros(shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    return _make_zeros(shape, dtype)
+
+
+class _Node(torch.autograd.Function):
+    """One call in torch's graph."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, call: JaxFunction, values: Any, rest: Any, found: list[Any], *tensors: Any
+    ) -> tuple[torch.Tensor, ...]:
+        outputs, aux, kept = call.record(values, rest)
+        found += (outputs, aux)
+        # Torch frees what `save_for_backward` holds as soon as a backward pass is over, and says
+        # so if there is a second one; what jax keeps hangs on a tensor that is saved there.
+        token = torch.empty(0, device="cpu")
+        inputs = [tensor for tensor in tensors if tensor is not None and tensor.requires_grad]
+        token.kept = (kept, inputs)  # pyright: ignore[reportAttributeAccessIssue]
+        ctx.save_for_backward(token)
+        ctx.set_materialize_grads(False)
+        ctx.call, ctx.like = call, [(output.shape, output.dtype) for output in outputs]
+        return tuple(map(torch.from_dlpack, outputs))
+
+    @staticmethod
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *gradients: torch.Tensor | None
+    ) -> tuple[Any, ...]:
+        (token,) = ctx.saved_tensors
+        if not hasattr(token, "kept"):
+            raise RuntimeError(
+                "What a function of jax keeps for its backward pass cannot be moved by "
+                "`saved_tensors_hooks`; call it outside of them."
+            )
+        kept, inputs = token.kept
+        cotangents = tuple(
+            _zeros(*like) if gradient is None else torch_to_jax(gradient)
+            for gradient, like in zip(gradients, ctx.like, strict=True)
+        )
+        found = ctx.call.pull(kept, cotangents)
+        tensors = [torch.from_dlpack(gradient) for gradient in found]
+        if torch.is_grad_enabled():  # the backward pass is itself to have a gradient
+            sources = (*inputs, *(gradient for gradient in gradients if gradient is not None))
+            tensors = _Once.apply(len(tensors), *tensors, *sources)
+        needed = zip(tensors, ctx.needs_input_grad[4:], strict=True)
+        return None, None, None, None, *(grad if is_needed else None for grad, is_needed in needed)
+
+
+class _Once(torch.autograd.Function):
+    """Gradients that have no gradient themselves, and say so instead of passing for constants.
+
+    They hang on all that they are computed from, so that torch finds them on its way to any of it.
+    """
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, count: int, *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(
+            "A function of jax has no second derivatives in torch's graph: its gradient cannot be "
+            "differentiated. Detach the gradient, or differentiate twice in jax."
+        )

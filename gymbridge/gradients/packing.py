@@ -1,0 +1,61 @@
+"""The float leaves of a carry as one array: one gradient instead of dozens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gymbridge.core.episode import Carry
+
+__all__ = ["Packing", "is_float"]
+
+
+class Packing:
+    """The float leaves of a carry as one array.
+
+    Args:
+        carry: Shapes of a carry.
+        names: What the float leaves are called, in their order.
+    """
+
+    def __init__(self, carry: Carry, names: list[str]) -> None:
+        leaves, self._structure = jax.tree.flatten(carry)
+        self._is_packed = [is_float(leaf) for leaf in leaves]
+        floats = [leaf for leaf in leaves if is_float(leaf)]
+        self._floats = floats
+        self.dtype = jnp.result_type(*[leaf.dtype for leaf in floats])
+        sizes = [int(np.prod(leaf.shape[1:], dtype=int)) for leaf in floats]
+        self._ends = np.cumsum(sizes).tolist()
+        starts = [0, *self._ends[:-1]]
+        self.size = self._ends[-1]
+        self.fields = {
+            name: slice(start, end)
+            for name, start, end in zip(names, starts, self._ends, strict=True)
+        }
+
+    def pack(self, carry: Carry) -> tuple[jax.Array, tuple[Any, ...]]:
+        """Return the float leaves, (num_envs, size), and the others."""
+        leaves = jax.tree.leaves(carry)
+        floats = [leaf for leaf in leaves if is_float(leaf)]
+        columns = [leaf.reshape(leaf.shape[0], -1).astype(self.dtype) for leaf in floats]
+        return jnp.concatenate(columns, 1), tuple(leaf for leaf in leaves if not is_float(leaf))
+
+    def unpack(self, packed: Any, rest: tuple[Any, ...]) -> Carry:
+        """Return the carry of packed and other leaves."""
+        columns = jnp.split(packed, self._ends[:-1], 1)
+        floats: Iterator[Any] = (
+            column.reshape(like.shape).astype(like.dtype)
+            for column, like in zip(columns, self._floats, strict=True)
+        )
+        others = iter(rest)
+        leaves = [next(floats) if is_packed else next(others) for is_packed in self._is_packed]
+        return jax.tree.unflatten(self._structure, leaves)
+
+
+def is_float(leaf: Any) -> bool:
+    """Return whether an array, or whatever has the `dtype` of one, can have a gradient."""
+    return jnp.issubdtype(leaf.dtype, jnp.floating)

@@ -1,0 +1,263 @@
+"""A runner whose compiled functions are nodes in torch's graph.
+
+The float leaves of the carry are packed into one array, so that a step has two inputs with a
+gradient (packed state, actions) and few such outputs (packed state, observations, reward).
+Integers, flags and keys stay on the jax side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from gymnasium import Space, spaces
+
+from gymbridge.core.arrays.torch import jax_to_torch, torch_to_jax
+from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep
+from gymbridge.core.infos import InfoLayout
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.functional.runners import log_compilation
+from gymbridge.functional.simulator import FunctionalSimulator
+from gymbridge.gradients.autograd import JaxFunction
+from gymbridge.gradients.checks import check_differentiable
+from gymbridge.gradients.packing import Packing, is_float
+from gymbridge.gradients.torch_private import check_context
+
+__all__ = ["GraphCarry", "GraphRunner"]
+
+_MethodT = TypeVar("_MethodT", bound=Callable[..., Any])
+
+
+def _eager(method: _MethodT) -> _MethodT:
+    """Return the method as one that `torch.compile` does not look into: it would meet jax there."""
+    disabled: Any = torch.compiler.disable(method)
+    return disabled
+
+
+class GraphCarry(NamedTuple):
+    """The batch between two calls."""
+
+    packed: jax.Array  # (num_envs, S) float, the float leaves; nobody else can write into it
+    rest: tuple[Any, ...]  # the other leaves
+    tensor: torch.Tensor | None  # the same in torch's graph, and never a tensor that the user has
+
+
+class GraphRunner:
+    """Runs the rule over tensors, with a graph where one is asked for.
+
+    Args:
+        rule: The batch's, over any functional simulator.
+        infos: The layout of its infos.
+        recompute: Whether a backward pass computes each step again instead of keeping what it
+            needs of it.
+
+    Raises:
+        EnvContractError: Actions are no floats, the state has complex numbers, or reverse mode
+            cannot pass the environment's step.
+    """
+
+    native = "torch"
+
+    def __init__(
+        self, rule: EpisodeRule[Any], infos: InfoLayout, *, recompute: bool = False
+    ) -> None:
+        simulator = rule.simulator
+        assert isinstance(simulator, FunctionalSimulator), "gradients pass jax alone"
+        check_differentiable(simulator.env, simulator.shapes)
+        self._rule, self._infos, self._simulator = rule, infos, simulator
+        self._recompute = recompute
+        self._actions = jax.tree.structure(_nest(simulator.single_action_space))
+        self.packing = self._make_packing()
+        place = jax.sharding.SingleDeviceSharding(simulator.device)
+        self._first_reset = jax.jit(self._pure_first_reset, out_shardings=place)
+        self._reset_graph = JaxFunction(self._pure_reset, recompute=recompute)
+        self._step_graph = JaxFunction(self._pure_step, recompute=recompute)
+        self._unroll_graph = JaxFunction(self._pure_unroll)
+        self._copy = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree))
+        self._read_obs = jax.jit(
+            lambda packed, rest: simulator.read(self.packing.unpack(packed, rest).state).obs
+        )
+
+    def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
+        """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
+        if carry is None:
+            packed, rest, time_step = self._first_reset(mask, seeds)
+            return Outcome(GraphCarry(packed, rest, None), jax_to_torch(time_step), None)
+        if mask.all():
+            carry = carry._replace(tensor=None)
+        return self._run(self._reset_graph, carry, (), (mask, seeds))
+
+    def step(self, carry: GraphCarry, actions: Any) -> Outcome:
+        """Take one step; see `gymbridge.core.runner.Runner.step`."""
+        return self._run(self._step_graph, carry, actions)
+
+    def unroll(self, carry: GraphCarry, actions: Any) -> Outcome:
+        """Take T steps as one node, with actions and a time step that lead with T."""
+        return self._run(self._unroll_graph, carry, actions)
+
+    @_eager
+    def observe(self, carry: GraphCarry) -> Any:
+        """Return the current observation as tensors of their own, without a graph."""
+        return jax_to_torch(self._read_obs(carry.packed, carry.rest))
+
+    @_eager
+    def share(self, carry: GraphCarry) -> tuple[torch.Tensor, GraphCarry]:
+        """Return the packed leaves as a tensor of the user's own, and the carry behind it.
+
+        The carry's graph goes through the tensor, so that gradients and hooks on it see what flows
+        through the state; its values do not, so that writing into it changes nothing. Where torch
+        keeps no graph the tensor has none, and that of the carry stays.
+        """
+        tensor = carry.tensor if torch.is_grad_enabled() else None
+        with torch.inference_mode(False), torch.enable_grad():
+            if tensor is None:
+                return torch.from_dlpack(carry.packed).clone(), carry
+            shown = tensor.clone()
+            return shown, carry._replace(tensor=shown.clone())
+
+    @_eager
+    def take(self, carry: GraphCarry, state: Any) -> GraphCarry:
+        """Return the carry with other packed leaves, (num_envs, size), which keep their graph.
+
+        Raises:
+            ArgumentTypeError: No dense tensor, or one of another dtype.
+            ArgumentError: One of another shape or on another device.
+        """
+        like = torch.from_dlpack(carry.packed)
+        is_tensor = isinstance(state, torch.Tensor)
+        if not is_tensor or (state.dtype, state.layout) != (like.dtype, like.layout):
+            got = f"{state.dtype} ({state.layout})" if is_tensor else type(state).__name__
+            raise ArgumentTypeError(
+                f"`physics_state` must be a dense tensor of {like.dtype}, got {got}."
+            )
+        if (state.shape, state.device) != (like.shape, like.device):
+            raise ArgumentError(
+                f"`physics_state` must have shape {tuple(like.shape)} on '{like.device}', got "
+                f"{tuple(state.shape)} on '{state.device}'."
+            )
+        packed = jax.device_put(torch_to_jax(state), self._simulator.device)
+        with torch.inference_mode(False), torch.enable_grad():
+            tensor = state.clone() if state.requires_grad else None  # writing would change `state`
+        return carry._replace(packed=packed, tensor=tensor)
+
+    def copy(self, carry: GraphCarry) -> GraphCarry:
+        """Return the carry in buffers of its own on the batch's device, without a graph."""
+        leaves = self._copy((carry.packed, carry.rest))
+        packed, rest = jax.device_put(leaves, self._simulator.device)
+        return GraphCarry(packed, rest, None)
+
+    def check_carry(self, carry: GraphCarry) -> None:
+        """Raise unless a carry is of a batch like this one.
+
+        Raises:
+            ArgumentError: Its shapes differ.
+        """
+        wanted = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), self._shapes_of_carry)
+        found = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), (carry.packed, carry.rest))
+        if wanted != found:
+            raise ArgumentError(
+                f"`state` must be of a batch like this one, with {self._simulator.num_envs} "
+                f"environments of {self.packing.size} floats, got {carry.packed.shape}."
+            )
+
+    def _make_packing(self) -> Packing:
+        num_envs = self._simulator.num_envs
+        mask, values = jnp.ones(num_envs, bool), np.zeros(num_envs, np.uint32)
+        carry = jax.eval_shape(lambda: self._rule.reset(None, mask, Seeds(values, mask)).carry)
+        named = zip(self._simulator.leaf_names(), carry.state.leaves, strict=True)
+        packing = Packing(carry, [name for name, leaf in named if is_float(leaf)])
+        self._shapes_of_carry = jax.eval_shape(packing.pack, carry)
+        return packing
+
+    def _pure_first_reset(self, mask: Any, seeds: Seeds) -> tuple[Any, Any, TimeStep]:
+        log_compilation("reset", self._simulator)
+        outcome = self._infos.arrange_reset(self._rule.reset(None, mask, seeds), mask)
+        return *self.packing.pack(outcome.carry), outcome.time_step
+
+    # Functions of (float arrays, anything else), as `JaxFunction` takes them:
+
+    def _pure_reset(self, inputs: tuple[Any, ...], rest: Any) -> Any:
+        log_compilation("reset", self._simulator)
+        (packed,), (others, (mask, seeds)) = inputs, rest
+        carry = self.packing.unpack(packed, others)
+        return self._pack(self._infos.arrange_reset(self._rule.reset(carry, mask, seeds), mask))
+
+    def _pure_step(self, inputs: tuple[Any, ...], rest: Any) -> Any:
+        log_compilation("step", self._simulator)
+        (packed, *leaves), (others, _) = inputs, rest
+        actions = jax.tree.unflatten(self._actions, leaves)
+        return self._pack(self._advance(self.packing.unpack(packed, others), actions))
+
+    def _pure_unroll(self, inputs: tuple[Any, ...], rest: Any) -> Any:
+        log_compilation("unroll", self._simulator)
+        (packed, *leaves), (others, _) = inputs, rest
+        body = jax.checkpoint(self._scanned) if self._recompute else self._scanned
+        carry = self.packing.unpack(packed, others)
+        carry, time_steps = jax.lax.scan(body, carry, jax.tree.unflatten(self._actions, leaves))
+        return self._pack(Outcome(carry, time_steps, None))
+
+    def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, TimeStep]:
+        outcome = self._advance(carry, actions)
+        return outcome.carry, outcome.time_step
+
+    def _advance(self, carry: Carry, actions: Any) -> Outcome:
+        return self._infos.arrange_step(self._rule.step(carry, actions))
+
+    def _pack(self, outcome: Outcome) -> Any:
+        """Return what has a gradient, and what has none."""
+        packed, others = self.packing.pack(outcome.carry)
+        floats, time_step = _split(outcome.time_step)
+        return (packed, *floats), (others, time_step)
+
+    @_eager
+    def _run(
+        self, graph: JaxFunction, carry: GraphCarry, actions: Any, given: Any = None
+    ) -> Outcome:
+        """Call a function on what has a gradient (packed state, actions) and what has none."""
+        leaves = jax.tree.leaves(actions)
+        check_context(leaves)
+        values, rest = (carry.packed, *map(torch_to_jax, leaves)), (carry.rest, given)
+        tensors = (carry.tensor, *leaves)
+        wanted = [tensor is not None and tensor.requires_grad for tensor in tensors]
+        if not (any(wanted) and torch.is_grad_enabled()):
+            (packed, *floats), (others, time_step) = graph.plain(values, rest)
+            after = GraphCarry(packed, others, None)
+            return Outcome(after, _join(map(torch.from_dlpack, floats), time_step), None)
+        traced = graph(values, tensors, rest)
+        others, time_step = traced.aux
+        after = GraphCarry(traced.values[0], others, traced.tensors[0])
+        return Outcome(after, _join(iter(traced.tensors[1:]), time_step), None)
+
+
+def _split(time_step: TimeStep) -> tuple[tuple[Any, ...], TimeStep]:
+    """Return what has a gradient, and the time step with None in its place."""
+
+    def mark(tree: Any, wanted: bool) -> Any:
+        return jax.tree.map(lambda leaf: wanted and is_float(leaf), tree)
+
+    info = {key: mark(value, key == "final_obs") for key, value in time_step.info.items()}
+    obs, reward = mark(time_step.obs, True), mark(time_step.reward, True)
+    marks = TimeStep(obs, reward, False, False, info)
+    pairs = zip(jax.tree.leaves(time_step), jax.tree.leaves(marks), strict=True)
+    floats = tuple(leaf for leaf, is_marked in pairs if is_marked)
+    rest = jax.tree.map(lambda leaf, is_marked: None if is_marked else leaf, time_step, marks)
+    return floats, rest
+
+
+def _join(tensors: Iterator[torch.Tensor], time_step: TimeStep) -> TimeStep:
+    """Return the time step of tensors with those that have a gradient in their place."""
+    leaves, structure = jax.tree.flatten(time_step, is_leaf=lambda leaf: leaf is None)
+    return jax.tree.unflatten(
+        structure, [next(tensors) if leaf is None else torch.from_dlpack(leaf) for leaf in leaves]
+    )
+
+
+def _nest(space: Space[Any]) -> Any:
+    """Return a tree of the form of an action."""
+    if isinstance(space, spaces.Dict):
+        return {key: _nest(sub) for key, sub in space.spaces.items()}
+    return 0

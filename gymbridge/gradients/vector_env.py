@@ -1,0 +1,221 @@
+"""A batch through which torch's gradients flow: the graph's cuts, snapshots and whole windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from gymbridge.core.actions import make_action_reader
+from gymbridge.core.vector_env import BridgeVectorEnv
+from gymbridge.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    NotInstalledError,
+    ResetNeededError,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gymbridge.gradients.runner import GraphCarry, GraphRunner
+
+__all__ = ["DifferentiableVectorEnv", "Snapshot", "choose_runner"]
+
+_NONFINITE = ("terminate", "raise", "ignore")
+_RESIDUALS = ("store", "recompute")
+
+
+def choose_runner(
+    arrays: str, nonfinite: str, differentiable: bool, residuals: str
+) -> tuple[type[Any], dict[str, Any]]:
+    """Return the runner that a batch of a functional environment needs, and its options.
+
+    Raises:
+        ArgumentError: The arguments, those of the vector environment, do not fit one another.
+        NotInstalledError: Gradients without torch.
+    """
+    _check_choice(arrays, nonfinite, differentiable, residuals)
+    from gymbridge.functional.runners import JitRunner, RaisingRunner
+
+    if not differentiable:
+        return (RaisingRunner if nonfinite == "raise" else JitRunner), {}
+    try:
+        from gymbridge.gradients.runner import GraphRunner
+    except ImportError as error:
+        raise NotInstalledError(
+            f"`differentiable=True` needs torch. Install it with `pip install torch` ({error})."
+        ) from error
+    return GraphRunner, {"recompute": residuals == "recompute"}
+
+
+def _check_choice(arrays: str, nonfinite: str, differentiable: bool, residuals: str) -> None:
+    if nonfinite not in _NONFINITE:
+        raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
+    if nonfinite == "raise" and arrays != "numpy":
+        raise ArgumentError(
+            f"`nonfinite='raise'` reads values on the host, which `arrays={arrays!r}` never does "
+            "in a step; use `arrays='numpy'` or `nonfinite='terminate'`."
+        )
+    if residuals not in _RESIDUALS:
+        raise ArgumentError(f"`residuals` must be one of {_RESIDUALS}, got {residuals!r}.")
+    if residuals != "store" and not differentiable:
+        raise ArgumentError(
+            f"`residuals={residuals!r}` needs `differentiable=True`, got {differentiable!r}; only "
+            "a differentiable step has a backward pass."
+        )
+    if differentiable and arrays != "torch":
+        raise ArgumentError(
+            "`differentiable=True` gives torch's gradients and needs `arrays='torch'`, got "
+            f"{arrays!r}; with jax, differentiate the environment's own functions."
+        )
+
+
+class Snapshot(NamedTuple):
+    """All that a batch is between two calls, as `get_state` returns it and `set_state` takes it."""
+
+    carry: GraphCarry
+    seeds: tuple[int, ...]
+    kind: tuple[str, ...]  # environment and autoreset mode
+
+
+class DifferentiableVectorEnv(BridgeVectorEnv):
+    """A `BridgeVectorEnv` whose runner may be a `GraphRunner`.
+
+    Built with ``differentiable=True``, `step` carries torch's graph from actions and state to
+    observations, rewards, ``final_obs`` and the next state. The graph grows until `detach`.
+    Flags and other infos have no gradient. Rows that restart have none into the earlier episode,
+    rows that diverged none at all in that step. A step or a partial reset under `torch.no_grad`
+    cuts the graph of every row.
+    """
+
+    def detach(self) -> Any:
+        """Cut the graph, as at the beginning of a window, and return the current observation.
+
+        Returns:
+            observations: (num_envs, ...), without a graph.
+
+        Raises:
+            ArgumentError: The batch was not built with ``differentiable=True``.
+            ResetNeededError: Before the first `reset`.
+        """
+        with self._one_thread:
+            runner, carry = self._graph("detach")
+            carry = self._carry = carry._replace(tensor=None)
+            return runner.observe(carry)
+
+    def unroll(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take T steps as one node of the graph; the batch goes on from the last one.
+
+        Compiled anew for each T. With ``residuals="recompute"`` the backward pass computes each
+        step again from its state and action.
+
+        Args:
+            actions: (T, num_envs, ...) in the action space, T at least 1.
+
+        Returns:
+            What T calls of `step` return, each leaf leading with T.
+
+        Raises:
+            ActionError, ArgumentError, ArgumentTypeError: As in `step`, or not differentiable.
+            ResetNeededError: Before the first `reset`.
+        """
+        with self._one_thread:
+            runner, carry = self._graph("unroll")
+            outcome = runner.unroll(carry, self._read_window(actions))
+            self._carry = outcome.carry
+            return self._infos.lay_out_step(outcome)
+
+    def get_state(self) -> Snapshot:
+        """Return all that the batch is: physics, random numbers, counters, flags, observation.
+
+        Returns:
+            snapshot: Without a graph; what the batch does later does not change it.
+
+        Raises:
+            ArgumentError: The batch was not built with ``differentiable=True``.
+            ResetNeededError: Before the first `reset`.
+        """
+        with self._one_thread:
+            runner, carry = self._graph("get_state")
+            return Snapshot(runner.copy(carry), self.np_random_seed, self._kind())
+
+    def set_state(self, state: Snapshot) -> None:
+        """Put the batch back to a snapshot of a batch like this one, and cut the graph.
+
+        Raises:
+            ArgumentTypeError: `state` is no `Snapshot`.
+            ArgumentError: It is one of another environment, mode or number of environments.
+        """
+        runner = self._graph_runner("set_state")
+        if not isinstance(state, Snapshot):
+            raise ArgumentTypeError(
+                f"`state` must be what `get_state` returned, got {type(state).__name__}."
+            )
+        if state.kind != self._kind():
+            raise ArgumentError(
+                f"`state` must be of a batch like this one, {self._kind()}, got one of "
+                f"{state.kind}."
+            )
+        runner.check_carry(state.carry)
+        with self._one_thread:
+            self._carry, self._seeds = runner.copy(state.carry), state.seeds
+
+    @property
+    def physics_state(self) -> Tensor:
+        """The simulation's float leaves, (num_envs, S) float; `physics_state_fields` names them.
+
+        The tensor is part of the graph: gradients with respect to it and hooks on it work, and so
+        does assigning one, with or without a graph of its own. Writing into it changes nothing;
+        assign instead. The current observation is a field of its own, which nothing recomputes.
+        """
+        with self._one_thread:
+            runner, carry = self._graph("physics_state")
+            shown, self._carry = runner.share(carry)
+            return shown
+
+    @physics_state.setter
+    def physics_state(self, state: Any) -> None:
+        """Go on from another state, which keeps its graph."""
+        with self._one_thread:
+            runner, carry = self._graph("physics_state")
+            self._carry = runner.take(carry, state)
+
+    @property
+    def physics_state_fields(self) -> dict[str, slice]:
+        """Where each field of the engine's state is in `physics_state`; see the engine's page."""
+        return dict(self._graph_runner("physics_state_fields").packing.fields)
+
+    def _kind(self) -> tuple[str, ...]:
+        return (type(self._simulator.engine).__name__, self.autoreset_mode.value)
+
+    def _graph(self, name: str) -> tuple[GraphRunner, GraphCarry]:
+        runner, carry = self._graph_runner(name), self._carry
+        if carry is None:
+            raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
+        return runner, carry
+
+    def _graph_runner(self, name: str) -> GraphRunner:
+        self._check_open()
+        if self._runner.native != "torch":
+            raise ArgumentError(
+                f"`{name}` needs a batch that was built with `arrays='torch', differentiable=True`."
+            )
+        return cast("GraphRunner", self._runner)
+
+    def _read_window(self, actions: Any) -> Any:
+        """Return the checked actions of T steps."""
+        length = _window_length(actions)
+        lead = (length, self.num_envs)
+        return make_action_reader(self.single_action_space, lead, self._make_reader)(actions)
+
+
+def _window_length(actions: Any) -> int:
+    leaf = actions
+    while isinstance(leaf, dict) and leaf:
+        leaf = next(iter(leaf.values()))
+    shape = tuple(getattr(leaf, "shape", ()))
+    if len(shape) < 2 or shape[0] < 1:
+        raise ArgumentError(
+            "`actions` must lead with (T, num_envs), where T is the number of steps and at least "
+            f"1, got {shape or type(leaf).__name__}."
+        )
+    return shape[0]

@@ -1,0 +1,125 @@
+"""Batches for trainers: made from an id, and what every view needs of them."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import (
+    find_highest_version,
+    get_env_id,
+    load_env_creator,
+    parse_env_id,
+)
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
+
+__all__ = ["check_batch", "check_final_obs", "make_same_step", "sync_same_step"]
+
+
+def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
+    """Return a batch in SAME_STEP mode of any id of Gymnasium's registry.
+
+    Args:
+        env_id: The id, with its module before a colon if that registers it.
+        num_envs: Size of the batch.
+        kwargs: Of the environment. An id whose own batch takes no autoreset mode runs in
+            `SyncVectorEnv`.
+
+    Raises:
+        gymnasium.error.Error: There is no such id.
+    """
+    if _has_same_step(env_id):
+        try:
+            same_step = {"autoreset_mode": AutoresetMode.SAME_STEP, **kwargs}
+            return gym.make_vec(env_id, num_envs=num_envs, **same_step)
+        except TypeError as error:  # some take any keyword and hand it to an environment
+            if "autoreset_mode" not in str(error):
+                raise
+    return sync_same_step(partial(_make_env, env_id, kwargs), num_envs)
+
+
+def sync_same_step(make_env: Any, num_envs: int) -> VectorEnv[Any, Any, Any]:
+    """Return a `SyncVectorEnv` in SAME_STEP mode of what a function makes."""
+    return SyncVectorEnv([make_env] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+def _has_same_step(env_id: str) -> bool:
+    """Return whether the id has a batch of its own that takes an autoreset mode."""
+    module, _, name = env_id.rpartition(":")
+    if module:
+        import_module(module)
+    namespace, name, version = parse_env_id(name)
+    if version is None:  # the highest, as in `gymnasium.make`
+        version = find_highest_version(namespace, name)
+    entry_point = gym.spec(get_env_id(namespace, name, version)).vector_entry_point
+    if entry_point is None:
+        return False
+    make = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    parameters = inspect.signature(make).parameters.values()
+    return any(p.name == "autoreset_mode" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+    """Return a single environment that renders arrays if it can, as SB3 makes them."""
+    try:
+        return gym.make(env_id, **{"render_mode": "rgb_array", **kwargs})
+    except TypeError:
+        return gym.make(env_id, **kwargs)
+
+
+def check_batch(name: str, envs: Any, trainer: str, mode: AutoresetMode, hint: str) -> None:
+    """Raise unless a trainer can read what a batch gives.
+
+    Args:
+        name: Of the argument, for the error.
+        envs: To be a `VectorEnv` of numpy arrays in that mode.
+        trainer: Who reads it.
+        mode: Of its restarts.
+        hint: What to do with something that is no batch.
+
+    Raises:
+        ArgumentTypeError: It is no `VectorEnv`.
+        ArgumentError: It gives other arrays, or restarts in another mode.
+    """
+    if not isinstance(envs, VectorEnv):
+        raise ArgumentTypeError(
+            f"`{name}` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; {hint}."
+        )
+    arrays = getattr(envs.unwrapped, "arrays", "numpy")
+    if arrays != "numpy":
+        raise ArgumentError(
+            f"`{name}` must give numpy arrays, as {trainer} expects, got a batch with "
+            f"`arrays={arrays!r}`; build it with `arrays='numpy'`."
+        )
+    found = envs.metadata.get("autoreset_mode")
+    if found != mode:
+        raise ArgumentError(
+            f"`{name}` must restart episodes by {mode}, as {trainer} expects, got {found}; build "
+            f"it with `autoreset_mode={mode.value!r}` (gymbridge) or `autoreset_mode={mode}` "
+            "(SyncVectorEnv, AsyncVectorEnv)."
+        )
+
+
+def check_final_obs(name: str, infos: dict[str, Any], ids: np.ndarray) -> None:
+    """Raise unless a step that ended episodes shows their last observations.
+
+    Args:
+        name: Of the argument that the batch was, for the error.
+        infos: Of the step.
+        ids: (count,) int, environments whose episode ended.
+
+    Raises:
+        EnvContractError: It does not.
+    """
+    if "final_obs" not in infos:
+        raise EnvContractError(
+            f"`{name}` ended the episodes of environments {ids.tolist()} without "
+            "`infos['final_obs']`, which AutoresetMode.SAME_STEP promises; without the last "
+            "observations every timeout would be learned from as a termination."
+        )

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("brax")
+
+import jax
+import jax.numpy as jnp
+from brax import envs as brax_envs
+from brax.envs.wrappers import training
+from brax_samples import SampleEnv, count_on, start
+from flax.core import FrozenDict
+from gymnasium import spaces
+
+from gymbridge import BraxVectorEnv
+from gymbridge.errors import (
+    EnvContractError,
+    SimulationError,
+)
+
+
+def _step_once(brax_env: Any, **kwargs: Any) -> tuple[Any, ...]:
+    envs = BraxVectorEnv(brax_env, 3, autoreset_mode="Disabled", **kwargs)
+    envs.reset(seed=0)
+    return envs, *envs.step(np.ones(envs.action_space.shape, envs.action_space.dtype))
+
+
+def test_custom_env__needs_neither_sys_nor_pipeline_state() -> None:
+    env = SampleEnv()
+    assert not hasattr(env, "sys")
+    envs, obs, rewards, terminations, truncations, _ = _step_once(env)
+    assert envs.single_action_space == spaces.Box(-1, 1, (1,), np.float32)
+    assert envs.single_observation_space == spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    assert envs.max_episode_steps is None
+    np.testing.assert_array_equal(obs[:, 0], 1)
+    np.testing.assert_array_equal(rewards, np.ones(3, np.float32), strict=True)
+    np.testing.assert_array_equal(terminations | truncations, np.zeros(3, bool), strict=True)
+
+
+@pytest.mark.parametrize("mapping", [dict, FrozenDict])
+def test_custom_env__with_nested_mapping_observations_has_dict_spaces(mapping: Any) -> None:
+    def make_obs(count: Any) -> Any:
+        return mapping(
+            image=jnp.full((2, 2), 200, jnp.uint8),
+            joints=mapping(flag=count > 0, velocity=jnp.stack([count, count])),
+        )
+
+    envs, obs, *_ = _step_once(
+        SampleEnv(
+            lambda rng: start(rng, obs=make_obs(jnp.zeros(()))),
+            lambda state, action: count_on(state, action, obs=make_obs(jnp.ones(()))),
+        )
+    )
+    assert envs.single_observation_space == spaces.Dict(
+        image=spaces.Box(0, 255, (2, 2), np.uint8),
+        joints=spaces.Dict(
+            flag=spaces.Box(0, 1, (), np.bool_),
+            velocity=spaces.Box(-np.inf, np.inf, (2,), np.float32),
+        ),
+    )
+    assert type(obs) is type(obs["joints"]) is dict
+    np.testing.assert_array_equal(obs["image"], np.full((3, 2, 2), 200, np.uint8), strict=True)
+    np.testing.assert_array_equal(obs["joints"]["flag"], np.ones(3, bool), strict=True)
+    np.testing.assert_array_equal(obs["joints"]["velocity"], np.ones((3, 2)))
+    assert obs in envs.observation_space
+
+
+def test_custom_env__may_put_python_numbers_where_arrays_belong() -> None:
+    def step(state: brax_envs.State, action: jax.Array) -> brax_envs.State:
+        return count_on(state, action, reward=1.5, done=0.0, metrics={"speed": 2.0, "hits": 1})
+
+    *_, rewards, terminations, _, infos = _step_once(
+        SampleEnv(lambda rng: start(rng, reward=0.0, metrics={"speed": 0.0, "hits": 0}), step)
+    )
+    np.testing.assert_array_equal(rewards, np.full(3, 1.5, np.float32), strict=True)
+    np.testing.assert_array_equal(terminations, np.zeros(3, bool), strict=True)
+    np.testing.assert_array_equal(infos["speed"], np.full(3, 2, np.float32), strict=True)
+    np.testing.assert_array_equal(infos["hits"], np.ones(3, np.int32), strict=True)
+
+
+@pytest.mark.parametrize("done", [True, 1])
+def test_custom_env__may_tell_its_end_in_any_type(done: Any) -> None:
+    zero = jnp.zeros_like(jnp.asarray(done))
+    env = SampleEnv(
+        lambda rng: start(rng, done=zero), lambda state, act: count_on(state, act, done=done)
+    )
+    *_, terminations, truncations, _ = _step_once(env)
+    np.testing.assert_array_equal(terminations, np.ones(3, bool), strict=True)
+    assert not truncations.any()
+
+
+def test_custom_env__with_integer_rewards_gives_float_ones() -> None:
+    env = SampleEnv(
+        lambda rng: start(rng, reward=0), lambda state, act: count_on(state, act, reward=2)
+    )
+    _, _, rewards, *_ = _step_once(env)
+    np.testing.assert_array_equal(rewards, np.full(3, 2, np.float32), strict=True)
+
+
+def test_custom_env__may_change_its_state_in_place() -> None:
+    def step(state: brax_envs.State, action: jax.Array) -> brax_envs.State:
+        state.metrics.update(speed=state.metrics["speed"] + 1)
+        state.info["steps"] += 1
+        return count_on(state, action)
+
+    def reset(rng: jax.Array) -> brax_envs.State:
+        return start(rng, metrics={"speed": 0.0}, info={"steps": 0})
+
+    *_, infos = _step_once(SampleEnv(reset, step), action_repeat=2)
+    assert (infos["speed"].tolist(), infos["steps"].tolist()) == ([2.0] * 3, [2] * 3)
+
+
+def test_custom_env__may_be_a_dataclass() -> None:
+    @dataclasses.dataclass
+    class Tuned(SampleEnv):
+        gain: float = 2.0
+
+        def __post_init__(self) -> None:
+            super().__init__(step=lambda state, act: count_on(state, act, reward=self.gain))
+
+    _, _, rewards, *_ = _step_once(Tuned())
+    assert rewards.tolist() == [2.0] * 3
+
+
+def test_custom_env__is_taken_as_it_is_when_the_batch_is_built() -> None:
+    class Tuned(SampleEnv):
+        gain = 1.0
+
+        def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
+            return count_on(state, action, reward=self.gain)
+
+    env = Tuned()
+    first, _, rewards, *_ = _step_once(env)
+    env.gain = 5.0
+    _, _, later, *_ = _step_once(env)
+    assert (rewards.tolist(), later.tolist()) == ([1.0] * 3, [5.0] * 3)
+    assert first.step(np.ones((3, 1)))[1].tolist() == [1.0] * 3
+
+
+def test_custom_env__may_be_wrapped_in_a_wrapper_of_its_own() -> None:
+    class Doubled(brax_envs.Wrapper):
+        def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
+            stepped = self.env.step(state, action)
+            return stepped.replace(reward=2 * stepped.reward)
+
+    inner = SampleEnv(action_space=spaces.Box(-3, 3, (1,), np.float32))
+    envs, _, rewards, *_ = _step_once(Doubled(inner))
+    assert rewards.tolist() == [2.0] * 3
+    assert envs.single_action_space == inner.action_space
+
+
+def _both(**parts: Any) -> SampleEnv:
+    return _differing(parts, parts)
+
+
+def _differing(at_reset: dict[str, Any], at_step: dict[str, Any]) -> SampleEnv:
+    return SampleEnv(
+        lambda rng: start(rng, **at_reset), lambda state, act: count_on(state, act, **at_step)
+    )
+
+
+REFUSED = {
+    "more structure after step": (
+        _differing({}, {"info": {"extra": 1.0}}),
+        "`State.info['extra']` comes from `step` alone",
+    ),
+    "less structure after step": (
+        _differing({"metrics": {"speed": 1.0}}, {"metrics": {}}),
+        "`State.metrics['speed']` comes from `reset` alone",
+    ),
+    "another container": (
+        _differing({"info": {"a": 1.0}}, {"info": FrozenDict(a=1.0)}),
+        "`reset` and `step` must return the same structure",
+    ),
+    "a None that step leaves out": (
+        _differing({"info": {"a": None}}, {"info": {}}),
+        "`reset` and `step` must return the same structure",
+    ),
+    "another shape": (
+        _differing({}, {"obs": jnp.zeros(3)}),
+        "`State.obs` is float32[2] after `reset` and float32[3] after `step`",
+    ),
+    "another dtype": (
+        _differing({"info": {"n": jnp.int32(0)}}, {"info": {"n": 1.0}}),
+        "`State.info['n']` is int32[] after `reset` and float32[] after `step`",
+    ),
+    "a reward that step widens": (
+        _differing({}, {"reward": jnp.zeros(1)}),
+        "`State.reward` is float32[] after `reset` and float32[1] after `step`",
+    ),
+    "done is a vector": (_both(done=jnp.zeros(2)), "`State.done` must be a scalar"),
+    "reward is a vector": (_both(reward=jnp.zeros((1,))), "`State.reward` must be a scalar"),
+    "reward is a dict": (_both(reward={"a": 0.0}), "`State.reward` must be a scalar"),
+    "obs is a tuple": (_both(obs=(jnp.zeros(1),)), "`State.obs` must be an array or a mapping"),
+    "obs is missing": (_both(obs=None), "`State.obs` must be an array or a mapping"),
+    "obs is a bfloat16": (
+        _both(obs=jnp.zeros(2, jnp.bfloat16)),
+        "`State.obs` must hold bools, integers or floats of numpy's, got bfloat16",
+    ),
+    "obs is a key": (
+        SampleEnv(lambda rng: start(rng, obs=jax.random.wrap_key_data(rng))),
+        "`State.obs` must hold bools, integers or floats of numpy's, got key",
+    ),
+    "truncation is a vector": (
+        _both(info={"truncation": jnp.zeros(2)}),
+        "`State.info['truncation']` must be a scalar",
+    ),
+    "info is an array": (_both(info=jnp.zeros(2)), "`State.info` must be a dict"),
+    "metrics are a list": (_both(metrics=[1.0]), "`State.metrics` must be a dict"),
+    "reset returns no State": (
+        SampleEnv(lambda rng: (jnp.zeros(2), {})),
+        "`reset` must return a brax.envs.State, got tuple",
+    ),
+    "step returns no State": (
+        SampleEnv(step=lambda state, act: state.obs),
+        "`step` must return a brax.envs.State, got",
+    ),
+}
+
+
+@pytest.mark.parametrize(("env", "message"), REFUSED.values(), ids=REFUSED)
+def test_contract__a_broken_rule_is_named_with_the_leaf(env: SampleEnv, message: str) -> None:
+    with pytest.raises(EnvContractError, match=re.escape(message)):
+        BraxVectorEnv(env, 4)
+
+
+class _OwnEpisodes(training.EpisodeWrapper):
+    """A user's variant of a wrapper that must not be here."""
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda env: training.EpisodeWrapper(env, 10, 1),
+        training.VmapWrapper,
+        training.AutoResetWrapper,
+        training.EvalWrapper,
+        lambda env: brax_envs.Wrapper(training.AutoResetWrapper(env)),
+        lambda env: _OwnEpisodes(env, 10, 1),
+    ],
+)
+def test_contract__training_wrappers_are_refused(wrap: Any) -> None:
+    with pytest.raises(EnvContractError, match=r"must not be wrapped in Brax's \w+Wrapper"):
+        BraxVectorEnv(wrap(SampleEnv()), 4)
+
+
+def test_contract__a_batched_env_is_recognised_by_its_shapes() -> None:
+    batched = SampleEnv(lambda rng: jax.vmap(start)(jax.random.split(rng, 4)))
+    with pytest.raises(EnvContractError, match="pass an unbatched environment"):
+        BraxVectorEnv(batched, 4)
+
+
+@pytest.mark.parametrize("verb", ["reset", "step"])
+def test_contract__an_env_that_cannot_be_traced_names_the_place(verb: str) -> None:
+    def fail(*_: Any) -> Any:
+        raise KeyError("speed")
+
+    place = rf"`{verb}` of the Brax environment .* brax/test_contract.py, line \d+, raised"
+    with pytest.raises(SimulationError, match=place) as caught:
+        BraxVectorEnv(SampleEnv(**{verb: fail}))
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_done__may_be_wider_after_a_reset() -> None:
+    """As some of Brax's own environments have it under x64."""
+    env = SampleEnv(
+        lambda rng: start(rng, done=jnp.zeros((), jnp.float16)),
+        lambda state, act: count_on(state, act, done=jnp.ones((), jnp.float32)),
+    )
+    envs = BraxVectorEnv(env, 2)
+    envs.reset(seed=0)
+    assert envs.step(np.zeros((2, 1)))[2].tolist() == [True, True]

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("brax")
+
+import jax
+import jax.numpy as jnp
+from brax import envs as brax_envs
+from brax_samples import episode_key, episodes_of, under
+from gymnasium.vector import AutoresetMode
+
+from gymbridge import BraxVectorEnv
+from gymbridge.brax.contract import Contract
+from gymbridge.brax.tasks import BRAX_NAMES
+from gymbridge.brax.translation import BraxFunctionalEnv
+from gymbridge.core.episode import EpisodeRule, Seeds
+from gymbridge.errors import SimulationError
+from gymbridge.functional.simulator import FunctionalSimulator
+
+BACKENDS = ("generalized", "spring", "positional", "mjx")
+WORKING = [name for name in BRAX_NAMES if name != "swimmer"]
+NUM_ENVS = 4
+
+
+def _slow(*cases: Any) -> list[Any]:
+    return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
+@pytest.fixture(scope="module")
+def build() -> Iterator[Callable[..., BraxVectorEnv]]:
+    """Makes batches, each of which is compiled once for all tests of the module."""
+    built: dict[Any, BraxVectorEnv] = {}
+
+    def get(name: str, backend: str, mode: str = "NextStep", num_envs: int = NUM_ENVS) -> Any:
+        key = (name, backend, mode, num_envs)
+        if key not in built:
+            built[key] = BraxVectorEnv(name, num_envs, backend=backend, autoreset_mode=mode)
+        return built[key]
+
+    yield get
+    built.clear()
+
+
+def _actions(envs: BraxVectorEnv, num_steps: int, scale: float) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    return rng.uniform(-scale, scale, (num_steps, *envs.action_space.shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("inverted_pendulum", "spring"),
+        *_slow(
+            ("inverted_pendulum", "generalized"),
+            ("inverted_pendulum", "mjx"),
+            ("inverted_pendulum", "positional"),
+            ("halfcheetah", "spring"),
+        ),
+    ],
+)
+def test_physics__is_that_of_a_plain_vmapped_brax_env(
+    build: Callable[..., BraxVectorEnv], name: str, backend: str
+) -> None:
+    envs = build(name, backend)
+    env = brax_envs.get_environment(name, backend=backend)
+    step = jax.jit(jax.vmap(env.step))
+    obs, _ = envs.reset(seed=11)
+    keys = jnp.stack([episode_key(11 + index, 0) for index in range(NUM_ENVS)])
+    state = jax.jit(jax.vmap(env.reset))(keys)
+    np.testing.assert_allclose(obs, state.obs, rtol=1e-6, atol=1e-7)
+    alive, compared = np.ones(NUM_ENVS, bool), 0
+    for actions in _actions(envs, 20, 0.1):
+        obs, rewards, terminations, _, infos = envs.step(actions)
+        state = step(state, actions)
+        pairs = [(obs, state.obs), (rewards, state.reward), (terminations, state.done)]
+        pairs += [(infos[key], value) for key, value in state.metrics.items()]
+        for ours, brax in pairs:
+            np.testing.assert_allclose(ours[alive], np.asarray(brax)[alive], rtol=1e-4, atol=1e-5)
+        compared += alive.sum()
+        alive &= ~terminations
+    assert compared >= 10 * NUM_ENVS
+
+
+def _choose(env: int, episode: int, step: int) -> np.ndarray:
+    """Return an action between -1 and 1 that depends on nothing else."""
+    return np.sin([12.9898 * (env + 1) + 78.233 * (episode + 1) + 0.1 * step]).astype(np.float32)
+
+
+def _check_same_episodes(ours: Any, theirs: Any) -> None:
+    """The same steps, flags and rewards, and observations equal to rounding."""
+    for mine, other in zip(ours, theirs, strict=True):
+        shared = min(len(mine), len(other))
+        assert shared >= 2
+        for episode, twin in zip(mine[:shared], other[:shared], strict=True):
+            np.testing.assert_allclose(episode[0][0], twin[0][0], rtol=1e-6, atol=1e-9)
+            assert len(episode) == len(twin)
+            for one, two in zip(episode[1:], twin[1:], strict=True):
+                np.testing.assert_allclose(one[0], two[0], rtol=1e-3, atol=1e-5)
+                assert one[1:] == two[1:]
+
+
+def test_physics__of_every_mode_gives_the_same_episodes(
+    build: Callable[..., BraxVectorEnv],
+) -> None:
+    modes = ("NextStep", "SameStep", "Disabled")
+    played = [
+        episodes_of(build("inverted_pendulum", "spring", mode), _choose, 120) for mode in modes
+    ]
+    _check_same_episodes(played[0], played[1])
+    _check_same_episodes(played[0], played[2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_envs", [1, 10])
+def test_physics__of_every_batch_size_gives_the_same_episodes(
+    build: Callable[..., BraxVectorEnv], num_envs: int
+) -> None:
+    sizes = sorted((num_envs, NUM_ENVS))
+    fewer, more = (
+        episodes_of(build("inverted_pendulum", "spring", "NextStep", size), _choose, 120)
+        for size in sizes
+    )
+    _check_same_episodes(fewer, more[: sizes[0]])
+
+
+def test_neighbours__of_restarting_and_diverging_rows_are_bit_exact(
+    build: Callable[..., BraxVectorEnv],
+) -> None:
+    envs = build("inverted_pendulum", "spring")
+
+    def play(disturbed: bool) -> list[np.ndarray]:
+        envs.reset(seed=2)
+        seen = []
+        for index, actions in enumerate(_actions(envs, 40, 1)):
+            if disturbed and index in (5, 9):
+                envs.reset(seed=99, options=under(NUM_ENVS, 1))
+            if disturbed:
+                actions[1] = np.nan if index == 12 else 0.3
+            obs, rewards, terminations, _, infos = envs.step(actions)
+            seen.append((np.c_[obs, rewards, terminations], infos["nonfinite"]))
+        assert np.array([flags for _, flags in seen])[:, 1].any() == disturbed
+        assert np.array([values for values, _ in seen])[:, :, -1].any()
+        return [np.delete(values, 1, axis=0) for values, _ in seen]
+
+    np.testing.assert_array_equal(play(disturbed=True), play(disturbed=False), strict=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inverted_pendulum",
+        "reacher",
+        *_slow(
+            *[[name] for name in WORKING if name not in ("inverted_pendulum", "reacher", "fast")]
+        ),
+    ],
+)
+def test_action_space__reaches_from_the_lowest_to_the_highest_control(name: str) -> None:
+    """The environment reports the control that it applies, whatever it makes of the action."""
+    applied: list[np.ndarray] = []
+    env_class: Any = brax_envs._envs[name]
+
+    class Reporting(env_class):
+        def pipeline_step(self, pipeline_state: Any, action: jax.Array) -> Any:
+            jax.debug.callback(lambda control: applied.append(np.array(control)), action)
+            return pipeline_state
+
+    env = Reporting(backend="spring")
+    envs = BraxVectorEnv(env, 1, autoreset_mode="Disabled")
+    low, high = envs.single_action_space.low, envs.single_action_space.high
+    assert (low.tolist(), high.tolist()) == ([-1] * env.action_size, [1] * env.action_size)
+    envs.reset(seed=0)
+    for action in (low, (low + high) / 2, high):
+        envs.step(action[None])
+        jax.effects_barrier()
+    limits = np.asarray(env.sys.actuator.ctrl_range)
+    expected = [limits[:, 0], limits.mean(1), limits[:, 1]]
+    np.testing.assert_allclose(applied, expected, rtol=1e-6, atol=1e-7)
+    assert (limits[:, 0] < limits[:, 1]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", WORKING)
+def test_registered_env__passes_the_rules_on_every_backend(name: str, backend: str) -> None:
+    """Traced, not compiled: what goes into the next call of either rule is what came out."""
+    contract = Contract(brax_envs.get_environment(name, backend=backend))
+    simulator = FunctionalSimulator(BraxFunctionalEnv(contract), 3, task_limit=1000)
+    rule = EpisodeRule(simulator, AutoresetMode.SAME_STEP, 1000)
+    mask, seeds = jnp.ones(3, bool), Seeds(jnp.zeros(3, jnp.uint32), jnp.ones(3, bool))
+    first = jax.eval_shape(lambda: rule.reset(None, mask, seeds))
+    actions = jax.ShapeDtypeStruct((3, *contract.action_space.shape), jnp.float32)
+    after = jax.eval_shape(rule.step, first.carry, actions)
+    again = jax.eval_shape(lambda carry: rule.reset(carry, mask, seeds), after.carry)
+    for one in (after, again):
+        assert jax.tree.structure(one.carry) == jax.tree.structure(first.carry)
+        for new, old in zip(jax.tree.leaves(one.carry), jax.tree.leaves(first.carry), strict=True):
+            assert (new.shape, new.dtype, new.weak_type) == (old.shape, old.dtype, old.weak_type)
+    obs_space = contract.observation_space
+    assert (after.time_step.obs.shape, after.time_step.obs.dtype) == (
+        (3, *obs_space.shape),
+        obs_space.dtype,
+    )
+
+
+def test_swimmer__fails_with_the_file_of_brax_that_is_broken() -> None:
+    """Once this fails, Brax and JAX agree again: then `swimmer` belongs to `WORKING`."""
+    with pytest.raises(SimulationError, match=r"brax/fluid\.py, line \d+, raised TypeError.*a_min"):
+        BraxVectorEnv("swimmer")
+    with pytest.raises(SimulationError, match="Unsupported backend: spring"):
+        BraxVectorEnv("swimmer", backend="spring")

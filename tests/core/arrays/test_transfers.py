@@ -1,0 +1,219 @@
+"""No step reads a value on the host, where its arrays are on a device; a counter proves it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from tensors import leaves, make_batch, shared_batch, to_kind
+
+READERS = {
+    "torch": ("__array__", "__bool__", "__float__", "__int__", "cpu", "item", "tolist"),
+    "jax": ("__array__", "__bool__", "__float__", "__int__", "__index__", "item", "tolist"),
+}
+"""Methods that fetch values; `Tensor.numpy` is left out, since the CPU's shares memory with it."""
+
+
+def array_type(arrays: str) -> Any:
+    if arrays == "torch":
+        import torch
+
+        return torch.Tensor
+    from jax._src.array import ArrayImpl
+
+    return ArrayImpl
+
+
+@contextmanager
+def count_reads(arrays: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """Count calls of the methods that fetch values to the host."""
+    counter: Counter[str] = Counter()
+    with monkeypatch.context() as patch:
+        for name in READERS[arrays]:
+            original = getattr(array_type(arrays), name)
+
+            def read(
+                self: Any, *args: Any, _name: str = name, _f: Any = original, **kw: Any
+            ) -> Any:
+                counter[_name] += 1
+                return _f(self, *args, **kw)
+
+            patch.setattr(array_type(arrays), name, read)
+        if arrays == "jax":
+            original = array_type(arrays)._value.fget
+
+            def value(self: Any) -> Any:
+                counter["_value"] += 1
+                return original(self)
+
+            patch.setattr(array_type(arrays), "_value", property(value))
+            for name in (
+                "array",
+                "asarray",
+                "ascontiguousarray",
+            ):  # these go by the buffer protocol
+                patch.setattr(np, name, _count_jax(getattr(np, name), counter))
+        yield counter
+
+
+def _count_jax(function: Any, counter: Counter[str]) -> Any:
+    def convert(source: Any, *args: Any, **kwargs: Any) -> Any:
+        counter["numpy"] += isinstance(source, array_type("jax"))
+        return function(source, *args, **kwargs)
+
+    return convert
+
+
+def test_counter__counts(arrays: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = to_kind(np.ones(()), arrays)
+    for read in (bool, float, int, lambda x: x.item(), lambda x: x.tolist()):
+        with count_reads(arrays, monkeypatch) as counter:
+            read(array)
+        assert counter.total() > 0
+    with count_reads(arrays, monkeypatch) as counter:
+        np.asarray(array)
+    assert counter.total() > 0
+    with count_reads(arrays, monkeypatch) as counter:
+        _ = array + 1
+    assert counter.total() == 0
+
+
+@pytest.mark.parametrize("simulator", ["host", "brax", "envpool"])
+def test_step__reads_no_value(
+    simulator: str, arrays: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs = shared_batch(simulator, arrays, mode, max_episode_steps=2)
+    actions = to_kind(np.ones(4, np.int64), arrays)
+    envs.reset(seed=0)
+    envs.step(actions)  # compiles
+    envs.reset(seed=0)
+    with count_reads(arrays, monkeypatch) as counter:
+        for _ in range(4 if mode != "Disabled" or simulator == "brax" else 1):
+            envs.step(actions)
+    # A host simulator takes its actions in one transfer, and on the CPU torch shares them.
+    wanted = 4 if mode != "Disabled" else 1
+    host = {"jax": {"numpy": wanted}, "torch": {"cpu": wanted}}[arrays]
+    found = dict(counter)
+    if simulator == "brax":
+        assert counter.total() == 0
+    else:
+        assert {name: count for name, count in found.items() if count} == host
+
+
+def test_gradients__read_no_value(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("brax")
+    from gymbridge import BraxVectorEnv
+
+    envs = BraxVectorEnv("fast", 3, arrays="torch", differentiable=True, autoreset_mode=mode)
+    actions = torch.zeros(2, 3, 1, requires_grad=True)
+
+    def use_all() -> None:
+        obs, rewards, *_ = envs.step(actions[0])
+        (obs.sum() + rewards.sum()).backward()
+        envs.detach()
+        envs.physics_state = envs.physics_state
+        state = envs.get_state()
+        envs.unroll(actions)[0].sum().backward()
+        envs.set_state(state)
+        with torch.no_grad():
+            envs.step(actions[0])
+
+    envs.reset(seed=0)
+    use_all()  # compiles
+    with count_reads("torch", monkeypatch) as counter, count_reads("jax", monkeypatch) as other:
+        use_all()
+    assert counter.total() == other.total() == 0
+
+
+def test_reset__may_read_its_mask(arrays: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = make_batch("host", arrays)
+    envs.reset(seed=0)
+    mask = to_kind(np.array([True, False, True, False]), arrays)
+    with count_reads(arrays, monkeypatch) as counter:
+        envs.reset(options={"reset_mask": mask})
+    assert counter.total() > 0
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float32", "float64", "int64"])
+def test_packed_upload__is_what_was_packed(arrays: str, dtype: str) -> None:
+    """What goes to an accelerator in one buffer; here it lands on the CPU."""
+    rng = np.random.default_rng(0)
+    tree = {
+        "a": rng.integers(0, 2, (3, 5)).astype(dtype),
+        "b": {"c": rng.integers(0, 2, (3, 2, 3)).astype(np.uint8), "flag": np.ones(3, np.bool_)},
+        "d": rng.integers(0, 100, 3).astype(dtype)[::-1],
+    }
+    if arrays == "torch":
+        import torch
+
+        from gymbridge.core.arrays.torch import upload_packed
+
+        shown = upload_packed(tree, torch.device("cpu"), pin=False)
+    else:
+        import jax
+
+        from gymbridge.core.arrays.jax import upload_packed
+
+        shown = upload_packed(tree, jax.devices("cpu")[0])
+    for name in ("a", "d"):
+        np.testing.assert_array_equal(np.asarray(shown[name]), tree[name])
+        assert shown[name].shape == tree[name].shape
+    np.testing.assert_array_equal(np.asarray(shown["b"]["c"]), tree["b"]["c"])
+    assert np.asarray(shown["b"]["flag"]).all()
+
+
+def test_packed_upload__lets_each_leaf_go_alone(arrays: str) -> None:
+    tree = {"obs": np.ones((4, 1000)), "reward": np.ones(4), "flags": {"a": np.ones(4, np.bool_)}}
+    if arrays == "torch":
+        import torch
+
+        from gymbridge.core.arrays.torch import upload_packed
+
+        shown = list(leaves(upload_packed(tree, torch.device("cpu"), pin=False)))
+        assert [leaf.untyped_storage().nbytes() for leaf in shown] == [
+            leaf.nbytes for leaf in shown
+        ]
+        spans = [(leaf.data_ptr(), leaf.nbytes) for leaf in shown]
+    else:
+        import jax
+
+        from gymbridge.core.arrays.jax import upload_packed
+
+        shown = list(leaves(upload_packed(tree, jax.devices("cpu")[0])))
+        spans = [(leaf.unsafe_buffer_pointer(), leaf.on_device_size_in_bytes()) for leaf in shown]
+    spans.sort()
+    for (start, size), (following, _) in itertools.pairwise(spans):
+        assert start + size <= following
+
+
+def test_upload_to_a_gpu__is_pinned_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shown without one: what is asked of torch, under whatever default device."""
+    torch = pytest.importorskip("torch")
+    from gymbridge.core.arrays.torch import upload_packed
+
+    asked: dict[str, Any] = {}
+    empty, to = torch.empty, torch.Tensor.to
+
+    def note_empty(*args: Any, pin_memory: bool, **kwargs: Any) -> Any:
+        asked["pinned"] = pin_memory
+        return empty(*args, **kwargs)
+
+    def note_to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.update(kwargs, transfers=asked.get("transfers", 0) + 1)
+        return to(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch, "empty", note_empty)
+    monkeypatch.setattr(torch.Tensor, "to", note_to)
+    tree = {"a": np.arange(3.0), "b": np.ones((3, 2), np.uint8)}
+    shown = upload_packed(tree, torch.device("cpu"), pin=True)
+    assert asked == {"pinned": True, "non_blocking": True, "transfers": 1}
+    assert shown["a"].tolist() == [0, 1, 2]
+    with torch.device("meta"):
+        shown = upload_packed(tree, torch.device("cpu"), pin=True)
+    assert shown["a"].tolist() == [0, 1, 2]

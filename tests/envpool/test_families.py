@@ -1,0 +1,109 @@
+"""At least one task of every family that EnvPool builds, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("envpool")
+
+from gymbridge.envpool.tasks import load_tasks
+
+pytestmark = pytest.mark.slow
+
+HERE = Path(__file__).parent
+SECONDS = 240
+
+TASKS = {
+    "atari": ["Freeway-v5"],
+    "box2d": ["LunarLander-v3"],
+    "classic_control": ["CartPole-v1"],
+    "gfootball": ["gfootball/academy_empty_goal_close-v1"],
+    "highway": ["UTurn-v0", "ParkingActionRepeat-v0"],
+    "jumanji": ["RubiksCube-partly-scrambled-v0"],
+    "minigrid": ["BabyAI-GoToObjS4-v0"],
+    "mujoco.dmc": ["CheetahRun-v1"],
+    "mujoco.gym": ["Hopper-v5"],
+    "mujoco.metaworld": ["MetaWorld/Reach-v3"],
+    "mujoco.myosuite": ["motorFingerReachFixed-v0"],
+    "mujoco.playground": ["PandaOpenCabinet-v1", "Go1JoystickFlatTerrain-v1"],
+    "mujoco.robotics": ["PointMaze_UMaze-v3"],
+    "pgx": ["Play2048-v1"],
+    "procgen": ["MazeEasy-v0"],
+    "toy_text": ["FrozenLake-v1"],
+    "vizdoom": ["D1Basic-v1"],
+}
+
+
+def run_alone(arguments: list[str], folder: Path) -> tuple[int, str]:
+    """Run Python in a folder and a process group of its own; return its exit code and output."""
+    log = folder / "log.txt"
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    # A file, not a pipe: children that a crash leaves behind would hold a pipe open.
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            code = -signal.SIGKILL
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return code, log.read_text(errors="replace")
+
+
+def test_families__are_all_tested() -> None:
+    tasks = load_tasks()
+    assert {*TASKS} == {task["family"] for task in tasks.values() if task["max_num_players"] == 1}
+    for family, task_ids in TASKS.items():
+        assert {tasks[task_id]["family"] for task_id in task_ids} == {family}
+
+
+@pytest.mark.parametrize(
+    "task_id",
+    [
+        pytest.param(task_id, marks=[pytest.mark.needs_qt5] if family == "procgen" else [])
+        for family, task_ids in TASKS.items()
+        for task_id in task_ids
+    ],
+)
+def test_task__keeps_every_rule_in_every_mode(task_id: str, tmp_path: Path) -> None:
+    code, output = run_alone([str(HERE / "envpool_family.py"), task_id], tmp_path)
+    assert code == 0, output
+    assert output.splitlines()[-1].startswith(f"{task_id}: [[")
+
+
+def test_run_alone__ends_what_hangs_and_what_it_leaves_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "SECONDS", 2)
+    code = "import subprocess, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True); "
+    assert run_alone(["-c", f"{code}time.sleep(600)"], tmp_path)[0] == -signal.SIGKILL
+    status, output = run_alone(["-c", f"{code}raise SystemExit(3)"], tmp_path)
+    assert status == 3
+    with pytest.raises(ProcessLookupError):
+        _wait_for_end(int(output))
+
+
+def _wait_for_end(process_id: int) -> None:
+    """Raise ProcessLookupError once no such process runs; a zombie runs no more."""
+    for _ in range(500):
+        state = Path(f"/proc/{process_id}/stat")
+        if not state.exists() or state.read_text().split()[2] == "Z":
+            raise ProcessLookupError
+        os.sched_yield()

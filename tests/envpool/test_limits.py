@@ -1,0 +1,299 @@
+"""Who keeps the time limit, and what an end on the last allowed step is called."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("envpool")
+
+import envpool
+from envpool_runs import make, play, tell_episodes
+from gymnasium.vector import VectorEnv
+from trees import assert_same
+
+from gymbridge.envpool.tasks import LIMIT_RULES, limit_rule, load_tasks
+from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError
+
+PAGE = Path(__file__).parents[2] / "docs" / "envpool.md"
+
+BEYOND = 2**30
+"""More steps than any run takes."""
+
+
+def first_ends(
+    envs: VectorEnv, action: Any, most: int = 600
+) -> list[tuple[int, bool, bool] | None]:
+    """Return when and how the first episode of each environment ended, None if it did not.
+
+    The action is one for all steps, or a list with one per step.
+    """
+    envs.reset(seed=0)
+    ends: list[tuple[int, bool, bool] | None] = [None] * envs.num_envs
+    shape, dtype = envs.action_space.shape, envs.action_space.dtype
+    for step in range(1, most + 1):
+        now = action[(step - 1) % len(action)] if isinstance(action, list) else action
+        _, _, terminated, truncated, _ = envs.step(np.full(shape, now, dtype))
+        for row in np.flatnonzero(terminated | truncated):
+            ends[row] = ends[row] or (step, bool(terminated[row]), bool(truncated[row]))
+        over = terminated | truncated
+        if all(ends):
+            break
+        if over.any() and envs.metadata["autoreset_mode"].value == "Disabled":
+            envs.reset(options={"reset_mask": over})
+    return ends
+
+
+SHORT = {"CartPole-v1": 1, "Catch-v0": 1, "FrozenLake-v1": 2, "Blackjack-v1": 1, "UTurn-v0": 0}
+"""Tasks whose keeper is the core, with an action under which they soon end by themselves."""
+
+
+@pytest.mark.parametrize("task_id", SHORT)
+def test_tie__is_terminated_where_the_core_keeps_the_limit(task_id: str, mode: str) -> None:
+    natural = first_ends(make(task_id, 3, mode, max_episode_steps=-1), SHORT[task_id])
+    assert all(end is not None and end[1:] == (True, False) for end in natural)
+    lengths = [end[0] for end in natural if end is not None]
+    ties = 0
+    for limit in range(1, max(lengths) + 2):
+        ends = first_ends(make(task_id, 3, mode, max_episode_steps=limit), SHORT[task_id])
+        assert ends == [
+            (length, True, False) if length <= limit else (limit, False, True) for length in lengths
+        ]
+        ties += lengths.count(limit)
+    assert ties == 3
+
+
+def test_tie__is_truncated_where_the_pool_keeps_the_limit(mode: str) -> None:
+    """The way to the goal of the empty room takes five steps: two ahead, a turn, two ahead."""
+    way = [2, 2, 1, 2, 2]
+    for limit, flags in ((5, (False, True)), (6, (True, False))):
+        envs = make("MiniGrid-Empty-5x5-v0", 2, mode, max_episode_steps=limit)
+        assert first_ends(envs, way) == [(5, *flags)] * 2
+
+
+IGNORED = ("Catch-v0", "Maze-v0", "Snake-v1", "Play2048-v1", "LaneKeeping-v0", "Sokoban-v0")
+
+
+@pytest.mark.parametrize("task_id", IGNORED)
+def test_limit__holds_where_the_pool_ignores_it(task_id: str, mode: str) -> None:
+    envs = make(task_id, 3, mode, max_episode_steps=4)
+    restarts = 0
+    for shown in play(envs, 60):
+        assert (shown[-1]["elapsed_step"] <= 4).all()
+        restarts += (shown[-1]["elapsed_step"] == 0).sum()
+        if len(shown) == 5:
+            assert not (shown[2] & shown[3]).any()
+    assert restarts > 12
+
+
+@pytest.mark.parametrize(
+    ("task_id", "limit", "action"),
+    [
+        ("Pendulum-v1", 200, 0),
+        ("MountainCar-v0", 200, 1),
+        ("MiniGrid-Empty-5x5-v0", 100, 0),
+        ("BabyAI-GoToObjS4-v0", 16, 0),
+        ("Sokoban-v0", 120, 0),
+        ("UTurn-v0", 10, 4),
+    ],
+)
+def test_limit__by_default_is_the_tasks_own(task_id: str, limit: int, action: int) -> None:
+    envs = make(task_id, 2)
+    assert envs.max_episode_steps == limit == load_tasks()[task_id]["max_episode_steps"]
+    assert first_ends(envs, action) == [(limit, False, True)] * 2
+
+
+@pytest.mark.parametrize("extra", [1, 40])
+@pytest.mark.parametrize(
+    ("task_id", "action"),
+    [("Pendulum-v1", 0), ("MountainCar-v0", 1), ("MiniGrid-Empty-5x5-v0", 0), ("UTurn-v0", 4)],
+)
+def test_limit__may_be_longer_than_the_tasks_own(task_id: str, action: int, extra: int) -> None:
+    limit = load_tasks()[task_id]["max_episode_steps"] + extra  # type: ignore[operator]
+    expected = min(limit, 29) if task_id == "UTurn-v0" else limit  # there the vehicle crashes
+    ends = first_ends(make(task_id, 2, max_episode_steps=limit), action)
+    assert ends == [(expected, expected < limit, expected == limit)] * 2
+
+
+@pytest.mark.parametrize(
+    ("task_id", "action"), [("Pendulum-v1", 0), ("MountainCar-v0", 1), ("MiniGrid-Empty-5x5-v0", 0)]
+)
+def test_limit__of_minus_one_is_none(task_id: str, action: int) -> None:
+    envs = make(task_id, 2, max_episode_steps=-1)
+    assert envs.max_episode_steps is None
+    assert first_ends(envs, action) == [None, None]
+
+
+@pytest.mark.parametrize("limit", [30, None, 150, -1, 2**40])
+def test_limit__where_a_task_ends_by_itself_holds_if_it_is_shorter(limit: int | None) -> None:
+    envs = make("LevelBasedForaging-v0", 2, max_episode_steps=limit)
+    steps = 30 if limit == 30 else 100
+    assert first_ends(envs, 0) == [(steps, False, True)] * 2
+
+
+@pytest.mark.parametrize(("limit", "counted"), [(8, 8), (None, 100), (100, 100), (2000, 2000)])
+def test_minigrid__pays_by_the_share_of_the_limit(limit: int | None, counted: int) -> None:
+    envs = make("MiniGrid-Empty-5x5-v0", 2, max_episode_steps=limit)
+    assert _reward_at_the_goal(envs) == pytest.approx(1 - 0.9 * 5 / counted, abs=1e-6)
+
+
+@pytest.mark.parametrize("limit", [-1, 2**31 - 1, 2**40])
+def test_minigrid__pays_all_where_the_limit_is_beyond_reach(limit: int) -> None:
+    envs = make("MiniGrid-Empty-5x5-v0", 2, max_episode_steps=limit)
+    assert _reward_at_the_goal(envs) == pytest.approx(1, abs=1e-6)
+
+
+def _reward_at_the_goal(envs: VectorEnv) -> float:
+    envs.reset(seed=0)
+    for action in (2, 2, 1, 2, 2):
+        _, rewards, terminated, _, _ = envs.step(np.full(2, action))
+    assert terminated.all()
+    assert rewards[0] == rewards[1]
+    return float(rewards[0])
+
+
+@pytest.mark.parametrize("task_id", ["BabyAI-GoToObjS4-v0", "MiniGrid-Empty-5x5-v0"])
+def test_pool__gets_no_limit_but_the_users(task_id: str) -> None:
+    implicit = make(task_id, 3)
+    given = make(task_id, 3, max_episode_steps=implicit.max_episode_steps)
+    assert_same(play(implicit, 120), play(given, 120))
+    assert given.get_attr("config")[0].max_episode_steps == implicit.max_episode_steps
+
+
+CONFIGS = {
+    # task, its limit -> what the pool gets: a number of the configuration, and its least and most
+    ("CartPole-v1", 7): ("max_episode_steps", BEYOND, 2**31 - 2),
+    ("Pong-v5", None): ("max_episode_steps", BEYOND, 2**31 - 2),
+    ("CheetahRun-v1", 7): ("max_episode_steps", BEYOND, 2**31 - 2),
+    ("LaneKeeping-v0", 7): ("duration", 10**6, 10**6),
+    ("MiniGrid-Empty-5x5-v0", 7): ("max_episode_steps", 7, 7),
+    ("MiniGrid-Empty-5x5-v0", None): ("max_episode_steps", 100, 100),
+    ("AlohaHandOver-v1", 7): ("max_episode_steps", 7, 7),
+    ("MuJoCoPlayground/AlohaHandOver-v1", -1): ("max_episode_steps", BEYOND, 2**31 - 2),
+    ("gfootball/academy_empty_goal_close-v1", 7): ("max_episode_steps", 6, 6),
+    ("gfootball/academy_empty_goal_close-v1", 1): ("max_episode_steps", 1, 1),
+    ("gfootball/academy_empty_goal_close-v1", None): ("max_episode_steps", 400, 400),
+    ("MazeEasy-v0", 7): ("max_episode_steps", 500, 2**31 - 1),
+    ("D1Basic-v1", 7): ("max_episode_steps", 10**6, 2**29),
+}
+
+
+@pytest.mark.parametrize(
+    ("task_id", "limit"),
+    [
+        pytest.param(
+            *case,
+            marks=[pytest.mark.needs_qt5] if load_tasks()[case[0]]["family"] == "procgen" else [],
+        )
+        for case in CONFIGS
+    ],
+)
+def test_pool__is_configured_as_the_rule_says(task_id: str, limit: int | None) -> None:
+    name, least, most = CONFIGS[task_id, limit]
+    value = getattr(make(task_id, 1, max_episode_steps=limit).get_attr("config")[0], name)
+    assert least <= value <= most
+
+
+@pytest.mark.parametrize("frame_skip", [1, 4, 35])
+def test_vizdoom__timeout_fits_into_an_int32(frame_skip: int) -> None:
+    (config,) = make("D1Basic-v1", 1, frame_skip=frame_skip).get_attr("config")
+    assert 10**6 < (config.max_episode_steps + 1) * frame_skip < 2**31
+
+
+@pytest.mark.slow
+def test_atari__has_an_episode_per_life_if_asked_and_a_new_game_after_a_cut(mode: str) -> None:
+    """Without moves, each life lasts 24 steps."""
+    for limit, terminates, lives in ((40, True, [4, 3, 2, 1]), (10, False, [5, 5, 5, 5])):
+        envs = make("Breakout-v5", 2, mode, episodic_life=True, max_episode_steps=limit)
+        envs.reset(seed=0)
+        seen = []
+        for _ in range(4 * min(limit, 25) + 4):
+            _, _, terminated, truncated, infos = envs.step([0, 0])
+            over = terminated | truncated
+            if over.any():
+                assert terminated.any() == terminates
+                seen.append(infos.get("final_info", infos)["lives"][0])
+                if mode == "Disabled":
+                    envs.reset(options={"reset_mask": over})
+        assert seen == lives
+
+
+@pytest.mark.slow
+def test_atari__shows_the_same_lives_in_every_mode() -> None:
+    stories = []
+    for mode in ("NextStep", "SameStep", "Disabled"):
+        envs = make("Breakout-v5", 2, mode, episodic_life=True, max_episode_steps=30)
+        stories.append(tell_episodes(envs, 8, seed=0))
+    assert_same(stories[1], stories[0])
+    assert_same(stories[2], stories[0])
+    ends = [episode[-1] for story in stories[0] for episode in story]
+    assert {end.terminated for end in ends} == {True, False}
+    assert {int(end.info["lives"]) for end in ends} == {0, 1, 2, 3, 4, 5}
+
+
+@pytest.mark.slow
+def test_atari__begins_a_new_game_where_a_running_life_is_reset(mode: str) -> None:
+    envs = make("Breakout-v5", 2, mode, episodic_life=True)
+    envs.reset(seed=0)
+    mask = np.array([True, False])
+    for _ in range(30):
+        *_, terminated, _, infos = envs.step([0, 0])
+        if mode == "Disabled" and terminated.any():
+            envs.reset(options={"reset_mask": terminated})
+    assert infos["lives"].tolist() == [4, 4]
+    assert envs.reset(options={"reset_mask": mask})[1]["lives"].tolist() == [5, 0]  # zero outside
+    assert envs.step([0, 0])[-1]["lives"].tolist() == [5, 4]
+
+
+@pytest.mark.parametrize("limit", [0, -2])
+def test_limit__below_one_is_refused(limit: int) -> None:
+    with pytest.raises(
+        ArgumentError, match=f"`max_episode_steps` must be at least 1, .*got {limit}"
+    ):
+        make("CartPole-v1", max_episode_steps=limit)
+    with pytest.raises(ArgumentTypeError, match="`max_episode_steps` must be an int"):
+        make("CartPole-v1", max_episode_steps=limit + 0.5)
+
+
+def test_docs__name_the_keeper_of_every_rule_and_of_no_other() -> None:
+    tasks = load_tasks()
+    names = {task["family"].split(".")[-1] for task in tasks.values()} | {*tasks}
+    shown: set[tuple[str, str]] = set()
+    rows = re.findall(r"^\|(.+)\|(.+)\|(.+)\|(.+)\|$", PAGE.read_text(), re.MULTILINE)
+    table = [[cell.strip() for cell in row] for row in rows[2:]]
+    for keeper, cell, _, tie in table:
+        shown.update((keeper, word) for word in re.findall(r"[\w/-]+", cell) if word in names)
+        assert tie.startswith("truncated" if keeper == "pool" else "terminated")
+    bare = {(rule.keeper, name.split("/")[-1]) for name, rule in LIMIT_RULES.items()}
+    assert shown == bare
+    assert table[0][:2] == ["core", "all that are not named below"]
+
+
+def test_rules__name_families_and_tasks_that_exist_and_aliases_share_them() -> None:
+    tasks = load_tasks()
+    assert {*LIMIT_RULES} <= {task["family"] for task in tasks.values()} | {*tasks}
+    for task_id, task in tasks.items():
+        bare = task_id.split("/")[-1]
+        if bare in tasks and tasks[bare]["family"] == task["family"]:
+            assert limit_rule(bare, task["family"]) == limit_rule(task_id, task["family"])
+
+
+def test_vizdoom__makes_its_folder_when_the_pool_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    envs, built = make("D1Basic-v1", 2), []
+    assert list(tmp_path.iterdir()) == []
+
+    def build(*args: Any, **kwargs: Any) -> None:
+        built.extend(tmp_path.iterdir())
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(envpool, "make_gymnasium", build)
+    with pytest.raises(SimulationError, match="enough"):
+        envs.reset()
+    assert [path.name for path in built] == ["_vizdoom"]

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("brax")
+
+import jax
+from brax_samples import SampleEnv, count_on, start, under
+
+from gymbridge import BraxVectorEnv
+
+NUM_ENVS = 13
+"""No other test has so many, so no small function is there already, compiled for its shapes."""
+
+
+class TracedEnv(SampleEnv):
+    """Counts how often Python runs its functions: each time, JAX traces them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.traces: Counter[str] = Counter()
+
+    def reset(self, rng: jax.Array) -> Any:
+        self.traces["reset"] += 1
+        return start(rng, metrics={"speed": 0.0})
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        self.traces["step"] += 1
+        return count_on(state, action, reward=1.0, done=1.0 * action[0], metrics={"speed": 2.0})
+
+
+def _use_all(envs: BraxVectorEnv) -> None:
+    """Reset in every way and step often, with ends and without."""
+    rng = np.random.default_rng(0)
+    envs.reset(seed=0)
+    for _ in range(2):
+        for seed in (None, 3, [*range(NUM_ENVS)], [None] * NUM_ENVS):
+            for options in (None, under(NUM_ENVS, 0, 5), under(NUM_ENVS, *range(NUM_ENVS))):
+                over = np.zeros(NUM_ENVS, bool)
+                envs.reset(seed=seed, options=options)
+                for _ in range(3):
+                    if envs.autoreset_mode.value == "Disabled" and over.any():
+                        envs.reset(options={"reset_mask": over})
+                    actions = rng.integers(0, 2, (NUM_ENVS, 1))
+                    over = np.logical_or(*envs.step(actions.astype(np.float32))[2:4])
+                if envs.autoreset_mode.value == "Disabled":
+                    envs.reset()
+
+
+@pytest.mark.parametrize(
+    ("mode", "nonfinite"),
+    [
+        ("NextStep", "raise"),
+        ("NextStep", "terminate"),
+        ("SameStep", "terminate"),
+        ("Disabled", "ignore"),
+    ],
+)
+def test_env__is_traced_once_per_mode(mode: str, nonfinite: str) -> None:
+    env = TracedEnv()
+    envs = BraxVectorEnv(env, NUM_ENVS, autoreset_mode=mode, nonfinite=nonfinite)
+    assert env.traces == {"reset": 1, "step": 1}
+    _use_all(envs)
+    assert env.traces == {"reset": 1, "step": 1}
+
+
+def _compilations(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was compiled since the last call, persistent cache or not."""
+    found = [text for text in caplog.messages if text.startswith("Compiling ")]
+    caplog.clear()
+    return found
+
+
+def test_calls__are_one_compiled_function_each_and_never_compiled_again(
+    mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    envs = BraxVectorEnv(
+        TracedEnv(), NUM_ENVS, autoreset_mode=mode, max_episode_steps=3, action_repeat=2
+    )
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        envs.reset(seed=0)
+        assert len(_compilations(caplog)) == 1
+        envs.step(np.zeros((NUM_ENVS, 1)))
+        assert len(_compilations(caplog)) == 1
+        envs.reset(options=under(NUM_ENVS, 3))
+        assert len(_compilations(caplog)) == 1
+        _use_all(envs)
+        assert _compilations(caplog) == []
+
+
+def _announced(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [
+        r.getMessage() for r in caplog.records if (r.name, r.levelname) == ("gymbridge", "INFO")
+    ]
+
+
+def test_log__announces_each_compilation_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "gymbridge")
+    envs = BraxVectorEnv(SampleEnv(), NUM_ENVS, device="cpu")
+    assert _announced(caplog) == []
+    envs.reset(seed=0)
+    place = "SampleEnv (backend none, 13 environments, cpu). This can take a minute."
+    assert _announced(caplog) == [f"Compiling reset of {place}"]
+    for _ in range(3):
+        envs.step(envs.action_space.sample())
+    assert _announced(caplog)[1:] == [f"Compiling step of {place}"]
+
+
+@pytest.mark.parametrize("residuals", ["store", "recompute"])
+def test_log__announces_the_compilation_of_gradients(
+    residuals: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch = pytest.importorskip("torch")
+    caplog.set_level(logging.INFO, "gymbridge")
+    envs = BraxVectorEnv(
+        SampleEnv(), NUM_ENVS, arrays="torch", differentiable=True, residuals=residuals
+    )
+    envs.reset(seed=0)
+    assert [line.split(" (")[0] for line in _announced(caplog)] == ["Compiling reset of SampleEnv"]
+    actions = torch.zeros(NUM_ENVS, 1, requires_grad=True)
+    for _ in range(3):
+        envs.detach()
+        envs.step(actions)[1].sum().backward()
+    wanted = ["Compiling step of SampleEnv", "Compiling a backward pass. This can take minutes."]
+    found = [line.split(" (")[0] for line in _announced(caplog)[1:]]
+    assert found[:2] == wanted
+    assert found.count(wanted[1]) == 1
+    envs.unroll(torch.zeros(2, NUM_ENVS, 1))
+    assert (
+        "Compiling unroll of SampleEnv (backend none, 13 environments, cpu)."
+        in _announced(caplog)[-1]
+    )

@@ -1,0 +1,27 @@
+"""What worker processes run: importable there by name, as tests are not."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+__all__ = ["build_and_play", "play", "unpickle_and_play"]
+
+
+def play(envs: Any) -> Any:
+    """Return the observations of a few steps."""
+    shown = [envs.reset(seed=7)[0]]
+    envs.action_space.seed(0)
+    shown += [envs.step(envs.action_space.sample())[0] for _ in range(4)]
+    return np.stack(shown)
+
+
+def build_and_play(env_id: str, kwargs: dict[str, Any]) -> Any:
+    return play(gym.make_vec(f"gymbridge:{env_id}", **kwargs))
+
+
+def unpickle_and_play(data: bytes) -> Any:
+    return play(pickle.loads(data))
