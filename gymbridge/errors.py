@@ -123,8 +123,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
-    shown = ", ".join(map(repr, names[:20]))
-    return f"known: {shown}{', …' if len(names) > 20 else ''}" if names else "there are none"
+    listed = ", ".join(map(repr, names[:20]))
+    return f"known: {listed}{', …' if len(names) > 20 else ''}" if names else "there are none"
 
 
 def unexpected_keyword(owner: str, name: str, target: str, advice: str) -> KeywordError:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gymnasium.envs.registration import EnvSpec, registry
 
 from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
-from gymbridge.envpool.tasks import load_tasks
+from gymbridge.envpool.tasks import limit_rule, load_tasks
 
 __all__ = ["ENGINES", "Engine", "brax_id", "envpool_id", "find_engine", "register_all"]
 
@@ -46,15 +46,11 @@ Ids = Iterator[tuple[str, dict[str, Any], int | None]]
 class Engine(NamedTuple):
     """Where an engine's environments are made, and which there are."""
 
-    namespace: str  # of its ids
-    vector_entry_point: str
     ids: Callable[[], Ids]
+    vector_entry_point: str
+    entry_point: str  # of single environments
+    limit_is_task: Callable[[dict[str, Any]], bool]  # by keywords: a time limit changes the task
     takes_threads: bool = False  # whether `num_threads=` is a keyword of all of its environments
-
-    @property
-    def entry_point(self) -> str:
-        """Where a single environment is made: `make_<namespace>` of `gymbridge.single_env`."""
-        return f"gymbridge.single_env:make_{self.namespace.lower()}"
 
 
 def _brax_ids() -> Ids:
@@ -68,17 +64,32 @@ def _envpool_ids() -> Ids:
             yield envpool_id(task_id), {"task_id": task_id}, task["max_episode_steps"]
 
 
-ENGINES = (
-    Engine("Brax", "gymbridge.brax:BraxVectorEnv", _brax_ids),
-    Engine("EnvPool", "gymbridge.envpool:EnvPoolVectorEnv", _envpool_ids, takes_threads=True),
-)
-"""Every engine that has ids."""
+def _envpool_limit_is_task(kwargs: dict[str, Any]) -> bool:
+    task = load_tasks().get(str(kwargs.get("task_id")))
+    return task is not None and limit_rule(kwargs["task_id"], task["family"]).keeper == "pool"
+
+
+ENGINES = {
+    "Brax": Engine(
+        _brax_ids,
+        "gymbridge.brax:BraxVectorEnv",
+        "gymbridge.single_env:make_brax",
+        limit_is_task=lambda kwargs: False,
+    ),
+    "EnvPool": Engine(
+        _envpool_ids,
+        "gymbridge.envpool:EnvPoolVectorEnv",
+        "gymbridge.single_env:make_envpool",
+        limit_is_task=_envpool_limit_is_task,
+        takes_threads=True,
+    ),
+}
+"""Every engine that has ids, by their namespace."""
 
 
 def find_engine(env_id: str) -> Engine | None:
     """Return the engine of an id, with or without a module before it; None for other ids."""
-    namespace = env_id.rpartition(":")[2].partition("/")[0]
-    return next((engine for engine in ENGINES if engine.namespace == namespace), None)
+    return ENGINES.get(env_id.rpartition(":")[2].partition("/")[0])
 
 
 def register_all() -> None:
@@ -88,7 +99,7 @@ def register_all() -> None:
     for each id, to find a versioned and an unversioned one of the same name. Of these ids none is
     both.
     """
-    for engine in ENGINES:
+    for engine in ENGINES.values():
         for env_id, kwargs, limit in engine.ids():
             if env_id not in registry:
                 registry[env_id] = EnvSpec(

@@ -6,21 +6,21 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.core.actions import to_array
 from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import split_infos, take_row
-from gymbridge.core.specs import plain_spec
+from gymbridge.core.specs import KeepsSpec
 from gymbridge.core.vector_env import BridgeVectorEnv
-from gymbridge.envpool.tasks import limit_rule, load_tasks
 from gymbridge.errors import ArgumentError
+from gymbridge.registration import ENGINES, Engine
 
 __all__ = ["SingleEnv", "make_brax", "make_envpool"]
 
 
-class SingleEnv(gym.Env[Any, Any]):
+class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompatibleVariableOverride]
     """A batch of one, seen as one environment with Python floats, bools and discrete values.
 
     It has no time limit of its own: `gym.make` wraps it in `TimeLimit`, which sets `truncated` on
@@ -37,19 +37,6 @@ class SingleEnv(gym.Env[Any, Any]):
         self.action_space = envs.single_action_space
         self.metadata = {k: v for k, v in envs.metadata.items() if k != "autoreset_mode"}
         self.render_mode = envs.render_mode
-        self._spec: EnvSpec | None = None
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """What `gymnasium.make` built this environment from, as JSON can hold it; else None."""
-        return self._spec
-
-    @spec.setter
-    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
-        self, spec: EnvSpec | None
-    ) -> None:
-        """Take what `gymnasium.make` hands over after construction."""
-        self._spec = plain_spec(spec)
 
     @property
     def np_random_seed(self) -> int:
@@ -79,8 +66,8 @@ class SingleEnv(gym.Env[Any, Any]):
         """
         obs, rewards, terminations, truncations, infos = self.envs.step(_batch(action))
         flags = bool(terminations[0]), bool(truncations[0])
-        shown = _unbatch(obs, self.observation_space)
-        return shown, float(rewards[0]), *flags, _unbatch_infos(infos)
+        obs = _unbatch(obs, self.observation_space)
+        return obs, float(rewards[0]), *flags, _unbatch_infos(infos)
 
     def render(self) -> Any:
         """Return the frame of the environment."""
@@ -94,23 +81,18 @@ class SingleEnv(gym.Env[Any, Any]):
 
 def make_brax(**kwargs: Any) -> SingleEnv:
     """Return one Brax environment; the keywords are those of `BraxVectorEnv`."""
-    from gymbridge.brax import BraxVectorEnv
-
-    return SingleEnv(BraxVectorEnv(**_for_one(kwargs), max_episode_steps=-1))
+    return _make(ENGINES["Brax"], kwargs)
 
 
 def make_envpool(**kwargs: Any) -> SingleEnv:
     """Return one EnvPool environment; the keywords are those of `EnvPoolVectorEnv`."""
-    from gymbridge.envpool import EnvPoolVectorEnv
-
-    limit = None if _keeps_limit(str(kwargs.get("task_id"))) else -1
-    return SingleEnv(EnvPoolVectorEnv(**_for_one(kwargs), max_episode_steps=limit))
+    return _make(ENGINES["EnvPool"], kwargs)
 
 
-def _keeps_limit(task_id: str) -> bool:
-    """Return whether a limit changes the task itself, so that it has one beside `TimeLimit`."""
-    task = load_tasks().get(task_id)
-    return task is not None and limit_rule(task_id, task["family"]).keeper == "pool"
+def _make(engine: Engine, kwargs: dict[str, Any]) -> SingleEnv:
+    limit = None if engine.limit_is_task(kwargs) else -1
+    make: Any = load_env_creator(engine.vector_entry_point)
+    return SingleEnv(make(**_for_one(kwargs), max_episode_steps=limit))
 
 
 def _for_one(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
@@ -31,7 +32,7 @@ class RecordEpisodeStatistics(VectorWrapper):
         infos["_episode"]                                               (num_envs,) bool
 
     The keys are those of `gymnasium.wrappers.vector.RecordEpisodeStatistics`; values are 0 where no
-    episode ended, and each episode is told once. Returns have the dtype of rewards, lengths are
+    episode ended, and each episode is reported once. Returns have the dtype of rewards, lengths are
     integers, seconds are float64 in torch and float32 in jax without x64. A return has no gradient.
     Steps of `unroll` are not counted, and jumps by `set_state` not noticed; such calls are made on
     ``envs.unwrapped``.
@@ -71,78 +72,63 @@ class RecordEpisodeStatistics(VectorWrapper):
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes; see `BridgeVectorEnv.reset`."""
-        shown = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
-        passed = self._tell_time()
+        returned = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        passed = self._pass_time()
         if not options:
             self._running = None
         elif self._running is not None:
             mask = self._tools.to_array(options["reset_mask"], self._running.over)
             self._running = self._forget(self._tools, self._running, mask, passed)
-        return shown
+        return returned
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step; see `BridgeVectorEnv.step`."""
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
-        ended, rewards_alone = terminations | truncations, self._tools.cut(rewards)
+        ended, plain = terminations | truncations, self._tools.detach(rewards)
         if self._running is None:
-            self._running = self._tools.begin(rewards_alone, ended)
-        passed = self._tell_time()
-        self._running, told = self._count(self._tools, self._running, rewards_alone, ended, passed)
-        infos[self._key], infos[f"_{self._key}"] = told
+            zeros = self._tools.zeros
+            self._running = _Running(
+                zeros(plain), zeros(ended, dtype=int), zeros(ended, dtype=float), zeros(ended)
+            )
+        passed = self._pass_time()
+        self._running, counted = self._count(self._tools, self._running, plain, ended, passed)
+        infos[self._key], infos[f"_{self._key}"] = counted
         return obs, rewards, terminations, truncations, infos
 
-    def _tell_time(self) -> float:
+    def _pass_time(self) -> float:
         """Return the seconds since the last call; sums of them keep their digits for weeks."""
-        last, self._last_call = self._last_call, time.perf_counter()
-        return self._last_call - last
+        before, self._last_call = self._last_call, time.perf_counter()
+        return self._last_call - before
 
 
 class _Tools(NamedTuple):
     """What the counting needs of an array library."""
 
     where: Callable[..., Any]
+    zeros: Callable[..., Any]  # (like, dtype=of like)
     compile: Callable[[Any], Any]
-    cut: Callable[[Any], Any]  # the same values without a graph
+    detach: Callable[[Any], Any]  # the same values without a graph
     to_array: Callable[[Any, Any], Any]  # (mask, like)
-    begin: Callable[[Any, Any], _Running]  # (rewards, ended)
 
 
 def _torch_tools() -> _Tools:
     import torch
 
-    def begin(rewards: Any, ended: Any) -> _Running:
-        return _Running(
-            torch.zeros_like(rewards),
-            torch.zeros_like(ended, dtype=torch.int64),
-            torch.zeros_like(ended, dtype=torch.float64),
-            torch.zeros_like(ended),
-        )
-
     def to_array(mask: Any, like: Any) -> Any:
         return torch.as_tensor(mask, device=like.device)
 
-    return _Tools(torch.where, lambda function: function, lambda x: x.detach(), to_array, begin)
+    return _Tools(torch.where, torch.zeros_like, lambda function: function, torch.detach, to_array)
 
 
 def _jax_tools() -> _Tools:
     import jax
     import jax.numpy as jnp
 
-    def begin(rewards: Any, ended: Any) -> _Running:
-        return _Running(
-            jnp.zeros_like(rewards),
-            jnp.zeros_like(ended, dtype=int),
-            jnp.zeros_like(ended, dtype=float),
-            jnp.zeros_like(ended),
-        )
+    def to_array(mask: Any, like: Any) -> Any:
+        return jnp.array(mask)  # a copy: the user may write into it meanwhile
 
-    return _Tools(
-        jnp.where,
-        lambda function: jax.jit(function, static_argnums=0),
-        lambda x: x,
-        lambda mask, like: jnp.array(mask),  # a copy: the user may write into it meanwhile
-        begin,
-    )
+    compile_with = partial(jax.jit, static_argnums=0)
+    return _Tools(jnp.where, jnp.zeros_like, compile_with, lambda array: array, to_array)
 
 
 _TOOLS = {"torch": _torch_tools, "jax": _jax_tools}
@@ -159,7 +145,7 @@ def _forget(tools: _Tools, running: _Running, mask: Any, passed: float) -> _Runn
 
 
 def _count_step(tools: _Tools, running: _Running, rewards: Any, ended: Any, passed: float) -> Any:
-    """Count a step that begins or holds the rows that were over, and tell of those it ends."""
+    """Count a step that begins or holds the rows that were over; return it and what it ended."""
     idle = running.over
     counted = _Running(
         tools.where(idle, 0, running.returns + rewards),
@@ -167,22 +153,23 @@ def _count_step(tools: _Tools, running: _Running, rewards: Any, ended: Any, pass
         tools.where(idle, 0, running.seconds + passed),
         ended,
     )
-    return counted, _tell(tools, counted, ended & ~idle)
+    return counted, _sum_up(tools, counted, ended & ~idle)
 
 
 def _count_same_step(
     tools: _Tools, running: _Running, rewards: Any, ended: Any, passed: float
 ) -> Any:
-    """Count a step that restarts what it ends."""
+    """Count a step that restarts what it ends; return it and what it ended."""
     returns, lengths, seconds, over = running
     counted = _Running(returns + rewards, lengths + 1, seconds + passed, over)
-    return _forget(tools, counted, ended, 0.0), _tell(tools, counted, ended)
+    return _forget(tools, counted, ended, 0.0), _sum_up(tools, counted, ended)
 
 
-def _tell(tools: _Tools, counted: _Running, told: Any) -> Any:
+def _sum_up(tools: _Tools, counted: _Running, mask: Any) -> Any:
+    """Return the statistics of the rows under `mask`, 0 elsewhere, and the mask."""
     statistics = {
-        "r": tools.where(told, counted.returns, 0),
-        "l": tools.where(told, counted.lengths, 0),
-        "t": tools.where(told, counted.seconds, 0),
+        "r": tools.where(mask, counted.returns, 0),
+        "l": tools.where(mask, counted.lengths, 0),
+        "t": tools.where(mask, counted.seconds, 0),
     }
-    return statistics, told
+    return statistics, mask

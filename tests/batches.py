@@ -1,22 +1,33 @@
-"""Scripted batches to run a test on, through a host simulator or through Brax, and runs of them."""
+"""Batches of every engine in every kind of arrays, runs of them, and trees of their arrays."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.testing import scripted_vector_env
 
-__all__ = ["KIND_LENGTHS", "KIND_TRUNCATES", "SIMULATORS", "make_batch", "play", "shared_batch"]
-
-SIMULATORS = ("host", "brax")
+__all__ = [
+    "ENGINES",
+    "KIND_LENGTHS",
+    "KIND_TRUNCATES",
+    "SCRIPTED",
+    "draw_actions",
+    "leaves",
+    "make_batch",
+    "play",
+    "shared_batch",
+    "to_kind",
+    "to_numpy",
+]
 
 _LENGTHS = [[2, 3], [3, 1], [1, 4], [5, 2], [3, 3], [4, 1], [2, 2], [6, 1], [1, 1], [3, 5]]
 _TRUNCATES = [[False, True], [False, False], [True, False], [False, False], [True, True]] * 2
@@ -27,23 +38,123 @@ KIND_LENGTHS = (1, 2, 3, 3, 5, 2)
 KIND_TRUNCATES = (False, True, False, True, False, False)
 
 
-def make_batch(
-    simulator: str, num_envs: int = 4, mode: str = "NextStep", limit: int | None = None
-) -> BridgeVectorEnv:
-    """Return a new batch of the scripted task; skip the test where Brax is not installed."""
-    options: dict[str, Any] = {"max_episode_steps": limit, "autoreset_mode": mode}
-    if simulator == "host":
-        return scripted_vector_env(_LENGTHS[:num_envs], _TRUNCATES[:num_envs], **options)
-    pytest.importorskip("brax")
+def _make_host(num_envs: int, **options: Any) -> BridgeVectorEnv:
+    return scripted_vector_env(_LENGTHS[:num_envs], _TRUNCATES[:num_envs], **options)
+
+
+def _make_brax(num_envs: int, **options: Any) -> BridgeVectorEnv:
     from gymbridge import BraxVectorEnv
     from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 
-    env = ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES)
-    return BraxVectorEnv(env, num_envs=num_envs, **options)
+    return BraxVectorEnv(ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES), num_envs, **options)
+
+
+def _make_func_env(num_envs: int, **options: Any) -> BridgeVectorEnv:
+    from func_env import make_func_env
+    from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
+
+    return make_func_env(CartPoleFunctional(), num_envs, **options)
+
+
+def _make_task(task_id: str, num_envs: int, **options: Any) -> BridgeVectorEnv:
+    from gymbridge import EnvPoolVectorEnv
+
+    return EnvPoolVectorEnv(task_id, num_envs, **options)
+
+
+def _make_physics(name: str, num_envs: int, **options: Any) -> BridgeVectorEnv:
+    from gymbridge import BraxVectorEnv
+
+    return BraxVectorEnv(name, num_envs, backend="generalized", **options)
+
+
+_BATCHES: dict[str, tuple[str | None, Callable[..., BridgeVectorEnv]]] = {
+    "host": (None, _make_host),
+    "brax": ("brax.envs", _make_brax),
+    "func_env": ("jax", _make_func_env),
+    "envpool": ("envpool.registration", partial(_make_task, "CartPole-v1")),
+    "frozen_lake": ("envpool.registration", partial(_make_task, "FrozenLake-v1")),
+    "half_cheetah": ("envpool.registration", partial(_make_task, "HalfCheetah-v5")),
+    "fast": ("brax.envs", partial(_make_physics, "fast")),
+    "inverted_pendulum": ("brax.envs", partial(_make_physics, "inverted_pendulum")),
+}
+"""A module of the engine that a batch needs, and what makes it.
+
+Without the engines, `brax` and `envpool` are the folders of their tests.
+"""
+
+SCRIPTED = ("host", "brax")
+"""The scripted task, on the host and through Brax."""
+
+ENGINES = tuple(
+    pytest.param(name, marks=pytest.mark.slow if name == "inverted_pendulum" else ())
+    for name in _BATCHES
+)
+"""Every engine: the scripted task, a `FuncEnv`, three of EnvPool's tasks, two of Brax's."""
+
+
+def make_batch(
+    engine: str,
+    mode: Any = "NextStep",
+    *,
+    num_envs: int = 4,
+    limit: int | None = None,
+    arrays: str = "numpy",
+    **options: Any,
+) -> Any:
+    """Return a new batch; skip the test where its engine is not installed."""
+    module, make = _BATCHES[engine]
+    if module is not None:
+        pytest.importorskip(module)
+    return make(num_envs, autoreset_mode=mode, max_episode_steps=limit, arrays=arrays, **options)
 
 
 shared_batch = cache(make_batch)
-"""The same, one per combination of arguments, since each batch on Brax compiles: seed it first."""
+"""The same, one per combination of arguments, since each batch on JAX compiles: seed it first."""
+
+
+def draw_actions(envs: VectorEnv, rng: np.random.Generator) -> np.ndarray:
+    """Return random actions in numpy."""
+    space = envs.single_action_space
+    if isinstance(space, spaces.Discrete):
+        return rng.integers(0, int(space.n), envs.num_envs)
+    assert isinstance(space, spaces.Box)
+    return rng.uniform(-1, 1, (envs.num_envs, *space.shape)).astype(space.dtype)
+
+
+def to_kind(array: np.ndarray, arrays: str) -> Any:
+    """Return a numpy array as one of that kind."""
+    if arrays == "torch":
+        import torch
+
+        return torch.from_numpy(array.copy())
+    if arrays == "jax":
+        import jax.numpy as jnp
+
+        return jnp.asarray(array)
+    return array
+
+
+def to_numpy(tree: Any) -> Any:
+    """Return a tree of arrays of any kind with copies in numpy; the rest is copied as it is."""
+    if isinstance(tree, dict):
+        return {key: to_numpy(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return tuple(to_numpy(value) for value in tree)
+    if isinstance(tree, np.ndarray | np.generic) or not hasattr(tree, "shape"):
+        return copy.deepcopy(tree)
+    return tree.detach().numpy().copy() if hasattr(tree, "detach") else np.array(tree)
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """Yield every array of a tree, and those in arrays of objects."""
+    if isinstance(tree, dict | list | tuple):
+        for value in tree.values() if isinstance(tree, dict) else tree:
+            yield from leaves(value)
+    elif hasattr(tree, "shape"):
+        yield tree
+        if tree.dtype == object:
+            yield from leaves(tuple(tree))
 
 
 def play(
@@ -51,9 +162,9 @@ def play(
     num_steps: int,
     *,
     seed: int = 3,
-    touch: Callable[[Any], None] = lambda shown: None,
+    touch: Callable[[Any], None] = lambda call: None,
 ) -> list[Any]:
-    """Return copies of all that a run with fixed actions shows.
+    """Return copies in numpy of all that a run with fixed actions returns.
 
     With autoreset disabled, ended environments are reset at once.
 
@@ -61,22 +172,23 @@ def play(
         envs: The batch, reset here with one seed per environment.
         num_steps: Steps to take.
         seed: Of environment 0; environment i gets ``seed + i``.
-        touch: Called after each call with what it took and what it returned.
+        touch: Called after each call with what it returned and what it took.
     """
-    rng = np.random.default_rng(seed)
+    rng, kind = np.random.default_rng(seed), getattr(envs.unwrapped, "arrays", "numpy")
+    is_disabled = envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED
     seeds = [seed + index for index in range(envs.num_envs)]
-    shown: Any = envs.reset(seed=seeds)
-    log = [copy.deepcopy(shown)]
-    touch((shown, seeds))
+    returned: Any = envs.reset(seed=seeds)
+    log = [to_numpy(returned)]
+    touch((returned, seeds))
     for _ in range(num_steps):
-        actions = rng.integers(0, 3, envs.num_envs)
-        shown = envs.step(actions)
-        log.append(copy.deepcopy(shown))
-        over = shown[2] | shown[3]
-        touch((shown, actions))
-        if over.any() and envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED:
-            options = {"reset_mask": over}
-            shown = envs.reset(options=options)
-            log.append(copy.deepcopy(shown))
-            touch((shown, options))
+        actions = to_kind(draw_actions(envs, rng), kind)
+        returned = envs.step(actions)
+        log.append(to_numpy(returned))
+        over = log[-1][2] | log[-1][3]
+        touch((returned, actions))
+        if is_disabled and over.any():
+            options = {"reset_mask": to_kind(over, kind)}
+            returned = envs.reset(options=options)
+            log.append(to_numpy(returned))
+            touch((returned, options))
     return log

@@ -22,7 +22,7 @@ class FuncEnvTranslation:
     loop_advice = "Write the transition without loops of unknown length."
 
     def __init__(self, env: FuncEnv) -> None:
-        self.engine = env
+        self.engine, self.name = env, type(env).__name__
         self.observation_space, self.action_space = env.observation_space, env.action_space
 
     def reset(self, key: jax.Array) -> State:

@@ -1,6 +1,6 @@
 """What a Brax environment must be so that it can be batched, checked once by tracing it.
 
-Tracing `reset` and `step` of one environment tells its structure, shapes and dtypes without running
+Tracing `reset` and `step` of one environment finds its structure, shapes and dtypes without running
 it; a mismatch is reported here, with the leaf that breaks the rule, instead of deep inside XLA.
 """
 
@@ -179,7 +179,7 @@ def _check_step(reset: Any, step: Any) -> None:
         )
     for path, leaf in before.items():
         other = after[path]
-        # The width of a flag tells nothing, and Brax's own differ under x64.
+        # The width of a flag means nothing, and Brax's own differ under x64.
         is_alike = leaf.dtype == other.dtype or path == ".done"
         if leaf.shape != other.shape or not is_alike:
             raise EnvContractError(

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymbridge.core.info_keys import read_info_keys
+from gymbridge.core.requests import read_info_keys
 
 __all__ = ["make_info_selector"]
 
@@ -36,7 +36,7 @@ def make_info_selector(
         info_keys: None for what fits into about 1 kB per environment, "all", or a list of names.
 
     Raises:
-        ArgumentError: A name that the environment does not show.
+        ArgumentError: A name that the environment has not.
         ArgumentTypeError: `info_keys` is of another type.
     """
     chosen = _choose(_find_places(state), info_keys)
@@ -68,7 +68,7 @@ def _part(entry: Any) -> str:
 
 
 def _find_places(state: Any) -> dict[Path, tuple[Path, int]]:
-    """Return where each leaf shows up in the infos, and its size in bytes."""
+    """Return the place of each leaf in the infos, and its size in bytes."""
     leaves = {path: leaf for path, leaf in _flatten(state).items() if not _is_key(leaf)}
     names = {source: {path[1] for path in leaves if path[0] == source} for source in _SOURCES}
     places: dict[Path, tuple[Path, int]] = {}

@@ -33,6 +33,9 @@ class BraxFunctionalEnv:
         self.observation_space = contract.observation_space
         self.action_space = contract.action_space
         self.engine = contract.brax_env
+        unwrapped = contract.brax_env.unwrapped
+        backend = getattr(unwrapped, "backend", None)
+        self.name = f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}"
         self.reset, self.step = contract.reset, contract.step
         self._select_info = contract.select_info
 

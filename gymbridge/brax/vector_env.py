@@ -38,7 +38,7 @@ except ImportError as error:
 __all__ = ["BraxVectorEnv"]
 
 
-# skrl tells Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
+# skrl knows Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
 class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
     DifferentiableVectorEnv, VectorEnv[Any, Any, Any]
 ):
@@ -112,7 +112,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         **kwargs: Any,
     ) -> None:
         num_envs = read_count("num_envs", num_envs)
-        runner, options = choose_runner(arrays, nonfinite, differentiable, residuals)
+        runner = choose_runner(arrays, nonfinite, differentiable, residuals)
         place = find_jax_device(read_device(device))
         contract = Contract(
             _make_brax_env(brax_env, kwargs),
@@ -135,7 +135,6 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             arrays=arrays,
             device=place,
             runner=runner,
-            **options,
         )
 
 

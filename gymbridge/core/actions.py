@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,12 @@ from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 __all__ = [
     "ActionReader",
     "LeafMaker",
+    "NumpyReader",
     "check_castable",
     "check_integers",
     "check_shape",
     "int64_bounds",
     "make_action_reader",
-    "make_clipping_reader",
     "make_numpy_reader",
     "to_array",
 ]
@@ -29,7 +28,6 @@ ActionReader = Callable[[Any], Any]
 
 LeafMaker = Callable[[spaces.Space[Any], tuple[int, ...]], ActionReader]
 """From a space without subspaces and the dimensions of a batch to the reader of its actions."""
-
 
 _INT64 = np.iinfo(np.int64)
 
@@ -51,7 +49,10 @@ def make_action_reader(
         ArgumentError: A space of another kind.
     """
     if isinstance(space, spaces.Dict):
-        return _make_dict_reader(space, lead, make_leaf)
+        subspaces = space.spaces.items()
+        return _DictReader(
+            {key: make_action_reader(sub, lead, make_leaf) for key, sub in subspaces}
+        )
     if not isinstance(
         space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
     ):
@@ -62,24 +63,19 @@ def make_action_reader(
     return make_leaf(space, lead)
 
 
-def _make_dict_reader(
-    space: spaces.Dict, lead: tuple[int, ...], make_leaf: LeafMaker
-) -> ActionReader:
-    readers = {key: make_action_reader(sub, lead, make_leaf) for key, sub in space.spaces.items()}
+class _DictReader:
+    def __init__(self, readers: dict[str, ActionReader]) -> None:
+        self._readers = readers
 
-    def read(actions: Any) -> dict[str, Any]:
+    def __call__(self, actions: Any) -> dict[str, Any]:
+        names = sorted(self._readers)
         if not isinstance(actions, Mapping):
             raise ArgumentTypeError(
-                f"`actions` must be a dict with the keys {sorted(readers)}, got "
-                f"{type(actions).__name__}."
+                f"`actions` must be a dict with the keys {names}, got {type(actions).__name__}."
             )
-        if actions.keys() != readers.keys():
-            raise ActionError(
-                f"`actions` must have the keys {sorted(readers)}, got {list(actions)}."
-            )
-        return {key: reader(actions[key]) for key, reader in readers.items()}
-
-    return read
+        if actions.keys() != self._readers.keys():
+            raise ActionError(f"`actions` must have the keys {names}, got {list(actions)}.")
+        return {key: reader(actions[key]) for key, reader in self._readers.items()}
 
 
 def make_numpy_reader(space: spaces.Space[Any], lead: tuple[int, ...]) -> ActionReader:
@@ -88,83 +84,74 @@ def make_numpy_reader(space: spaces.Space[Any], lead: tuple[int, ...]) -> Action
     Discrete values, and integer ones in a `Box`, must lie in the space. Float values outside the
     space, NaN included, are passed to the engine unchecked, as Gymnasium does.
     """
-    shape, dtype = (*lead, *(space.shape or ())), np.dtype(space.dtype)
-    check = check_castable if dtype.kind == "f" else _make_range_check(space)
+    if isinstance(space, spaces.Discrete) and space.start == 0:
+        return _DiscreteReader(space, lead)
+    return NumpyReader(space, lead)
 
-    def read(actions: Any) -> np.ndarray:
+
+class NumpyReader:
+    """Reads a batch of actions of one space with numpy.
+
+    Args:
+        space: Of one action, without subspaces.
+        lead: Dimensions of a batch.
+    """
+
+    def __init__(self, space: spaces.Space[Any], lead: tuple[int, ...]) -> None:
+        self._space = space
+        self._shape, self._dtype = (*lead, *(space.shape or ())), np.dtype(space.dtype)
+        self._is_float = self._dtype.kind == "f"
+
+    def __call__(self, actions: Any) -> np.ndarray:
+        """Return the actions in the dtype of the space; maybe the argument itself."""
         array = actions if type(actions) is np.ndarray else to_array(actions)
-        check_shape(array, shape)
-        check(array, dtype)
-        return array if array.dtype == dtype else array.astype(dtype)
+        check_shape(array, self._shape)
+        if self._is_float:
+            check_castable(array, self._dtype)
+        else:
+            check_integers(array, self._space)
+            array = self._fit(array)
+        return array if array.dtype == self._dtype else array.astype(self._dtype)
 
-    return _make_fast_reader(space, shape, dtype, read) if shape == lead else read
+    def _fit(self, array: np.ndarray) -> np.ndarray:
+        """Return the integers if all lie in the space."""
+        low, high = _integer_bounds(self._space)
+        if not ((array >= low) & (array <= high)).all():
+            raise ActionError(
+                f"`actions` must lie in {self._space} for every environment, got {array}."
+            )
+        return array
 
 
-def _make_fast_reader(
-    space: spaces.Space[Any], shape: tuple[int, ...], dtype: np.dtype[Any], read: ActionReader
-) -> ActionReader:
-    """Return a reader that takes good batches of `Discrete` from 0 with one check of the values."""
-    if not isinstance(space, spaces.Discrete) or space.start != 0:
-        return read
-    last, largest = int(space.n) - 1, np.maximum.reduce
-    values = frozenset(range(last + 1)) if last < 1024 else frozenset()
+class _DiscreteReader(NumpyReader):
+    """Takes good batches of a `Discrete` from 0 with one check of the values."""
 
-    def is_inside(actions: np.ndarray) -> bool:
-        # Negative values are huge in the unsigned view: one reduction checks both ends. Where
-        # `last` reaches into that half, `read` looks at both.
-        half = 1 << (8 * actions.itemsize - 1)
-        return last < half and largest(actions.view(f"u{actions.itemsize}")) <= last
+    def __init__(self, space: spaces.Discrete, lead: tuple[int, ...]) -> None:
+        super().__init__(space, lead)
+        self._last = int(space.n) - 1
+        is_small = space.n <= 1024 and lead[0] <= 128
+        self._values = frozenset(range(int(space.n))) if is_small else frozenset()
+        self._is_inside = self._is_among if is_small else self._is_below
 
-    def is_inside_small(actions: np.ndarray) -> bool:
-        return values.issuperset(actions.tolist())  # for a few values, cheaper than a reduction
-
-    check = is_inside_small if values and shape[0] <= 128 else is_inside
-
-    def read_fast(actions: Any) -> np.ndarray:
+    def __call__(self, actions: Any) -> np.ndarray:
         if (
             type(actions) is np.ndarray
             and actions.dtype.kind in "iu"
             and actions.dtype.isnative
-            and actions.shape == shape
-            and check(actions)
+            and actions.shape == self._shape
+            and self._is_inside(actions)
         ):
-            return actions if actions.dtype == dtype else actions.astype(dtype)
-        return read(actions)
+            return actions if actions.dtype == self._dtype else actions.astype(self._dtype)
+        return super().__call__(actions)
 
-    return read_fast
+    def _is_among(self, actions: np.ndarray) -> bool:
+        return self._values.issuperset(actions.tolist())  # for few, cheaper than a reduction
 
-
-def make_clipping_reader(space: spaces.Space[Any], lead: tuple[int, ...]) -> ActionReader:
-    """Return the reader of numpy arrays in a batch of torch or jax arrays.
-
-    There values are not checked: integers are clipped into the space, as in arrays of these kinds.
-    The result may be the argument itself.
-    """
-    shape, dtype = (*lead, *(space.shape or ())), np.dtype(space.dtype)
-    if dtype.kind == "f":
-        clip, check = None, lambda actions: check_castable(actions, dtype)
-    else:
-        clip = _make_clip(space, dtype)
-        check = partial(check_integers, space=space)
-
-    def read(actions: np.ndarray) -> np.ndarray:
-        check_shape(actions, shape)
-        check(actions)
-        return actions.astype(dtype, copy=False) if clip is None else clip(actions)
-
-    return read
-
-
-def _make_clip(space: spaces.Space[Any], dtype: np.dtype[Any]) -> ActionReader:
-    """Return the function that clips integers of any width into a space, and casts them."""
-    low, high = int64_bounds(space)
-
-    def clip(actions: np.ndarray) -> np.ndarray:
-        if actions.dtype.kind == "u" and actions.itemsize == 8:
-            actions = np.minimum(actions, _INT64.max)  # those beyond would become negative
-        return np.clip(actions.astype(np.int64), low, high).astype(dtype)
-
-    return clip
+    def _is_below(self, actions: np.ndarray) -> bool:
+        # Negative values are huge in the unsigned view: one reduction checks both ends. Where the
+        # largest action reaches into that half, both ends are looked at.
+        half = 1 << (8 * actions.itemsize - 1)
+        return self._last < half and actions.view(f"u{actions.itemsize}").max() <= self._last
 
 
 def check_castable(array: Any, dtype: np.dtype[Any]) -> None:
@@ -173,18 +160,6 @@ def check_castable(array: Any, dtype: np.dtype[Any]) -> None:
         raise ArgumentTypeError(
             f"`actions` must be castable to {dtype} (numpy's 'same_kind'), got {array.dtype}."
         )
-
-
-def _make_range_check(space: spaces.Space[Any]) -> Callable[[np.ndarray, np.dtype[Any]], None]:
-    """Return the check that all values lie in an integer space."""
-    low, high = _integer_bounds(space)
-
-    def check(array: np.ndarray, dtype: np.dtype[Any]) -> None:
-        check_integers(array, space)
-        if not ((array >= low) & (array <= high)).all():
-            raise ActionError(f"`actions` must lie in {space} for every environment, got {array}.")
-
-    return check
 
 
 def check_integers(array: Any, space: spaces.Space[Any]) -> None:

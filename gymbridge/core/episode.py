@@ -26,6 +26,7 @@ STEP_INFOS = ("nonfinite",)
 """Infos of a step, not of the episode that begins in it: SAME_STEP keeps them from the step."""
 
 _StateT = TypeVar("_StateT")
+_SimulatorT = TypeVar("_SimulatorT", bound="Simulator[Any]")
 
 
 class TimeStep(NamedTuple):
@@ -62,7 +63,8 @@ class Outcome(NamedTuple):
 
     carry: Any  # a `Carry`, or what a runner keeps in its place
     time_step: TimeStep  # what the user sees
-    final: TimeStep | None  # SAME_STEP steps: the time step before the restarts
+    final: TimeStep | None = None  # SAME_STEP steps: the time step before the restarts
+    begun: Any = None  # resets: (num_envs,) bool, rows that began an episode, which infos are of
 
 
 class Simulator(Protocol[_StateT]):
@@ -126,7 +128,7 @@ class Simulator(Protocol[_StateT]):
         ...
 
 
-class EpisodeRule(Generic[_StateT]):
+class EpisodeRule(Generic[_SimulatorT]):
     """When episodes begin and end in a batch: the autoreset mode and the time limit.
 
     Args:
@@ -135,9 +137,7 @@ class EpisodeRule(Generic[_StateT]):
         limit: Steps after which an episode is truncated, or None for never.
     """
 
-    def __init__(
-        self, simulator: Simulator[_StateT], mode: AutoresetMode, limit: int | None
-    ) -> None:
+    def __init__(self, simulator: _SimulatorT, mode: AutoresetMode, limit: int | None) -> None:
         self.simulator, self.mode, self.limit = simulator, mode, limit
         self.step = {
             AutoresetMode.NEXT_STEP: self._next_step,
@@ -167,14 +167,14 @@ class EpisodeRule(Generic[_StateT]):
         else:
             state, time_step = self.simulator.restart(carry.state, mask, seeds)
             elapsed, ended = carry.elapsed * ~mask, carry.ended & ~mask
-        return Outcome(Carry(state, elapsed, ended), time_step, None)
+        return Outcome(Carry(state, elapsed, ended), time_step, begun=mask)
 
     def _next_step(self, carry: Carry, actions: Any) -> Outcome:
         state, time_step = self.simulator.advance(carry.state, actions, carry.ended, None)
         elapsed = (carry.elapsed + 1) * ~carry.ended
         time_step = self._count(time_step, elapsed)
         ended = time_step.terminated | time_step.truncated
-        return Outcome(Carry(state, elapsed, ended), time_step, None)
+        return Outcome(Carry(state, elapsed, ended), time_step)
 
     def _same_step(self, carry: Carry, actions: Any) -> Outcome:
         state, time_step = self.simulator.advance(carry.state, actions, None, None)
@@ -191,7 +191,7 @@ class EpisodeRule(Generic[_StateT]):
         elapsed = carry.elapsed + ~carry.ended
         time_step = self._count(time_step, elapsed)
         ended = time_step.terminated | time_step.truncated
-        return Outcome(Carry(state, elapsed, ended), time_step, None)
+        return Outcome(Carry(state, elapsed, ended), time_step)
 
     def _count(self, time_step: TimeStep, elapsed: Any) -> TimeStep:
         """Return the time step with the time limit in its `truncated`."""

@@ -1,6 +1,6 @@
 """Time steps laid out as Gymnasium's vector infos.
 
-Each key ``k`` has a mask ``_k`` that tells which environments it is true of; dicts nest, masks and
+Each key ``k`` has a mask ``_k`` of the environments that it is true of; dicts nest, masks and
 all. See `gymnasium.vector.VectorEnv._add_info` for the layout's origin. numpy arrays come exactly
 as `SyncVectorEnv` gives them, where what is there depends on which episodes ended. For torch and
 jax arrays that would mean to read values on the host in every step, so there the keys never change.
@@ -30,26 +30,17 @@ Step = tuple[Any, Any, Any, Any, dict[str, Any]]
 
 
 class InfoLayout(Protocol):
-    """How the infos of a batch are arranged, and then laid out for its user.
+    """How the infos of a batch are arranged, and then laid out for its user."""
 
-    A runner calls the first two methods on the simulator's arrays, within a compiled function if it
-    compiles. The vector environment calls the others on what the runner returned.
-    """
+    def arrange(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with its infos arranged on the simulator's arrays.
 
-    def arrange_reset(self, outcome: Outcome, mask: Any) -> Outcome:
-        """Return the outcome of a reset of the rows under `mask`, arranged."""
+        A runner calls it, within a compiled function if it compiles.
+        """
         ...
 
-    def arrange_step(self, outcome: Outcome) -> Outcome:
-        """Return the outcome of a step, arranged."""
-        ...
-
-    def lay_out_reset(self, outcome: Outcome, mask: np.ndarray) -> tuple[Any, dict[str, Any]]:
-        """Return what `reset` does."""
-        ...
-
-    def lay_out_step(self, outcome: Outcome) -> Step:
-        """Return what `step` does."""
+    def lay_out(self, outcome: Outcome) -> Step:
+        """Return what `step` does, from what a runner returned; `reset` takes its two of them."""
         ...
 
 
@@ -78,24 +69,18 @@ class SparseInfos:
         self._to_user = adapter.to_user
         self._all = np.ones(num_envs, np.bool_)
 
-    def arrange_reset(self, outcome: Outcome, mask: Any) -> Outcome:
+    def arrange(self, outcome: Outcome) -> Outcome:
         """Return the outcome as it is."""
         return outcome
 
-    def arrange_step(self, outcome: Outcome) -> Outcome:
-        """Return the outcome as it is."""
-        return outcome
-
-    def lay_out_reset(self, outcome: Outcome, mask: np.ndarray) -> tuple[Any, dict[str, Any]]:
-        """Return observations and infos, zero in the rows outside the mask."""
-        time_step: TimeStep = self._to_user(outcome.time_step)
-        info = time_step.info if mask.all() else mask_info(time_step.info, mask)
-        return time_step.obs, make_infos(info, mask)
-
-    def lay_out_step(self, outcome: Outcome) -> Step:
+    def lay_out(self, outcome: Outcome) -> Step:
         """Return what `step` does; keys of ended episodes are there if some ended."""
         time_step, over, final = self.lay_out_time_steps(outcome)
-        infos = make_infos(time_step.info, self._all)
+        if outcome.begun is None:
+            infos = make_infos(time_step.info, self._all)
+        else:
+            begun = np.asarray(outcome.begun)
+            infos = make_infos(mask_info(time_step.info, begun), begun)
         if final is not None:
             infos.update(make_final_infos(final, over))
         return *time_step[:4], infos
@@ -114,7 +99,7 @@ class DenseInfos:
     """The same keys in every step, with values arranged on the simulator's own arrays.
 
     With `has_final`, ``final_obs`` and ``final_info`` are this step's own in every row, so that
-    ``final_obs`` is the true next observation without indexing; the masks tell which rows ended.
+    ``final_obs`` is the true next observation without indexing; the masks say which rows ended.
 
     All masks of a call have one of two values. These two cross to the user's arrays, and each key
     gets its mask from them afterwards: each array that crosses costs some microseconds.
@@ -128,34 +113,24 @@ class DenseInfos:
         self._to_user, self._where, self._has_final = adapter.to_user, adapter.where, has_final
         self._give_mask = adapter.give_mask
 
-    def arrange_reset(self, outcome: Outcome, mask: Any) -> Outcome:
-        """Return the outcome with parts of infos, zero in the rows outside the mask."""
-        parts = {"info": self._blank(outcome.time_step.info, mask), "rows": mask.copy()}
-        return outcome._replace(time_step=outcome.time_step._replace(info=parts))
-
-    def arrange_step(self, outcome: Outcome) -> Outcome:
+    def arrange(self, outcome: Outcome) -> Outcome:
         """Return the outcome with parts of infos and with ended episodes among them."""
-        time_step, final = outcome.time_step, outcome.final
-        parts = {"info": time_step.info, "rows": time_step.terminated | ~time_step.terminated}
-        if self._has_final:
-            last = time_step if final is None else final
-            parts["final_obs"] = map_arrays(_copy, last.obs)
-            parts["final_info"] = map_arrays(_copy, last.info)
-            parts["over"] = time_step.terminated | time_step.truncated
-        return Outcome(outcome.carry, time_step._replace(info=parts), None)
+        time_step, begun = outcome.time_step, outcome.begun
+        parts: dict[str, Any] = {"info": time_step.info}
+        if begun is not None:
+            parts = {"info": self._blank(time_step.info, begun), "rows": begun.copy()}
+        else:
+            parts["rows"] = time_step.terminated | ~time_step.terminated
+            if self._has_final:
+                final = time_step if outcome.final is None else outcome.final
+                parts["final_obs"] = map_arrays(_copy, final.obs)
+                parts["final_info"] = map_arrays(_copy, final.info)
+                parts["over"] = time_step.terminated | time_step.truncated
+        return Outcome(outcome.carry, time_step._replace(info=parts))
 
-    def lay_out_reset(self, outcome: Outcome, mask: np.ndarray) -> tuple[Any, dict[str, Any]]:
-        """Return observations and infos."""
-        time_step: TimeStep = self._to_user(outcome.time_step)
-        return time_step.obs, self._lay_out(time_step.info)
-
-    def lay_out_step(self, outcome: Outcome) -> Step:
-        """Return what `step` does."""
-        obs, reward, terminated, truncated, parts = self._to_user(outcome.time_step)
-        return obs, reward, terminated, truncated, self._lay_out(parts)
-
-    def _lay_out(self, parts: dict[str, Any]) -> dict[str, Any]:
-        """Return infos with a mask beside each key."""
+    def lay_out(self, outcome: Outcome) -> Step:
+        """Return what `step` does, with a mask beside each key of infos."""
+        *seen, parts = self._to_user(outcome.time_step)
         give = self._give_mask
         infos = make_infos(parts["info"], parts["rows"], give)
         if "over" in parts:
@@ -163,7 +138,7 @@ class DenseInfos:
             infos["final_obs"], infos["_final_obs"] = parts["final_obs"], give(over)
             infos["final_info"] = make_infos(parts["final_info"], over, give)
             infos["_final_info"] = give(over)
-        return infos
+        return *seen, infos
 
     def _blank(self, info: Any, mask: Any) -> Any:
         def keep(value: Any) -> Any:
@@ -198,22 +173,18 @@ def make_infos(info: dict[str, Any], mask: Any, give_mask: Converter = _copy) ->
 
 def mask_info(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
     """Return a copy of `info` that is zero in the rows outside `mask`."""
-    return _keep_rows(info, mask.nonzero()[0])
-
-
-def _keep_rows(info: dict[str, Any], ids: np.ndarray) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for key, value in info.items():
         if isinstance(value, dict):
-            kept[key] = _keep_rows(value, ids)
+            kept[key] = mask_info(value, mask)
         else:
             kept[key] = np.zeros(value.shape, value.dtype)
-            kept[key][ids] = value.take(ids, 0)
+            kept[key][mask] = value[mask]
     return kept
 
 
 def make_final_infos(final: TimeStep, over: np.ndarray) -> dict[str, Any]:
-    """Return the keys that tell of the episodes that ended in this step.
+    """Return the keys of the episodes that ended in this step.
 
     Args:
         final: The time step before the restarts.
@@ -231,6 +202,6 @@ def make_final_infos(final: TimeStep, over: np.ndarray) -> dict[str, Any]:
     return {
         "final_obs": final_obs,
         "_final_obs": over.copy(),
-        "final_info": make_infos(_keep_rows(final.info, ids), over),
+        "final_info": make_infos(mask_info(final.info, over), over),
         "_final_info": over.copy(),
     }

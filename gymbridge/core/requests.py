@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +26,12 @@ __all__ = [
     "read_autoreset_mode",
     "read_count",
     "read_device",
+    "read_info_keys",
     "read_limit",
     "read_options",
     "read_seed",
     "read_seeds",
 ]
-
-_UNSIGNED = {
-    np.dtype(f"{kind}{size}"): np.dtype(f"u{size}") for kind in "iu" for size in (1, 2, 4, 8)
-} | {np.dtype(np.bool_): np.dtype("u1")}
 
 
 @dataclass(frozen=True)
@@ -105,6 +102,38 @@ def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
             f"limit, got {max_episode_steps}."
         ) from error
     return limit if limit < 2**31 else None
+
+
+def read_info_keys(
+    info_keys: Sequence[str] | str | None, known: Collection[str]
+) -> frozenset[str] | None:
+    """Return the names that are carried, or None for the engine's default.
+
+    Args:
+        info_keys: None, "all", or a collection of names.
+        known: Names that the task has.
+
+    Raises:
+        ArgumentTypeError: It is neither None, "all" nor a collection of names.
+        ArgumentError: Another string, or a name that the task lacks.
+    """
+    if info_keys is None:
+        return None
+    if isinstance(info_keys, str):
+        if info_keys == "all":
+            return frozenset(known)
+        raise ArgumentError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
+    if not isinstance(info_keys, Collection):
+        raise ArgumentTypeError(f"`info_keys` must be None, 'all' or a list, got {info_keys!r}.")
+    for name in info_keys:
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"`info_keys` must hold names, got {name!r}.")
+        if name not in known:
+            raise ArgumentError(
+                f"`info_keys` names {name!r}, which is no info of the task (PRNG keys stay "
+                f"inside); {nearest(name, known)}"
+            )
+    return frozenset(info_keys)
 
 
 def read_autoreset_mode(autoreset_mode: Any) -> AutoresetMode:

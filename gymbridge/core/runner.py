@@ -13,15 +13,19 @@ __all__ = ["HostRunner", "Runner"]
 
 
 class Runner(Protocol):
-    """`reset` and `step` of one batch, with infos arranged as the batch shows them.
+    """`reset` and `step` of one batch, with infos arranged for its user.
 
-    A runner is constructed with the rule and the layout of infos.
+    Args:
+        rule: The batch's.
+        infos: The layout of its infos.
 
     Attributes:
         native: Kind of the arrays that it takes and returns: "numpy", "jax" or "torch".
     """
 
     native: ClassVar[str]
+
+    def __init__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> None: ...
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
         """Begin new episodes under `mask`, (num_envs,) bool; in every row if `carry` is None."""
@@ -33,22 +37,17 @@ class Runner(Protocol):
 
 
 class HostRunner:
-    """Calls the rule as it stands, over a simulator that works with numpy arrays.
+    """Calls the rule as it stands, over a simulator that works with numpy arrays."""
 
-    Args:
-        rule: The batch's.
-        infos: The layout of its infos.
-    """
-
-    native = "numpy"
+    native: ClassVar[str] = "numpy"
 
     def __init__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> None:
         self._rule, self._infos = rule, infos
 
     def reset(self, carry: Carry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
         """Begin new episodes; see `Runner.reset`."""
-        return self._infos.arrange_reset(self._rule.reset(carry, mask, seeds), mask)
+        return self._infos.arrange(self._rule.reset(carry, mask, seeds))
 
     def step(self, carry: Carry, actions: Any) -> Outcome:
         """Take one step; see `Runner.step`."""
-        return self._infos.arrange_step(self._rule.step(carry, actions))
+        return self._infos.arrange(self._rule.step(carry, actions))

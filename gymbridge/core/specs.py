@@ -13,10 +13,34 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-__all__ = ["RebuildableVectorEnv", "fit_spec", "name_device", "plain_spec"]
+__all__ = ["KeepsSpec", "RebuildableVectorEnv", "name_device"]
 
 
-class RebuildableVectorEnv(VectorEnv[Any, Any, Any]):
+class KeepsSpec:
+    """An environment whose `spec` is what Gymnasium built it from, as JSON can hold it.
+
+    `gymnasium.make` and `make_vec` set it after construction.
+    """
+
+    _spec: EnvSpec | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What `gymnasium.make` or `make_vec` built this from, with the limit in force; or None."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = None if spec is None else self._fit_spec(_plain_spec(spec))
+
+    def _fit_spec(self, spec: EnvSpec) -> EnvSpec:
+        """Return the spec with what is in force."""
+        return spec
+
+
+class RebuildableVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
+    KeepsSpec, VectorEnv[Any, Any, Any]
+):
     """A vector environment that pickles and copies as its construction.
 
     Attributes:
@@ -27,7 +51,6 @@ class RebuildableVectorEnv(VectorEnv[Any, Any, Any]):
     autoreset_mode: AutoresetMode
     max_episode_steps: int | None
     _construction: tuple[tuple[Any, ...], dict[str, Any]]
-    _spec: EnvSpec | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Remember the construction: that is what is pickled."""
@@ -42,17 +65,19 @@ class RebuildableVectorEnv(VectorEnv[Any, Any, Any]):
         kwargs = {key: name_device(value) for key, value in kwargs.items()}
         return _rebuild, (type(self), args, kwargs, self._spec)
 
-    @property
-    def spec(self) -> EnvSpec | None:
-        """What `gymnasium.make_vec` built this batch from, with the limit in force; else None."""
-        return self._spec
+    def _fit_spec(self, spec: EnvSpec) -> EnvSpec:
+        """Return the spec with the limit and the mode in force.
 
-    @spec.setter
-    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
-        self, spec: EnvSpec | None
-    ) -> None:
-        """Take what `gymnasium.make_vec` hands over after construction."""
-        self._spec = fit_spec(spec, self.max_episode_steps, self.autoreset_mode)
+        Gymnasium's has the task's own limit, whatever the user gave.
+        """
+        spec.max_episode_steps = self.max_episode_steps
+        if "max_episode_steps" in spec.kwargs:
+            del spec.kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
+            if self.max_episode_steps is None:  # in a spec that means the task's own
+                spec.kwargs["max_episode_steps"] = -1
+        if "autoreset_mode" in spec.kwargs:
+            spec.kwargs["autoreset_mode"] = self.autoreset_mode.value  # JSON knows no enums
+        return spec
 
 
 def _rebuild(
@@ -66,31 +91,8 @@ def _rebuild(
     return envs
 
 
-def fit_spec(spec: EnvSpec | None, limit: int | None, mode: AutoresetMode) -> EnvSpec | None:
-    """Return a copy of what `gymnasium.make_vec` built a batch from, with what is in force.
-
-    Args:
-        spec: From Gymnasium, where the limit is the task's own whatever the user gave.
-        limit: In force, in steps; None for none.
-        mode: In force.
-    """
-    spec = plain_spec(spec)
-    if spec is None:
-        return None
-    spec.max_episode_steps = limit
-    if "max_episode_steps" in spec.kwargs:
-        del spec.kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
-        if limit is None:  # in a spec that means the task's own
-            spec.kwargs["max_episode_steps"] = -1
-    if "autoreset_mode" in spec.kwargs:
-        spec.kwargs["autoreset_mode"] = mode.value  # JSON knows no enums
-    return spec
-
-
-def plain_spec(spec: EnvSpec | None) -> EnvSpec | None:
+def _plain_spec(spec: EnvSpec) -> EnvSpec:
     """Return a copy whose keywords JSON can hold: devices by name, Python's numbers, lists."""
-    if spec is None:
-        return None
     spec = copy.copy(spec)
     spec.kwargs = _to_plain(spec.kwargs)  # first: a `jax.Device` cannot be copied
     return copy.deepcopy(spec)

@@ -49,9 +49,8 @@ class BridgeVectorEnv(RebuildableVectorEnv):
         arrays: Kind of what `reset` and `step` return: "numpy", "torch" or "jax".
         device: Where those arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a `jax.Device`;
             None for where the simulator has them.
-        runner: Class of the runner, constructed with the rule and the layout of infos.
+        runner: Class of the runner.
         gymnasium_id: Id under which Gymnasium may have the same task; see `set_attr`.
-        **runner_options: Further keywords of the runner's constructor.
 
     Attributes:
         arrays: Kind of the arrays.
@@ -79,9 +78,8 @@ class BridgeVectorEnv(RebuildableVectorEnv):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         arrays: str = "numpy",
         device: Any = None,
-        runner: Any = HostRunner,
+        runner: type[Runner] = HostRunner,
         gymnasium_id: str | None = None,
-        **runner_options: Any,
     ) -> None:
         adapter = make_adapter(runner.native, arrays, read_device(device))
         self.arrays, self.device = adapter.arrays, adapter.device
@@ -96,7 +94,7 @@ class BridgeVectorEnv(RebuildableVectorEnv):
         )
         rule = EpisodeRule(simulator, self.autoreset_mode, self.max_episode_steps)
         self._infos = make_info_layout(adapter, self.num_envs, has_final=rule.restarts_ended)
-        self._runner: Runner = runner(rule, self._infos, **runner_options)
+        self._runner = runner(rule, self._infos)
         # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
         is_readable = runner.native == "numpy" or not adapter.is_dense
         self._refuses_ended = rule.refuses_ended and is_readable
@@ -134,7 +132,7 @@ class BridgeVectorEnv(RebuildableVectorEnv):
             seed: None to continue each random stream, an int s to seed environment i with s + i,
                 or a list with one int or None per environment. Under a mask it applies to the
                 environments under the mask. A seed above `seed_range` is hashed into that range;
-                `np_random_seed` shows it as given.
+                `np_random_seed` has it as given.
             options: None or ``{"reset_mask": (num_envs,) bool}``.
 
         Returns:
@@ -167,13 +165,13 @@ class BridgeVectorEnv(RebuildableVectorEnv):
         carry = None if is_all and seeds.given.all() else self._carry
         try:
             outcome = self._runner.reset(carry, mask, seeds)
-            returned = self._infos.lay_out_reset(outcome, mask)
+            obs, *_, infos = self._infos.lay_out(outcome)
         except KeyboardInterrupt:
             if carry is None:  # the engine may have taken the seeds, or not
                 self._carry = None  # so the next reset gives it those of `np_random_seed`
             raise
         self._carry, self._seeds = outcome.carry, known
-        return returned
+        return obs, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take one step in every environment.
@@ -198,7 +196,7 @@ class BridgeVectorEnv(RebuildableVectorEnv):
         """
         with self._one_thread:
             outcome = self._advance(actions)
-            returned = self._infos.lay_out_step(outcome)
+            returned = self._infos.lay_out(outcome)
             self._carry = outcome.carry
             return returned
 

@@ -82,12 +82,10 @@ def read_config(
         ArgumentError: A value that would end the process, or a task with several players.
         SimulationError: EnvPool cannot describe the task on this machine.
     """
+    owned = _OWNED | dict.fromkeys(owned_by_limit, "use `max_episode_steps`")
     for name in kwargs:
-        if name in _OWNED:
-            raise unexpected_keyword("EnvPoolVectorEnv", name, repr(task_id), _OWNED[name])
-        if name in owned_by_limit:
-            hint = "use `max_episode_steps`"
-            raise unexpected_keyword("EnvPoolVectorEnv", name, repr(task_id), hint)
+        if name in owned:
+            raise unexpected_keyword("EnvPoolVectorEnv", name, repr(task_id), owned[name])
     with name_task("describe", task_id):
         config = envpool.make_spec(task_id).config._asdict()
     if config["max_num_players"] > 1:
@@ -114,11 +112,12 @@ def _check_values(task_id: str, config: dict[str, Any], kwargs: dict[str, Any]) 
         raise ArgumentError(
             f"`num_threads` must be at most {MOST_THREADS}, got {kwargs['num_threads']}."
         )
-    size = read_count("size", kwargs.get("size", 4)) if spec == "FrozenLakeEnvSpec" else 4
-    if size not in FROZEN_LAKE_SIZES:
-        raise ArgumentError(
-            f"`size` must be one of {FROZEN_LAKE_SIZES} for {task_id!r}, got {kwargs['size']!r}."
-        )
+    if spec == "FrozenLakeEnvSpec" and "size" in kwargs:
+        size = read_count("size", kwargs["size"])
+        if size not in FROZEN_LAKE_SIZES:
+            raise ArgumentError(
+                f"`size` must be one of {FROZEN_LAKE_SIZES} for {task_id!r}, got {size}."
+            )
     if spec == "MiniGridEnvSpec" and "env_name" in kwargs:
         _check_env_name(kwargs["env_name"])
     if spec == "AtariEnvSpec" and kwargs.keys() & {"task", "base_path"}:

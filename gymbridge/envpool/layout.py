@@ -7,7 +7,7 @@ A pool answers with one array per key, such as ``obs:image``, ``info:lives``, ``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import getitem, itemgetter
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from gymbridge.core.episode import TimeStep
-from gymbridge.core.info_keys import read_info_keys
+from gymbridge.core.requests import read_info_keys
 from gymbridge.envpool.pool import Values
 from gymbridge.envpool.private import action_keys, state_keys
 
@@ -38,28 +38,31 @@ class Layout:
 
     def __init__(self, spec: Any, info_keys: Sequence[str] | str | None) -> None:
         keys_of_pool = state_keys(spec)
-        keys = [key.replace(":", ".") for key in keys_of_pool]
-        places = {key: place for place, key in enumerate(keys)}
+        places = {key.replace(":", "."): place for place, key in enumerate(keys_of_pool)}
         self.done_place, self.trunc_place = places["done"], places["trunc"]
         self.reward_place = places["reward"]
-        self.obs_places = [places[key] for key in keys if key.split(".")[0] == "obs"]
-        self.info_places = [places[key] for key in _choose_infos(keys, info_keys)]
+        obs = {key: place for key, place in places.items() if key.split(".")[0] == "obs"}
+        info = _choose_infos(places, info_keys)
+        self.obs_places = [*obs.values()]
         # What a restart changes, besides flags and reward:
-        self.restarted_places = [*self.obs_places, *self.info_places]
-        obs_tree = _nest(keys, self.obs_places)["obs"]
+        self.restarted_places = [*self.obs_places, *info.values()]
+        obs_tree = _nest(obs)["obs"]
         is_dict = isinstance(spec.gymnasium_observation_space, spaces.Dict)
         while not is_dict and isinstance(obs_tree, dict):
             obs_tree = next(iter(obs_tree.values()))
-        bits = {
-            place
-            for place in self.obs_places
-            if spec.state_array_spec[keys_of_pool[place]].dtype == np.bool_
-        }
-        self.read_obs = _make_reader(obs_tree, bits)
-        self.read_info = _make_info_reader(
-            {keys[place].removeprefix("info."): place for place in self.info_places}
+        self._obs_tree = {"obs": obs_tree}
+        dtypes = [spec.state_array_spec[key].dtype for key in keys_of_pool]
+        self._bits = [place for place in self.obs_places if dtypes[place] == np.bool_]
+        is_plain = isinstance(obs_tree, int) and not self._bits
+        self.read_obs = itemgetter(obs_tree) if is_plain else self._read_obs
+        has_levels = any("." in name for name in info)
+        self.read_info: Callable[[Values], dict[str, Any]] = (
+            partial(_take, _nest(info)) if has_levels else partial(_take_flat, [*info.items()])
         )
-        self.action_leaves = _make_action_flattener(spec)
+        paths = [tuple(key.split(".")) for key in action_keys(spec) if key not in _IDS]
+        self.action_leaves: Callable[[Any], list[np.ndarray]] = (
+            partial(_take_actions, paths) if len(paths) > 1 else _take_only_action
+        )
 
     def read(self, values: Values) -> TimeStep:
         """Return a pool's answers as a time step with the task's own flags."""
@@ -71,6 +74,14 @@ class Layout:
             done & trunc,
             self.read_info(values),
         )
+
+    def _read_obs(self, values: Values) -> Any:
+        """Return the observations; bools become `MultiBinary`'s."""
+        if self._bits:
+            values = values.copy()
+            for place in self._bits:
+                values[place] = values[place].view(np.int8)
+        return _take(self._obs_tree, values)["obs"]
 
     def copy_obs(self, values: Values) -> Values:
         """Return the same arrays but for observations, which are copied."""
@@ -95,16 +106,13 @@ def to_space(space: Any) -> Space[Any]:
     return space
 
 
-def _make_action_flattener(spec: Any) -> Callable[[Any], list[np.ndarray]]:
-    """Return the function from actions to their arrays in the pool's order, each contiguous."""
-    paths = [tuple(key.split(".")) for key in action_keys(spec) if key not in _IDS]
-    if len(paths) == 1:
-        return lambda actions: [_to_pool(actions)]
+def _take_only_action(actions: np.ndarray) -> list[np.ndarray]:
+    return [_to_pool(actions)]
 
-    def flatten(actions: Any) -> list[np.ndarray]:
-        return [_to_pool(reduce(getitem, path, actions)) for path in paths]
 
-    return flatten
+def _take_actions(paths: list[tuple[str, ...]], actions: Any) -> list[np.ndarray]:
+    """Return the arrays at the paths."""
+    return [_to_pool(reduce(getitem, path, actions)) for path in paths]
 
 
 def _to_pool(array: np.ndarray) -> np.ndarray:
@@ -113,21 +121,21 @@ def _to_pool(array: np.ndarray) -> np.ndarray:
     return array if array.flags.writeable else array.copy()
 
 
-def _choose_infos(keys: list[str], info_keys: Sequence[str] | str | None) -> list[str]:
-    """Return the keys of the infos that are carried."""
-    found = {key.removeprefix("info."): key for key in keys if key.startswith("info.")}
-    found["elapsed_step"] = "elapsed_step"
+def _choose_infos(places: dict[str, int], info_keys: Sequence[str] | str | None) -> dict[str, int]:
+    """Return the places of the infos that are carried, by name."""
+    found = {key.removeprefix("info."): places[key] for key in places if key.startswith("info.")}
+    found["elapsed_step"] = places["elapsed_step"]
     names = read_info_keys(info_keys, found)
     if names is None:
         names = found.keys() - {*_IDS, *_EXPENSIVE}
-    return [key for name, key in found.items() if name in names]
+    return {name: place for name, place in found.items() if name in names}
 
 
-def _nest(keys: list[str], places: list[int]) -> dict[str, Any]:
-    """Return the places as a tree by the parts of their keys."""
+def _nest(places: dict[str, int]) -> dict[str, Any]:
+    """Return the places as a tree by the parts of their names."""
     tree: dict[str, Any] = {}
-    for place in places:
-        *levels, last = keys[place].split(".")
+    for name, place in places.items():
+        *levels, last = name.split(".")
         branch = tree
         for level in levels:
             branch = branch.setdefault(level, {})
@@ -135,22 +143,13 @@ def _nest(keys: list[str], places: list[int]) -> dict[str, Any]:
     return tree
 
 
-def _make_reader(tree: Any, bits: set[int]) -> Callable[[Values], Any]:
-    """Return the function from a pool's arrays to a tree of them; bools become `MultiBinary`'s."""
-    if isinstance(tree, dict):
-        readers = {key: _make_reader(branch, bits) for key, branch in tree.items()}
-        return lambda values: {key: reader(values) for key, reader in readers.items()}
-    if tree in bits:
-        return lambda values: values[tree].view(np.int8)
-    return itemgetter(tree)
+def _take(tree: dict[str, Any], values: Values) -> dict[str, Any]:
+    """Return the arrays at a tree of places."""
+    return {
+        key: _take(branch, values) if isinstance(branch, dict) else values[branch]
+        for key, branch in tree.items()
+    }
 
 
-def _make_info_reader(places: dict[str, int]) -> Callable[[Values], dict[str, Any]]:
-    if all("." not in name for name in places):
-        pairs = tuple(places.items())
-        return lambda values: {name: values[place] for name, place in pairs}
-    names = [f"info.{name}" for name in places]
-    order = list(places.values())
-    tree = _nest(names, list(range(len(names))))["info"]
-    read = _make_reader(tree, set())
-    return lambda values: read([values[place] for place in order])
+def _take_flat(places: list[tuple[str, int]], values: Values) -> dict[str, Any]:
+    return {name: values[place] for name, place in places}

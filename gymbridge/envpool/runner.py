@@ -8,11 +8,11 @@ that the row ended. Tests compare it with `HostRunner` over the same simulator.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gymbridge.core.episode import EpisodeRule, Outcome, Seeds, TimeStep
+from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep
 from gymbridge.core.infos import InfoLayout
 from gymbridge.envpool.pool import Values
 from gymbridge.envpool.simulator import EnvPoolSimulator, PoolState
@@ -50,11 +50,10 @@ class PoolRunner:
         infos: The layout of its infos.
     """
 
-    native = "numpy"
+    native: ClassVar[str] = "numpy"
 
-    def __init__(self, rule: EpisodeRule[PoolState], infos: InfoLayout) -> None:
+    def __init__(self, rule: EpisodeRule[EnvPoolSimulator], infos: InfoLayout) -> None:
         simulator = rule.simulator
-        assert isinstance(simulator, EnvPoolSimulator), "exchanges are those of EnvPool's pools"
         self._rule, self._infos = rule, infos
         self._pool, self._layout = simulator.pool, simulator.layout
         self._limit = 2**63 if rule.limit is None else rule.limit
@@ -62,14 +61,13 @@ class PoolRunner:
         self._one_step = np.ones(simulator.num_envs, np.int32)
         self._advance = self._same_step if rule.restarts_ended else self._native_step
 
-    def reset(self, carry: PoolCarry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
+    def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
         """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
-        outcome = self._sum_up(self._rule.reset(carry, mask, seeds))  # pyright: ignore[reportArgumentType]
-        return self._infos.arrange_reset(outcome, mask)
+        return self._infos.arrange(self._sum_up(self._rule.reset(carry, mask, seeds)))
 
     def step(self, carry: PoolCarry, actions: Any) -> Outcome:
         """Take one step; see `gymbridge.core.runner.Runner.step`."""
-        return self._infos.arrange_step(self._advance(carry, actions))
+        return self._infos.arrange(self._advance(carry, actions))
 
     def _sum_up(self, outcome: Outcome) -> Outcome:
         """Return what the plain rule made, with the quick step's facts in the carry."""
@@ -80,13 +78,13 @@ class PoolRunner:
     def _native_step(self, carry: PoolCarry, actions: Any) -> Outcome:
         """Step in NEXT_STEP, where the pool restarts what it ended, or in DISABLED."""
         if carry.cut:
-            return self._sum_up(self._rule.step(carry, actions))  # pyright: ignore[reportArgumentType]
+            return self._sum_up(self._rule.step(Carry(*carry[:3]), actions))
         answers = self._exchange(carry, actions)
         ended = self._nobody if answers.over is None else answers.over
         time_step = self._return(answers.values, answers)
         state = PoolState(answers.values, self._pool.turn)
         kept = PoolCarry(state, answers.elapsed, ended, answers.clock, answers.cut)
-        return Outcome(kept, time_step, None)
+        return Outcome(kept, time_step)
 
     def _same_step(self, carry: PoolCarry, actions: Any) -> Outcome:
         """Step in SAME_STEP, which restarts what is over by a second exchange."""

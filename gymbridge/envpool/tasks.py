@@ -7,7 +7,7 @@ threads, and the keyword values that would end the process.
 
 EnvPool calls an end on the very last allowed step a truncation even where the task terminated
 (envpool/core/env.h: ``trunc = done && current_step >= max_episode_steps``). A limit beyond the
-pool's reach shows the truth, and the core counts the steps. Where the limit changes the task itself
+pool's reach gives the truth, and the core counts the steps. Where the limit changes the task itself
 the pool gets the user's, and reports such ties in its way. The core counts in either case, so a
 limit holds also for tasks that ignore it.
 """

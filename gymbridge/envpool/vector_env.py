@@ -27,7 +27,7 @@ except ImportError as error:
 __all__ = ["EnvPoolVectorEnv"]
 
 
-# skrl tells Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
+# skrl knows Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
 class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
     BridgeVectorEnv, VectorEnv[Any, Any, Any]
 ):

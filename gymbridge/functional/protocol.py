@@ -27,12 +27,14 @@ class FunctionalEnv(Protocol[_StateT]):
     Attributes:
         observation_space: Space of one observation.
         action_space: Space of one action.
+        name: What it is called in messages, such as "Reacher (backend spring)".
         engine: The object of the engine, whose attributes are those of every environment.
         loop_advice: What a user can do where reverse mode cannot pass `step`.
     """
 
     observation_space: Space[Any]
     action_space: Space[Any]
+    name: str
     engine: Any
     loop_advice: str
 

@@ -3,57 +3,70 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
 from gymbridge.core.episode import EpisodeRule, Outcome, Seeds
 from gymbridge.core.infos import InfoLayout
-from gymbridge.errors import DivergedError
+from gymbridge.core.runner import Runner
+from gymbridge.errors import ArgumentError, DivergedError
+from gymbridge.functional.simulator import FunctionalSimulator
 
-__all__ = ["JitRunner", "RaisingRunner", "log_compilation"]
+__all__ = ["JitRunner", "RaisingRunner", "choose_plain_runner", "log_compilation"]
 
 _LOG = logging.getLogger("gymbridge")
+_NONFINITE = ("terminate", "raise", "ignore")
+
+
+def choose_plain_runner(arrays: str, nonfinite: str) -> type[Runner]:
+    """Return the runner of a batch without gradients.
+
+    Raises:
+        ArgumentError: The arguments, those of the vector environment, do not fit one another.
+    """
+    if nonfinite not in _NONFINITE:
+        raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
+    if nonfinite != "raise":
+        return JitRunner
+    if arrays != "numpy":
+        raise ArgumentError(
+            f"`nonfinite='raise'` reads values on the host, which `arrays={arrays!r}` never does "
+            "in a step; use `arrays='numpy'` or `nonfinite='terminate'`."
+        )
+    return RaisingRunner
 
 
 class JitRunner:
-    """One compiled function for `reset` and one for `step`, whose arrays are on one device.
+    """One compiled function for `reset` and one for `step`, whose arrays are on one device."""
 
-    Args:
-        rule: The batch's, over a simulator with a `device`.
-        infos: The layout of its infos.
-    """
+    native: ClassVar[str] = "jax"
 
-    native = "jax"
-
-    def __init__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> None:
+    def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
         self._rule, self._infos = rule, infos
-        simulator: Any = rule.simulator
-        place = jax.sharding.SingleDeviceSharding(simulator.device)
+        place = jax.sharding.SingleDeviceSharding(rule.simulator.device)
         self.reset = jax.jit(self._reset, out_shardings=place)
         self.step = jax.jit(self._step, out_shardings=place)
 
     def _reset(self, carry: Any, mask: Any, seeds: Seeds) -> Outcome:
         log_compilation("reset", self._rule.simulator)
-        return self._infos.arrange_reset(self._rule.reset(carry, mask, seeds), mask)
+        return self._infos.arrange(self._rule.reset(carry, mask, seeds))
 
     def _step(self, carry: Any, actions: Any) -> Outcome:
         log_compilation("step", self._rule.simulator)
-        return self._infos.arrange_step(self._rule.step(carry, actions))
+        return self._infos.arrange(self._rule.step(carry, actions))
 
 
 class RaisingRunner:
     """A `JitRunner` that raises when a row diverged, before anything is kept.
 
-    Args:
-        rule: The batch's, over a guarded simulator.
-        infos: The layout of its infos, in which "nonfinite" is arranged as the simulator gave it.
+    The simulator is guarded, and the layout leaves "nonfinite" as the simulator gave it.
     """
 
-    native = "jax"
+    native: ClassVar[str] = "jax"
 
-    def __init__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> None:
+    def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
         self._runner = JitRunner(rule, infos)
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
@@ -76,15 +89,12 @@ class RaisingRunner:
         return outcome
 
 
-def log_compilation(function: str, simulator: Any) -> None:
+def log_compilation(function: str, simulator: FunctionalSimulator) -> None:
     """Log that a function is compiled. Call it where the function is traced, so once."""
-    env = getattr(simulator.engine, "unwrapped", simulator.engine)
-    backend = getattr(env, "backend", None)
     _LOG.info(
-        "Compiling %s of %s (%s%d environments, %s). This can take a minute.",
+        "Compiling %s of %s, %d environments on %s. This can take a minute.",
         function,
-        type(env).__name__,
-        f"backend {backend}, " if backend else "",
+        simulator.env.name,
         simulator.num_envs,
         simulator.device.platform,
     )

@@ -43,7 +43,7 @@ class FunctionalSimulator:
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
-        guarded: Whether diverged rows are found, ended and shown with their last finite values.
+        guarded: Whether diverged rows are found, ended, and keep their last finite values.
     """
 
     seed_range = 2**32 - 1

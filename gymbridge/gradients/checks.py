@@ -57,7 +57,6 @@ def _check_reverse_mode(env: FunctionalEnv[Any], shapes: Any) -> None:
         pull = jax.grad(total, argnums=(0, 1), allow_int=True)
         jax.eval_shape(pull, shapes, action_struct(env.action_space))
     except Exception as error:
-        backend = getattr(env.engine, "backend", None)
         reason = f"{type(error).__name__}: {error}"
         if "Reverse-mode differentiation does not work" in str(error):
             reason = (
@@ -65,6 +64,5 @@ def _check_reverse_mode(env: FunctionalEnv[Any], shapes: Any) -> None:
                 f"{env.loop_advice}"
             )
         raise EnvContractError(
-            f"`differentiable=True` cannot pass this environment's step (backend {backend!r}): "
-            f"{reason}"
+            f"`differentiable=True` cannot pass the step of {env.name}: {reason}"
         ) from error

@@ -8,7 +8,7 @@ Integers, flags and keys stay on the jax side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from gymbridge.gradients.checks import check_differentiable
 from gymbridge.gradients.packing import Packing, is_float
 from gymbridge.gradients.torch_private import check_context
 
-__all__ = ["GraphCarry", "GraphRunner"]
+__all__ = ["GraphCarry", "GraphRunner", "RecomputingGraphRunner"]
 
 _MethodT = TypeVar("_MethodT", bound=Callable[..., Any])
 
@@ -52,30 +52,26 @@ class GraphRunner:
     Args:
         rule: The batch's, over any functional simulator.
         infos: The layout of its infos.
-        recompute: Whether a backward pass computes each step again instead of keeping what it
-            needs of it.
 
     Raises:
         EnvContractError: Actions are no floats, the state has complex numbers, or reverse mode
             cannot pass the environment's step.
     """
 
-    native = "torch"
+    native: ClassVar[str] = "torch"
+    recompute: ClassVar[bool] = False
+    """Whether a backward pass computes each step again instead of keeping what it needs of it."""
 
-    def __init__(
-        self, rule: EpisodeRule[Any], infos: InfoLayout, *, recompute: bool = False
-    ) -> None:
+    def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
         simulator = rule.simulator
-        assert isinstance(simulator, FunctionalSimulator), "gradients pass jax alone"
         check_differentiable(simulator.env, simulator.shapes)
         self._rule, self._infos, self._simulator = rule, infos, simulator
-        self._recompute = recompute
         self._actions = jax.tree.structure(_nest(simulator.single_action_space))
         self.packing = self._make_packing()
         place = jax.sharding.SingleDeviceSharding(simulator.device)
         self._first_reset = jax.jit(self._pure_first_reset, out_shardings=place)
-        self._reset_graph = JaxFunction(self._pure_reset, recompute=recompute)
-        self._step_graph = JaxFunction(self._pure_step, recompute=recompute)
+        self._reset_graph = JaxFunction(self._pure_reset, recompute=self.recompute)
+        self._step_graph = JaxFunction(self._pure_step, recompute=self.recompute)
         self._unroll_graph = JaxFunction(self._pure_unroll)
         self._copy = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree))
         self._read_obs = jax.jit(
@@ -86,7 +82,7 @@ class GraphRunner:
         """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
         if carry is None:
             packed, rest, time_step = self._first_reset(mask, seeds)
-            return Outcome(GraphCarry(packed, rest, None), jax_to_torch(time_step), None)
+            return Outcome(GraphCarry(packed, rest, None), jax_to_torch(time_step))
         if mask.all():
             carry = carry._replace(tensor=None)
         return self._run(self._reset_graph, carry, (), (mask, seeds))
@@ -116,8 +112,8 @@ class GraphRunner:
         with torch.inference_mode(False), torch.enable_grad():
             if tensor is None:
                 return torch.from_dlpack(carry.packed).clone(), carry
-            shown = tensor.clone()
-            return shown, carry._replace(tensor=shown.clone())
+            given = tensor.clone()
+            return given, carry._replace(tensor=given.clone())
 
     @_eager
     def take(self, carry: GraphCarry, state: Any) -> GraphCarry:
@@ -175,7 +171,7 @@ class GraphRunner:
 
     def _pure_first_reset(self, mask: Any, seeds: Seeds) -> tuple[Any, Any, TimeStep]:
         log_compilation("reset", self._simulator)
-        outcome = self._infos.arrange_reset(self._rule.reset(None, mask, seeds), mask)
+        outcome = self._infos.arrange(self._rule.reset(None, mask, seeds))
         return *self.packing.pack(outcome.carry), outcome.time_step
 
     # Functions of (float arrays, anything else), as `JaxFunction` takes them:
@@ -184,7 +180,7 @@ class GraphRunner:
         log_compilation("reset", self._simulator)
         (packed,), (others, (mask, seeds)) = inputs, rest
         carry = self.packing.unpack(packed, others)
-        return self._pack(self._infos.arrange_reset(self._rule.reset(carry, mask, seeds), mask))
+        return self._pack(self._infos.arrange(self._rule.reset(carry, mask, seeds)))
 
     def _pure_step(self, inputs: tuple[Any, ...], rest: Any) -> Any:
         log_compilation("step", self._simulator)
@@ -195,17 +191,17 @@ class GraphRunner:
     def _pure_unroll(self, inputs: tuple[Any, ...], rest: Any) -> Any:
         log_compilation("unroll", self._simulator)
         (packed, *leaves), (others, _) = inputs, rest
-        body = jax.checkpoint(self._scanned) if self._recompute else self._scanned
+        body = jax.checkpoint(self._scanned) if self.recompute else self._scanned
         carry = self.packing.unpack(packed, others)
         carry, time_steps = jax.lax.scan(body, carry, jax.tree.unflatten(self._actions, leaves))
-        return self._pack(Outcome(carry, time_steps, None))
+        return self._pack(Outcome(carry, time_steps))
 
     def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, TimeStep]:
         outcome = self._advance(carry, actions)
         return outcome.carry, outcome.time_step
 
     def _advance(self, carry: Carry, actions: Any) -> Outcome:
-        return self._infos.arrange_step(self._rule.step(carry, actions))
+        return self._infos.arrange(self._rule.step(carry, actions))
 
     def _pack(self, outcome: Outcome) -> Any:
         """Return what has a gradient, and what has none."""
@@ -226,11 +222,17 @@ class GraphRunner:
         if not (any(wanted) and torch.is_grad_enabled()):
             (packed, *floats), (others, time_step) = graph.plain(values, rest)
             after = GraphCarry(packed, others, None)
-            return Outcome(after, _join(map(torch.from_dlpack, floats), time_step), None)
+            return Outcome(after, _join(map(torch.from_dlpack, floats), time_step))
         traced = graph(values, tensors, rest)
         others, time_step = traced.aux
         after = GraphCarry(traced.values[0], others, traced.tensors[0])
-        return Outcome(after, _join(iter(traced.tensors[1:]), time_step), None)
+        return Outcome(after, _join(iter(traced.tensors[1:]), time_step))
+
+
+class RecomputingGraphRunner(GraphRunner):
+    """A `GraphRunner` that computes each step again in the backward pass."""
+
+    recompute = True
 
 
 def _split(time_step: TimeStep) -> tuple[tuple[Any, ...], TimeStep]:

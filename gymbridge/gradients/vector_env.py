@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gymbridge.core.actions import make_action_reader
+from gymbridge.core.runner import Runner
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import (
     ArgumentError,
@@ -20,53 +21,42 @@ if TYPE_CHECKING:
 
 __all__ = ["DifferentiableVectorEnv", "Snapshot", "choose_runner"]
 
-_NONFINITE = ("terminate", "raise", "ignore")
 _RESIDUALS = ("store", "recompute")
 
 
 def choose_runner(
     arrays: str, nonfinite: str, differentiable: bool, residuals: str
-) -> tuple[type[Any], dict[str, Any]]:
-    """Return the runner that a batch of a functional environment needs, and its options.
+) -> type[Runner]:
+    """Return the runner that a batch of a functional environment needs.
 
     Raises:
         ArgumentError: The arguments, those of the vector environment, do not fit one another.
         NotInstalledError: Gradients without torch.
     """
-    _check_choice(arrays, nonfinite, differentiable, residuals)
-    from gymbridge.functional.runners import JitRunner, RaisingRunner
+    from gymbridge.functional.runners import choose_plain_runner
 
-    if not differentiable:
-        return (RaisingRunner if nonfinite == "raise" else JitRunner), {}
-    try:
-        from gymbridge.gradients.runner import GraphRunner
-    except ImportError as error:
-        raise NotInstalledError(
-            f"`differentiable=True` needs torch. Install it with `pip install torch` ({error})."
-        ) from error
-    return GraphRunner, {"recompute": residuals == "recompute"}
-
-
-def _check_choice(arrays: str, nonfinite: str, differentiable: bool, residuals: str) -> None:
-    if nonfinite not in _NONFINITE:
-        raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
-    if nonfinite == "raise" and arrays != "numpy":
-        raise ArgumentError(
-            f"`nonfinite='raise'` reads values on the host, which `arrays={arrays!r}` never does "
-            "in a step; use `arrays='numpy'` or `nonfinite='terminate'`."
-        )
+    plain = choose_plain_runner(arrays, nonfinite)
     if residuals not in _RESIDUALS:
         raise ArgumentError(f"`residuals` must be one of {_RESIDUALS}, got {residuals!r}.")
-    if residuals != "store" and not differentiable:
+    if not differentiable:
+        if residuals == "store":
+            return plain
         raise ArgumentError(
             f"`residuals={residuals!r}` needs `differentiable=True`, got {differentiable!r}; only "
             "a differentiable step has a backward pass."
         )
-    if differentiable and arrays != "torch":
+    if arrays != "torch":
         raise ArgumentError(
             "`differentiable=True` gives torch's gradients and needs `arrays='torch'`, got "
             f"{arrays!r}; with jax, differentiate the environment's own functions."
         )
+    try:
+        from gymbridge.gradients.runner import GraphRunner, RecomputingGraphRunner
+    except ImportError as error:
+        raise NotInstalledError(
+            f"`differentiable=True` needs torch. Install it with `pip install torch` ({error})."
+        ) from error
+    return GraphRunner if residuals == "store" else RecomputingGraphRunner
 
 
 class Snapshot(NamedTuple):
@@ -122,7 +112,7 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
             runner, carry = self._graph("unroll")
             outcome = runner.unroll(carry, self._read_window(actions))
             self._carry = outcome.carry
-            return self._infos.lay_out_step(outcome)
+            return self._infos.lay_out(outcome)
 
     def get_state(self) -> Snapshot:
         """Return all that the batch is: physics, random numbers, counters, flags, observation.
@@ -169,8 +159,8 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
         """
         with self._one_thread:
             runner, carry = self._graph("physics_state")
-            shown, self._carry = runner.share(carry)
-            return shown
+            tensor, self._carry = runner.share(carry)
+            return tensor
 
     @physics_state.setter
     def physics_state(self, state: Any) -> None:

@@ -1,8 +1,8 @@
 """A host simulator whose episodes follow a table, and the same task as a `gymnasium.Env`.
 
 The task: the observation is the number of steps since the episode began, an action is 0, 1 or 2 and
-the reward is ``action + step / 4``. Infos tell which episode runs, which number was drawn when it
-began, and the sum of its actions.
+the reward is ``action + step / 4``. Infos are the number of the episode, a number that was drawn
+when it began, and the sum of its actions.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ScriptedSimulator:
             )
         else:
             state = self._begin(state, mask, seeds)
-        return state, self._show(state)
+        return state, self._time_step(state)
 
     def advance(
         self,
@@ -108,7 +108,7 @@ class ScriptedSimulator:
         stepped = state._replace(step=step, total=total, reward=reward)
         if restart is not None:
             stepped = self._begin(stepped, restart, None)
-        return stepped, self._show(stepped)
+        return stepped, self._time_step(stepped)
 
     def close(self) -> None:
         """Remember that the batch was closed."""
@@ -124,7 +124,7 @@ class ScriptedSimulator:
             seed, episode, state.step * goes_on, state.total * goes_on, state.reward * goes_on
         )
 
-    def _show(self, state: ScriptedState) -> TimeStep:
+    def _time_step(self, state: ScriptedState) -> TimeStep:
         rows, column = np.arange(self.num_envs), state.episode % self.lengths.shape[1]
         over = state.step >= self.lengths[rows, column]
         cut = over & self.truncates[rows, column]

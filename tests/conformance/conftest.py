@@ -1,12 +1,25 @@
-"""What every conformance test runs on."""
+"""What conformance tests run on."""
 
 from __future__ import annotations
 
 import pytest
-from batches import SIMULATORS
+from batches import ENGINES, SCRIPTED
 
 
-@pytest.fixture(params=SIMULATORS)
-def simulator(request: pytest.FixtureRequest) -> str:
-    """The way to the scripted task: a host simulator, or a Brax environment."""
+@pytest.fixture(params=SCRIPTED)
+def scripted(request: pytest.FixtureRequest) -> str:
+    """The scripted task, whose every step is known: on the host, and as a Brax environment."""
+    return request.param
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Every engine."""
+    return request.param
+
+
+@pytest.fixture(params=("numpy", "torch", "jax"))
+def kind(request: pytest.FixtureRequest) -> str:
+    """Every kind of arrays whose library is installed."""
+    pytest.importorskip(request.param)
     return request.param

@@ -118,8 +118,8 @@ class Duet:
 
     def begin(self, seed: Any) -> None:
         """Reset both for the first time; the reference with the seeds that ours reports."""
-        shown = self.ours.reset(seed=seed)
-        self._compare(shown, self.reference.reset(seed=list(self.ours.np_random_seed)))
+        returned = self.ours.reset(seed=seed)
+        self._compare(returned, self.reference.reset(seed=list(self.ours.np_random_seed)))
         self.ended[:] = False
 
     def play(self, sequence: Iterable[Step | Reset]) -> None:
@@ -154,8 +154,8 @@ class Duet:
         self.seen["final_obs"] += "final_obs" in infos
         self.ended = flags[0] | flags[1]
 
-    def _compare(self, shown: Any, expected: Any) -> None:
-        assert_same(shown, expected)
+    def _compare(self, returned: Any, expected: Any) -> None:
+        assert_same(returned, expected)
         assert self.ours.np_random_seed == self.reference.np_random_seed
 
 
@@ -196,7 +196,7 @@ def test_host_batch__equals_sync_vector_env(mode: str) -> None:
 
 @pytest.mark.parametrize(("num_envs", "limit"), [(3, None), (3, 3), (10, 3)])
 def test_brax_batch__equals_sync_vector_env(mode: str, num_envs: int, limit: int | None) -> None:
-    ours = shared_batch("brax", num_envs, mode, limit)
+    ours = shared_batch("brax", mode, num_envs=num_envs, limit=limit)
     seen: Counter[str] = Counter()
 
     @settings(max_examples=40)

@@ -99,9 +99,9 @@ GYMNASIUM_TYPES = {ActionError: ValueError, ArgumentError: ValueError, ArgumentT
 
 
 @pytest.mark.parametrize("name", BAD_CALLS)
-def test_bad_call__raises_and_changes_nothing(simulator: str, mode: str, name: str) -> None:
+def test_bad_call__raises_and_changes_nothing(scripted: str, mode: str, name: str) -> None:
     call, error, message = BAD_CALLS[name]
-    envs = shared_batch(simulator, mode=mode)
+    envs = shared_batch(scripted, mode)
 
     def call_badly(_: Any) -> None:
         seeds = envs.np_random_seed
@@ -128,16 +128,16 @@ def only_if_running(envs: VectorEnv, call: Callable[[Any], None]) -> Callable[[A
 
 
 @pytest.mark.parametrize("name", [name for name in BAD_CALLS if "action" not in name])
-def test_bad_first_call__leaves_a_batch_that_can_be_reset(simulator: str, name: str) -> None:
+def test_bad_first_call__leaves_a_batch_that_can_be_reset(scripted: str, name: str) -> None:
     call, error, message = BAD_CALLS[name]
-    envs = make_batch(simulator)
+    envs = make_batch(scripted)
     with pytest.raises(error, match=message):
         call(envs)
-    assert_same(envs.reset(seed=3), shared_batch(simulator).reset(seed=3))
+    assert_same(envs.reset(seed=3), shared_batch(scripted).reset(seed=3))
 
 
-def test_ended_environment__can_be_told_again_and_again(simulator: str) -> None:
-    envs = shared_batch(simulator, mode="Disabled", limit=4)
+def test_ended_environment__is_refused_again_and_again(scripted: str) -> None:
+    envs = shared_batch(scripted, mode="Disabled", limit=4)
 
     def step_ended(passed: Any) -> None:
         _, *flags, _ = passed[0]
@@ -165,8 +165,8 @@ def test_ended_environment__can_be_told_again_and_again(simulator: str) -> None:
     ],
 )
 def test_constructor__refuses(
-    simulator: str, option: str, value: Any, error: type[Exception], message: str
+    scripted: str, option: str, value: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        make_batch(simulator, **{option: value})
-    assert make_batch(simulator).autoreset_mode is AutoresetMode.NEXT_STEP
+        make_batch(scripted, **{option: value})
+    assert make_batch(scripted).autoreset_mode is AutoresetMode.NEXT_STEP

@@ -2,92 +2,150 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from batches import make_batch, play, shared_batch
+from batches import leaves, make_batch, play, shared_batch, to_kind, to_numpy
 from trees import assert_same, scribble
 
-GARBAGE = np.array([True, False, True, False])
+MASK = np.array([True, False, True, False])
 
 
-def test_run__is_the_same_if_its_user_writes_garbage_everywhere(simulator: str, mode: str) -> None:
-    envs = shared_batch(simulator, mode=mode, limit=4)
-    untouched = play(envs, 20)
-    assert_same(play(envs, 20, touch=scribble), untouched)
-    assert_same(play(envs, 20), untouched)
+def spoil(kind: str) -> Callable[[Any], None]:
+    """Return what a user may do to everything: write into it, or donate it."""
+    if kind == "numpy":
+        return scribble
+    if kind == "torch":
+        import torch
+
+        def write(tree: Any) -> None:
+            for leaf in leaves(tree):
+                leaf.copy_(~leaf if leaf.dtype == torch.bool else torch.full_like(leaf, 93))
+
+        return write
+    import jax
+
+    jitted = jax.jit(lambda leaf: ~leaf if leaf.dtype == bool else leaf * 3 + 1, donate_argnums=0)
+
+    def donate(tree: Any) -> None:
+        for leaf in unique(tree):
+            jax.block_until_ready(jitted(leaf))
+
+    return donate
 
 
-def test_partial_reset__takes_copies(simulator: str, mode: str) -> None:
-    envs = shared_batch(simulator, mode=mode)
+def unique(tree: Any) -> list[Any]:
+    """Return the different arrays of a tree."""
+    return [*{id(leaf): leaf for leaf in leaves(tree)}.values()]
+
+
+def test_run__is_the_same_if_its_user_spoils_everything(engine: str, kind: str, mode: str) -> None:
+    envs = shared_batch(engine, mode, limit=4, arrays=kind)
     runs = []
-    for touch in (lambda shown: None, scribble):
-        run = play(envs, 3)
-        mask, seeds = GARBAGE.copy(), [50, 51, 52, 53]
-        shown = envs.reset(seed=seeds, options={"reset_mask": mask})
-        run.append(tuple(map(copy_of, shown)))
-        touch((shown, mask, seeds))
-        run.append(envs.np_random_seed)
-        run.append(envs.reset(options={"reset_mask": ~GARBAGE}))
-        run.append(envs.step(np.zeros(4, np.int64)))
+    for touch in (lambda tree: None, spoil(kind), lambda tree: None):
+        run: list[Any] = play(envs, 14, touch=touch)
+        mask = to_kind(MASK.copy(), kind)
+        returned = envs.reset(options={"reset_mask": mask})
+        run.append(to_numpy(returned))
+        touch((returned, mask))
+        run.append(to_numpy(envs.reset(options={"reset_mask": ~MASK})))
         runs.append(run)
+    assert_same(runs[1], runs[0])
+    assert_same(runs[2], runs[0])
+
+
+def test_donated_arrays__are_the_user_s_own(engine: str) -> None:
+    pytest.importorskip("jax")
+    envs, given, donate = shared_batch(engine, limit=4, arrays="jax"), [], spoil("jax")
+
+    def note(call: Any) -> None:
+        arrays = unique(call)
+        donate(call)
+        given.extend(leaf.is_deleted() for leaf in arrays)
+
+    play(envs, 6, touch=note)
+    assert sum(given) > len(given) / 2
+
+
+def test_partial_reset__takes_copies_of_seeds_and_mask(scripted: str, mode: str) -> None:
+    envs = shared_batch(scripted, mode)
+    runs = []
+    for touch in (lambda tree: None, scribble):
+        play(envs, 3)
+        mask, seeds = MASK.copy(), [50, 51, 52, 53]
+        run: list[Any] = [to_numpy(envs.reset(seed=seeds, options={"reset_mask": mask}))]
+        touch((mask, seeds))
+        run += [envs.np_random_seed, envs.reset(options={"reset_mask": ~MASK})]
+        runs.append([*run, envs.step(np.zeros(4, np.int64))])
     assert_same(*runs)
-    assert runs[0][-3] == (50, 4, 52, 6)
+    assert runs[0][1] == (50, 4, 52, 6)
 
 
-def copy_of(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: copy_of(value) for key, value in tree.items()}
-    return tree.copy()
+def test_results__are_never_overwritten_by_a_later_call(engine: str, kind: str, mode: str) -> None:
+    returned: list[Any] = []
+    envs = shared_batch(engine, mode, limit=4, arrays=kind)
+    copies = play(envs, 12, touch=lambda call: returned.append(call[0]))
+    assert_same([to_numpy(call) for call in returned], copies)
 
 
-def test_result__is_never_overwritten_by_a_later_call(simulator: str, mode: str) -> None:
-    envs = shared_batch(simulator, mode=mode)
-    shown: list[Any] = []
-    copies = play(envs, 12, touch=lambda call: shown.append(call[0]))
-    assert_same(shown, copies)
+def test_results__share_no_memory(engine: str, kind: str, mode: str) -> None:
+    found: list[Any] = []
+    envs = shared_batch(engine, mode, limit=4, arrays=kind)
+    play(envs, 6, touch=lambda call: found.append(call[0]))
+    if kind == "numpy":
+        for call in found:
+            arrays = [*leaves(call)]
+            for index, array in enumerate(arrays):
+                assert not any(np.shares_memory(array, other) for other in arrays[:index])
+        return
+    # Nobody can write into masks of jax, so those of one call may be one array.
+    trees = map(unique, found) if kind == "jax" else found
+    pointers = [pointer(leaf) for tree in trees for leaf in leaves(tree)]
+    assert len(set(pointers)) == len(pointers)
 
 
-def test_results_of_one_call__share_no_memory(simulator: str, mode: str) -> None:
-    for call in play_uncopied(simulator, mode):
-        arrays = list(arrays_of(call))
-        for index, array in enumerate(arrays):
-            assert not any(np.shares_memory(array, other) for other in arrays[:index])
+def pointer(array: Any) -> int:
+    return array.data_ptr() if hasattr(array, "data_ptr") else array.unsafe_buffer_pointer()
 
 
-def play_uncopied(simulator: str, mode: str) -> list[Any]:
-    shown: list[Any] = []
-    play(shared_batch(simulator, mode=mode), 12, touch=lambda call: shown.append(call[0]))
-    return shown
+def masks(infos: Any) -> Any:
+    """Yield (mask, whether it is of the final ones) of infos."""
+    for key, value in infos.items():
+        if isinstance(value, dict):
+            for mask, is_final in masks(value):
+                yield mask, is_final or key == "final_info"
+        elif key.startswith("_"):
+            yield value, key.startswith("_final_")
 
 
-def arrays_of(tree: Any) -> Any:
-    if isinstance(tree, dict | tuple):
-        for value in tree.values() if isinstance(tree, dict) else tree:
-            yield from arrays_of(value)
-    elif isinstance(tree, np.ndarray):
-        yield tree
-        if tree.dtype == object:
-            yield from arrays_of(tuple(tree))
+def test_masks_of_jax__are_one_array_for_each_value(engine: str, mode: str) -> None:
+    pytest.importorskip("jax")
+    envs = shared_batch(engine, mode, limit=4, arrays="jax")
+    _, infos = envs.reset(seed=0)
+    step = envs.step(envs.action_space.sample())[4]
+    assert len({id(mask) for mask, _ in masks(infos)}) <= 1
+    for wanted in (False, True):
+        assert len({id(mask) for mask, is_final in masks(step) if is_final == wanted}) <= 1
 
 
 @pytest.mark.parametrize("is_partial", [False, True])
-def test_options__are_left_as_they_were(simulator: str, mode: str, is_partial: bool) -> None:
-    envs = shared_batch(simulator, mode=mode)
+def test_options__are_left_as_they_were(scripted: str, mode: str, is_partial: bool) -> None:
+    envs = shared_batch(scripted, mode)
     envs.reset(seed=1)
-    mask = GARBAGE.copy()
+    mask = MASK.copy()
     options: dict[str, Any] = {"reset_mask": mask} if is_partial else {}
     seeds = [7, None, 9, None]
     envs.reset(seed=seeds, options=options)
     assert seeds == [7, None, 9, None]
     assert options.keys() == ({"reset_mask"} if is_partial else set())
     assert options.get("reset_mask", mask) is mask
-    assert_same(mask, GARBAGE)
+    assert_same(mask, MASK)
 
 
-def test_actions__are_left_as_they_were(simulator: str, mode: str) -> None:
-    envs = shared_batch(simulator, mode=mode)
+def test_actions__are_left_as_they_were(scripted: str, mode: str) -> None:
+    envs = shared_batch(scripted, mode)
     envs.reset(seed=1)
     actions = np.array([0, 1, 2, 1])
     actions.flags.writeable = False
@@ -95,8 +153,8 @@ def test_actions__are_left_as_they_were(simulator: str, mode: str) -> None:
     assert actions.tolist() == [0, 1, 2, 1]
 
 
-def test_set_attr__copies_a_list_of_values(simulator: str) -> None:
-    envs, values = make_batch(simulator), [1, 2, 3, 4]
+def test_set_attr__copies_a_list_of_values(scripted: str) -> None:
+    envs, values = make_batch(scripted), [1, 2, 3, 4]
     envs.set_attr("note", values)
     values[:] = [0] * 4
     assert envs.get_attr("note") == (1, 2, 3, 4)

@@ -7,10 +7,10 @@ from typing import Any
 import gymnasium.error
 import numpy as np
 import pytest
-from batches import make_batch, play, shared_batch
+from batches import make_batch, shared_batch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
-from trees import assert_same, walk_infos
+from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import (
@@ -28,8 +28,8 @@ def reference(mode: str = "NextStep") -> SyncVectorEnv:
     return SyncVectorEnv([lambda: ScriptedEnv(lambda *_: (9, False))] * 4, autoreset_mode=mode)
 
 
-def test_spaces__are_the_single_ones_batched(simulator: str, mode: str) -> None:
-    envs = make_batch(simulator, mode=mode)
+def test_spaces__are_the_single_ones_batched(scripted: str, mode: str) -> None:
+    envs = make_batch(scripted, mode)
     assert isinstance(envs, VectorEnv)
     assert envs.num_envs == 4
     assert envs.observation_space == batch_space(envs.single_observation_space, 4)
@@ -39,73 +39,14 @@ def test_spaces__are_the_single_ones_batched(simulator: str, mode: str) -> None:
     assert envs.single_action_space == expected.single_action_space
 
 
-def test_results__have_the_types_of_their_spaces(simulator: str, mode: str) -> None:
-    envs = shared_batch(simulator, mode=mode)
-    ends = 0
-    for observations, *rest in play(envs, 12):
-        assert envs.observation_space.contains(observations)
-        if len(rest) > 1:
-            rewards, terminations, truncations, _ = rest
-            assert (rewards.shape, rewards.dtype) == ((4,), np.float32)
-            for flags in (terminations, truncations):
-                assert (flags.shape, flags.dtype) == ((4,), np.bool_)
-            assert not (terminations & truncations).any()
-            ends += (terminations | truncations).sum()
-    assert ends > 8
-
-
-def test_infos__are_arrays_with_masks(simulator: str, mode: str) -> None:
-    for *_, infos in play(shared_batch(simulator, mode=mode), 12):
-        for key, value, mask in walk_infos(infos):
-            assert (mask.shape, mask.dtype) == ((4,), np.bool_), key
-            if not isinstance(value, dict):
-                assert type(value) is np.ndarray, key
-                assert len(value) == 4, key
-
-
-def test_infos__have_the_same_keys_in_reset_and_step(simulator: str, mode: str) -> None:
-    first, *rest = (infos for *_, infos in play(shared_batch(simulator, mode=mode), 12))
-    names = {key for key, *_ in walk_infos(first)}
-    assert names >= {"draw", "script", "total"}
-    for infos in rest:
-        shown = {key: value for key, value in infos.items() if "final_" not in key}
-        assert {key for key, *_ in walk_infos(shown)} == names
-
-
-def test_final_keys__come_with_an_end_in_same_step_alone(simulator: str, mode: str) -> None:
-    ends = 0
-    for _, *flags, infos in play(shared_batch(simulator, mode=mode), 12):
-        over = flags[1] | flags[2] if flags else np.zeros(4, np.bool_)
-        finals = {key for key in infos if "final_" in key}
-        if mode != "SameStep" or not over.any():
-            assert not finals
-            continue
-        ends += 1
-        assert finals == {"final_obs", "_final_obs", "final_info", "_final_info"}
-        assert_same(infos["_final_obs"], over)
-        assert_same(infos["_final_info"], over)
-        assert_same(infos["final_info"]["_draw"], over)
-    assert ends > 3 or mode != "SameStep"
-
-
-def test_final_obs__lie_in_the_single_space(simulator: str) -> None:
-    envs, checked = shared_batch(simulator, mode="SameStep"), 0
-    for *_, infos in play(envs, 12):
-        for observation in infos.get("final_obs", ()):
-            if observation is not None:
-                assert envs.single_observation_space.contains(observation)
-                checked += 1
-    assert checked > 8
-
-
-def test_metadata__has_the_mode_as_enum_in_a_dict_of_its_own(simulator: str, mode: str) -> None:
-    envs, other = make_batch(simulator, mode=mode), make_batch(simulator, mode="Disabled")
+def test_metadata__has_the_mode_as_enum_in_a_dict_of_its_own(scripted: str, mode: str) -> None:
+    envs, other = make_batch(scripted, mode), make_batch(scripted, mode="Disabled")
     assert envs.metadata["autoreset_mode"] is AutoresetMode(mode)
     assert envs.autoreset_mode is AutoresetMode(mode)
     assert other.metadata["autoreset_mode"] is AutoresetMode.DISABLED
     envs.metadata["render_fps"] = 7
     assert "render_fps" not in other.metadata
-    assert "render_fps" not in make_batch(simulator).metadata
+    assert "render_fps" not in make_batch(scripted).metadata
     assert "autoreset_mode" not in VectorEnv.metadata
 
 
@@ -116,14 +57,14 @@ def test_metadata__is_not_written_into_the_simulator_s() -> None:
     assert "autoreset_mode" not in simulator.metadata
 
 
-def test_constructor__takes_the_mode_as_enum_and_gymnasium_s_default(simulator: str) -> None:
-    envs = make_batch(simulator, mode=AutoresetMode.SAME_STEP)
+def test_constructor__takes_the_mode_as_enum_and_gymnasium_s_default(scripted: str) -> None:
+    envs = make_batch(scripted, mode=AutoresetMode.SAME_STEP)
     assert envs.autoreset_mode is AutoresetMode.SAME_STEP
-    assert reference().autoreset_mode is make_batch(simulator).autoreset_mode
+    assert reference().autoreset_mode is make_batch(scripted).autoreset_mode
 
 
-def test_identity__is_that_of_a_batch_built_directly(simulator: str) -> None:
-    envs = make_batch(simulator)
+def test_identity__is_that_of_a_batch_built_directly(scripted: str) -> None:
+    envs = make_batch(scripted)
     assert envs.spec is None
     assert envs.unwrapped is envs
     assert envs.render_mode is None
@@ -144,8 +85,8 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 @pytest.mark.parametrize("is_running", [False, True])
-def test_close__lets_nothing_more_happen(simulator: str, call: Any, is_running: bool) -> None:
-    envs = make_batch(simulator)
+def test_close__lets_nothing_more_happen(scripted: str, call: Any, is_running: bool) -> None:
+    envs = make_batch(scripted)
     if is_running:
         envs.reset(seed=0)
     envs.close()
@@ -158,31 +99,31 @@ def test_close__lets_nothing_more_happen(simulator: str, call: Any, is_running: 
 
 
 @pytest.mark.parametrize("call", [CALLS["step"], CALLS["partial reset"]], ids=["step", "partial"])
-def test_first_call__is_a_full_reset(simulator: str, mode: str, call: Any) -> None:
-    envs = make_batch(simulator, mode=mode)
+def test_first_call__is_a_full_reset(scripted: str, mode: str, call: Any) -> None:
+    envs = make_batch(scripted, mode)
     with pytest.raises(ResetNeededError, match=r"call `reset\(\)`"):
         call(envs)
     with pytest.raises(gymnasium.error.ResetNeeded):
         call(envs)
-    assert_same(envs.reset(seed=3), shared_batch(simulator, mode=mode).reset(seed=3))
+    assert_same(envs.reset(seed=3), shared_batch(scripted, mode).reset(seed=3))
 
 
-def test_first_reset__under_a_mask_of_all_is_a_full_one(simulator: str, mode: str) -> None:
+def test_first_reset__under_a_mask_of_all_is_a_full_one(scripted: str, mode: str) -> None:
     """`SyncVectorEnv` resets every environment by it, too."""
     for seed in (3, None, [5, 9, 2, 3]):
-        envs, twin = make_batch(simulator, mode=mode), shared_batch(simulator, mode=mode)
+        envs, twin = make_batch(scripted, mode), shared_batch(scripted, mode)
         options = {"reset_mask": np.ones(4, np.bool_)}
-        shown = envs.reset(seed=seed, options=options)
-        assert_same(shown, twin.reset(seed=list(envs.np_random_seed)))
+        returned = envs.reset(seed=seed, options=options)
+        assert_same(returned, twin.reset(seed=list(envs.np_random_seed)))
         assert_same(envs.step(ACTIONS), twin.step(ACTIONS))
     expected = reference().reset(seed=3, options={"reset_mask": np.ones(4, np.bool_)})
-    if simulator == "host":
-        found = make_batch(simulator).reset(seed=3, options={"reset_mask": np.ones(4, np.bool_)})
+    if scripted == "host":
+        found = make_batch(scripted).reset(seed=3, options={"reset_mask": np.ones(4, np.bool_)})
         assert_same(found, expected)
 
 
-def test_ended_environment__is_refused_with_autoreset_disabled(simulator: str) -> None:
-    envs, twin = (shared_batch(simulator, mode="Disabled", limit=limit) for limit in (None, -1))
+def test_ended_environment__is_refused_with_autoreset_disabled(scripted: str) -> None:
+    envs, twin = (shared_batch(scripted, mode="Disabled", limit=limit) for limit in (None, -1))
     steps = 0
     for batch in (envs, twin):
         batch.reset(seed=3)
@@ -196,14 +137,14 @@ def test_ended_environment__is_refused_with_autoreset_disabled(simulator: str) -
     for error in (EpisodeEndedError, AssertionError, gymnasium.error.ResetNeeded):
         with pytest.raises(error, match=named):
             envs.step(ACTIONS)
-    shown = [batch.reset(options={"reset_mask": over.copy()}) for batch in (envs, twin)]
-    assert_same(*shown)
-    assert shown[0][0].tolist() == np.where(over, 0, steps).tolist()
+    returned = [batch.reset(options={"reset_mask": over.copy()}) for batch in (envs, twin)]
+    assert_same(*returned)
+    assert returned[0][0].tolist() == np.where(over, 0, steps).tolist()
     assert_same(envs.step(ACTIONS), twin.step(ACTIONS))
 
 
-def test_get_attr__is_one_value_per_environment(simulator: str) -> None:
-    envs, expected = make_batch(simulator), reference()
+def test_get_attr__is_one_value_per_environment(scripted: str) -> None:
+    envs, expected = make_batch(scripted), reference()
     for name in ("render_mode", "spec", "action_space", "observation_space"):
         assert envs.get_attr(name) == expected.get_attr(name), name
     envs.reset(seed=5)
@@ -214,8 +155,8 @@ def test_get_attr__is_one_value_per_environment(simulator: str) -> None:
             batch.get_attr("wisdom")
 
 
-def test_render__gives_no_frames_without_a_render_mode(simulator: str) -> None:
-    assert make_batch(simulator).call("render") == (None,) * 4
+def test_render__gives_no_frames_without_a_render_mode(scripted: str) -> None:
+    assert make_batch(scripted).call("render") == (None,) * 4
 
 
 @pytest.mark.parametrize(
@@ -228,15 +169,15 @@ def test_render__gives_no_frames_without_a_render_mode(simulator: str) -> None:
         (len, (5,) * 4),
     ],
 )
-def test_set_attr__gives_what_call_finds(simulator: str, values: Any, found: Any) -> None:
-    for envs in (make_batch(simulator), reference()):
+def test_set_attr__gives_what_call_finds(scripted: str, values: Any, found: Any) -> None:
+    for envs in (make_batch(scripted), reference()):
         envs.set_attr("note", values)
         assert envs.call("note", *([[0] * 5] if callable(values) else [])) == found
 
 
 @pytest.mark.parametrize("values", [[1, 2], (1, 2, 3, 4, 5), []])
-def test_set_attr__refuses_another_number_of_values(simulator: str, values: Any) -> None:
-    for envs in (make_batch(simulator), reference()):
+def test_set_attr__refuses_another_number_of_values(scripted: str, values: Any) -> None:
+    for envs in (make_batch(scripted), reference()):
         envs.set_attr("note", 0)
         with pytest.raises(ValueError, match=f"Got `{len(values)}` values for 4 environments"):
             envs.set_attr("note", values)
@@ -244,8 +185,8 @@ def test_set_attr__refuses_another_number_of_values(simulator: str, values: Any)
 
 
 @pytest.mark.parametrize("name", ["action_space", "np_random_seed", "lengths"])
-def test_set_attr__refuses_what_is_built_in(simulator: str, name: str) -> None:
-    envs = make_batch(simulator)
+def test_set_attr__refuses_what_is_built_in(scripted: str, name: str) -> None:
+    envs = make_batch(scripted)
     with pytest.raises(ArgumentError, match=f"`{name}` .*is built"):
         envs.set_attr(name, 1)
 

@@ -31,8 +31,8 @@ class Loan(VectorWrapper):
         pass
 
 
-def lend(simulator: str, mode: str = "NextStep", limit: int | None = None) -> Loan:
-    return Loan(shared_batch(simulator, mode=mode, limit=limit))
+def lend(scripted: str, mode: str = "NextStep", limit: int | None = None) -> Loan:
+    return Loan(shared_batch(scripted, mode, limit=limit))
 
 
 def assert_statistics(log: list[Any]) -> list[float]:
@@ -56,12 +56,12 @@ def assert_statistics(log: list[Any]) -> list[float]:
 
 
 @pytest.mark.parametrize("limit", [None, 3])
-def test_record_episode_statistics__tells_return_and_length(
-    simulator: str, mode: str, limit: int | None
+def test_record_episode_statistics__has_return_and_length(
+    scripted: str, mode: str, limit: int | None
 ) -> None:
     if has_1_2 and mode == "SameStep":
         pytest.skip("RecordEpisodeStatistics of Gymnasium 1.2 drops the step after an end")
-    envs = vector.RecordEpisodeStatistics(lend(simulator, mode=mode, limit=limit))
+    envs = vector.RecordEpisodeStatistics(lend(scripted, mode, limit=limit))
     lengths = assert_statistics(play(envs, 20))
     assert len(lengths) > 12
     assert len(set(lengths)) > 1
@@ -69,9 +69,9 @@ def test_record_episode_statistics__tells_return_and_length(
 
 
 def test_record_episode_statistics__begins_again_under_a_reset_mask(
-    simulator: str, mode: str
+    scripted: str, mode: str
 ) -> None:
-    envs = vector.RecordEpisodeStatistics(lend(simulator, mode=mode))
+    envs = vector.RecordEpisodeStatistics(lend(scripted, mode))
     log: list[Any] = [envs.reset(seed=3)]
     for turn in range(16):
         log.append(copy.deepcopy(envs.step([1, 1, 1, 1])))  # the wrapper goes on using its mask
@@ -85,14 +85,14 @@ def test_record_episode_statistics__begins_again_under_a_reset_mask(
 
 @pytest.mark.parametrize("has_statistics", [False, True])
 def test_dict_info_to_list__has_the_row_of_each_mask(
-    simulator: str, mode: str, has_statistics: bool
+    scripted: str, mode: str, has_statistics: bool
 ) -> None:
-    envs = lend(simulator, mode=mode)
+    envs = lend(scripted, mode)
     expected = play(envs, 12)
     wrapped = vector.RecordEpisodeStatistics(envs) if has_statistics else envs
-    told = play(vector.DictInfoToList(wrapped), 12)
+    listed_run = play(vector.DictInfoToList(wrapped), 12)
     ends = 0
-    for (*_, infos), (*results, listed) in zip(expected, told, strict=True):
+    for (*_, infos), (*results, listed) in zip(expected, listed_run, strict=True):
         assert len(listed) == 4
         over = results[2] | results[3] if len(results) > 1 else np.zeros(4, np.bool_)
         for row, info in enumerate(listed):
@@ -112,10 +112,10 @@ def take_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
     }
 
 
-def test_normalize_observation__standardises_what_next_step_shows(simulator: str) -> None:
-    envs = lend(simulator)
+def test_normalize_observation__standardises_what_next_step_shows(scripted: str) -> None:
+    envs = lend(scripted)
     statistics = RunningMeanStd(shape=())
-    raw = [shown[0] for shown in play(envs, 12)]
+    raw = [returned[0] for returned in play(envs, 12)]
     wrapped = vector.NormalizeObservation(envs)
     for (obs, *_), plain in zip(play(wrapped, 12), raw, strict=True):
         statistics.update(plain)
@@ -124,9 +124,9 @@ def test_normalize_observation__standardises_what_next_step_shows(simulator: str
     assert len(np.unique(raw)) > 3
 
 
-def test_normalize_reward__divides_all_by_one_deviation(simulator: str, mode: str) -> None:
-    envs = lend(simulator, mode=mode)
-    raw = [shown[1] for shown in play(envs, 12) if len(shown) == 5]
+def test_normalize_reward__divides_all_by_one_deviation(scripted: str, mode: str) -> None:
+    envs = lend(scripted, mode)
+    raw = [returned[1] for returned in play(envs, 12) if len(returned) == 5]
     wrapped = vector.NormalizeReward(envs)
     deviations: list[float] = []
 
@@ -134,22 +134,22 @@ def test_normalize_reward__divides_all_by_one_deviation(simulator: str, mode: st
         if len(passed[0]) == 5:
             deviations.append(np.sqrt(wrapped.return_rms.var + wrapped.epsilon))
 
-    found = [shown[1] for shown in play(wrapped, 12, touch=note) if len(shown) == 5]
+    found = [returned[1] for returned in play(wrapped, 12, touch=note) if len(returned) == 5]
     for rewards, plain, deviation in zip(found, raw, deviations, strict=True):
         np.testing.assert_allclose(rewards, plain / deviation, rtol=1e-5)
     assert len(set(deviations)) == 12
 
 
-def test_clip_reward__clips_in_place(simulator: str, mode: str) -> None:
-    envs = lend(simulator, mode=mode)
+def test_clip_reward__clips_in_place(scripted: str, mode: str) -> None:
+    envs = lend(scripted, mode)
     expected = play(envs, 12)
     found = play(vector.ClipReward(envs, 0.5, 1.0), 12)
     clipped = 0
-    for shown, plain in zip(found, expected, strict=True):
+    for returned, plain in zip(found, expected, strict=True):
         if len(plain) == 5:
-            np.testing.assert_array_equal(shown[1], np.clip(plain[1], 0.5, 1.0))
-            clipped += (shown[1] != plain[1]).sum()
-            assert_same([shown[0], *shown[2:]], [plain[0], *plain[2:]])
+            np.testing.assert_array_equal(returned[1], np.clip(plain[1], 0.5, 1.0))
+            clipped += (returned[1] != plain[1]).sum()
+            assert_same([returned[0], *returned[2:]], [plain[0], *plain[2:]])
     assert clipped > 8
 
 
@@ -177,9 +177,9 @@ OBSERVERS = ("TransformObservation", "VectorizeTransformObservation", "FlattenOb
 @pytest.mark.parametrize("mode", OBSERVING_MODES)
 @pytest.mark.parametrize("name", OBSERVERS)
 def test_observation_wrapper__changes_observations_alone(
-    simulator: str, mode: str, name: str
+    scripted: str, mode: str, name: str
 ) -> None:
-    envs = lend(simulator, mode=mode)
+    envs = lend(scripted, mode)
     expected = play(envs, 12)
     wrapped = observe(name, envs)
     found = play(wrapped, 12)
@@ -190,19 +190,19 @@ def test_observation_wrapper__changes_observations_alone(
     assert_same(play(envs, 12), expected)
 
 
-def test_flatten_observation__declares_one_dimension_more(simulator: str) -> None:
-    wrapped = vector.FlattenObservation(make_batch(simulator))
+def test_flatten_observation__declares_one_dimension_more(scripted: str) -> None:
+    wrapped = vector.FlattenObservation(make_batch(scripted))
     assert isinstance(wrapped.single_observation_space, spaces.Box)
     assert wrapped.observation_space.shape == (4, 1)
 
 
 @pytest.mark.parametrize("name", OBSERVERS)
-def test_observation_wrapper__refuses_same_step(simulator: str, name: str) -> None:
+def test_observation_wrapper__refuses_same_step(scripted: str, name: str) -> None:
     with pytest.raises(REFUSALS):
-        observe(name, make_batch(simulator, mode="SameStep"))
+        observe(name, make_batch(scripted, mode="SameStep"))
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
-def test_normalize_observation__refuses_what_is_not_next_step(simulator: str, mode: str) -> None:
+def test_normalize_observation__refuses_what_is_not_next_step(scripted: str, mode: str) -> None:
     with pytest.raises(REFUSALS):
-        vector.NormalizeObservation(make_batch(simulator, mode=mode))
+        vector.NormalizeObservation(make_batch(scripted, mode))

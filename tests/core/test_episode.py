@@ -39,8 +39,8 @@ class AttentiveSimulator(ScriptedSimulator):
 class UndecidedSimulator(ScriptedSimulator):
     """A scripted simulator that calls every end both terminated and truncated."""
 
-    def _show(self, state: Any) -> TimeStep:
-        time_step = super()._show(state)
+    def _time_step(self, state: Any) -> TimeStep:
+        time_step = super()._time_step(state)
         over = time_step.terminated | time_step.truncated
         return time_step._replace(terminated=over, truncated=over)
 
@@ -48,8 +48,8 @@ class UndecidedSimulator(ScriptedSimulator):
 class MeasuringSimulator(ScriptedSimulator):
     """A scripted simulator with an info that speaks of the step, not of the episode on show."""
 
-    def _show(self, state: Any) -> TimeStep:
-        time_step = super()._show(state)
+    def _time_step(self, state: Any) -> TimeStep:
+        time_step = super()._time_step(state)
         return time_step._replace(info={**time_step.info, "nonfinite": time_step.terminated.copy()})
 
 
@@ -107,7 +107,7 @@ def test_reset_rule__draws_on_where_no_seed_is_given() -> None:
     assert state.episode.tolist() == [0, 1, 0]
 
 
-def test_next_step__shows_the_end_and_restarts_one_step_later() -> None:
+def test_next_step__time_steps_the_end_and_restarts_one_step_later() -> None:
     outcomes = run(ScriptedSimulator([2, 9, 9]), "NextStep", 4)
     assert column(outcomes, "obs") == [0, 1, 2, 0, 1]
     assert column(outcomes, "terminated") == [False, False, True, False, False]
@@ -116,7 +116,7 @@ def test_next_step__shows_the_end_and_restarts_one_step_later() -> None:
     assert all(outcome.final is None for outcome in outcomes)
 
 
-def test_same_step__shows_the_fresh_observation_with_the_flags_of_the_end() -> None:
+def test_same_step__time_steps_the_fresh_observation_with_the_flags_of_the_end() -> None:
     outcomes = run(ScriptedSimulator([2, 9, 9]), "SameStep", 3)
     assert column(outcomes, "obs") == [0, 1, 0, 1]
     assert column(outcomes, "terminated") == [False, False, True, False]

@@ -1,16 +1,25 @@
-"""What an adapter of arrays is, and trees of arrays."""
+"""What an adapter of arrays is, how it reads actions, and trees of arrays."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space
 
-from gymbridge.core.actions import LeafMaker
+from gymbridge.core.actions import LeafMaker, NumpyReader, check_shape, int64_bounds
 
-__all__ = ["ArrayAdapter", "Converter", "fetch_together", "jax_to_numpy", "map_arrays", "own"]
+__all__ = [
+    "ArrayAdapter",
+    "ArrayReader",
+    "Converter",
+    "fetch_together",
+    "jax_to_numpy",
+    "map_arrays",
+    "own",
+]
 
 Converter = Callable[[Any], Any]
 """From a tree of one kind of arrays to the same tree of another."""
@@ -37,6 +46,61 @@ class ArrayAdapter(NamedTuple):
     def is_dense(self) -> bool:
         """Whether values stay unread on the host, so that infos have one shape in every step."""
         return self.arrays != "numpy"
+
+
+class _ClippingReader(NumpyReader):
+    """Reads numpy arrays in a batch of torch or jax arrays: integers are clipped, not checked."""
+
+    def _fit(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind == "u" and array.itemsize == 8:
+            array = np.minimum(array, np.iinfo(np.int64).max)  # those beyond would become negative
+        return np.clip(array.astype(np.int64), *int64_bounds(self._space))
+
+
+class ArrayReader(ABC):
+    """Reads arrays of one library on one device, and numpy arrays; integers are clipped.
+
+    Args:
+        space: Of one action, without subspaces.
+        lead: Dimensions of a batch.
+        place: Device of the batch.
+        hand_over: From the user's arrays to the simulator's.
+        upload: From numpy arrays, which may belong to the user, to the simulator's.
+    """
+
+    def __init__(
+        self,
+        space: Space[Any],
+        lead: tuple[int, ...],
+        *,
+        place: Any,
+        hand_over: Callable[[Any], Any],
+        upload: Callable[[np.ndarray], Any],
+    ) -> None:
+        self._space, self._place = space, place
+        self._hand_over, self._upload = hand_over, upload
+        self._shape = (*lead, *(space.shape or ()))
+        self._read_numpy = _ClippingReader(space, lead)
+
+    def __call__(self, actions: Any) -> Any:
+        """Return the actions as the simulator takes them."""
+        if isinstance(actions, np.ndarray):
+            return self._upload(self._read_numpy(actions))
+        self._check(actions)
+        check_shape(actions, self._shape)
+        return self._hand_over(self._cast(actions))
+
+    @abstractmethod
+    def _check(self, actions: Any) -> None:
+        """Raise unless the actions are an array of the library, with values, on the device."""
+
+    @abstractmethod
+    def _cast(self, actions: Any) -> Any:
+        """Return the actions in the dtype of the space, and integers within it.
+
+        Raises:
+            ArgumentTypeError: Their dtype cannot be cast.
+        """
 
 
 def map_arrays(convert: Converter, tree: Any) -> Any:

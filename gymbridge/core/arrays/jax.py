@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,16 +11,8 @@ import numpy as np
 from gymnasium import Space
 from jax.core import Tracer
 
-from gymbridge.core.actions import (
-    ActionReader,
-    LeafMaker,
-    check_castable,
-    check_integers,
-    check_shape,
-    int64_bounds,
-    make_clipping_reader,
-)
-from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, own
+from gymbridge.core.actions import check_castable, check_integers, int64_bounds
+from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, Converter, own
 from gymbridge.core.processes import check_not_forked
 from gymbridge.core.requests import Device
 from gymbridge.core.spaces import cast_space
@@ -57,10 +48,12 @@ def make_jax_adapter(native: str, device: Device | None) -> ArrayAdapter:
     """
     if native == "numpy":
         place = find_jax_device(device or Device("cpu", 0))
-        to_user, reader = _make_uploader(place), _make_reader(place, _to_host, own)
+        to_user = _make_uploader(place)
+        reader = partial(_JaxReader, place=place, hand_over=_to_host, upload=own)
         return ArrayAdapter("jax", to_user, reader, _read_mask, _to_space, device=place)
     place = find_jax_device(device)
-    reader = _make_reader(place, own, partial(_upload, place=place))
+    upload = partial(_upload, place=place)
+    reader = partial(_JaxReader, place=place, hand_over=own, upload=upload)
     return ArrayAdapter("jax", own, reader, _read_mask, _to_space, jnp.where, place)
 
 
@@ -120,42 +113,29 @@ def _take_apart(packed: jax.Array, layout: tuple[tuple[Any, Any], ...]) -> list[
     return leaves
 
 
-def _make_reader(
-    place: Any, hand_over: Converter, upload: Callable[[np.ndarray], Any]
-) -> LeafMaker:
-    """Return the maker of readers that check shape, dtype and device, and clip integers.
+class _JaxReader(ArrayReader):
+    def __init__(self, space: Space[Any], lead: tuple[int, ...], **options: Any) -> None:
+        super().__init__(space, lead, **options)
+        self._dtype = np.dtype(space.dtype)
+        self._is_float = self._dtype.kind == "f"
+        self._convert = jax.jit(self._fit)
 
-    Args:
-        place: Device of the batch.
-        hand_over: From the user's arrays to the simulator's.
-        upload: From numpy arrays, which may belong to the user, to the simulator's.
-    """
+    def _check(self, actions: Any) -> None:
+        _check_array(actions, self._place)
 
-    def make_leaf(space: Space[Any], lead: tuple[int, ...]) -> ActionReader:
-        shape, dtype = (*lead, *(space.shape or ())), np.dtype(space.dtype)
-        bounds = None if dtype.kind == "f" else int64_bounds(space)
-        read_numpy = make_clipping_reader(space, lead)
+    def _cast(self, actions: jax.Array) -> jax.Array:
+        if not self._is_float:
+            check_integers(actions, self._space)
+            return self._convert(actions)
+        check_castable(actions, self._dtype)
+        # A weak type would compile the step once more.
+        is_ready = actions.dtype == self._dtype and not actions.weak_type
+        return actions if is_ready else self._convert(actions)
 
-        @jax.jit
-        def cast(actions: jax.Array) -> jax.Array:
-            return actions.astype(dtype) if bounds is None else _clip(actions, *bounds, dtype)
-
-        def read(actions: Any) -> Any:
-            if isinstance(actions, np.ndarray):
-                return upload(read_numpy(actions))
-            _check_array(actions, place)
-            check_shape(actions, shape)
-            if bounds is None:
-                check_castable(actions, dtype)
-            else:
-                check_integers(actions, space)
-            # A weak type would compile the step once more.
-            is_ready = bounds is None and actions.dtype == dtype and not actions.weak_type
-            return hand_over(actions if is_ready else cast(actions))
-
-        return read
-
-    return make_leaf
+    def _fit(self, actions: jax.Array) -> jax.Array:
+        if self._is_float:
+            return actions.astype(self._dtype)
+        return _clip(actions, *int64_bounds(self._space), self._dtype)
 
 
 def _clip(actions: jax.Array, low: Any, high: Any, dtype: Any) -> jax.Array:

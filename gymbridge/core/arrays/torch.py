@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,14 +9,8 @@ import numpy as np
 import torch
 from gymnasium import Space
 
-from gymbridge.core.actions import (
-    ActionReader,
-    LeafMaker,
-    check_shape,
-    int64_bounds,
-    make_clipping_reader,
-)
-from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, map_arrays, own
+from gymbridge.core.actions import int64_bounds
+from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, Converter, map_arrays, own
 from gymbridge.core.requests import Device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
@@ -47,28 +40,24 @@ def find_torch_device(device: Device) -> torch.device:
 
 def make_torch_adapter(native: str, device: Device | None) -> ArrayAdapter:
     """Return the adapter to a user of torch tensors."""
+    adapt = partial(ArrayAdapter, "torch", read_mask=_read_mask, give_mask=torch.clone)
     if native == "numpy":
         place = find_torch_device(device or Device("cpu", 0))
-        to_user, reader = _make_uploader(place), _make_reader(place, _to_host, own)
-        return ArrayAdapter(
-            "torch", to_user, reader, _read_mask, device=place, give_mask=torch.clone
-        )
+        reader = partial(_TensorReader, place=place, hand_over=_to_host, upload=own)
+        return adapt(_make_uploader(place), reader, device=place)
     import jax.numpy as jnp
 
     from gymbridge.core.arrays.jax import find_jax_device
     from gymbridge.core.requests import read_device
 
-    source = read_device(find_jax_device(device))
-    assert source is not None
-    place = find_torch_device(source)
+    place = find_torch_device(read_device(find_jax_device(device)) or Device("cpu", 0))
     if native == "torch":
-        to_user, reader = own, _make_reader(place, own, partial(torch.tensor, device=place))
+        to_user, hand_over, upload = own, own, partial(torch.tensor, device=place)
     else:
-        upload = np.array if place.type == "cpu" else _make_jax_upload(place)
-        to_user, reader = jax_to_torch, _make_reader(place, torch_to_jax, upload)
-    return ArrayAdapter(
-        "torch", to_user, reader, _read_mask, where=jnp.where, device=place, give_mask=torch.clone
-    )
+        upload = np.array if place.type == "cpu" else partial(_upload_to_jax, place=place)
+        to_user, hand_over = jax_to_torch, torch_to_jax
+    reader = partial(_TensorReader, place=place, hand_over=hand_over, upload=upload)
+    return adapt(to_user, reader, where=jnp.where, device=place)
 
 
 def jax_to_torch(tree: Any) -> Any:
@@ -123,14 +112,14 @@ def _to_host(tensor: torch.Tensor) -> np.ndarray:
         raise _valueless(error) from error
 
 
-def _make_jax_upload(place: torch.device) -> Converter:
-    """Return the function from numpy to what `torch_to_jax` gives on an accelerator.
+def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
+    """Return a numpy array as `torch_to_jax` gives tensors on an accelerator.
 
     By the same way as tensors, so that a compiled function takes both for one kind of argument.
     """
     import jax.dlpack
 
-    return lambda array: jax.dlpack.from_dlpack(torch.tensor(array, device=place))
+    return jax.dlpack.from_dlpack(torch.tensor(array, device=place))
 
 
 def _make_uploader(place: torch.device) -> Converter:
@@ -163,43 +152,24 @@ def upload_packed(tree: Any, place: torch.device, *, pin: bool) -> Any:
     return map_arrays(take, tree)
 
 
-def _make_reader(
-    place: torch.device, hand_over: Converter, upload: Callable[[np.ndarray], Any]
-) -> LeafMaker:
-    """Return the maker of readers that check shape, dtype and device, and clip integers.
+class _TensorReader(ArrayReader):
+    def __init__(self, space: Space[Any], lead: tuple[int, ...], **options: Any) -> None:
+        super().__init__(space, lead, **options)
+        self._dtype = torch.from_numpy(np.empty(0, space.dtype)).dtype
+        self._bounds: list[torch.Tensor] = []
+        if not self._dtype.is_floating_point:
+            bounds = int64_bounds(space)
+            self._bounds = [torch.as_tensor(bound, device=self._place) for bound in bounds]
 
-    Args:
-        place: Device of the batch.
-        hand_over: From the user's tensors to the simulator's arrays.
-        upload: From numpy arrays, which may belong to the user, to the simulator's.
-    """
+    def _check(self, actions: Any) -> None:
+        _check_tensor(actions, self._place)
 
-    def make_leaf(space: Space[Any], lead: tuple[int, ...]) -> ActionReader:
-        shape = (*lead, *(space.shape or ()))
-        dtype = torch.from_numpy(np.empty(0, space.dtype)).dtype
-        cast = _make_cast(space, dtype, place)
-        read_numpy = make_clipping_reader(space, lead)
-
-        def read(actions: Any) -> Any:
-            if isinstance(actions, np.ndarray):
-                return upload(read_numpy(actions))
-            _check_tensor(actions, place)
-            check_shape(actions, shape)
-            if actions.dtype != dtype:
-                _check_castable(actions, dtype, space)
-            return hand_over(cast(actions))
-
-        return read
-
-    return make_leaf
-
-
-def _make_cast(space: Space[Any], dtype: torch.dtype, place: torch.device) -> Converter:
-    """Return the function that puts tensors into a dtype and integers into the space."""
-    if dtype.is_floating_point:
-        return lambda actions: actions.to(dtype)
-    low, high = (torch.as_tensor(bound, device=place) for bound in int64_bounds(space))
-    return lambda actions: torch.clamp(_to_int64(actions), low, high).to(dtype)
+    def _cast(self, actions: torch.Tensor) -> torch.Tensor:
+        if actions.dtype != self._dtype:
+            _check_castable(actions, self._dtype, self._space)
+        if self._bounds:
+            actions = torch.clamp(_to_int64(actions), *self._bounds)
+        return actions.to(self._dtype)
 
 
 def _to_int64(actions: torch.Tensor) -> torch.Tensor:

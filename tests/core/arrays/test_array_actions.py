@@ -1,4 +1,4 @@
-"""Tensors and jax arrays as actions: taken in any layout, refused before anything moves."""
+"""Actions of torch and jax batches: tensors and jax arrays in any layout, and numpy arrays."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from batches import leaves, make_batch, shared_batch, to_kind, to_numpy
 from gymnasium import spaces
-from tensors import make_batch, shared_batch, to_kind, to_numpy
 
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
@@ -15,6 +15,13 @@ from gymbridge.core.requests import Device
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, NotInstalledError
 
 NUM_ENVS = 4
+BOX = spaces.Box(-1, 1, (1,))
+
+
+@pytest.fixture(params=("numpy", "jax"))
+def native(request: pytest.FixtureRequest) -> str:
+    """Kind of the simulator's arrays."""
+    return request.param
 
 
 def read(space: Any, arrays: str, actions: Any, native: str = "jax") -> Any:
@@ -23,73 +30,72 @@ def read(space: Any, arrays: str, actions: Any, native: str = "jax") -> Any:
     return reader(actions)
 
 
-@pytest.mark.parametrize("native", ["numpy", "jax"])
+IN_ALL_KINDS = [
+    (spaces.Discrete(3), np.array([-5, 0, 2, 9]), [0, 0, 2, 2]),
+    (spaces.Discrete(3), np.array([True, False] * 2), [1, 0, 1, 0]),
+    (spaces.Discrete(3, start=5), np.array([0, 5, 7, 9], np.int8), [5, 5, 7, 7]),
+    (spaces.Discrete(2000), np.array([0, 1, 1, 0], np.uint8), [0, 1, 1, 0]),
+    (spaces.Discrete(3), np.array([0, 1, 2**31, 2**32 - 1], np.uint32), [0, 1, 2, 2]),
+    (spaces.MultiDiscrete([2, 3]), np.array([[5, 5], [0, -1]] * 2), [[1, 2], [0, 0]] * 2),
+    (spaces.MultiBinary(2), np.array([[5, 0], [0, -1]] * 2), [[1, 0], [0, 0]] * 2),
+    (spaces.MultiBinary(1), np.array([[256], [-256]] * 2), [[1], [0]] * 2),
+    (spaces.Box(-3, 3, (1,), np.int16), np.array([[-9], [65535]] * 2), [[-3], [3]] * 2),
+    (
+        spaces.Box(0, 200, (1,), np.uint8),
+        np.array([[-1], [300], [256], [7]]),
+        [[0], *[[200]] * 2, [7]],
+    ),
+    (spaces.Box(0, 9, (1,), np.uint64), np.array([[-1], [300]] * 2), [[0], [9]] * 2),
+    (BOX, np.array([[7.0], [-7]] * 2, np.float32), [[7], [-7]] * 2),
+    (BOX, np.ones((4, 1), np.int64), [[1]] * 4),
+]
+IN_NUMPY = [
+    (spaces.Discrete(3), np.array([0, 2**63, 2**64 - 1, 1], np.uint64), [0, 2, 2, 1]),
+    (spaces.Discrete(3), np.array([0, 1, 2, -(2**40)], ">i8"), [0, 1, 2, 0]),
+    (spaces.Discrete(3), np.arange(8)[::-2], [2, 2, 2, 1]),
+    (BOX, np.array([[7.0], [-7]] * 2, ">f8"), [[7], [-7]] * 2),
+]
+
+
 @pytest.mark.parametrize(
-    ("space", "given", "wanted"),
-    [
-        (spaces.Discrete(3), [-5, 0, 2, 9], [0, 0, 2, 2]),
-        (spaces.Discrete(3, start=5), [0, 5, 7, 9], [5, 5, 7, 7]),
-        (spaces.MultiDiscrete([2, 3]), [[5, 5], [0, -1], [1, 2], [0, 0]], [[1, 2], [0, 0]] * 2),
-        (
-            spaces.MultiBinary(2),
-            [[5, 0], [0, -1], [1, 2], [0, 0]],
-            [[1, 0], [0, 0], [1, 1], [0, 0]],
-        ),
-        (spaces.Box(-3, 3, (1,), np.int16), [[-9], [65535], [0], [3]], [[-3], [3], [0], [3]]),
-        (spaces.Box(0, 200, (1,), np.uint8), [[-1], [300], [256], [7]], [[0], [200], [200], [7]]),
-        (spaces.MultiBinary(1), [[256], [-256], [1], [0]], [[1], [0], [1], [0]]),
-    ],
+    ("is_numpy", "space", "given", "wanted"),
+    [(False, *case) for case in IN_ALL_KINDS] + [(True, *case) for case in IN_ALL_KINDS + IN_NUMPY],
 )
-def test_integers__are_clipped_into_their_space(
-    space: Any, given: Any, wanted: Any, arrays: str, native: str
+def test_values__are_clipped_where_they_are_discrete(
+    is_numpy: bool, space: Any, given: Any, wanted: Any, arrays: str, native: str
 ) -> None:
-    found = np.asarray(read(space, arrays, to_kind(np.array(given), arrays), native))
+    given.flags.writeable = False
+    actions = given if is_numpy else to_kind(given, arrays)
+    found = np.asarray(read(space, arrays, actions, native))
     assert found.tolist() == wanted
-    assert found.dtype.kind in "iu"
+    assert found.dtype.isnative
+    assert found.dtype.kind in ("f" if space is BOX else "iu")
 
 
-def test_unsigned_integers__are_large_and_not_negative(arrays: str) -> None:
-    actions = to_kind(np.array([0, 1, 2**31, 2**32 - 1], np.uint32), arrays)
-    assert np.asarray(read(spaces.Discrete(3), arrays, actions)).tolist() == [0, 1, 2, 2]
+REFUSED = [
+    (spaces.Discrete(3), np.zeros(3, int), ActionError, r"shape \(4,\).*got \(3,\)"),
+    (spaces.Discrete(3), np.zeros((4, 1), int), ActionError, r"got \(4, 1\)"),
+    (spaces.Discrete(3), np.zeros((), int), ArgumentTypeError, "single value"),
+    (spaces.Discrete(3), np.zeros(4, "f"), ArgumentTypeError, "integers for Discrete"),
+    (BOX, np.zeros((4, 2), "f"), ActionError, r"got \(4, 2\)"),
+    (BOX, np.zeros((4, 1), "F"), ArgumentTypeError, "castable"),
+    (spaces.Dict(a=spaces.Discrete(2)), np.zeros(4, int), ArgumentTypeError, "keys"),
+]
+REFUSED_IN_NUMPY = [
+    (spaces.Discrete(3), np.array([None] * 4), ArgumentTypeError, "integers for Discrete"),
+    (BOX, np.array([["a"]] * 4), ArgumentTypeError, "castable"),
+]
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "bool"])
-def test_integers__of_any_width_are_taken(arrays: str, dtype: str) -> None:
-    actions = to_kind(np.array([0, 1, 1, 0]).astype(dtype), arrays)
-    assert np.asarray(read(spaces.Discrete(2000), arrays, actions)).tolist() == [0, 1, 1, 0]
-
-
-def test_floats__may_leave_their_space(arrays: str) -> None:
-    actions = to_kind(np.array([[7.0], [-7.0], [0.5], [0.0]], np.float32), arrays)
-    assert np.asarray(read(spaces.Box(-1, 1, (1,)), arrays, actions)).ravel().tolist() == [
-        *(7, -7, 0.5, 0)
-    ]
-
-
-def test_integers_for_a_box__become_floats(arrays: str) -> None:
-    found = np.asarray(read(spaces.Box(-1, 1, (1,)), arrays, to_kind(np.ones((4, 1), int), arrays)))
-    assert found.dtype == np.float32
-    assert found.ravel().tolist() == [1] * 4
-
-
-@pytest.mark.parametrize("native", ["numpy", "jax"])
 @pytest.mark.parametrize(
-    ("space", "make", "error", "text"),
-    [
-        (spaces.Discrete(3), lambda: np.zeros(3, int), ActionError, r"shape \(4,\).*got \(3,\)"),
-        (spaces.Discrete(3), lambda: np.zeros((4, 1), int), ActionError, r"got \(4, 1\)"),
-        (spaces.Discrete(3), lambda: np.zeros((), int), ArgumentTypeError, "single value"),
-        (spaces.Discrete(3), lambda: np.zeros(4, "f"), ArgumentTypeError, "integers for Discrete"),
-        (spaces.Box(-1, 1, (1,)), lambda: np.zeros((4, 2), "f"), ActionError, r"got \(4, 2\)"),
-        (spaces.Box(-1, 1, (1,)), lambda: np.zeros((4, 1), "F"), ArgumentTypeError, "castable"),
-        (spaces.Dict(a=spaces.Discrete(2)), lambda: np.zeros(4, int), ArgumentTypeError, "keys"),
-    ],
+    ("is_numpy", "space", "given", "error", "text"),
+    [(False, *case) for case in REFUSED] + [(True, *case) for case in REFUSED + REFUSED_IN_NUMPY],
 )
 def test_actions__that_do_not_fit_are_refused(
-    space: Any, make: Any, error: Any, text: str, arrays: str, native: str
+    is_numpy: bool, space: Any, given: Any, error: Any, text: str, arrays: str, native: str
 ) -> None:
-    with pytest.raises(error, match=text):
-        read(space, arrays, to_kind(make(), arrays), native)
+    with pytest.raises(error, match=f"`actions` must .*{text}"):
+        read(space, arrays, given if is_numpy else to_kind(given, arrays), native)
 
 
 @pytest.mark.parametrize("actions", [[0, 1, 0, 1], (0, 1, 0, 1), None, 3, np.int64(3)])
@@ -103,21 +109,19 @@ def test_actions__of_another_kind_are_refused_with_the_way_to_make_them(
 
 def test_torch_actions__on_another_device_or_sparse_are_refused() -> None:
     torch = pytest.importorskip("torch")
-    box = spaces.Box(-1, 1, (1,))
     with pytest.raises(ArgumentError, match=r"on 'cpu'.*got 'meta'; use actions.to\('cpu'\)"):
-        read(box, "torch", torch.zeros(4, 1, device="meta"))
+        read(BOX, "torch", torch.zeros(4, 1, device="meta"))
     with pytest.raises(ArgumentTypeError, match=r"dense tensor.*to_dense"):
-        read(box, "torch", torch.zeros(4, 1).to_sparse())
+        read(BOX, "torch", torch.zeros(4, 1).to_sparse())
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize", "ignore:The PyTorch API of nested")
 def test_torch_actions__quantized_or_nested_are_refused() -> None:
     torch = pytest.importorskip("torch")
-    box = spaces.Box(-1, 1, (1,))
     with pytest.raises(ArgumentTypeError, match=r"dense tensor, got .*qint8; use .*dequantize\(\)"):
-        read(box, "torch", torch.quantize_per_tensor(torch.ones(4, 1), 1, 0, torch.qint8))
+        read(BOX, "torch", torch.quantize_per_tensor(torch.ones(4, 1), 1, 0, torch.qint8))
     with pytest.raises(ArgumentTypeError, match=r"dense tensor, got a nested tensor"):
-        read(box, "torch", torch.nested.nested_tensor([torch.ones(1)] * 4))
+        read(BOX, "torch", torch.nested.nested_tensor([torch.ones(1)] * 4))
 
 
 @pytest.mark.parametrize("native", ["numpy", "jax", "torch"])
@@ -133,28 +137,17 @@ def test_torch_actions__that_are_lazily_negated_are_those_values(native: str) ->
     assert read(spaces.Discrete(3), "torch", whole, native).tolist() == [0, 1, 2, 2]
 
 
-@pytest.mark.parametrize("native", ["numpy", "jax"])
-@pytest.mark.parametrize("given", ["tensor", "numpy"])
 @pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
 def test_torch_actions__of_unsigned_integers_are_clipped_to_the_last(
-    dtype: str, given: str, native: str
+    dtype: str, native: str
 ) -> None:
     torch = pytest.importorskip("torch")
     array = np.array([0, 1, 2, np.iinfo(dtype).max], dtype)
     half = np.array([np.iinfo(dtype).max // 2 + 1] * 4, dtype)
-    for actions, wanted in ((array, [0, 1, 2, 2]), (half, [2] * 4), (half[::-1], [2] * 4)):
-        batch = torch.tensor(actions.copy()) if given == "tensor" else actions
-        assert read(spaces.Discrete(3), "torch", batch, native).tolist() == wanted
+    for actions, wanted in ((array, [0, 1, 2, 2]), (half, [2] * 4)):
+        assert read(spaces.Discrete(3), "torch", torch.tensor(actions), native).tolist() == wanted
 
 
-@pytest.mark.parametrize("native", ["numpy", "jax"])
-def test_unsigned_space__is_clipped_into(arrays: str, native: str) -> None:
-    actions = to_kind(np.array([[-1], [0], [5], [99]]), arrays)
-    space = spaces.Box(0, 9, (1,), np.uint64)
-    assert np.asarray(read(space, arrays, actions, native)).ravel().tolist() == [0, 0, 5, 9]
-
-
-@pytest.mark.parametrize("native", ["numpy", "jax"])
 def test_torch_actions__of_any_layout_are_those_values(native: str) -> None:
     torch = pytest.importorskip("torch")
     box, wide = spaces.Box(-9, 9, (2,)), torch.arange(32.0).reshape(4, 8)
@@ -165,7 +158,7 @@ def test_torch_actions__of_any_layout_are_those_values(native: str) -> None:
 
 
 def test_refused_actions__leave_the_batch_as_it_was(arrays: str, mode: str) -> None:
-    envs = shared_batch("brax", arrays, mode)
+    envs = shared_batch("brax", mode, arrays=arrays)
     runs = []
     for is_bothered in (False, True):
         envs.reset(seed=1)
@@ -176,24 +169,99 @@ def test_refused_actions__leave_the_batch_as_it_was(arrays: str, mode: str) -> N
     assert runs[0] == runs[1]
 
 
-def test_actions__that_change_after_the_step_change_nothing() -> None:
-    torch = pytest.importorskip("torch")
-    envs = shared_batch("brax", "torch")
+def test_dict__may_mix_kinds(arrays: str, native: str) -> None:
+    space = spaces.Dict(move=spaces.Discrete(3), aim=spaces.Dict(at=spaces.Box(-1, 1, (2,))))
+    at = np.ones((4, 2), np.float32)
+    found = read(space, arrays, {"move": np.full(4, 9), "aim": {"at": at}}, native)
+    assert np.asarray(found["move"]).tolist() == [2] * 4
+    mixed = {"move": to_kind(np.full(4, 9), arrays), "aim": {"at": at}}
+    found = read(space, arrays, mixed, native)
+    assert np.asarray(found["aim"]["at"]).tolist() == at.tolist()
+
+
+@pytest.mark.parametrize("is_numpy", [True, False])
+def test_actions__may_be_overwritten_after_the_step(arrays: str, is_numpy: bool) -> None:
+    if arrays == "jax" and not is_numpy:
+        pytest.skip("jax arrays cannot be written")
+    envs = shared_batch("brax", arrays=arrays)
     runs = []
     for is_spoilt in (False, True):
         envs.reset(seed=1)
-        actions = torch.ones(4, dtype=torch.int32)
-        shown = envs.step(actions)
+        actions = np.ones(64 + 4, np.int32)
+        actions = actions[-actions.ctypes.data % 64 // 4 :][:4]  # aligned: jax could share it
+        actions = actions if is_numpy else to_kind(actions, arrays)
+        returned = envs.step(actions)
         if is_spoilt:
-            actions.fill_(2)
-        runs.append((to_numpy(shown[1]), to_numpy(envs.step(torch.zeros(4, dtype=torch.int32))[1])))
-    for left, right in zip(*runs, strict=True):
-        np.testing.assert_array_equal(left, right)
+            actions[:] = 2
+        runs.append((to_numpy(returned[1]), to_numpy(envs.step(np.zeros(4, np.int32))[1])))
+    np.testing.assert_array_equal(*runs)
+
+
+@pytest.mark.parametrize("engine", ["host", "brax", "envpool"])
+def test_sample__is_taken_as_an_array_of_the_kind_is(engine: str, arrays: str, mode: str) -> None:
+    envs = shared_batch(engine, mode, arrays=arrays)
+    envs.action_space.seed(0)
+    samples = [envs.action_space.sample() for _ in range(8)]
+    runs = []
+    for convert in (lambda sample: sample, lambda sample: to_kind(sample, arrays)):
+        envs.reset(seed=0)
+        runs.append([])
+        for sample in samples[: 8 if mode != "Disabled" else 1]:
+            returned = envs.step(convert(sample))
+            assert {type(leaf) for leaf in leaves(returned)} == {type(returned[0])}
+            runs[-1].append(to_numpy(returned[:2]))
+    for found, wanted in zip(*runs, strict=True):
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_numpy__compiles_nothing_anew(arrays: str, caplog: pytest.LogCaptureFixture) -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("brax")
+    from gymbridge import BraxVectorEnv
+
+    envs = BraxVectorEnv("fast", 3, arrays=arrays)
+    envs.reset(seed=0)
+    for _ in range(2):
+        envs.step(
+            jax.device_put(np.zeros((3, 1), np.float32), jax.devices()[0])
+            if arrays == "jax"
+            else to_kind(np.zeros((3, 1), np.float32), arrays)
+        )
+    with jax.log_compiles():
+        envs.step(np.zeros((3, 1), np.float32))
+    assert not [record for record in caplog.records if "ompil" in record.message]
+
+
+@pytest.mark.parametrize("residuals", ["store", "recompute"])
+def test_differentiable_batch__takes_numpy_without_a_gradient(residuals: str) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("brax")
+    from gymbridge import BraxVectorEnv
+
+    envs = BraxVectorEnv("fast", 2, arrays="torch", differentiable=True, residuals=residuals)
+    envs.action_space.seed(0)
+    sample = envs.action_space.sample()
+    sample.flags.writeable = False
+    envs.reset(seed=0)
+    wanted = envs.step(torch.tensor(sample))[0]
+    envs.reset(seed=0)
+    obs = envs.step(sample)[0]
+    assert torch.equal(obs, wanted)
+    assert not obs.requires_grad
+    envs.reset(seed=0)
+    window = envs.unroll(np.stack([sample, sample]))[0]
+    assert window.shape[0] == 2
+    assert torch.equal(window[0], wanted)
+    state = envs.physics_state.requires_grad_()
+    envs.physics_state = state
+    envs.step(sample)[0].sum().backward()
+    assert state.grad is not None
 
 
 def test_arrays__are_one_of_three() -> None:
     with pytest.raises(ArgumentError, match=r"`arrays` must be one of .*'torch'.*got 'tensorflow'"):
-        make_batch("host", "tensorflow")
+        make_batch("host", arrays="tensorflow")
 
 
 def test_missing_library__is_named_with_its_install_command(
@@ -205,7 +273,7 @@ def test_missing_library__is_named_with_its_install_command(
     monkeypatch.setitem(sys.modules, arrays, None)
     monkeypatch.delitem(sys.modules, f"gymbridge.core.arrays.{arrays}")
     with pytest.raises(NotInstalledError, match=f"pip install {arrays}"):
-        make_batch("host", arrays)
+        make_batch("host", arrays=arrays)
 
 
 def test_weak_types__compile_nothing_anew() -> None:

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from tensors import make_batch
+from batches import make_batch
 
 from gymbridge.core.requests import Device, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
@@ -44,23 +44,23 @@ def test_read_device__refuses_the_rest(given: Any, error: type[Exception]) -> No
         read_device(given)
 
 
-@pytest.mark.parametrize("simulator", ["host", "brax"])
-def test_missing_device__is_an_error_and_never_a_run_elsewhere(simulator: str, arrays: str) -> None:
-    hint = "jax.cuda12" if arrays == "jax" or simulator == "brax" else "pytorch.org"
+@pytest.mark.parametrize("engine", ["host", "brax"])
+def test_missing_device__is_an_error_and_never_a_run_elsewhere(engine: str, arrays: str) -> None:
+    hint = "jax.cuda12" if arrays == "jax" or engine == "brax" else "pytorch.org"
     with pytest.raises(ArgumentError, match=rf"got 'cuda:7'(.|\n)*{hint}"):
-        make_batch(simulator, arrays, device="cuda:7")
+        make_batch(engine, arrays=arrays, device="cuda:7")
 
 
 def test_numpy_arrays_of_a_host_engine__are_on_the_cpu() -> None:
     with pytest.raises(ArgumentError, match="`arrays='torch'` puts tensors on that device"):
-        make_batch("host", "numpy", device="cuda")
-    assert make_batch("host", "numpy", device="cpu").num_envs == 4
+        make_batch("host", device="cuda")
+    assert make_batch("host", device="cpu").num_envs == 4
 
 
 def test_numpy_arrays_of_brax__come_from_any_device() -> None:
     pytest.importorskip("brax")
     with pytest.raises(ArgumentError, match=r"jax.cuda12"):
-        make_batch("brax", "numpy", device="cuda")
+        make_batch("brax", device="cuda")
 
 
 TWO_DEVICES = """
@@ -136,9 +136,9 @@ def test_snapshot__goes_on_on_another_device() -> None:
     run_on_two_devices(MOVED_SNAPSHOT)
 
 
-@pytest.mark.parametrize("simulator", ["host", "brax"])
-def test_device__is_where_the_arrays_are(simulator: str, arrays: str) -> None:
-    envs = make_batch(simulator, arrays)
+@pytest.mark.parametrize("engine", ["host", "brax"])
+def test_device__is_where_the_arrays_are(engine: str, arrays: str) -> None:
+    envs = make_batch(engine, arrays=arrays)
     obs, _ = envs.reset(seed=0)
     assert envs.device in (obs.devices() if arrays == "jax" else {obs.device})
-    assert make_batch(simulator, "numpy").device is None
+    assert make_batch(engine).device is None

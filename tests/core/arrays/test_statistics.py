@@ -8,83 +8,65 @@ from typing import Any
 
 import numpy as np
 import pytest
+from batches import make_batch, play, shared_batch, to_kind, to_numpy
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as NumpyStatistics
-from tensors import make_batch, play, shared_batch, to_kind, to_numpy
 
 from gymbridge.errors import ArgumentError
 from gymbridge.wrappers import RecordEpisodeStatistics
 
 
-@pytest.mark.parametrize("simulator", ["host", "brax", "envpool"])
-def test_statistics__are_gymnasium_s(simulator: str, arrays: str, mode: str) -> None:
-    limit = 7 if simulator == "envpool" else 4
-    options = {"max_episode_steps": limit}
-    wanted = collect(NumpyStatistics(shared_batch(simulator, "numpy", mode, **options)), "numpy")
-    found = collect(
-        RecordEpisodeStatistics(shared_batch(simulator, arrays, mode, **options)), arrays
-    )
+@pytest.mark.parametrize("engine", ["host", "brax", "envpool"])
+def test_statistics__are_gymnasium_s(engine: str, arrays: str, mode: str) -> None:
+    limit = 7 if engine == "envpool" else 4
+    wanted = collect(NumpyStatistics(shared_batch(engine, mode, limit=limit)))
+    found = collect(RecordEpisodeStatistics(shared_batch(engine, mode, limit=limit, arrays=arrays)))
     assert len(found) == len(wanted) > 20
     some = 0
-    for (episode, told, over), (wanted_episode, wanted_told, _) in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(told, over)
+    for (episode, counted, over), (wanted_episode, wanted_counted, _) in zip(
+        found, wanted, strict=True
+    ):
+        np.testing.assert_array_equal(counted, over)
         if wanted_episode is None:
-            assert not told.any()
+            assert not counted.any()
             continue
-        some += int(told.sum())
-        np.testing.assert_array_equal(told, wanted_told)
+        some += int(counted.sum())
+        np.testing.assert_array_equal(counted, wanted_counted)
         np.testing.assert_allclose(episode["r"], wanted_episode["r"], rtol=1e-6)
         np.testing.assert_array_equal(episode["l"], wanted_episode["l"])
-        assert (episode["t"][told] > 0).all()
-        assert (episode["t"][~told] == 0).all()
+        assert (episode["t"][counted] > 0).all()
+        assert (episode["t"][~counted] == 0).all()
     assert some > 10
 
 
-def collect(envs: Any, arrays: str) -> list[Any]:
-    """Return (statistics or None, told, over) of each step of a run."""
+def collect(envs: Any) -> list[Any]:
+    """Return (statistics or None, counted, over) of each step of a run."""
     found: list[Any] = []
 
     def note(call: Any) -> None:
         if len(call[0]) == 5:
             *_, terminations, truncations, infos = call[0]
             episode = to_numpy(infos["episode"]) if "episode" in infos else None
-            told = to_numpy(infos["_episode"]) if episode else np.zeros(4, bool)
-            found.append((episode, told, to_numpy(terminations) | to_numpy(truncations)))
+            counted = to_numpy(infos["_episode"]) if episode else np.zeros(4, bool)
+            found.append((episode, counted, to_numpy(terminations) | to_numpy(truncations)))
 
-    play(_Kinded(envs, arrays), 24, touch=note)
+    play(envs, 24, touch=note)
     return found
 
 
-class _Kinded:
-    """A wrapper with the kind of its arrays; Gymnasium's pops the mask out of the options."""
-
-    def __init__(self, envs: Any, arrays: str) -> None:
-        self.envs, self.arrays = envs, arrays
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.envs, name)
-
-    def reset(self, **kwargs: Any) -> Any:
-        options = kwargs.pop("options", None)
-        if options is None or self.arrays != "numpy":
-            return self.envs.reset(options=options, **kwargs)
-        # The mask reaches the batch itself, and the wrapper takes a dict of its own to pop from.
-        return self.envs.reset(options=dict(options), **kwargs)
-
-
-def test_statistics__of_a_held_row_are_told_once(arrays: str) -> None:
-    envs = RecordEpisodeStatistics(make_batch("brax", arrays, "Disabled", max_episode_steps=2))
+def test_statistics__of_a_held_row_are_counted_once(arrays: str) -> None:
+    envs = RecordEpisodeStatistics(make_batch("brax", "Disabled", limit=2, arrays=arrays))
     envs.reset(seed=0)
     actions = to_kind(np.ones(4, np.int64), arrays)
-    told = [to_numpy(envs.step(actions)[4]["_episode"]) for _ in range(5)]
-    assert np.sum(told, 0).tolist() == [1, 1, 1, 1]
+    counted = [to_numpy(envs.step(actions)[4]["_episode"]) for _ in range(5)]
+    assert np.sum(counted, 0).tolist() == [1, 1, 1, 1]
     envs.reset(options={"reset_mask": np.array([True, False, True, False])})
-    told = [to_numpy(envs.step(actions)[4]) for _ in range(5)]
-    assert np.sum([infos["_episode"] for infos in told], 0).tolist() == [1, 0, 1, 0]
-    assert sum(infos["episode"]["l"] for infos in told).max() <= 2
+    counted = [to_numpy(envs.step(actions)[4]) for _ in range(5)]
+    assert np.sum([infos["_episode"] for infos in counted], 0).tolist() == [1, 0, 1, 0]
+    assert sum(infos["episode"]["l"] for infos in counted).max() <= 2
 
 
 def test_statistics__forget_what_a_reset_cut(arrays: str) -> None:
-    envs = RecordEpisodeStatistics(make_batch("host", arrays, "NextStep", max_episode_steps=-1))
+    envs = RecordEpisodeStatistics(make_batch("host", "NextStep", limit=-1, arrays=arrays))
     envs.reset(seed=0)
     actions = to_kind(np.ones(4, np.int64), arrays)
     envs.step(actions)
@@ -99,7 +81,7 @@ def test_statistics__forget_what_a_reset_cut(arrays: str) -> None:
 def test_statistics__belong_to_the_user(arrays: str) -> None:
     if arrays == "jax":
         pytest.skip("jax arrays cannot be written")
-    envs = RecordEpisodeStatistics(shared_batch("host", arrays, "SameStep", max_episode_steps=4))
+    envs = RecordEpisodeStatistics(shared_batch("host", "SameStep", limit=4, arrays=arrays))
     runs = []
     for is_spoilt in (False, True):
         envs.reset(seed=0)
@@ -131,11 +113,11 @@ def test_statistics__have_no_gradient() -> None:
 
 def test_statistics__of_numpy_batches_are_gymnasium_s_business() -> None:
     with pytest.raises(ArgumentError, match=r"gymnasium.wrappers.vector.RecordEpisodeStatistics"):
-        RecordEpisodeStatistics(make_batch("host", "numpy"))
+        RecordEpisodeStatistics(make_batch("host"))
 
 
 def test_statistics__go_under_another_key(arrays: str) -> None:
-    envs = RecordEpisodeStatistics(shared_batch("host", arrays), stats_key="stats")
+    envs = RecordEpisodeStatistics(shared_batch("host", arrays=arrays), stats_key="stats")
     envs.reset(seed=0)
     infos = envs.step(to_kind(np.ones(4, np.int64), arrays))[4]
     assert {"stats", "_stats"} <= infos.keys()
@@ -143,7 +125,7 @@ def test_statistics__go_under_another_key(arrays: str) -> None:
 
 
 def test_mask__may_be_written_after_a_reset(arrays: str) -> None:
-    envs = RecordEpisodeStatistics(shared_batch("host", arrays, max_episode_steps=-1))
+    envs = RecordEpisodeStatistics(shared_batch("host", limit=-1, arrays=arrays))
     actions = to_kind(np.ones(4, np.int64), arrays)
     mask = np.zeros(64 + 4, np.bool_)
     mask = mask[-mask.ctypes.data % 64 :][:4]  # aligned, so that jax could share its memory
@@ -163,7 +145,7 @@ def test_mask__may_be_written_after_a_reset(arrays: str) -> None:
 def test_seconds__keep_their_digits_for_days(arrays: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(1e6, 0.25)  # each call a quarter of a second after the last one
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    envs = RecordEpisodeStatistics(make_batch("host", arrays, "SameStep", max_episode_steps=-1))
+    envs = RecordEpisodeStatistics(make_batch("host", "SameStep", limit=-1, arrays=arrays))
     envs.reset(seed=0)
     actions = to_kind(np.zeros(4, np.int64), arrays)
     infos = [to_numpy(envs.step(actions)[4]) for _ in range(5)]
@@ -172,7 +154,7 @@ def test_seconds__keep_their_digits_for_days(arrays: str, monkeypatch: pytest.Mo
 
 
 def test_pickle__is_the_construction(arrays: str) -> None:
-    envs = RecordEpisodeStatistics(make_batch("host", arrays, "SameStep"), "statistics")
+    envs = RecordEpisodeStatistics(make_batch("host", "SameStep", arrays=arrays), "statistics")
     twin = pickle.loads(pickle.dumps(envs))
     twin.reset(seed=0)
     assert "statistics" in twin.step(to_kind(np.zeros(4, np.int64), arrays))[4]

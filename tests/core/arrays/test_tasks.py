@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from tensors import leaves, to_kind, to_numpy
+from batches import leaves, to_kind, to_numpy
 
 TASKS = {
     "EnvPool/HalfCheetah-v5": "float64 observations and actions",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensors import leaves, make_batch, shared_batch, to_kind
+from batches import leaves, make_batch, shared_batch, to_kind
 
 READERS = {
     "torch": ("__array__", "__bool__", "__float__", "__int__", "cpu", "item", "tolist"),
@@ -83,23 +83,23 @@ def test_counter__counts(arrays: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert counter.total() == 0
 
 
-@pytest.mark.parametrize("simulator", ["host", "brax", "envpool"])
+@pytest.mark.parametrize("engine", ["host", "brax", "envpool"])
 def test_step__reads_no_value(
-    simulator: str, arrays: str, mode: str, monkeypatch: pytest.MonkeyPatch
+    engine: str, arrays: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    envs = shared_batch(simulator, arrays, mode, max_episode_steps=2)
+    envs = shared_batch(engine, mode, limit=2, arrays=arrays)
     actions = to_kind(np.ones(4, np.int64), arrays)
     envs.reset(seed=0)
     envs.step(actions)  # compiles
     envs.reset(seed=0)
     with count_reads(arrays, monkeypatch) as counter:
-        for _ in range(4 if mode != "Disabled" or simulator == "brax" else 1):
+        for _ in range(4 if mode != "Disabled" or engine == "brax" else 1):
             envs.step(actions)
-    # A host simulator takes its actions in one transfer, and on the CPU torch shares them.
+    # A host engine takes its actions in one transfer, and on the CPU torch shares them.
     wanted = 4 if mode != "Disabled" else 1
     host = {"jax": {"numpy": wanted}, "torch": {"cpu": wanted}}[arrays]
     found = dict(counter)
-    if simulator == "brax":
+    if engine == "brax":
         assert counter.total() == 0
     else:
         assert {name: count for name, count in found.items() if count} == host
@@ -132,7 +132,7 @@ def test_gradients__read_no_value(mode: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_reset__may_read_its_mask(arrays: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    envs = make_batch("host", arrays)
+    envs = make_batch("host", arrays=arrays)
     envs.reset(seed=0)
     mask = to_kind(np.array([True, False, True, False]), arrays)
     with count_reads(arrays, monkeypatch) as counter:
@@ -154,18 +154,18 @@ def test_packed_upload__is_what_was_packed(arrays: str, dtype: str) -> None:
 
         from gymbridge.core.arrays.torch import upload_packed
 
-        shown = upload_packed(tree, torch.device("cpu"), pin=False)
+        uploaded = upload_packed(tree, torch.device("cpu"), pin=False)
     else:
         import jax
 
         from gymbridge.core.arrays.jax import upload_packed
 
-        shown = upload_packed(tree, jax.devices("cpu")[0])
+        uploaded = upload_packed(tree, jax.devices("cpu")[0])
     for name in ("a", "d"):
-        np.testing.assert_array_equal(np.asarray(shown[name]), tree[name])
-        assert shown[name].shape == tree[name].shape
-    np.testing.assert_array_equal(np.asarray(shown["b"]["c"]), tree["b"]["c"])
-    assert np.asarray(shown["b"]["flag"]).all()
+        np.testing.assert_array_equal(np.asarray(uploaded[name]), tree[name])
+        assert uploaded[name].shape == tree[name].shape
+    np.testing.assert_array_equal(np.asarray(uploaded["b"]["c"]), tree["b"]["c"])
+    assert np.asarray(uploaded["b"]["flag"]).all()
 
 
 def test_packed_upload__lets_each_leaf_go_alone(arrays: str) -> None:
@@ -175,25 +175,27 @@ def test_packed_upload__lets_each_leaf_go_alone(arrays: str) -> None:
 
         from gymbridge.core.arrays.torch import upload_packed
 
-        shown = list(leaves(upload_packed(tree, torch.device("cpu"), pin=False)))
-        assert [leaf.untyped_storage().nbytes() for leaf in shown] == [
-            leaf.nbytes for leaf in shown
+        uploaded = list(leaves(upload_packed(tree, torch.device("cpu"), pin=False)))
+        assert [leaf.untyped_storage().nbytes() for leaf in uploaded] == [
+            leaf.nbytes for leaf in uploaded
         ]
-        spans = [(leaf.data_ptr(), leaf.nbytes) for leaf in shown]
+        spans = [(leaf.data_ptr(), leaf.nbytes) for leaf in uploaded]
     else:
         import jax
 
         from gymbridge.core.arrays.jax import upload_packed
 
-        shown = list(leaves(upload_packed(tree, jax.devices("cpu")[0])))
-        spans = [(leaf.unsafe_buffer_pointer(), leaf.on_device_size_in_bytes()) for leaf in shown]
+        uploaded = list(leaves(upload_packed(tree, jax.devices("cpu")[0])))
+        spans = [
+            (leaf.unsafe_buffer_pointer(), leaf.on_device_size_in_bytes()) for leaf in uploaded
+        ]
     spans.sort()
     for (start, size), (following, _) in itertools.pairwise(spans):
         assert start + size <= following
 
 
 def test_upload_to_a_gpu__is_pinned_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shown without one: what is asked of torch, under whatever default device."""
+    """Seen without one: what is asked of torch, under whatever default device."""
     torch = pytest.importorskip("torch")
     from gymbridge.core.arrays.torch import upload_packed
 
@@ -211,9 +213,21 @@ def test_upload_to_a_gpu__is_pinned_and_waits_for_nothing(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch, "empty", note_empty)
     monkeypatch.setattr(torch.Tensor, "to", note_to)
     tree = {"a": np.arange(3.0), "b": np.ones((3, 2), np.uint8)}
-    shown = upload_packed(tree, torch.device("cpu"), pin=True)
+    uploaded = upload_packed(tree, torch.device("cpu"), pin=True)
     assert asked == {"pinned": True, "non_blocking": True, "transfers": 1}
-    assert shown["a"].tolist() == [0, 1, 2]
+    assert uploaded["a"].tolist() == [0, 1, 2]
     with torch.device("meta"):
-        shown = upload_packed(tree, torch.device("cpu"), pin=True)
-    assert shown["a"].tolist() == [0, 1, 2]
+        uploaded = upload_packed(tree, torch.device("cpu"), pin=True)
+    assert uploaded["a"].tolist() == [0, 1, 2]
+
+
+def test_memory__is_shared_between_jax_and_torch() -> None:
+    """The tensors that the user gets are the buffers that the compiled step wrote."""
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    from gymbridge.core.arrays.torch import jax_to_torch
+
+    time_step = {"obs": jax.numpy.ones((4, 2)), "flags": jax.numpy.zeros(4, bool)}
+    tensors = jax_to_torch(time_step)
+    assert tensors["flags"].dtype == torch.bool
+    for name, leaf in time_step.items():
+        assert tensors[name].data_ptr() == leaf.unsafe_buffer_pointer()

@@ -1,0 +1,96 @@
+"""Seeds: one for each environment, of any size, kept and drawn on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from batches import make_batch, shared_batch
+from trees import assert_same
+
+
+def test_seed__as_an_int_counts_up(scripted: str) -> None:
+    envs = shared_batch(scripted)
+    assert_same(envs.reset(seed=5), envs.reset(seed=[5, 6, 7, 8]))
+    assert envs.np_random_seed == (5, 6, 7, 8)
+
+
+def test_unseeded_reset__draws_on_and_keeps_the_seeds(scripted: str) -> None:
+    envs = shared_batch(scripted)
+    draws = [envs.reset(seed=5)[1]["draw"], envs.reset()[1]["draw"], envs.reset()[1]["draw"]]
+    assert envs.np_random_seed == (5, 6, 7, 8)
+    assert len(np.unique(draws)) == 12
+    again = [envs.reset(seed=5)[1]["draw"], envs.reset()[1]["draw"], envs.reset()[1]["draw"]]
+    assert_same(again, draws)
+
+
+@pytest.mark.parametrize("seed", [None, [None] * 4, [8, None, None, 9]])
+def test_first_reset__reports_seeds_that_reproduce_it(scripted: str, seed: Any) -> None:
+    envs = make_batch(scripted)
+    first = [envs.reset(seed=seed), envs.step([0] * 4)]
+    seeds = envs.np_random_seed
+    assert len(set(seeds)) == 4
+    assert all(type(number) is int and 0 <= number <= 2**32 - 1 for number in seeds)
+    wanted = seed or [None] * 4
+    assert all(given in (None, found) for given, found in zip(wanted, seeds, strict=True))
+    envs = shared_batch(scripted)
+    assert_same([envs.reset(seed=list(seeds)), envs.step([0] * 4)], first)
+
+
+def test_unseeded_batches__differ(scripted: str) -> None:
+    assert make_batch(scripted).np_random_seed != make_batch(scripted).np_random_seed
+
+
+def test_np_random_seed__before_the_first_reset_is_what_it_uses(scripted: str) -> None:
+    envs = make_batch(scripted)
+    seeds = envs.np_random_seed
+    envs.reset()
+    assert envs.np_random_seed == seeds
+
+
+def test_partial_seeding__touches_rows_under_the_mask_alone(scripted: str) -> None:
+    envs = shared_batch(scripted)
+    before = envs.reset(seed=5)[1]["draw"]
+    options = {"reset_mask": np.array([True, False, True, False])}
+    draws = envs.reset(seed=50, options=options)[1]["draw"]
+    assert envs.np_random_seed == (50, 6, 52, 8)
+    assert_same(draws[[0, 2]], envs.reset(seed=50)[1]["draw"][[0, 2]])
+    assert draws[[1, 3]].tolist() == [0, 0]  # infos speak of the rows under the mask
+    envs.reset(seed=5)
+    envs.reset(seed=50, options=options)
+    returned = envs.step([0] * 4)[-1]["draw"]
+    assert_same(returned[[1, 3]], before[[1, 3]])
+
+
+LARGE = [2**32 - 2, 2**32, 2**33 + 1, 2**80]
+
+
+@pytest.mark.parametrize("seed", [*LARGE, np.uint64(2**63), np.int64(2**40)], ids=repr)
+def test_large_seed__is_a_seed_like_any_and_returned_as_given(scripted: str, seed: Any) -> None:
+    envs = shared_batch(scripted)
+    returned = [envs.reset(seed=seed), envs.step([0] * 4), envs.reset()]
+    assert envs.np_random_seed == tuple(int(seed) + row for row in range(4))
+    assert all(type(number) is int for number in envs.np_random_seed)
+    assert len(np.unique(returned[0][1]["draw"])) == 4
+    envs.reset(seed=1)
+    again = [envs.reset(seed=[int(seed) + row for row in range(4)]), envs.step([0] * 4)]
+    assert_same([*again, envs.reset()], returned)
+    assert_same(envs.reset(seed=list(envs.np_random_seed)), returned[0])
+
+
+def test_large_seeds__within_a_list_leave_the_others_as_they_are(scripted: str) -> None:
+    envs = shared_batch(scripted)
+    plain = envs.reset(seed=[1, 2, 3, 4])[1]["draw"]
+    mixed = envs.reset(seed=[1, 2**40, 3, None])[1]["draw"]
+    assert envs.np_random_seed == (1, 2**40, 3, 4)
+    assert (mixed == plain).tolist() == [True, False, True, False]
+
+
+def test_large_seed__under_a_mask_touches_the_rows_under_it(scripted: str) -> None:
+    envs = shared_batch(scripted)
+    expected = envs.reset(seed=2**40)[1]["draw"]
+    envs.reset(seed=5)
+    draws = envs.reset(seed=2**40, options={"reset_mask": np.array([True, False, True, False])})
+    assert envs.np_random_seed == (2**40, 6, 2**40 + 2, 8)
+    assert_same(draws[1]["draw"][[0, 2]], expected[[0, 2]])
