@@ -1,38 +1,47 @@
-"""Each example runs on a tiny budget, the two trainings reach their bars, and PPO's sums hold."""
+"""`examples/ppo.py` runs on a tiny budget, solves two tasks, and its sums and its bar are right."""
 
 from __future__ import annotations
 
 import copy
+import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ppo_script import LENGTHS, NUM_STEPS, PPO, TRUNCATES, load_ppo
 
 from gymbridge.testing import scripted_vector_env
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+tqdm = pytest.importorskip("tqdm").tqdm
+
+PPO = Path(__file__).parents[1] / "examples" / "ppo.py"
+
+# Three environments whose episodes end in both ways, on the rollout's last row too (the third at
+# step 4 of the first rollout), so that the second rollout begins with a restart row.
+LENGTHS = [[2, 3, 1], [4, 1, 2], [5, 2, 2]]
+TRUNCATES = [[False, True, True], [True, False, True], [True, False, False]]
+NUM_STEPS = 5
 
 TINY = ("--total-steps=256", "--num-envs=4", "--num-steps=8", "--epochs=1", "--eval-steps=2")
 LAST_LINE = re.compile(r"(\S+): mean return (\S+) over the last (\d+) episodes, (\d+) s")
 
 
 @pytest.fixture(scope="module")
-def ppo() -> ModuleType:
-    """The script as a module."""
-    return load_ppo()
+def ppo():
+    spec = importlib.util.spec_from_file_location("ppo", PPO)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["ppo"] = module  # its dataclass looks itself up there
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture
 def args(ppo):
-    """Hyperparameters for the scripted environments."""
     return ppo.Args(num_envs=len(LENGTHS), num_steps=NUM_STEPS, gamma=0.9, gae_lambda=0.8)
 
 
@@ -63,10 +72,10 @@ def check_results(folder: Path, env_steps: int) -> None:
     picture = (folder / "learning_curve.png").read_bytes()
     assert picture.startswith(b"\x89PNG\r\n\x1a\n")
     assert picture.rstrip().endswith(b"IEND\xaeB`\x82")
-    table = np.genfromtxt(folder / "progress.csv", delimiter=",", names=True)
+    table = np.genfromtxt(folder / "progress.csv", delimiter=",", names=True, ndmin=1)
     assert table.dtype.names == ("env_steps", "seconds", "episodes", "mean_return")
-    assert np.atleast_1d(table)["env_steps"][-1] == env_steps
-    assert (np.diff(np.atleast_1d(table)["seconds"]) > 0).all()
+    assert table["env_steps"][-1] == env_steps
+    assert (np.diff(table["seconds"]) > 0).all()
 
 
 def advantages_by_hand(rollout, next_values, following_steps, gamma, gae_lambda):
@@ -84,22 +93,23 @@ def advantages_by_hand(rollout, next_values, following_steps, gamma, gae_lambda)
     return found
 
 
+def joined(rollouts, name):
+    """Return a field of all rollouts, one after the other."""
+    return np.concatenate([getattr(rollout, name).numpy() for rollout, _ in rollouts])
+
+
 def test_rollouts__mark_exactly_the_steps_after_an_end(rollouts):
-    ended = np.concatenate([rollout.ended.numpy() for rollout, _ in rollouts])
-    restarts = np.concatenate([rollout.restarts.numpy() for rollout, _ in rollouts])
-    obs = np.concatenate([rollout.obs.numpy() for rollout, _ in rollouts])
-    rewards = np.concatenate([rollout.rewards.numpy() for rollout, _ in rollouts])
+    restarts, obs = joined(rollouts, "restarts"), joined(rollouts, "obs")
     assert not restarts[0].any()
-    np.testing.assert_array_equal(restarts[1:], ended[:-1])
+    np.testing.assert_array_equal(restarts[1:], joined(rollouts, "ended")[:-1])
     assert restarts[NUM_STEPS].any(), "no rollout began with a restart row"
     assert (obs[restarts] > 0).all()
-    assert (rewards[restarts] == 0).all()
+    assert (joined(rollouts, "rewards")[restarts] == 0).all()
     assert (obs[1:][restarts[:-1]] == 0).all()
 
 
 def test_rollouts__follow_the_script(rollouts):
-    ended = np.concatenate([rollout.ended.numpy() for rollout, _ in rollouts])
-    terminated = np.concatenate([rollout.terminated.numpy() for rollout, _ in rollouts])
+    ended, terminated = joined(rollouts, "ended"), joined(rollouts, "terminated")
     for env, (lengths, truncates) in enumerate(zip(LENGTHS, TRUNCATES, strict=True)):
         # An episode of n steps takes n + 1 rows, the last of which restarts.
         last_rows = np.cumsum(np.tile(lengths, 4) + 1) - 2
@@ -124,14 +134,6 @@ def test_advantages__are_their_definition(ppo, args, agent, rollouts):
         terminations += int(rollout.terminated.sum())
         truncations += int((rollout.ended & ~rollout.terminated).sum())
     assert min(terminations, truncations) > 3, "too few ends of one kind were reached"
-
-
-def test_advantages__know_nothing_of_restart_rows(ppo, args, rollouts):
-    for rollout, last_values in rollouts:
-        rewards = torch.where(rollout.restarts, 1e6, rollout.rewards)
-        changed = ppo.estimate_advantages(rollout._replace(rewards=rewards), last_values, args)
-        plain = ppo.estimate_advantages(rollout, last_values, args)
-        assert torch.equal(changed[~rollout.restarts], plain[~rollout.restarts])
 
 
 def test_update__learns_nothing_from_restart_rows(ppo, args, agent, rollouts):
@@ -199,13 +201,54 @@ def test_args__flags_go_before_the_defaults_of_a_task(ppo, monkeypatch):
     assert ppo.parse_args().target_return == 9
 
 
-def test_ppo__writes_its_results(tmp_path):
-    pytest.importorskip("envpool")
-    output, _ = run_script("--env-id=EnvPool/CartPole-v1", *TINY, cwd=tmp_path)
-    env_id, mean_return, _, _ = LAST_LINE.fullmatch(output.splitlines()[-1]).groups()
-    assert env_id == "EnvPool/CartPole-v1"
-    assert float(mean_return) > 0
-    check_results(tmp_path / "runs" / "EnvPool" / "CartPole-v1", env_steps=256)
+@pytest.fixture
+def bars(ppo, monkeypatch):
+    """The progress bars that the script makes, which keep their last lines."""
+    made = []
+
+    class Bar(tqdm):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+        def close(self):
+            self.last_line = str(self)
+            super().close()
+
+    monkeypatch.setattr(ppo, "tqdm", Bar)
+    return made
+
+
+def train(ppo, **limits):
+    """Train on scripted episodes and return the progress."""
+    args = ppo.Args(num_envs=3, num_steps=NUM_STEPS, minibatches=1, last_episodes=3, **limits)
+    envs = ppo.wrappers.RecordEpisodeStatistics(scripted_vector_env(LENGTHS, TRUNCATES), 3)
+    torch.manual_seed(0)
+    agent = ppo.Agent(envs.single_observation_space, envs.single_action_space)
+    return ppo.train(args, ppo.wrappers.NormalizeReward(envs), agent)
+
+
+def test_bar__begins_after_the_first_rollout_which_compiles(ppo, bars, monkeypatch):
+    counts, rollouts = [], ppo.rollouts
+
+    def counted_rollouts(*args):
+        for rollout in rollouts(*args):
+            counts.append(len(bars))
+            yield rollout
+
+    monkeypatch.setattr(ppo, "rollouts", counted_rollouts)
+    progress = train(ppo, total_steps=40)
+    assert counts == [0, 1, 1]
+    assert [row[0] for row in progress] == [15, 30, 45]
+    assert (bars[0].n, bars[0].total) == (45, 40)
+    assert "solved" not in bars[0].last_line
+
+
+def test_bar__is_full_where_the_task_is_solved(ppo, bars):
+    progress = train(ppo, total_steps=10_000, target_return=0.0)
+    assert bars[0].n == bars[0].total == progress[-1][0] < 10_000
+    assert bars[0].last_line.startswith("100%")
+    assert bars[0].last_line.endswith(f"mean return {progress[-1][3]:.2f}, solved]")
 
 
 def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
@@ -214,7 +257,7 @@ def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
     out = tmp_path / "mine"
     flags = ("--env-id=Brax/fast-v0", f"--env-kwargs={keywords}", f"--out={out}", *TINY)
     output, log = run_script(*flags, cwd=tmp_path)
-    place = "Fast (4 environments, cpu). This can take a minute."
+    place = "Fast, 4 environments on cpu. This can take a minute."
     assert log[:2] == [f"Compiling reset of {place}", f"Compiling step of {place}"]
     assert LAST_LINE.fullmatch(output.splitlines()[-1])[3] == "64", "each episode takes 4 rows"
     check_results(out, env_steps=256)
@@ -224,10 +267,11 @@ def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
 @pytest.mark.parametrize(
     "task", ["MiniGrid-Empty-5x5-v0", "FrozenLake-v1", "Pendulum-v1", "Pong-v5", "CarRacing-v3"]
 )
-def test_ppo__takes_any_kind_of_space(tmp_path, task):
+def test_ppo__takes_any_kind_of_space_and_writes_its_results(tmp_path, task):
     pytest.importorskip("envpool")
     output, _ = run_script(f"--env-id=EnvPool/{task}", *TINY, cwd=tmp_path)
     assert LAST_LINE.fullmatch(output.splitlines()[-1])[1] == f"EnvPool/{task}"
+    check_results(tmp_path / "runs" / "EnvPool" / task, env_steps=256)
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ else:
         "import gymbridge.testing",
         "import gymbridge.single_env",
         "import gymbridge.trainers.cleanrl",
-        "import gymbridge.trainers.cleanrl_envpool",
+        "import gymbridge.trainers.cleanrl.envpool",
         "import gymbridge.trainers",
         "import gymbridge, gymnasium; gymnasium.spec('Brax/ant-v0')",
         "import gymbridge; dir(gymbridge)",
@@ -170,16 +170,16 @@ def test_missing_rllib__is_an_error_with_the_command_to_run() -> None:
 def test_own_mistake_in_a_trainer__is_not_reported_as_a_missing_library() -> None:
     pytest.importorskip("stable_baselines3")
     code = catch("from gymbridge.trainers.sb3 import make_vec_env")
-    types, _ = run_python(f"{without('gymbridge.trainers.members')}{code}")
+    types, _ = run_python(f"{without('gymbridge.trainers.sb3.members')}{code}")
     assert types[0] == "ModuleNotFoundError"
 
 
 def test_own_mistake__is_not_reported_as_a_missing_engine() -> None:
     pytest.importorskip("brax")
     code = catch("from gymbridge import BraxVectorEnv")
-    types, message = run_python(f"{without('gymbridge.brax.contract')}{code}")
+    types, message = run_python(f"{without('gymbridge.brax.translation')}{code}")
     assert types[0] == "ModuleNotFoundError"
-    assert "gymbridge.brax.contract" in message
+    assert "gymbridge.brax.translation" in message
 
 
 def test_unknown_name__is_an_attribute_error() -> None:

@@ -19,7 +19,7 @@ IMPROVED = re.compile(r"(\S+): mean return (\S+) before, (\S+) after, (\d+) s")
 
 
 def run_script(name: str, *arguments: str) -> tuple[str, str]:
-    """Return the last line that a script prints, and all that it shows on the way."""
+    """Return the last line that a script prints, and all that it prints."""
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -28,16 +28,16 @@ def run_script(name: str, *arguments: str) -> tuple[str, str]:
 
 def test_sb3_ppo__runs_with_a_progress_bar() -> None:
     pytest.importorskip("envpool")
-    line, shown = run_script("sb3_ppo.py", "--total-steps=256", "--num-envs=4", "--eval-episodes=3")
+    line, log = run_script("sb3_ppo.py", "--total-steps=256", "--num-envs=4", "--eval-episodes=3")
     env_id, mean, episodes, _ = SOLVED.fullmatch(line).groups()
     assert (env_id, episodes) == ("EnvPool/CartPole-v1", "3")
     assert 5 < float(mean) <= 500
-    assert "256/256" in shown
+    assert "256/256" in log
 
 
 def test_sb3_sac__runs_with_a_progress_bar() -> None:
     pytest.importorskip("brax")
-    line, shown = run_script(
+    line, log = run_script(
         "sb3_sac.py",
         "--env-id=Brax/fast-v0",
         "--episode-steps=5",
@@ -47,14 +47,14 @@ def test_sb3_sac__runs_with_a_progress_bar() -> None:
     env_id, before, after, _ = IMPROVED.fullmatch(line).groups()
     assert env_id == "Brax/fast-v0"
     assert abs(float(before) - float(after)) < 1, "its rewards are small"
-    assert "1,632/1,632" in shown
+    assert "1,632/1,632" in log
 
 
 def test_sb3_benchmark__prints_both_bars() -> None:
     pytest.importorskip("envpool")
-    _, shown = run_script("benchmarks/sb3_step.py", "--rounds=1")
-    assert "| <= 2.00 |" in shown
-    assert "| <= 0.33 |" in shown
+    _, log = run_script("benchmarks/sb3_step.py", "--rounds=1")
+    assert "| <= 2.00 |" in log
+    assert "| <= 0.33 |" in log
 
 
 @pytest.mark.slow

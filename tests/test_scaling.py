@@ -37,8 +37,8 @@ for envs, (obs, *_) in zip(batches, steps):
     print(envs.np_random_seed[0], *(f"{d.platform}:{d.id}" for d in obs.devices()))
 """
     script.write_text(block + report, encoding="utf-8")
-    shown = run_python(script, XLA_FLAGS="--xla_force_host_platform_device_count=2")
-    assert shown.endswith("0 cpu:0\n256 cpu:1\n")
+    printed = run_python(script, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert printed.endswith("0 cpu:0\n256 cpu:1\n")
 
 
 def test_ddp__says_how_to_run_it() -> None:
@@ -56,8 +56,8 @@ def test_ddp__takes_the_same_steps_on_different_episodes() -> None:
     torch = pytest.importorskip("torch")
     script = ROOT / "examples" / "ddp.py"
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2")
-    shown = run_python(*torchrun, script, "--windows=8", "--num-envs=8", "--steps=8")
-    (_, first, *rewards, weights), (_, second, *same, others) = sorted(RANK.findall(shown))
+    printed = run_python(*torchrun, script, "--windows=8", "--num-envs=8", "--steps=8")
+    (_, first, *rewards, weights), (_, second, *same, others) = sorted(RANK.findall(printed))
     assert (first, second) == ("0", "4")
     assert rewards == same
     assert weights == others

@@ -13,20 +13,15 @@ import system_libraries
 WITHOUT_GRAPHICS = Path(__file__).parents[1] / ".ci" / "without_graphics"
 
 
-@pytest.mark.parametrize(
-    ("is_required", "outcome"), [(False, pytest.skip.Exception), (True, pytest.fail.Exception)]
-)
-def test_missing_qt5__skips_or_fails_with_the_command_to_run(
-    is_required: bool, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
+def test_qt5__that_is_missing_skips_or_fails_with_the_command_to_run(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(system_libraries, "QT5", ("libNoSuchLibrary.so.5",))
-    with pytest.raises(outcome, match="apt-get install libqt5core5a libqt5gui5"):
-        system_libraries.check_qt5(is_required=is_required)
-
-
-def test_present_qt5__lets_the_test_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system_libraries, "QT5", ("libc.so.6",))
     system_libraries.check_qt5(is_required=True)
+    monkeypatch.setattr(system_libraries, "QT5", ("libNoSuchLibrary.so.5",))
+    for is_required, outcome in ((False, pytest.skip.Exception), (True, pytest.fail.Exception)):
+        with pytest.raises(outcome, match="apt-get install libqt5core5a libqt5gui5"):
+            system_libraries.check_qt5(is_required=is_required)
 
 
 def test_without_graphics__hides_libraries_and_keeps_the_exit_status(tmp_path: Path) -> None:

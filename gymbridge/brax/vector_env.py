@@ -22,9 +22,8 @@ from gymbridge.errors import (
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
 
 try:
-    from gymbridge.brax.contract import Contract
     from gymbridge.brax.package import brax_envs, quiet, registered
-    from gymbridge.brax.translation import BraxFunctionalEnv
+    from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax import find_jax_device
     from gymbridge.functional.simulator import FunctionalSimulator
 except ImportError as error:
@@ -114,14 +113,14 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         num_envs = read_count("num_envs", num_envs)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
         place = find_jax_device(read_device(device))
-        contract = Contract(
+        env = translate(
             _make_brax_env(brax_env, kwargs),
             action_space=action_space,
             observation_space=observation_space,
             info_keys=info_keys,
         )
         simulator = FunctionalSimulator(
-            BraxFunctionalEnv(contract),
+            env,
             num_envs,
             device=place,
             task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,

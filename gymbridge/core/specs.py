@@ -31,6 +31,7 @@ class KeepsSpec:
 
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
+        """Take what Gymnasium hands over after construction."""
         self._spec = None if spec is None else self._fit_spec(_plain_spec(spec))
 
     def _fit_spec(self, spec: EnvSpec) -> EnvSpec:

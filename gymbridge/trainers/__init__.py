@@ -1,8 +1,8 @@
-"""Views of vector environments for the trainers people use, one module per library.
+"""Views of vector environments for the trainers people use, one module or folder per library.
 
 - `gymbridge.trainers.sb3`: a Stable-Baselines3 ``VecEnv`` over any SAME_STEP batch.
-- `gymbridge.trainers.cleanrl`: what CleanRL's scripts put in place of their ``SyncVectorEnv``.
-- `gymbridge.trainers.cleanrl_envpool`: the same for its scripts on EnvPool.
+- `gymbridge.trainers.cleanrl`: what CleanRL's scripts put in place of their ``SyncVectorEnv``;
+  `gymbridge.trainers.cleanrl.envpool`: the same for its scripts on EnvPool.
 - `gymbridge.trainers.rllib`: an env runner with seeds and a share of the machine of its own.
 
 Nothing here imports a trainer until its module is imported.

@@ -80,12 +80,12 @@ def check_batch(name: str, envs: Any, trainer: str, mode: AutoresetMode, hint: s
         name: Of the argument, for the error.
         envs: To be a `VectorEnv` of numpy arrays in that mode.
         trainer: Who reads it.
-        mode: Of its restarts.
-        hint: What to do with something that is no batch.
+        mode: Autoreset mode that it must have.
+        hint: What to do with something that is not a batch.
 
     Raises:
-        ArgumentTypeError: It is no `VectorEnv`.
-        ArgumentError: It gives other arrays, or restarts in another mode.
+        ArgumentTypeError: It is not a `VectorEnv`.
+        ArgumentError: It gives other arrays, or has another autoreset mode.
     """
     if not isinstance(envs, VectorEnv):
         raise ArgumentTypeError(
@@ -107,19 +107,16 @@ def check_batch(name: str, envs: Any, trainer: str, mode: AutoresetMode, hint: s
 
 
 def check_final_obs(name: str, infos: dict[str, Any], ids: np.ndarray) -> None:
-    """Raise unless a step that ended episodes shows their last observations.
+    """Raise `EnvContractError` unless a step that ended episodes gives their final observations.
 
     Args:
         name: Of the argument that the batch was, for the error.
         infos: Of the step.
         ids: (count,) int, environments whose episode ended.
-
-    Raises:
-        EnvContractError: It does not.
     """
     if "final_obs" not in infos:
         raise EnvContractError(
             f"`{name}` ended the episodes of environments {ids.tolist()} without "
-            "`infos['final_obs']`, which AutoresetMode.SAME_STEP promises; without the last "
+            "`infos['final_obs']`, which AutoresetMode.SAME_STEP promises; without the final "
             "observations every timeout would be learned from as a termination."
         )

@@ -54,7 +54,7 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
 
     Share: in a runner of its own process an EnvPool id gets ``num_threads`` (a callable says so
     itself), and JAX on the CPU as many threads (by ``NPROC``, unless that is set), as Ray reserves:
-    `num_cpus_per_env_runner`. With `num_gpus_per_env_runner` Ray shows the runner its GPU alone,
+    `num_cpus_per_env_runner`. With `num_gpus_per_env_runner` Ray gives the runner its GPU alone,
     and JAX takes memory as it needs it instead of three quarters at once
     (``XLA_PYTHON_CLIENT_PREALLOCATE``, unless that is set). What `env_config` says goes first.
 

@@ -1,4 +1,4 @@
-"""A step of any SAME_STEP batch, told row by row: what each environment would say of it itself."""
+"""A step of any SAME_STEP batch as one dict of infos for each environment."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from gymbridge.trainers.batches import check_final_obs
 
 __all__ = ["Rows", "step_rows"]
 
-
 Infos = list[dict[str, Any]]
 
 Ended = tuple[list[int], list[Any], Infos]
 """Episodes that a step ended, and those that it began in their place.
 
-    ids         (count,) their environments
-    last        (count,) their last observations
-    begun       (count,) the infos with which the new ones began
+    ids            (count,) their environments
+    final_obs      (count,) their final observations
+    reset_infos    (count,) the infos with which the new ones began
 """
 
 Rows = tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Infos, Ended | None]
-"""A step; all of it is the caller's own. Plain tuples, which cost least in every step.
+"""A step; all of it belongs to the caller. Plain tuples, which cost least in every step.
 
     obs             (num_envs, ...), of the new episode where one ended
     rewards         (num_envs,) float
@@ -39,7 +38,7 @@ Rows = tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Infos, Ended |
 
 
 def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
-    """Take one step of a SAME_STEP batch; of ours without infos that are made to be taken apart.
+    """Take one step of a SAME_STEP batch; ours is not asked for infos in Gymnasium's layout.
 
     Args:
         name: Of the argument that the batch was, for errors.
@@ -47,7 +46,7 @@ def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
         actions: (num_envs, ...).
 
     Raises:
-        EnvContractError: It ended episodes and does not show how.
+        EnvContractError: It ended episodes and does not give their final observations.
     """
     is_ours = isinstance(envs, BridgeVectorEnv) and type(envs).step is BridgeVectorEnv.step
     if is_ours and "step" not in vars(envs):  # nobody has put a step of their own in its place
@@ -63,8 +62,8 @@ def _step_own(envs: Any, actions: Any) -> Rows:
     else:
         ids = dones.nonzero()[0]
         rows = split_info(final.info, envs.num_envs)
-        begun = split_info(take_infos(info, ids), len(ids))
-        ended = ids.tolist(), split_rows(final.obs, ids), begun
+        reset_infos = split_info(take_infos(info, ids), len(ids))
+        ended = ids.tolist(), split_rows(final.obs, ids), reset_infos
     return obs, rewards, terminations, truncations, dones, rows, ended
 
 
@@ -76,19 +75,19 @@ def _step_any(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
     ended = None
     if len(ids):
         check_final_obs(name, infos, ids)
-        last = split_rows(infos["final_obs"], ids)
-        ended = ids.tolist(), last, _swap_ended(rows, infos, ids)
+        final_obs = split_rows(infos["final_obs"], ids)
+        ended = ids.tolist(), final_obs, _swap_ended(rows, infos, ids)
     owned = deepcopy(obs), np.array(rewards), np.array(terminations), np.array(truncations)
     return *owned, dones, rows, ended
 
 
 def _swap_ended(rows: Infos, infos: dict[str, Any], ids: np.ndarray) -> Infos:
-    """Put the last infos of ended episodes into `rows`; return those of the new ones."""
-    begun = []
+    """Put the final infos of ended episodes into `rows`; return those of the new ones."""
+    reset_infos = []
     finals = split_infos(take_infos(infos.get("final_info", {}), ids), len(ids))
     for index, final in zip(ids.tolist(), finals, strict=True):
         if "episode" in rows[index]:  # where Gymnasium's RecordEpisodeStatistics puts it
             final["episode"] = rows[index].pop("episode")
-        begun.append(rows[index])
+        reset_infos.append(rows[index])
         rows[index] = final
-    return begun
+    return reset_infos

@@ -8,9 +8,10 @@ import pytest
 
 pytest.importorskip("brax")
 
+import jax
 import jax.numpy as jnp
 from brax import envs as brax_envs
-from brax_samples import SampleEnv, count_on
+from brax_samples import SampleEnv, count_on, start
 from gymnasium import spaces
 
 from gymbridge import BraxVectorEnv
@@ -81,47 +82,60 @@ def test_observation_space__that_does_not_fit_is_refused(space: spaces.Space[Any
         BraxVectorEnv(SampleEnv(), observation_space=space)
 
 
-ARGUMENTS = {
-    "misspelt keyword": (
-        {"bakend": "spring"},
-        ArgumentError,
-        "unexpected keyword argument 'bakend'",
-    ),
-    "nearest keyword": ({"n_frame": 2}, ArgumentError, "Did you mean 'n_frames'"),
-    "nearest own keyword": ({"action_repeats": 2}, ArgumentError, "Did you mean 'action_repeat'"),
-    "bad nonfinite": ({"nonfinite": "explode"}, ArgumentError, "`nonfinite` must be one of"),
-    "raise on a device": (
-        {"nonfinite": "raise", "arrays": "jax"},
-        ArgumentError,
-        "`nonfinite='raise'` reads values on the host",
-    ),
-    "residuals without gradients": (
-        {"residuals": "recompute"},
-        ArgumentError,
-        "`residuals='recompute'` needs `differentiable=True`",
-    ),
-    "residuals of plain tensors": (
-        {"residuals": "recompute", "arrays": "torch"},
-        ArgumentError,
-        "`residuals='recompute'` needs `differentiable=True`",
-    ),
-    "unknown info key": ({"info_keys": ["sped"]}, ArgumentError, "`info_keys` names 'sped'"),
-    "info keys as a name": ({"info_keys": "speed"}, ArgumentError, "`info_keys` must be None,"),
-    "info keys as a number": ({"info_keys": 3}, ArgumentTypeError, "`info_keys` must be None,"),
-    "no repeats": ({"action_repeat": 0}, ArgumentError, "`action_repeat` must be at least 1"),
-    "half repeats": ({"action_repeat": 1.5}, ArgumentTypeError, "`action_repeat` must be an int"),
-    "no envs": ({"num_envs": 0}, ArgumentError, "`num_envs` must be at least 1"),
-    "envs as a float": ({"num_envs": 4.0}, ArgumentTypeError, "`num_envs` must be an int"),
-    "bad mode": ({"autoreset_mode": "Never"}, ArgumentError, "`autoreset_mode` must be"),
-    "bad limit": ({"max_episode_steps": 0}, ArgumentError, "`max_episode_steps` must be"),
+BITS_64 = {"a": spaces.Discrete(4, start=1), "b": spaces.MultiDiscrete([3, 4])}
+BITS_32 = {
+    "a": spaces.Discrete(4, start=1, dtype=np.int32),
+    "b": spaces.MultiDiscrete([3, 4], dtype=np.int32),
 }
 
 
-@pytest.mark.parametrize(("kwargs", "error", "message"), ARGUMENTS.values(), ids=ARGUMENTS)
-def test_arguments__bad_ones_are_named(
-    kwargs: dict[str, Any], error: type[Exception], message: str
+@pytest.mark.parametrize(
+    ("declared", "found", "obs"),
+    [
+        (spaces.Box(-1, 1, (2,), np.float64), spaces.Box(-1, 1, (2,), np.float32), np.zeros(2)),
+        (spaces.Dict(BITS_64), spaces.Dict(BITS_32), {"a": 2, "b": np.array([1, 2])}),
+    ],
+)
+def test_observation_space__of_64_bits_becomes_one_of_32(
+    declared: Any, found: Any, obs: Any
 ) -> None:
-    with pytest.raises(error, match=re.escape(message)):
+    def reset(rng: Any) -> brax_envs.State:
+        return start(rng, obs=jax.tree.map(jnp.asarray, obs))
+
+    env = SampleEnv(reset, lambda state, action: state, observation_space=declared)
+    envs = BraxVectorEnv(env, 2)
+    assert envs.single_observation_space == found
+    assert envs.observation_space.contains(envs.reset(seed=0)[0])
+
+
+ARGUMENTS = {
+    "misspelt keyword": ({"bakend": "spring"}, "unexpected keyword argument 'bakend'"),
+    "nearest keyword": ({"n_frame": 2}, "Did you mean 'n_frames'"),
+    "nearest own keyword": ({"action_repeats": 2}, "Did you mean 'action_repeat'"),
+    "bad nonfinite": ({"nonfinite": "explode"}, "`nonfinite` must be one of"),
+    "raise on a device": (
+        {"nonfinite": "raise", "arrays": "jax"},
+        "`nonfinite='raise'` reads values on the host",
+    ),
+    "bad residuals": ({"residuals": "keep"}, "must be one of ('store', 'recompute'), got 'keep'"),
+    "residuals without gradients": (
+        {"residuals": "recompute", "arrays": "torch"},
+        "`residuals='recompute'` needs `differentiable=True`",
+    ),
+    "gradients of numpy's": ({"differentiable": True}, "needs `arrays='torch'`, got 'numpy'"),
+    "gradients of jax's": (
+        {"differentiable": True, "arrays": "jax"},
+        "needs `arrays='torch'`, got 'jax'",
+    ),
+    "unknown info key": ({"info_keys": ["sped"]}, "`info_keys` names 'sped'"),
+    "no repeats": ({"action_repeat": 0}, "`action_repeat` must be at least 1"),
+    "no envs": ({"num_envs": 0}, "`num_envs` must be at least 1"),
+}
+
+
+@pytest.mark.parametrize(("kwargs", "message"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_arguments__bad_ones_are_named(kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(message)):
         BraxVectorEnv("fast", **kwargs)
 
 
@@ -151,26 +165,26 @@ def test_arguments__something_else_than_an_env_is_refused(brax_env: Any) -> None
         BraxVectorEnv(brax_env)
 
 
-def test_arguments__keywords_of_an_env_object_are_refused_with_the_nearest() -> None:
-    with pytest.raises(ArgumentError, match=r"keyword argument 'action_repeats' .*'action_repeat'"):
-        BraxVectorEnv(SampleEnv(), action_repeats=2)
-    with pytest.raises(
-        ArgumentError, match=r"argument 'backend' for a built SampleEnv\. Give .*constr"
-    ):
-        BraxVectorEnv(SampleEnv(), backend="spring")
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"action_repeats": 2}, r"keyword argument 'action_repeats' .*'action_repeat'"),
+        ({"backend": "spring"}, r"argument 'backend' for a built SampleEnv\. Give .*constr"),
+    ],
+)
+def test_arguments__keywords_of_an_env_object_are_refused_with_the_way_out(
+    kwargs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        BraxVectorEnv(SampleEnv(), **kwargs)
 
 
-def test_residuals__by_their_default_need_no_gradients() -> None:
-    assert BraxVectorEnv("fast", residuals="store").num_envs == 1
-
-
-@pytest.mark.parametrize("name", ["gravity", "opt.gravity", "timestep", "sys", "dt", "n_frames"])
-def test_set_attr__of_physics_is_an_error(name: str) -> None:
+def test_set_attr__of_physics_is_an_error() -> None:
     envs = BraxVectorEnv("inverted_pendulum", 2, backend="spring")
-    if name == "n_frames":  # Brax's own name for it
-        name = "_n_frames"
-    with pytest.raises(ArgumentError, match=f"`{name}` belongs to the simulation and is fixed"):
-        envs.set_attr(name, 3)
+    # Brax keeps `n_frames` under a name of its own.
+    for name in ("gravity", "opt.gravity", "timestep", "sys", "dt", "n_frames", "_n_frames"):
+        with pytest.raises(ArgumentError, match=f"`{name}` belongs to the simulation and is fixed"):
+            envs.set_attr(name, 3)
     envs.set_attr("label", "mine")
     assert envs.get_attr("label") == ("mine", "mine")
 
@@ -190,9 +204,8 @@ class Around(brax_envs.Wrapper):
 @pytest.mark.parametrize("wrap", [lambda env: env, Around])
 def test_has_wrapper_attr__runs_no_property(wrap: Any) -> None:
     envs = BraxVectorEnv(wrap(CostlyEnv(gain=2)), 2)
-    assert envs.call("has_wrapper_attr", "cost") == (True, True)
-    assert envs.call("has_wrapper_attr", "gain") == (True, True)
-    assert envs.call("has_wrapper_attr", "price") == (False, False)
+    found = {name: envs.call("has_wrapper_attr", name) for name in ("cost", "gain", "price")}
+    assert found == {"cost": (True, True), "gain": (True, True), "price": (False, False)}
     with pytest.raises(ArgumentError, match="`cost` belongs to the simulation"):
         envs.set_attr("cost", 1)
     with pytest.raises(RuntimeError, match="this property was run"):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,12 @@ pytest.importorskip("brax")
 import jax
 import jax.numpy as jnp
 from brax import envs as brax_envs
-from brax_samples import episode_key, episodes_of, under
+from brax_samples import episode_key, under
 from gymnasium.vector import AutoresetMode
 
 from gymbridge import BraxVectorEnv
-from gymbridge.brax.contract import Contract
 from gymbridge.brax.tasks import BRAX_NAMES
-from gymbridge.brax.translation import BraxFunctionalEnv
+from gymbridge.brax.translation import translate
 from gymbridge.core.episode import EpisodeRule, Seeds
 from gymbridge.errors import SimulationError
 from gymbridge.functional.simulator import FunctionalSimulator
@@ -25,25 +24,16 @@ from gymbridge.functional.simulator import FunctionalSimulator
 BACKENDS = ("generalized", "spring", "positional", "mjx")
 WORKING = [name for name in BRAX_NAMES if name != "swimmer"]
 NUM_ENVS = 4
+QUICK = ("inverted_pendulum", "reacher")
 
 
 def _slow(*cases: Any) -> list[Any]:
     return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
 
 
-@pytest.fixture(scope="module")
-def build() -> Iterator[Callable[..., BraxVectorEnv]]:
-    """Makes batches, each of which is compiled once for all tests of the module."""
-    built: dict[Any, BraxVectorEnv] = {}
-
-    def get(name: str, backend: str, mode: str = "NextStep", num_envs: int = NUM_ENVS) -> Any:
-        key = (name, backend, mode, num_envs)
-        if key not in built:
-            built[key] = BraxVectorEnv(name, num_envs, backend=backend, autoreset_mode=mode)
-        return built[key]
-
-    yield get
-    built.clear()
+@cache
+def build(name: str, backend: str) -> BraxVectorEnv:
+    return BraxVectorEnv(name, NUM_ENVS, backend=backend)
 
 
 def _actions(envs: BraxVectorEnv, num_steps: int, scale: float) -> np.ndarray:
@@ -63,9 +53,7 @@ def _actions(envs: BraxVectorEnv, num_steps: int, scale: float) -> np.ndarray:
         ),
     ],
 )
-def test_physics__is_that_of_a_plain_vmapped_brax_env(
-    build: Callable[..., BraxVectorEnv], name: str, backend: str
-) -> None:
+def test_physics__is_that_of_a_plain_vmapped_brax_env(name: str, backend: str) -> None:
     envs = build(name, backend)
     env = brax_envs.get_environment(name, backend=backend)
     step = jax.jit(jax.vmap(env.step))
@@ -86,51 +74,7 @@ def test_physics__is_that_of_a_plain_vmapped_brax_env(
     assert compared >= 10 * NUM_ENVS
 
 
-def _choose(env: int, episode: int, step: int) -> np.ndarray:
-    """Return an action between -1 and 1 that depends on nothing else."""
-    return np.sin([12.9898 * (env + 1) + 78.233 * (episode + 1) + 0.1 * step]).astype(np.float32)
-
-
-def _check_same_episodes(ours: Any, theirs: Any) -> None:
-    """The same steps, flags and rewards, and observations equal to rounding."""
-    for mine, other in zip(ours, theirs, strict=True):
-        shared = min(len(mine), len(other))
-        assert shared >= 2
-        for episode, twin in zip(mine[:shared], other[:shared], strict=True):
-            np.testing.assert_allclose(episode[0][0], twin[0][0], rtol=1e-6, atol=1e-9)
-            assert len(episode) == len(twin)
-            for one, two in zip(episode[1:], twin[1:], strict=True):
-                np.testing.assert_allclose(one[0], two[0], rtol=1e-3, atol=1e-5)
-                assert one[1:] == two[1:]
-
-
-def test_physics__of_every_mode_gives_the_same_episodes(
-    build: Callable[..., BraxVectorEnv],
-) -> None:
-    modes = ("NextStep", "SameStep", "Disabled")
-    played = [
-        episodes_of(build("inverted_pendulum", "spring", mode), _choose, 120) for mode in modes
-    ]
-    _check_same_episodes(played[0], played[1])
-    _check_same_episodes(played[0], played[2])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_envs", [1, 10])
-def test_physics__of_every_batch_size_gives_the_same_episodes(
-    build: Callable[..., BraxVectorEnv], num_envs: int
-) -> None:
-    sizes = sorted((num_envs, NUM_ENVS))
-    fewer, more = (
-        episodes_of(build("inverted_pendulum", "spring", "NextStep", size), _choose, 120)
-        for size in sizes
-    )
-    _check_same_episodes(fewer, more[: sizes[0]])
-
-
-def test_neighbours__of_restarting_and_diverging_rows_are_bit_exact(
-    build: Callable[..., BraxVectorEnv],
-) -> None:
+def test_neighbours__of_restarting_and_diverging_rows_are_bit_exact() -> None:
     envs = build("inverted_pendulum", "spring")
 
     def play(disturbed: bool) -> list[np.ndarray]:
@@ -152,13 +96,7 @@ def test_neighbours__of_restarting_and_diverging_rows_are_bit_exact(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "inverted_pendulum",
-        "reacher",
-        *_slow(
-            *[[name] for name in WORKING if name not in ("inverted_pendulum", "reacher", "fast")]
-        ),
-    ],
+    [*QUICK, *_slow(*[[name] for name in WORKING if name not in (*QUICK, "fast")])],
 )
 def test_action_space__reaches_from_the_lowest_to_the_highest_control(name: str) -> None:
     """The environment reports the control that it applies, whatever it makes of the action."""
@@ -189,23 +127,20 @@ def test_action_space__reaches_from_the_lowest_to_the_highest_control(name: str)
 @pytest.mark.parametrize("name", WORKING)
 def test_registered_env__passes_the_rules_on_every_backend(name: str, backend: str) -> None:
     """Traced, not compiled: what goes into the next call of either rule is what came out."""
-    contract = Contract(brax_envs.get_environment(name, backend=backend))
-    simulator = FunctionalSimulator(BraxFunctionalEnv(contract), 3, task_limit=1000)
+    env = translate(brax_envs.get_environment(name, backend=backend))
+    simulator = FunctionalSimulator(env, 3, task_limit=1000)
     rule = EpisodeRule(simulator, AutoresetMode.SAME_STEP, 1000)
     mask, seeds = jnp.ones(3, bool), Seeds(jnp.zeros(3, jnp.uint32), jnp.ones(3, bool))
     first = jax.eval_shape(lambda: rule.reset(None, mask, seeds))
-    actions = jax.ShapeDtypeStruct((3, *contract.action_space.shape), jnp.float32)
+    actions = jax.ShapeDtypeStruct((3, *env.action_space.shape), jnp.float32)
     after = jax.eval_shape(rule.step, first.carry, actions)
     again = jax.eval_shape(lambda carry: rule.reset(carry, mask, seeds), after.carry)
     for one in (after, again):
         assert jax.tree.structure(one.carry) == jax.tree.structure(first.carry)
         for new, old in zip(jax.tree.leaves(one.carry), jax.tree.leaves(first.carry), strict=True):
             assert (new.shape, new.dtype, new.weak_type) == (old.shape, old.dtype, old.weak_type)
-    obs_space = contract.observation_space
-    assert (after.time_step.obs.shape, after.time_step.obs.dtype) == (
-        (3, *obs_space.shape),
-        obs_space.dtype,
-    )
+    obs, space = after.time_step.obs, env.observation_space
+    assert (obs.shape, obs.dtype) == ((3, *space.shape), space.dtype)
 
 
 def test_swimmer__fails_with_the_file_of_brax_that_is_broken() -> None:

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 from envpool_runs import (
-    Story,
+    MODES,
     act_all,
-    leaves_of,
+    as_ints,
+    check_episodes,
+    check_results,
     make,
     make_own,
     make_plain,
@@ -39,15 +41,15 @@ def main(task_id: str) -> None:
     """Check the task in every mode."""
     warnings.simplefilter("error")
     stories = []
-    for mode in ("Disabled", "SameStep", "NextStep"):
+    for mode in MODES:
         envs = make(task_id, NUM_ENVS, mode, max_episode_steps=LIMIT)
         stories.append(tell_episodes(envs, 2, seed=SEED))
-        check_shown(envs, play(envs, LIMIT + 3, seed=None))
+        check_results(envs, play(envs, LIMIT + 3, seed=None))
         check_partial_reset(envs)
     assert_same(stories[1], stories[0])
     assert_same(stories[2], stories[0])
     for story in stories[0]:
-        check_story(story)
+        check_episodes(story, LIMIT)
     log = play(envs, 2 * LIMIT + 3, seed=SEED)
     envs.close()
     plain = make_plain(task_id, NUM_ENVS, "NextStep", max_episode_steps=LIMIT)
@@ -58,36 +60,8 @@ def main(task_id: str) -> None:
     print(f"{task_id}: {[[len(episode) - 1 for episode in story] for story in stories[0]]}")
 
 
-def check_shown(envs: VectorEnv, log: list[Any]) -> None:
-    """Check spaces, dtypes, infos and flags of all that `play` showed."""
-    names: set[str] | None = None
-    for shown in log:
-        assert envs.observation_space.contains(shown[0])
-        arrays, single = leaves_of(shown[0]), leaves_of(envs.single_observation_space)
-        for array, space in zip(arrays, single, strict=True):
-            assert (array.dtype, array.shape) == (space.dtype, (NUM_ENVS, *space.shape))
-            assert array.flags.writeable
-        infos = {key: value for key, value in shown[-1].items() if "final_" not in key}
-        assert names in (None, {*infos}), f"infos differ: {names} and {sorted(infos)}"
-        names = {*infos}
-        for name, value, mask in walk_infos(infos):
-            assert (mask.dtype, mask.shape) == (np.bool_, (NUM_ENVS,)), name
-            assert isinstance(value, dict) or len(value) == NUM_ENVS, name
-        if len(shown) == 5:
-            check_results(*shown[1:4])
-
-
-def check_results(rewards: Any, terminated: Any, truncated: Any) -> None:
-    """Check rewards and flags of a step."""
-    assert (rewards.dtype, rewards.shape) == (np.float32, (NUM_ENVS,))
-    assert np.isfinite(rewards).all()
-    for flags in (terminated, truncated):
-        assert (flags.dtype, flags.shape) == (np.bool_, (NUM_ENVS,))
-    assert not (terminated & truncated).any()
-
-
 def check_against_own_pool(task_id: str, envs: VectorEnv, log: list[Any]) -> None:
-    """Check that a pool with that limit, which restarts rows by itself, shows the same run."""
+    """Check that a pool with that limit, which restarts rows by itself, returns the same run."""
     pool = make_own(task_id, num_envs=NUM_ENVS, seed=SEED, max_episode_steps=LIMIT)
     assert_same(as_ints(log[0][0]), as_ints(pool.reset()[0]))
     began = np.zeros(NUM_ENVS, np.bool_)
@@ -98,11 +72,6 @@ def check_against_own_pool(task_id: str, envs: VectorEnv, log: list[Any]) -> Non
         np.testing.assert_array_equal(rewards, np.where(began, 0, own[1]))
         np.testing.assert_array_equal(over, own[2] | own[3])
         began = over
-
-
-def as_ints(obs: Any) -> list[np.ndarray]:
-    """Return the arrays of a batch, the bits as `MultiBinary` has them."""
-    return [leaf.view(np.int8) if leaf.dtype == np.bool_ else leaf for leaf in leaves_of(obs)]
 
 
 def check_partial_reset(envs: VectorEnv) -> None:
@@ -121,17 +90,6 @@ def check_partial_reset(envs: VectorEnv) -> None:
         np.testing.assert_array_equal(mask, MASK)
     *_, infos = envs.step(act_all(envs, 0, 1))
     np.testing.assert_array_equal(infos["elapsed_step"], np.where(MASK, 1, 2))
-
-
-def check_story(story: Story) -> None:
-    """Check the episodes of one environment."""
-    for episode in story:
-        *before, last = episode
-        assert not any(moment.terminated or moment.truncated for moment in before)
-        assert last.terminated != last.truncated
-        assert len(before) == LIMIT or (len(before) < LIMIT and last.terminated)
-        counted = [int(moment.info["elapsed_step"]) for moment in episode]
-        assert counted == [*range(len(episode))]
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""Runs of EnvPool tasks, and their episodes told without the mode's way of showing them."""
+"""Runs of EnvPool tasks, their episodes without the mode's way to return them, and checks."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import envpool
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
+from trees import walk_infos
 
 from gymbridge import BridgeVectorEnv, EnvPoolVectorEnv
 from gymbridge.core.requests import read_limit
@@ -18,19 +18,7 @@ from gymbridge.envpool.keywords import read_config
 from gymbridge.envpool.simulator import EnvPoolSimulator
 from gymbridge.envpool.tasks import default_limit, limit_rule, load_tasks
 
-__all__ = [
-    "Moment",
-    "Story",
-    "act",
-    "act_all",
-    "leaves_of",
-    "make",
-    "make_own",
-    "make_plain",
-    "play",
-    "row_of",
-    "tell_episodes",
-]
+MODES = ("Disabled", "SameStep", "NextStep")
 
 
 class Moment(NamedTuple):
@@ -97,42 +85,27 @@ def act_all(envs: VectorEnv, episodes: Any, steps: Any) -> np.ndarray:
     return np.stack([np.asarray(act(envs.single_action_space, *moment)) for moment in moments])
 
 
-def play(
-    envs: VectorEnv,
-    num_steps: int,
-    *,
-    seed: Any = 3,
-    touch: Callable[[Any], None] = lambda shown: None,
-) -> list[Any]:
-    """Return copies of all that a run with fixed actions shows; ended ones are reset if DISABLED.
+def play(envs: VectorEnv, num_steps: int, *, seed: Any = 3) -> list[Any]:
+    """Return copies of all that a run with fixed actions returns.
+
+    With autoreset disabled, ended environments are reset at once.
 
     Args:
         envs: The batch.
         num_steps: Steps to take.
         seed: To begin with; "go on" to begin where the batch stands.
-        touch: Called after each call with what it took and what it returned.
     """
-    log: list[Any] = []
-
-    def show(shown: Any, took: Any) -> Any:
-        log.append(copy.deepcopy(shown))
-        touch((shown, took))
-        return log[-1]
-
-    if not isinstance(seed, str):
-        show(envs.reset(seed=seed), None)
+    log: list[Any] = [] if isinstance(seed, str) else [copy.deepcopy(envs.reset(seed=seed))]
     for step in range(num_steps):
-        actions = act_all(envs, 0, step)
-        _, _, terminated, truncated, _ = show(envs.step(actions), actions)
-        over = terminated | truncated
+        log.append(copy.deepcopy(envs.step(act_all(envs, 0, step))))
+        over = log[-1][2] | log[-1][3]
         if over.any() and envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED:
-            options = {"reset_mask": over}
-            show(envs.reset(options=options), options)
+            log.append(copy.deepcopy(envs.reset(options={"reset_mask": over})))
     return log
 
 
-def row_of(tree: Any, row: int) -> Any:
-    """Return one row of arrays in nested dicts, without the masks."""
+def row_of(tree: Any, row: Any) -> Any:
+    """Return a row of arrays in nested dicts, without the masks; of a row, ``...`` is all."""
     if isinstance(tree, dict):
         kept = [key for key in tree if not (key[0] == "_" and key[1:] in tree)]
         return {key: row_of(tree[key], row) for key in kept}
@@ -144,6 +117,11 @@ def leaves_of(tree: Any) -> list[Any]:
     if isinstance(tree, dict | spaces.Dict):
         return [leaf for key in sorted(tree.keys()) for leaf in leaves_of(tree[key])]
     return [tree]
+
+
+def as_ints(obs: Any) -> list[np.ndarray]:
+    """Return the arrays of a batch, the bits as `MultiBinary` has them."""
+    return [leaf.view(np.int8) if leaf.dtype == np.bool_ else leaf for leaf in leaves_of(obs)]
 
 
 def tell_episodes(
@@ -173,11 +151,11 @@ def tell_episodes(
         over = terminated | truncated
         for row, story in enumerate(told):
             if ended[row] and mode == AutoresetMode.NEXT_STEP:
-                assert (rewards[row], over[row]) == (0, False), "a restart shows a reward or an end"
+                assert (rewards[row], over[row]) == (0, False), "a restart has a reward or an end"
                 story.append([_begin(obs, infos, row)])
                 continue
             last = mode == AutoresetMode.SAME_STEP and over[row]
-            seen = row_of(_stacked(infos["final_obs"][row]) if last else obs, 0 if last else row)
+            seen = row_of(infos["final_obs"][row], ...) if last else row_of(obs, row)
             info = row_of(infos["final_info"] if last else _of_engine(infos), row)
             flags = bool(terminated[row]), bool(truncated[row])
             story[-1].append(Moment(seen, float(rewards[row]), *flags, info))
@@ -191,12 +169,38 @@ def _begin(obs: Any, infos: dict[str, Any], row: int) -> Moment:
     return Moment(row_of(obs, row), 0.0, False, False, row_of(_of_engine(infos), row))
 
 
-def _stacked(tree: Any) -> Any:
-    """Return one observation as a batch of one."""
-    if isinstance(tree, dict):
-        return {key: _stacked(value) for key, value in tree.items()}
-    return np.asarray(tree)[None]
-
-
 def _of_engine(infos: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in infos.items() if not key.lstrip("_").startswith("final_")}
+
+
+def check_episodes(story: Story, limit: int | None) -> None:
+    """Raise unless the episodes of one environment end once and count their steps."""
+    for *before, last in story:
+        assert not any(moment.terminated or moment.truncated for moment in before)
+        assert last.terminated != last.truncated
+        if limit is not None:
+            assert len(before) <= limit
+            assert len(before) == limit or last.terminated
+        counted = [int(moment.info["elapsed_step"]) for moment in (*before, last)]
+        assert counted == [*range(len(counted))]
+
+
+def check_results(envs: VectorEnv, log: list[Any]) -> None:
+    """Raise unless all that `play` returned fits the spaces, with the same infos in each call."""
+    size, single = envs.num_envs, leaves_of(envs.single_observation_space)
+    names = {*_of_engine(log[0][-1])}
+    for obs, *results, infos in log:
+        assert envs.observation_space.contains(obs)
+        for array, space in zip(leaves_of(obs), single, strict=True):
+            assert (array.dtype, array.shape) == (space.dtype, (size, *space.shape))
+            assert array.flags.writeable
+        assert {*_of_engine(infos)} == names
+        for name, value, mask in walk_infos(infos):
+            assert (mask.dtype, mask.shape) == (np.bool_, (size,)), name
+            assert isinstance(value, dict) or len(value) == size, name
+        if results:
+            rewards, terminated, truncated = results
+            assert [part.dtype for part in results] == [np.float32, np.bool_, np.bool_]
+            assert [part.shape for part in results] == [(size,)] * 3
+            assert np.isfinite(rewards).all()
+            assert not (terminated & truncated).any()

@@ -41,32 +41,6 @@ TASKS = {
 }
 
 
-def run_alone(arguments: list[str], folder: Path) -> tuple[int, str]:
-    """Run Python in a folder and a process group of its own; return its exit code and output."""
-    log = folder / "log.txt"
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
-    # A file, not a pipe: children that a crash leaves behind would hold a pipe open.
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            code = process.wait(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            code = -signal.SIGKILL
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    return code, log.read_text(errors="replace")
-
-
 def test_families__are_all_tested() -> None:
     tasks = load_tasks()
     assert {*TASKS} == {task["family"] for task in tasks.values() if task["max_num_players"] == 1}
@@ -83,27 +57,26 @@ def test_families__are_all_tested() -> None:
     ],
 )
 def test_task__keeps_every_rule_in_every_mode(task_id: str, tmp_path: Path) -> None:
-    code, output = run_alone([str(HERE / "envpool_family.py"), task_id], tmp_path)
-    assert code == 0, output
-    assert output.splitlines()[-1].startswith(f"{task_id}: [[")
-
-
-def test_run_alone__ends_what_hangs_and_what_it_leaves_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "SECONDS", 2)
-    code = "import subprocess, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True); "
-    assert run_alone(["-c", f"{code}time.sleep(600)"], tmp_path)[0] == -signal.SIGKILL
-    status, output = run_alone(["-c", f"{code}raise SystemExit(3)"], tmp_path)
-    assert status == 3
-    with pytest.raises(ProcessLookupError):
-        _wait_for_end(int(output))
-
-
-def _wait_for_end(process_id: int) -> None:
-    """Raise ProcessLookupError once no such process runs; a zombie runs no more."""
-    for _ in range(500):
-        state = Path(f"/proc/{process_id}/stat")
-        if not state.exists() or state.read_text().split()[2] == "Z":
-            raise ProcessLookupError
-        os.sched_yield()
+    log = tmp_path / "log.txt"
+    # A file, not a pipe: children that a crash leaves behind would hold a pipe open.
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / "envpool_family.py"), task_id],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        code = process.wait(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        code = -signal.SIGKILL
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    text = log.read_text(errors="replace")
+    assert code == 0, text
+    assert text.splitlines()[-1].startswith(f"{task_id}: [[")

@@ -15,20 +15,17 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import act_all, make
+from envpool_runs import act_all, make, play
 from trees import assert_same
 
 from gymbridge.errors import ResetNeededError
-
-MODES = ("NextStep", "SameStep", "Disabled")
 
 CALLS = {
     "send": ("_simulator", "pool", "send"),
     "receive": ("_simulator", "pool", "receive"),
     "rows": ("_simulator", "pool", "reset"),
     "step": ("_runner", "step"),
-    "show": ("_infos", "lay_out_step"),
-    "laid out": ("_infos", "lay_out_reset"),
+    "laid out": ("_infos", "lay_out"),
 }
 """What is interrupted, just as it has returned."""
 
@@ -49,33 +46,14 @@ def interrupt(envs: Any, where: str, call: Callable[[], Any]) -> None:
             call()
 
 
-def run(envs: Any, first: int, num_steps: int) -> list[Any]:
-    """Return steps with limits short enough that episodes end; ended rows are reset if DISABLED."""
-    log = []
-    for step in range(first, first + num_steps):
-        log.append(envs.step(act_all(envs, 2, step)))
-        over = log[-1][2] | log[-1][3]
-        if envs.autoreset_mode.value == "Disabled" and over.any():
-            log.append(envs.reset(options={"reset_mask": over}))
-    return log
-
-
-CASES = [
-    (task_id, mode, where)
-    for task_id in ("CartPole-v1", "LunarLander-v3")
-    for mode in MODES
-    for where in ("send", "receive", "step", "show")
-]
-
-
 @pytest.mark.parametrize("begun", [3, 8], ids=["midway", "at an end"])
-@pytest.mark.parametrize(("task_id", "mode", "where"), CASES)
+@pytest.mark.parametrize("where", ["send", "receive", "step", "laid out"])
+@pytest.mark.parametrize("task_id", ["CartPole-v1", "LunarLander-v3"])
 def test_interrupted_step__asks_for_a_reset_and_leaves_nothing_behind(
     task_id: str, mode: str, where: str, begun: int
 ) -> None:
     envs = make(task_id, 4, mode, max_episode_steps=9)
-    envs.reset(seed=1)
-    run(envs, 0, begun)
+    play(envs, begun, seed=1)
     actions = act_all(envs, 0, 0)
     interrupt(envs, where, lambda: envs.step(actions))
     for call in (
@@ -84,35 +62,27 @@ def test_interrupted_step__asks_for_a_reset_and_leaves_nothing_behind(
     ):
         with pytest.raises(ResetNeededError, match=r"interrupted.*Call `reset\(\)`"):
             call()
-    log = [envs.reset(), *run(envs, 0, 4)]
-    assert [shown[-1]["elapsed_step"].tolist() for shown in log] == [[n] * 4 for n in range(5)]
-    assert_same(again(envs, 5), again(make(task_id, 4, mode, max_episode_steps=9), 5))
+    elapsed = [returned[-1]["elapsed_step"].tolist() for returned in play(envs, 4, seed=None)]
+    assert elapsed == [[count] * 4 for count in range(5)]
+    twin = make(task_id, 4, mode, max_episode_steps=9)
+    assert_same(play(envs, 30, seed=5), play(twin, 30, seed=5))
 
 
-def again(envs: Any, seed: int) -> list[Any]:
-    """Return a run from a new seed, which builds a new pool."""
-    return [envs.reset(seed=seed), *run(envs, 0, 30)]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("seed", [None, 4], ids=["drawing on", "seeded"])
-def test_interrupted_reset__asks_for_another(mode: str, seed: int | None) -> None:
+@pytest.mark.parametrize(("seed", "where"), [(None, "receive"), (4, "rows")])
+def test_interrupted_reset__asks_for_another(mode: str, seed: int | None, where: str) -> None:
     envs = make("CartPole-v1", 4, mode, max_episode_steps=9)
-    envs.reset(seed=1)
-    run(envs, 0, 5)
-    interrupt(envs, "receive" if seed is None else "rows", lambda: envs.reset(seed=seed))
+    play(envs, 5)
+    interrupt(envs, where, lambda: envs.reset(seed=seed))
     with pytest.raises(ResetNeededError, match=r"[Cc]all `reset\(\)`"):
         envs.step(np.zeros(4, int))
     assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 4
-    run(envs, 0, 40)
+    play(envs, 40, seed="go on")
 
 
-@pytest.mark.parametrize("where", ["rows", "receive", "show"])
-def test_interrupted_seed__leaves_the_seeds_that_are_shown(where: str) -> None:
-    envs = make("CartPole-v1", 4)
+@pytest.mark.parametrize("where", ["rows", "receive", "laid out"])
+def test_interrupted_seed__leaves_the_seeds_that_the_batch_reports(where: str) -> None:
+    envs, twin = make("CartPole-v1", 4), make("CartPole-v1", 4)
     envs.reset(seed=1)
-    interrupt(envs, where if where != "show" else "laid out", lambda: envs.reset(seed=1000))
+    interrupt(envs, where, lambda: envs.reset(seed=1000))
     begun = [envs.reset()[0], envs.reset()[0]]
-    other = make("CartPole-v1", 4)
-    wanted = [other.reset(seed=list(envs.np_random_seed))[0], other.reset()[0]]
-    assert_same(begun, wanted)
+    assert_same(begun, [twin.reset(seed=list(envs.np_random_seed))[0], twin.reset()[0]])

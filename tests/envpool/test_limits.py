@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ import pytest
 pytest.importorskip("envpool")
 
 import envpool
-from envpool_runs import make, play, tell_episodes
+from envpool_runs import MODES, make, play, tell_episodes
 from gymnasium.vector import VectorEnv
 from trees import assert_same
 
 from gymbridge.envpool.tasks import LIMIT_RULES, limit_rule, load_tasks
-from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError
+from gymbridge.errors import SimulationError
 
 PAGE = Path(__file__).parents[2] / "docs" / "envpool.md"
 
@@ -25,19 +26,16 @@ BEYOND = 2**30
 """More steps than any run takes."""
 
 
-def first_ends(
-    envs: VectorEnv, action: Any, most: int = 600
-) -> list[tuple[int, bool, bool] | None]:
+def first_ends(envs: VectorEnv, *actions: int) -> list[tuple[int, bool, bool] | None]:
     """Return when and how the first episode of each environment ended, None if it did not.
 
-    The action is one for all steps, or a list with one per step.
+    The actions are taken in turn.
     """
     envs.reset(seed=0)
     ends: list[tuple[int, bool, bool] | None] = [None] * envs.num_envs
     shape, dtype = envs.action_space.shape, envs.action_space.dtype
-    for step in range(1, most + 1):
-        now = action[(step - 1) % len(action)] if isinstance(action, list) else action
-        _, _, terminated, truncated, _ = envs.step(np.full(shape, now, dtype))
+    for step, action in enumerate(islice(cycle(actions), 600), 1):
+        _, _, terminated, truncated, _ = envs.step(np.full(shape, action, dtype))
         for row in np.flatnonzero(terminated | truncated):
             ends[row] = ends[row] or (step, bool(terminated[row]), bool(truncated[row]))
         over = terminated | truncated
@@ -67,12 +65,14 @@ def test_tie__is_terminated_where_the_core_keeps_the_limit(task_id: str, mode: s
     assert ties == 3
 
 
+TO_THE_GOAL = [2, 2, 1, 2, 2]
+"""Actions of MiniGrid's empty room: two steps ahead, a turn, two steps ahead."""
+
+
 def test_tie__is_truncated_where_the_pool_keeps_the_limit(mode: str) -> None:
-    """The way to the goal of the empty room takes five steps: two ahead, a turn, two ahead."""
-    way = [2, 2, 1, 2, 2]
     for limit, flags in ((5, (False, True)), (6, (True, False))):
         envs = make("MiniGrid-Empty-5x5-v0", 2, mode, max_episode_steps=limit)
-        assert first_ends(envs, way) == [(5, *flags)] * 2
+        assert first_ends(envs, *TO_THE_GOAL) == [(5, *flags)] * 2
 
 
 IGNORED = ("Catch-v0", "Maze-v0", "Snake-v1", "Play2048-v1", "LaneKeeping-v0", "Sokoban-v0")
@@ -90,42 +90,35 @@ def test_limit__holds_where_the_pool_ignores_it(task_id: str, mode: str) -> None
     assert restarts > 12
 
 
-@pytest.mark.parametrize(
-    ("task_id", "limit", "action"),
-    [
-        ("Pendulum-v1", 200, 0),
-        ("MountainCar-v0", 200, 1),
-        ("MiniGrid-Empty-5x5-v0", 100, 0),
-        ("BabyAI-GoToObjS4-v0", 16, 0),
-        ("Sokoban-v0", 120, 0),
-        ("UTurn-v0", 10, 4),
-    ],
-)
-def test_limit__by_default_is_the_tasks_own(task_id: str, limit: int, action: int) -> None:
-    envs = make(task_id, 2)
-    assert envs.max_episode_steps == limit == load_tasks()[task_id]["max_episode_steps"]
-    assert first_ends(envs, action) == [(limit, False, True)] * 2
+LIMITS = {
+    # task -> its own limit, an action that does not end it, and where it ends nevertheless
+    "Pendulum-v1": (200, 0, None),
+    "MountainCar-v0": (200, 1, None),
+    "MiniGrid-Empty-5x5-v0": (100, 0, None),
+    "BabyAI-GoToObjS4-v0": (16, 0, None),
+    "Sokoban-v0": (120, 0, None),
+    "UTurn-v0": (10, 4, 29),  # the vehicle crashes
+}
 
 
-@pytest.mark.parametrize("extra", [1, 40])
-@pytest.mark.parametrize(
-    ("task_id", "action"),
-    [("Pendulum-v1", 0), ("MountainCar-v0", 1), ("MiniGrid-Empty-5x5-v0", 0), ("UTurn-v0", 4)],
-)
-def test_limit__may_be_longer_than_the_tasks_own(task_id: str, action: int, extra: int) -> None:
-    limit = load_tasks()[task_id]["max_episode_steps"] + extra  # type: ignore[operator]
-    expected = min(limit, 29) if task_id == "UTurn-v0" else limit  # there the vehicle crashes
-    ends = first_ends(make(task_id, 2, max_episode_steps=limit), action)
-    assert ends == [(expected, expected < limit, expected == limit)] * 2
+@pytest.mark.parametrize("extra", [None, 1, 40])
+@pytest.mark.parametrize("task_id", LIMITS)
+def test_limit__is_the_tasks_own_or_the_users(task_id: str, extra: int | None) -> None:
+    limit, action, natural = LIMITS[task_id]
+    assert load_tasks()[task_id]["max_episode_steps"] == limit
+    given = extra and limit + extra
+    envs = make(task_id, 2, max_episode_steps=given)
+    assert envs.max_episode_steps == (given or limit)
+    step = min(given or limit, natural or BEYOND)
+    assert first_ends(envs, action) == [(step, step == natural, step != natural)] * 2
 
 
-@pytest.mark.parametrize(
-    ("task_id", "action"), [("Pendulum-v1", 0), ("MountainCar-v0", 1), ("MiniGrid-Empty-5x5-v0", 0)]
-)
-def test_limit__of_minus_one_is_none(task_id: str, action: int) -> None:
+@pytest.mark.parametrize("task_id", LIMITS)
+def test_limit__of_minus_one_is_none(task_id: str) -> None:
+    _, action, natural = LIMITS[task_id]
     envs = make(task_id, 2, max_episode_steps=-1)
     assert envs.max_episode_steps is None
-    assert first_ends(envs, action) == [None, None]
+    assert first_ends(envs, action) == [natural and (natural, True, False)] * 2
 
 
 @pytest.mark.parametrize("limit", [30, None, 150, -1, 2**40])
@@ -135,33 +128,20 @@ def test_limit__where_a_task_ends_by_itself_holds_if_it_is_shorter(limit: int | 
     assert first_ends(envs, 0) == [(steps, False, True)] * 2
 
 
-@pytest.mark.parametrize(("limit", "counted"), [(8, 8), (None, 100), (100, 100), (2000, 2000)])
-def test_minigrid__pays_by_the_share_of_the_limit(limit: int | None, counted: int) -> None:
+@pytest.mark.parametrize(
+    ("limit", "reward"),
+    [
+        *((limit, 1 - 0.9 * 5 / (limit or 100)) for limit in (8, None, 100, 2000)),
+        *((limit, 1) for limit in (-1, 2**31 - 1, 2**40)),
+    ],
+)
+def test_minigrid__pays_by_the_share_of_the_limit(limit: int | None, reward: float) -> None:
     envs = make("MiniGrid-Empty-5x5-v0", 2, max_episode_steps=limit)
-    assert _reward_at_the_goal(envs) == pytest.approx(1 - 0.9 * 5 / counted, abs=1e-6)
-
-
-@pytest.mark.parametrize("limit", [-1, 2**31 - 1, 2**40])
-def test_minigrid__pays_all_where_the_limit_is_beyond_reach(limit: int) -> None:
-    envs = make("MiniGrid-Empty-5x5-v0", 2, max_episode_steps=limit)
-    assert _reward_at_the_goal(envs) == pytest.approx(1, abs=1e-6)
-
-
-def _reward_at_the_goal(envs: VectorEnv) -> float:
     envs.reset(seed=0)
-    for action in (2, 2, 1, 2, 2):
+    for action in TO_THE_GOAL:
         _, rewards, terminated, _, _ = envs.step(np.full(2, action))
     assert terminated.all()
-    assert rewards[0] == rewards[1]
-    return float(rewards[0])
-
-
-@pytest.mark.parametrize("task_id", ["BabyAI-GoToObjS4-v0", "MiniGrid-Empty-5x5-v0"])
-def test_pool__gets_no_limit_but_the_users(task_id: str) -> None:
-    implicit = make(task_id, 3)
-    given = make(task_id, 3, max_episode_steps=implicit.max_episode_steps)
-    assert_same(play(implicit, 120), play(given, 120))
-    assert given.get_attr("config")[0].max_episode_steps == implicit.max_episode_steps
+    np.testing.assert_allclose(rewards, reward, atol=1e-6)
 
 
 CONFIGS = {
@@ -172,6 +152,7 @@ CONFIGS = {
     ("LaneKeeping-v0", 7): ("duration", 10**6, 10**6),
     ("MiniGrid-Empty-5x5-v0", 7): ("max_episode_steps", 7, 7),
     ("MiniGrid-Empty-5x5-v0", None): ("max_episode_steps", 100, 100),
+    ("BabyAI-GoToObjS4-v0", 16): ("max_episode_steps", 16, 16),
     ("AlohaHandOver-v1", 7): ("max_episode_steps", 7, 7),
     ("MuJoCoPlayground/AlohaHandOver-v1", -1): ("max_episode_steps", BEYOND, 2**31 - 2),
     ("gfootball/academy_empty_goal_close-v1", 7): ("max_episode_steps", 6, 6),
@@ -205,34 +186,24 @@ def test_vizdoom__timeout_fits_into_an_int32(frame_skip: int) -> None:
 
 
 @pytest.mark.slow
-def test_atari__has_an_episode_per_life_if_asked_and_a_new_game_after_a_cut(mode: str) -> None:
-    """Without moves, each life lasts 24 steps."""
-    for limit, terminates, lives in ((40, True, [4, 3, 2, 1]), (10, False, [5, 5, 5, 5])):
-        envs = make("Breakout-v5", 2, mode, episodic_life=True, max_episode_steps=limit)
-        envs.reset(seed=0)
-        seen = []
-        for _ in range(4 * min(limit, 25) + 4):
-            _, _, terminated, truncated, infos = envs.step([0, 0])
-            over = terminated | truncated
-            if over.any():
-                assert terminated.any() == terminates
-                seen.append(infos.get("final_info", infos)["lives"][0])
-                if mode == "Disabled":
-                    envs.reset(options={"reset_mask": over})
-        assert seen == lives
-
-
-@pytest.mark.slow
-def test_atari__shows_the_same_lives_in_every_mode() -> None:
-    stories = []
-    for mode in ("NextStep", "SameStep", "Disabled"):
-        envs = make("Breakout-v5", 2, mode, episodic_life=True, max_episode_steps=30)
-        stories.append(tell_episodes(envs, 8, seed=0))
-    assert_same(stories[1], stories[0])
-    assert_same(stories[2], stories[0])
-    ends = [episode[-1] for story in stories[0] for episode in story]
-    assert {end.terminated for end in ends} == {True, False}
-    assert {int(end.info["lives"]) for end in ends} == {0, 1, 2, 3, 4, 5}
+def test_atari__has_an_episode_per_life_and_a_new_game_after_a_cut_in_every_mode() -> None:
+    first, *others = (
+        tell_episodes(
+            make("Breakout-v5", 2, mode, episodic_life=True, max_episode_steps=30), 8, seed=0
+        )
+        for mode in MODES
+    )
+    for other in others:
+        assert_same(other, first)
+    seen = set()
+    for story in first:
+        for episode, following in pairwise(story):
+            end = episode[-1]
+            lives, new_lives = (int(moment.info["lives"]) for moment in (end, following[0]))
+            assert new_lives == (5 if end.truncated or lives == 0 else lives)
+            seen.add((lives, end.truncated))
+    assert {lives for lives, _ in seen} == {0, 1, 2, 3, 4, 5}
+    assert {is_cut for _, is_cut in seen} == {True, False}
 
 
 @pytest.mark.slow
@@ -247,16 +218,6 @@ def test_atari__begins_a_new_game_where_a_running_life_is_reset(mode: str) -> No
     assert infos["lives"].tolist() == [4, 4]
     assert envs.reset(options={"reset_mask": mask})[1]["lives"].tolist() == [5, 0]  # zero outside
     assert envs.step([0, 0])[-1]["lives"].tolist() == [5, 4]
-
-
-@pytest.mark.parametrize("limit", [0, -2])
-def test_limit__below_one_is_refused(limit: int) -> None:
-    with pytest.raises(
-        ArgumentError, match=f"`max_episode_steps` must be at least 1, .*got {limit}"
-    ):
-        make("CartPole-v1", max_episode_steps=limit)
-    with pytest.raises(ArgumentTypeError, match="`max_episode_steps` must be an int"):
-        make("CartPole-v1", max_episode_steps=limit + 0.5)
 
 
 def test_docs__name_the_keeper_of_every_rule_and_of_no_other() -> None:

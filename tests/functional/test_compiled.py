@@ -52,6 +52,13 @@ def _use_all(envs: BraxVectorEnv) -> None:
                     envs.reset()
 
 
+def _compilations(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was compiled since the last call, persistent cache or not."""
+    found = [text for text in caplog.messages if text.startswith("Compiling ")]
+    caplog.clear()
+    return found
+
+
 @pytest.mark.parametrize(
     ("mode", "nonfinite"),
     [
@@ -61,27 +68,12 @@ def _use_all(envs: BraxVectorEnv) -> None:
         ("Disabled", "ignore"),
     ],
 )
-def test_env__is_traced_once_per_mode(mode: str, nonfinite: str) -> None:
-    env = TracedEnv()
-    envs = BraxVectorEnv(env, NUM_ENVS, autoreset_mode=mode, nonfinite=nonfinite)
-    assert env.traces == {"reset": 1, "step": 1}
-    _use_all(envs)
-    assert env.traces == {"reset": 1, "step": 1}
-
-
-def _compilations(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what was compiled since the last call, persistent cache or not."""
-    found = [text for text in caplog.messages if text.startswith("Compiling ")]
-    caplog.clear()
-    return found
-
-
-def test_calls__are_one_compiled_function_each_and_never_compiled_again(
-    mode: str, caplog: pytest.LogCaptureFixture
+def test_calls__are_one_compiled_function_each_traced_and_compiled_once(
+    mode: str, nonfinite: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    envs = BraxVectorEnv(
-        TracedEnv(), NUM_ENVS, autoreset_mode=mode, max_episode_steps=3, action_repeat=2
-    )
+    env = TracedEnv()
+    options = {"max_episode_steps": 3, "action_repeat": 2}
+    envs = BraxVectorEnv(env, NUM_ENVS, autoreset_mode=mode, nonfinite=nonfinite, **options)
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         envs.reset(seed=0)
         assert len(_compilations(caplog)) == 1
@@ -91,6 +83,7 @@ def test_calls__are_one_compiled_function_each_and_never_compiled_again(
         assert len(_compilations(caplog)) == 1
         _use_all(envs)
         assert _compilations(caplog) == []
+    assert env.traces == {"reset": 1, "step": 1}
 
 
 def _announced(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -104,22 +97,18 @@ def test_log__announces_each_compilation_once(caplog: pytest.LogCaptureFixture) 
     envs = BraxVectorEnv(SampleEnv(), NUM_ENVS, device="cpu")
     assert _announced(caplog) == []
     envs.reset(seed=0)
-    place = "SampleEnv (backend none, 13 environments, cpu). This can take a minute."
+    place = "SampleEnv (backend none), 13 environments on cpu. This can take a minute."
     assert _announced(caplog) == [f"Compiling reset of {place}"]
     for _ in range(3):
         envs.step(envs.action_space.sample())
     assert _announced(caplog)[1:] == [f"Compiling step of {place}"]
 
 
-@pytest.mark.parametrize("residuals", ["store", "recompute"])
-def test_log__announces_the_compilation_of_gradients(
-    residuals: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_log__announces_the_compilation_of_gradients(caplog: pytest.LogCaptureFixture) -> None:
     torch = pytest.importorskip("torch")
     caplog.set_level(logging.INFO, "gymbridge")
-    envs = BraxVectorEnv(
-        SampleEnv(), NUM_ENVS, arrays="torch", differentiable=True, residuals=residuals
-    )
+    options = {"arrays": "torch", "differentiable": True, "residuals": "recompute"}
+    envs = BraxVectorEnv(SampleEnv(), NUM_ENVS, **options)
     envs.reset(seed=0)
     assert [line.split(" (")[0] for line in _announced(caplog)] == ["Compiling reset of SampleEnv"]
     actions = torch.zeros(NUM_ENVS, 1, requires_grad=True)
@@ -132,6 +121,6 @@ def test_log__announces_the_compilation_of_gradients(
     assert found.count(wanted[1]) == 1
     envs.unroll(torch.zeros(2, NUM_ENVS, 1))
     assert (
-        "Compiling unroll of SampleEnv (backend none, 13 environments, cpu)."
+        "Compiling unroll of SampleEnv (backend none), 13 environments on cpu."
         in _announced(caplog)[-1]
     )

@@ -10,13 +10,19 @@ pytest.importorskip("brax")
 pytest.importorskip("torch")
 
 from point_mass import shared_batch
-from rollouts import NUM_ENVS, SEED, small_actions
+from rollouts import SEED, small_actions
+
+
+@pytest.fixture(params=["store", "recompute"])
+def residuals(request: pytest.FixtureRequest) -> str:
+    """What a step keeps for the backward pass."""
+    return request.param
 
 
 @pytest.fixture
 def envs() -> Any:
-    """A batch in episode 0 that nothing ends."""
-    envs = shared_batch(NUM_ENVS, max_episode_steps=-1)
+    """A batch in episode 0, whose limit is beyond the actions."""
+    envs = shared_batch()
     envs.reset(seed=SEED)
     return envs
 

@@ -11,8 +11,9 @@ from brax import envs as brax_envs
 
 from gymbridge import BraxVectorEnv
 
-__all__ = ["Motion", "PointMass", "first_states", "make_batch", "shared_batch"]
+__all__ = ["NUM_ENVS", "SIZE", "Motion", "PointMass", "make_batch", "shared_batch"]
 
+NUM_ENVS = 4
 SIZE = 2
 
 
@@ -66,17 +67,24 @@ class PointMass(brax_envs.Env):
         return {"flat": flat, "near": motion.q > 0} if self.is_dict else flat
 
 
-def make_batch(num_envs: int = 4, *, is_dict: bool = False, **options: Any) -> BraxVectorEnv:
-    """Return a new batch with gradients."""
+def make_batch(
+    env: brax_envs.Env | None = None,
+    num_envs: int = NUM_ENVS,
+    *,
+    is_dict: bool = False,
+    **options: Any,
+) -> BraxVectorEnv:
+    """Return a new batch with gradients, of point masses by default."""
     options = {"arrays": "torch", "differentiable": True, **options}
-    return BraxVectorEnv(PointMass(is_dict=is_dict), num_envs, **options)
+    return BraxVectorEnv(env or PointMass(is_dict=is_dict), num_envs, **options)
 
 
-shared_batch = cache(make_batch)
-"""The same, one per combination of arguments, since each compiles: seed it first."""
+def shared_batch(**options: Any) -> BraxVectorEnv:
+    """Return the same with a limit of 6 steps, one per combination of options: seed it first."""
+    defaults = {"autoreset_mode": "NextStep", "max_episode_steps": 6, "residuals": "store"}
+    return _keep_batch(tuple(sorted({**defaults, **options}.items())))
 
 
-def first_states(seeds: Any, episode: int = 0) -> brax_envs.State:
-    """Return the states in which the episodes of these seeds begin."""
-    keys = [jax.random.fold_in(jax.random.PRNGKey(seed), episode) for seed in seeds]
-    return jax.vmap(PointMass().reset)(jnp.stack(keys))
+@cache
+def _keep_batch(options: tuple[tuple[str, Any], ...]) -> BraxVectorEnv:
+    return make_batch(**dict(options))

@@ -2,108 +2,108 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from point_mass import SIZE, PointMass, first_states
+from point_mass import NUM_ENVS, SIZE, PointMass
 
 from gymbridge import BraxVectorEnv
 
 __all__ = [
-    "NUM_ENVS",
+    "NUM_STEPS",
     "SEED",
-    "Weights",
     "draw_actions",
-    "draw_weights",
+    "ends_of",
     "expected",
     "loss_of",
     "play_steps",
     "run",
     "small_actions",
+    "steps_of",
 ]
 
-NUM_ENVS = 4
 SEED = 5
+NUM_STEPS = 9
 
 
-class Weights(NamedTuple):
-    """Weights of a loss; each leads with (T, num_envs)."""
-
-    obs: np.ndarray  # (…, 4)
-    reward: np.ndarray
-    final: np.ndarray  # (…, 4), of `final_obs`
-
-
-def draw_weights(num_steps: int, num_envs: int) -> Weights:
-    rng = np.random.default_rng(1)
-    shape = (num_steps, num_envs)
-    drawn = (rng.normal(size=(*shape, 4)), rng.normal(size=shape), rng.normal(size=(*shape, 4)))
-    return Weights(*[part.astype(np.float32) for part in drawn])
+_RNG = np.random.default_rng(1)
+_OBS, _REWARD, _FINAL = (
+    _RNG.normal(size=(NUM_STEPS, NUM_ENVS, *shape)).astype(np.float32) for shape in ((4,), (), (4,))
+)
+"""Weights of the loss."""
 
 
-def draw_actions(num_steps: int, num_envs: int, scale: float = 2.0) -> torch.Tensor:
-    """Return actions that let some episodes end, (T, num_envs, 2) float32."""
+def draw_actions(num_steps: int = NUM_STEPS, scale: float = 2.0) -> torch.Tensor:
+    """Return actions that let some episodes end, (T, NUM_ENVS, 2) float32."""
     rng = np.random.default_rng(2)
-    drift = rng.uniform(-scale, scale, (1, num_envs, SIZE))
-    noise = rng.uniform(-1, 1, (num_steps, num_envs, SIZE))
-    return torch.tensor(drift + noise, dtype=torch.float32)
+    drift = rng.uniform(-scale, scale, (1, NUM_ENVS, SIZE))
+    noise = rng.uniform(-1, 1, (num_steps, NUM_ENVS, SIZE))
+    return torch.tensor(drift + noise, dtype=torch.float32).requires_grad_()
 
 
 def small_actions(num_steps: int = 3) -> torch.Tensor:
     """Return actions that end nothing, (T, NUM_ENVS, 2) float32."""
-    return draw_actions(num_steps, NUM_ENVS, scale=0.2).requires_grad_()
+    return draw_actions(num_steps, scale=0.2)
 
 
 def play_steps(envs: BraxVectorEnv, actions: Any) -> list[Any]:
-    """Return what a step for each action shows."""
+    """Return the results of a step for each action."""
     return [envs.step(action) for action in actions]
+
+
+def steps_of(window: Any) -> list[Any]:
+    """Return the results of each step, given those of `unroll`."""
+    return [jax.tree.map(itemgetter(step), window) for step in range(len(window[1]))]
+
+
+def ends_of(results: list[Any]) -> np.ndarray:
+    """Return which rows ended in each step, (T, NUM_ENVS) bool."""
+    return torch.stack(
+        [terminated | truncated for _, _, terminated, truncated, _ in results]
+    ).numpy()
 
 
 def run(envs: BraxVectorEnv, actions: torch.Tensor) -> torch.Tensor:
     """Return the sum of the last observation and all rewards."""
-    shown = play_steps(envs, actions)
-    return shown[-1][0].sum() + torch.stack([rewards.sum() for _, rewards, *_ in shown]).sum()
+    results = play_steps(envs, actions)
+    return results[-1][0].sum() + torch.stack([rewards.sum() for _, rewards, *_ in results]).sum()
 
 
-def loss_of(shown: list[Any], weights: Weights) -> torch.Tensor:
+def loss_of(results: list[Any]) -> torch.Tensor:
     """Return the weighted sum of all that has a gradient."""
     loss = torch.zeros(())
-    for step, (obs, rewards, _, _, infos) in enumerate(shown):
-        loss = loss + (torch.from_numpy(weights.obs[step]) * obs).sum()
-        loss = loss + (torch.from_numpy(weights.reward[step]) * rewards).sum()
+    for step, (obs, rewards, _, _, infos) in enumerate(results):
+        loss = loss + (torch.from_numpy(_OBS[step]) * obs).sum()
+        loss = loss + (torch.from_numpy(_REWARD[step]) * rewards).sum()
         if "final_obs" in infos:
-            loss = loss + (torch.from_numpy(weights.final[step]) * infos["final_obs"]).sum()
+            loss = loss + (torch.from_numpy(_FINAL[step]) * infos["final_obs"]).sum()
     return loss
 
 
-def expected(
-    mode: str, actions: np.ndarray, ended: np.ndarray, weights: Weights
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row's loss (num_envs,) and its gradient (T, num_envs, 2), by hand in JAX.
+def expected(mode: str, actions: torch.Tensor, ended: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each row's loss (NUM_ENVS,) and its gradient (T, NUM_ENVS, 2), by hand in JAX.
 
     Args:
         mode: Value of the autoreset mode.
-        actions: (T, num_envs, 2).
-        ended: (T, num_envs) bool, the flags that the batch showed.
-        weights: Of the loss.
+        actions: (T, NUM_ENVS, 2).
+        ended: (T, NUM_ENVS) bool, the flags that the batch returned.
     """
     pull = jax.value_and_grad(_row_loss)
-    found = [
-        pull(jnp.asarray(actions[:, row]), mode, row, ended[:, row], weights)
-        for row in range(actions.shape[1])
-    ]
+    plain = jnp.asarray(actions.detach().numpy())
+    found = [pull(plain[:, row], mode, row, ended[:, row]) for row in range(NUM_ENVS)]
     losses, gradients = zip(*found, strict=True)
     return np.asarray(losses), np.stack([np.asarray(part) for part in gradients], 1)
 
 
-def _row_loss(actions: Any, mode: str, row: int, ended: np.ndarray, weights: Weights) -> Any:
+def _row_loss(actions: Any, mode: str, row: int, ended: np.ndarray) -> Any:
     env, episode, is_over, total = PointMass(), 0, False, jnp.zeros(())
 
     def begin(episode: int) -> Any:
-        return jax.tree.map(lambda leaf: leaf[0], first_states([SEED + row], episode))
+        return env.reset(jax.random.fold_in(jax.random.PRNGKey(SEED + row), episode))
 
     state = begin(0)
     for step in range(len(ended)):
@@ -118,7 +118,7 @@ def _row_loss(actions: Any, mode: str, row: int, ended: np.ndarray, weights: Wei
         if is_over and mode == "SameStep":
             episode, is_over = episode + 1, False
             state = begin(episode)
-        total += (weights.obs[step, row] * state.obs).sum() + weights.reward[step, row] * reward
+        total += (_OBS[step, row] * state.obs).sum() + _REWARD[step, row] * reward
         if mode == "SameStep":
-            total += (weights.final[step, row] * final).sum()
+            total += (_FINAL[step, row] * final).sum()
     return total

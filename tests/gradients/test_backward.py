@@ -9,12 +9,10 @@ from typing import Any
 import jax
 import pytest
 import torch
-from point_mass import make_batch, shared_batch
+from point_mass import NUM_ENVS, shared_batch
 from rollouts import (
-    NUM_ENVS,
     SEED,
     draw_actions,
-    draw_weights,
     loss_of,
     play_steps,
     run,
@@ -23,38 +21,33 @@ from rollouts import (
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
-from gymbridge.errors import (
-    ArgumentTypeError,
-    SimulationError,
-)
+from gymbridge.errors import ArgumentTypeError, SimulationError
+from gymbridge.gradients.autograd import JaxFunction
 
 
-def test_no_grad__takes_the_path_without_a_graph(envs: Any, monkeypatch: Any) -> None:
-    from gymbridge.gradients.autograd import JaxFunction
-
-    actions = small_actions()
+def test_no_grad__takes_the_path_without_a_graph(
+    envs: Any, actions: torch.Tensor, monkeypatch: Any
+) -> None:
     wanted = [rewards.detach() for _, rewards, *_ in play_steps(envs, actions)]
-    envs.reset(seed=SEED)
     monkeypatch.setattr(JaxFunction, "__call__", lambda *_: pytest.fail("this makes a graph"))
-    with pytest.raises(pytest.fail.Exception):
-        envs.step(actions[0])
     for context in (torch.no_grad, torch.inference_mode):
         envs.reset(seed=SEED)
         with context():
-            shown = play_steps(envs, actions)
-        for (obs, rewards, *_), like in zip(shown, wanted, strict=True):
-            assert not obs.requires_grad
-            torch.testing.assert_close(rewards, like)
+            results = play_steps(envs, actions)
+        assert not results[-1][0].requires_grad
+        torch.testing.assert_close([rewards for _, rewards, *_ in results], wanted)
     envs.reset(seed=SEED)
     assert not play_steps(envs, actions.detach())[-1][0].requires_grad
+    with pytest.raises(pytest.fail.Exception):
+        envs.step(actions[0])
 
 
-@pytest.mark.parametrize("residuals", ["store", "recompute"])
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
-def test_graph__begins_anew_after_steps_without_one(context: Any, residuals: str) -> None:
-    envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
+def test_graph__begins_anew_after_steps_without_one(
+    context: Any, residuals: str, actions: torch.Tensor
+) -> None:
+    envs = shared_batch(residuals=residuals)
     envs.reset(seed=SEED)
-    actions = small_actions()
     with context():
         envs.step(actions[0])
         assert envs.physics_state.shape == (NUM_ENVS, 11)
@@ -63,8 +56,7 @@ def test_graph__begins_anew_after_steps_without_one(context: Any, residuals: str
     assert (actions.grad[1:] != 0).all()
 
 
-def test_backward__a_second_time_is_torch_s_own_error(envs: Any) -> None:
-    actions = small_actions()
+def test_backward__a_second_time_is_torch_s_own_error(envs: Any, actions: torch.Tensor) -> None:
     loss = run(envs, actions)
     loss.backward(retain_graph=True)
     once = actions.grad.clone()
@@ -75,17 +67,28 @@ def test_backward__a_second_time_is_torch_s_own_error(envs: Any) -> None:
 
 
 @pytest.mark.parametrize("power", [1, 2])
-def test_backward__of_a_gradient_is_refused(envs: Any, power: int) -> None:
+def test_second_derivative__is_refused(envs: Any, actions: torch.Tensor, power: int) -> None:
     """Never taken for zero: not even where nothing but the step itself is curved."""
-    actions = small_actions()
     loss = run(envs, actions) ** power
     (gradient,) = torch.autograd.grad(loss, actions, create_graph=True)
     with pytest.raises(RuntimeError, match="has no second derivatives"):
         (gradient.sum() + (actions**2).sum()).backward()
 
 
-def test_backward__hands_on_what_is_not_finite(envs: Any) -> None:
-    actions = small_actions(1)
+def test_second_derivative__is_refused_by_weights_and_as_a_hessian(envs: Any) -> None:
+    weights = torch.full((4, 2), 0.3, requires_grad=True)
+    loss = envs.step(envs.detach() @ weights)[1].sum()
+    (gradient,) = torch.autograd.grad(loss, weights, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(loss + (gradient**2).sum(), weights)
+    envs.detach()
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.functional.hessian(
+            lambda action: envs.step(action)[1].sum(), torch.zeros(NUM_ENVS, 2)
+        )
+
+
+def test_backward__hands_on_what_is_not_finite(envs: Any, actions: torch.Tensor) -> None:
     obs = envs.step(actions[0])[0]
     incoming = torch.ones_like(obs)
     incoming[1] = torch.nan
@@ -94,18 +97,17 @@ def test_backward__hands_on_what_is_not_finite(envs: Any) -> None:
     assert actions.grad[0, [0, 2, 3]].isfinite().all()
 
 
-@pytest.mark.parametrize("residuals", ["store", "recompute"])
 def test_windows__leave_nothing_behind(residuals: str) -> None:
-    envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
+    envs = shared_batch(residuals=residuals)
     envs.reset(seed=SEED)
     alive = []
-    for _ in range(6):
+    for _ in range(5):
         actions, obs = small_actions(), envs.detach()
         loss = run(envs, actions) + obs.sum()
         loss.backward()
         gc.collect()
         alive.append(len(jax.live_arrays()))
-    assert alive[2:] == alive[2:3] * 4
+    assert alive[2:] == alive[2:3] * 3
 
 
 def test_residuals__go_with_the_backward_pass(envs: Any) -> None:
@@ -121,42 +123,30 @@ def test_residuals__go_with_the_backward_pass(envs: Any) -> None:
     assert len(jax.live_arrays()) < before + 8 < held
 
 
-def test_residuals__recompute_keeps_less() -> None:
+@pytest.mark.parametrize("is_unrolled", [False, True])
+def test_residuals__recompute_keeps_less(is_unrolled: bool) -> None:
     held = {}
     for residuals in ("store", "recompute"):
-        envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
+        envs = shared_batch(residuals=residuals)
         envs.reset(seed=SEED)
         before = sum(array.nbytes for array in jax.live_arrays())
-        losses = [run(envs, small_actions())]
+        actions = small_actions(9)
+        results = envs.unroll(actions) if is_unrolled else play_steps(envs, actions)
         held[residuals] = sum(array.nbytes for array in jax.live_arrays()) - before
-        del losses
-    assert held["recompute"] < held["store"]
+        del results
+    assert held["recompute"] < 0.9 * held["store"]
 
 
 @pytest.mark.parametrize("layout", ["expand", "transpose"])
-def test_incoming_gradient__of_any_layout_is_those_values(envs: Any, layout: str) -> None:
-    actions = small_actions(1)
+def test_incoming_gradient__of_any_layout_is_those_values(
+    envs: Any, actions: torch.Tensor, layout: str
+) -> None:
     obs = envs.step(actions[0])[0]
     weights = torch.arange(16.0).reshape(4, 4).t() if layout == "transpose" else torch.ones(())
     (gradient,) = torch.autograd.grad((obs * weights).sum(), actions, retain_graph=True)
     dense = weights.expand(4, 4).contiguous()
     (wanted,) = torch.autograd.grad(obs, actions, dense)
     assert torch.equal(gradient, wanted)
-
-
-def test_second_derivative__is_refused_wherever_it_is_asked_for(envs: Any) -> None:
-    weights = torch.full((4, 2), 0.3, requires_grad=True)
-    loss = envs.step(envs.detach() @ weights)[1].sum()
-    (gradient,) = torch.autograd.grad(loss, weights, create_graph=True)
-    with pytest.raises(RuntimeError, match="no second derivatives"):
-        torch.autograd.grad(loss + (gradient**2).sum(), weights)
-
-    def play(action: torch.Tensor) -> torch.Tensor:
-        envs.reset(seed=SEED)
-        return envs.step(action)[1].sum()
-
-    with pytest.raises(RuntimeError, match="no second derivatives"):
-        torch.autograd.functional.hessian(play, torch.zeros(NUM_ENVS, 2))
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
@@ -196,59 +186,34 @@ def test_saved_tensors_hooks__cannot_move_what_jax_keeps(envs: Any, actions: tor
 def test_backward__may_run_in_another_thread_and_over_several_batches(
     envs: Any, actions: torch.Tensor
 ) -> None:
-    other = make_batch(NUM_ENVS, max_episode_steps=-1)
-    other.reset(seed=SEED)
-    loss = sum(batch.step(actions[0])[0].sum() for batch in (envs, other))
+    (once,) = torch.autograd.grad(envs.step(actions[0])[0].sum(), actions)
+    batches = (envs, shared_batch(residuals="recompute"))
+    for batch in batches:
+        batch.reset(seed=SEED)
+    loss = sum(batch.step(actions[0])[0].sum() for batch in batches)
     worker = threading.Thread(target=loss.backward)
     worker.start()
     worker.join()
-    assert actions.grad is not None
-    once = torch.autograd.grad(shared_loss(actions), actions)[0]
     torch.testing.assert_close(actions.grad, 2 * once)
 
 
-def shared_loss(actions: torch.Tensor) -> torch.Tensor:
-    envs = shared_batch(NUM_ENVS, max_episode_steps=-1)
-    envs.reset(seed=SEED)
-    return envs.step(actions[0])[0].sum()
-
-
-@pytest.mark.parametrize("residuals", ["store", "recompute"])
 def test_results__may_be_written_before_the_backward_pass(mode: str, residuals: str) -> None:
-    envs = shared_batch(5, autoreset_mode=mode, max_episode_steps=6, residuals=residuals)
-    weights, gradients = draw_weights(6, 5), []
+    envs = shared_batch(autoreset_mode=mode, residuals=residuals)
+    gradients = []
     for is_spoilt in (False, True):
         envs.reset(seed=SEED)
-        actions = draw_actions(6, 5).requires_grad_()
-        shown = play_steps(envs, actions)
-        loss = loss_of(shown, weights)
+        actions = draw_actions()
+        results = play_steps(envs, actions)
+        loss = loss_of(results)
         if is_spoilt:
             with torch.no_grad():
-                for obs, rewards, terminations, truncations, infos in shown:
-                    for leaf in (obs, rewards, *infos.values()):
-                        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
-                            leaf.fill_(93)
-                    terminations.fill_(True)
-                    truncations.fill_(True)
+                for leaf in jax.tree.leaves(results):
+                    leaf.fill_(93 if leaf.is_floating_point() else 1)
         gradients += torch.autograd.grad(loss, actions)
     assert torch.equal(*gradients)
 
 
-def test_unroll__with_recompute_keeps_less() -> None:
-    held = {}
-    for residuals in ("store", "recompute"):
-        envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
-        envs.reset(seed=SEED)
-        before = sum(array.nbytes for array in jax.live_arrays())
-        shown = envs.unroll(draw_actions(40, NUM_ENVS, scale=0.1).requires_grad_())
-        held[residuals] = sum(array.nbytes for array in jax.live_arrays()) - before
-        del shown
-    assert held["recompute"] < 0.9 * held["store"]
-
-
 def test_zeros_of_a_large_output__are_not_kept() -> None:
-    from gymbridge.gradients.autograd import JaxFunction
-
     shape = (300, 64, 5)
     call = JaxFunction(lambda inputs, rest: ((inputs[0].sum(), jax.numpy.zeros(shape)), None))
     tensor = torch.ones(3, requires_grad=True)

@@ -7,15 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from point_mass import make_batch, shared_batch
-from rollouts import (
-    NUM_ENVS,
-    SEED,
-    draw_actions,
-    play_steps,
-    run,
-    small_actions,
-)
+from point_mass import NUM_ENVS, make_batch, shared_batch
+from rollouts import SEED, play_steps, run, small_actions
 
 from gymbridge.errors import (
     ActionError,
@@ -26,23 +19,16 @@ from gymbridge.errors import (
 )
 
 
-def test_detach__cuts_the_graph_and_returns_the_observation_on_show(envs: Any) -> None:
-    actions = small_actions()
-    shown = play_steps(envs, actions[:2])
+def test_detach__cuts_the_graph_and_returns_the_current_observation(
+    envs: Any, actions: torch.Tensor
+) -> None:
+    results = play_steps(envs, actions[:2])
     obs = envs.detach()
     assert not obs.requires_grad
-    assert torch.equal(obs, shown[-1][0].detach())
+    assert torch.equal(obs, results[-1][0].detach())
     envs.step(actions[2])[0].sum().backward()
     assert (actions.grad[:2] == 0).all()
     assert (actions.grad[2] != 0).any()
-
-
-def test_detach__returns_observations_of_the_user_s_own(envs: Any) -> None:
-    actions = small_actions().detach()
-    wanted = run(envs, actions)
-    envs.reset(seed=SEED)
-    envs.detach().fill_(93.0)
-    assert torch.equal(run(envs, actions), wanted)
 
 
 def test_physics_state__has_named_fields(envs: Any) -> None:
@@ -62,10 +48,11 @@ def test_physics_state__has_named_fields(envs: Any) -> None:
     assert torch.equal(state[:, fields["reward"]][:, 0], rewards)
 
 
-def test_physics_state__gives_gradients_of_the_first_state(envs: Any) -> None:
+def test_physics_state__gives_gradients_of_the_first_state(
+    envs: Any, actions: torch.Tensor
+) -> None:
     state = envs.physics_state.requires_grad_()
     envs.physics_state = state
-    actions = small_actions()
     loss = run(envs, actions)
     (gradient,) = torch.autograd.grad(loss, state)
     place = envs.physics_state_fields["pipeline_state.q"]
@@ -81,8 +68,9 @@ def test_physics_state__gives_gradients_of_the_first_state(envs: Any) -> None:
     assert (gradient * bumps).sum().item() == pytest.approx((ends[0] - ends[1]) / 2, rel=1e-2)
 
 
-def test_physics_state__is_in_the_graph_for_hooks_and_gradients(envs: Any) -> None:
-    actions = small_actions()
+def test_physics_state__is_in_the_graph_for_hooks_and_gradients(
+    envs: Any, actions: torch.Tensor
+) -> None:
     envs.step(actions[0])
     state, seen = envs.physics_state, []
     state.register_hook(seen.append)
@@ -95,32 +83,45 @@ def test_physics_state__is_in_the_graph_for_hooks_and_gradients(envs: Any) -> No
     assert (cut[0] == 0).all(), "what a hook returns goes on"
 
 
-def test_physics_state__does_not_hear_of_writing_into_it(envs: Any) -> None:
-    actions = small_actions()
-    wanted = run(envs, actions)
-    envs.reset(seed=SEED)
-    envs.physics_state.fill_(93.0)
-    envs.step(actions[0])
-    envs.physics_state.detach().fill_(93.0)
-    assert torch.equal(envs.step(actions[1])[1], wanted_rewards(actions)[1])
-    assert wanted.requires_grad
+def assign(envs: Any) -> torch.Tensor:
+    envs.physics_state = state = envs.physics_state * 1.0
+    return state
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda envs: envs.physics_state,
+        lambda envs: envs.physics_state.detach(),
+        assign,
+        lambda envs: envs.detach(),
+    ],
+    ids=["shared", "shared, without a graph", "assigned", "observation"],
+)
+def test_tensors_of_the_state__may_be_written(envs: Any, actions: torch.Tensor, take: Any) -> None:
+    found = []
+    for is_spoilt in (False, True):
+        envs.reset(seed=SEED)
+        envs.step(actions[0])
+        tensor = take(envs)
+        if is_spoilt:
+            tensor.mul_(2)
+        obs, rewards, *_ = envs.step(actions[1])
+        (gradient,) = torch.autograd.grad(obs.sum() + rewards.sum(), actions)
+        found.append((obs.detach(), rewards.detach(), gradient))
+    torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
-def test_physics_state__has_no_graph_where_torch_keeps_none(envs: Any, context: Any) -> None:
-    actions = small_actions()
-    play_steps(envs, actions[:1])
+def test_physics_state__has_no_graph_where_torch_keeps_none(
+    envs: Any, actions: torch.Tensor, context: Any
+) -> None:
+    envs.step(actions[0])
     with context():
         assert not envs.physics_state.requires_grad
     assert envs.physics_state.requires_grad, "the batch has kept its own"
     envs.step(actions[1])[1].sum().backward()
     assert (actions.grad[0] != 0).all()
-
-
-def wanted_rewards(actions: torch.Tensor) -> torch.Tensor:
-    twin = make_batch(NUM_ENVS)
-    twin.reset(seed=SEED)
-    return torch.stack([rewards for _, rewards, *_ in play_steps(twin, actions.detach())])
 
 
 @pytest.mark.parametrize(
@@ -139,9 +140,8 @@ def test_physics_state__refuses_other_tensors(envs: Any, make: Any, error: Any, 
     assert torch.equal(envs.physics_state, before)
 
 
-def test_state__may_have_several_consumers(envs: Any) -> None:
+def test_state__may_have_several_consumers(envs: Any, actions: torch.Tensor) -> None:
     """Two futures of one state add their gradients."""
-    actions = small_actions()
     envs.step(actions[0])
     fork = envs.physics_state
     losses = []
@@ -159,105 +159,80 @@ def test_state__may_have_several_consumers(envs: Any) -> None:
     [
         lambda actions: actions.t().contiguous().t(),
         lambda actions: torch.stack([actions, actions], -1)[..., 0],
-        lambda actions: torch.cat([actions, actions], 1)[:, ::2].roll(1, 1).roll(-1, 1),
         lambda actions: actions[0].expand(NUM_ENVS, 2),
         lambda actions: actions.double(),
-        lambda actions: actions.flip(0),
     ],
 )
 def test_actions__of_any_layout_are_those_values(envs: Any, view: Any) -> None:
-    source = draw_actions(1, NUM_ENVS, scale=0.2)[0].requires_grad_()
-    given = view(source)
+    given = view(small_actions(1)[0])
     plain = given.detach().clone().contiguous().float().requires_grad_()
-    shown, wanted = [], []
-    for actions, found in ((given, shown), (plain, wanted)):
+    found = []
+    for actions in (given, plain):
         envs.reset(seed=SEED)
         obs, rewards, *_ = envs.step(actions)
-        found += [obs.detach(), rewards.detach()]
-        found += torch.autograd.grad(obs.sum() + rewards.sum(), actions)
-    for left, right in zip(shown, wanted, strict=True):
-        torch.testing.assert_close(left, right.to(left.dtype))
+        (gradient,) = torch.autograd.grad(obs.sum() + rewards.sum(), actions)
+        found.append((obs.detach(), rewards.detach(), gradient.float()))
+    torch.testing.assert_close(*found)
 
 
-def test_actions__that_change_later_change_nothing(envs: Any) -> None:
-    for residuals in ("store", "recompute"):
-        envs = shared_batch(NUM_ENVS, max_episode_steps=-1, residuals=residuals)
-        gradients = []
-        for is_spoilt in (False, True):
-            envs.reset(seed=SEED)
-            actions = small_actions(1)
-            given = actions[0] * 1
-            obs = envs.step(given)[0]
-            loss = (obs**2).sum()
-            if is_spoilt:
-                with torch.no_grad():
-                    given.fill_(93.0)
-            gradients += torch.autograd.grad(loss, actions)
-        assert torch.equal(*gradients)
+def test_actions__that_change_later_change_nothing(residuals: str, actions: torch.Tensor) -> None:
+    envs, gradients = shared_batch(residuals=residuals), []
+    for is_spoilt in (False, True):
+        envs.reset(seed=SEED)
+        given = actions[0] * 1
+        loss = (envs.step(given)[0] ** 2).sum()
+        if is_spoilt:
+            with torch.no_grad():
+                given.fill_(93.0)
+        gradients += torch.autograd.grad(loss, actions)
+    assert torch.equal(*gradients)
 
 
 def test_dict_observations__have_gradients_where_they_are_floats() -> None:
-    envs = shared_batch(NUM_ENVS, is_dict=True, autoreset_mode="SameStep", max_episode_steps=2)
+    envs = shared_batch(is_dict=True, autoreset_mode="SameStep")
     envs.reset(seed=SEED)
-    actions = small_actions()
-    shown = play_steps(envs, actions)
-    obs, final = shown[1][0], shown[1][4]["final_obs"]
+    actions = torch.full((6, NUM_ENVS, 2), 0.05, requires_grad=True)
+    *_, (obs, *_, infos) = play_steps(envs, actions)
     assert not obs["near"].requires_grad
     assert obs["near"].dtype == torch.bool
-    (gradient,) = torch.autograd.grad(final["flat"].sum(), actions, retain_graph=True)
-    assert (gradient[:2] != 0).all()
+    (gradient,) = torch.autograd.grad(infos["final_obs"]["flat"].sum(), actions, retain_graph=True)
+    assert (gradient != 0).all()
     (fresh,) = torch.autograd.grad(obs["flat"].sum(), actions)
     assert (fresh == 0).all()
     assert envs.detach()["near"].shape == (NUM_ENVS, 2)
 
 
-def test_unroll__refuses_other_actions(envs: Any) -> None:
-    before = envs.get_state()
-    for actions, error, text in (
+@pytest.mark.parametrize(
+    ("actions", "error", "text"),
+    [
         (torch.zeros(NUM_ENVS, 2), ActionError, "shape"),
         (torch.zeros(0, NUM_ENVS, 2), ArgumentError, "at least 1"),
         (torch.zeros(3, NUM_ENVS, 1), ActionError, r"\(3, 4, 2\)"),
         (np.zeros((3, NUM_ENVS, 2), complex), ArgumentTypeError, "castable"),
         (torch.zeros(3, NUM_ENVS, 2, dtype=torch.complex64), ArgumentTypeError, "castable"),
         ([], ArgumentError, "lead with"),
-    ):
-        with pytest.raises(error, match=text):
-            envs.unroll(actions)
-    assert torch.equal(envs.physics_state, torch.from_dlpack(before.carry.packed))
+    ],
+)
+def test_unroll__refuses_other_actions(
+    envs: Any, actions: Any, error: type[Exception], text: str
+) -> None:
+    before = envs.physics_state
+    with pytest.raises(error, match=text):
+        envs.unroll(actions)
+    assert torch.equal(envs.physics_state, before)
 
 
-NAMES = ["detach", "get_state", "physics_state"]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["detach", "get_state", "physics_state"])
 def test_calls__need_a_reset_an_open_batch_and_gradients(name: str) -> None:
     def use(envs: Any) -> Any:
         value = getattr(envs, name)
         return value() if callable(value) else value
 
-    envs = make_batch(2)
+    envs = make_batch()
     with pytest.raises(ResetNeededError, match=f"`{name}`"):
         use(envs)
     with pytest.raises(ArgumentError, match="differentiable=True"):
-        use(make_batch(2, differentiable=False))
+        use(make_batch(differentiable=False))
     envs.close()
     with pytest.raises(ClosedError):
         use(envs)
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # dynamo looks at it
-def test_compiled_policy__goes_around_the_step(envs: Any) -> None:
-    torch.manual_seed(0)
-    policy = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-    gradients = []
-    for act in (policy, torch.compile(policy, backend="aot_eager")):
-        policy.zero_grad()
-        obs, _ = envs.reset(seed=SEED)
-        loss = torch.zeros(())
-        for _ in range(3):
-            obs, rewards, *_ = envs.step(act(obs))
-            loss = loss + rewards.sum() + obs.sum()
-        loss.backward()
-        gradients.append(policy[0].weight.grad.clone())
-    torch.testing.assert_close(*gradients)
-    assert (gradients[0] != 0).any()

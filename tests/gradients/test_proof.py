@@ -111,17 +111,15 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
     before, table = page.read_text(encoding="utf-8").split("<!-- table -->\n")
     assert before == "# Before\n\n"
     assert table.strip() == capsys.readouterr().out.strip()
-    lines = table.strip().splitlines()
-    assert len(lines) == 7
-    assert lines[2].startswith("| ant/positional |")
-    assert lines[2].endswith("| killed; rewards have no gradient by actions |")
-    assert lines[3] == (
+    positional, spring, _, *lists = table.strip().splitlines()[2:]
+    assert positional.startswith("| ant/positional | ")
+    assert "killed" in positional
+    assert spring.startswith(
         "| ant/spring | 25%, 90% | 3.0e-07 | 3.0e-06 | 3.0e-15 | 100% "
-        "| 75% (75% steady, 100% smooth) | 1.0e-08 | 2.0e-07 "
-        "| rewards have no gradient by actions |"
+        "| 75% (75% steady, 100% smooth) | 1.0e-08 | 2.0e-07 |"
     )
-    assert lines[5] == "- Refused: ant/mjx, hopper/mjx. It iterates."
-    assert lines[-1].startswith("- Not measured yet: ant/generalized, fast/generalized,")
+    assert lists[0].startswith("- Refused: ant/mjx, hopper/mjx.")
+    assert lists[-1].startswith("- Not measured yet: ant/generalized, fast/generalized,")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""How gymnasium 0.29 stepped a list of environments, in our own words, and how scripts read it."""
+"""Environments one by one, as gymnasium 0.29 stepped them: what batches are compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -13,15 +14,7 @@ from strategies import Script
 
 from gymbridge.testing import ScriptedEnv
 
-__all__ = [
-    "OldStep",
-    "OldSync",
-    "WalkEnv",
-    "logged_returns",
-    "make_scripted_envs",
-    "sync",
-    "true_next_obs",
-]
+__all__ = ["OldStep", "OldSync", "WalkEnv", "logged_returns", "make_scripted_envs", "sync"]
 
 
 class OldStep(NamedTuple):
@@ -36,7 +29,7 @@ class OldStep(NamedTuple):
 
 
 class OldSync:
-    """Environments stepped one after the other, with the record of each episode in its last info.
+    """Environments stepped one after the other, with the record of each episode in its final info.
 
     Args:
         envs: The environments.
@@ -45,7 +38,6 @@ class OldSync:
 
     def __init__(self, envs: list[gym.Env[Any, Any]], *, records: bool = True) -> None:
         self.envs, self._records = envs, records
-        self._sums = [(0.0, 0) for _ in envs]
 
     def reset(self, seeds: list[int]) -> list[Any]:
         self._sums = [(0.0, 0) for _ in self.envs]
@@ -58,12 +50,11 @@ class OldSync:
     def _step_one(self, index: int, action: Any) -> tuple[Any, ...]:
         env = self.envs[index]
         obs, reward, terminated, truncated, info = env.step(action)
-        total, length = self._sums[index]
-        self._sums[index] = total + float(reward), length + 1
+        total, length = self._sums[index][0] + float(reward), self._sums[index][1] + 1
+        self._sums[index] = total, length
         if not (terminated or truncated):
             return obs, reward, terminated, truncated, None, None
         if self._records:
-            total, length = self._sums[index]
             record = {"r": np.array([total], np.float32), "l": np.array([length], np.int32)}
             info = {**info, "episode": record}
         self._sums[index] = 0.0, 0
@@ -105,36 +96,19 @@ def make_scripted_envs(
 ) -> list[Callable[[], gym.Env[Any, Any]]]:
     """Return makers of the environments whose batch is `scripted_vector_env`."""
 
-    def make(row: int) -> Callable[[], gym.Env[Any, Any]]:
+    def build(lengths: np.ndarray, truncates: np.ndarray) -> gym.Env[Any, Any]:
         def plan(seed: int, episode: int) -> tuple[int, bool]:
-            column = episode % script.lengths.shape[1]
-            return int(script.lengths[row, column]), bool(script.truncates[row, column])
+            column = episode % len(lengths)
+            return int(lengths[column]), bool(truncates[column])
 
-        def build() -> gym.Env[Any, Any]:
-            env = ScriptedEnv(plan, limit=limit)
-            env.metadata = dict(env.metadata)  # Gymnasium 1.2 writes the mode into a shared one
-            return env
+        env = ScriptedEnv(plan, limit=limit)
+        env.metadata = dict(env.metadata)  # Gymnasium 1.2 writes the mode into a shared one
+        return env
 
-        return build
-
-    return [make(row) for row in range(len(script.lengths))]
+    return [partial(build, *row) for row in zip(*script, strict=True)]
 
 
 def logged_returns(infos: dict[str, Any]) -> list[tuple[float, int]]:
     """Return what the on-policy scripts log in a step: return and length of each episode."""
-    found = []
-    if "final_info" in infos:
-        for last in infos["final_info"]:
-            if last and "episode" in last:
-                record = last["episode"]
-                found.append((record["r"].item(), record["l"].item()))
-    return found
-
-
-def true_next_obs(obs: np.ndarray, truncations: np.ndarray, infos: dict[str, Any]) -> np.ndarray:
-    """Return what the off-policy scripts store as the next observation: the last one at a cut."""
-    reached = obs.copy()
-    for index, cut in enumerate(truncations):
-        if cut:
-            reached[index] = infos["final_observation"][index]
-    return reached
+    records = [final["episode"] for final in infos.get("final_info", ()) if final]
+    return [(record["r"].item(), record["l"].item()) for record in records]

@@ -11,23 +11,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from references import make_scripted_envs
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+from strategies import Script
 
-from gymbridge.testing import ScriptedEnv, scripted_vector_env
+from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.sb3 import Sb3VecEnv
-
-__all__ = [
-    "LENGTHS",
-    "SEED",
-    "TRUNCATES",
-    "KindsEnv",
-    "assert_like",
-    "compare",
-    "dummy",
-    "scripted",
-    "scripted_dummy",
-    "sync",
-]
 
 SEED = 11
 LENGTHS = [[2, 3, 1], [4, 1, 2], [5, 2, 2], [1, 1, 6]]
@@ -71,13 +60,8 @@ class KindsEnv(gym.Env[Any, Any]):
         self.actions.append(value)
         self.step_count += 1
         over, cuts = self.step_count >= self.length, self.episode % 2 == 1
-        return (
-            self._observe(),
-            0.1 * (action - self.start),
-            over and not cuts,
-            over and cuts,
-            self._info(),
-        )
+        reward = 0.1 * (action - self.start)
+        return self._observe(), reward, over and not cuts, over and cuts, self._info()
 
     def render(self) -> np.ndarray:
         return np.full((16, 16, 3), 10 * self.step_count + self.episode, np.uint8)
@@ -126,13 +110,8 @@ def scripted(lengths: Any = LENGTHS, truncates: Any = TRUNCATES, **kwargs: Any) 
 def scripted_dummy(
     lengths: Any = LENGTHS, truncates: Any = TRUNCATES, limit: int | None = None
 ) -> DummyVecEnv:
-    """Return the reference of a scripted batch that is seeded with `SEED`."""
-
-    def plan(seed: int, episode: int) -> tuple[int, bool]:
-        column = episode % len(lengths[seed - SEED])
-        return int(lengths[seed - SEED][column]), bool(truncates[seed - SEED][column])
-
-    return DummyVecEnv([lambda: ScriptedEnv(plan, limit=limit)] * len(lengths))
+    """Return the reference of a scripted batch."""
+    return DummyVecEnv(make_scripted_envs(Script(np.array(lengths), np.array(truncates)), limit))
 
 
 def assert_like(actual: Any, expected: Any, path: str = "") -> None:

@@ -67,7 +67,7 @@ def build(env: str, **env_config: Any) -> Any:
 def describe(algo: Any) -> list[dict[str, Any]]:
     """Return what each env runner says of itself."""
 
-    def tell(runner: Any) -> dict[str, Any]:
+    def report(runner: Any) -> dict[str, Any]:
         import os
         from pathlib import Path
 
@@ -82,7 +82,7 @@ def describe(algo: Any) -> list[dict[str, Any]]:
             "xla_threads": names.count("tf_XLAEigen"),
         }
 
-    return algo.env_runner_group.foreach_env_runner(tell, local_env_runner=False)
+    return algo.env_runner_group.foreach_env_runner(report, local_env_runner=False)
 
 
 def check_seeds(runners: list[dict[str, Any]]) -> None:

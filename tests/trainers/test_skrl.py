@@ -25,10 +25,8 @@ NUM_ENVS, NUM_STEPS = 4, 32
 
 
 class Policy(GaussianMixin, Model):
-    def __init__(self, envs: Any) -> None:
-        Model.__init__(
-            self, observation_space=envs.observation_space, action_space=envs.action_space
-        )
+    def __init__(self, spaces: dict[str, Any]) -> None:
+        Model.__init__(self, **spaces)
         GaussianMixin.__init__(self)
         self.mean = torch.nn.Linear(self.num_observations, self.num_actions)
         self.log_std = torch.nn.Parameter(torch.zeros(self.num_actions))
@@ -38,10 +36,8 @@ class Policy(GaussianMixin, Model):
 
 
 class Value(DeterministicMixin, Model):
-    def __init__(self, envs: Any) -> None:
-        Model.__init__(
-            self, observation_space=envs.observation_space, action_space=envs.action_space
-        )
+    def __init__(self, spaces: dict[str, Any]) -> None:
+        Model.__init__(self, **spaces)
         DeterministicMixin.__init__(self)
         self.value = torch.nn.Linear(self.num_observations, 1)
 
@@ -58,15 +54,15 @@ def test_ppo__learns_on_a_wrapped_batch(tmp_path: Path, env_id: str, mode: str) 
     batch = gym.make_vec(env_id, num_envs=NUM_ENVS, autoreset_mode=mode, max_episode_steps=10)
     envs = wrap_env(batch)
     assert envs.num_envs == NUM_ENVS
-    models = {"policy": Policy(envs), "value": Value(envs)}
+    spaces = {"observation_space": envs.observation_space, "action_space": envs.action_space}
+    models = {"policy": Policy(spaces), "value": Value(spaces)}
     before = [parameter.detach().clone() for parameter in models["policy"].parameters()]
     experiment = {"directory": str(tmp_path), "write_interval": 0, "checkpoint_interval": 0}
     agent = PPO(
         models=models,
         memory=RandomMemory(memory_size=NUM_STEPS, num_envs=NUM_ENVS),
         cfg=PPO_CFG(rollouts=NUM_STEPS, learning_epochs=2, experiment=experiment),
-        observation_space=envs.observation_space,
-        action_space=envs.action_space,
+        **spaces,
     )
     config = {"timesteps": 2 * NUM_STEPS, "close_environment_at_exit": False}  # it renders, too
     SequentialTrainer(env=envs, agents=agent, cfg=config).train()
@@ -89,18 +85,3 @@ def test_disabled__is_never_reset_by_skrl() -> None:
     envs.reset()
     with pytest.raises(EpisodeEndedError):
         envs.step(torch.zeros(2, 1))
-
-
-def test_step__returns_what_the_batch_does() -> None:
-    make = {"num_envs": 3, "autoreset_mode": "SameStep", "max_episode_steps": 4}
-    ours, theirs = (gym.make_vec("EnvPool/Pendulum-v1", **make) for _ in range(2))
-    envs = wrap_env(theirs)
-    seed = envs._seed
-    obs, _ = ours.reset(seed=seed)
-    torch.testing.assert_close(envs.reset()[0], torch.from_numpy(obs))
-    for step in range(9):
-        action = torch.full((3, 1), 0.1 * step)
-        wanted = ours.step(action.numpy())
-        found = envs.step(action)
-        for left, right in zip(found[:4], wanted[:4], strict=True):
-            torch.testing.assert_close(left.reshape(right.shape), torch.from_numpy(right))

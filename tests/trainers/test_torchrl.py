@@ -32,7 +32,7 @@ TASKS = {
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """TorchRL tells of each check on the log."""
+    """TorchRL logs each check."""
     logging.disable(logging.INFO)
     yield
     logging.disable(logging.NOTSET)
@@ -98,15 +98,23 @@ def test_rollouts__agree_between_the_modes() -> None:
         assert torch.equal(same_step[key], disabled[key]), key
 
 
-def test_rollout__keeps_the_last_observation_of_each_episode() -> None:
-    for mode in MODES:
-        found = play(mode)
-        ends = found["next", "done"][:, :-1, 0]
-        last, fresh = found["next", "observation"][:, :-1], found["observation"][:, 1:]
-        fallen = (last[..., 2].abs() > 0.2) | (last[..., 0].abs() > 2.4)
-        assert fallen[ends].all(), "the pole is down"
-        assert (fresh[ends].abs() < 0.06).all(), "the next episode begins upright"
-        assert torch.equal(last[~ends], fresh[~ends])
+def assert_final_observations(rollout: Any) -> None:
+    """Each episode ends in its final observation, with the pole down, and the next one is upright.
+
+    Args:
+        rollout: Of CartPole, (..., steps).
+    """
+    ends = rollout["next", "done"][..., :-1, 0]
+    final, initial = rollout["next", "observation"][..., :-1, :], rollout["observation"][..., 1:, :]
+    assert ends.sum() > 10
+    assert ((final[..., 2].abs() > 0.2) | (final[..., 0].abs() > 2.4))[ends].all()
+    assert (initial[ends].abs() < 0.06).all()
+    assert torch.equal(final[~ends], initial[~ends])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rollout__keeps_the_final_observation_of_each_episode(mode: str) -> None:
+    assert_final_observations(play(mode))
 
 
 def test_collector__collects() -> None:
@@ -173,13 +181,8 @@ def test_serial_env__needs_same_step(make: Any) -> None:
     with pytest.raises(RuntimeError, match=r"output with shape \[4, 1\] doesn't match"):
         roll_serial(lambda: make("EnvPool/CartPole-v1", "Disabled"))
     rollout = roll_serial(lambda: make("EnvPool/CartPole-v1", "SameStep"))
-    ends = rollout["next", "done"][..., :-1, 0]
-    last, fresh = rollout["next", "observation"][:, :, :-1], rollout["observation"][:, :, 1:]
     assert rollout.batch_size == (2, 4, 60)
-    assert ends.sum() > 10
-    assert ((last[..., 2].abs() > 0.2) | (last[..., 0].abs() > 2.4))[ends].all()
-    assert (fresh[ends].abs() < 0.06).all()
-    assert torch.equal(last[~ends], fresh[~ends])
+    assert_final_observations(rollout)
 
 
 def test_serial_env__has_a_limit_by_ours_or_by_a_counter_inside() -> None:

@@ -36,8 +36,8 @@ def make_cleanrl_envpool(
         **kwargs: Of `gymbridge.EnvPoolVectorEnv`, such as ``episodic_life=True``.
 
     Raises:
-        ArgumentError: `env_type` is another one, or an argument breaks its rule.
-        ArgumentTypeError: `seed` is no int.
+        ArgumentError: `env_type` is another one, or an argument has an invalid value.
+        ArgumentTypeError: `seed` is not an int.
         gymnasium.error.Error: There is no such task.
     """
     if env_type != "gym":
@@ -66,8 +66,8 @@ class OldGymVectorEnv:
             gym, its Boxes and Discretes are old gym's, which the script compares with.
 
     Raises:
-        ArgumentError: `envs` is in another mode or gives no numpy arrays.
-        ArgumentTypeError: `envs` is no `VectorEnv`.
+        ArgumentError: `envs` has another autoreset mode or gives no numpy arrays.
+        ArgumentTypeError: `envs` is not a `VectorEnv`.
     """
 
     is_vector_env = True
@@ -80,10 +80,9 @@ class OldGymVectorEnv:
         self.envs = envs
         self.num_envs = envs.num_envs
         self.metadata, self.spec = envs.metadata, envs.spec
-        self.observation_space = _to_script_space(envs.single_observation_space)
-        self.action_space = _to_script_space(envs.single_action_space)
-        self.single_observation_space = self.observation_space
-        self.single_action_space = self.action_space
+        observation_space, action_space = envs.single_observation_space, envs.single_action_space
+        self.observation_space = self.single_observation_space = _to_script_space(observation_space)
+        self.action_space = self.single_action_space = _to_script_space(action_space)
         self._seed = seed
 
     def reset(self) -> Any:
@@ -99,7 +98,7 @@ class OldGymVectorEnv:
             actions: (num_envs, ...) in the action space.
 
         Returns:
-            observations: (num_envs, ...); the last one where an episode ends.
+            observations: (num_envs, ...); the final one where an episode ends.
             rewards: (num_envs,) float32.
             dones: (num_envs,) bool, ended in either way.
             infos: The engine's, without masks, and for every task those below.

@@ -18,7 +18,6 @@ from gymbridge.errors import ArgumentError
 
 __all__ = ["RunningMoments", "ScaledVectorEnv", "check_scaling"]
 
-_STATISTICS = ("env", "batch")
 _BOUND = 10.0
 _EPSILON = 1e-8
 
@@ -80,7 +79,7 @@ class ScaledVectorEnv(VectorWrapper):
         return_moments: Of the discounted returns.
 
     Raises:
-        ArgumentError: `statistics` or `gamma` breaks its rule, or observations are no Box.
+        ArgumentError: `statistics` or `gamma` has an invalid value, or observations are no Box.
 
     Actions are clipped to their Box. Observations are centred, divided by their deviation and
     clipped to [-10, 10], final observations too; rewards are divided by the deviation of the
@@ -136,12 +135,12 @@ class ScaledVectorEnv(VectorWrapper):
         reached, finals = obs.copy(), np.empty(len(obs), object)
         reached[over] = np.stack(infos["final_observation"][over])
         self.observation_moments.update(reached, everyone)
-        shown = self._normalize(reached, everyone)
+        scaled = self._normalize(reached, everyone)
         for index in over.nonzero()[0].tolist():
-            finals[index] = shown[index, ...].copy()
+            finals[index] = scaled[index, ...].copy()
         self.observation_moments.update(obs[over], over)
-        shown[over] = self._normalize(obs[over], over)
-        return shown, {**infos, "final_observation": finals}
+        scaled[over] = self._normalize(obs[over], over)
+        return scaled, {**infos, "final_observation": finals}
 
     def _normalize(self, obs: np.ndarray, rows: Any) -> np.ndarray:
         moments = self.observation_moments
@@ -156,13 +155,8 @@ class ScaledVectorEnv(VectorWrapper):
 
 
 def check_scaling(statistics: Any, gamma: Any) -> None:
-    """Raise unless both can be given to `ScaledVectorEnv`, or `statistics` is None.
-
-    Raises:
-        ArgumentError: `statistics` is neither "env" nor "batch" nor None, or `gamma` lies outside
-            [0, 1].
-    """
-    if statistics is not None and statistics not in _STATISTICS:
+    """Raise unless both can be given to `ScaledVectorEnv`, or `statistics` is None."""
+    if statistics not in (None, "env", "batch"):
         raise ArgumentError(
             "`normalize` must be None, 'env' (statistics for each environment) or 'batch' (one set "
             f"for all), got {statistics!r}."

@@ -1,9 +1,8 @@
-"""What a CleanRL script puts in place of its ``gym.vector.SyncVectorEnv([...])``.
+"""A batch with the infos of gymnasium 0.29, which CleanRL's scripts read.
 
-The scripts read the infos of gymnasium 0.29, which told of each ended environment as that
-environment had told it itself. Gymnasium 1.x gives the same facts as a batch; the view here turns
-them back, in the steps that end an episode, and adds the return and length that
-``RecordEpisodeStatistics`` gave, kept as arrays.
+There the infos of a step held the final info of each ended environment as a dict. Gymnasium 1.x has
+the same facts as arrays over the batch. The view turns them back in steps that end an episode, and
+adds the return and length that ``RecordEpisodeStatistics`` gave.
 """
 
 from __future__ import annotations
@@ -17,62 +16,16 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
-from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import split_infos, take_infos
-from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.trainers.batches import check_batch, check_final_obs, make_same_step
-from gymbridge.trainers.cleanrl_scaling import ScaledVectorEnv, check_scaling
+from gymbridge.errors import ArgumentError
+from gymbridge.trainers.batches import check_batch, check_final_obs
 
-__all__ = ["CleanRLVectorEnv", "make_cleanrl"]
+__all__ = ["CleanRLVectorEnv"]
 
 Step = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 _RECORD = {"r": np.float32, "l": np.int32, "t": np.float32}
 """What an episode's record holds: return, length and seconds, each (1,), as in gymnasium 0.29."""
-
-
-def make_cleanrl(
-    env_id: str,
-    num_envs: int = 1,
-    *,
-    seed: int | None = None,
-    normalize: str | None = None,
-    gamma: float = 0.99,
-    **kwargs: Any,
-) -> CleanRLVectorEnv | ScaledVectorEnv:
-    """Return the batch that a CleanRL script builds, in one line.
-
-    Args:
-        env_id: Any id of Gymnasium's registry, such as "EnvPool/CartPole-v1".
-        num_envs: Size of the batch.
-        seed: Seeds `single_action_space`, from which the off-policy scripts draw their first
-            actions; the episodes' seed goes to `reset`, as in every script.
-        normalize: None for a script that has only ``RecordEpisodeStatistics`` in its ``make_env``.
-            "env" for all that ppo_continuous_action and rpo_continuous_action have there; "batch"
-            for the same with one set of statistics for all environments. See `ScaledVectorEnv`.
-        gamma: Discount of the return that scales rewards; read with `normalize` alone.
-        **kwargs: Of the environment.
-
-    Returns:
-        A batch in SAME_STEP mode with the infos of gymnasium 0.29; see `CleanRLVectorEnv`.
-
-    Raises:
-        ArgumentError: `seed`, `normalize` or `gamma` breaks its rule, or a space or mode does that
-            of `CleanRLVectorEnv`.
-        ArgumentTypeError: `env_id` is no string, or `seed` no int.
-        gymnasium.error.Error: There is no such id.
-    """
-    if not isinstance(env_id, str):
-        raise ArgumentTypeError(
-            f"`env_id` must be an id such as 'EnvPool/CartPole-v1', got {type(env_id).__name__}; a "
-            "batch that exists goes to `CleanRLVectorEnv(envs)`."
-        )
-    check_scaling(normalize, gamma)
-    seed = read_seed(seed)
-    view = CleanRLVectorEnv(make_same_step(env_id, num_envs, kwargs))
-    if seed is not None:
-        view.single_action_space.seed(seed)
-    return view if normalize is None else ScaledVectorEnv(view, statistics=normalize, gamma=gamma)
 
 
 class CleanRLVectorEnv(VectorWrapper):
@@ -82,16 +35,16 @@ class CleanRLVectorEnv(VectorWrapper):
         envs: Any `gymnasium.vector.VectorEnv` in SAME_STEP mode, ours or another.
 
     Raises:
-        ArgumentError: `envs` is in another mode or gives no numpy arrays, its observations are a
-            Dict with members that cannot be joined to one float vector, or its actions do not
-            count from 0.
-        ArgumentTypeError: `envs` is no `VectorEnv`.
+        ArgumentError: `envs` has another autoreset mode or gives no numpy arrays, its observations
+            are a Dict with members that cannot be joined to one float vector, or its actions do
+            not count from 0.
+        ArgumentTypeError: `envs` is not a `VectorEnv`.
 
     Steps that end an episode carry these infos; the others have none of them::
 
-        final_info            (num_envs,) object, the last info of an ended row as a dict, or None
-        final_observation     (num_envs,) object, the last observation of an ended row, or None
-        _final_info           (num_envs,) bool, the rows that ended
+        final_info            (num_envs,) object, a dict where an episode ended, else None
+        final_observation     (num_envs,) object, an observation where one ended, else None
+        _final_info           (num_envs,) bool, where an episode ended
         _final_observation    (num_envs,) bool, the same
 
     Each dict has ``"episode"``: ``r`` (1,) float32, the sum of the rewards; ``l`` (1,) int32, the
@@ -122,12 +75,10 @@ class CleanRLVectorEnv(VectorWrapper):
         self.observation_space = batch_space(self.single_observation_space, envs.num_envs)
         self.action_space = batch_space(self.single_action_space, envs.num_envs)
         self._given_dtype = self.single_observation_space.dtype
-        self._lead = (envs.num_envs,)
         self._clock = 0
-        self._returns = np.zeros(self._lead)
-        # Lists, since a step reads few of their entries, one by one.
-        self._first_steps = [0] * envs.num_envs
-        self._first_times = [0.0] * envs.num_envs
+        self._returns = np.zeros(envs.num_envs)
+        self._start_steps = np.zeros(envs.num_envs, np.int32)
+        self._start_times = np.zeros(envs.num_envs)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -138,75 +89,60 @@ class CleanRLVectorEnv(VectorWrapper):
         """
         given = None if options is None else dict(options)  # `SyncVectorEnv` takes the mask out
         obs, infos = self.env.reset(seed=seed, options=given)
-        mask = (options or {}).get("reset_mask", np.ones(self._lead, np.bool_))
-        self._begin(mask.nonzero()[0].tolist(), time.perf_counter())
-        return self._show(obs, self._lead), infos
+        self._begin((options or {}).get("reset_mask", slice(None)), time.perf_counter())
+        return self._to_script(obs, (self.num_envs,)), infos
 
     def step(self, actions: Any) -> Step:
         """Take one step; see the batch's own `step` for arguments, errors and the first four.
 
         Raises:
-            EnvContractError: An episode ended and the batch does not show its last observation.
+            EnvContractError: An episode ended and the batch does not give its final observation.
         """
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
         self._clock += 1
         self._returns += rewards
         over = terminations | truncations
         if b"\x01" in over.tobytes():  # a scan of bytes costs a tenth of `over.any()`
-            self._tell_ends(infos, over)
-        return self._show(obs, self._lead), rewards, terminations, truncations, infos
+            self._split_final(infos, over)
+        obs = self._to_script(obs, (self.num_envs,))
+        return obs, rewards, terminations, truncations, infos
 
-    def _begin(self, ids: list[int], now: float) -> None:
-        for index in ids:
-            self._returns[index] = 0
-            self._first_steps[index] = self._clock
-            self._first_times[index] = now
+    def _begin(self, rows: Any, now: float) -> None:
+        self._returns[rows] = 0
+        self._start_steps[rows] = self._clock
+        self._start_times[rows] = now
 
-    def _tell_ends(self, infos: dict[str, Any], over: np.ndarray) -> None:
-        """Take 1.x's batch of last infos and observations in `infos` apart by row."""
+    def _split_final(self, infos: dict[str, Any], over: np.ndarray) -> None:
+        """Take 1.x's arrays of final infos and observations in `infos` apart by environment."""
         ids, now = over.nonzero()[0], time.perf_counter()
         check_final_obs("envs", infos, ids)
         final_obs, final_info = infos.pop("final_obs"), infos.pop("final_info", {})
         infos.pop("_final_obs", None)
-        last_infos = np.empty(self._lead, object)
-        ended = ids.tolist()
-        lasts = split_infos(take_infos(final_info, ids), len(ids), keeps_dtypes=True)
-        for index, last in zip(ended, lasts, strict=True):
-            own = last.get("episode")
-            last["episode"] = self._record(index, now) if own is None else _to_record(own)
-            last_infos[index] = last
-        self._begin(ended, now)
-        last_obs = self._show_lasts(final_obs, ended)
-        infos["final_observation"], infos["_final_observation"] = last_obs, over
-        infos["final_info"], infos["_final_info"] = last_infos, over.copy()
+        script_obs, script_infos = (np.empty(self.num_envs, object) for _ in range(2))
+        finals = split_infos(take_infos(final_info, ids), len(ids), keeps_dtypes=True)
+        for index, info in zip(ids.tolist(), finals, strict=True):
+            own = info.get("episode")
+            info["episode"] = self._record(index, now) if own is None else _to_record(own)
+            script_infos[index] = info
+            script_obs[index] = self._to_script(final_obs[index], ())
+        self._begin(ids, now)
+        infos["final_observation"], infos["_final_observation"] = script_obs, over
+        infos["final_info"], infos["_final_info"] = script_infos, over.copy()
 
     def _record(self, index: int, now: float) -> dict[str, np.ndarray]:
         """Return the record of the episode that runs in an environment."""
         return {
             "r": self._returns[index : index + 1].astype(np.float32),
-            "l": np.array([self._clock - self._first_steps[index]], np.int32),
-            "t": np.array([now - self._first_times[index]], np.float32),
+            "l": self._clock - self._start_steps[index : index + 1],
+            "t": (now - self._start_times[index : index + 1]).astype(np.float32),
         }
 
-    def _show(self, obs: Any, lead: tuple[int, ...]) -> Any:
+    def _to_script(self, obs: Any, lead: tuple[int, ...]) -> Any:
         """Return observations as `single_observation_space` has them; `lead` comes before."""
         if self._is_joined:
             obs = _join(self.env.single_observation_space, obs, lead)
         dtype = self.single_observation_space.dtype
         return obs if dtype == self._given_dtype else obs.astype(dtype)
-
-    def _show_lasts(self, final_obs: np.ndarray, ids: list[int]) -> np.ndarray:
-        """Return (num_envs,) object, the last observations of the rows `ids` as a script has them.
-
-        `final_obs` is 1.x's array of objects, or one of (num_envs, ...), as ALE's batch has it.
-        """
-        is_given = self.single_observation_space.dtype == self._given_dtype
-        if is_given and not self._is_joined and final_obs.dtype == object:
-            return final_obs
-        lasts = np.empty(self._lead, object)
-        for index in ids:
-            lasts[index] = self._show(final_obs[index], ())
-        return lasts
 
 
 def _to_script_observations(space: Space[Any]) -> Space[Any]:

@@ -24,7 +24,7 @@ from gymbridge.trainers.batches import make_same_step, sync_same_step
 try:
     from stable_baselines3.common.vec_env import VecMonitor
 
-    from gymbridge.trainers.sb3_vec_env import Sb3VecEnv
+    from gymbridge.trainers.sb3.vec_env import Sb3VecEnv
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
         raise
@@ -35,11 +35,7 @@ except ImportError as error:
 
 __all__ = ["Sb3VecEnv", "make_vec_env"]
 
-_MONITOR_DEFAULTS = {
-    "allow_early_resets": True,
-    "reset_keywords": (),
-    "override_existing": True,
-}
+_MONITOR_DEFAULTS = {"allow_early_resets": True, "reset_keywords": (), "override_existing": True}
 """Keywords of SB3's ``Monitor`` that ``VecMonitor`` lacks, with what it does all the same."""
 
 
@@ -56,16 +52,14 @@ def make_vec_env(
     monitor_kwargs: dict[str, Any] | None = None,
     wrapper_kwargs: dict[str, Any] | None = None,
 ) -> VecMonitor:
-    """Return a monitored batch for Stable-Baselines3, as its own `make_vec_env` does.
+    """Return a monitored batch for Stable-Baselines3, with the arguments of its `make_vec_env`.
 
     Args:
-        env_id: A Gymnasium id, the class of a vector environment, or whatever makes a single
-            environment. Ids that have no batch of their own in SAME_STEP run in `SyncVectorEnv`.
+        env_id: A Gymnasium id, the class of a vector environment, or what makes a single one.
         n_envs: Size of the batch.
         seed: Environment i gets ``seed + i`` at the first reset; None draws one.
         start_index: Added to the seed of the action space, and the name of the monitor's file.
-        monitor_dir: Folder for ``<start_index>.monitor.csv``, with the episodes of all
-            environments; None writes none.
+        monitor_dir: Folder for ``<start_index>.monitor.csv``, with all environments' episodes.
         wrapper_class: A `gymnasium.vector.VectorWrapper`, put around the batch.
         env_kwargs: Keywords of the batch, such as ``max_episode_steps=`` or the engine's.
         vec_env_cls: `Sb3VecEnv` or a subclass.
@@ -77,38 +71,31 @@ def make_vec_env(
         ArgumentError: A value that a batch cannot honour; the message says what to do instead.
         ArgumentTypeError: `env_id` or `n_envs` is of another type.
     """
-    n_envs = read_count("n_envs", n_envs)
-    _check_wrapper(wrapper_class, wrapper_kwargs)
-    _check_vec_env(vec_env_cls, vec_env_kwargs)
+    layers = [*_wrappers(wrapper_class, wrapper_kwargs), _view(vec_env_cls, vec_env_kwargs)]
     info_keywords = _read_monitor_kwargs(monitor_kwargs or {})
-    vector_env = _make_batch(env_id, n_envs, env_kwargs or {})
-    try:
-        if wrapper_class is not None:
-            vector_env = wrapper_class(vector_env, **(wrapper_kwargs or {}))
-        envs = (vec_env_cls or Sb3VecEnv)(vector_env, **(vec_env_kwargs or {}))
-        envs.seed(seed)
-    except Exception:
-        vector_env.close()
-        raise
+    vector_env = _make_batch(env_id, read_count("n_envs", n_envs), env_kwargs or {})
+    envs = _make_view(vector_env, layers, seed)
     if seed is not None:
         envs.action_space.seed(seed + start_index)
-    monitored = VecMonitor(envs, _monitor_file(monitor_dir, start_index), info_keywords)
-    monitored.reset_infos = envs.reset_infos  # SB3's wrappers leave their own empty
-    return monitored
+    return _monitor(envs, monitor_dir, str(start_index), info_keywords)
 
 
-def _check_wrapper(wrapper_class: Any, wrapper_kwargs: Any) -> None:
-    if wrapper_class is None and wrapper_kwargs:
-        raise ArgumentError(f"`wrapper_kwargs` needs a `wrapper_class`, got {wrapper_kwargs}.")
-    if wrapper_class is not None and not _is_subclass(wrapper_class, VectorWrapper):
+def _wrappers(wrapper_class: Any, wrapper_kwargs: Any) -> list[Callable[..., Any]]:
+    """Return what goes between the batch and its view."""
+    if wrapper_class is None:
+        if wrapper_kwargs:
+            raise ArgumentError(f"`wrapper_kwargs` needs a `wrapper_class`, got {wrapper_kwargs}.")
+        return []
+    if not _is_subclass(wrapper_class, VectorWrapper):
         raise ArgumentError(
             "`wrapper_class` must be a gymnasium.vector.VectorWrapper, since a batch has no single "
             f"environments to wrap, got {wrapper_class}; use its counterpart in "
             "gymnasium.wrappers.vector or an SB3 VecEnvWrapper around the result."
         )
+    return [partial(wrapper_class, **(wrapper_kwargs or {}))]
 
 
-def _check_vec_env(vec_env_cls: Any, vec_env_kwargs: Any) -> None:
+def _view(vec_env_cls: Any, vec_env_kwargs: Any) -> Callable[..., Any]:
     if vec_env_cls is None and vec_env_kwargs:
         raise ArgumentError(
             f"`vec_env_kwargs` needs a `vec_env_cls`, got {vec_env_kwargs}; keywords of the batch "
@@ -119,6 +106,29 @@ def _check_vec_env(vec_env_cls: Any, vec_env_kwargs: Any) -> None:
             "`vec_env_cls` must be None or a subclass of Sb3VecEnv, since the batch steps all "
             f"environments itself, got {vec_env_cls}; leave it out."
         )
+    return partial(vec_env_cls or Sb3VecEnv, **(vec_env_kwargs or {}))
+
+
+def _make_view(vector_env: Any, layers: list[Callable[..., Any]], seed: int | None) -> Sb3VecEnv:
+    """Return the batch within its layers, seeded; close it where one of them refuses it."""
+    try:
+        envs = vector_env
+        for layer in layers:
+            envs = layer(envs)
+        envs.seed(seed)
+    except Exception:
+        vector_env.close()
+        raise
+    return envs
+
+
+def _monitor(
+    envs: Sb3VecEnv, folder: str | None, name: str, info_keywords: tuple[str, ...]
+) -> VecMonitor:
+    path = None if folder is None else os.path.join(folder, name)
+    monitored = VecMonitor(envs, path, info_keywords)
+    monitored.reset_infos = envs.reset_infos  # SB3's wrappers leave their own empty
+    return monitored
 
 
 def _read_monitor_kwargs(monitor_kwargs: dict[str, Any]) -> tuple[str, ...]:
@@ -158,13 +168,6 @@ def _call(make: Callable[..., Any], env_kwargs: dict[str, Any]) -> gym.Env[Any, 
             f"{type(env).__name__}; give a vector environment to Sb3VecEnv."
         )
     return env
-
-
-def _monitor_file(monitor_dir: str | None, start_index: int) -> str | None:
-    if monitor_dir is None:
-        return None
-    os.makedirs(monitor_dir, exist_ok=True)
-    return os.path.join(monitor_dir, str(start_index))
 
 
 def _is_subclass(value: Any, parent: type[Any]) -> bool:

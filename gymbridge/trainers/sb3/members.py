@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
+from stable_baselines3.common.env_util import is_wrapped
 
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError
@@ -44,7 +45,7 @@ class EnvMembers:
 
     def are_wrapped(self, wrapper: type[Any], ids: Sequence[int]) -> list[bool]:
         """Return for each of `ids` whether a wrapper of that class is around it."""
-        return [any(isinstance(one, wrapper) for one in _layers(self._envs[i])) for i in ids]
+        return [is_wrapped(self._envs[index], wrapper) for index in ids]
 
 
 class BatchMembers:
@@ -117,7 +118,7 @@ class BatchMembers:
         """Return for each of `ids` whether a wrapper of that class is around it.
 
         Workers of `AsyncVectorEnv` send no classes, so there the name decides, that of a subclass
-        too. Environments of a batch that has no `call`, or is ours, wear none.
+        too. A batch that has no `call`, or is ours, has no wrapped environments.
         """
         if isinstance(self._envs, BridgeVectorEnv) or not hasattr(self._envs, "call"):
             return [False for _ in ids]
@@ -158,10 +159,3 @@ def find_members(envs: VectorEnv[Any, Any, Any]) -> EnvMembers | BatchMembers:
 
 def _with_subclasses(kind: type[Any]) -> list[type[Any]]:
     return [kind, *(one for sub in kind.__subclasses__() for one in _with_subclasses(sub))]
-
-
-def _layers(env: gym.Env[Any, Any]) -> list[gym.Env[Any, Any]]:
-    layers = [env]
-    while isinstance(layers[-1], gym.Wrapper):
-        layers.append(layers[-1].env)
-    return layers

@@ -11,17 +11,23 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from stable_baselines3.common.vec_env import VecEnv
 
 from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import split_infos
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.trainers.members import find_members
+from gymbridge.trainers.batches import check_batch
 from gymbridge.trainers.row_steps import step_rows
-from gymbridge.trainers.sb3_needs import check_arrays, check_vector_env
-from gymbridge.trainers.zero_based import from_zero, has_offsets, to_zero, zero_based_space
+from gymbridge.trainers.sb3.members import find_members
+from gymbridge.trainers.sb3.zero_based import (
+    from_zero,
+    has_offsets,
+    sub_spaces,
+    to_zero,
+    zero_based_space,
+)
 
 __all__ = ["Sb3VecEnv"]
 
@@ -40,9 +46,9 @@ class Sb3VecEnv(VecEnv):
             that begins elsewhere begins at 0 here, and values are shifted both ways.
 
     Raises:
-        ArgumentTypeError: It is no vector environment.
-        ArgumentError: It restarts in another mode, or its observations are nested deeper than
-            Stable-Baselines3 can read.
+        ArgumentTypeError: It is not a vector environment.
+        ArgumentError: It has another autoreset mode, gives no numpy arrays, or has observations
+            that are nested deeper than Stable-Baselines3 can read.
 
     The infos of a step are those of the step itself. Where it ended the episode they hold
     ``terminal_observation``, a copy, and the infos of the new episode are in `reset_infos`.
@@ -61,7 +67,7 @@ class Sb3VecEnv(VecEnv):
     """
 
     def __init__(self, vector_env: VectorEnv[Any, Any, Any]) -> None:
-        check_vector_env(vector_env)
+        _check_vector_env(vector_env)
         self.vector_env = vector_env
         self._members = find_members(vector_env)
         self._actions: Any = None
@@ -103,16 +109,16 @@ class Sb3VecEnv(VecEnv):
                 resets a part of the batch.
             ArgumentTypeError: Something else than dicts.
         """
-        given = options if isinstance(options, list | tuple) else [options]
+        given = options if isinstance(options, list | tuple) else [options] * self.num_envs
         entries = [{} if entry is None else entry for entry in given]
         if not all(isinstance(entry, dict) for entry in entries):
             raise ArgumentTypeError(
                 f"`options` must be a dict or a list of dicts, got {options!r}."
             )
-        if isinstance(options, list | tuple) and len(options) != self.num_envs:
+        if len(entries) != self.num_envs:
             raise ArgumentError(
                 f"`options` as a list must have one dict for each of the {self.num_envs} "
-                f"environments, got {len(options)}."
+                f"environments, got {len(entries)}."
             )
         if not all(data_equivalence(entries[0], entry) for entry in entries[1:]):
             raise ArgumentError(
@@ -132,11 +138,11 @@ class Sb3VecEnv(VecEnv):
             (num_envs, ...) observations; a dict or tuple of such for a `Dict` or `Tuple` space.
 
         Raises:
-            ArgumentTypeError: The batch returns no numpy arrays.
+            ArgumentTypeError: The batch returns other arrays than numpy's.
         """
         seed, options = self._seeds[0], self._options[0] or None  # the other seeds follow
         obs, infos = self.vector_env.reset(seed=seed, options=options)
-        check_arrays(obs)
+        _check_arrays(obs)
         self.reset_infos[:] = split_infos(infos, self.num_envs)  # a list that a monitor may share
         self._reset_seeds()
         self._reset_options()
@@ -157,16 +163,16 @@ class Sb3VecEnv(VecEnv):
             infos: (num_envs,) dicts.
 
         Raises:
-            EnvContractError: An episode ended and the batch does not show its last observation.
+            EnvContractError: An episode ended and the batch does not give its final observation.
         """
         rows = step_rows("vector_env", self.vector_env, self._to_env())
         obs, rewards, terminations, truncations, dones, infos, ended = rows
         for row in infos:
             row["TimeLimit.truncated"] = False
         if ended is not None:
-            for index, last, begun in zip(*ended, strict=True):
-                infos[index]["terminal_observation"] = self._from_env(last)
-                self.reset_infos[index] = begun
+            for index, final_obs, reset_info in zip(*ended, strict=True):
+                infos[index]["terminal_observation"] = self._from_env(final_obs)
+                self.reset_infos[index] = reset_info
             if b"\x01" in truncations.tobytes():  # a scan of bytes costs a tenth of `any`
                 for index in (truncations & ~terminations).nonzero()[0].tolist():
                     infos[index]["TimeLimit.truncated"] = True
@@ -238,8 +244,7 @@ class Sb3VecEnv(VecEnv):
     def _to_env(self) -> Any:
         """Return the actions as the batch takes them."""
         if self._shifts_actions:
-            space = self.vector_env.single_action_space
-            return from_zero(space, self._actions)
+            return from_zero(self.vector_env.single_action_space, self._actions)
         if self._is_binary:  # policies draw them as floats
             return np.asarray(self._actions).astype(self.action_space.dtype)
         return self._actions
@@ -247,3 +252,27 @@ class Sb3VecEnv(VecEnv):
     def _from_env(self, obs: Any) -> Any:
         """Return observations, one or a batch, with integers from 0."""
         return to_zero(self.vector_env.single_observation_space, obs) if self._shifts_obs else obs
+
+
+def _check_vector_env(vector_env: Any) -> None:
+    """Raise unless Stable-Baselines3 can work with the batch."""
+    hint = "Stable-Baselines3 takes a single environment as it is"
+    check_batch("vector_env", vector_env, "Stable-Baselines3", AutoresetMode.SAME_STEP, hint)
+    space = vector_env.single_observation_space
+    if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in sub_spaces(space)):
+        raise ArgumentError(
+            "`vector_env` must have observations that are nested once at most, as "
+            f"Stable-Baselines3 expects, got {space}; flatten them where they are made, such as by "
+            "gymnasium.wrappers.FlattenObservation inside SyncVectorEnv."
+        )
+
+
+def _check_arrays(obs: Any) -> None:
+    """Raise unless observations are a numpy array, or a dict or tuple of such."""
+    parts = tuple(obs.values()) if isinstance(obs, dict) else obs
+    for part in parts if isinstance(parts, tuple) else (parts,):
+        if not isinstance(part, np.ndarray):
+            raise ArgumentTypeError(
+                "`vector_env` must return numpy arrays, as Stable-Baselines3 expects, got "
+                f"{type(part).__name__}; build it with `arrays='numpy'`."
+            )

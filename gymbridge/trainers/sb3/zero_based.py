@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
 
-__all__ = ["from_zero", "has_offsets", "to_zero", "zero_based_space"]
+__all__ = ["from_zero", "has_offsets", "sub_spaces", "to_zero", "zero_based_space"]
 
 
 def zero_based_space(space: Space[Any]) -> Space[Any]:
@@ -31,13 +32,16 @@ def zero_based_space(space: Space[Any]) -> Space[Any]:
 
 def has_offsets(space: Space[Any]) -> bool:
     """Return whether some integers of the space begin elsewhere than at 0."""
-    if isinstance(space, spaces.Dict):
-        return any(map(has_offsets, space.spaces.values()))
-    if isinstance(space, spaces.Tuple):
-        return any(map(has_offsets, space.spaces))
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return bool(np.any(space.start))
-    return False
+    return any(map(has_offsets, sub_spaces(space)))
+
+
+def sub_spaces(space: Space[Any]) -> Iterable[Space[Any]]:
+    """Return the spaces directly inside a `Dict` or `Tuple`, and none of any other."""
+    if isinstance(space, spaces.Dict):
+        return space.spaces.values()
+    return space.spaces if isinstance(space, spaces.Tuple) else ()
 
 
 def to_zero(space: Space[Any], value: Any) -> Any:

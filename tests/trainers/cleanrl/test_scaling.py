@@ -8,23 +8,24 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import wrappers
-from old_gymnasium import OldStep, OldSync, WalkEnv, logged_returns, sync
+from references import OldStep, OldSync, WalkEnv, sync
 
 from gymbridge.errors import ArgumentError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
-from gymbridge.trainers.cleanrl_scaling import RunningMoments, ScaledVectorEnv
+from gymbridge.trainers.cleanrl.scaling import ScaledVectorEnv
 
 NUM_ENVS = 4
 DOUBLE = gym.spaces.Box(-np.inf, np.inf, (3,), np.float64)
 """Gymnasium 1.x keeps the statistics in the dtype of the space; 0.29 kept them in double always."""
 
 
-def make_view(
-    statistics: str = "env", gamma: float = 0.9, num_envs: int = NUM_ENVS
-) -> ScaledVectorEnv:
-    view = CleanRLVectorEnv(sync([WalkEnv] * num_envs))
-    return ScaledVectorEnv(view, statistics=statistics, gamma=gamma)
+def make_raw() -> CleanRLVectorEnv:
+    return CleanRLVectorEnv(sync([WalkEnv] * NUM_ENVS))
+
+
+def make_view(statistics: str = "env") -> ScaledVectorEnv:
+    return ScaledVectorEnv(make_raw(), statistics=statistics, gamma=0.9)
 
 
 def make_stack(gamma: float) -> gym.Env[Any, Any]:
@@ -37,25 +38,25 @@ def make_stack(gamma: float) -> gym.Env[Any, Any]:
     return wrappers.TransformReward(env, lambda reward: np.clip(reward, -10, 10))
 
 
-def actions_of(rng: np.random.Generator, num_envs: int = NUM_ENVS) -> np.ndarray:
-    return rng.normal(0, 1, (num_envs, 2)).astype(np.float32)  # half of them out of bounds
+def actions_of(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(0, 1, (NUM_ENVS, 2)).astype(np.float32)  # half of them out of bounds
 
 
 def assert_close(actual: Any, expected: Any) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-def assert_scaled_as_before(shown: Any, step: OldStep) -> None:
-    obs, rewards, terminations, truncations, infos = shown
-    assert_close(obs, np.stack(step.obs))
-    assert_close(rewards, step.rewards)
-    np.testing.assert_array_equal(terminations, step.terminations)
-    np.testing.assert_array_equal(truncations, step.truncations)
-    for index, (last, info) in enumerate(zip(step.final_obs, step.final_info, strict=True)):
+def assert_scaled_as_by_wrappers(step: Any, old: OldStep) -> None:
+    obs, rewards, terminations, truncations, infos = step
+    assert_close(obs, np.stack(old.obs))
+    assert_close(rewards, old.rewards)
+    np.testing.assert_array_equal(terminations, old.terminations)
+    np.testing.assert_array_equal(truncations, old.truncations)
+    for index, (final_obs, info) in enumerate(zip(old.final_obs, old.final_info, strict=True)):
         if info is None:
             assert "final_info" not in infos or infos["final_info"][index] is None
             continue
-        assert_close(infos["final_observation"][index], last)
+        assert_close(infos["final_observation"][index], final_obs)
         assert infos["final_observation"][index].dtype == obs.dtype
         record = infos["final_info"][index]["episode"]
         assert_close(record["r"], info["episode"]["r"])
@@ -73,13 +74,13 @@ def test_env_statistics__are_those_of_wrappers_around_each_environment(gamma: fl
     for _ in range(150):
         actions = actions_of(rng)
         step = old.step(actions)
-        assert_scaled_as_before(view.step(actions), step)
+        assert_scaled_as_by_wrappers(view.step(actions), step)
         ends, cuts = ends + sum(step.terminations), cuts + sum(step.truncations)
     assert min(ends, cuts) > 30
 
 
 def test_batch_statistics__are_those_of_every_observation_and_return_seen() -> None:
-    scaled, raw = make_view("batch"), CleanRLVectorEnv(sync([WalkEnv] * NUM_ENVS))
+    scaled, raw = make_view("batch"), make_raw()
     scaled.reset(seed=1)
     seen = [raw.reset(seed=1)[0]]
     rng, returns, sums = np.random.default_rng(0), np.zeros(NUM_ENVS), []
@@ -88,8 +89,8 @@ def test_batch_statistics__are_those_of_every_observation_and_return_seen() -> N
         scaled.step(actions)
         obs, rewards, terminations, _, infos = raw.step(actions.clip(-0.5, 0.5))
         over = infos.get("_final_observation", np.zeros(NUM_ENVS, np.bool_))
-        lasts = [last[None] for last in infos.get("final_observation", ()) if last is not None]
-        seen += [obs[~over], *lasts, obs[over]]
+        finals = [final[None] for final in infos.get("final_observation", ()) if final is not None]
+        seen += [obs[~over], *finals, obs[over]]
         returns = returns * 0.9 * (1 - terminations) + rewards
         sums.append(returns)
     everything = np.concatenate(seen).astype(np.float64)
@@ -101,30 +102,17 @@ def test_batch_statistics__are_those_of_every_observation_and_return_seen() -> N
 
 
 def test_batch_statistics__scale_every_row_alike() -> None:
-    view = make_view("batch")
-    raw = CleanRLVectorEnv(sync([WalkEnv] * NUM_ENVS))
+    view, raw = make_view("batch"), make_raw()
     view.reset(seed=1)
     raw.reset(seed=1)
     for _ in range(20):
         zeros = np.zeros((NUM_ENVS, 2), np.float32)
-        shown, plain = view.step(zeros), raw.step(zeros)
+        scaled, plain = view.step(zeros), raw.step(zeros)
         if "final_info" in plain[-1]:
             continue
         mean, deviation = view.observation_moments.center(0), view.observation_moments.scale(0)
-        assert_close(shown[0], ((plain[0] - mean) / deviation).clip(-10, 10))
-        assert_close(shown[1], (plain[1] / view.return_moments.scale(0)).clip(-10, 10))
-
-
-def test_batch_of_one__has_the_same_statistics_either_way() -> None:
-    views = [make_view(statistics, num_envs=1) for statistics in ("env", "batch")]
-    first, second = (view.reset(seed=3)[0] for view in views)
-    assert_close(first, second)
-    rng = np.random.default_rng(0)
-    for _ in range(60):
-        actions = actions_of(rng, 1)
-        (obs, rewards, *_), (others, their_rewards, *_) = (view.step(actions) for view in views)
-        assert_close(obs, others)
-        assert_close(rewards, their_rewards)
+        assert_close(scaled[0], ((plain[0] - mean) / deviation).clip(-10, 10))
+        assert_close(scaled[1], (plain[1] / view.return_moments.scale(0)).clip(-10, 10))
 
 
 def test_observations__fit_a_space_of_their_own() -> None:
@@ -165,25 +153,6 @@ def test_outliers__are_clipped() -> None:
     assert infos["final_observation"][0].max() <= 10
 
 
-def test_rewards__keep_their_dtype() -> None:
-    envs = scripted_vector_env([2, 3], autoreset_mode="SameStep")
-    view = ScaledVectorEnv(CleanRLVectorEnv(envs))
-    view.reset(seed=0)
-    assert view.step(np.array([1, 0]))[1].dtype == np.float32
-
-
-def test_returns__are_of_the_rewards_of_the_task() -> None:
-    view, raw = make_view(), CleanRLVectorEnv(sync([WalkEnv] * NUM_ENVS))
-    view.reset(seed=0)
-    raw.reset(seed=0)
-    found: list[list[Any]] = [[], []]
-    for _ in range(40):
-        for log, envs in zip(found, (view, raw), strict=True):
-            log += logged_returns(envs.step(np.zeros((NUM_ENVS, 2), np.float32))[-1])
-    assert found[0] == found[1]
-    assert len(found[0]) > 20
-
-
 @pytest.mark.parametrize("statistics", ["env", "batch"])
 def test_partial_reset__counts_its_own_rows_alone(statistics: str) -> None:
     view, mask = make_view(statistics), np.array([True, False, False, True])
@@ -195,37 +164,20 @@ def test_partial_reset__counts_its_own_rows_alone(statistics: str) -> None:
     assert np.isfinite(obs).all()
 
 
-def test_partial_reset__shows_other_rows_as_they_were() -> None:
+def test_partial_reset__returns_other_rows_as_they_were() -> None:
     view = make_view("env")
     view.reset(seed=0)
-    shown = view.step(np.zeros((NUM_ENVS, 2), np.float32))[0]
+    before = view.step(np.zeros((NUM_ENVS, 2), np.float32))[0]
     obs, _ = view.reset(options={"reset_mask": np.array([True, False, False, False])})
-    np.testing.assert_array_equal(obs[1:], shown[1:])
-    assert not np.array_equal(obs[0], shown[0])
+    np.testing.assert_array_equal(obs[1:], before[1:])
+    assert not np.array_equal(obs[0], before[0])
 
 
-def test_moments__of_equal_values_have_no_variance() -> None:
-    moments = RunningMoments(2, (3,), "env")
-    for _ in range(2000):
-        moments.update(np.full((2, 3), 4.0), slice(None))
-    assert_close(moments.mean, np.full((2, 3), 4.0))
-    assert moments.var.max() < 1e-2
-
-
-def test_discrete_actions_and_integers__are_served_too() -> None:
-    class Counter(WalkEnv):
-        def __init__(self) -> None:
-            super().__init__(gym.spaces.Box(-99, 99, (3,), np.int32))
-            self.action_space = gym.spaces.Discrete(3)
-
-        def step(self, action: Any) -> Any:
-            assert action in self.action_space
-            return super().step(np.array([0.1]))
-
-    view = ScaledVectorEnv(CleanRLVectorEnv(sync([Counter, Counter])))
-    obs, _ = view.reset(seed=0)
-    assert obs.dtype == np.float32
-    assert view.step(np.array([2, 0]))[0].dtype == np.float32
+def test_integer_observations__become_floats() -> None:
+    space = gym.spaces.Box(-99, 99, (3,), np.int32)
+    view = ScaledVectorEnv(CleanRLVectorEnv(sync([lambda: WalkEnv(space)])))
+    assert view.reset(seed=0)[0].dtype == np.float32
+    assert view.step(np.zeros((1, 2), np.float32))[0].dtype == np.float32
 
 
 def test_scaled__refuses_what_it_cannot_serve() -> None:
@@ -240,19 +192,18 @@ def test_scaled__refuses_what_it_cannot_serve() -> None:
 
 
 def test_make__puts_the_stack_around_the_view() -> None:
-    view = make_cleanrl("Pendulum-v1", 2, normalize="batch", gamma=0.5)
-    assert isinstance(view, ScaledVectorEnv)
+    rewards = []
+    for gamma in (0.5, 0.99):
+        view = make_cleanrl("Pendulum-v1", 2, normalize="env", gamma=gamma)
+        assert view.observation_moments.mean.shape == (2, 3)
+        view.reset(seed=0)
+        rewards.append([view.step(np.zeros((2, 1), np.float32))[1] for _ in range(5)])
+    assert not np.allclose(*rewards)
+    view = make_cleanrl("Pendulum-v1", 2, normalize="batch")
     assert view.observation_moments.mean.shape == (1, 3)
-    assert make_cleanrl("Pendulum-v1", 2, normalize="env").observation_moments.mean.shape == (2, 3)
-    plain, other = (make_cleanrl("Pendulum-v1", 2, normalize="env", gamma=g) for g in (0.5, 0.99))
-    found = []
-    for envs in (plain, other):
-        envs.reset(seed=0)
-        found.append([envs.step(np.zeros((2, 1), np.float32))[1] for _ in range(5)])
-    assert not np.allclose(found[0], found[1])
 
 
-def test_scaled__leaves_rejected_actions_without_a_trace() -> None:
+def test_scaled__counts_actions_that_are_taken_alone_and_keeps_dtypes() -> None:
     view = ScaledVectorEnv(CleanRLVectorEnv(scripted_vector_env([2, 3], autoreset_mode="SameStep")))
     view.reset(seed=0)
     before = view.observation_moments.count.copy(), view.return_moments.count.copy()
@@ -260,3 +211,4 @@ def test_scaled__leaves_rejected_actions_without_a_trace() -> None:
         view.step(np.array([7, 0]))
     after = view.observation_moments.count, view.return_moments.count
     np.testing.assert_array_equal(np.stack(before), np.stack(after))
+    assert view.step(np.array([1, 0]))[1].dtype == np.float32

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
 
 from gymbridge import BridgeVectorEnv
@@ -21,7 +22,7 @@ from sb3_samples import KindsEnv, dummy, scripted, sync
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
-from gymbridge.trainers.sb3 import Sb3VecEnv
+from gymbridge.trainers.sb3 import Sb3VecEnv, make_vec_env
 
 INDICES = [None, 2, -1, [0], [3, 1], (1, 1), range(2), np.array([2, 0]), iter([1]), []]
 """All that `DummyVecEnv` takes, and what it reads from it."""
@@ -41,22 +42,14 @@ def test_members__are_those_that_dummy_vec_env_finds(indices: Any) -> None:
     for env in (sync(limited), dummy(limited)):
         env.reset()
         for index in range(4):
-            env.get_attr("actions", index)[0].append(index)  # tells them apart
+            env.get_attr("actions", index)[0].append(index)  # they differ from here on
         sums = env.env_method("add", 1, second=2, indices=fresh(indices))
         env.set_attr("new", "value", indices=fresh(indices))
-        results.append(
-            [
-                env.get_attr("actions", fresh(indices)),
-                env.get_attr("new", fresh(indices)),
-                env.get_attr("_max_episode_steps", fresh(indices)),
-                sums,
-                env.env_is_wrapped(gym.wrappers.TimeLimit, fresh(indices)),
-                env.env_is_wrapped(Monitor, fresh(indices)),
-                env.has_attr("new"),
-                env.has_attr("reset"),
-                env.has_attr("no_such_thing"),
-            ]
-        )
+        names, kinds = ("actions", "new", "_max_episode_steps"), (gym.wrappers.TimeLimit, Monitor)
+        found = [env.get_attr(name, fresh(indices)) for name in names]
+        wrapped = [env.env_is_wrapped(kind, fresh(indices)) for kind in kinds]
+        has = [env.has_attr(name) for name in ("new", "reset", "no_such_thing")]
+        results.append((sums, found, wrapped, has))
     assert results[0] == results[1]
 
 
@@ -82,14 +75,14 @@ def test_wrong_requests__raise_the_types_of_sb3(make: Any) -> None:
         with pytest.raises(AttributeError, match="no_such_thing"):
             call()
     for indices in (4, -5, [0, 4]):
-        for call in (
-            lambda indices=indices: env.get_attr("mark", indices),
-            lambda indices=indices: env.set_attr("mark", 7, indices),
-            lambda indices=indices: env.env_method("render", indices=indices),
-            lambda indices=indices: env.env_is_wrapped(Monitor, indices),
+        for method, *args in (
+            (env.get_attr, "mark"),
+            (env.set_attr, "mark", 7),
+            (env.env_method, "render"),
+            (env.env_is_wrapped, Monitor),
         ):
             with pytest.raises(IndexError):
-                call()
+                method(*args, indices=indices)
     with pytest.raises(TypeError):
         env.get_attr("mark", 1.5)
     with pytest.raises(TypeError):
@@ -130,39 +123,38 @@ class EchoSimulator(ScriptedSimulator):
 
 
 def test_batch_without_objects__calls_no_method_that_is_only_looked_up() -> None:
-    envs = BridgeVectorEnv(EchoSimulator([2, 3]), autoreset_mode="SameStep")
-    view = Sb3VecEnv(envs)
+    simulator = EchoSimulator([2, 3])
+    view = Sb3VecEnv(BridgeVectorEnv(simulator, autoreset_mode="SameStep"))
     view.reset()
     assert view.has_attr("close")
     assert callable(view.get_attr("close", 0)[0])
-    assert not envs._simulator.closed
+    assert not simulator.closed
     assert view.env_method("echo", "rule", indices=[1]) == ["rule"]
-    assert envs.call("has_wrapper_attr", "close") == (True, True)
-    assert envs.call("has_wrapper_attr", "render") == (True, True)
-    assert envs.call("has_wrapper_attr", "no_such_thing") == (False, False)
-    assert envs.call("get_wrapper_attr", "num_envs") == (2, 2)
     view.close()
-    assert envs._simulator.closed
+    assert simulator.closed
 
 
-@pytest.mark.parametrize("indices", [None, [1]])
-def test_what_the_simulation_is_built_with__cannot_be_set(indices: Any) -> None:
-    view = scripted()
-    with pytest.raises(ArgumentError, match="`task_limit` belongs to the simulation"):
-        view.set_attr("task_limit", 3, indices)
-    assert view.get_attr("task_limit") == [None] * 4
-
-
-@pytest.mark.parametrize("indices", [None, [1]])
-def test_physics__that_the_batch_does_not_read_cannot_be_set(indices: Any) -> None:
+def cart_pole() -> Sb3VecEnv:
     pytest.importorskip("envpool")
-    envs = gym.make_vec("EnvPool/CartPole-v1", num_envs=2, autoreset_mode="SameStep")
-    view = Sb3VecEnv(envs)
-    with pytest.raises(ArgumentError, match="`gravity` belongs to the simulation"):
-        view.set_attr("gravity", 3.0, indices)
-    assert not view.has_attr("gravity")
-    view.set_attr("label", "mine", [1])
-    assert view.get_attr("label", [1]) == ["mine"]
+    return make_vec_env("EnvPool/CartPole-v1", 2).unwrapped
+
+
+@pytest.mark.parametrize("indices", [None, [1]])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (scripted, "task_limit"),
+        (cart_pole, "gravity"),  # which the batch lacks
+    ],
+)
+def test_what_the_simulation_is_built_with__cannot_be_set(
+    make: Any, name: str, indices: Any
+) -> None:
+    view = make()
+    known = view.has_attr(name)
+    with pytest.raises(ArgumentError, match=f"`{name}` belongs to the simulation"):
+        view.set_attr(name, 3.0, indices)
+    assert view.has_attr(name) == known
 
 
 class Foreign(CartPoleVectorEnv):
@@ -175,7 +167,6 @@ class Foreign(CartPoleVectorEnv):
 
 def test_foreign_batch__shares_its_attributes() -> None:
     view = Sb3VecEnv(Foreign())
-    assert not hasattr(VectorEnv, "call")
     assert view.get_attr("gravity", [0, 2]) == [9.8, 9.8]
     assert view.get_attr("action_space") == [gym.spaces.Discrete(2)] * 3
     assert not view.has_attr("no_such_thing")
@@ -205,9 +196,7 @@ def test_monitored_environments__are_found_by_vec_monitor() -> None:
 
 
 def test_images__are_those_of_every_environment() -> None:
-    def drawn() -> gym.Env[Any, Any]:
-        return KindsEnv(render_mode="rgb_array")
-
+    drawn = partial(KindsEnv, render_mode="rgb_array")
     view, reference = sync(drawn), dummy(drawn)
     for env in (view, reference):
         env.reset()
@@ -229,7 +218,6 @@ def test_images__are_none_without_a_render_mode() -> None:
 
 def test_close__closes_the_batch() -> None:
     view = scripted()
-    view.reset()
     view.close()
     view.close()
     assert view.vector_env.closed
@@ -238,8 +226,5 @@ def test_close__closes_the_batch() -> None:
 
 
 def test_spec__names_the_task_for_monitors() -> None:
-    pytest.importorskip("envpool")
-    view = Sb3VecEnv(gym.make_vec("EnvPool/CartPole-v1", num_envs=2, autoreset_mode="SameStep"))
-    assert view.spec is not None
-    assert view.spec.id == "EnvPool/CartPole-v1"
+    assert cart_pole().spec.id == "EnvPool/CartPole-v1"
     assert scripted().spec is None

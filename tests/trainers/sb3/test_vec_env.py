@@ -12,22 +12,18 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import FlattenObservation
+from gymnasium.wrappers import FlattenObservation, TransformObservation
 from gymnasium.wrappers import vector as wrappers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Script, limits, scripts
 from trees import scribble
 
-import gymbridge  # noqa: F401
-from gymbridge.testing import scripted_vector_env
-
 pytest.importorskip("stable_baselines3")
 
 from sb3_samples import (
     LENGTHS,
     SEED,
-    TRUNCATES,
     KindsEnv,
     assert_like,
     compare,
@@ -40,25 +36,13 @@ from sb3_samples import (
 from gymbridge.errors import ArgumentError
 from gymbridge.trainers.sb3 import Sb3VecEnv
 
-
-def short_cart_pole() -> gym.Env[Any, Any]:
-    return gym.make("CartPole-v1", max_episode_steps=12)
-
-
-def pendulum() -> gym.Env[Any, Any]:
-    return gym.make("Pendulum-v1", max_episode_steps=5)
+CART_POLE = partial(gym.make, "CartPole-v1", max_episode_steps=12)
+PENDULUM = partial(gym.make, "Pendulum-v1", max_episode_steps=5)
 
 
-class TupleEnv(KindsEnv):
-    """The same with a `Tuple` observation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.observation_space = spaces.Tuple((self.observation_space["image"], spaces.Discrete(9)))
-
-    def _observe(self) -> Any:
-        obs = super()._observe()
-        return obs["image"], obs["kind"]
+def tuple_env() -> gym.Env[Any, Any]:
+    space = spaces.Tuple((KindsEnv().observation_space["image"], spaces.Discrete(9)))
+    return TransformObservation(KindsEnv(), lambda obs: (obs["image"], obs["kind"]), space)
 
 
 class BinaryEnv(gym.Env[Any, Any]):
@@ -91,28 +75,24 @@ def test_any_script__gives_what_dummy_vec_env_gives(script: Script, limit: int |
 @given(length=st.integers(1, 4), num_envs=st.integers(1, 3))
 @settings(max_examples=10)
 def test_infos_of_every_kind__are_what_dummy_vec_env_gives(length: int, num_envs: int) -> None:
-    seen = compare(
-        sync(lambda: KindsEnv(length), num_envs), dummy(lambda: KindsEnv(length), num_envs), 10
-    )
+    make = partial(KindsEnv, length)
+    seen = compare(sync(make, num_envs), dummy(make, num_envs), 10)
     assert seen["terminated"] >= num_envs
 
 
-@pytest.mark.parametrize("make", [short_cart_pole, pendulum, TupleEnv])
+@pytest.mark.parametrize("make", [CART_POLE, PENDULUM, tuple_env])
 def test_sync_vector_env__gives_what_dummy_vec_env_gives(make: Any) -> None:
-    seen = compare(sync(make), dummy(make), 60)
-    assert seen["truncated"] > 0
+    assert compare(sync(make), dummy(make), 60)["truncated"] > 0
 
 
 def test_buffers_of_the_batch__are_copied() -> None:
-    seen = compare(sync(KindsEnv, copy=False), dummy(KindsEnv), 12)
-    assert seen["terminated"] > 0
+    assert compare(sync(KindsEnv, copy=False), dummy(KindsEnv), 12)["terminated"] > 0
 
 
 def test_async_vector_env__gives_what_dummy_vec_env_gives() -> None:
-    make = partial(gym.make, "CartPole-v1", max_episode_steps=12)  # light to import for a worker
     mode = AutoresetMode.SAME_STEP
-    view = Sb3VecEnv(AsyncVectorEnv([make] * 2, autoreset_mode=mode, context="spawn"))
-    assert compare(view, dummy(short_cart_pole, 2), 40)["truncated"] > 0
+    view = Sb3VecEnv(AsyncVectorEnv([CART_POLE] * 2, autoreset_mode=mode, context="spawn"))
+    assert compare(view, dummy(CART_POLE, 2), 40)["truncated"] > 0
     assert view.get_attr("x_threshold", 1) == [2.4]
     assert not view.has_attr("no_such_thing")
     view.set_attr("x_threshold", 3.5, indices=[1])
@@ -139,8 +119,7 @@ def test_vector_wrappers__count() -> None:
 
 
 def test_statistics_of_gymnasium__reach_the_infos_of_the_ended_episode() -> None:
-    envs = scripted_vector_env(LENGTHS, TRUNCATES, autoreset_mode="SameStep")
-    view = Sb3VecEnv(wrappers.RecordEpisodeStatistics(envs))
+    view = Sb3VecEnv(wrappers.RecordEpisodeStatistics(scripted().vector_env))
     view.seed(SEED)
     view.reset()
     lengths: list[list[int]] = [[] for _ in LENGTHS]
@@ -156,29 +135,24 @@ def test_statistics_of_gymnasium__reach_the_infos_of_the_ended_episode() -> None
     assert [own[:3] for own in lengths] == LENGTHS
 
 
-def test_what_a_step_returns__is_writable_and_never_changes_later() -> None:
-    for make in (scripted, lambda: sync(KindsEnv), lambda: sync(KindsEnv, copy=False)):
-        view, spoilt = make(), make()
-        for one in (view, spoilt):
-            one.seed(SEED)
-        kept = [(shown := view.reset(), copy.deepcopy(shown))]
-        scribble(spoilt.reset())
-        scribble(spoilt.reset_infos)
-        for _ in range(14):
-            expected = view.step(np.ones(4, np.int64))
-            kept.append(((expected, view.reset_infos), copy.deepcopy((expected, view.reset_infos))))
-            actual = spoilt.step(np.ones(4, np.int64))
-            assert_like(actual, expected)
-            scribble_step(actual)
-        for shown, as_it_was in kept:
-            assert_like(
-                *(part[0] if isinstance(part, tuple) else part for part in (shown, as_it_was))
-            )
-
-
-def scribble_step(step: Any) -> None:
-    obs, rewards, dones, infos = step
-    scribble((obs, rewards, dones, *infos))
+@pytest.mark.parametrize(
+    "make", [scripted, partial(sync, KindsEnv), partial(sync, KindsEnv, copy=False)]
+)
+def test_what_a_step_returns__is_writable_and_never_changes_later(make: Any) -> None:
+    view, spoilt = make(), make()
+    for one in (view, spoilt):
+        one.seed(SEED)
+    kept: list[Any] = [(obs := view.reset(), copy.deepcopy(obs))]
+    scribble(spoilt.reset())
+    scribble(spoilt.reset_infos)
+    for _ in range(14):
+        expected, actual = view.step(np.ones(4, np.int64)), spoilt.step(np.ones(4, np.int64))
+        kept.append((expected, copy.deepcopy(expected)))
+        assert_like(actual, expected)
+        *arrays, infos = actual
+        scribble((*arrays, *infos))
+    for returned, as_it_was in kept:
+        assert_like(returned, as_it_was)
 
 
 def test_rows_of_infos__share_nothing() -> None:
@@ -231,23 +205,18 @@ def test_binary_actions__may_be_floats_as_policies_draw_them() -> None:
     np.testing.assert_array_equal(view.step(np.array([[1.0, 0, 1], [0, 0, 0]]))[1], [2, 0])
 
 
-def own_view() -> Sb3VecEnv:
-    envs = scripted_vector_env(LENGTHS, TRUNCATES, autoreset_mode="SameStep")
-    return Sb3VecEnv(envs)
-
-
 @pytest.mark.parametrize(
     "copy_view", [copy.deepcopy, lambda view: pickle.loads(pickle.dumps(view))]
 )
 def test_copied_view__steps_a_batch_of_its_own(copy_view: Any) -> None:
-    view = own_view()
+    view = scripted()
     view.reset()
     compare(copy_view(view), scripted_dummy(), 20)
     assert view.step(np.zeros(4, int))[0].tolist() == [1.0, 1.0, 1.0, 0.0], "it was not stepped"
 
 
 def test_batch_in_a_wrapper__may_take_the_place_of_the_batch() -> None:
-    view = own_view()
+    view = scripted()
     view.vector_env = wrappers.RecordEpisodeStatistics(view.vector_env)
     view.reset()
     assert "episode" in view.step(np.zeros(4, int))[3][3]

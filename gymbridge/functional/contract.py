@@ -1,4 +1,4 @@
-"""What a Brax environment must be so that it can be batched, checked once by tracing it.
+"""What an environment with Brax's kind of states must be so that it can be batched.
 
 Tracing `reset` and `step` of one environment finds its structure, shapes and dtypes without running
 it; a mismatch is reported here, with the leaf that breaks the rule, instead of deep inside XLA.
@@ -10,55 +10,69 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space, spaces
 
-from gymbridge.brax.infos import make_info_selector
-from gymbridge.brax.package import brax_envs
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, EnvContractError, SimulationError
+from gymbridge.functional.infos import make_info_selector
 from gymbridge.functional.protocol import action_struct
 
-__all__ = ["Contract"]
+__all__ = ["Contract", "Style"]
 
 _JAX = Path(jax.__file__).parent
 
 
+class Style(NamedTuple):
+    """What an engine calls things, where its states are like Brax's."""
+
+    engine: str  # "Brax"
+    argument: str  # of the vector environment, for errors: "brax_env"
+    state: str  # class of its states: "brax.envs.State"
+    physics: str  # field of a state that holds the simulation's: "pipeline_state"
+    model: str  # attribute of the unwrapped environment with the model: "sys"
+    training: tuple[str, ...]  # modules of its training wrappers, which batch and restart
+
+
 class Contract:
-    """One Brax environment, traced: its pure functions, spaces and infos.
+    """One environment, traced: its pure functions, spaces and infos.
 
     Args:
-        brax_env: The environment, unbatched and without Brax's training wrappers.
+        env: The environment, unbatched and without training wrappers.
+        style: Of its engine.
         action_space: Space of one action, where the environment declares none.
         observation_space: Space of one observation, where the environment declares none.
         info_keys: Which infos are carried; see `make_info_selector`.
 
     Raises:
         SimulationError: `reset` or `step` fails while it is traced.
-        EnvContractError: They disagree in structure, shape or dtype, or `done` is no scalar.
+        EnvContractError: The environment is wrapped for training; or the two disagree in structure, shape or dtype, or `done` is no scalar.
         ArgumentError: A space does not fit the environment.
     """
 
     def __init__(
         self,
-        brax_env: brax_envs.Env,
+        env: Any,
+        style: Style,
         *,
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
         info_keys: Sequence[str] | str | None = None,
     ) -> None:
-        _refuse_training_wrappers(brax_env)
-        self.brax_env = brax_env
+        _refuse_training_wrappers(env, style)
+        self.env, self.style = env, style
         # Functions of this contract alone: JAX would take the trace that it made of an equal bound
         # method, although the environment may have changed since.
-        self._reset = jax.jit(lambda key: brax_env.reset(key))
-        self._step = jax.jit(lambda state, action: brax_env.step(state, action))
+        self._reset = jax.jit(lambda key, model: self._with(model, env.reset, key))
+        self._step = jax.jit(
+            lambda state, action, model: self._with(model, env.step, state, action)
+        )
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-        self.state = _read_state("reset", _trace("reset", self._reset, key))
+        self.state = self._read_state("reset", self._trace("reset", self._reset, key, None))
         _check_scalars(self.state)
         inferred = _to_space(self.state.obs)
         declared = self._declared("observation_space", observation_space)
@@ -67,23 +81,78 @@ class Contract:
         )
         _check_same_arrays(self.observation_space, inferred)
         self.action_space = self._declared("action_space", action_space) or _unit_box(
-            brax_env.action_size
+            env.action_size
         )
-        stepped = _trace("step", self._step, self.state, action_struct(self.action_space))
-        _check_step(self.state, _read_state("step", stepped))
+        action = action_struct(self.action_space)
+        stepped = self._trace("step", self._step, self.state, action, None)
+        _check_step(self.state, self._read_state("step", stepped), style.physics)
         self.select_info = make_info_selector(self.state, info_keys)
 
-    def reset(self, key: jax.Array) -> brax_envs.State:
-        """Return the first state of one episode, with reward and `done` 0 and fixed dtypes."""
-        state = self._reset(key)
+    @property
+    def model(self) -> Any:
+        """The engine's model of the physics, a pytree; None where the environment has none."""
+        return getattr(self.env.unwrapped, self.style.model, None)
+
+    def reset(self, key: jax.Array, model: Any = None) -> Any:
+        """Return the first state of one episode, with reward and `done` 0 and fixed dtypes.
+
+        Args:
+            key: PRNG key.
+            model: To be used in place of the environment's own; None for that.
+        """
+        state = self._reset(key, model)
         zero = {name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")}
         return self._normalise(replace(state, **zero))
 
-    def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
+    def step(self, state: Any, action: jax.Array, model: Any = None) -> Any:
         """Return the state after one simulator step of one environment."""
-        return self._normalise(self._step(state, action))
+        return self._normalise(self._step(state, action, model))
 
-    def _normalise(self, state: brax_envs.State) -> brax_envs.State:
+    def _with(self, model: Any, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the environment while it has another model, as a trace does."""
+        if model is None:
+            return function(*args)
+        env, name = self.env.unwrapped, self.style.model
+        own = getattr(env, name)
+        try:
+            setattr(env, name, model)
+            return function(*args)
+        finally:
+            setattr(env, name, own)
+
+    def _trace(self, verb: str, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return jax.eval_shape(function, *args)
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [frame for frame in frames if _JAX not in Path(frame.filename).parents]
+            place = f"{Path(own[-1].filename).parent.name}/{Path(own[-1].filename).name}"
+            raise SimulationError(
+                f"`{verb}` of the {self.style.engine} environment cannot be traced with jax "
+                f"{jax.__version__}; {place}, line {own[-1].lineno}, raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def _read_state(self, verb: str, state: Any) -> Any:
+        """Return the shapes of a state: observations in plain dicts, float rewards, no weak types.
+
+        Raises:
+            EnvContractError: It is no state of a single environment.
+        """
+        parts = ("obs", "reward", "done", "metrics", "info", "replace")
+        if not all(hasattr(state, name) for name in parts):
+            raise EnvContractError(
+                f"`{verb}` must return a {self.style.state}, got {type(state).__name__}."
+            )
+        for name in ("metrics", "info"):
+            found = getattr(state, name)
+            if not isinstance(found, Mapping):
+                raise EnvContractError(f"`State.{name}` must be a dict, got {found}.")
+        reward = jax.tree.map(_as_float, state.reward)
+        state = state.replace(obs=_to_plain(state.obs), reward=reward)
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)
+
+    def _normalise(self, state: Any) -> Any:
         """Return the state with observations as plain dicts, `reset`'s dtypes and no weak types.
 
         Environments may put Python floats into a state; weakly typed leaves would make JAX trace
@@ -97,7 +166,7 @@ class Contract:
         )
 
     def _declared(self, name: str, given: Space[Any] | None) -> Space[Any] | None:
-        own = getattr(self.brax_env, name, None)
+        own = getattr(self.env, name, None)
         own = own if isinstance(own, Space) else None
         if own is not None and given is not None and own != given:
             raise ArgumentError(
@@ -106,48 +175,17 @@ class Contract:
         return own if own is not None else given
 
 
-def _refuse_training_wrappers(brax_env: Any) -> None:
-    layer = brax_env
-    while isinstance(layer, brax_envs.Wrapper):
-        for base in type(layer).__mro__:
-            if base.__module__ == brax_envs.training.__name__:
+def _refuse_training_wrappers(env: Any, style: Style) -> None:
+    while any(base.__name__ == "Wrapper" for base in type(env).__mro__):
+        for base in type(env).__mro__:
+            if base.__module__ in style.training and base.__name__ != "Wrapper":
                 raise EnvContractError(
-                    f"`brax_env` must not be wrapped in Brax's {base.__name__}: batching, time "
-                    "limit and autoreset are done here. Pass the environment inside it, with "
-                    "`max_episode_steps`, `action_repeat` and `autoreset_mode`."
+                    f"`{style.argument}` must not be wrapped in {style.engine}'s {base.__name__}: "
+                    "batching, time limit, randomisation and autoreset are done here. Pass the "
+                    "environment inside it, with `max_episode_steps`, `action_repeat`, "
+                    "`randomization_fn` and `autoreset_mode`."
                 )
-        layer = layer.env
-
-
-def _trace(verb: str, function: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return jax.eval_shape(function, *args)
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if _JAX not in Path(frame.filename).parents]
-        place = f"{Path(own[-1].filename).parent.name}/{Path(own[-1].filename).name}"
-        raise SimulationError(
-            f"`{verb}` of the Brax environment cannot be traced with jax {jax.__version__}; "
-            f"{place}, line {own[-1].lineno}, raised {type(error).__name__}: {error}"
-        ) from error
-
-
-def _read_state(verb: str, state: Any) -> Any:
-    """Return the shapes of a state: observations in plain dicts, float rewards, no weak types.
-
-    Raises:
-        EnvContractError: It is no state of a single environment.
-    """
-    parts = ("obs", "reward", "done", "metrics", "info", "replace")
-    if not all(hasattr(state, name) for name in parts):
-        raise EnvContractError(
-            f"`{verb}` must return a brax.envs.State, got {type(state).__name__}."
-        )
-    for name in ("metrics", "info"):
-        if not isinstance(getattr(state, name), Mapping):
-            raise EnvContractError(f"`State.{name}` must be a dict, got {getattr(state, name)}.")
-    state = state.replace(obs=_to_plain(state.obs), reward=jax.tree.map(_as_float, state.reward))
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)
+        env = env.env
 
 
 def _as_float(leaf: Any) -> Any:
@@ -168,7 +206,7 @@ def _check_scalars(state: Any) -> None:
             )
 
 
-def _check_step(reset: Any, step: Any) -> None:
+def _check_step(reset: Any, step: Any, physics: str) -> None:
     """Raise unless `step` returns what `reset` does, leaf by leaf."""
     before, after = _leaves(reset), _leaves(step)
     if missing := sorted(before.keys() ^ after.keys()):
@@ -187,7 +225,7 @@ def _check_step(reset: Any, step: Any) -> None:
                 f"{leaf.dtype}{list(leaf.shape)} after `reset` and {other.dtype}"
                 f"{list(other.shape)} after `step`."
             )
-    for name in ("pipeline_state", "metrics", "info"):
+    for name in (physics, "metrics", "info"):
         parts = [jax.tree.structure(getattr(state, name, None)) for state in (reset, step)]
         if parts[0] != parts[1]:
             raise EnvContractError(

@@ -1,4 +1,4 @@
-"""Which parts of a Brax state reach the user as infos, and under which names."""
+"""Which parts of a `StateEnv`'s state reach the user as infos, and under which names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Path = tuple[str, ...]
 def make_info_selector(
     state: Any, info_keys: Sequence[str] | str | None
 ) -> Callable[[Any], dict[str, Any]]:
-    """Return the function from a batched Brax state to the infos that are carried.
+    """Return the function from a state to the infos that are carried.
 
     Metrics come flat under their own names, entries of ``state.info`` likewise. A name that
     collides with a metric or that Gymnasium gives a meaning goes under ``"info"``; where that holds

@@ -1,0 +1,57 @@
+"""CleanRL: what its scripts put in place of their ``gym.vector.SyncVectorEnv([...])``.
+
+`gymbridge.trainers.cleanrl.envpool` has what goes in place of ``envpool.make``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymbridge.core.requests import read_seed
+from gymbridge.errors import ArgumentTypeError
+from gymbridge.trainers.batches import make_same_step
+from gymbridge.trainers.cleanrl.scaling import ScaledVectorEnv, check_scaling
+from gymbridge.trainers.cleanrl.vector_env import CleanRLVectorEnv
+
+__all__ = ["CleanRLVectorEnv", "ScaledVectorEnv", "make_cleanrl"]
+
+
+def make_cleanrl(
+    env_id: str,
+    num_envs: int = 1,
+    *,
+    seed: int | None = None,
+    normalize: str | None = None,
+    gamma: float = 0.99,
+    **kwargs: Any,
+) -> CleanRLVectorEnv | ScaledVectorEnv:
+    """Return a `CleanRLVectorEnv` of an id: the batch that a CleanRL script builds, in one line.
+
+    Args:
+        env_id: Any id of Gymnasium's registry, such as "EnvPool/CartPole-v1".
+        num_envs: Size of the batch.
+        seed: Seeds `single_action_space`, from which the off-policy scripts draw their first
+            actions; the episodes' seed goes to `reset`, as in every script.
+        normalize: None for a script that has only ``RecordEpisodeStatistics`` in its ``make_env``.
+            "env" for all that ppo_continuous_action and rpo_continuous_action have there; "batch"
+            for the same with one set of statistics for all environments. See `ScaledVectorEnv`.
+        gamma: Discount of the return that scales rewards; read with `normalize` alone.
+        **kwargs: Of the environment.
+
+    Raises:
+        ArgumentError: `seed`, `normalize` or `gamma` has an invalid value, or see
+            `CleanRLVectorEnv`.
+        ArgumentTypeError: `env_id` is not a string, or `seed` not an int.
+        gymnasium.error.Error: There is no such id.
+    """
+    if not isinstance(env_id, str):
+        raise ArgumentTypeError(
+            f"`env_id` must be an id such as 'EnvPool/CartPole-v1', got {type(env_id).__name__}; a "
+            "batch that exists goes to `CleanRLVectorEnv(envs)`."
+        )
+    check_scaling(normalize, gamma)
+    seed = read_seed(seed)
+    view = CleanRLVectorEnv(make_same_step(env_id, num_envs, kwargs))
+    if seed is not None:
+        view.single_action_space.seed(seed)
+    return view if normalize is None else ScaledVectorEnv(view, statistics=normalize, gamma=gamma)
