@@ -50,7 +50,8 @@ class Contract:
 
     Raises:
         SimulationError: `reset` or `step` fails while it is traced.
-        EnvContractError: The environment is wrapped for training; or the two disagree in structure, shape or dtype, or `done` is no scalar.
+        EnvContractError: The environment is wrapped for training, or the two disagree in structure,
+            shape or dtype, or `done` is no scalar.
         ArgumentError: A space does not fit the environment.
     """
 
