@@ -1,6 +1,6 @@
 """Fast simulators as exact Gymnasium vector environments.
 
-Importing the package registers the ids of both engines and imports neither of them.
+Importing the package registers the ids of every engine and imports none of them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from gymbridge.brax import BraxVectorEnv as BraxVectorEnv
     from gymbridge.core.vector_env import BridgeVectorEnv as BridgeVectorEnv
     from gymbridge.envpool import EnvPoolVectorEnv as EnvPoolVectorEnv
+    from gymbridge.playground import PlaygroundVectorEnv as PlaygroundVectorEnv
 
 __all__ = [
     "BraxVectorEnv",
     "BridgeVectorEnv",
     "EnvPoolVectorEnv",
     "GymbridgeError",
+    "PlaygroundVectorEnv",
     "__version__",
     "errors",
 ]
@@ -32,6 +34,7 @@ _LAZY = {
     "BraxVectorEnv": "gymbridge.brax",
     "BridgeVectorEnv": "gymbridge.core.vector_env",
     "EnvPoolVectorEnv": "gymbridge.envpool",
+    "PlaygroundVectorEnv": "gymbridge.playground",
 }
 
 

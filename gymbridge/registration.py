@@ -1,9 +1,9 @@
 """The engines, and their ids for `gymnasium.make_vec` and `gymnasium.make`.
 
-Ids are ``Brax/<name>-v0`` and ``EnvPool/<task id>``. Both lists ship with the package, so
-registering imports no engine. A slash inside an EnvPool task id becomes a dot, since Gymnasium's
-ids have one namespace. Tasks with several players have no id, since a batch has one row per
-environment.
+Ids are ``Brax/<name>-v0``, ``Playground/<name>-v0`` and ``EnvPool/<task id>``. The lists ship with
+the package, so registering imports no engine. A slash inside an EnvPool task id becomes a dot, since
+Gymnasium's ids have one namespace. Tasks with several players have no id, since a batch has one row
+per environment.
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ from gymnasium.envs.registration import EnvSpec, registry
 
 from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
 from gymbridge.envpool.tasks import limit_rule, load_tasks
+from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 
-__all__ = ["ENGINES", "Engine", "brax_id", "envpool_id", "find_engine", "register_all"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "brax_id",
+    "envpool_id",
+    "find_engine",
+    "playground_id",
+    "register_all",
+]
 
 
 def brax_id(name: str) -> str:
@@ -39,6 +48,16 @@ def envpool_id(task_id: str) -> str:
     return f"EnvPool/{task_id.replace('/', '.')}"
 
 
+def playground_id(name: str) -> str:
+    """Return the Gymnasium id of a registered Playground environment.
+
+    Example:
+        >>> playground_id("CartpoleBalance")
+        'Playground/CartpoleBalance-v0'
+    """
+    return f"Playground/{name}-v0"
+
+
 Ids = Iterator[tuple[str, dict[str, Any], int | None]]
 """Ids with their keywords and their time limits in steps."""
 
@@ -58,6 +77,11 @@ def _brax_ids() -> Ids:
         yield brax_id(name), {"brax_env": name}, BRAX_LIMIT
 
 
+def _playground_ids() -> Ids:
+    for name, limit in PLAYGROUND_LIMITS.items():
+        yield playground_id(name), {"env": name}, limit
+
+
 def _envpool_ids() -> Ids:
     for task_id, task in load_tasks().items():
         if task["max_num_players"] == 1:
@@ -74,6 +98,12 @@ ENGINES = {
         _brax_ids,
         "gymbridge.brax:BraxVectorEnv",
         "gymbridge.single_env:make_brax",
+        limit_is_task=lambda kwargs: False,
+    ),
+    "Playground": Engine(
+        _playground_ids,
+        "gymbridge.playground:PlaygroundVectorEnv",
+        "gymbridge.single_env:make_playground",
         limit_is_task=lambda kwargs: False,
     ),
     "EnvPool": Engine(

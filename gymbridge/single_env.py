@@ -17,7 +17,7 @@ from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError
 from gymbridge.registration import ENGINES, Engine
 
-__all__ = ["SingleEnv", "make_brax", "make_envpool"]
+__all__ = ["SingleEnv", "make_brax", "make_envpool", "make_playground"]
 
 
 class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -82,6 +82,11 @@ class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompat
 def make_brax(**kwargs: Any) -> SingleEnv:
     """Return one Brax environment; the keywords are those of `BraxVectorEnv`."""
     return _make(ENGINES["Brax"], kwargs)
+
+
+def make_playground(**kwargs: Any) -> SingleEnv:
+    """Return one Playground environment; the keywords are those of `PlaygroundVectorEnv`."""
+    return _make(ENGINES["Playground"], kwargs)
 
 
 def make_envpool(**kwargs: Any) -> SingleEnv:

@@ -16,7 +16,8 @@ from trees import assert_same
 from gymbridge.brax.tasks import BRAX_NAMES
 from gymbridge.envpool import tasks as envpool_tasks
 from gymbridge.envpool.tasks import load_tasks
-from gymbridge.registration import brax_id, envpool_id, register_all
+from gymbridge.playground.tasks import PLAYGROUND_LIMITS
+from gymbridge.registration import brax_id, envpool_id, playground_id, register_all
 
 SAMPLES = {
     "EnvPool/CartPole-v1": 500,
@@ -68,12 +69,26 @@ def test_ids__are_those_of_every_task_for_one_player() -> None:
         )
         for name in BRAX_NAMES
     ]
+    expected += [
+        EnvSpec(
+            playground_id(name),
+            "gymbridge.single_env:make_playground",
+            max_episode_steps=limit,
+            vector_entry_point="gymbridge.playground:PlaygroundVectorEnv",
+            kwargs={"env": name},
+        )
+        for name, limit in PLAYGROUND_LIMITS.items()
+    ]
     assert sorted(own_specs().values(), key=str) == sorted(expected, key=str)
 
 
 def own_specs() -> dict[str, EnvSpec]:
     """Return what is registered under the package's namespaces."""
-    return {name: spec for name, spec in registry.items() if name.startswith(("EnvPool/", "Brax/"))}
+    return {
+        name: spec
+        for name, spec in registry.items()
+        if name.startswith(("EnvPool/", "Brax/", "Playground/"))
+    }
 
 
 def test_ids__of_brax_are_those_of_brax() -> None:

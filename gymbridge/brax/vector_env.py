@@ -25,6 +25,7 @@ try:
     from gymbridge.brax.package import brax_envs, quiet, registered
     from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.functional.randomization import RandomizedEnv
     from gymbridge.functional.simulator import FunctionalSimulator
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
@@ -66,6 +67,10 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             `DifferentiableVectorEnv`.
         residuals: What a differentiable step keeps for the backward pass: "store" what it needs,
             "recompute" the state and the actions alone. Needs ``differentiable=True``.
+        randomization_fn: Physics drawn anew for each episode: (sys, key) -> a dict of leaves by
+            dotted path, such as ``{"opt.gravity": (3,) float}``, or Brax's own kind of function,
+            (sys, (n, 2) keys) -> (sys with leaves (n, ...), axes). ``infos["randomization"]`` has
+            the values; ``reset(options={"randomization": {path: (num_envs, ...)}})`` sets them.
         action_space: Space of one action, if the environment declares none; default [-1, 1], which
             is what `step` of every registered environment takes.
         observation_space: Space of one observation, if the environment declares none.
@@ -106,6 +111,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         nonfinite: str = "terminate",
         differentiable: bool = False,
         residuals: str = "store",
+        randomization_fn: Callable[..., Any] | None = None,
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
         **kwargs: Any,
@@ -120,7 +126,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             info_keys=info_keys,
         )
         simulator = FunctionalSimulator(
-            env,
+            env if randomization_fn is None else RandomizedEnv(env, randomization_fn),
             num_envs,
             device=place,
             task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,

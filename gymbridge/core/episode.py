@@ -15,6 +15,7 @@ over a pure simulator as one function, or call it over a host simulator as it st
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from gymnasium import Space
@@ -52,10 +53,11 @@ class Carry(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """Seeds of a restart; rows that are not `given` draw on from their running stream."""
+    """What a user gives a restart; rows whose seed is not `given` draw on from their stream."""
 
     values: Any  # (num_envs,) uint32
     given: Any  # (num_envs,) bool
+    options: Any = None  # a dict by name, as the simulator's `reset_options` read them; or None
 
 
 class Outcome(NamedTuple):
@@ -76,6 +78,9 @@ class Simulator(Protocol[_StateT]):
         metadata: Gymnasium metadata of the task, without the autoreset mode.
         task_limit: Steps after which the task's episodes are cut by default, or None.
         seed_range: Largest seed that the engine can hold; the smallest is 0.
+        reset_options: Readers of what `reset` takes in its options beside the mask, by name:
+            (value, num_envs) -> tree of (num_envs, ...) arrays, of which the rows under the mask
+            count.
     """
 
     num_envs: int
@@ -84,6 +89,7 @@ class Simulator(Protocol[_StateT]):
     metadata: dict[str, Any]
     task_limit: int | None
     seed_range: int
+    reset_options: Mapping[str, Callable[[Any, int], Any]]
 
     @property
     def engine(self) -> Any:

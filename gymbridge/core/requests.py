@@ -237,25 +237,37 @@ def _check_seed(seed: Any) -> int:
 
 
 def read_options(
-    options: Any, num_envs: int, read_mask: Callable[[Any], Any] = lambda mask: mask
-) -> np.ndarray | None:
-    """Return the reset mask, (num_envs,) bool and the caller's no more, or None for all rows.
+    options: Any,
+    num_envs: int,
+    read_mask: Callable[[Any], Any] = lambda mask: mask,
+    readers: Mapping[str, Callable[[Any, int], Any]] = {},
+) -> tuple[np.ndarray | None, dict[str, Any]]:
+    """Return the reset mask, (num_envs,) bool or None for all rows, and other options by name.
 
-    `read_mask` turns a mask in the user's kind of arrays into numpy.
+    Args:
+        options: None, or a dict.
+        num_envs: Size of the batch.
+        read_mask: From a mask in the user's kind of arrays to numpy; it is copied.
+        readers: Of further options, by name; see `Simulator.reset_options`.
 
     Raises:
         ArgumentTypeError: `options` is no mapping, or the mask no bool array.
         ArgumentError: An unknown key, a mask of another shape, or one without any True.
     """
     if options is None:
-        return None
+        return None, {}
     if not isinstance(options, Mapping):
         raise ArgumentTypeError(f"`options` must be a dict, got {type(options).__name__}.")
-    unknown = [key for key in options if key != "reset_mask"]
-    if unknown:
-        hint = nearest(str(unknown[0]), ["reset_mask"])
-        raise ArgumentError(f"`options` has the unknown key {unknown[0]!r}; {hint}")
-    return _read_mask(read_mask(options["reset_mask"]), num_envs) if options else None
+    known = {"reset_mask", *readers}
+    for key in options:
+        if key not in known:
+            raise ArgumentError(
+                f"`options` has the unknown key {key!r}; {nearest(str(key), known)}"
+            )
+    mask = None
+    if "reset_mask" in options:
+        mask = _read_mask(read_mask(options["reset_mask"]), num_envs)
+    return mask, {key: readers[key](options[key], num_envs) for key in options if key in readers}
 
 
 def _read_mask(mask: Any, num_envs: int) -> np.ndarray:

@@ -133,7 +133,8 @@ class BridgeVectorEnv(RebuildableVectorEnv):
                 or a list with one int or None per environment. Under a mask it applies to the
                 environments under the mask. A seed above `seed_range` is hashed into that range;
                 `np_random_seed` has it as given.
-            options: None or ``{"reset_mask": (num_envs,) bool}``.
+            options: None or a dict with ``"reset_mask"``, (num_envs,) bool, and what the engine
+                takes beside it.
 
         Returns:
             observations: (num_envs, ...), the current one outside the mask.
@@ -151,7 +152,8 @@ class BridgeVectorEnv(RebuildableVectorEnv):
 
     def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
         self._check_open()
-        mask = read_options(options, self.num_envs, self._read_mask)
+        readers = self._simulator.reset_options
+        mask, others = read_options(options, self.num_envs, self._read_mask, readers)
         given = read_seeds(seed, self.num_envs)
         if self._carry is None and mask is not None and not mask.all():
             raise ResetNeededError(
@@ -161,6 +163,7 @@ class BridgeVectorEnv(RebuildableVectorEnv):
         mask = np.ones(self.num_envs, np.bool_) if mask is None else mask
         known = merge_seeds(given, mask, self.np_random_seed)
         seeds = fold_seeds(known if self._carry is None else given, self.seed_range)
+        seeds = seeds._replace(options=others or None)
         # Nothing of what was before is needed where every episode begins from a given seed.
         carry = None if is_all and seeds.given.all() else self._carry
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import envpool
@@ -41,6 +42,7 @@ class EnvPoolSimulator:
     """
 
     seed_range = 2**31 - 1
+    reset_options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self,

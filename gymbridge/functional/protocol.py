@@ -30,6 +30,9 @@ class FunctionalEnv(Protocol[_StateT]):
         name: What it is called in messages, such as "Reacher (backend spring)".
         engine: The object of the engine, whose attributes are those of every environment.
         loop_advice: What a user can do where reverse mode cannot pass `step`.
+
+    An environment whose `reset` takes something beside the key has `reset_options`: its name and
+    its reader; see `gymbridge.core.episode.Simulator`.
     """
 
     observation_space: Space[Any]

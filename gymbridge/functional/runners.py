@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gymbridge.core.episode import EpisodeRule, Outcome, Seeds
@@ -14,7 +16,7 @@ from gymbridge.core.runner import Runner
 from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.functional.simulator import FunctionalSimulator
 
-__all__ = ["JitRunner", "RaisingRunner", "choose_plain_runner", "log_compilation"]
+__all__ = ["JitRunner", "RaisingRunner", "choose_plain_runner", "log_compilation", "make_pure"]
 
 _LOG = logging.getLogger("gymbridge")
 _NONFINITE = ("terminate", "raise", "ignore")
@@ -44,18 +46,49 @@ class JitRunner:
     native: ClassVar[str] = "jax"
 
     def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
-        self._rule, self._infos = rule, infos
+        self.rule, self.infos = rule, infos
         place = jax.sharding.SingleDeviceSharding(rule.simulator.device)
         self.reset = jax.jit(self._reset, out_shardings=place)
         self.step = jax.jit(self._step, out_shardings=place)
 
     def _reset(self, carry: Any, mask: Any, seeds: Seeds) -> Outcome:
-        log_compilation("reset", self._rule.simulator)
-        return self._infos.arrange(self._rule.reset(carry, mask, seeds))
+        log_compilation("reset", self.rule.simulator)
+        return self.infos.arrange(self.rule.reset(carry, mask, seeds))
 
     def _step(self, carry: Any, actions: Any) -> Outcome:
-        log_compilation("step", self._rule.simulator)
-        return self._infos.arrange(self._rule.step(carry, actions))
+        log_compilation("step", self.rule.simulator)
+        return self.infos.arrange(self.rule.step(carry, actions))
+
+
+def make_pure(
+    runner: JitRunner, carry: Any
+) -> tuple[Any, Callable[..., tuple[Any, Any]], Callable[..., tuple[Any, Any]]]:
+    """Return a copy of a batch's carry, and its `reset` and `step` as pure functions of JAX.
+
+    Args:
+        runner: Of a batch with jax arrays.
+        carry: Its present one.
+
+    Returns:
+        carry: In buffers of its own.
+        reset: (carry, mask, seeds) -> (carry, (observations, infos)); seeds are (num_envs,) uint32
+            or None.
+        step: (carry, actions) -> (carry, what `step` returns).
+    """
+    rule, infos = runner.rule, runner.infos
+
+    def reset(carry: Any, mask: Any, seeds: Any = None) -> tuple[Any, Any]:
+        mask = jnp.asarray(mask)
+        given = None if seeds is None else Seeds(jnp.asarray(seeds, jnp.uint32), mask)
+        outcome = infos.arrange(rule.reset(carry, mask, given))
+        obs, *_, found = infos.lay_out(outcome)
+        return outcome.carry, (obs, found)
+
+    def step(carry: Any, actions: Any) -> tuple[Any, Any]:
+        outcome = infos.arrange(rule.step(carry, actions))
+        return outcome.carry, infos.lay_out(outcome)
+
+    return jax.tree.map(jnp.copy, carry), reset, step
 
 
 class RaisingRunner:

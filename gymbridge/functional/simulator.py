@@ -6,6 +6,7 @@ seed and k alone: not on the batch size, the mode or the neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -65,6 +66,7 @@ class FunctionalSimulator:
         self.metadata: dict[str, Any] = {"render_modes": []}
         self.single_observation_space: Space[Any] = env.observation_space
         self.single_action_space: Space[Any] = env.action_space
+        self.reset_options: Mapping[str, Any] = getattr(env, "reset_options", {})
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         self.shapes = jax.eval_shape(env.reset, key)  # of one environment's state
         self._guarded = guarded
@@ -87,7 +89,8 @@ class FunctionalSimulator:
             assert seeds is not None, "the first state needs seeds"
             seed = jnp.asarray(seeds.values)
             episode = jnp.zeros(self.num_envs, jnp.uint32)
-            first = self._reset_rows(_episode_keys(seed, episode))
+            keys = _episode_keys(seed, episode)
+            first = self._reset_rows(keys, *_options_of(seeds))
             state = FunctionalState(_flat(first), jnp.zeros(self.num_envs, bool), seed, episode)
         else:
             state = self._begin(state, mask, seeds)
@@ -122,7 +125,8 @@ class FunctionalSimulator:
     def leaf_names(self) -> list[str]:
         """Return what the engine calls each leaf of its state; levels are joined by dots."""
         paths = jax.tree_util.tree_flatten_with_path(self.shapes)[0]
-        return [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
+        names = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths)
+        return [name.removeprefix("state.") for name in names]  # of a `RandomizedState`
 
     def env_state(self, state: FunctionalState) -> Any:
         """Return the batch as the environment knows it."""
@@ -158,21 +162,22 @@ class FunctionalSimulator:
     def _begin(
         self, state: FunctionalState, mask: jax.Array, seeds: Seeds | None
     ) -> FunctionalState:
-        seed, episode = state.seed, state.episode + mask
+        seed, episode, options = state.seed, state.episode + mask, ()
         if seeds is not None:
+            options = _options_of(seeds)
             given = mask & seeds.given
             seed = jnp.where(given, seeds.values, seed)
             episode = jnp.where(given, 0, episode).astype(jnp.uint32)
         mask = jnp.asarray(mask)
 
         def renew(leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-            return where_rows(mask, self._reset_under(mask, seed, episode), leaves)
+            return where_rows(mask, self._reset_under(mask, seed, episode, options), leaves)
 
         leaves = jax.lax.cond(mask.any(), renew, lambda leaves: leaves, state.leaves)
         return FunctionalState(leaves, state.diverged & ~mask, seed, episode)
 
     def _reset_under(
-        self, mask: jax.Array, seed: jax.Array, episode: jax.Array
+        self, mask: jax.Array, seed: jax.Array, episode: jax.Array, options: tuple[Any, ...]
     ) -> tuple[jax.Array, ...]:
         """Return fresh states in the rows under `mask`, and any in the others.
 
@@ -192,7 +197,9 @@ class FunctionalSimulator:
         def reset_chunk(loop: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
             start, rows = loop
             chosen = jax.lax.dynamic_slice_in_dim(ids, start, chunk)
-            fresh = _flat(self._reset_rows(_episode_keys(seed[chosen], episode[chosen])))
+            keys = _episode_keys(seed[chosen], episode[chosen])
+            given = jax.tree.map(lambda leaf: jnp.asarray(leaf)[chosen], options)
+            fresh = _flat(self._reset_rows(keys, *given))
             update = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
             return start + chunk, tuple(map(update, rows, fresh))
 
@@ -204,6 +211,10 @@ class FunctionalSimulator:
 
 def _flat(state: Any) -> tuple[jax.Array, ...]:
     return tuple(jax.tree.leaves(state))
+
+
+def _options_of(seeds: Seeds) -> tuple[Any, ...]:
+    return tuple((seeds.options or {}).values())
 
 
 def _episode_keys(seed: jax.Array, episode: jax.Array) -> jax.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gymbridge.core.actions import make_action_reader
@@ -17,6 +18,7 @@ from gymbridge.errors import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from gymbridge.functional.runners import JitRunner
     from gymbridge.gradients.runner import GraphCarry, GraphRunner
 
 __all__ = ["DifferentiableVectorEnv", "Snapshot", "choose_runner"]
@@ -149,6 +151,33 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
         with self._one_thread:
             self._carry, self._seeds = runner.copy(state.carry), state.seeds
 
+    def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
+        """Return the batch as pure functions, which `jax.jit`, `jax.lax.scan` and `jax.vmap` take.
+
+        Modes, limits, restarts, seeds and infos are those of the class. Nothing is checked: actions
+        have the dtype of their space, and lie in it.
+
+        Returns:
+            carry: A copy of the batch's present one; the batch itself stays where it is.
+            reset: (carry, mask, seeds) -> (carry, (observations, infos)), with a (num_envs,) bool
+                mask, and seeds (num_envs,) uint32 or None to draw on.
+            step: (carry, actions) -> (carry, (observations, rewards, terminations, truncations,
+                infos)).
+
+        Raises:
+            ArgumentError: The batch was not built with ``arrays="jax"``.
+            ResetNeededError: Before the first `reset`.
+        """
+        self._check_open()
+        if self.arrays != "jax":
+            raise ArgumentError(
+                f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
+            )
+        from gymbridge.functional.runners import make_pure
+
+        with self._one_thread:
+            return make_pure(cast("JitRunner", self._runner), self._running("functional"))
+
     @property
     def physics_state(self) -> Tensor:
         """The simulation's float leaves, (num_envs, S) float; `physics_state_fields` names them.
@@ -178,10 +207,12 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
         return (type(self._simulator.engine).__name__, self.autoreset_mode.value)
 
     def _graph(self, name: str) -> tuple[GraphRunner, GraphCarry]:
-        runner, carry = self._graph_runner(name), self._carry
-        if carry is None:
+        return self._graph_runner(name), self._running(name)
+
+    def _running(self, name: str) -> Any:
+        if self._carry is None:
             raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
-        return runner, carry
+        return self._carry
 
     def _graph_runner(self, name: str) -> GraphRunner:
         self._check_open()

@@ -7,7 +7,8 @@ when it began, and the sum of its actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -60,6 +61,7 @@ class ScriptedSimulator:
     """
 
     seed_range = 2**32 - 1
+    reset_options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self, lengths: Table, truncates: Any = False, *, task_limit: int | None = None

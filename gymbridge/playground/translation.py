@@ -1,0 +1,133 @@
+"""Playground's `MjxEnv` as a `FunctionalEnv`, and how one is built."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import mujoco_playground as playground
+from mujoco_playground import registry
+
+from gymbridge.brax.package import quiet
+from gymbridge.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    EnvContractError,
+    NotInstalledError,
+    SimulationError,
+    UnknownTaskError,
+    nearest,
+)
+from gymbridge.functional.contract import Contract, Style
+from gymbridge.functional.state_env import StateEnv
+from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
+
+__all__ = ["build_env", "episode_steps", "translate"]
+
+_STYLE = Style(
+    engine="Playground",
+    argument="env",
+    state="mujoco_playground.State",
+    physics="data",
+    model="_mjx_model",
+    training=(playground.wrapper.__name__, "brax.envs.wrappers.training"),
+)
+
+_LOOP_ADVICE = (
+    "MJX does so with more than one solver iteration: build the environment, set `opt.iterations` "
+    "to 1, as in `env._mjx_model = env.mjx_model.tree_replace({'opt.iterations': 1})`, and pass it."
+)
+
+_WARP = (
+    "'warp', whose worlds share their contacts, so that some arrays have no environment axis, was "
+    "not tested here, where there is no GPU"
+)
+
+
+def translate(env: Any, **options: Any) -> StateEnv:
+    """Return one environment, traced and checked; the options are those of `Contract`.
+
+    Raises:
+        EnvContractError: It runs on Warp, or see `Contract`.
+    """
+    contract = Contract(env, _STYLE, **options)
+    return StateEnv(contract, _LOOP_ADVICE)
+
+
+def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) -> Any:
+    """Return the environment to batch, loaded from the registry if a name was given.
+
+    Args:
+        env: A name, or an environment.
+        config: Of a named one, or None for its default.
+        config_overrides: Of a named one, by dotted path.
+        impl: Of MJX, for a named one; None for "jax".
+
+    Raises:
+        UnknownTaskError: No registered environment has that name.
+        ArgumentTypeError: It is neither a name nor an `MjxEnv`.
+        ArgumentError: Another `impl` than "jax", or options for an environment that is built.
+        NotInstalledError: The meshes of its robot are not on disk.
+        SimulationError: Playground cannot build it.
+    """
+    if not isinstance(env, str):
+        return _check_env(env, config=config, config_overrides=config_overrides, impl=impl)
+    if env not in registry.ALL_ENVS:
+        raise UnknownTaskError(
+            f"`env` must be a registered Playground environment, got {env!r}; "
+            f"{nearest(env, registry.ALL_ENVS)}"
+        )
+    config = (
+        registry.get_default_config(env) if config is None else config.copy_and_resolve_references()
+    )
+    overrides = dict(config_overrides or {})
+    chosen = overrides.get("impl", "jax") if impl is None else impl
+    if chosen != "jax":
+        raise ArgumentError(f"`impl` must be 'jax', got {chosen!r}: {_WARP}.")
+    if "impl" in config:
+        overrides["impl"] = "jax"
+    if env not in playground.dm_control_suite.ALL_ENVS and menagerie_is_missing():
+        raise NotInstalledError(
+            f"{env!r} needs the meshes of mujoco_menagerie, which are not on disk. Playground "
+            f"downloads them with git, several hundred MB: {MENAGERIE}"
+        )
+    try:
+        with quiet():
+            return registry.load(env, config, overrides)
+    except Exception as error:
+        raise SimulationError(
+            f"Playground cannot build {env!r} with {overrides}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _check_env(env: Any, **options: Any) -> Any:
+    """Return an environment that is built already."""
+    if not hasattr(env, "unwrapped") or not isinstance(env.unwrapped, playground.MjxEnv):
+        raise ArgumentTypeError(
+            "`env` must be the name of a registered Playground environment or an MjxEnv, got "
+            f"{type(env).__name__}."
+        )
+    for name, value in options.items():
+        if value is not None:
+            raise ArgumentError(
+                f"`{name}` cannot be given with a built {type(env).__name__}, got {value!r}; give "
+                "it to the environment's own constructor."
+            )
+    model: Any = getattr(env.unwrapped, "_mjx_model", None)
+    found = getattr(getattr(model, "impl", None), "value", "jax")
+    if found != "jax":
+        raise EnvContractError(f"`env` must be built with `impl='jax'`, got {found!r}: {_WARP}.")
+    return env
+
+
+def episode_steps(env: Any, action_repeat: int | None) -> tuple[int, int | None]:
+    """Return the simulator steps per step and the limit in steps of the batch, or None.
+
+    Args:
+        env: The environment; its configuration has both, if it has one.
+        action_repeat: What the user gave; None for the configuration's.
+    """
+    config = getattr(env.unwrapped, "_config", {})
+    repeat = config.get("action_repeat", 1) if action_repeat is None else action_repeat
+    length = config.get("episode_length", None)
+    return repeat, None if length is None else ceil(length / repeat)

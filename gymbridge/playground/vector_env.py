@@ -1,0 +1,139 @@
+"""MuJoCo Playground as a `gymnasium.vector.VectorEnv`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gymnasium import Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gymbridge.core.requests import read_count, read_device
+from gymbridge.errors import NotInstalledError, nearest, unexpected_keyword
+from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
+
+try:
+    from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.functional.randomization import RandomizedEnv
+    from gymbridge.functional.simulator import FunctionalSimulator
+    from gymbridge.playground.translation import build_env, episode_steps, translate
+except ImportError as error:
+    if (error.name or "").split(".")[0] == "gymbridge":
+        raise
+    raise NotInstalledError(
+        "PlaygroundVectorEnv needs playground. Install it with `pip install playground`, or "
+        f"`pip install '.[playground]'` in a checkout of gymbridge ({error})."
+    ) from error
+
+__all__ = ["PlaygroundVectorEnv"]
+
+
+# skrl knows Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
+class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
+    DifferentiableVectorEnv, VectorEnv[Any, Any, Any]
+):
+    """A batch of MuJoCo Playground environments, stepped and restarted by one compiled function.
+
+    Args:
+        env: Name of a registered Playground environment, or any `mujoco_playground.MjxEnv` without
+            training wrappers.
+        num_envs: Size of the batch.
+        max_episode_steps: Time limit in steps of this batch; None for the task's own,
+            ceil(`episode_length` / `action_repeat`) of its configuration, -1 for none.
+        autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
+        arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
+        device: Where the simulation runs and its arrays are: "cpu", "cuda", "cuda:1", a
+            `torch.device` or a `jax.Device`; None for JAX's default device.
+        action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
+            episode's end. None for the configuration's.
+        info_keys: Which metrics and entries of ``state.info`` are carried: None for what fits into
+            about 1 kB per environment, "all", or a list of names.
+        nonfinite: What happens when an environment produces NaN or Inf: "terminate", "raise" or
+            "ignore"; see `BraxVectorEnv`.
+        differentiable: With ``arrays="torch"``, whether `step` carries torch's graph; see
+            `DifferentiableVectorEnv`. MJX takes that with one solver iteration.
+        residuals: "store" or "recompute"; see `BraxVectorEnv`.
+        randomization_fn: Physics drawn anew for each episode; see `BraxVectorEnv`. The functions of
+            `mujoco_playground.registry.get_domain_randomizer` go as they are.
+        config: An `ml_collections.ConfigDict` for a named environment; None for its default.
+        config_overrides: Entries of the configuration by dotted path.
+        impl: Implementation of MJX, a shorthand for that entry. Only "jax", the default here;
+            "warp", Playground's own default, was not tested on a GPU and is refused.
+        action_space: Space of one action, if the environment declares none; default [-1, 1].
+        observation_space: Space of one observation, if the environment declares none. Mappings are
+            a `spaces.Dict`.
+
+    Raises:
+        UnknownTaskError: No registered environment has that name.
+        KeywordError: A keyword that nothing here takes.
+        ArgumentError: An argument has an invalid value.
+        EnvContractError: The environment cannot be batched; the message names the rule.
+        NotInstalledError: The meshes of its robot are not on disk.
+        SimulationError: Playground cannot build or trace the environment.
+
+    Seeds and episodes are those of `BraxVectorEnv`.
+
+    Example:
+        >>> envs = PlaygroundVectorEnv("CartpoleBalance", num_envs=2)  # doctest: +SKIP
+        >>> envs.reset(seed=0)[0].shape  # doctest: +SKIP
+        (2, 5)
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        num_envs: int = 1,
+        *,
+        max_episode_steps: int | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        arrays: str = "numpy",
+        device: Any = None,
+        action_repeat: int | None = None,
+        info_keys: Sequence[str] | str | None = None,
+        nonfinite: str = "terminate",
+        differentiable: bool = False,
+        residuals: str = "store",
+        randomization_fn: Callable[..., Any] | None = None,
+        config: Any = None,
+        config_overrides: Mapping[str, Any] | None = None,
+        impl: str | None = None,
+        action_space: Space[Any] | None = None,
+        observation_space: Space[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        for name in kwargs:
+            parameters = inspect.signature(PlaygroundVectorEnv).parameters
+            hint = nearest(name, parameters.keys() - {"env", "kwargs"})
+            raise unexpected_keyword("PlaygroundVectorEnv", name, repr(env), hint)
+        num_envs = read_count("num_envs", num_envs)
+        if action_repeat is not None:
+            action_repeat = read_count("action_repeat", action_repeat)
+        runner = choose_runner(arrays, nonfinite, differentiable, residuals)
+        place = find_jax_device(read_device(device))
+        mjx_env = build_env(env, config, config_overrides, impl)
+        repeat, limit = episode_steps(mjx_env, action_repeat)
+        translated: Any = translate(
+            mjx_env,
+            action_space=action_space,
+            observation_space=observation_space,
+            info_keys=info_keys,
+        )
+        if randomization_fn is not None:
+            translated = RandomizedEnv(translated, randomization_fn)
+        simulator = FunctionalSimulator(
+            translated,
+            num_envs,
+            device=place,
+            task_limit=limit,
+            action_repeat=repeat,
+            guarded=nonfinite != "ignore",
+        )
+        super().__init__(
+            simulator,
+            max_episode_steps=max_episode_steps,
+            autoreset_mode=autoreset_mode,
+            arrays=arrays,
+            device=place,
+            runner=runner,
+        )
