@@ -1,9 +1,9 @@
 """The engines, and their ids for `gymnasium.make_vec` and `gymnasium.make`.
 
 Ids are ``Brax/<name>-v0``, ``Playground/<name>-v0`` and ``EnvPool/<task id>``. The lists ship with
-the package, so registering imports no engine. A slash inside an EnvPool task id becomes a dot, since
-Gymnasium's ids have one namespace. Tasks with several players have no id, since a batch has one row
-per environment.
+the package, so registering imports no engine. A slash inside an EnvPool task id becomes a dot,
+since Gymnasium's ids have one namespace. Tasks with several players have no id, since a batch has
+one row per environment.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ PUBLIC = [
     "BridgeVectorEnv",
     "EnvPoolVectorEnv",
     "GymbridgeError",
+    "PlaygroundVectorEnv",
     "__version__",
     "errors",
 ]
