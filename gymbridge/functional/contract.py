@@ -6,6 +6,7 @@ it; a mismatch is reported here, with the leaf that breaks the rule, instead of 
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,9 @@ from gymbridge.functional.protocol import action_struct
 __all__ = ["Contract", "Style"]
 
 _JAX = Path(jax.__file__).parent
+
+_MODEL_LOCK = threading.RLock()
+"""Held while an environment has another model: batches in other threads may share it."""
 
 
 class Style(NamedTuple):
@@ -95,7 +99,7 @@ class Contract:
         return getattr(self.env.unwrapped, self.style.model, None)
 
     def reset(self, key: jax.Array, model: Any = None) -> Any:
-        """Return the first state of one episode, with reward and `done` 0 and fixed dtypes.
+        """Return the initial state of one episode, with reward and `done` 0 and fixed dtypes.
 
         Args:
             key: PRNG key.
@@ -114,12 +118,13 @@ class Contract:
         if model is None:
             return function(*args)
         env, name = self.env.unwrapped, self.style.model
-        own = getattr(env, name)
-        try:
-            setattr(env, name, model)
-            return function(*args)
-        finally:
-            setattr(env, name, own)
+        with _MODEL_LOCK:
+            own = getattr(env, name)
+            try:
+                setattr(env, name, model)
+                return function(*args)
+            finally:
+                setattr(env, name, own)
 
     def _trace(self, verb: str, function: Callable[..., Any], *args: Any) -> Any:
         try:

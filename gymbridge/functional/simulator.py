@@ -90,8 +90,8 @@ class FunctionalSimulator:
             seed = jnp.asarray(seeds.values)
             episode = jnp.zeros(self.num_envs, jnp.uint32)
             keys = _episode_keys(seed, episode)
-            first = self._reset_rows(keys, *_options_of(seeds))
-            state = FunctionalState(_flat(first), jnp.zeros(self.num_envs, bool), seed, episode)
+            initial = self._reset_rows(keys, *_options_of(seeds))
+            state = FunctionalState(_flat(initial), jnp.zeros(self.num_envs, bool), seed, episode)
         else:
             state = self._begin(state, mask, seeds)
         return state, self.read(state)

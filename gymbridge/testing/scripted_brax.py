@@ -42,7 +42,7 @@ class ScriptedBraxEnv(brax_envs.Env):
         self.truncates = np.broadcast_to(np.asarray(truncates, np.bool_), self.lengths.shape)
 
     def reset(self, rng: jax.Array) -> brax_envs.State:
-        """Return the first state of an episode."""
+        """Return the initial state of an episode."""
         zero, total = jnp.zeros(()), jnp.zeros((), jnp.int32)
         info = {"draw": jax.random.bits(rng), "script": {"total": total}, "truncation": zero}
         return brax_envs.State(None, zero, zero, zero, {}, {**info, "rng": rng})
