@@ -68,7 +68,8 @@ class Engine(NamedTuple):
     ids: Callable[[], Ids]
     vector_entry_point: str
     entry_point: str  # of single environments
-    limit_is_task: Callable[[dict[str, Any]], bool]  # by keywords: a time limit changes the task
+    limit_is_task: Callable[[dict[str, Any]], bool] | None = None  # by keywords; whether a time
+    # limit changes the task itself, so that single environments have it beside `TimeLimit`
     takes_threads: bool = False  # whether `num_threads=` is a keyword of all of its environments
 
 
@@ -98,13 +99,11 @@ ENGINES = {
         _brax_ids,
         "gymbridge.brax:BraxVectorEnv",
         "gymbridge.single_env:make_brax",
-        limit_is_task=lambda kwargs: False,
     ),
     "Playground": Engine(
         _playground_ids,
         "gymbridge.playground:PlaygroundVectorEnv",
         "gymbridge.single_env:make_playground",
-        limit_is_task=lambda kwargs: False,
     ),
     "EnvPool": Engine(
         _envpool_ids,

@@ -95,9 +95,9 @@ def make_envpool(**kwargs: Any) -> SingleEnv:
 
 
 def _make(engine: Engine, kwargs: dict[str, Any]) -> SingleEnv:
-    limit = None if engine.limit_is_task(kwargs) else -1
+    keeps_limit = engine.limit_is_task is not None and engine.limit_is_task(kwargs)
     make: Any = load_env_creator(engine.vector_entry_point)
-    return SingleEnv(make(**_for_one(kwargs), max_episode_steps=limit))
+    return SingleEnv(make(**_for_one(kwargs), max_episode_steps=None if keeps_limit else -1))
 
 
 def _for_one(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,6 @@ class _DiscreteReader(NumpyReader):
         self._last = int(space.n) - 1
         is_small = space.n <= 1024 and lead[0] <= 128
         self._values = frozenset(range(int(space.n))) if is_small else frozenset()
-        self._is_inside = self._is_among if is_small else self._is_below
 
     def __call__(self, actions: Any) -> np.ndarray:
         if (
@@ -139,7 +138,7 @@ class _DiscreteReader(NumpyReader):
             and actions.dtype.kind in "iu"
             and actions.dtype.isnative
             and actions.shape == self._shape
-            and self._is_inside(actions)
+            and (self._is_among(actions) if self._values else self._is_below(actions))
         ):
             return actions if actions.dtype == self._dtype else actions.astype(self._dtype)
         return super().__call__(actions)

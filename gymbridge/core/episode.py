@@ -145,12 +145,12 @@ class EpisodeRule(Generic[_SimulatorT]):
 
     def __init__(self, simulator: _SimulatorT, mode: AutoresetMode, limit: int | None) -> None:
         self.simulator, self.mode, self.limit = simulator, mode, limit
-        self.step = {
-            AutoresetMode.NEXT_STEP: self._next_step,
-            AutoresetMode.SAME_STEP: self._same_step,
-            AutoresetMode.DISABLED: self._disabled,
+        # Functions, since bound methods would be a circle that keeps the simulator alive.
+        self._step = {
+            AutoresetMode.NEXT_STEP: EpisodeRule._next_step,
+            AutoresetMode.SAME_STEP: EpisodeRule._same_step,
+            AutoresetMode.DISABLED: EpisodeRule._disabled,
         }[mode]
-        """(carry, actions) -> `Outcome`: one step of every row, in this mode."""
 
     @property
     def refuses_ended(self) -> bool:
@@ -174,6 +174,10 @@ class EpisodeRule(Generic[_SimulatorT]):
             state, time_step = self.simulator.restart(carry.state, mask, seeds)
             elapsed, ended = carry.elapsed * ~mask, carry.ended & ~mask
         return Outcome(Carry(state, elapsed, ended), time_step, begun=mask)
+
+    def step(self, carry: Carry, actions: Any) -> Outcome:
+        """Take one step of every row, in this mode."""
+        return self._step(self, carry, actions)
 
     def _next_step(self, carry: Carry, actions: Any) -> Outcome:
         state, time_step = self.simulator.advance(carry.state, actions, carry.ended, None)

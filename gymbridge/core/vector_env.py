@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -12,7 +12,7 @@ from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import ArrayAdapter
 from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Simulator, TimeStep
-from gymbridge.core.infos import SparseInfos, make_info_layout
+from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread, note_batch
 from gymbridge.core.requests import (
     draw_seeds,
@@ -34,6 +34,9 @@ from gymbridge.errors import (
     ResetNeededError,
     SimulationError,
 )
+
+if TYPE_CHECKING:
+    from gymbridge.core.infos import SparseInfos
 
 __all__ = ["BridgeVectorEnv"]
 
@@ -215,13 +218,13 @@ class BridgeVectorEnv(RebuildableVectorEnv):
         Raises:
             ArgumentError: The batch gives torch or jax arrays; otherwise see `step`.
         """
-        if not isinstance(self._infos, SparseInfos):
+        if self.arrays != "numpy":
             raise ArgumentError(
                 f"`step_time_steps` needs numpy arrays, not {self.arrays}; use `step`."
             )
         with self._one_thread:
             outcome = self._advance(actions)
-            returned = self._infos.lay_out_time_steps(outcome)
+            returned = cast("SparseInfos", self._infos).lay_out_time_steps(outcome)
             self._carry = outcome.carry
             return returned
 

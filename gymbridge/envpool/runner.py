@@ -59,7 +59,9 @@ class PoolRunner:
         self._limit = 2**63 if rule.limit is None else rule.limit
         self._nobody = np.zeros(simulator.num_envs, np.bool_)
         self._one_step = np.ones(simulator.num_envs, np.int32)
-        self._advance = self._same_step if rule.restarts_ended else self._native_step
+        # A function, since a bound method would be a circle that keeps the pool alive.
+        kinds = PoolRunner._native_step, PoolRunner._same_step
+        self._advance = kinds[rule.restarts_ended]
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
         """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
@@ -67,7 +69,7 @@ class PoolRunner:
 
     def step(self, carry: PoolCarry, actions: Any) -> Outcome:
         """Take one step; see `gymbridge.core.runner.Runner.step`."""
-        return self._infos.arrange(self._advance(carry, actions))
+        return self._infos.arrange(self._advance(self, carry, actions))
 
     def _sum_up(self, outcome: Outcome) -> Outcome:
         """Return what the plain rule made, with the quick step's facts in the carry."""

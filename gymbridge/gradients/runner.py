@@ -67,7 +67,7 @@ class GraphRunner:
         check_differentiable(simulator.env, simulator.shapes)
         self._rule, self._infos, self._simulator = rule, infos, simulator
         self._actions = jax.tree.structure(_nest(simulator.single_action_space))
-        self.packing = self._make_packing()
+        self.packing, self._shapes = self._make_packing()
         place = jax.sharding.SingleDeviceSharding(simulator.device)
         self._first_reset = jax.jit(self._pure_first_reset, out_shardings=place)
         self._reset_graph = JaxFunction(self._pure_reset, recompute=self.recompute)
@@ -152,7 +152,7 @@ class GraphRunner:
         Raises:
             ArgumentError: Its shapes differ.
         """
-        wanted = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), self._shapes_of_carry)
+        wanted = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), self._shapes)
         found = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), (carry.packed, carry.rest))
         if wanted != found:
             raise ArgumentError(
@@ -160,14 +160,14 @@ class GraphRunner:
                 f"environments of {self.packing.size} floats, got {carry.packed.shape}."
             )
 
-    def _make_packing(self) -> Packing:
+    def _make_packing(self) -> tuple[Packing, Any]:
+        """Return the packing of the carry, and the shapes of what it makes of one."""
         num_envs = self._simulator.num_envs
         mask, values = jnp.ones(num_envs, bool), np.zeros(num_envs, np.uint32)
         carry = jax.eval_shape(lambda: self._rule.reset(None, mask, Seeds(values, mask)).carry)
         named = zip(self._simulator.leaf_names(), carry.state.leaves, strict=True)
         packing = Packing(carry, [name for name, leaf in named if is_float(leaf)])
-        self._shapes_of_carry = jax.eval_shape(packing.pack, carry)
-        return packing
+        return packing, jax.eval_shape(packing.pack, carry)
 
     def _pure_first_reset(self, mask: Any, seeds: Seeds) -> tuple[Any, Any, TimeStep]:
         log_compilation("reset", self._simulator)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -128,3 +130,18 @@ def test_bad_call__changes_nothing(case: str, mode: str) -> None:
         with pytest.raises(kind, match=message):
             call(envs)
     assert_same(play(envs, 50, seed="go on"), play(twin, 50, seed="go on"))
+
+
+def test_pool__goes_with_its_batch(mode: str) -> None:
+    """No circle of references keeps its threads until the garbage collector runs."""
+    gc.collect()
+    gc.disable()
+    before = len(os.listdir("/proc/self/task"))
+    try:
+        envs = make("CartPole-v1", 4, mode, num_threads=2)
+        envs.reset(seed=0)
+        assert len(os.listdir("/proc/self/task")) > before
+        del envs
+        assert len(os.listdir("/proc/self/task")) == before
+    finally:
+        gc.enable()

@@ -72,14 +72,13 @@ def places(tree):
 for device in (second, "cpu:1"):
     for arrays in ("jax", "numpy"):
         envs = BraxVectorEnv("fast", 2, arrays=arrays, device=device, autoreset_mode="SameStep")
-        shown = envs.reset(seed=0)
+        returned = envs.reset(seed=0)
         action = jax.device_put(np.zeros((2, 1), np.float32), second)
         step = envs.step(np.asarray(action) if arrays == "numpy" else action)
         envs.reset(options={"reset_mask": np.array([True, False])})
         step = envs.step(np.asarray(action) if arrays == "numpy" else action)
         if arrays == "jax":
-            assert places((shown, step)) == {second}
-        assert places(envs._carry) == {second}
+            assert places((returned, step, envs.functional()[0])) == {second}
 try:
     envs = BraxVectorEnv("fast", 2, arrays="jax", device=second)
     envs.reset(seed=0)
@@ -105,9 +104,9 @@ def run_on_two_devices(script: str) -> str:
 
 def test_brax__stays_on_its_device() -> None:
     pytest.importorskip("brax")
-    shown = run_on_two_devices(TWO_DEVICES)
-    assert "`actions` must be on cpu:1" in shown
-    assert "jax.device_put" in shown
+    returned = run_on_two_devices(TWO_DEVICES)
+    assert "`actions` must be on cpu:1" in returned
+    assert "jax.device_put" in returned
 
 
 MOVED_SNAPSHOT = """
