@@ -68,6 +68,12 @@ def _make_physics(name: str, num_envs: int, **options: Any) -> BridgeVectorEnv:
     return BraxVectorEnv(name, num_envs, backend="generalized", **options)
 
 
+def _make_playground(num_envs: int, **options: Any) -> BridgeVectorEnv:
+    from gymbridge import PlaygroundVectorEnv
+
+    return PlaygroundVectorEnv("CartpoleBalance", num_envs, **options)
+
+
 _BATCHES: dict[str, tuple[str | None, Callable[..., BridgeVectorEnv]]] = {
     "host": (None, _make_host),
     "brax": ("brax.envs", _make_brax),
@@ -77,6 +83,7 @@ _BATCHES: dict[str, tuple[str | None, Callable[..., BridgeVectorEnv]]] = {
     "half_cheetah": ("envpool.registration", partial(_make_task, "HalfCheetah-v5")),
     "fast": ("brax.envs", partial(_make_physics, "fast")),
     "inverted_pendulum": ("brax.envs", partial(_make_physics, "inverted_pendulum")),
+    "playground": ("mujoco_playground", _make_playground),
 }
 """A module of the engine that a batch needs, and what makes it.
 
@@ -86,11 +93,14 @@ Without the engines, `brax` and `envpool` are the folders of their tests.
 SCRIPTED = ("host", "brax")
 """The scripted task, on the host and through Brax."""
 
+_SLOW = ("inverted_pendulum", "playground")
+
 ENGINES = tuple(
-    pytest.param(name, marks=pytest.mark.slow if name == "inverted_pendulum" else ())
-    for name in _BATCHES
+    pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ()) for name in _BATCHES
 )
-"""Every engine: the scripted task, a `FuncEnv`, three of EnvPool's tasks, two of Brax's."""
+"""Every engine: the scripted task, a `FuncEnv`, three of EnvPool's tasks, two of Brax's, and one of
+Playground's.
+"""
 
 
 def make_batch(

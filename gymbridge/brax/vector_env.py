@@ -68,7 +68,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         residuals: What a differentiable step keeps for the backward pass: "store" what it needs,
             "recompute" the state and the actions alone. Needs ``differentiable=True``.
         randomization_fn: Physics drawn anew for each episode: (sys, key) -> a dict of leaves by
-            dotted path, such as ``{"opt.gravity": (3,) float}``, or Brax's own kind of function,
+            dotted path, such as ``{"gravity": (3,) float}``, or Brax's own kind of function,
             (sys, (n, 2) keys) -> (sys with leaves (n, ...), axes). ``infos["randomization"]`` has
             the values; ``reset(options={"randomization": {path: (num_envs, ...)}})`` sets them.
         action_space: Space of one action, if the environment declares none; default [-1, 1], which

@@ -146,10 +146,11 @@ class EpisodeRule(Generic[_SimulatorT]):
     def __init__(self, simulator: _SimulatorT, mode: AutoresetMode, limit: int | None) -> None:
         self.simulator, self.mode, self.limit = simulator, mode, limit
         # Functions, since bound methods would be a circle that keeps the simulator alive.
-        self._step = {
-            AutoresetMode.NEXT_STEP: EpisodeRule._next_step,
-            AutoresetMode.SAME_STEP: EpisodeRule._same_step,
-            AutoresetMode.DISABLED: EpisodeRule._disabled,
+        kind: Any = EpisodeRule
+        self._step: Any = {
+            AutoresetMode.NEXT_STEP: kind._next_step,
+            AutoresetMode.SAME_STEP: kind._same_step,
+            AutoresetMode.DISABLED: kind._disabled,
         }[mode]
 
     @property

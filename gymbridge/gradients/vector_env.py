@@ -158,11 +158,10 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
         have the dtype of their space, and lie in it.
 
         Returns:
-            carry: A copy of the batch's present one; the batch itself stays where it is.
-            reset: (carry, mask, seeds) -> (carry, (observations, infos)), with a (num_envs,) bool
-                mask, and seeds (num_envs,) uint32 or None to draw on.
-            step: (carry, actions) -> (carry, (observations, rewards, terminations, truncations,
-                infos)).
+            A copy of the batch's present carry, which leaves the batch itself where it is; then
+            ``reset(carry, mask, seeds) -> (carry, (observations, infos))``, with a (num_envs,) bool
+            mask, and seeds (num_envs,) uint32 or None to draw on; and ``step(carry, actions) ->
+            (carry, (observations, rewards, terminations, truncations, infos))``.
 
         Raises:
             ArgumentError: The batch was not built with ``arrays="jax"``.

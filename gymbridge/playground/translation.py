@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
 import mujoco_playground as playground
+from ml_collections import ConfigDict
 from mujoco_playground import registry
 
 from gymbridge.brax.package import quiet
@@ -39,8 +41,8 @@ _LOOP_ADVICE = (
 )
 
 _WARP = (
-    "'warp', whose worlds share their contacts, so that some arrays have no environment axis, was "
-    "not tested here, where there is no GPU"
+    "with 'warp' all environments share their contacts, so that some arrays have no environment "
+    "axis, and this was not tested on a GPU"
 )
 
 
@@ -65,31 +67,28 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
 
     Raises:
         UnknownTaskError: No registered environment has that name.
-        ArgumentTypeError: It is neither a name nor an `MjxEnv`.
+        ArgumentTypeError: It is neither a name nor an `MjxEnv`, or the options are of other types.
         ArgumentError: Another `impl` than "jax", or options for an environment that is built.
         NotInstalledError: The meshes of its robot are not on disk.
         SimulationError: Playground cannot build it.
     """
     if not isinstance(env, str):
         return _check_env(env, config=config, config_overrides=config_overrides, impl=impl)
-    if env not in registry.ALL_ENVS:
+    if env not in (names := _registered()):
         raise UnknownTaskError(
-            f"`env` must be a registered Playground environment, got {env!r}; "
-            f"{nearest(env, registry.ALL_ENVS)}"
+            f"`env` must be a registered Playground environment, got {env!r}; {nearest(env, names)}"
         )
-    config = (
-        registry.get_default_config(env) if config is None else config.copy_and_resolve_references()
-    )
-    overrides = dict(config_overrides or {})
-    chosen = overrides.get("impl", "jax") if impl is None else impl
-    if chosen != "jax":
-        raise ArgumentError(f"`impl` must be 'jax', got {chosen!r}: {_WARP}.")
+    config = registry.get_default_config(env) if config is None else _copy(config)
+    overrides = _read_overrides(config_overrides)
+    for chosen in (impl, overrides.get("impl")):
+        if chosen not in (None, "jax"):
+            raise ArgumentError(f"`impl` must be 'jax', got {chosen!r}: {_WARP}.")
     if "impl" in config:
         overrides["impl"] = "jax"
     if env not in playground.dm_control_suite.ALL_ENVS and menagerie_is_missing():
         raise NotInstalledError(
             f"{env!r} needs the meshes of mujoco_menagerie, which are not on disk. Playground "
-            f"downloads them with git, several hundred MB: {MENAGERIE}"
+            f"downloads them with git: {MENAGERIE}"
         )
     try:
         with quiet():
@@ -98,6 +97,31 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
         raise SimulationError(
             f"Playground cannot build {env!r} with {overrides}: {type(error).__name__}: {error}"
         ) from error
+
+
+def _registered() -> tuple[str, ...]:
+    """Return every name, a user's own included, which `registry.ALL_ENVS` lacks."""
+    suites = (playground.dm_control_suite, playground.locomotion, playground.manipulation)
+    return tuple(name for suite in suites for name in suite.ALL_ENVS)
+
+
+def _copy(config: Any) -> ConfigDict:
+    """Return a copy of a configuration, which the environment may change."""
+    if not isinstance(config, ConfigDict):
+        raise ArgumentTypeError(
+            f"`config` must be a ConfigDict of ml_collections, got {type(config).__name__}; give "
+            "single entries by `config_overrides`."
+        )
+    return config.copy_and_resolve_references()
+
+
+def _read_overrides(overrides: Any) -> dict[str, Any]:
+    if overrides is not None and not isinstance(overrides, Mapping):
+        raise ArgumentTypeError(
+            "`config_overrides` must be a dict from dotted paths to values, got "
+            f"{type(overrides).__name__}."
+        )
+    return dict(overrides or {})
 
 
 def _check_env(env: Any, **options: Any) -> Any:
@@ -127,7 +151,8 @@ def episode_steps(env: Any, action_repeat: int | None) -> tuple[int, int | None]
         env: The environment; its configuration has both, if it has one.
         action_repeat: What the user gave; None for the configuration's.
     """
-    config = getattr(env.unwrapped, "_config", {})
-    repeat = config.get("action_repeat", 1) if action_repeat is None else action_repeat
-    length = config.get("episode_length", None)
+    config: Any = getattr(env.unwrapped, "_config", None)
+    entries: dict[str, Any] = dict(config) if isinstance(config, Mapping | ConfigDict) else {}
+    repeat = entries.get("action_repeat", 1) if action_repeat is None else action_repeat
+    length = entries.get("episode_length")
     return repeat, None if length is None else ceil(length / repeat)

@@ -1,0 +1,157 @@
+"""Train with and without randomised physics, and compare over a range of it; about 3 minutes.
+
+    python examples/domain_randomization.py
+
+Two policies train for the same number of steps: one with the model's own physics, the other with a
+leaf of the model drawn anew for each episode. Both then play greedily with that leaf set to values
+from a range that is wider than the one trained on. Table and picture go to `runs/<env id>/`.
+
+The leaf is the viscous friction of the joints. Any other float leaf that the backend reads works:
+
+    --env-id Brax/hopper-v0 --backend spring --leaf geom_friction --total-steps 2000000
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+from gymnasium.wrappers import vector as wrappers
+from matplotlib.figure import Figure
+from ppo import Agent, Args, train
+from tqdm import trange
+
+import gymbridge  # noqa: F401 (registers the ids)
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="Brax task")
+    parser.add_argument("--backend", default="generalized", help="of Brax")
+    parser.add_argument("--leaf", default="dof.damping", help="of the model, by dotted path")
+    parser.add_argument("--low", type=float, default=0.1, help="least factor in training")
+    parser.add_argument("--high", type=float, default=10.0, help="largest factor in training")
+    parser.add_argument(
+        "--margin", type=float, default=3.0, help="how much wider the range played is"
+    )
+    parser.add_argument("--points", type=int, default=13, help="factors in the range played")
+    parser.add_argument("--episodes", type=int, default=16, help="episodes of each factor")
+    parser.add_argument("--eval-steps", type=int, default=1000, help="steps of an episode at most")
+    parser.add_argument("--total-steps", type=int, default=250_000, help="of each training")
+    parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
+    parser.add_argument("--seed", type=int, default=1, help="of networks and environments")
+    parser.add_argument("--out", default="", help="folder, by default runs/<env id>/randomization")
+    return parser.parse_args()
+
+
+def read_leaf(model: Any, path: str) -> Any:
+    for name in path.split("."):
+        model = getattr(model, name)
+    return model
+
+
+def make_draw(args: argparse.Namespace) -> Callable[[Any, jax.Array], dict[str, jax.Array]]:
+    """Return the function that draws the physics of one episode: a factor, log-uniformly."""
+
+    def draw(model: Any, key: jax.Array) -> dict[str, jax.Array]:
+        low, high = jnp.log(args.low), jnp.log(args.high)
+        factor = jnp.exp(jax.random.uniform(key, minval=low, maxval=high))
+        return {args.leaf: factor * read_leaf(model, args.leaf)}
+
+    return draw
+
+
+def train_policy(args: argparse.Namespace, name: str, **keywords: Any) -> Agent:
+    """Train by `ppo.py` and return the agent."""
+    print(f"Training {name}")
+    torch.manual_seed(args.seed)
+    numbers = Args(num_envs=args.num_envs, total_steps=args.total_steps, seed=args.seed)
+    envs = gym.make_vec(args.env_id, num_envs=args.num_envs, backend=args.backend, **keywords)
+    recorded = wrappers.RecordEpisodeStatistics(envs, buffer_length=numbers.last_episodes)
+    agent = Agent(envs.single_observation_space, envs.single_action_space)
+    train(numbers, wrappers.NormalizeReward(recorded, gamma=numbers.gamma), agent)
+    envs.close()
+    return agent
+
+
+@torch.no_grad()
+def play(envs: VectorEnv, agent: Agent, args: argparse.Namespace, leaves: np.ndarray) -> np.ndarray:
+    """Return what each environment's first episode earns (num_envs,), with these leaves."""
+    options = {"randomization": {args.leaf: leaves}}
+    obs, _ = envs.reset(seed=args.seed, options=options)
+    returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)
+    for _ in trange(args.eval_steps, desc="playing"):
+        policy, _ = agent(torch.as_tensor(obs))
+        obs, rewards, terminated, truncated, _ = envs.step(agent.to_env(policy.mode))
+        returns += rewards * running
+        running &= ~(terminated | truncated)
+        if not running.any():
+            break
+    return returns
+
+
+def compare(
+    agents: dict[str, Agent], args: argparse.Namespace
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the factors (points,), and each agent's returns (points, episodes)."""
+    low, high = args.low / args.margin, args.high * args.margin
+    factors = np.geomspace(low, high, args.points)
+    envs = gym.make_vec(
+        args.env_id,
+        num_envs=args.points * args.episodes,
+        backend=args.backend,
+        randomization_fn=make_draw(args),
+    )
+    own = np.asarray(read_leaf(envs.get_attr("sys")[0], args.leaf))
+    leaves = np.multiply.outer(np.repeat(factors, args.episodes), own)
+    returns = {name: play(envs, agent, args, leaves) for name, agent in agents.items()}
+    envs.close()
+    return factors, {name: found.reshape(args.points, -1) for name, found in returns.items()}
+
+
+def write_results(
+    folder: Path, args: argparse.Namespace, factors: np.ndarray, returns: dict[str, np.ndarray]
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.axvspan(args.low, args.high, color="tab:gray", alpha=0.12, label="range of training")
+    columns = [factors]
+    for name, found in returns.items():
+        low, high = np.percentile(found, [10, 90], axis=1)
+        (line,) = axes.plot(factors, found.mean(1), "o-", ms=3, label=name)
+        axes.fill_between(factors, low, high, color=line.get_color(), alpha=0.2)
+        columns += [found.mean(1), low, high]
+    axes.set(xscale="log", xlabel=f"factor of {args.leaf}", title=f"{args.env_id}, {args.backend}")
+    axes.set_ylabel("return: mean, 10th to 90th percentile")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(folder / "returns.png", dpi=100)
+    header = ["factor", *(f"{name}_{part}" for name in returns for part in ("mean", "p10", "p90"))]
+    table = np.stack(columns, 1)
+    np.savetxt(folder / "returns.csv", table, "%.6g", ",", header=",".join(header), comments="")
+
+
+def main() -> None:
+    args = parse_args()
+    torch.set_num_threads(1)  # fastest for small networks
+    agents = {
+        "without": train_policy(args, "without randomisation"),
+        "with": train_policy(args, "with randomisation", randomization_fn=make_draw(args)),
+    }
+    factors, returns = compare(agents, args)
+    folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "randomization"))
+    write_results(folder, args, factors, returns)
+    print(f"Wrote returns.csv and returns.png to {folder}")
+    for name, found in returns.items():
+        print(f"{name}: mean return {found.mean():.1f}, worst factor {found.mean(1).min():.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Recover a mass and a friction from what was observed, by gradients through the simulator.
+
+    python examples/system_identification.py
+
+Each environment is an inverted pendulum whose cart has a mass, and whose joints a viscous friction,
+of its own. Some steps with random actions are observed. Then the two are unknown: the fit begins at
+the model's own values, plays the same actions, and Adam follows the gradient of the error with
+respect to the physics, which are fields of `envs.physics_state`. Results go to
+`runs/system_identification/`.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import jax
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.optim import Adam
+from tqdm import trange
+
+import gymbridge  # noqa: F401 (registers the ids)
+
+MASS, FRICTION = "link.inertia.mass", "dof.damping"
+NAMES = ("mass of the cart", "friction of the joints")
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--num-envs", type=int, default=16, help="pendulums to identify at once")
+    parser.add_argument("--num-steps", type=int, default=15, help="steps that are observed")
+    parser.add_argument("--iterations", type=int, default=150, help="steps of Adam")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="of Adam")
+    parser.add_argument("--force", type=float, default=0.1, help="largest action, 1 at most")
+    parser.add_argument("--seed", type=int, default=1, help="of physics, states and actions")
+    parser.add_argument("--out", default="runs/system_identification", help="folder for results")
+    return parser.parse_args()
+
+
+def draw_physics(model: Any, key: jax.Array) -> dict[str, jax.Array]:
+    """Draw the physics of one pendulum: two factors, each between a half and two."""
+    mass, friction = jax.random.uniform(key, (2,), minval=0.5, maxval=2.0)
+    return {
+        MASS: model.link.inertia.mass.at[0].multiply(mass),
+        FRICTION: model.dof.damping * friction,
+    }
+
+
+class Observed(NamedTuple):
+    """Trajectories, each with a physics of its own."""
+
+    actions: Tensor  # (num_steps, num_envs, 1)
+    obs: Tensor  # (num_steps, num_envs, 4)
+    running: Tensor  # (num_steps, num_envs) bool, the episode had not ended before the step
+    factors: Tensor  # (num_envs, 2), the truth: over the model's own mass and friction
+
+
+class Fit(NamedTuple):
+    """What each iteration found."""
+
+    factors: Tensor  # (iterations, num_envs, 2)
+    errors: Tensor  # (iterations, num_envs), mean square over the spread of observations
+
+
+def to_leaves(model: Any, factors: Tensor) -> dict[str, Tensor]:
+    """Return the physics (num_envs, ...) for factors (num_envs, 2), with their graph."""
+    mass, friction = (
+        torch.tensor(np.asarray(leaf)).expand(len(factors), -1)
+        for leaf in (model.link.inertia.mass, model.dof.damping)
+    )
+    cart, joints = factors[:, :1], factors[:, 1:]
+    return {MASS: torch.cat([cart * mass[:, :1], mass[:, 1:]], 1), FRICTION: joints * friction}
+
+
+@torch.no_grad()
+def observe(envs: VectorEnv, args: argparse.Namespace) -> Observed:
+    """Play random actions with physics that were drawn."""
+    _, infos = envs.reset(seed=args.seed)
+    model, drawn = envs.get_attr("sys")[0], infos["randomization"]
+    own = to_leaves(model, torch.ones(args.num_envs, 2))
+    factors = torch.stack([(drawn[name] / own[name])[:, 0] for name in (MASS, FRICTION)], 1)
+    actions = args.force * (2 * torch.rand(args.num_steps, args.num_envs, 1) - 1)
+    obs, _, terminated, _, _ = envs.unroll(actions)
+    running = torch.cat([torch.ones_like(terminated[:1]), ~terminated[:-1]]).cumprod(0).bool()
+    return Observed(actions, obs, running, factors)
+
+
+def play(envs: VectorEnv, seed: int, leaves: dict[str, Tensor], actions: Tensor) -> Tensor:
+    """Return the observations with these physics, with a graph to them.
+
+    `reset` gets them too, because the simulator's initial state is computed from them.
+    """
+    given = {name: leaf.detach().numpy() for name, leaf in leaves.items()}
+    with torch.no_grad():
+        envs.reset(seed=seed, options={"randomization": given})
+    state, fields = envs.physics_state.detach().clone(), envs.physics_state_fields
+    for name, leaf in leaves.items():
+        state[:, fields[f"physics.{name}"]] = leaf
+    envs.physics_state = state
+    return envs.unroll(actions)[0]
+
+
+def identify(envs: VectorEnv, observed: Observed, args: argparse.Namespace) -> Fit:
+    """Follow the gradient of the error from factors of 1; each environment's is its own."""
+    model = envs.get_attr("sys")[0]
+    logs = torch.zeros(args.num_envs, 2, requires_grad=True)
+    adam, rows = Adam([logs], args.learning_rate), []
+    spread = observed.obs.std((0, 1))
+    bar = trange(args.iterations, desc="fitting")
+    for _ in bar:
+        obs = play(envs, args.seed, to_leaves(model, logs.exp()), observed.actions)
+        squares = ((obs - observed.obs) / spread).square().mean(-1)
+        errors = (squares * observed.running).sum(0) / observed.running.sum(0)
+        rows.append((logs.exp().detach(), errors.detach()))
+        adam.zero_grad()
+        errors.sum().backward()
+        adam.step()
+        bar.set_postfix_str(f"mean error {errors.mean():.2e}", refresh=False)
+    return Fit(*map(torch.stack, zip(*rows, strict=True)))
+
+
+def draw(path: Path, truth: Tensor, fit: Fit) -> None:
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    *pairs, last = figure.subplots(1, 3)
+    for index, axes in enumerate(pairs):
+        axes.axline((1, 1), slope=1, color="tab:gray", lw=1)
+        axes.plot(truth[:, index], fit.factors[0, :, index], "x", label="first iteration")
+        axes.plot(truth[:, index], fit.factors[-1, :, index], "o", ms=4, label="last iteration")
+        axes.set(title=NAMES[index], xlabel="true factor", ylabel="fitted factor")
+        axes.legend()
+    last.plot(fit.errors, color="tab:blue", alpha=0.3)
+    last.set(title="each pendulum's error", xlabel="iteration", yscale="log")
+    for axes in (*pairs, last):
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=100)
+
+
+def main() -> None:
+    args = parse_args()
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(1)
+    envs = gym.make_vec(
+        "Brax/inverted_pendulum-v0",
+        num_envs=args.num_envs,
+        backend="generalized",
+        autoreset_mode="Disabled",  # a pendulum that fell stays as it is
+        randomization_fn=draw_physics,
+        arrays="torch",
+        differentiable=True,
+    )
+    observed = observe(envs, args)
+    fit = identify(envs, observed, args)
+    envs.close()
+    folder = Path(args.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    table = torch.cat([observed.factors, fit.factors[-1]], 1).numpy()
+    header = "true_mass,true_friction,fitted_mass,fitted_friction"
+    np.savetxt(folder / "factors.csv", table, "%.6g", ",", header=header, comments="")
+    draw(folder / "fit.png", observed.factors, fit)
+    print(f"Wrote factors.csv and fit.png to {folder}")
+    for index, name in enumerate(NAMES):
+        off = (fit.factors[[0, -1], :, index] / observed.factors[:, index] - 1).abs().mean(1)
+        print(f"{name}: off by {off[0]:.1%} before, {off[1]:.1%} after")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""How the physics of an episode are drawn by a user's function, in either of its two forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gymbridge.errors import EnvContractError, SimulationError, nearest
+
+__all__ = ["Physics", "PhysicsDraw"]
+
+Physics = dict[str, Any]
+"""Leaves of a model by dotted path, such as ``{"gravity": (3,) float}``."""
+
+
+class PhysicsDraw:
+    """From a key to the leaves of a model that vary.
+
+    Args:
+        model: Of one environment, a pytree.
+        function: (model, key) -> physics by dotted path; or, as Brax and Playground have it,
+            (model, (1, 2) keys) -> (model with leaves (1, ...), the same tree with 0 for these
+            leaves and None for the others).
+
+    Attributes:
+        shapes: Of the leaves that vary, by dotted path.
+
+    Raises:
+        EnvContractError: The function breaks a rule; the message names the leaf.
+        SimulationError: The function cannot be traced.
+    """
+
+    def __init__(self, model: Any, function: Callable[..., Any]) -> None:
+        self._model, self._function = model, function
+        named, self._structure = jax.tree_util.tree_flatten_with_path(model, is_leaf=_is_none)
+        self._own = {_name(path): leaf for path, leaf in named}
+        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+        self._draw = self._choose_form(key)
+        self.shapes: Physics = jax.eval_shape(self._draw, key)
+        self._check_leaves()
+
+    def __call__(self, key: jax.Array) -> Physics:
+        """Return the leaves that vary, drawn with this key."""
+        return self._draw(key)
+
+    def apply(self, physics: Physics) -> Any:
+        """Return the model with these leaves."""
+        leaves = [physics.get(name, leaf) for name, leaf in self._own.items()]
+        return jax.tree.unflatten(self._structure, leaves)
+
+    def _choose_form(self, key: Any) -> Callable[[Any], Physics]:
+        """Return the way to call the function, found out by tracing it.
+
+        Raises:
+            SimulationError: It can be traced in neither way.
+        """
+        batched = self._trace(jax.ShapeDtypeStruct((1, *key.shape), key.dtype))
+        if isinstance(batched, type) and issubclass(batched, tuple):
+            return self._draw_batched
+        named = self._trace(key)
+        if isinstance(named, type):
+            return self._draw_named
+        also = ""
+        if isinstance(batched, Exception):
+            also = f", and with a batch of one key {_describe(batched)}"
+        raise SimulationError(
+            f"`randomization_fn` cannot be traced; with one key it raised {_describe(named)}{also}."
+        ) from named
+
+    def _trace(self, keys: Any) -> type | Exception:
+        """Return the type of what the function returns for keys of these shapes, or its error."""
+        found: list[type] = []
+        try:
+            jax.eval_shape(lambda k: found.append(type(self._function(self._model, k))), keys)
+        except Exception as error:  # one key for a batch is an error in the other form
+            return error
+        return found[0]
+
+    def _draw_named(self, key: jax.Array) -> Physics:
+        physics = self._function(self._model, key)
+        if not isinstance(physics, Mapping):
+            raise EnvContractError(
+                "`randomization_fn` must return a dict by dotted path, or, for a batch of keys, a "
+                f"tuple of model and axes, got {type(physics).__name__}."
+            )
+        for name in physics:
+            if name not in self._own:
+                raise EnvContractError(
+                    f"`randomization_fn` must return leaves of the model, got {name!r}; "
+                    f"{nearest(str(name), self._own)}"
+                )
+        return {name: _to_array(name, value) for name, value in physics.items()}
+
+    def _draw_batched(self, key: jax.Array) -> Physics:
+        returned = self._function(self._model, key[None])
+        if len(returned) != 2:
+            raise EnvContractError(
+                "`randomization_fn` must return a tuple of model and axes, got one of "
+                f"{len(returned)} entries."
+            )
+        model, axes = returned
+        named, structure = jax.tree_util.tree_flatten_with_path(model, is_leaf=_is_none)
+        if structure != self._structure:
+            odd = sorted({_name(path) for path, _ in named} ^ self._own.keys())
+            found = f"but {odd[0]!r} is in one of them alone" if odd else f"got {type(model)}"
+            raise EnvContractError(
+                f"`randomization_fn` must return a model of the structure that it got, {found}."
+            )
+        varied = zip(self._own.items(), named, self._read_axes(axes), strict=True)
+        return {
+            name: _take_row(name, own, leaf, axis)
+            for (name, own), (_, leaf), axis in varied
+            if axis is not None or leaf is not own
+        }
+
+    def _read_axes(self, axes: Any) -> list[Any]:
+        """Return the axis of each leaf, or None; like `jax.vmap`'s, they may be a prefix."""
+        like = jax.tree.unflatten(self._structure, list(self._own))
+        try:
+            marks = jax.tree.broadcast(axes, like, is_leaf=_is_none)
+        except ValueError as error:
+            raise EnvContractError(
+                "`randomization_fn` must return axes in the structure of the model, or in a prefix "
+                f"of it, got {type(axes).__name__}."
+            ) from error
+        return jax.tree.leaves(marks, is_leaf=_is_none)
+
+    def _check_leaves(self) -> None:
+        if not self.shapes:
+            raise EnvContractError(
+                "`randomization_fn` must vary a leaf of the model; it varies none."
+            )
+        for name, leaf in self.shapes.items():
+            if self._own[name] is None:
+                raise EnvContractError(
+                    f"`randomization_fn` must vary leaves that the model has, but {name!r} is None."
+                )
+            like = jax.eval_shape(jnp.asarray, self._own[name])
+            if not jnp.issubdtype(like.dtype, jnp.floating):
+                raise EnvContractError(
+                    f"`randomization_fn` must vary floats, got {name!r}, which is {like.dtype}."
+                )
+            if (leaf.shape, leaf.dtype) != (like.shape, like.dtype):
+                raise EnvContractError(
+                    f"`randomization_fn` must keep shape and dtype, but {name!r} is "
+                    f"{like.dtype}{list(like.shape)} and came back as {leaf.dtype}"
+                    f"{list(leaf.shape)}."
+                )
+
+
+def _is_none(leaf: Any) -> bool:
+    return leaf is None
+
+
+def _to_array(name: Any, value: Any) -> jax.Array:
+    """Return a value as an array without a weak type."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise EnvContractError(
+            f"`randomization_fn` must return arrays, but {name!r} is {value!r}."
+        ) from error
+    return jnp.asarray(array, array.dtype)
+
+
+def _take_row(name: str, own: Any, leaf: Any, axis: Any) -> jax.Array:
+    """Return the one row of a leaf that was drawn for a batch of one key."""
+    if axis is None:
+        raise EnvContractError(
+            f"`randomization_fn` must give an axis to each leaf that it changes, but that of "
+            f"{name!r} is None."
+        )
+    shape = np.shape(own)
+    ndim = len(shape) + 1
+    if not isinstance(axis, int) or not -ndim <= axis < ndim:
+        raise EnvContractError(
+            f"`randomization_fn` must return axes that are integers below {ndim} or None, but that "
+            f"of {name!r} is {axis!r}."
+        )
+    at = axis % ndim
+    wanted = (*shape[:at], 1, *shape[at:])
+    if np.shape(leaf) != wanted:
+        raise EnvContractError(
+            f"`randomization_fn` must keep shape and dtype, but {name!r}, for a batch of one key, "
+            f"must have shape {wanted} and came back with {np.shape(leaf)}."
+        )
+    return _to_array(name, jnp.take(leaf, 0, at))
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

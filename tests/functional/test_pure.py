@@ -1,0 +1,212 @@
+"""`envs.functional()`: the batch as pure functions that JAX compiles, scans and maps."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("brax")
+
+import jax
+import jax.numpy as jnp
+from batches import KIND_LENGTHS, KIND_TRUNCATES, to_numpy
+from brax_samples import under
+from falling_ball import make_ball
+from trees import assert_same
+
+from gymbridge import BraxVectorEnv
+from gymbridge.errors import ArgumentError, ClosedError, ResetNeededError
+from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+
+NUM_ENVS = 5
+NUM_STEPS = 200
+
+
+def _make_scripted(mode: str) -> BraxVectorEnv:
+    """A batch of integers and halves, in which every sum is exact."""
+    env = ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES)
+    return BraxVectorEnv(
+        env, NUM_ENVS, autoreset_mode=mode, arrays="jax", max_episode_steps=4, info_keys="all"
+    )
+
+
+def _make_ball(mode: str) -> BraxVectorEnv:
+    return make_ball(NUM_ENVS, autoreset_mode=mode, arrays="jax", max_episode_steps=9)
+
+
+def _make_playground(mode: str) -> Any:
+    """A batch with observations in a dict."""
+    pytest.importorskip("mujoco_playground")
+    from playground_samples import SampleMjxEnv, make_config
+
+    from gymbridge import PlaygroundVectorEnv
+
+    env = SampleMjxEnv(make_config(episode_length=5, action_repeat=1))
+    return PlaygroundVectorEnv(env, NUM_ENVS, autoreset_mode=mode, arrays="jax")
+
+
+MAKERS = {"scripted": _make_scripted, "ball": _make_ball, "playground": _make_playground}
+
+
+@cache
+def shared(name: str, mode: str) -> BraxVectorEnv:
+    return MAKERS[name](mode)
+
+
+def _draw_actions(envs: BraxVectorEnv, num_steps: int = NUM_STEPS) -> jax.Array:
+    rng, space = np.random.default_rng(0), envs.action_space
+    if np.issubdtype(space.dtype, np.integer):
+        return jnp.asarray(rng.integers(0, 3, (num_steps, *space.shape)), space.dtype)
+    return jnp.asarray(rng.uniform(-1, 1, (num_steps, *space.shape)), space.dtype)
+
+
+def _at(tree: Any, index: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _check(found: Any, expected: Any, *, exact: bool) -> None:
+    """Raise unless both have the same values; floats to rounding unless `exact`."""
+    found, expected = to_numpy(found), to_numpy(expected)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        if exact or one.dtype.kind in "biu":
+            np.testing.assert_array_equal(one, other)
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_scan__returns_what_the_class_does(name: str, mode: str) -> None:
+    envs = shared(name, mode)
+    actions = _draw_actions(envs)
+    is_disabled = mode == "Disabled"
+    envs.reset(seed=1)
+    carry, reset, step = envs.functional()
+
+    def body(carry: Any, action: jax.Array) -> Any:
+        carry, returned = step(carry, action)
+        if not is_disabled:
+            return carry, (returned, ())
+        carry, begun = reset(carry, returned[2] | returned[3])
+        return carry, (returned, begun)
+
+    _, scanned = jax.jit(lambda carry: jax.lax.scan(body, carry, actions))(carry)
+    ends = 0
+    for index, action in enumerate(actions):
+        returned: Any = envs.step(action)
+        over = np.asarray(returned[2] | returned[3])
+        ends += over.sum()
+        found, begun = _at(scanned, index)
+        _check(found, returned, exact=name == "scripted")
+        if is_disabled and over.any():
+            _check(begun, envs.reset(options={"reset_mask": over}), exact=name == "scripted")
+    assert ends > NUM_STEPS / 10
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_reset__under_jit_takes_mask_and_seeds(name: str) -> None:
+    envs = shared(name, "NextStep")
+    envs.reset(seed=1)
+    carry, reset, step = envs.functional()
+    compiled = jax.jit(reset)
+    mask = under(NUM_ENVS, 1, 4)["reset_mask"]
+    seeds = np.arange(7, 7 + NUM_ENVS, dtype=np.uint32)
+    carry, found = compiled(carry, mask, seeds)
+    _check(found, envs.reset(seed=seeds.tolist(), options={"reset_mask": mask}), exact=True)
+    carry, found = compiled(carry, ~mask, None)
+    _check(found, envs.reset(options={"reset_mask": ~mask}), exact=True)
+    action = _draw_actions(envs, 1)[0]
+    _check(jax.jit(step)(carry, action)[1], envs.step(action), exact=name == "scripted")
+
+
+def test_largest_seed__is_that_of_the_class() -> None:
+    envs = shared("scripted", "NextStep")
+    envs.reset(seed=0)
+    carry, reset, _ = envs.functional()
+    seeds = np.full(NUM_ENVS, 2**32 - 1, np.uint32)
+    everyone = np.ones(NUM_ENVS, bool)
+    found = jax.jit(reset)(carry, everyone, seeds)[1]
+    _check(found, envs.reset(seed=seeds.tolist()), exact=True)
+
+
+def test_vmap__steps_two_carries() -> None:
+    envs = shared("scripted", "SameStep")
+    actions = _draw_actions(envs, 12)
+    carries, logs = [], []
+    for seed in (1, 50):
+        envs.reset(seed=seed)
+        carry, _, step = envs.functional()
+        carries.append(carry)
+        logs.append([to_numpy(envs.step(action)) for action in actions])
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *carries)
+    mapped = jax.jit(jax.vmap(step, in_axes=(0, None)))
+    for index, action in enumerate(actions):
+        both, returned = mapped(both, action)
+        for which, log in enumerate(logs):
+            _check(_at(returned, which), log[index], exact=True)
+    assert not np.array_equal(logs[0][-1][0], logs[1][-1][0])
+
+
+def test_carry__is_a_copy() -> None:
+    envs, twin = (shared("scripted", "NextStep"), _make_scripted("NextStep"))
+    actions = _draw_actions(envs, 6)
+    for batch in (envs, twin):
+        batch.reset(seed=4)
+        batch.step(actions[0])
+    carry, reset, step = envs.functional()
+    kept = to_numpy(jax.tree.map(jnp.copy, carry))
+    donating = jax.jit(step, donate_argnums=0)
+    for action in actions[1:]:
+        carry, _ = donating(carry, action)
+    reset(carry, np.ones(NUM_ENVS, bool), np.zeros(NUM_ENVS, np.uint32))
+    assert envs.np_random_seed == twin.np_random_seed
+    again = envs.functional()[0]
+    assert_same(to_numpy(jax.tree.leaves(again)), to_numpy(jax.tree.leaves(kept)))
+    for action in actions[1:]:
+        _check(envs.step(action), twin.step(action), exact=True)
+
+
+def test_carry__is_the_present_one() -> None:
+    envs = shared("scripted", "NextStep")
+    envs.reset(seed=4)
+    action = _draw_actions(envs, 1)[0]
+    envs.step(action)
+    carry, _, step = envs.functional()
+    _check(step(carry, action)[1], envs.step(action), exact=True)
+
+
+def test_physics__are_drawn_inside_jit_too() -> None:
+    envs = shared("ball", "SameStep")
+    envs.reset(seed=2)
+    carry, _, step = envs.functional()
+    _, (_, _, terminations, truncations, infos) = jax.jit(
+        lambda carry: jax.lax.scan(step, carry, _draw_actions(envs, 30))
+    )(carry)
+    masses = np.asarray(infos["randomization"]["link.mass"])
+    over = np.asarray(terminations | truncations)
+    assert over.sum() > NUM_ENVS
+    assert ((masses[1:] != masses[:-1]) == over[1:]).all()
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_functional__needs_jax_arrays(kind: str) -> None:
+    pytest.importorskip(kind)
+    envs = make_ball(2, arrays=kind)
+    envs.reset(seed=0)
+    with pytest.raises(
+        ArgumentError, match=f"needs a batch built with `arrays='jax'`, got '{kind}"
+    ):
+        envs.functional()
+
+
+def test_functional__needs_a_reset_and_an_open_batch() -> None:
+    envs = make_ball(2, arrays="jax")
+    with pytest.raises(ResetNeededError, match="`functional` needs running episodes"):
+        envs.functional()
+    envs.close()
+    with pytest.raises(ClosedError):
+        envs.functional()

@@ -1,0 +1,218 @@
+"""Physics drawn at the start of each episode: which episode has which, and where they are read."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("brax")
+
+import gymnasium as gym
+import jax
+from batches import play, to_kind, to_numpy
+from brax_samples import under
+from falling_ball import (
+    PATHS,
+    FallingBall,
+    Model,
+    draw,
+    draw_batch,
+    draw_weak,
+    make_ball,
+    play_values,
+    shared_ball,
+)
+from trees import assert_same
+
+from gymbridge import BraxVectorEnv
+from gymbridge.single_env import SingleEnv
+
+NUM_ENVS = 4
+SEED = 3
+
+
+@pytest.fixture(params=("numpy", "torch", "jax"))
+def kind(request: pytest.FixtureRequest) -> str:
+    pytest.importorskip(request.param)
+    return request.param
+
+
+def _check(values: Any, mask: np.ndarray, episodes: np.ndarray) -> None:
+    """Check the physics of the rows under the mask against those of an environment on its own."""
+    for row in np.flatnonzero(mask):
+        wanted = play_values(SEED + row, episodes[row] + 1)[-1]
+        for path in PATHS:
+            np.testing.assert_allclose(values[path][row], wanted[path], rtol=1e-6)
+            assert values[f"_{path}"].tolist() == mask.tolist()
+
+
+def _follow(log: list[Any], mode: str) -> np.ndarray:
+    """Check the physics in all that a run returned; return the number of episodes begun."""
+    everyone = np.ones(NUM_ENVS, bool)
+    episodes, ended = np.zeros(NUM_ENVS, int), ~everyone
+    for index, returned in enumerate(log):
+        infos = returned[-1]
+        mask = infos["_randomization"]
+        if len(returned) == 2:
+            assert mask.any()
+            episodes += mask & (index > 0)
+        else:
+            over = returned[2] | returned[3]
+            if mode == "SameStep" and over.any():
+                _check(infos["final_info"]["randomization"], over, episodes)
+            episodes += {"NextStep": ended, "SameStep": over, "Disabled": 0 * over}[mode]
+            ended = over
+            assert mask.all()
+        _check(infos["randomization"], mask, episodes)
+    return episodes
+
+
+def test_physics__are_those_of_seed_and_episode_in_every_call(mode: str, kind: str) -> None:
+    envs = shared_ball(NUM_ENVS, autoreset_mode=mode, arrays=kind, max_episode_steps=7)
+    assert (_follow(play(envs, 25, seed=SEED), mode) >= 3).all()
+
+
+def test_physics__are_new_in_each_episode() -> None:
+    values = [play_values(seed, 4) for seed in range(SEED, SEED + NUM_ENVS)]
+    for path in PATHS:
+        flat = [np.ravel(value[path])[-1] for episodes in values for value in episodes]
+        assert len(set(map(float, flat))) == 4 * NUM_ENVS
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_physics__do_not_change_the_key_of_reset(mode: str) -> None:
+    plain = make_ball(NUM_ENVS, randomization_fn=None, autoreset_mode=mode, max_episode_steps=2)
+    envs = make_ball(NUM_ENVS, autoreset_mode=mode, max_episode_steps=2)
+    assert_same(envs.reset(seed=5)[0], plain.reset(seed=5)[0])
+    begun = {"NextStep": 3, "SameStep": 2}[mode]
+    for step in range(1, 10):
+        (obs, *_), (expected, *_) = (batch.step(np.zeros((NUM_ENVS, 1))) for batch in (envs, plain))
+        assert np.array_equal(obs, expected) == (step % begun == 0)
+
+
+def test_physics__act_as_the_model_of_the_environment() -> None:
+    envs = shared_ball(NUM_ENVS, autoreset_mode="Disabled")
+    _, infos = envs.reset(seed=2)
+    values = infos["randomization"]
+    obs = [envs.step(np.full((NUM_ENVS, 1), 0.5))[0] for _ in range(3)]
+    for row in (0, 2):
+        link = Model().link._replace(mass=values["link.mass"][row])
+        model = Model(values["gravity"][row], link)
+        plain = make_ball(1, model=model, randomization_fn=None)
+        plain.reset(seed=2 + row)
+        for mine in obs:
+            alone = plain.step(np.full((1, 1), 0.5))[0][0]
+            np.testing.assert_allclose(mine[row], alone, rtol=1e-5)
+
+
+@pytest.mark.parametrize("info_keys", [None, "all", ()])
+def test_infos__have_the_physics_whatever_info_keys_says(info_keys: Any) -> None:
+    envs = make_ball(2, info_keys=info_keys)
+    for returned in (envs.reset(seed=0), envs.step(np.zeros((2, 1)))):
+        assert ("lowest" in returned[-1]) == (info_keys != ())
+        assert set(returned[-1]["randomization"]) == {*PATHS, "_gravity", "_link.mass"}
+        assert returned[-1]["randomization"]["gravity"].shape == (2, 3)
+
+
+def test_infos__have_the_layout_of_gymnasium() -> None:
+    def make_one() -> SingleEnv:
+        return SingleEnv(make_ball(1, autoreset_mode="Disabled", nonfinite="ignore"))
+
+    sync = gym.vector.SyncVectorEnv([make_one] * 3, autoreset_mode="SameStep")
+    envs = make_ball(3, autoreset_mode="SameStep", nonfinite="ignore")
+    ends = 0
+    wanted, found = sync.reset(seed=[4, 5, 6])[1], envs.reset(seed=[4, 5, 6])[1]
+    assert_same(found["randomization"], wanted["randomization"])
+    for _ in range(12):
+        expected, returned = (batch.step(np.zeros((3, 1), np.float32)) for batch in (sync, envs))
+        ends += returned[2].sum()
+        for key in ("randomization", "_randomization"):
+            assert_same(returned[4][key], expected[4][key])
+            if "final_info" in expected[4]:
+                final = returned[4]["final_info"][key]
+                assert_same(final, expected[4]["final_info"][key])
+    assert ends >= 3
+
+
+def test_both_forms_of_the_function__draw_the_same() -> None:
+    runs = [
+        play(make_ball(2, autoreset_mode="SameStep", randomization_fn=function), 12)
+        for function in (draw, draw_batch)
+    ]
+    assert any(returned[2].any() for returned in runs[0][1:])
+    assert_same(*runs)
+
+
+@pytest.mark.parametrize("function", [draw, draw_batch, draw_weak])
+def test_episodes__are_drawn_by_functions_compiled_once(
+    function: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = FallingBall()
+    envs = BraxVectorEnv(env, 11, autoreset_mode="NextStep", randomization_fn=function)
+    envs.reset(seed=0)
+    envs.step(np.zeros((11, 1)))
+    envs.reset(options=under(11, 1))
+    traces, episodes = dict(env.traces), 0
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        for step in range(20):
+            over = envs.step(np.zeros((11, 1)))[2]
+            episodes += over.sum()
+            if step % 7 == 6:
+                envs.reset(options=under(11, 2, 4))
+        envs.reset(seed=1)
+    assert episodes > 11
+    assert [text for text in caplog.messages if text.startswith("Compiling ")] == []
+    assert env.traces == traces
+
+
+def test_environment__keeps_its_own_model() -> None:
+    env = FallingBall()
+    model = env.sys
+    envs = BraxVectorEnv(env, 2, randomization_fn=draw)
+    envs.reset(seed=0)
+    envs.step(np.zeros((2, 1)))
+    assert env.sys is model
+
+
+def test_state__has_only_the_leaves_that_vary() -> None:
+    pytest.importorskip("torch")
+    options = {"arrays": "torch", "differentiable": True}
+    fields = make_ball(2, **options).physics_state_fields
+    plain = make_ball(2, randomization_fn=None, **options).physics_state_fields
+    assert set(fields) == {*plain, *(f"physics.{path}" for path in PATHS)}
+    sizes = {name: place.stop - place.start for name, place in fields.items()}
+    assert (sizes["physics.gravity"], sizes["physics.link.mass"]) == (3, 1)
+
+
+def test_diverged_row__keeps_its_physics() -> None:
+    envs = shared_ball(NUM_ENVS)
+    _, before = envs.reset(seed=0)
+    actions = np.zeros((NUM_ENVS, 1), np.float32)
+    actions[1] = np.inf
+    _, _, terminations, _, infos = envs.step(actions)
+    assert infos["nonfinite"].tolist() == [False, True, False, False] == terminations.tolist()
+    assert_same(infos["randomization"], before["randomization"])
+
+
+def test_batch__pickles_with_its_function() -> None:
+    envs = make_ball(2)
+    twin = pickle.loads(pickle.dumps(envs))
+    assert_same(twin.reset(seed=4), envs.reset(seed=4))
+
+
+def test_options__are_not_changed_and_not_kept(kind: str) -> None:
+    envs = shared_ball(2, arrays=kind)
+    mass = to_kind(np.array([3, 4], np.float32), kind)
+    options = {"randomization": {"link.mass": mass}}
+    before = copy.deepcopy(to_numpy(options))
+    envs.reset(seed=0, options=options)
+    assert_same(to_numpy(options), before)
+    if kind != "jax":
+        mass[:] = 1
+    infos = envs.step(to_kind(np.zeros((2, 1), np.float32), kind))[4]
+    assert to_numpy(infos["randomization"]["link.mass"]).tolist() == [3, 4]

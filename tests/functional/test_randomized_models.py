@@ -1,0 +1,150 @@
+"""Randomisation functions of Brax's and Playground's own kind, on models with physics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("brax")
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+from batches import to_numpy
+from brax_samples import episode_key
+from puck import Puck
+
+from gymbridge import BraxVectorEnv
+from gymbridge.errors import EnvContractError
+from gymbridge.functional.physics import PhysicsDraw
+
+NAMES = ("geom_friction", "link.inertia.mass")
+
+
+def randomize_brax(sys: Any, rng: jax.Array) -> tuple[Any, Any]:
+    """Frictions and masses, in the form that Brax's documentation gives such functions."""
+
+    @jax.vmap
+    def rand(rng: jax.Array) -> tuple[jax.Array, jax.Array]:
+        _, key = jax.random.split(rng, 2)
+        friction = jax.random.uniform(key, (1,), minval=0.2, maxval=1.4)
+        friction = sys.geom_friction.at[:, 0].set(friction)
+        _, key = jax.random.split(key, 2)
+        scale = jax.random.uniform(key, sys.link.inertia.mass.shape, minval=0.5, maxval=2)
+        return friction, sys.link.inertia.mass * scale
+
+    friction, mass = rand(rng)
+    in_axes = jax.tree_util.tree_map(lambda x: None, sys)
+    in_axes = in_axes.tree_replace({"geom_friction": 0, "link.inertia.mass": 0})
+    sys = sys.tree_replace({"geom_friction": friction, "link.inertia.mass": mass})
+    return sys, in_axes
+
+
+def test_brax_function__draws_physics_that_act_as_those_of_the_environment() -> None:
+    envs = BraxVectorEnv(Puck("spring"), 2, randomization_fn=randomize_brax)
+    env = Puck("spring")
+    infos = envs.reset(seed=3)[1]
+    values = {name: infos["randomization"][name][1] for name in NAMES}
+    assert (infos["randomization"]["geom_friction"][0] != values["geom_friction"]).any()
+    env.sys = env.sys.tree_replace(values)
+    state, step = env.reset(episode_key(4, 0)), jax.jit(env.step)
+    for _ in range(15):
+        obs = envs.step(np.full((2, 1), 0.1, np.float32))[0]
+        state = step(state, jnp.full(1, 0.1))
+        np.testing.assert_allclose(obs[1], state.obs, rtol=1e-4, atol=1e-5)
+    assert abs(obs[0] - obs[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("path", ["body_mass", "opt.gravity"])
+def test_leaf_of_another_backend__is_an_error(path: str) -> None:
+    def double(sys: Any, key: jax.Array) -> dict[str, Any]:
+        name, *rest = path.split(".")
+        leaf = getattr(sys, name)
+        return {path: 2 * jnp.asarray(getattr(leaf, rest[0]) if rest else leaf)}
+
+    with pytest.raises(EnvContractError, match=rf"varies '{path}', which .*backend spring\) never"):
+        BraxVectorEnv("inverted_pendulum", backend="spring", randomization_fn=double)
+
+
+@pytest.fixture(scope="module")
+def legged() -> Any:
+    """Go1's randomisation function, and an environment with the bodies and joints it indexes."""
+    pytest.importorskip("mujoco_playground")
+    from legged import Legged
+    from mujoco_playground._src.locomotion.go1.randomize import domain_randomize
+
+    return Legged(), domain_randomize
+
+
+GO1 = (
+    "body_ipos",
+    "body_mass",
+    "dof_armature",
+    "dof_frictionloss",
+    "geom_friction",
+    "qpos0",
+)
+
+
+def test_go1_function__is_drawn_unchanged(legged: Any) -> None:
+    env, randomize = legged
+    keys = jax.random.split(jax.random.PRNGKey(0), 3)
+    draw = PhysicsDraw(env.mjx_model, randomize)
+    assert sorted(draw.shapes) == list(GO1)
+    expected, _ = randomize(env.mjx_model, keys)
+    found = jax.vmap(draw)(keys)
+    for name in GO1:
+        np.testing.assert_allclose(found[name], getattr(expected, name), rtol=1e-6)
+        assert len(np.unique(np.asarray(found[name]).reshape(3, -1), axis=0)) == 3
+
+
+def test_go1_function__passes_the_rules_of_a_batch(legged: Any) -> None:
+    """Traced, not compiled: all that it varies is read."""
+    from gymbridge import PlaygroundVectorEnv
+
+    env, randomize = legged
+    PlaygroundVectorEnv(env, 2, randomization_fn=randomize)
+    assert not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(env.mjx_model))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_go1_function__draws_in_each_episode(legged: Any, mode: str) -> None:
+    from gymbridge import PlaygroundVectorEnv
+
+    env, randomize = legged
+    envs = PlaygroundVectorEnv(
+        env, 2, randomization_fn=randomize, autoreset_mode=mode, max_episode_steps=2
+    )
+    seen = [to_numpy(envs.reset(seed=1)[1]["randomization"])]
+    actions = np.zeros((2, 12), np.float32)
+    for _ in range(3):
+        obs, *_, infos = envs.step(actions)
+        seen.append(to_numpy(infos["randomization"]))
+        assert np.isfinite(obs).all()
+    begun = {"NextStep": 3, "SameStep": 2}[mode]
+    for index in range(1, 4):
+        for name in GO1:
+            is_same = np.array_equal(seen[index][name], seen[index - 1][name])
+            assert is_same == (index != begun), (name, index)
+    assert (
+        (seen[0]["geom_friction"][:, 0, 0] >= 0.4) & (seen[0]["geom_friction"][:, 0, 0] <= 1)
+    ).all()
+
+
+@pytest.mark.slow
+def test_single_environment__has_its_physics_in_the_info() -> None:
+    def draw(sys: Any, key: jax.Array) -> dict[str, jax.Array]:
+        return {"gravity": sys.gravity * jax.random.uniform(key, minval=0.5)}
+
+    env = gym.make("Brax/inverted_pendulum-v0", backend="generalized", randomization_fn=draw)
+    first = env.reset(seed=0)[1]["randomization"]["gravity"]
+    assert first.shape == (3,)
+    np.testing.assert_array_equal(
+        env.step(env.action_space.sample())[4]["randomization"]["gravity"], first
+    )
+    assert env.reset()[1]["randomization"]["gravity"][2] != first[2]
+    options = {"randomization": {"gravity": np.float32([[0, 0, -1]])}}
+    assert env.reset(options=options)[1]["randomization"]["gravity"].tolist() == [0, 0, -1]

@@ -1,0 +1,163 @@
+"""What `PlaygroundVectorEnv` refuses, and what it says then."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mujoco_playground")
+
+import gymnasium as gym
+from brax.envs.wrappers import training
+from mujoco import mjx
+from mujoco_playground import wrapper
+from playground_samples import SampleMjxEnv, make_config
+
+from gymbridge import PlaygroundVectorEnv
+from gymbridge.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    EnvContractError,
+    KeywordError,
+    SimulationError,
+    UnknownTaskError,
+)
+
+NAME = "CartpoleBalance"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("action_repeats", "Did you mean 'action_repeat' or 'action_space'?"),
+        ("config_override", "Did you mean 'config_overrides'?"),
+        ("zzz", "Known: 'action_repeat', 'action_space', 'arrays', 'autoreset_mode', 'config', "),
+    ],
+)
+@pytest.mark.parametrize("env", [NAME, SampleMjxEnv()], ids=["name", "object"])
+def test_unknown_keyword__gets_the_nearest(env: Any, name: str, hint: str) -> None:
+    with pytest.raises(KeywordError) as caught:
+        PlaygroundVectorEnv(env, **{name: 1})
+    message = str(caught.value)
+    assert f"unexpected keyword argument {name!r} for {env!r}. {hint}" in message
+    for hidden in ("'env'", "'kwargs'", "'self'"):
+        assert hidden not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("CartpoleBalence", "did you mean 'CartpoleBalance'"),
+        ("Playground/CartpoleBalance-v0", "did you mean 'CartpoleBalance'"),
+        ("zzz", "known: 'AcrobotSwingup', "),
+    ],
+)
+def test_unknown_name__gets_the_nearest(name: str, hint: str) -> None:
+    with pytest.raises(UnknownTaskError, match=hint) as caught:
+        PlaygroundVectorEnv(name)
+    assert f"got {name!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "env", [None, 3, SampleMjxEnv, SimpleNamespace(), gym.Env()], ids=lambda env: type(env).__name__
+)
+def test_env__of_another_type_is_refused(env: Any) -> None:
+    message = "`env` must be the name of a registered Playground environment or an MjxEnv, got "
+    with pytest.raises(ArgumentTypeError, match=re.escape(message + type(env).__name__)):
+        PlaygroundVectorEnv(env)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"config": {"episode_length": 5}}, ArgumentTypeError, "`config` must be a ConfigDict"),
+        ({"config_overrides": 5}, ArgumentTypeError, "`config_overrides` must be a dict"),
+        ({"config_overrides": {"ctrl_td": 0.1}}, SimulationError, "'ctrl_td': 0.1"),
+        ({"config_overrides": {"ctrl_dt": "slow"}}, SimulationError, "'ctrl_dt': 'slow'"),
+        ({"action_repeat": 0}, ArgumentError, "`action_repeat` must be at least 1"),
+        ({"action_repeat": 1.5}, ArgumentTypeError, "`action_repeat` must be an int"),
+        ({"num_envs": 0}, ArgumentError, "`num_envs` must be at least 1"),
+        ({"nonfinite": "explode"}, ArgumentError, "`nonfinite` must be one of"),
+        ({"differentiable": True}, ArgumentError, "needs `arrays='torch'`, got 'numpy'"),
+    ],
+)
+def test_argument__of_another_type_or_value_is_named(
+    kwargs: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        PlaygroundVectorEnv(NAME, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("config", make_config()), ("config_overrides", {"ctrl_dt": 0.1}), ("impl", "jax")],
+)
+def test_options_of_named_envs__are_refused_with_an_env_object(name: str, value: Any) -> None:
+    message = (
+        f"(?s)`{name}` cannot be given with a built SampleMjxEnv.*the environment's own constr"
+    )
+    with pytest.raises(ArgumentError, match=message):
+        PlaygroundVectorEnv(SampleMjxEnv(), **{name: value})
+
+
+def _with_model(impl: str) -> SampleMjxEnv:
+    return SampleMjxEnv(model=SimpleNamespace(impl=mjx.Impl(impl)))
+
+
+REASON = r"'warp' .*share their contacts.*environment axis"
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"impl": "warp"},
+        {"config_overrides": {"impl": "warp"}},
+        {"impl": "jax", "config_overrides": {"impl": "warp"}},
+        {"impl": "warp", "config_overrides": {"impl": "jax"}},
+    ],
+)
+def test_warp__is_refused_with_the_reason(kwargs: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match=f"`impl` must be 'jax', got 'warp'.*{REASON}"):
+        PlaygroundVectorEnv(NAME, **kwargs)
+
+
+def test_warp__of_a_built_env_is_refused_with_the_reason() -> None:
+    assert PlaygroundVectorEnv(_with_model("jax")).num_envs == 1
+    for env in (_with_model("warp"), wrapper.Wrapper(_with_model("warp"))):
+        with pytest.raises(EnvContractError, match=f"`impl='jax'`, got 'warp'.*{REASON}"):
+            PlaygroundVectorEnv(env)
+
+
+class OwnRestarts(wrapper.BraxAutoResetWrapper):
+    """A user's variant of a wrapper that must not be here."""
+
+
+TRAINING = {
+    "the usual ones": wrapper.wrap_for_brax_training,
+    "with a randomisation": lambda env: wrapper.wrap_for_brax_training(
+        env, randomization_fn=lambda model: (model, None)
+    ),
+    "autoreset": wrapper.BraxAutoResetWrapper,
+    "a variant": OwnRestarts,
+    "Brax's batch": training.VmapWrapper,
+    "Brax's episodes": lambda env: training.EpisodeWrapper(env, 10, 1),
+    "Brax's autoreset": training.AutoResetWrapper,
+    "under a user's own": lambda env: wrapper.Wrapper(training.VmapWrapper(env)),
+}
+
+
+@pytest.mark.parametrize("wrap", TRAINING.values(), ids=TRAINING)
+def test_training_wrapper__is_refused_with_the_parameters_to_use(wrap: Any) -> None:
+    with pytest.raises(EnvContractError, match=r"`env` must not be wrapped in .*Wrapper") as caught:
+        PlaygroundVectorEnv(wrap(SampleMjxEnv()), 4)
+    message = str(caught.value)
+    for parameter in (
+        "max_episode_steps",
+        "action_repeat",
+        "randomization_fn",
+        "autoreset_mode",
+    ):
+        assert f"`{parameter}`" in message

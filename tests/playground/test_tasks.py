@@ -1,0 +1,141 @@
+"""Registered environments: names, limits, ids, configurations and meshes."""
+
+from __future__ import annotations
+
+import os
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco_playground")
+
+from mujoco_playground import dm_control_suite, registry
+from playground_samples import SampleMjxEnv, make_config
+
+from gymbridge import PlaygroundVectorEnv
+from gymbridge.errors import NotInstalledError
+from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
+from gymbridge.playground.tasks import PLAYGROUND_LIMITS
+from gymbridge.registration import playground_id
+
+NAME = "CartpoleBalance"
+
+
+def test_names_and_limits__are_those_of_the_installed_registry() -> None:
+    configs = {name: registry.get_default_config(name) for name in registry.ALL_ENVS}
+    assert {
+        name: ceil(config.episode_length / config.action_repeat) for name, config in configs.items()
+    } == PLAYGROUND_LIMITS
+    assert configs["AlohaSinglePegInsertion"].episode_length == 1000
+    assert PLAYGROUND_LIMITS["AlohaSinglePegInsertion"] == 500
+
+
+@pytest.mark.parametrize("name", PLAYGROUND_LIMITS)
+def test_id__has_the_limit_in_its_spec(name: str) -> None:
+    assert gym.spec(playground_id(name)).max_episode_steps == PLAYGROUND_LIMITS[name]
+
+
+def test_make_vec__gives_a_batch_with_the_task_s_limit_and_takes_keywords() -> None:
+    envs = gym.make_vec(f"Playground/{NAME}-v0", num_envs=3)
+    assert isinstance(envs, PlaygroundVectorEnv)
+    assert envs.num_envs == 3
+    assert envs.max_episode_steps == PLAYGROUND_LIMITS[NAME] == 1000
+    envs = gym.make_vec(
+        f"Playground/{NAME}-v0", max_episode_steps=7, config_overrides={"ctrl_dt": 0.04}, impl="jax"
+    )
+    assert envs.unwrapped.max_episode_steps == 7
+    assert envs.get_attr("n_substeps") == (4,)
+
+
+@pytest.mark.slow
+def test_make__gives_one_environment_with_the_task_s_limit() -> None:
+    env = gym.make(f"Playground/{NAME}-v0", max_episode_steps=2)
+    obs, _ = env.reset(seed=0)
+    assert obs in env.observation_space
+    ends = [env.step(np.zeros(1, np.float32))[2:4] for _ in range(2)]
+    assert ends == [(False, False), (False, True)]
+    assert gym.make(f"Playground/{NAME}-v0").get_wrapper_attr("_max_episode_steps") == 1000
+
+
+def test_registered_env__of_a_user_s_own_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in (dm_control_suite._envs, dm_control_suite._cfgs):
+        monkeypatch.setitem(table, "Sample", None)
+
+    def build(config: Any, config_overrides: Any) -> SampleMjxEnv:
+        assert not config_overrides
+        return SampleMjxEnv(config)
+
+    dm_control_suite.register_environment("Sample", build, lambda: make_config(episode_length=6))
+    assert PlaygroundVectorEnv("Sample", 2).max_episode_steps == 6
+
+
+def test_config__of_the_user_is_neither_changed_nor_locked() -> None:
+    config = registry.get_default_config(NAME)
+    config.episode_length = 30
+    before = config.to_json()
+    envs = PlaygroundVectorEnv(NAME, config=config, config_overrides={"action_repeat": 4})
+    assert config.to_json() == before
+    assert not config.is_locked
+    assert config.impl == "warp"
+    assert envs.max_episode_steps == ceil(30 / 4)
+
+
+def test_config_overrides__reach_the_environment() -> None:
+    overrides = {"episode_length": 11, "ctrl_dt": 0.05, "vision_config.nworld": 3}
+    envs = PlaygroundVectorEnv(NAME, 2, config_overrides=overrides)
+    assert envs.max_episode_steps == 11
+    assert envs.get_attr("dt") == (0.05, 0.05)
+    config = envs.get_attr("_config")[0]
+    assert (config.vision_config.nworld, config.action_repeat) == (3, 1)
+    assert overrides == {"episode_length": 11, "ctrl_dt": 0.05, "vision_config.nworld": 3}
+
+
+def test_impl__is_jax_although_the_default_config_names_another() -> None:
+    assert registry.get_default_config(NAME).impl == "warp"
+    envs = PlaygroundVectorEnv(NAME)
+    assert envs.get_attr("mjx_model")[0].impl.value == "jax"
+    assert envs.get_attr("_config")[0].impl == "jax"
+
+
+@pytest.fixture
+def git_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a command in the place of git writes what it was called with; no mesh is on disk."""
+    log, bin_path = tmp_path / "git.log", tmp_path / "bin"
+    bin_path.mkdir()
+    (bin_path / "git").write_text(f'#!/bin/sh\necho "$@" >> {log}\nexit 1\n')
+    (bin_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_path}{os.pathsep}{os.environ['PATH']}")
+    for name in ("EXTERNAL_DEPS_PATH", "MENAGERIE_PATH"):
+        monkeypatch.setattr(registry.mjx_env, name, tmp_path / "absent")
+    return log
+
+
+@pytest.mark.parametrize("name", ["Go1JoystickFlatTerrain", "PandaPickCube"])
+def test_missing_meshes__are_an_error_that_names_the_download_before_it_starts(
+    git_log: Path, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(NotInstalledError, match=f"'{name}' needs the meshes") as caught:
+        PlaygroundVectorEnv(name)
+    assert str(caught.value).endswith(MENAGERIE)
+    assert not git_log.exists()
+    assert not (tmp_path / "absent").exists()
+
+
+def test_missing_meshes__come_by_the_command_of_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloads: list[Any] = []
+    for name in ("EXTERNAL_DEPS_PATH", "MENAGERIE_PATH"):
+        monkeypatch.setattr(registry.mjx_env, name, tmp_path / "absent")
+    monkeypatch.setattr(
+        registry.mjx_env, "_clone_with_progress", lambda *args: downloads.append(args)
+    )
+    assert menagerie_is_missing()
+    command, code, end = MENAGERIE.split('"')
+    assert (command, end) == ("python -c ", "")
+    exec(code)
+    assert "mujoco_menagerie" in downloads[0][0]

@@ -1,0 +1,207 @@
+"""Episodes, limits, observations and infos of a small environment, and which environments pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco_playground")
+
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from mujoco_playground import State, wrapper
+from playground_samples import PlainLoop, SampleMjxEnv, make_config
+
+from gymbridge import PlaygroundVectorEnv
+
+SEEDS = [0, 7, 7, 2**32 - 1]
+REPEAT, LENGTH = 2, 5
+LIMIT = 3
+"""ceil(LENGTH / REPEAT)."""
+ENV = SampleMjxEnv(make_config(action_repeat=REPEAT, episode_length=LENGTH))
+
+
+def _actions(envs: VectorEnv, num_steps: int) -> np.ndarray:
+    rng = np.random.default_rng(4)
+    return rng.uniform(-1, 1, (num_steps, *envs.action_space.shape)).astype(np.float32)
+
+
+def _assert_obs(found: Any, loop: PlainLoop) -> None:
+    """Compare one environment's observation."""
+    assert set(found) == set(loop.state.obs)
+    for name, value in loop.state.obs.items():
+        np.testing.assert_array_equal(found[name], np.asarray(value), strict=True, err_msg=name)
+
+
+def _assert_infos(infos: dict[str, Any], row: int, loop: PlainLoop) -> None:
+    state = loop.state
+    wanted = {
+        "reward/push": state.metrics["reward/push"],
+        "steps": state.info["steps"],
+        "length": state.info["length"],
+    }
+    assert {name for name in infos if name[0] != "_"} - {"final_obs", "final_info"} == {
+        *wanted,
+        "last",
+        "nonfinite",
+    }
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(infos[name][row], value, err_msg=name)
+    np.testing.assert_array_equal(infos["last"]["action"][row], state.info["last"]["action"])
+
+
+def _assert_rows(obs: Any, infos: Any, loops: list[PlainLoop], rows: Iterable[int]) -> None:
+    for row in rows:
+        _assert_obs({name: values[row] for name, values in obs.items()}, loops[row])
+        _assert_infos(infos, row, loops[row])
+
+
+def _go_on(loop: PlainLoop, action: np.ndarray, mode: str) -> None:
+    """Do with one environment what `step` does in modes without a final observation."""
+    if loop.ended and mode == "NextStep":
+        loop.begin()
+    else:
+        loop.step(action)
+
+
+@cache
+def _build(mode: str) -> PlaygroundVectorEnv:
+    return PlaygroundVectorEnv(ENV, len(SEEDS), autoreset_mode=mode)
+
+
+def test_episodes__are_those_of_a_plain_loop(mode: str) -> None:
+    envs, ends = _build(mode), np.zeros(2, int)
+    loops = [PlainLoop(ENV, seed, action_repeat=REPEAT, limit=LIMIT) for seed in SEEDS]
+    obs, infos = envs.reset(seed=SEEDS)
+    _assert_rows(obs, infos, loops, range(len(SEEDS)))
+    for actions in _actions(envs, 24):
+        obs, rewards, terminations, truncations, infos = envs.step(actions)
+        for row, loop in enumerate(loops):
+            _go_on(loop, actions[row], mode)
+            found = (rewards[row], terminations[row], truncations[row])
+            assert found == (loop.reward, loop.terminated, loop.truncated)
+            ends += [loop.terminated, loop.truncated]
+            if loop.ended and mode == "SameStep":
+                _assert_obs(infos["final_obs"][row], loop)
+                _assert_infos(infos["final_info"], row, loop)
+                loop.begin()
+        _assert_rows(obs, infos, loops, range(len(SEEDS)))
+        over = terminations | truncations
+        if mode == "Disabled" and over.any():
+            obs, infos = envs.reset(options={"reset_mask": over})
+            for row in np.flatnonzero(over):
+                loops[row].begin()
+            _assert_rows(obs, infos, loops, np.flatnonzero(over))
+    assert (ends > 5).all(), ends
+
+
+@pytest.mark.parametrize(
+    ("entries", "given", "limit"),
+    [
+        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {}, LIMIT),
+        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"action_repeat": 1}, LENGTH),
+        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"action_repeat": 4}, 2),
+        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"max_episode_steps": 9}, 9),
+        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"max_episode_steps": -1}, None),
+        ({"episode_length": LENGTH}, {}, LENGTH),
+        ({"action_repeat": REPEAT}, {}, None),
+        ({}, {"action_repeat": 3}, None),
+    ],
+)
+def test_limit__is_the_config_s_in_steps_of_the_batch_unless_given(
+    entries: dict[str, int], given: dict[str, int], limit: int | None
+) -> None:
+    env = SampleMjxEnv(make_config(**entries))
+    assert PlaygroundVectorEnv(env, **given).max_episode_steps == limit
+
+
+@pytest.mark.parametrize(("given", "repeat"), [(None, REPEAT), (3, 3)])
+def test_action_repeat__is_the_config_s_unless_given(given: int | None, repeat: int) -> None:
+    env = SampleMjxEnv(make_config(action_repeat=REPEAT))
+    envs = PlaygroundVectorEnv(env, 4, action_repeat=given, autoreset_mode="Disabled")
+    envs.reset(seed=1)
+    infos = envs.step(np.zeros((4, 1), np.float32))[-1]
+    assert infos["steps"].tolist() == np.minimum(repeat, infos["length"]).tolist()
+    assert infos["length"].max() > repeat
+
+
+class Bare(SampleMjxEnv):
+    """An environment that never calls `MjxEnv.__init__`."""
+
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+
+@pytest.mark.parametrize("attributes", [{"_config": None}, {"_config": object()}])
+def test_custom_env__with_a_configuration_of_another_kind_has_no_limit(
+    attributes: dict[str, Any],
+) -> None:
+    assert PlaygroundVectorEnv(Bare(**attributes)).max_episode_steps is None
+
+
+def test_custom_env__without_a_configuration_has_no_limit_and_runs() -> None:
+    assert not hasattr(Bare(), "_config")
+    envs = PlaygroundVectorEnv(Bare(), 3)
+    assert envs.max_episode_steps is None
+    assert envs.single_action_space == spaces.Box(-1, 1, (1,), np.float32)
+    envs.reset(seed=0)
+    infos = envs.step(np.ones((3, 1), np.float32))[-1]
+    assert infos["steps"].tolist() == [1] * 3
+
+
+def test_observations__that_are_mappings_have_a_dict_space() -> None:
+    envs = _build("NextStep")
+    assert envs.single_observation_space == spaces.Dict(
+        state=spaces.Box(-np.inf, np.inf, (2,), np.float32),
+        privileged_state=spaces.Box(-np.inf, np.inf, (3,), np.float32),
+    )
+    obs, _ = envs.reset(seed=0)
+    assert type(obs) is dict
+    assert obs in envs.observation_space
+
+
+def test_infos__are_metrics_and_what_the_env_writes_in_place_without_keys() -> None:
+    envs = _build("NextStep")
+    names = {"reward/push", "steps", "length", "last", "nonfinite"}
+    _, infos = envs.reset(seed=0)
+    assert set(infos) == names | {f"_{name}" for name in names}
+    actions = np.linspace(0, 1, 4, dtype=np.float32)[:, None]
+    infos = envs.step(actions)[-1]
+    np.testing.assert_array_equal(infos["last"]["action"], actions, strict=True)
+    assert infos["steps"].tolist() == [REPEAT] * 4
+    assert (infos["reward/push"] > actions[:, 0]).all()
+
+
+def test_info_keys__choose_among_metrics_and_info() -> None:
+    envs = PlaygroundVectorEnv(SampleMjxEnv(), 2, info_keys=["reward/push", "last"])
+    _, infos = envs.reset(seed=0)
+    assert {name for name in infos if name[0] != "_"} == {"reward/push", "last", "nonfinite"}
+
+
+def test_env_object__is_left_as_it_was() -> None:
+    env = SampleMjxEnv(make_config(episode_length=LENGTH))
+    before = dict(vars(env))
+    PlaygroundVectorEnv(env, 2, max_episode_steps=2, action_repeat=2)
+    assert vars(env) == before
+    assert env._config.to_dict() == make_config(episode_length=LENGTH).to_dict()
+
+
+class Doubled(wrapper.Wrapper):
+    """A wrapper of a user, which neither batches nor restarts."""
+
+    def step(self, state: State, action: Any) -> State:
+        stepped = self.env.step(state, action)
+        return stepped.replace(reward=2 * stepped.reward)
+
+
+def test_wrapper__of_a_user_s_own_is_taken_with_the_config_inside() -> None:
+    env = SampleMjxEnv(make_config(action_repeat=1, episode_length=LENGTH))
+    envs = PlaygroundVectorEnv(Doubled(env), 2)
+    assert envs.max_episode_steps == LENGTH
+    envs.reset(seed=0)
+    _, rewards, *_, infos = envs.step(np.ones((2, 1), np.float32))
+    np.testing.assert_array_equal(rewards, 2 * infos["reward/push"], strict=True)
