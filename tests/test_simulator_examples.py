@@ -53,6 +53,7 @@ def check_picture(path: Path) -> None:
     assert picture.rstrip().endswith(b"IEND\xaeB`\x82")
 
 
+@pytest.mark.slow
 def test_custom_brax_env__trains_and_writes_its_results(tmp_path):
     sizes = ("--num-envs=4", "--total-steps=512", "--eval-steps=2")
     lines = run_script("custom_brax_env", *sizes, cwd=tmp_path)
@@ -77,7 +78,7 @@ def test_custom_brax_env__ends_where_it_docks_and_where_it_is_lost(monkeypatch):
     assert (ends[4:] < -9).any(), "full thrust is not lost"
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("mode", ["NextStep", pytest.param("SameStep", marks=pytest.mark.slow)])
 def test_functional_rollout__prints_both_throughputs(tmp_path, mode):
     sizes = ("--num-envs=3", "--num-steps=4", "--rounds=2", f"--mode={mode}")
     lines = run_script("functional_rollout", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -34,9 +34,6 @@ from gymbridge.errors import (
     ResetNeededError,
     SimulationError,
 )
-
-if TYPE_CHECKING:
-    from gymbridge.core.infos import SparseInfos
 
 __all__ = ["BridgeVectorEnv"]
 
@@ -224,7 +221,8 @@ class BridgeVectorEnv(RebuildableVectorEnv):
             )
         with self._one_thread:
             outcome = self._advance(actions)
-            returned = cast("SparseInfos", self._infos).lay_out_time_steps(outcome)
+            infos: Any = self._infos  # of numpy arrays
+            returned = infos.lay_out_time_steps(outcome)
             self._carry = outcome.carry
             return returned
 

@@ -75,9 +75,9 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
     Seeds and episodes are those of `BraxVectorEnv`.
 
     Example:
-        >>> envs = PlaygroundVectorEnv("CartpoleBalance", num_envs=2)  # doctest: +SKIP
-        >>> envs.reset(seed=0)[0].shape  # doctest: +SKIP
-        (2, 5)
+        >>> envs = PlaygroundVectorEnv("CartpoleBalance", num_envs=2)
+        >>> envs.observation_space.shape, envs.max_episode_steps
+        ((2, 5), 1000)
     """
 
     def __init__(

@@ -42,6 +42,7 @@ def randomize_brax(sys: Any, rng: jax.Array) -> tuple[Any, Any]:
     return sys, in_axes
 
 
+@pytest.mark.slow
 def test_brax_function__draws_physics_that_act_as_those_of_the_environment() -> None:
     envs = BraxVectorEnv(Puck("spring"), 2, randomization_fn=randomize_brax)
     env = Puck("spring")
