@@ -175,7 +175,7 @@ def test_own_mistake_in_a_trainer__is_not_reported_as_a_missing_library() -> Non
 
 
 def test_own_mistake__is_not_reported_as_a_missing_engine() -> None:
-    pytest.importorskip("brax")
+    pytest.importorskip("brax.envs")
     code = catch("from gymbridge import BraxVectorEnv")
     types, message = run_python(f"{without('gymbridge.brax.translation')}{code}")
     assert types[0] == "ModuleNotFoundError"
