@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gymbridge.brax.package import brax_envs
 from gymbridge.functional.contract import Contract, Style
+from gymbridge.functional.protocol import FunctionalEnv
+from gymbridge.functional.randomization import randomize
 from gymbridge.functional.state_env import StateEnv
 
 __all__ = ["translate"]
@@ -26,6 +29,10 @@ _LOOP_ADVICE = (
 )
 
 
-def translate(brax_env: brax_envs.Env, **options: Any) -> StateEnv:
+def translate(
+    brax_env: brax_envs.Env, randomization_fn: Callable[..., Any] | None = None, **options: Any
+) -> FunctionalEnv[Any]:
     """Return one Brax environment, traced and checked; the options are those of `Contract`."""
-    return StateEnv(Contract(brax_env, _STYLE, **options), _LOOP_ADVICE)
+    return randomize(
+        StateEnv(Contract(brax_env, _STYLE, **options), _LOOP_ADVICE), randomization_fn
+    )

@@ -25,7 +25,6 @@ try:
     from gymbridge.brax.package import brax_envs, quiet, registered
     from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax import find_jax_device
-    from gymbridge.functional.randomization import RandomizedEnv
     from gymbridge.functional.simulator import FunctionalSimulator
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
@@ -124,9 +123,10 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             action_space=action_space,
             observation_space=observation_space,
             info_keys=info_keys,
+            randomization_fn=randomization_fn,
         )
         simulator = FunctionalSimulator(
-            env if randomization_fn is None else RandomizedEnv(env, randomization_fn),
+            env,
             num_envs,
             device=place,
             task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,

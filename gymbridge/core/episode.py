@@ -79,8 +79,8 @@ class Simulator(Protocol[_StateT]):
         task_limit: Steps after which the task's episodes are cut by default, or None.
         seed_range: Largest seed that the engine can hold; the smallest is 0.
         reset_options: Readers of what `reset` takes in its options beside the mask, by name:
-            (value, num_envs) -> tree of (num_envs, ...) arrays, of which the rows under the mask
-            count.
+            (value, mask) -> tree of (num_envs, ...) arrays, of which the rows under the mask
+            count; the mask is (num_envs,) bool.
     """
 
     num_envs: int
@@ -89,11 +89,19 @@ class Simulator(Protocol[_StateT]):
     metadata: dict[str, Any]
     task_limit: int | None
     seed_range: int
-    reset_options: Mapping[str, Callable[[Any, int], Any]]
+    reset_options: Mapping[str, Callable[[Any, Any], Any]]
 
     @property
     def engine(self) -> Any:
         """The engine's own object, whose attributes are those of every environment."""
+        ...
+
+    @property
+    def built_with(self) -> Any:
+        """What the simulations are built with: a named tuple or dataclass of settings, or None.
+
+        `set_attr` refuses the names of its fields, since setting them would change nothing.
+        """
         ...
 
     def restart(

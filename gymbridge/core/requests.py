@@ -240,7 +240,7 @@ def read_options(
     options: Any,
     num_envs: int,
     read_mask: Callable[[Any], Any] = lambda mask: mask,
-    readers: Mapping[str, Callable[[Any, int], Any]] = {},
+    readers: Mapping[str, Callable[[Any, np.ndarray], Any]] = {},
 ) -> tuple[np.ndarray | None, dict[str, Any]]:
     """Return the reset mask, (num_envs,) bool or None for all rows, and other options by name.
 
@@ -267,7 +267,8 @@ def read_options(
     mask = None
     if "reset_mask" in options:
         mask = _read_mask(read_mask(options["reset_mask"]), num_envs)
-    return mask, {key: readers[key](options[key], num_envs) for key in options if key in readers}
+    rows = np.ones(num_envs, np.bool_) if mask is None else mask
+    return mask, {key: readers[key](options[key], rows) for key in options if key in readers}
 
 
 def _read_mask(mask: Any, num_envs: int) -> np.ndarray:

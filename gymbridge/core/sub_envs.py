@@ -27,9 +27,6 @@ _SHARED = {
 }
 _PER_ENV = ("np_random_seed",)
 
-_PARTS = ("config", "sys", "opt")
-"""Where EnvPool's spec, Brax's environment and its ``sys`` keep what a simulation is built with."""
-
 _PLAIN_PACKAGES = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
 """Gymnasium's environments that are built at once and need no other package."""
 
@@ -113,7 +110,7 @@ class SubEnvs:
             or first in _PER_ENV
             or _defines(envs, first.removeprefix("_"))
             or any(_defines(self._simulator.engine, name) for name in (first, f"_{first}"))
-            or first in _part_names(self._simulator.engine)
+            or first in _field_names(self._simulator.built_with)
             or first in _names_in_gymnasium(self._gymnasium_id)
         )
         if is_fixed:
@@ -136,17 +133,10 @@ def _defines(owner: Any, name: str) -> bool:
     return True
 
 
-def _part_names(owner: Any) -> set[str]:
-    """Return the names of the fields of an engine's parts, and of theirs."""
-    names: set[str] = set()
-    for part_name in _PARTS:
-        if not _defines(owner, part_name):
-            continue
-        part = getattr(owner, part_name)
-        for kind in ("_fields", "__dataclass_fields__", "__dict__"):
-            names.update(getattr(part, kind, ()))
-        names |= _part_names(part)
-    return names
+def _field_names(value: Any) -> set[str]:
+    """Return the names of the fields of a named tuple or dataclass, and of those inside it."""
+    names = {*getattr(value, "_fields", ()), *getattr(value, "__dataclass_fields__", ())}
+    return names.union(*(_field_names(getattr(value, name, None)) for name in names))
 
 
 @functools.cache

@@ -72,6 +72,11 @@ class EnvPoolSimulator:
         """EnvPool's spec of the task; calls on the pool itself would move episodes unseen."""
         return self.spec
 
+    @property
+    def built_with(self) -> Any:
+        """The configuration, a named tuple."""
+        return self.spec.config
+
     def restart(
         self, state: PoolState | None, mask: np.ndarray, seeds: Seeds | None
     ) -> tuple[PoolState, TimeStep]:

@@ -31,8 +31,9 @@ class FunctionalEnv(Protocol[_StateT]):
         engine: The object of the engine, whose attributes are those of every environment.
         loop_advice: What a user can do where reverse mode cannot pass `step`.
 
-    An environment whose `reset` takes something beside the key has `reset_options`: its name and
-    its reader; see `gymbridge.core.episode.Simulator`.
+    An environment whose `reset` takes something beside the key has `reset_options`, its name and
+    its reader; one with a model of its physics may have it as `model`, as `built_with`. See
+    `gymbridge.core.episode.Simulator` for both.
     """
 
     observation_space: Space[Any]

@@ -12,13 +12,18 @@ from gymbridge.core.episode import TimeStep
 from gymbridge.core.jax_private import used_inputs
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, nearest
 from gymbridge.functional.physics import Physics, PhysicsDraw
-from gymbridge.functional.protocol import action_struct
+from gymbridge.functional.protocol import FunctionalEnv, action_struct
 from gymbridge.functional.state_env import StateEnv
 
-__all__ = ["RandomizedEnv", "RandomizedState"]
+__all__ = ["RandomizedEnv", "RandomizedState", "randomize"]
 
 _STREAM = 0x70687973
 """Folded into an episode's key, so that its physics are drawn from a stream of their own."""
+
+
+def randomize(env: StateEnv, function: Callable[..., Any] | None) -> FunctionalEnv[Any]:
+    """Return the environment with physics drawn by a function; as it is for None."""
+    return env if function is None else RandomizedEnv(env, function)
 
 
 class RandomizedState(NamedTuple):
@@ -54,7 +59,7 @@ class RandomizedEnv:
             raise EnvContractError(f"`randomization_fn` needs a model, and {env.name} has none.")
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.name, self.engine, self.loop_advice = env.name, env.engine, env.loop_advice
-        self._env = env
+        self._env, self.model = env, env.model
         self._draw = PhysicsDraw(env.model, function)
         self._check_read()
         self.reset_options = {"randomization": self._read_given}
@@ -110,20 +115,20 @@ class RandomizedEnv:
                 "never read; see docs/simulators.md for the leaves that act in each backend."
             )
 
-    def _read_given(self, given: Any, num_envs: int) -> Physics:
+    def _read_given(self, given: Any, mask: np.ndarray) -> Physics:
         """Return ``options["randomization"]`` as arrays, (num_envs, ...) by path.
 
         Raises:
             ArgumentTypeError: It is no dict, or a value is no array of floats.
-            ArgumentError: A path that does not vary, another shape, or NaN or Inf.
+            ArgumentError: A path that does not vary, another shape, or NaN or Inf under the mask.
         """
         if not isinstance(given, Mapping):
             raise ArgumentTypeError(
                 f"`options['randomization']` must be a dict by path, got {type(given).__name__}."
             )
-        return {name: self._read_leaf(name, value, num_envs) for name, value in given.items()}
+        return {name: self._read_leaf(name, value, mask) for name, value in given.items()}
 
-    def _read_leaf(self, name: Any, value: Any, num_envs: int) -> np.ndarray:
+    def _read_leaf(self, name: Any, value: Any, mask: np.ndarray) -> np.ndarray:
         label = f"`options['randomization'][{name!r}]`"
         if name not in self._draw.shapes:
             raise ArgumentError(
@@ -136,12 +141,12 @@ class RandomizedEnv:
             raise ArgumentTypeError(f"{label} must be an array, got {value!r}: {error}") from error
         if array.dtype.kind not in "iuf":
             raise ArgumentTypeError(f"{label} must be castable to {like.dtype}, got {array.dtype}.")
-        if array.shape != (num_envs, *like.shape):
+        if array.shape != (*mask.shape, *like.shape):
             raise ArgumentError(
-                f"{label} must have shape {(num_envs, *like.shape)}, got {array.shape}."
+                f"{label} must have shape {(*mask.shape, *like.shape)}, got {array.shape}."
             )
         with np.errstate(over="ignore"):  # a number that is too large becomes Inf
             array = array.astype(like.dtype)
-        if not np.isfinite(array).all():
+        if not np.isfinite(array[mask]).all():
             raise ArgumentError(f"{label} must be finite as {like.dtype}, got {array}.")
         return array

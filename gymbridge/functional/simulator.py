@@ -81,6 +81,11 @@ class FunctionalSimulator:
         """The engine's own object."""
         return self.env.engine
 
+    @property
+    def built_with(self) -> Any:
+        """The environment's model of the physics, if it has one."""
+        return getattr(self.env, "model", None)
+
     def restart(
         self, state: FunctionalState | None, mask: jax.Array, seeds: Seeds | None
     ) -> tuple[FunctionalState, TimeStep]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
 
@@ -21,6 +21,8 @@ from gymbridge.errors import (
     nearest,
 )
 from gymbridge.functional.contract import Contract, Style
+from gymbridge.functional.protocol import FunctionalEnv
+from gymbridge.functional.randomization import randomize
 from gymbridge.functional.state_env import StateEnv
 from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
 
@@ -46,14 +48,11 @@ _WARP = (
 )
 
 
-def translate(env: Any, **options: Any) -> StateEnv:
-    """Return one environment, traced and checked; the options are those of `Contract`.
-
-    Raises:
-        EnvContractError: It runs on Warp, or see `Contract`.
-    """
-    contract = Contract(env, _STYLE, **options)
-    return StateEnv(contract, _LOOP_ADVICE)
+def translate(
+    env: Any, randomization_fn: Callable[..., Any] | None = None, **options: Any
+) -> FunctionalEnv[Any]:
+    """Return one environment, traced and checked; the options are those of `Contract`."""
+    return randomize(StateEnv(Contract(env, _STYLE, **options), _LOOP_ADVICE), randomization_fn)
 
 
 def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) -> Any:

@@ -15,7 +15,6 @@ from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runne
 
 try:
     from gymbridge.core.arrays.jax import find_jax_device
-    from gymbridge.functional.randomization import RandomizedEnv
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.playground.translation import build_env, episode_steps, translate
 except ImportError as error:
@@ -102,10 +101,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         observation_space: Space[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        for name in kwargs:
-            parameters = inspect.signature(PlaygroundVectorEnv).parameters
-            hint = nearest(name, parameters.keys() - {"env", "kwargs"})
-            raise unexpected_keyword("PlaygroundVectorEnv", name, repr(env), hint)
+        _refuse(kwargs, env)
         num_envs = read_count("num_envs", num_envs)
         if action_repeat is not None:
             action_repeat = read_count("action_repeat", action_repeat)
@@ -113,14 +109,13 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         place = find_jax_device(read_device(device))
         mjx_env = build_env(env, config, config_overrides, impl)
         repeat, limit = episode_steps(mjx_env, action_repeat)
-        translated: Any = translate(
+        translated = translate(
             mjx_env,
             action_space=action_space,
             observation_space=observation_space,
             info_keys=info_keys,
+            randomization_fn=randomization_fn,
         )
-        if randomization_fn is not None:
-            translated = RandomizedEnv(translated, randomization_fn)
         simulator = FunctionalSimulator(
             translated,
             num_envs,
@@ -137,3 +132,9 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             device=place,
             runner=runner,
         )
+
+
+def _refuse(kwargs: dict[str, Any], env: Any) -> None:
+    for name in kwargs:
+        known = inspect.signature(PlaygroundVectorEnv).parameters.keys() - {"env", "kwargs"}
+        raise unexpected_keyword("PlaygroundVectorEnv", name, repr(env), nearest(name, known))

@@ -82,6 +82,10 @@ class ScriptedSimulator:
         """The object whose attributes every environment shares."""
         return self
 
+    @property
+    def built_with(self) -> None:
+        """Nothing."""
+
     def restart(
         self, state: ScriptedState | None, mask: np.ndarray, seeds: Seeds | None
     ) -> tuple[ScriptedState, TimeStep]:

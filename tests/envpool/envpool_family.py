@@ -22,7 +22,7 @@ from envpool_runs import (
     make_plain,
     play,
     row_of,
-    tell_episodes,
+    collect_episodes,
 )
 from gymnasium.vector import VectorEnv
 from trees import assert_same, walk_infos
@@ -43,7 +43,7 @@ def main(task_id: str) -> None:
     stories = []
     for mode in MODES:
         envs = make(task_id, NUM_ENVS, mode, max_episode_steps=LIMIT)
-        stories.append(tell_episodes(envs, 2, seed=SEED))
+        stories.append(collect_episodes(envs, 2, seed=SEED))
         check_results(envs, play(envs, LIMIT + 3, seed=None))
         check_partial_reset(envs)
     assert_same(stories[1], stories[0])

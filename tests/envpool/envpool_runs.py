@@ -124,7 +124,7 @@ def as_ints(obs: Any) -> list[np.ndarray]:
     return [leaf.view(np.int8) if leaf.dtype == np.bool_ else leaf for leaf in leaves_of(obs)]
 
 
-def tell_episodes(
+def collect_episodes(
     envs: VectorEnv, num_episodes: int, *, seed: int, most: int = 2000
 ) -> list[Story]:
     """Return the first episodes of each environment, all of them complete.
@@ -137,19 +137,19 @@ def tell_episodes(
     """
     mode = envs.metadata["autoreset_mode"]
     obs, infos = envs.reset(seed=seed)
-    told: list[Story] = [[[_begin(obs, infos, row)]] for row in range(envs.num_envs)]
+    episodes: list[Story] = [[[_begin(obs, infos, row)]] for row in range(envs.num_envs)]
     ended = np.zeros(envs.num_envs, np.bool_)
     for _ in range(most):
-        if min(map(len, told)) > num_episodes:
-            return [story[:num_episodes] for story in told]
+        if min(map(len, episodes)) > num_episodes:
+            return [story[:num_episodes] for story in episodes]
         if mode == AutoresetMode.DISABLED and ended.any():
             obs, infos = envs.reset(options={"reset_mask": ended})
             for row in np.flatnonzero(ended):
-                told[row].append([_begin(obs, infos, row)])
-        actions = act_all(envs, [len(s) for s in told], [len(s[-1]) for s in told])
+                episodes[row].append([_begin(obs, infos, row)])
+        actions = act_all(envs, [len(s) for s in episodes], [len(s[-1]) for s in episodes])
         obs, rewards, terminated, truncated, infos = envs.step(actions)
         over = terminated | truncated
-        for row, story in enumerate(told):
+        for row, story in enumerate(episodes):
             if ended[row] and mode == AutoresetMode.NEXT_STEP:
                 assert (rewards[row], over[row]) == (0, False), "a restart has a reward or an end"
                 story.append([_begin(obs, infos, row)])

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("envpool")
 
 import envpool
-from envpool_runs import MODES, make, play, tell_episodes
+from envpool_runs import MODES, make, play, collect_episodes
 from gymnasium.vector import VectorEnv
 from trees import assert_same
 
@@ -188,7 +188,7 @@ def test_vizdoom__timeout_fits_into_an_int32(frame_skip: int) -> None:
 @pytest.mark.slow
 def test_atari__has_an_episode_per_life_and_a_new_game_after_a_cut_in_every_mode() -> None:
     first, *others = (
-        tell_episodes(
+        collect_episodes(
             make("Breakout-v5", 2, mode, episodic_life=True, max_episode_steps=30), 8, seed=0
         )
         for mode in MODES

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import MODES, act_all, check_episodes, make, make_plain, tell_episodes
+from envpool_runs import MODES, act_all, check_episodes, make, make_plain, collect_episodes
 from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,7 +120,7 @@ EPISODES = {
 def test_modes__tell_the_same_episodes(task_id: str, limit: int | None) -> None:
     number = EPISODES[task_id, limit]
     first, *others = (
-        tell_episodes(make(task_id, 3, mode, max_episode_steps=limit), number, seed=17)
+        collect_episodes(make(task_id, 3, mode, max_episode_steps=limit), number, seed=17)
         for mode in MODES
     )
     for other in others:

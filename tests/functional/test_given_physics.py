@@ -73,7 +73,8 @@ def test_given_physics__take_the_place_of_some_leaves() -> None:
 def test_given_physics__are_those_of_the_rows_under_the_mask() -> None:
     envs = shared_ball(NUM_ENVS, autoreset_mode="Disabled")
     before = envs.reset(seed=SEED)[0]
-    obs, infos = envs.reset(options={**under(NUM_ENVS, 1, 3), **given(mass=MASS)})
+    ignored = np.where([False, True, False, True], MASS, np.nan)
+    obs, infos = envs.reset(options={**under(NUM_ENVS, 1, 3), **given(mass=ignored)})
     assert infos["_randomization"].tolist() == [False, True, False, True]
     expected = np.where([False, True, False, True], MASS, drawn(0, "link.mass"))
     assert_same(obs[[0, 2]], before[[0, 2]])
@@ -131,7 +132,7 @@ def test_bad_physics__raise_and_change_nothing(
     envs.reset(seed=SEED)
     found = [to_numpy(envs.step(STILL)) for _ in range(2)]
     if is_masked:
-        options = {**options, **under(NUM_ENVS, 1)}
+        options = {**options, **under(NUM_ENVS, 1, 2)}
     before = copy.deepcopy(options)
     with pytest.raises(error, match=message):
         envs.reset(seed=9, options=options)

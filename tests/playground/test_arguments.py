@@ -161,3 +161,10 @@ def test_training_wrapper__is_refused_with_the_parameters_to_use(wrap: Any) -> N
         "autoreset_mode",
     ):
         assert f"`{parameter}`" in message
+
+
+def test_set_attr__of_physics_is_an_error() -> None:
+    envs = PlaygroundVectorEnv(SampleMjxEnv(), 2)
+    for name in ("gravity", "opt", "body_mass", "mjx_model"):
+        with pytest.raises(ArgumentError, match=f"`{name}` belongs to the simulation and is fixed"):
+            envs.set_attr(name, 3)
