@@ -28,6 +28,7 @@ __all__ = [
     "read_device",
     "read_info_keys",
     "read_limit",
+    "read_mask",
     "read_options",
     "read_seed",
     "read_seeds",
@@ -239,7 +240,7 @@ def _check_seed(seed: Any) -> int:
 def read_options(
     options: Any,
     num_envs: int,
-    read_mask: Callable[[Any], Any] = lambda mask: mask,
+    to_numpy: Callable[[Any], Any] = lambda mask: mask,
     readers: Mapping[str, Callable[[Any, np.ndarray], Any]] = {},
 ) -> tuple[np.ndarray | None, dict[str, Any]]:
     """Return the reset mask, (num_envs,) bool or None for all rows, and other options by name.
@@ -247,7 +248,7 @@ def read_options(
     Args:
         options: None, or a dict.
         num_envs: Size of the batch.
-        read_mask: From a mask in the user's kind of arrays to numpy; it is copied.
+        to_numpy: From a mask in the user's kind of arrays to numpy; it is copied.
         readers: Of further options, by name; see `Simulator.reset_options`.
 
     Raises:
@@ -266,27 +267,26 @@ def read_options(
             )
     mask = None
     if "reset_mask" in options:
-        mask = _read_mask(read_mask(options["reset_mask"]), num_envs)
+        mask = read_mask("`options['reset_mask']`", to_numpy(options["reset_mask"]), num_envs)
     rows = np.ones(num_envs, np.bool_) if mask is None else mask
     return mask, {key: readers[key](options[key], rows) for key in options if key in readers}
 
 
-def _read_mask(mask: Any, num_envs: int) -> np.ndarray:
+def read_mask(name: str, mask: Any, num_envs: int) -> np.ndarray:
+    """Return a copy of a mask of environments, (num_envs,) bool.
+
+    Raises:
+        ArgumentTypeError: It is no numpy array of bools.
+        ArgumentError: It has another shape, or no True.
+    """
     if not isinstance(mask, np.ndarray):
-        raise ArgumentTypeError(f"`options['reset_mask']` must be a numpy array, got {type(mask)}")
+        raise ArgumentTypeError(f"{name} must be a numpy array, got {type(mask)}")
     if mask.shape != (num_envs,):
-        raise ArgumentError(
-            f"`options['reset_mask']` must have shape `({num_envs},)`, got {mask.shape}"
-        )
+        raise ArgumentError(f"{name} must have shape `({num_envs},)`, got {mask.shape}")
     if mask.dtype != np.bool_:
-        raise ArgumentTypeError(
-            f"`options['reset_mask']` must have `dtype=np.bool_`, got {mask.dtype}"
-        )
+        raise ArgumentTypeError(f"{name} must have `dtype=np.bool_`, got {mask.dtype}")
     if not mask.any():
-        raise ArgumentError(
-            "`options['reset_mask']` must contain a boolean array with at least one True value, "
-            f"got reset_mask={mask}"
-        )
+        raise ArgumentError(f"{name} must contain at least one True, got {mask}")
     return mask.copy()
 
 

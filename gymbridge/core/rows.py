@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FINAL_KEYS", "split_info", "split_infos", "split_rows", "take_infos", "take_row"]
+__all__ = [
+    "FINAL_KEYS",
+    "is_mask",
+    "split_info",
+    "split_infos",
+    "split_rows",
+    "take_infos",
+    "take_row",
+]
 
 FINAL_KEYS = frozenset({"final_obs", "_final_obs", "final_info", "_final_info"})
 """What SAME_STEP adds to the infos of a step in which some environment ended."""
@@ -60,7 +68,7 @@ def split_infos(infos: dict[str, Any], num_envs: int, *, keeps_dtypes: bool = Fa
     """
     rows: Infos = []
     for key, value in infos.items():
-        if key in FINAL_KEYS or _is_mask(key, infos):
+        if key in FINAL_KEYS or is_mask(key, infos):
             continue
         mask = infos.get(f"_{key}")
         values = _split_value(value, num_envs, keeps_dtypes)
@@ -115,7 +123,8 @@ def _add_column(rows: Infos, key: Any, values: list[Any]) -> Infos:
     return rows
 
 
-def _is_mask(key: Any, infos: dict[Any, Any]) -> bool:
+def is_mask(key: Any, infos: dict[Any, Any]) -> bool:
+    """Return whether a key of infos is the mask of another key."""
     if not isinstance(key, str) or not key.startswith("_"):
         return False
     return key[1:] in infos or key[1:] in map(str, infos)  # keys may be of any type

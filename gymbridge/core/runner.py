@@ -35,6 +35,13 @@ class Runner(Protocol):
         """Take one step in every row."""
         ...
 
+    def hold(self, carry: Any, rows: np.ndarray) -> Any:
+        """Return the carry with `rows`, (num_envs,) bool, held in the next step, with DISABLED.
+
+        There ended rows are held, and whether a row has ended is found anew in each step.
+        """
+        ...
+
 
 class HostRunner:
     """Calls the rule as it stands, over a simulator that works with numpy arrays."""
@@ -51,3 +58,7 @@ class HostRunner:
     def step(self, carry: Carry, actions: Any) -> Outcome:
         """Take one step; see `Runner.step`."""
         return self._infos.arrange(self._rule.step(carry, actions))
+
+    def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
+        """Return the carry with rows held; see `Runner.hold`."""
+        return carry._replace(ended=carry.ended | rows)

@@ -14,9 +14,10 @@ from gymnasium.envs.registration import load_env_creator, registry
 from gymnasium.vector import VectorEnv
 
 from gymbridge.core.episode import Simulator
-from gymbridge.errors import ArgumentError
+from gymbridge.core.specs import RebuildableVectorEnv
+from gymbridge.errors import ArgumentError, ClosedError, SimulationError
 
-__all__ = ["SubEnvs"]
+__all__ = ["SubEnvs", "SubEnvsVectorEnv"]
 
 _SHARED = {
     "action_space": "single_action_space",
@@ -118,6 +119,45 @@ class SubEnvs:
                 f"`{name}` belongs to the simulation and is fixed when the batch is built, so "
                 "setting it would change nothing; if the task takes it as a keyword, pass it to "
                 "the constructor of a new batch."
+            )
+
+
+class SubEnvsVectorEnv(RebuildableVectorEnv):
+    """A vector environment whose single environments can be asked as those of `SyncVectorEnv`."""
+
+    sub_envs: SubEnvs
+    _is_forked = False
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment, called if it can be; see `SyncVectorEnv`."""
+        self._check_open()
+        return self.sub_envs.call(self, name, *args, **kwargs)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
+        """Give each environment an attribute of your own; a list or tuple has one value for each.
+
+        What is fixed when the batch is built cannot be set: attributes of the batch, of the
+        engine's object, of EnvPool's configuration or Brax's ``sys``, and of the classic-control or
+        toy-text environment that Gymnasium has under the same id. Setting it would change nothing.
+
+        Raises:
+            ArgumentError: Such a name, or a list of another length than `num_envs`.
+        """
+        self._check_open()
+        self.sub_envs.set_attr(self, name, values)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError(f"{self} is closed; build a new one.")
+        if self._is_forked:
+            raise SimulationError(
+                f"{self} was built before this process was forked, and engine threads do not "
+                "survive `fork()`. Build it inside a worker that multiprocessing's 'spawn' or "
+                "'forkserver' started."
             )
 
 

@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import ArrayAdapter
-from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Simulator, TimeStep
+from gymbridge.core.episode import EpisodeRule, Outcome, Simulator, TimeStep
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread, note_batch
 from gymbridge.core.requests import (
@@ -21,24 +21,22 @@ from gymbridge.core.requests import (
     read_autoreset_mode,
     read_device,
     read_limit,
+    read_mask,
     read_options,
     read_seeds,
 )
 from gymbridge.core.runner import HostRunner, Runner
-from gymbridge.core.specs import RebuildableVectorEnv
-from gymbridge.core.sub_envs import SubEnvs
+from gymbridge.core.sub_envs import SubEnvs, SubEnvsVectorEnv
 from gymbridge.errors import (
     ArgumentError,
-    ClosedError,
     EpisodeEndedError,
     ResetNeededError,
-    SimulationError,
 )
 
 __all__ = ["BridgeVectorEnv"]
 
 
-class BridgeVectorEnv(RebuildableVectorEnv):
+class BridgeVectorEnv(SubEnvsVectorEnv):
     """A `gymnasium.vector.VectorEnv` over any `Simulator`.
 
     Args:
@@ -67,8 +65,6 @@ class BridgeVectorEnv(RebuildableVectorEnv):
         >>> terminations, infos["final_obs"]
         (array([ True, False]), array([array(1., dtype=float32), None], dtype=object))
     """
-
-    _is_forked = False
 
     def __init__(
         self,
@@ -198,10 +194,31 @@ class BridgeVectorEnv(RebuildableVectorEnv):
             ClosedError: After `close`.
         """
         with self._one_thread:
-            outcome = self._advance(actions)
-            returned = self._infos.lay_out(outcome)
-            self._carry = outcome.carry
-            return returned
+            return self._step(actions, None)
+
+    def step_some(self, actions: Any, mask: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take one step in the environments under `mask`; the others stay as they are.
+
+        Args:
+            actions: (num_envs, ...), as in `step`; those outside the mask are checked, and ignored.
+            mask: (num_envs,) bool, as ``options["reset_mask"]`` is.
+
+        Returns:
+            What `step` does; outside the mask the same observations and flags as before, reward 0.
+
+        Raises:
+            ArgumentError: The batch restarts episodes by itself, the mask has another shape or no
+                True, or see `step`, whose rules hold under the mask.
+            ArgumentTypeError: The mask is no array of bools.
+        """
+        if self.autoreset_mode != AutoresetMode.DISABLED:
+            raise ArgumentError(
+                "`step_some` needs `autoreset_mode='Disabled'`, got "
+                f"{self.autoreset_mode.value!r}, where a step also restarts ended episodes."
+            )
+        rows = read_mask("`mask`", self._read_mask(mask), self.num_envs)
+        with self._one_thread:
+            return self._step(actions, rows)
 
     def step_time_steps(self, actions: Any) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
         """Take one step, as `step` does, for those who lay out infos in another way.
@@ -220,20 +237,28 @@ class BridgeVectorEnv(RebuildableVectorEnv):
                 f"`step_time_steps` needs numpy arrays, not {self.arrays}; use `step`."
             )
         with self._one_thread:
-            outcome = self._advance(actions)
+            outcome = self._advance(actions, None)
             infos: Any = self._infos  # of numpy arrays
             returned = infos.lay_out_time_steps(outcome)
             self._carry = outcome.carry
             return returned
 
-    def _advance(self, actions: Any) -> Outcome:
+    def _step(self, actions: Any, rows: np.ndarray | None) -> Any:
+        outcome = self._advance(actions, rows)
+        returned = self._infos.lay_out(outcome)
+        self._carry = outcome.carry
+        return returned
+
+    def _advance(self, actions: Any, rows: np.ndarray | None) -> Outcome:
+        """Take one step in all rows, or in those of a mask."""
         if self._carry is None:
             self._check_open()
             raise ResetNeededError("`step` needs running episodes; call `reset()` first.")
         actions = self._read_actions(actions)
         if self._refuses_ended:
-            self._check_running(self._carry)
-        return self._runner.step(self._carry, actions)
+            _check_running(self._carry.ended if rows is None else self._carry.ended & rows)
+        carry = self._carry if rows is None else self._runner.hold(self._carry, ~rows)
+        return self._runner.step(carry, actions)
 
     def render(self) -> tuple[Any, ...] | None:
         """Return one frame per environment; no engine renders yet.
@@ -244,28 +269,6 @@ class BridgeVectorEnv(RebuildableVectorEnv):
         """
         self._check_open()
         return super().render()
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Return attribute `name` of each environment, called if it can be; see `SyncVectorEnv`."""
-        self._check_open()
-        return self.sub_envs.call(self, name, *args, **kwargs)
-
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Return attribute `name` of each environment."""
-        return self.call(name)
-
-    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
-        """Give each environment an attribute of your own; a list or tuple has one value for each.
-
-        What is fixed when the batch is built cannot be set: attributes of the batch, of the
-        engine's object, of EnvPool's configuration or Brax's ``sys``, and of the classic-control or
-        toy-text environment that Gymnasium has under the same id. Setting it would change nothing.
-
-        Raises:
-            ArgumentError: Such a name, or a list of another length than `num_envs`.
-        """
-        self._check_open()
-        self.sub_envs.set_attr(self, name, values)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulator.
@@ -281,20 +284,11 @@ class BridgeVectorEnv(RebuildableVectorEnv):
             self._carry = None
             self._simulator.close()
 
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ClosedError(f"{self} is closed; build a new one.")
-        if self._is_forked:
-            raise SimulationError(
-                f"{self} was built before this process was forked, and engine threads do not "
-                "survive `fork()`. Build it inside a worker that multiprocessing's 'spawn' or "
-                "'forkserver' started."
-            )
 
-    def _check_running(self, carry: Carry) -> None:
-        ended = np.flatnonzero(carry.ended)
-        if ended.size:
-            raise EpisodeEndedError(
-                f"Environments {ended.tolist()} have ended and autoreset is disabled; call "
-                "`reset(options={'reset_mask': terminations | truncations})` before `step`."
-            )
+def _check_running(ended: Any) -> None:
+    ids = np.flatnonzero(ended)
+    if ids.size:
+        raise EpisodeEndedError(
+            f"Environments {ids.tolist()} have ended and autoreset is disabled; call "
+            "`reset(options={'reset_mask': terminations | truncations})` before `step`."
+        )

@@ -71,6 +71,10 @@ class PoolRunner:
         """Take one step; see `gymbridge.core.runner.Runner.step`."""
         return self._infos.arrange(self._advance(self, carry, actions))
 
+    def hold(self, carry: PoolCarry, rows: np.ndarray) -> PoolCarry:
+        """Return the carry with rows held, which the plain rule does; see `Runner.hold`."""
+        return carry._replace(ended=carry.ended | rows, cut=True)
+
     def _sum_up(self, outcome: Outcome) -> Outcome:
         """Return what the plain rule made, with the quick step's facts in the carry."""
         state, elapsed, ended = outcome.carry

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymbridge.core.episode import EpisodeRule, Outcome, Seeds
+from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.runner import Runner
 from gymbridge.errors import ArgumentError, DivergedError
@@ -59,6 +59,10 @@ class JitRunner:
         log_compilation("step", self.rule.simulator)
         return self.infos.arrange(self.rule.step(carry, actions))
 
+    def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
+        """Return the carry with rows held; see `gymbridge.core.runner.Runner.hold`."""
+        return carry._replace(ended=carry.ended | rows)
+
 
 def make_pure(
     runner: JitRunner, carry: Any
@@ -101,6 +105,7 @@ class RaisingRunner:
 
     def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
         self._runner = JitRunner(rule, infos)
+        self.hold = self._runner.hold
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
         """Begin new episodes, which have not diverged."""

@@ -91,6 +91,11 @@ class GraphRunner:
         """Take one step; see `gymbridge.core.runner.Runner.step`."""
         return self._run(self._step_graph, carry, actions)
 
+    def hold(self, carry: GraphCarry, rows: np.ndarray) -> GraphCarry:
+        """Return the carry with rows held; see `gymbridge.core.runner.Runner.hold`."""
+        *others, ended = carry.rest  # `Carry.ended` is the last leaf
+        return carry._replace(rest=(*others, ended | rows))
+
     def unroll(self, carry: GraphCarry, actions: Any) -> Outcome:
         """Take T steps as one node, with actions and a time step that lead with T."""
         return self._run(self._unroll_graph, carry, actions)

@@ -17,12 +17,12 @@ from envpool_runs import (
     as_ints,
     check_episodes,
     check_results,
+    collect_episodes,
     make,
     make_own,
     make_plain,
     play,
     row_of,
-    collect_episodes,
 )
 from gymnasium.vector import VectorEnv
 from trees import assert_same, walk_infos

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("envpool")
 
 import envpool
-from envpool_runs import MODES, make, play, collect_episodes
+from envpool_runs import MODES, collect_episodes, make, play
 from gymnasium.vector import VectorEnv
 from trees import assert_same
 

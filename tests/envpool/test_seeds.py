@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import act_all, as_ints, make, make_own, play, row_of, collect_episodes
+from envpool_runs import act_all, as_ints, collect_episodes, make, make_own, play, row_of
 from trees import assert_same
 
 from gymbridge.errors import ArgumentError
@@ -26,7 +26,8 @@ def test_seed__lists_need_no_order() -> None:
 @pytest.mark.parametrize("task_id", TASKS)
 def test_environment__has_the_same_episodes_among_other_neighbours(task_id: str, mode: str) -> None:
     few, many = (
-        collect_episodes(make(task_id, size, mode, max_episode_steps=9), 4, seed=6) for size in (2, 5)
+        collect_episodes(make(task_id, size, mode, max_episode_steps=9), 4, seed=6)
+        for size in (2, 5)
     )
     assert_same(few, many[:2])
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import MODES, act_all, check_episodes, make, make_plain, collect_episodes
+from envpool_runs import MODES, act_all, check_episodes, collect_episodes, make, make_plain
 from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
