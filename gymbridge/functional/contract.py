@@ -28,7 +28,7 @@ __all__ = ["Contract", "Style"]
 _JAX = Path(jax.__file__).parent
 
 _MODEL_LOCK = threading.RLock()
-"""Held while an environment has another model: batches in other threads may share it."""
+"""Held in each trace, since in another thread's the environment may have another model."""
 
 
 class Style(NamedTuple):
@@ -115,10 +115,10 @@ class Contract:
 
     def _with(self, model: Any, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the environment while it has another model, as a trace does."""
-        if model is None:
-            return function(*args)
         env, name = self.env.unwrapped, self.style.model
         with _MODEL_LOCK:
+            if model is None:
+                return function(*args)
             own = getattr(env, name)
             try:
                 setattr(env, name, model)

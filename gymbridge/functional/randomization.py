@@ -10,7 +10,13 @@ import numpy as np
 
 from gymbridge.core.episode import TimeStep
 from gymbridge.core.jax_private import used_inputs
-from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, nearest
+from gymbridge.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    EnvContractError,
+    SimulationError,
+    nearest,
+)
 from gymbridge.functional.physics import Physics, PhysicsDraw
 from gymbridge.functional.protocol import FunctionalEnv, action_struct
 from gymbridge.functional.state_env import StateEnv
@@ -107,12 +113,19 @@ class RandomizedEnv:
             model = self._draw.apply(physics)
             return env.reset(key, model), env.step(state, action, model)
 
-        used: dict[str, bool] = used_inputs(run, self._draw.shapes, key, state, action)[0]
+        try:
+            used: dict[str, bool] = used_inputs(run, self._draw.shapes, key, state, action)[0]
+        except Exception as error:
+            raise SimulationError(
+                f"{env.name} cannot be traced with the physics of `randomization_fn`; it may use "
+                f"a varied leaf as a number of Python. {type(error).__name__}: {error}"
+            ) from error
         unread = [name for name in sorted(self._draw.shapes) if not used[name]]
         if unread:
             raise EnvContractError(
                 f"`randomization_fn` varies {unread[0]!r}, which `reset` and `step` of {env.name} "
-                "never read; see docs/simulators.md for the leaves that act in each backend."
+                "never read, or read only in functions that it compiled itself; see "
+                "docs/simulators.md for the leaves that act in each backend."
             )
 
     def _read_given(self, given: Any, mask: np.ndarray) -> Physics:

@@ -66,7 +66,7 @@ class Snapshot(NamedTuple):
 
     carry: GraphCarry
     seeds: tuple[int, ...]
-    kind: tuple[str, ...]  # environment and autoreset mode
+    kind: tuple[str, ...]  # environment, autoreset mode and fields of the state
 
 
 class DifferentiableVectorEnv(BridgeVectorEnv):
@@ -142,10 +142,9 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
             raise ArgumentTypeError(
                 f"`state` must be what `get_state` returned, got {type(state).__name__}."
             )
-        if state.kind != self._kind():
+        if odd := sorted(set(state.kind) ^ set(self._kind())):
             raise ArgumentError(
-                f"`state` must be of a batch like this one, {self._kind()}, got one of "
-                f"{state.kind}."
+                f"`state` must be of a batch like this one, but {odd} is in one of them alone."
             )
         runner.check_carry(state.carry)
         with self._one_thread:
@@ -203,7 +202,8 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
         return dict(self._graph_runner("physics_state_fields").packing.fields)
 
     def _kind(self) -> tuple[str, ...]:
-        return (type(self._simulator.engine).__name__, self.autoreset_mode.value)
+        engine, mode = type(self._simulator.engine).__name__, self.autoreset_mode.value
+        return engine, mode, *self.physics_state_fields
 
     def _graph(self, name: str) -> tuple[GraphRunner, GraphCarry]:
         return self._graph_runner(name), self._running(name)

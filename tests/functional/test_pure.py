@@ -48,12 +48,18 @@ def _make_playground(mode: str) -> Any:
     return PlaygroundVectorEnv(env, NUM_ENVS, autoreset_mode=mode, arrays="jax")
 
 
+def _make_pendulum(mode: str) -> BraxVectorEnv:
+    options: Any = {"autoreset_mode": mode, "arrays": "jax", "max_episode_steps": 9}
+    return BraxVectorEnv("inverted_pendulum", NUM_ENVS, backend="spring", **options)
+
+
 MAKERS = {"scripted": _make_scripted, "ball": _make_ball, "playground": _make_playground}
+ALL_MAKERS = {**MAKERS, "pendulum": _make_pendulum}
 
 
 @cache
 def shared(name: str, mode: str) -> BraxVectorEnv:
-    return MAKERS[name](mode)
+    return ALL_MAKERS[name](mode)
 
 
 def _draw_actions(envs: BraxVectorEnv, num_steps: int = NUM_STEPS) -> jax.Array:
@@ -79,7 +85,7 @@ def _check(found: Any, expected: Any, *, exact: bool) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", [*MAKERS, pytest.param("pendulum", marks=pytest.mark.slow)])
 def test_scan__returns_what_the_class_does(name: str, mode: str) -> None:
     envs = shared(name, mode)
     actions = _draw_actions(envs)

@@ -15,7 +15,7 @@ pytest.importorskip("brax")
 import gymnasium as gym
 import jax
 from batches import play, to_kind, to_numpy
-from brax_samples import under
+from brax_samples import episode_key, under
 from falling_ball import (
     PATHS,
     FallingBall,
@@ -34,6 +34,8 @@ from gymbridge.single_env import SingleEnv
 
 NUM_ENVS = 4
 SEED = 3
+STREAM = 0x70687973
+"""What is folded into the key of an episode for its physics: seeds keep their draws by it."""
 
 
 @pytest.fixture(params=("numpy", "torch", "jax"))
@@ -216,3 +218,22 @@ def test_options__are_not_changed_and_not_kept(kind: str) -> None:
         mass[:] = 1
     infos = envs.step(to_kind(np.zeros((2, 1), np.float32), kind))[4]
     assert to_numpy(infos["randomization"]["link.mass"]).tolist() == [3, 4]
+
+
+def test_draw__has_a_stream_of_its_own_folded_from_the_key_of_the_episode() -> None:
+    seen: list[Any] = []
+
+    def draw_key(model: Any, key: jax.Array) -> dict[str, Any]:
+        return {"gravity": jax.random.normal(key, (3,))}
+
+    envs = make_ball(2, randomization_fn=draw_key, autoreset_mode="Disabled")
+    for episode in range(2):
+        infos = envs.reset(seed=SEED if episode == 0 else None)[1]
+        for row in range(2):
+            key = episode_key(SEED + row, episode)
+            wanted = jax.random.normal(jax.random.fold_in(key, STREAM), (3,))
+            found = infos["randomization"]["gravity"][row]
+            np.testing.assert_array_equal(found, wanted)
+            assert (found != jax.random.normal(key, (3,))).any()
+            seen.append(found)
+    assert len(np.unique(np.stack(seen), axis=0)) == 4

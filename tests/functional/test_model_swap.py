@@ -1,0 +1,101 @@
+"""While an environment is traced with other physics, nobody else sees them, whatever happens."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+pytest.importorskip("brax.envs")
+
+from falling_ball import FallingBall, Model, draw, make_ball
+
+from gymbridge import BraxVectorEnv
+from gymbridge.errors import EnvContractError, SimulationError
+
+
+class Failing(FallingBall):
+    """It cannot be traced once its gravity is drawn."""
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        if isinstance(self.sys.gravity, jax.core.Tracer):
+            raise ValueError("no drawn gravity, please")
+        return super().step(state, action)
+
+
+def test_error_in_a_trace__leaves_the_environment_its_own_model() -> None:
+    env = Failing()
+    own = env.sys
+    with pytest.raises(SimulationError, match="no drawn gravity, please"):
+        BraxVectorEnv(env, 2, randomization_fn=draw)
+    assert env.sys is own
+
+
+class Branching(FallingBall):
+    """It asks a leaf of its model for a Python bool."""
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        assert self.sys.link.mass > 0
+        return super().step(state, action)
+
+
+def test_leaf_as_a_number_of_python__is_an_error_that_says_so() -> None:
+    BraxVectorEnv(Branching(), 2)
+    with pytest.raises(SimulationError, match=r"as a number of Python. TracerBool"):
+        BraxVectorEnv(Branching(), 2, randomization_fn=draw)
+
+
+class SelfCompiled(FallingBall):
+    """It compiles its step itself, so that its model is fixed at the first call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = jax.jit(super().step)
+
+
+def test_leaf_in_a_function_that_the_environment_compiled__is_an_error() -> None:
+    with pytest.raises(EnvContractError, match="or read only in functions that it compiled itself"):
+        BraxVectorEnv(SelfCompiled(), 2, randomization_fn=draw)
+
+
+class Waiting(FallingBall):
+    """Its trace with drawn gravity waits until another thread has tried to trace it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_drawn, self.may_go_on = threading.Event(), threading.Event()
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        if isinstance(self.sys.gravity, jax.core.Tracer) and not self.is_drawn.is_set():
+            self.is_drawn.set()
+            self.may_go_on.wait(1)
+        return super().step(state, action)
+
+
+def test_batch_in_another_thread__has_the_environment_s_own_model() -> None:
+    env = Waiting()
+    made: dict[str, Any] = {}
+
+    def build(name: str, **options: Any) -> None:
+        made[name] = BraxVectorEnv(env, 2, autoreset_mode="Disabled", **options)
+
+    drawing = threading.Thread(target=build, args=("drawn",), kwargs={"randomization_fn": draw})
+    drawing.start()
+    assert env.is_drawn.wait(60)
+    plain = threading.Thread(target=build, args=("plain",))
+    plain.start()
+    plain.join(0.5)
+    env.may_go_on.set()
+    drawing.join(60)
+    plain.join(60)
+    actions = np.full((2, 1), 0.5, np.float32)
+    wanted = make_ball(2, model=Model(), randomization_fn=None, autoreset_mode="Disabled")
+    results = []
+    for envs in (made["plain"], wanted):
+        envs.reset(seed=0)
+        results.append([envs.step(actions)[0] for _ in range(3)])
+    np.testing.assert_array_equal(*results)
+    assert "randomization" in made["drawn"].reset(seed=0)[1]
