@@ -49,7 +49,7 @@ class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompat
         """Begin a new episode; with a seed, the first one of that seed.
 
         Raises:
-            ArgumentError: A negative seed, or an option but `reset_mask`.
+            ArgumentError: A negative seed, or an option that the engine does not take.
             ArgumentTypeError: `seed` is neither int nor None.
         """
         seed = read_seed(seed)

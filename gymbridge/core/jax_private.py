@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["jax_has_started", "used_inputs"]
+__all__ = ["jax_has_started", "keeps_old_traces", "used_inputs"]
+
+_TRACES = itertools.count()
 
 
 def jax_has_started() -> bool:
@@ -39,3 +42,36 @@ def used_inputs(function: Callable[..., Any], *args: Any) -> Any:
     if eliminate is not None:
         used = eliminate(closed.jaxpr, [True] * len(closed.jaxpr.outvars))[1]
     return jax.tree.unflatten(jax.tree.structure(args), used)
+
+
+def keeps_old_traces(function: Callable[..., Any], *args: Any) -> bool:
+    """Return whether functions that are compiled inside another ignore what is new to them.
+
+    `jax.jit` keeps a trace, and with it the attributes that the function read then. JAX traces anew
+    where its metadata differ, so a trace with metadata of its own sees what is there now. Where a
+    version of JAX lacks metadata, the answer is False.
+
+    Args:
+        function: Pure, of trees of arrays.
+        *args: Their shapes and dtypes.
+    """
+    import jax
+
+    try:
+        from jax.experimental.xla_metadata import set_xla_metadata
+    except ImportError:
+        return False
+    before = jax.make_jaxpr(function)(*args)
+    with set_xla_metadata(gymbridge=str(next(_TRACES))):
+        now = jax.make_jaxpr(function)(*args)
+    return _count_inputs(now.jaxpr) != _count_inputs(before.jaxpr)
+
+
+def _count_inputs(jaxpr: Any) -> int:
+    """Return the number of inputs of all equations, those of functions inside them too."""
+    total = 0
+    for equation in jaxpr.eqns:
+        inner = [getattr(value, "jaxpr", value) for value in equation.params.values()]
+        total += len(equation.invars)
+        total += sum(_count_inputs(one) for one in inner if hasattr(one, "eqns"))
+    return total

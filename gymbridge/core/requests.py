@@ -92,7 +92,7 @@ def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
     A limit beyond the reach of an int32 counter, 2**31 - 1, is none.
     """
     if max_episode_steps is None:
-        return task_limit
+        return task_limit if task_limit is None or task_limit < 2**31 else None
     if _is_integer(max_episode_steps) and max_episode_steps == -1:
         return None
     try:

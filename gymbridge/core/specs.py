@@ -1,6 +1,7 @@
 """How a batch is built again: from its construction, or from the `EnvSpec` that Gymnasium keeps.
 
-A spec is true of the batch, and its values are those that JSON can hold.
+A spec is true of the batch, and its values are those that JSON can hold, but for functions and
+other objects that were given.
 """
 
 from __future__ import annotations

@@ -111,6 +111,7 @@ class SubEnvs:
             or first in _PER_ENV
             or _defines(envs, first.removeprefix("_"))
             or any(_defines(self._simulator.engine, name) for name in (first, f"_{first}"))
+            or first in inspect.signature(type(envs.unwrapped).__init__).parameters
             or first in _field_names(self._simulator.built_with)
             or first in _names_in_gymnasium(self._gymnasium_id)
         )

@@ -21,6 +21,7 @@ from gymnasium import Space, spaces
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, EnvContractError, SimulationError
 from gymbridge.functional.infos import make_info_selector
+from gymbridge.functional.model import ModelLeaves, Physics
 from gymbridge.functional.protocol import action_struct
 
 __all__ = ["Contract", "Style"]
@@ -70,11 +71,14 @@ class Contract:
     ) -> None:
         _refuse_training_wrappers(env, style)
         self.env, self.style = env, style
+        with _MODEL_LOCK:
+            model = getattr(env.unwrapped, style.model, None)
+        self.leaves = None if model is None else ModelLeaves(model)
         # Functions of this contract alone: JAX would take the trace that it made of an equal bound
         # method, although the environment may have changed since.
-        self._reset = jax.jit(lambda key, model: self._with(model, env.reset, key))
+        self._reset = jax.jit(lambda key, physics: self._with(physics, env.reset, key))
         self._step = jax.jit(
-            lambda state, action, model: self._with(model, env.step, state, action)
+            lambda state, action, physics: self._with(physics, env.step, state, action)
         )
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         self.state = self._read_state("reset", self._trace("reset", self._reset, key, None))
@@ -93,32 +97,28 @@ class Contract:
         _check_step(self.state, self._read_state("step", stepped), style.physics)
         self.select_info = make_info_selector(self.state, info_keys)
 
-    @property
-    def model(self) -> Any:
-        """The engine's model of the physics, a pytree; None where the environment has none."""
-        return getattr(self.env.unwrapped, self.style.model, None)
-
-    def reset(self, key: jax.Array, model: Any = None) -> Any:
+    def reset(self, key: jax.Array, physics: Physics | None = None) -> Any:
         """Return the initial state of one episode, with reward and `done` 0 and fixed dtypes.
 
         Args:
             key: PRNG key.
-            model: To be used in place of the environment's own; None for that.
+            physics: Leaves to be used in place of the model's own.
         """
-        state = self._reset(key, model)
+        state = self._reset(key, physics)
         zero = {name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")}
         return self._normalise(replace(state, **zero))
 
-    def step(self, state: Any, action: jax.Array, model: Any = None) -> Any:
+    def step(self, state: Any, action: jax.Array, physics: Physics | None = None) -> Any:
         """Return the state after one simulator step of one environment."""
-        return self._normalise(self._step(state, action, model))
+        return self._normalise(self._step(state, action, physics))
 
-    def _with(self, model: Any, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function of the environment while it has another model, as a trace does."""
+    def _with(self, physics: Physics | None, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function of the environment while its model has other leaves, as a trace does."""
         env, name = self.env.unwrapped, self.style.model
         with _MODEL_LOCK:
-            if model is None:
+            if not physics or self.leaves is None:
                 return function(*args)
+            model = self.leaves.replace(physics)
             own = getattr(env, name)
             try:
                 setattr(env, name, model)

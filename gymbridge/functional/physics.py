@@ -8,20 +8,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from gymbridge.errors import EnvContractError, SimulationError, nearest
+from gymbridge.functional.model import ModelLeaves, Physics, flatten_named
 
-__all__ = ["Physics", "PhysicsDraw"]
-
-Physics = dict[str, Any]
-"""Leaves of a model by dotted path, such as ``{"gravity": (3,) float}``."""
+__all__ = ["PhysicsDraw"]
 
 
 class PhysicsDraw:
     """From a key to the leaves of a model that vary.
 
     Args:
-        model: Of one environment, a pytree.
+        leaves: Of the model.
         function: (model, key) -> physics by dotted path; or, as Brax and Playground have it,
             (model, (1, 2) keys) -> (model with leaves (1, ...), the same tree with 0 for these
             leaves and None for the others).
@@ -34,10 +33,9 @@ class PhysicsDraw:
         SimulationError: The function cannot be traced.
     """
 
-    def __init__(self, model: Any, function: Callable[..., Any]) -> None:
-        self._model, self._function = model, function
-        named, self._structure = jax.tree_util.tree_flatten_with_path(model, is_leaf=_is_none)
-        self._own = {_name(path): leaf for path, leaf in named}
+    def __init__(self, leaves: ModelLeaves, function: Callable[..., Any]) -> None:
+        self._leaves, self._function = leaves, function
+        self._model, self._own = leaves.model, leaves.own
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         self._draw = self._choose_form(key)
         self.shapes: Physics = jax.eval_shape(self._draw, key)
@@ -46,11 +44,6 @@ class PhysicsDraw:
     def __call__(self, key: jax.Array) -> Physics:
         """Return the leaves that vary, drawn with this key."""
         return self._draw(key)
-
-    def apply(self, physics: Physics) -> Any:
-        """Return the model with these leaves."""
-        leaves = [physics.get(name, leaf) for name, leaf in self._own.items()]
-        return jax.tree.unflatten(self._structure, leaves)
 
     def _choose_form(self, key: Any) -> Callable[[Any], Physics]:
         """Return the way to call the function, found out by tracing it.
@@ -103,23 +96,22 @@ class PhysicsDraw:
                 f"{len(returned)} entries."
             )
         model, axes = returned
-        named, structure = jax.tree_util.tree_flatten_with_path(model, is_leaf=_is_none)
-        if structure != self._structure:
-            odd = sorted({_name(path) for path, _ in named} ^ self._own.keys())
+        named, structure = flatten_named(model)
+        if structure != self._leaves.structure:
+            odd = sorted({name for name, _ in named} ^ self._own.keys())
             found = f"but {odd[0]!r} is in one of them alone" if odd else f"got {type(model)}"
             raise EnvContractError(
                 f"`randomization_fn` must return a model of the structure that it got, {found}."
             )
-        varied = zip(self._own.items(), named, self._read_axes(axes), strict=True)
         return {
-            name: _take_row(name, own, leaf, axis)
-            for (name, own), (_, leaf), axis in varied
-            if axis is not None or leaf is not own
+            name: _take_row(name, self._own[name], leaf, axis)
+            for (name, leaf), axis in zip(named, self._read_axes(axes), strict=True)
+            if axis is not None or not _is_same(leaf, self._own[name])
         }
 
     def _read_axes(self, axes: Any) -> list[Any]:
         """Return the axis of each leaf, or None; like `jax.vmap`'s, they may be a prefix."""
-        like = jax.tree.unflatten(self._structure, list(self._own))
+        like = self._leaves.replace({name: name for name in self._own})
         try:
             marks = jax.tree.broadcast(axes, like, is_leaf=_is_none)
         except ValueError as error:
@@ -135,6 +127,11 @@ class PhysicsDraw:
                 "`randomization_fn` must vary a leaf of the model; it varies none."
             )
         for name, leaf in self.shapes.items():
+            if name in self._leaves.doubled:
+                raise EnvContractError(
+                    f"`randomization_fn` must vary leaves with a path of their own, but the model "
+                    f"has two under {name!r}."
+                )
             if self._own[name] is None:
                 raise EnvContractError(
                     f"`randomization_fn` must vary leaves that the model has, but {name!r} is None."
@@ -167,13 +164,20 @@ def _to_array(name: Any, value: Any) -> jax.Array:
     return jnp.asarray(array, array.dtype)
 
 
+def _is_same(leaf: Any, own: Any) -> bool:
+    """Return whether a leaf is the model's own, as far as a trace can know."""
+    if leaf is own or isinstance(leaf, Tracer):
+        return leaf is own
+    return np.array_equal(leaf, own)
+
+
 def _take_row(name: str, own: Any, leaf: Any, axis: Any) -> jax.Array:
-    """Return the one row of a leaf that was drawn for a batch of one key."""
+    """Return the one row of a leaf that was drawn for a batch of one key; all of it without axis.
+
+    Without an axis every environment has it, as with `jax.vmap`.
+    """
     if axis is None:
-        raise EnvContractError(
-            f"`randomization_fn` must give an axis to each leaf that it changes, but that of "
-            f"{name!r} is None."
-        )
+        return _to_array(name, leaf)
     shape = np.shape(own)
     ndim = len(shape) + 1
     if not isinstance(axis, int) or not -ndim <= axis < ndim:
@@ -193,7 +197,3 @@ def _take_row(name: str, own: Any, leaf: Any, axis: Any) -> jax.Array:
 
 def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=".")

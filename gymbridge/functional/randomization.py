@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from gymbridge.core.episode import TimeStep
-from gymbridge.core.jax_private import used_inputs
+from gymbridge.core.jax_private import keeps_old_traces, used_inputs
 from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -17,7 +17,8 @@ from gymbridge.errors import (
     SimulationError,
     nearest,
 )
-from gymbridge.functional.physics import Physics, PhysicsDraw
+from gymbridge.functional.model import Physics
+from gymbridge.functional.physics import PhysicsDraw
 from gymbridge.functional.protocol import FunctionalEnv, action_struct
 from gymbridge.functional.state_env import StateEnv
 
@@ -61,23 +62,23 @@ class RandomizedEnv:
             raise ArgumentTypeError(
                 f"`randomization_fn` must be a function, got {type(function).__name__}."
             )
-        if env.model is None:
+        if env.leaves is None:
             raise EnvContractError(f"`randomization_fn` needs a model, and {env.name} has none.")
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.name, self.engine, self.loop_advice = env.name, env.engine, env.loop_advice
         self._env, self.model = env, env.model
-        self._draw = PhysicsDraw(env.model, function)
+        self._draw = PhysicsDraw(env.leaves, function)
         self._check_read()
         self.reset_options = {"randomization": self._read_given}
 
     def reset(self, key: jax.Array, given: Physics | None = None) -> RandomizedState:
         """Return the initial state of one episode; `given` physics take the place of drawn ones."""
         physics = self._draw(jax.random.fold_in(key, _STREAM)) | (given or {})
-        return RandomizedState(self._env.reset(key, self._draw.apply(physics)), physics)
+        return RandomizedState(self._env.reset(key, physics), physics)
 
     def step(self, state: RandomizedState, action: Any) -> RandomizedState:
         """Return the state one step later."""
-        after = self._env.step(state.state, action, self._draw.apply(state.physics))
+        after = self._env.step(state.state, action, state.physics)
         return RandomizedState(after, state.physics)
 
     def read(self, state: RandomizedState) -> TimeStep:
@@ -110,22 +111,27 @@ class RandomizedEnv:
         action = action_struct(self.action_space)
 
         def run(physics: Physics, key: Any, state: Any, action: Any) -> Any:
-            model = self._draw.apply(physics)
-            return env.reset(key, model), env.step(state, action, model)
+            return env.reset(key, physics), env.step(state, action, physics)
 
         try:
+            keeps_own = keeps_old_traces(run, self._draw.shapes, key, state, action)
             used: dict[str, bool] = used_inputs(run, self._draw.shapes, key, state, action)[0]
         except Exception as error:
             raise SimulationError(
                 f"{env.name} cannot be traced with the physics of `randomization_fn`; it may use "
                 f"a varied leaf as a number of Python. {type(error).__name__}: {error}"
             ) from error
+        if keeps_own:
+            raise EnvContractError(
+                f"`randomization_fn` has no effect in functions that {env.name} compiled itself, "
+                "since `jax.jit` keeps the model that they saw first. Leave `jax.jit` out of the "
+                "environment: the batch compiles it."
+            )
         unread = [name for name in sorted(self._draw.shapes) if not used[name]]
         if unread:
             raise EnvContractError(
                 f"`randomization_fn` varies {unread[0]!r}, which `reset` and `step` of {env.name} "
-                "never read, or read only in functions that it compiled itself; see "
-                "docs/simulators.md for the leaves that act in each backend."
+                "never read; see docs/simulators.md for the leaves that act in each backend."
             )
 
     def _read_given(self, given: Any, mask: np.ndarray) -> Physics:

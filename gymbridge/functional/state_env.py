@@ -30,7 +30,8 @@ class StateEnv:
         self.observation_space = contract.observation_space
         self.action_space = contract.action_space
         self.loop_advice = loop_advice
-        self.engine, self.model = contract.env, contract.model
+        self.engine, self.leaves = contract.env, contract.leaves
+        self.model = None if contract.leaves is None else contract.leaves.model
         unwrapped = contract.env.unwrapped
         backend = getattr(unwrapped, "backend", None)
         self.name = f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}"

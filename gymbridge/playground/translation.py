@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 from mujoco_playground import registry
 
 from gymbridge.brax.package import quiet
+from gymbridge.core.requests import read_count
 from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -149,9 +150,15 @@ def episode_steps(env: Any, action_repeat: int | None) -> tuple[int, int | None]
     Args:
         env: The environment; its configuration has both, if it has one.
         action_repeat: What the user gave; None for the configuration's.
+
+    Raises:
+        ArgumentTypeError: One of the configuration's is no int.
+        ArgumentError: It is below 1.
     """
     config: Any = getattr(env.unwrapped, "_config", None)
     entries: dict[str, Any] = dict(config) if isinstance(config, Mapping | ConfigDict) else {}
-    repeat = entries.get("action_repeat", 1) if action_repeat is None else action_repeat
-    length = entries.get("episode_length")
-    return repeat, None if length is None else ceil(length / repeat)
+    if action_repeat is None:
+        action_repeat = read_count("config.action_repeat", entries.get("action_repeat", 1))
+    if (length := entries.get("episode_length")) is None:
+        return action_repeat, None
+    return action_repeat, ceil(read_count("config.episode_length", length) / action_repeat)

@@ -136,5 +136,6 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
 
 def _refuse(kwargs: dict[str, Any], env: Any) -> None:
     for name in kwargs:
-        known = inspect.signature(PlaygroundVectorEnv).parameters.keys() - {"env", "kwargs"}
+        parameters = inspect.signature(PlaygroundVectorEnv.__init__).parameters
+        known = parameters.keys() - {"self", "env", "kwargs"}
         raise unexpected_keyword("PlaygroundVectorEnv", name, repr(env), nearest(name, known))

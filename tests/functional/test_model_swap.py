@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("brax.envs")
 
+from brax_samples import SampleEnv
 from falling_ball import FallingBall, Model, draw, make_ball
 
 from gymbridge import BraxVectorEnv
@@ -49,16 +50,55 @@ def test_leaf_as_a_number_of_python__is_an_error_that_says_so() -> None:
 
 
 class SelfCompiled(FallingBall):
-    """It compiles its step itself, so that its model is fixed at the first call."""
+    """It compiles a function of its own, which keeps the model of its first call."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.step = jax.jit(super().step)
+        self.fall = jax.jit(lambda speed: speed + 0.1 * self.sys.gravity[2])
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        after = super().step(state, action)
+        return after.replace(reward=self.fall(state.obs[1]))
 
 
-def test_leaf_in_a_function_that_the_environment_compiled__is_an_error() -> None:
-    with pytest.raises(EnvContractError, match="or read only in functions that it compiled itself"):
+def test_function_that_the_environment_compiled__is_an_error() -> None:
+    BraxVectorEnv(SelfCompiled(), 2)
+    with pytest.raises(
+        EnvContractError, match=r"no effect in functions that SelfCompiled \(backend"
+    ):
         BraxVectorEnv(SelfCompiled(), 2, randomization_fn=draw)
+
+
+def draw_gravity(model: Any, key: jax.Array) -> dict[str, Any]:
+    return {"gravity": model.gravity * jax.random.uniform(key)}
+
+
+class Static(FallingBall):
+    """It uses leaves of its model, which do not vary, as numbers of Python."""
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        for _ in range(int(self.sys.link.mass)):
+            state = super().step(state, action)
+        return state
+
+
+def test_other_leaves__stay_what_they_are() -> None:
+    envs = BraxVectorEnv(Static(), 2, randomization_fn=draw_gravity)
+    envs.reset(seed=0)
+    assert envs.step(np.zeros((2, 1)))[4]["randomization"].keys() == {"gravity", "_gravity"}
+
+
+class Doubled(SampleEnv):
+    """Two leaves of its model have one dotted path."""
+
+    def __init__(self) -> None:
+        super().__init__(sys={"a": {"b": np.float32(1)}, "a.b": np.float32(1)})
+
+
+def test_paths_that_two_leaves_share__cannot_vary() -> None:
+    env = Doubled()
+    with pytest.raises(EnvContractError, match=r"the model has two under 'a.b'"):
+        BraxVectorEnv(env, randomization_fn=lambda model, key: {"a.b": jax.numpy.float32(2)})
 
 
 class Waiting(FallingBall):

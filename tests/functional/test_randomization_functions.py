@@ -70,7 +70,7 @@ WRONG = [
     (_replace(colour=jnp.zeros((1, 2, 1))), "'colour', which `reset` and `step`"),
     (_replace(lambda axes: axes._replace(gravity=2), gravity=GRAVITY), "'gravity' is 2"),
     (_replace(lambda axes: axes._replace(gravity="x"), gravity=GRAVITY), "'gravity' is 'x'"),
-    (_replace(lambda axes: axes, gravity=GRAVITY[0]), "that of 'gravity' is None"),
+    (_replace(lambda axes: axes, gravity=GRAVITY), r"'gravity' is float32\[3\] and came back as"),
     (_replace(lambda axes: {"gravity": 0}, gravity=GRAVITY), "axes in the structure.*got dict"),
     (_replace(lambda axes: axes), "it varies none"),
 ]
@@ -139,3 +139,13 @@ def test_value__leaves_no_weak_type_in_the_carry() -> None:
     envs = make_ball(11, arrays="jax", randomization_fn=draw_weak)
     envs.reset(seed=0)
     assert not any(leaf.weak_type for leaf in jax.tree.leaves(envs.functional()[0]))
+
+
+def test_leaf_without_an_axis__is_that_of_every_environment() -> None:
+    def randomize(model: Any, rng: jax.Array) -> Any:
+        moved = model._replace(gravity=GRAVITY[0], link=model.link._replace(parent=np.int32(-1)))
+        return moved, jax.tree.map(lambda leaf: None, model)
+
+    infos = make_ball(2, randomization_fn=randomize).reset(seed=0)[1]
+    assert infos["randomization"]["gravity"].tolist() == [[0, 0, -5]] * 2
+    assert "link.parent" not in infos["randomization"]

@@ -18,6 +18,7 @@ from puck import Puck
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import EnvContractError
+from gymbridge.functional.model import ModelLeaves
 from gymbridge.functional.physics import PhysicsDraw
 
 NAMES = ("geom_friction", "link.inertia.mass")
@@ -92,7 +93,7 @@ GO1 = (
 def test_go1_function__is_drawn_unchanged(legged: Any) -> None:
     env, randomize = legged
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
-    draw = PhysicsDraw(env.mjx_model, randomize)
+    draw = PhysicsDraw(ModelLeaves(env.mjx_model), randomize)
     assert sorted(draw.shapes) == list(GO1)
     expected, _ = randomize(env.mjx_model, keys)
     found = jax.vmap(draw)(keys)

@@ -12,6 +12,7 @@ pytest.importorskip("mujoco_playground")
 
 import gymnasium as gym
 from brax.envs.wrappers import training
+from falling_ball import Model
 from mujoco import mjx
 from mujoco_playground import wrapper
 from playground_samples import SampleMjxEnv, make_config
@@ -164,7 +165,28 @@ def test_training_wrapper__is_refused_with_the_parameters_to_use(wrap: Any) -> N
 
 
 def test_set_attr__of_physics_is_an_error() -> None:
-    envs = PlaygroundVectorEnv(SampleMjxEnv(), 2)
-    for name in ("gravity", "opt", "body_mass", "mjx_model"):
+    envs = PlaygroundVectorEnv(SampleMjxEnv(model=Model()), 2)
+    for name in ("gravity", "mass", "mjx_model", "impl", "action_repeat", "config"):
         with pytest.raises(ArgumentError, match=f"`{name}` belongs to the simulation and is fixed"):
             envs.set_attr(name, 3)
+
+
+@pytest.mark.parametrize(
+    ("entries", "error", "message"),
+    [
+        ({"action_repeat": 0}, ArgumentError, "`config.action_repeat` must be at least 1, got 0"),
+        ({"action_repeat": 1.5}, ArgumentTypeError, "`config.action_repeat` must be an int"),
+        ({"episode_length": 0}, ArgumentError, "`config.episode_length` must be at least 1, got 0"),
+        ({"episode_length": "9"}, ArgumentTypeError, "`config.episode_length` must be an int"),
+    ],
+)
+def test_bad_entry_of_the_configuration__is_an_error(
+    entries: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        PlaygroundVectorEnv(SampleMjxEnv(make_config(**entries)), 2)
+
+
+def test_length_beyond_the_counter__is_no_limit() -> None:
+    envs = PlaygroundVectorEnv(SampleMjxEnv(make_config(episode_length=2**31)), 2)
+    assert envs.max_episode_steps is None
