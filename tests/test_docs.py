@@ -15,7 +15,7 @@ import gymbridge
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(gymbridge.__file__).parent
 ENGINES = ("brax", "envpool")
-TRAINERS = {"sb3": "stable_baselines3"}
+TRAINERS = {"sb3": "stable_baselines3", "torchrl": "torchrl"}
 
 MODULES = sorted(
     ".".join(("gymbridge", *path.relative_to(PACKAGE).with_suffix("").parts))
@@ -53,7 +53,7 @@ def test_quickstart__runs() -> None:
 
 @pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
 def test_trainers_page__runs() -> None:
-    for library in ("envpool", "stable_baselines3", "torchrl", "skrl"):
+    for library in ("envpool", "stable_baselines3", "torchrl", "rsl_rl.env", "skrl"):
         pytest.importorskip(library)
     assert run_page("trainers.md")["env"].reset()[0].shape == (8, 3)
 

@@ -159,12 +159,23 @@ def test_missing_trainer__is_an_error_with_the_command_to_run(missing: str) -> N
     assert missing in message
 
 
-def test_missing_rllib__is_an_error_with_the_command_to_run() -> None:
-    code = catch("from gymbridge.trainers.rllib import BridgeEnvRunner")
-    types, message = run_python(f"{without('ray')}{code}")
+@pytest.mark.parametrize(
+    ("module", "missing", "name", "package"),
+    [
+        ("rllib", "ray", "RLlib", "'ray[rllib]'"),
+        ("rsl_rl", "rsl_rl", "rsl-rl-lib", "rsl-rl-lib"),
+        ("skrl", "skrl", "skrl and torch", "skrl torch"),
+        ("torchrl", "torchrl", "torchrl", "torchrl"),
+    ],
+)
+def test_missing_library__is_an_error_with_the_command_to_run(
+    module: str, missing: str, name: str, package: str
+) -> None:
+    code = catch(f"import gymbridge.trainers.{module}")
+    types, message = run_python(f"{without(missing)}{code}")
     assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
-    assert "gymbridge.trainers.rllib needs RLlib" in message
-    assert "`pip install 'ray[rllib]'`, or `pip install '.[rllib]'` in a checkout" in message
+    assert f"gymbridge.trainers.{module} needs {name}." in message
+    assert f"`pip install {package}`, or `pip install '.[{module}]'` in a checkout" in message
 
 
 def test_own_mistake_in_a_trainer__is_not_reported_as_a_missing_library() -> None:

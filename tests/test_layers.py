@@ -51,9 +51,19 @@ ENGINE_ROOMS = {
     "brax": {"brax.package"},
     "mujoco_playground": {"playground.private", "playground.translation"},
     "envpool": {"envpool.*"},
-    "torch": {"core.arrays.torch", "gradients.*", "wrappers"},
+    "torch": {
+        "core.arrays.torch",
+        "gradients.*",
+        "trainers.rsl_rl",
+        "trainers.skrl",
+        "trainers.torchrl",
+        "wrappers",
+    },
     "stable_baselines3": {"trainers.sb3*"},
     "ray": {"trainers.rllib"},
+    "rsl_rl": {"trainers.rsl_rl"},
+    "skrl": {"trainers.skrl"},
+    "torchrl": {"trainers.torchrl"},
 }
 """The only modules that may import an engine, an array library or a trainer."""
 

@@ -18,8 +18,15 @@ from gymnasium.envs.registration import (
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
+from gymbridge.registration import ENGINES, find_engine
 
-__all__ = ["check_batch", "check_final_obs", "make_same_step", "sync_same_step"]
+__all__ = [
+    "check_batch",
+    "check_final_obs",
+    "check_own_id",
+    "make_same_step",
+    "sync_same_step",
+]
 
 
 def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
@@ -73,15 +80,24 @@ def _make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
         return gym.make(env_id, **kwargs)
 
 
-def check_batch(name: str, envs: Any, trainer: str, mode: AutoresetMode, hint: str) -> None:
+def check_batch(
+    name: str,
+    envs: Any,
+    trainer: str,
+    modes: AutoresetMode | tuple[AutoresetMode, ...],
+    hint: str,
+    *,
+    arrays: str = "numpy",
+) -> None:
     """Raise unless a trainer can read what a batch gives.
 
     Args:
         name: Of the argument, for the error.
-        envs: To be a `VectorEnv` of numpy arrays in that mode.
+        envs: To be a `VectorEnv` of such arrays in such a mode.
         trainer: Who reads it.
-        mode: Autoreset mode that it must have.
+        modes: Autoreset mode that it must have, or several.
         hint: What to do with something that is not a batch.
+        arrays: Kind of arrays that it must give.
 
     Raises:
         ArgumentTypeError: It is not a `VectorEnv`.
@@ -91,18 +107,35 @@ def check_batch(name: str, envs: Any, trainer: str, mode: AutoresetMode, hint: s
         raise ArgumentTypeError(
             f"`{name}` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; {hint}."
         )
-    arrays = getattr(envs.unwrapped, "arrays", "numpy")
-    if arrays != "numpy":
+    given = getattr(envs.unwrapped, "arrays", "numpy")
+    if given != arrays:
         raise ArgumentError(
-            f"`{name}` must give numpy arrays, as {trainer} expects, got a batch with "
-            f"`arrays={arrays!r}`; build it with `arrays='numpy'`."
+            f"`{name}` must give {arrays} arrays, as {trainer} expects, got a batch with "
+            f"`arrays={given!r}`; build it with `arrays={arrays!r}`."
         )
     found = envs.metadata.get("autoreset_mode")
-    if found != mode:
+    modes = (modes,) if isinstance(modes, AutoresetMode) else modes
+    if found not in modes:
+        wanted = modes[0]
+        known = " or ".join(map(str, modes))
         raise ArgumentError(
-            f"`{name}` must restart episodes by {mode}, as {trainer} expects, got {found}; build "
-            f"it with `autoreset_mode={mode.value!r}` (gymbridge) or `autoreset_mode={mode}` "
+            f"`{name}` must restart episodes by {known}, as {trainer} expects, got {found}; build "
+            f"it with `autoreset_mode={wanted.value!r}` (gymbridge) or `autoreset_mode={wanted}` "
             "(SyncVectorEnv, AsyncVectorEnv)."
+        )
+
+
+def check_own_id(env_id: str, hint: str) -> None:
+    """Raise `ArgumentError` unless an id is one of gymbridge's, whose batches give tensors.
+
+    Args:
+        env_id: The id.
+        hint: What to do with another one.
+    """
+    if find_engine(env_id) is None:
+        raise ArgumentError(
+            f"`env_id` must be one of gymbridge, which begin with {', '.join(ENGINES)}, got "
+            f"{env_id!r}; {hint}."
         )
 
 

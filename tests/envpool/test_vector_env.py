@@ -179,7 +179,7 @@ INFO_KEYS: list[tuple[Any, set[str]]] = [
 ALL = INFO_KEYS[0][1] | INFO_KEYS[1][1]
 
 
-@pytest.mark.parametrize(("info_keys", "names"), [*INFO_KEYS, ("all", ALL)], ids=str)
+@pytest.mark.parametrize(("info_keys", "names"), [*INFO_KEYS, ("all", ALL)])
 def test_info_keys__choose_the_infos(info_keys: Any, names: set[str], mode: str) -> None:
     envs = make("HalfCheetah-v5", 3, mode, info_keys=info_keys, max_episode_steps=2)
     log = play(envs, 3)

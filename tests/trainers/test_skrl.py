@@ -1,7 +1,8 @@
-"""skrl's `wrap_env` takes our batches as they are."""
+"""skrl's `wrap_env` takes our batches as they are; `SkrlWrapper` keeps tensors on their device."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from skrl.memories.torch import RandomMemory
 from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 
-from gymbridge.errors import EpisodeEndedError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EpisodeEndedError
+from gymbridge.trainers.skrl import SkrlWrapper
 
 NUM_ENVS, NUM_STEPS = 4, 32
 
@@ -45,14 +47,20 @@ class Value(DeterministicMixin, Model):
         return self.value(inputs["observations"]), {}
 
 
+WRAPPERS = {"numpy": wrap_env, "torch": SkrlWrapper}
+
+
+@pytest.mark.parametrize("arrays", WRAPPERS)
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
 @pytest.mark.parametrize("env_id", ["EnvPool/Pendulum-v1", "Brax/fast-v0"])
-def test_ppo__learns_on_a_wrapped_batch(tmp_path: Path, env_id: str, mode: str) -> None:
+def test_ppo__learns_on_a_wrapped_batch(
+    tmp_path: Path, env_id: str, mode: str, arrays: str
+) -> None:
     if env_id.startswith("Brax"):
-        pytest.importorskip("brax")
+        pytest.importorskip("brax.envs")
     torch.manual_seed(0)
-    batch = gym.make_vec(env_id, num_envs=NUM_ENVS, autoreset_mode=mode, max_episode_steps=10)
-    envs = wrap_env(batch)
+    options: Any = {"autoreset_mode": mode, "max_episode_steps": 10, "arrays": arrays}
+    envs = WRAPPERS[arrays](gym.make_vec(env_id, num_envs=NUM_ENVS, **options))
     assert envs.num_envs == NUM_ENVS
     spaces = {"observation_space": envs.observation_space, "action_space": envs.action_space}
     models = {"policy": Policy(spaces), "value": Value(spaces)}
@@ -85,3 +93,49 @@ def test_disabled__is_never_reset_by_skrl() -> None:
     envs.reset()
     with pytest.raises(EpisodeEndedError):
         envs.step(torch.zeros(2, 1))
+
+
+@pytest.mark.parametrize(
+    "env_id", ["EnvPool/CartPole-v1", "EnvPool/HalfCheetah-v5", "EnvPool/CheetahRun-v1"]
+)
+def test_tensors__are_what_skrl_makes_of_a_numpy_batch(env_id: str) -> None:
+    """The spaces are discrete, a box, and a dict of observations."""
+    make: Any = partial(gym.make_vec, env_id, num_envs=NUM_ENVS, max_episode_steps=4)
+    ours, theirs = SkrlWrapper(make(arrays="torch")), wrap_env(make())
+    assert ours.device == torch.device("cpu")
+    torch.testing.assert_close(ours.reset()[0], theirs.reset()[0])
+    space = ours.action_space
+    for step in range(9):
+        if isinstance(space, gym.spaces.Discrete):
+            actions = torch.randint(0, int(space.n), (NUM_ENVS, 1))
+        else:
+            actions = torch.rand(NUM_ENVS, space.shape[0]) - 0.5
+        (*found, _), (*wanted, _) = ours.step(actions), theirs.step(actions)
+        for one, other in zip(found, wanted, strict=True):
+            assert one.dtype == other.dtype
+            torch.testing.assert_close(one, other)
+        assert found[3].any() == (step % 5 == 3)
+    torch.testing.assert_close(ours.reset()[0], theirs.reset()[0])  # the current observation
+
+
+def test_actions__stay_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = gym.make_vec("EnvPool/Pendulum-v1", num_envs=2, arrays="torch")
+    given: list[Any] = []
+    step = batch.step
+    monkeypatch.setattr(batch, "step", lambda actions: (given.append(actions), step(actions))[1])
+    envs = SkrlWrapper(batch)
+    envs.reset()
+    envs.step(torch.zeros(2, 1))
+    assert isinstance(given[0], torch.Tensor)
+
+
+def test_bad_batch__is_refused() -> None:
+    for options, message in (
+        ({}, "build it with `arrays='torch'`"),
+        ({"arrays": "torch", "autoreset_mode": "Disabled"}, "`autoreset_mode='NextStep'`"),
+    ):
+        batch = gym.make_vec("EnvPool/Pendulum-v1", num_envs=2, **options)
+        with pytest.raises(ArgumentError, match=message):
+            SkrlWrapper(batch)
+    with pytest.raises(ArgumentTypeError, match=r"got str; build one with `gymnasium.make_vec"):
+        SkrlWrapper("EnvPool/Pendulum-v1")  # type: ignore[arg-type]

@@ -1,0 +1,141 @@
+"""Train TorchRL's PPO on a batch of tensors; the learning curve goes to `runs/torchrl/<env id>/`.
+
+    python examples/torchrl_ppo.py --env-id Brax/inverted_pendulum-v0
+
+Observations, actions and rewards stay on the simulation's device. Everything but the environment
+is TorchRL's own: collector, policy, advantages and loss.
+"""
+
+import argparse
+import logging
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from tensordict.nn import NormalParamExtractor, TensorDictModule
+from torch import nn
+from torchrl.collectors import Collector
+from torchrl.envs import DoubleToFloat, InitTracker, RewardSum, TransformedEnv
+from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
+from torchrl.objectives import ClipPPOLoss
+from torchrl.objectives.value import GAE
+from tqdm import tqdm
+
+from gymbridge.trainers.torchrl import make_torchrl
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="continuous actions")
+    parser.add_argument("--device", default="cpu", help="of simulation and networks")
+    parser.add_argument("--seed", type=int, default=1, help="of networks and environments")
+    parser.add_argument("--total-steps", type=int, default=400_000, help="steps at most")
+    parser.add_argument("--target-return", type=float, default=950.0, help="stop at this mean")
+    parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
+    parser.add_argument("--num-steps", type=int, default=64, help="of each between two updates")
+    parser.add_argument("--epochs", type=int, default=8, help="passes over the steps of an update")
+    parser.add_argument("--minibatch", type=int, default=1024, help="steps in a gradient step")
+    parser.add_argument("--out", default="", help="by default runs/torchrl/<env id>")
+    return parser.parse_args()
+
+
+def make_env(args: argparse.Namespace) -> TransformedEnv:
+    env = TransformedEnv(make_torchrl(args.env_id, args.num_envs, device=args.device))
+    env.append_transform(DoubleToFloat())  # observations of EnvPool's MuJoCo tasks
+    env.append_transform(InitTracker())
+    env.append_transform(RewardSum())
+    env.set_seed(args.seed)
+    return env
+
+
+def make_models(env: TransformedEnv, device: str) -> tuple[ProbabilisticActor, ValueOperator]:
+    inputs, outputs = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
+    bodies = [
+        nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh())
+        for _ in range(2)
+    ]
+    policy = nn.Sequential(bodies[0], nn.Linear(64, 2 * outputs), NormalParamExtractor())
+    actor = ProbabilisticActor(
+        TensorDictModule(policy, ["observation"], ["loc", "scale"]),
+        in_keys=["loc", "scale"],
+        distribution_class=TanhNormal,
+        return_log_prob=True,
+    )
+    critic = ValueOperator(nn.Sequential(bodies[1], nn.Linear(64, 1)))
+    return actor.to(device), critic.to(device)
+
+
+def update(batch: Any, loss_module: ClipPPOLoss, adam: torch.optim.Adam, args: Any) -> None:
+    steps = batch.reshape(-1)
+    for _ in range(args.epochs):
+        for rows in torch.randperm(len(steps), device=steps.device).split(args.minibatch):
+            losses = loss_module(steps[rows])
+            loss = losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]
+            adam.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(loss_module.parameters(), 0.5)
+            adam.step()
+
+
+def train(args: argparse.Namespace, env: TransformedEnv) -> list[tuple[float, float]]:
+    """Train until a limit is reached; return (steps, mean return) per update."""
+    actor, critic = make_models(env, args.device)
+    loss_module = ClipPPOLoss(actor, critic, entropy_coeff=0.0, normalize_advantage=True)
+    advantages = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
+    adam = torch.optim.Adam(loss_module.parameters(), 1e-3)
+    frames = args.num_envs * args.num_steps
+    collector = Collector(env, actor, frames_per_batch=frames, total_frames=args.total_steps)
+    returns: deque[float] = deque(maxlen=100)
+    progress: list[tuple[float, float]] = []
+    with tqdm(total=args.total_steps, unit=" steps", unit_scale=True) as bar:
+        for batch in collector:
+            with torch.no_grad():
+                advantages(batch)
+            update(batch, loss_module, adam, args)
+            returns.extend(batch["next", "episode_reward"][batch["next", "done"]].tolist())
+            mean = float(np.mean(returns)) if returns else float("nan")
+            is_solved = len(returns) == returns.maxlen and mean >= args.target_return
+            text = f"mean return {mean:.2f}" + ", solved" * is_solved
+            bar.set_postfix_str(text, refresh=False)
+            bar.update(frames)
+            progress.append((bar.n, mean))
+            if is_solved:
+                bar.total = bar.n
+                break
+    collector.shutdown()
+    return progress
+
+
+def write_results(folder: Path, title: str, progress: list[tuple[float, float]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    table = np.array(progress)
+    header = "env_steps,mean_return"
+    np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=header, comments="")
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(*table.T)
+    axes.set(title=title, xlabel="steps", ylabel="mean return of 100 episodes", xlim=(0, None))
+    axes.grid(alpha=0.3)
+    figure.savefig(folder / "learning_curve.png", dpi=120)
+
+
+def main() -> None:
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
+    args = parse_args()
+    torch.manual_seed(args.seed)
+    started = time.perf_counter()
+    progress = train(args, make_env(args))
+    folder = Path(args.out or Path("runs", "torchrl", args.env_id))
+    write_results(folder, args.env_id, progress)
+    seconds = time.perf_counter() - started
+    print(f"Wrote progress.csv and learning_curve.png to {folder}")
+    print(f"{args.env_id}: mean return {progress[-1][1]:.2f}, {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""rsl_rl: `RslRlVecEnv`, a batch of tensors as its ``VecEnv``, and `make_rsl_rl` for an id.
+
+from rsl_rl.runners import OnPolicyRunner
+
+from gymbridge.trainers.rsl_rl import make_rsl_rl
+
+env = make_rsl_rl("Playground/CartpoleBalance-v0", 1024)
+OnPolicyRunner(env, train_cfg, device=str(env.device)).learn(100)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.trainers.batches import check_batch, check_own_id
+
+try:
+    import torch
+    from rsl_rl.env import VecEnv
+    from tensordict import TensorDict
+except ImportError as error:
+    if (error.name or "").split(".")[0] == "gymbridge":
+        raise
+    raise NotInstalledError(
+        "gymbridge.trainers.rsl_rl needs rsl-rl-lib. Install it with `pip install rsl-rl-lib`, or "
+        f"`pip install '.[rsl_rl]'` in a checkout of gymbridge ({error})."
+    ) from error
+
+__all__ = ["RslRlVecEnv", "make_rsl_rl"]
+
+
+def make_rsl_rl(env_id: str, num_envs: int, **kwargs: Any) -> RslRlVecEnv:
+    """Return a batch of one of gymbridge's ids for rsl_rl.
+
+    Args:
+        env_id: The id, such as "Brax/ant-v0".
+        num_envs: Size of the batch.
+        **kwargs: Of the batch: ``device=``, ``max_episode_steps=``, ``randomization_fn=`` or the
+            engine's.
+
+    Raises:
+        ArgumentError: An id of another package, or see `RslRlVecEnv`.
+    """
+    check_own_id(env_id, "`RslRlVecEnv` takes batches of torch tensors only")
+    wanted = {"autoreset_mode": "SameStep", "arrays": "torch", **kwargs}
+    return RslRlVecEnv(gym.make_vec(env_id, num_envs=num_envs, **wanted))
+
+
+class RslRlVecEnv(VecEnv):
+    """A ``rsl_rl.env.VecEnv`` (rsl_rl 5) view of a batch with ``arrays="torch"`` in SAME_STEP mode.
+
+    Args:
+        envs: The batch; it is reset here. Its actions are a `Box`, its observations a `Box` or a
+            `Dict` of such.
+        cfg: What rsl_rl's logger stores as the configuration of the environment.
+
+    Attributes:
+        envs: The batch.
+        num_actions: Numbers in one action, whose shape is flattened.
+        max_episode_length: The limit in steps; 2**31 - 1 without one.
+        device: The batch's, a `torch.device`.
+
+    Raises:
+        ArgumentTypeError: It is no vector environment.
+        ArgumentError: It gives other arrays, has another mode, or such spaces as rsl_rl has not.
+
+    Observations are float32 in the group "policy", or in groups named by the keys of a `Dict`.
+    Actions are clipped to their space. ``extras["time_outs"]`` is True where an episode was cut and
+    had not terminated. Where episodes ended, ``extras["log"]`` has their returns and lengths, of
+    which rsl_rl logs the mean.
+    """
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any], *, cfg: Any = None) -> None:
+        hint = "build one with `make_rsl_rl`"
+        check_batch("envs", envs, "RslRlVecEnv", AutoresetMode.SAME_STEP, hint, arrays="torch")
+        _check_spaces(envs)
+        batch: Any = envs.unwrapped
+        self.envs = envs
+        self.num_envs, self.device = envs.num_envs, torch.device(batch.device)
+        limit = batch.max_episode_steps
+        self.max_episode_length = 2**31 - 1 if limit is None else limit
+        self.cfg = {} if cfg is None else cfg
+        space: Any = envs.single_action_space
+        self._low, self._high = (
+            torch.as_tensor(bound).to(self.device) for bound in (space.low, space.high)
+        )
+        self.num_actions = self._low.numel()
+        self.reset()
+
+    def reset(self, seed: int | None = None) -> TensorDict:
+        """Begin new episodes everywhere, and return their observations; rsl_rl never calls it.
+
+        Args:
+            seed: Environment i gets ``seed + i``; None to continue its random stream.
+        """
+        self._obs = self._group(self.envs.reset(seed=seed)[0])
+        self._lengths = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
+        self._returns = torch.zeros(self.num_envs, device=self.device)
+        return self._obs.copy()
+
+    @property
+    def episode_length_buf(self) -> torch.Tensor:
+        """Steps since each episode began, (num_envs,) int64, a copy.
+
+        Assigning raises an `ArgumentError`: episodes are counted by the batch, so that
+        ``learn(init_at_random_ep_len=True)`` cannot spread their ends.
+        """
+        return self._lengths.clone()
+
+    @episode_length_buf.setter
+    def episode_length_buf(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, lengths: Any
+    ) -> None:
+        """Refuse."""
+        raise ArgumentError(
+            "`episode_length_buf` cannot be assigned: the batch counts steps itself, and its limit "
+            "is exact; call `learn(..., init_at_random_ep_len=False)`."
+        )
+
+    def get_observations(self) -> TensorDict:
+        """Return the current observations; this changes nothing."""
+        return self._obs.copy()
+
+    def step(
+        self, actions: torch.Tensor
+    ) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Take one step in every environment; ended episodes begin anew.
+
+        Args:
+            actions: (num_envs, num_actions) float.
+
+        Returns:
+            observations: Of the new episode where one ended.
+            rewards: (num_envs,) float32.
+            dones: (num_envs,) int64, 1 where an episode ended.
+            extras: "time_outs", (num_envs,) bool, and "log".
+        """
+        actions = actions.view(self.num_envs, *self._low.shape)
+        results = self.envs.step(torch.clamp(actions, self._low, self._high))
+        obs, rewards, terminations, truncations, _ = results
+        rewards, dones = rewards.float(), terminations | truncations
+        self._obs = self._group(obs)
+        self._returns = self._returns + rewards
+        self._lengths = self._lengths + 1
+        extras: dict[str, Any] = {"time_outs": truncations}
+        if dones.any():
+            lengths = self._lengths[dones].float()
+            extras["log"] = {"/episode/return": self._returns[dones], "/episode/length": lengths}
+            self._returns = self._returns * ~dones
+            self._lengths = self._lengths * ~dones
+        return self._obs.copy(), rewards, dones.long(), extras
+
+    def close(self) -> None:
+        """Close the batch."""
+        self.envs.close()
+
+    def _group(self, obs: Any) -> TensorDict:
+        groups = obs if isinstance(obs, dict) else {"policy": obs}
+        entries = {key: value.float() for key, value in groups.items()}
+        return TensorDict(entries, batch_size=[self.num_envs], device=self.device)
+
+
+def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
+    """Raise `ArgumentError` unless rsl_rl's models can read and act."""
+    action, obs = envs.single_action_space, envs.single_observation_space
+    if not isinstance(action, spaces.Box):
+        raise ArgumentError(f"`envs` must have actions in a Box, as rsl_rl's are, got {action}.")
+    parts = obs.spaces.values() if isinstance(obs, spaces.Dict) else [obs]
+    if not all(isinstance(part, spaces.Box) for part in parts):
+        raise ArgumentError(
+            f"`envs` must have observations in a Box or a Dict of Boxes, as rsl_rl's, got {obs}."
+        )

@@ -1,0 +1,73 @@
+"""The examples of TorchRL and rsl_rl, and the benchmark of their views."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("envpool.registration")
+pytest.importorskip("tqdm")
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+MEAN = re.compile(r"(\S+): mean return (\S+?),? ")
+
+
+def run_script(name: str, *arguments: Any) -> tuple[str, float]:
+    """Return all that a script prints, and the mean return in its last line."""
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout + done.stderr, float(MEAN.match(done.stdout.splitlines()[-1])[2])
+
+
+@pytest.mark.parametrize("env_id", ["EnvPool/Pendulum-v1", "EnvPool/HalfCheetah-v5"])
+def test_torchrl_ppo__trains_and_writes_its_curve(env_id: str, tmp_path: Path) -> None:
+    pytest.importorskip("torchrl")
+    budget = ("--env-id", env_id, "--total-steps", 2048, "--num-envs", 4, "--epochs", 1)
+    log, _ = run_script("torchrl_ppo.py", *budget, "--num-steps", 256, "--out", tmp_path)
+    assert "2.05k/2.05k" in log
+    table = np.loadtxt(tmp_path / "progress.csv", delimiter=",", skiprows=1)
+    assert table[:, 0].tolist() == [1024, 2048]
+    assert (tmp_path / "learning_curve.png").exists()
+
+
+def test_rsl_rl_ppo__trains_and_evaluates(tmp_path: Path) -> None:
+    pytest.importorskip("rsl_rl.env")
+    log, mean = run_script(
+        "rsl_rl_ppo.py", "--num-envs", 4, "--num-steps", 8, "--iterations", 2, "--out", tmp_path
+    )
+    assert "Learning iteration 1/2" in log
+    assert -2000 < mean < 0
+    assert (tmp_path / "model_1.pt").exists()
+
+
+@pytest.mark.slow
+def test_torchrl_ppo__solves_the_pendulum(tmp_path: Path) -> None:
+    pytest.importorskip("torchrl")
+    pytest.importorskip("brax.envs")
+    log, mean = run_script("torchrl_ppo.py", "--out", tmp_path)
+    assert mean > 800
+    print(log[-300:])
+
+
+@pytest.mark.slow
+def test_rsl_rl_ppo__swings_the_pendulum_up(tmp_path: Path) -> None:
+    pytest.importorskip("rsl_rl.env")
+    assert run_script("rsl_rl_ppo.py", "--out", tmp_path)[1] > -450
+
+
+@pytest.mark.slow
+def test_benchmark__prints_its_rows() -> None:
+    for library in ("brax.envs", "torchrl", "rsl_rl.env"):
+        pytest.importorskip(library)
+    command = [sys.executable, str(EXAMPLES / "benchmarks/trainers_step.py"), "--rounds=1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    bars = re.findall(r"\| <= (\S+) \|", done.stdout)
+    assert bars == ["1.50", "0.05", "1.05", "1.10"]

@@ -1,0 +1,190 @@
+"""`RslRlVecEnv`: what rsl_rl's runner reads, over batches of tensors of every engine."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("rsl_rl.env")
+pytest.importorskip("envpool.registration")
+
+import torch
+from rsl_rl.runners import OnPolicyRunner
+
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.testing import scripted_vector_env
+from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
+
+NUM_ENVS, SEED = 4, 3
+PENDULUM = "EnvPool/Pendulum-v1"
+
+_MODEL = {"class_name": "MLPModel", "hidden_dims": [16], "activation": "elu"}
+_NORMAL = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "scalar"}
+TRAIN_CFG: dict[str, Any] = {
+    "num_steps_per_env": 16,
+    "save_interval": 50,
+    "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+    "actor": {**_MODEL, "distribution_cfg": _NORMAL},
+    "critic": _MODEL,
+    "algorithm": {"class_name": "PPO", "num_learning_epochs": 2, "num_mini_batches": 2},
+}
+
+
+def make_reference(**options: Any) -> Any:
+    """Return the same batch in numpy."""
+    return gym.make_vec(PENDULUM, num_envs=NUM_ENVS, autoreset_mode="SameStep", **options)
+
+
+def test_steps__are_those_of_the_batch() -> None:
+    env, reference = (
+        make_rsl_rl(PENDULUM, NUM_ENVS, max_episode_steps=5),
+        make_reference(max_episode_steps=5),
+    )
+    wanted = reference.reset(seed=SEED)
+    np.testing.assert_array_equal(env.reset(seed=SEED)["policy"], wanted[0])
+    rng = np.random.default_rng(0)
+    lengths = np.zeros(NUM_ENVS, int)
+    returns = np.zeros(NUM_ENVS)
+    for step in range(1, 13):
+        actions = rng.uniform(-4, 4, (NUM_ENVS, 1)).astype(np.float32)  # beyond [-2, 2]
+        obs, rewards, dones, extras = env.step(torch.from_numpy(actions))
+        wanted = reference.step(actions.clip(-2, 2))
+        assert obs["policy"].dtype == rewards.dtype == torch.float32
+        np.testing.assert_array_equal(obs["policy"], wanted[0])
+        np.testing.assert_array_equal(rewards, wanted[1])
+        np.testing.assert_array_equal(dones, (wanted[2] | wanted[3]).astype(int))
+        np.testing.assert_array_equal(extras["time_outs"], wanted[3])
+        lengths, returns = lengths + 1, returns + wanted[1]
+        assert ("log" in extras) == (step % 5 == 0)
+        if "log" in extras:
+            assert extras["log"]["/episode/length"].tolist() == [5] * NUM_ENVS
+            np.testing.assert_allclose(extras["log"]["/episode/return"], returns, rtol=1e-5)
+            lengths, returns = 0 * lengths, 0 * returns
+        assert env.episode_length_buf.tolist() == lengths.tolist()
+
+
+def test_log__has_the_episodes_that_ended_alone() -> None:
+    pytest.importorskip("brax.envs")
+    from brax_samples import SampleEnv, count_on
+
+    from gymbridge import BraxVectorEnv
+
+    def end_some(state: Any, action: Any) -> Any:
+        """Terminate episodes whose draw is low after 2 steps; a limit cuts the others after 3."""
+        after = count_on(state, action)
+        return after.replace(done=((after.obs[0] >= 2) & (after.obs[1] < 0.5)).astype(float))
+
+    envs = BraxVectorEnv(
+        SampleEnv(step=end_some), 6, autoreset_mode="SameStep", arrays="torch", max_episode_steps=3
+    )
+    env = RslRlVecEnv(envs)
+    draws = env.get_observations()["policy"][:, 1]
+    is_low = draws < 0.5
+    assert is_low.any()
+    assert not is_low.all()
+    actions = torch.linspace(-1, 1, 6).unsqueeze(1)
+    env.step(actions)
+    *_, dones, extras = env.step(actions)
+    assert dones.bool().tolist() == is_low.tolist()
+    assert not extras["time_outs"].any()
+    torch.testing.assert_close(extras["log"]["/episode/return"], 2 * actions[is_low, 0])
+    assert extras["log"]["/episode/length"].tolist() == [2] * int(is_low.sum())
+    *_, dones, extras = env.step(actions)
+    assert dones.bool().tolist() == extras["time_outs"].tolist() == (~is_low).tolist()
+    torch.testing.assert_close(extras["log"]["/episode/return"], 3 * actions[~is_low, 0])
+
+
+def test_get_observations__changes_nothing() -> None:
+    env = make_rsl_rl(PENDULUM, NUM_ENVS, max_episode_steps=5)
+    first = env.get_observations()
+    assert first.batch_size == (NUM_ENVS,)
+    first["policy"] = torch.zeros(NUM_ENVS, 3)
+    again = env.get_observations()
+    assert (again["policy"] != 0).any()
+    obs, *_ = env.step(torch.zeros(NUM_ENVS, 1))
+    assert torch.equal(env.get_observations()["policy"], obs["policy"])
+    assert env.episode_length_buf.tolist() == [1] * NUM_ENVS
+
+
+def test_groups__are_the_keys_of_a_dict() -> None:
+    pytest.importorskip("mujoco_playground")
+    from playground_samples import SampleMjxEnv, make_config
+
+    from gymbridge import PlaygroundVectorEnv
+
+    envs = PlaygroundVectorEnv(
+        SampleMjxEnv(make_config()), 3, autoreset_mode="SameStep", arrays="torch"
+    )
+    env = RslRlVecEnv(envs)
+    assert set(env.get_observations().keys()) == {"state", "privileged_state"}
+    assert env.max_episode_length == 2**31 - 1
+    obs, *_ = env.step(torch.full((3, 1), 0.5))
+    assert obs["state"].tolist() == [[0.5, 1.0]] * 3
+
+
+def test_attributes__are_those_that_rsl_rl_reads() -> None:
+    env = make_rsl_rl("EnvPool/HalfCheetah-v5", 2, max_episode_steps=7)
+    assert (env.num_envs, env.num_actions, env.max_episode_length) == (2, 6, 7)
+    assert env.device == torch.device("cpu")
+    assert env.cfg == {}
+    assert RslRlVecEnv(env.envs, cfg={"task": "cheetah"}).cfg == {"task": "cheetah"}
+    env.close()
+    assert env.envs.closed
+
+
+def test_length__cannot_be_assigned() -> None:
+    env = make_rsl_rl(PENDULUM, 2)
+    with pytest.raises(ArgumentError, match="init_at_random_ep_len=False"):
+        env.episode_length_buf = torch.zeros(2)
+    runner = OnPolicyRunner(env, copy.deepcopy(TRAIN_CFG), device="cpu")
+    with pytest.raises(ArgumentError, match="`episode_length_buf` cannot be assigned"):
+        runner.learn(1, init_at_random_ep_len=True)
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        PENDULUM,
+        "Brax/fast-v0",
+        pytest.param("Playground/CartpoleBalance-v0", marks=pytest.mark.slow),
+    ],
+)
+def test_runner__trains(env_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tensorboard")
+    if env_id.startswith("Brax"):
+        pytest.importorskip("brax.envs")
+    torch.manual_seed(0)
+    env = make_rsl_rl(env_id, NUM_ENVS, max_episode_steps=5)
+    runner = OnPolicyRunner(env, copy.deepcopy(TRAIN_CFG), log_dir=str(tmp_path), device="cpu")
+    actor = runner.alg.get_policy()
+    before = [parameter.detach().clone() for parameter in actor.parameters()]
+    runner.learn(2)
+    after = list(actor.parameters())
+    assert all(parameter.isfinite().all() for parameter in after)
+    assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
+    printed = capsys.readouterr().out
+    assert "Mean episode length: 5.00" in printed
+    assert "/episode/return:" in printed
+    assert (tmp_path / "model_1.pt").exists()
+
+
+def test_bad_input__is_refused() -> None:
+    def scripted(**options: Any) -> Any:
+        return scripted_vector_env([2, 3], **options)
+
+    with pytest.raises(ArgumentError, match="build it with `arrays='torch'`"):
+        RslRlVecEnv(scripted(autoreset_mode="SameStep"))
+    with pytest.raises(ArgumentError, match="build it with `autoreset_mode='SameStep'`"):
+        RslRlVecEnv(scripted(arrays="torch"))
+    with pytest.raises(ArgumentError, match="must have actions in a Box, as rsl_rl's are, got Dis"):
+        RslRlVecEnv(scripted(autoreset_mode="SameStep", arrays="torch"))
+    with pytest.raises(ArgumentTypeError, match="build one with `make_rsl_rl`"):
+        RslRlVecEnv("Brax/ant-v0")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"must be one of gymbridge.*got 'Pendulum-v1'"):
+        make_rsl_rl("Pendulum-v1", 2)
