@@ -143,3 +143,30 @@ def compare(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(tensor.detach().numpy(), array, rtol=1e-6, atol=1e-7)
 
     jax.tree.map(compare_leaves, found, wanted)
+
+
+def test_step_some__has_the_gradient_of_the_steps_that_were_taken() -> None:
+    """Row 1 is held in the second step, so its third call is its second step."""
+    envs = make_batch(autoreset_mode="Disabled")
+    actions = draw_actions()[:3].detach().requires_grad_()
+    moved = torch.tensor([True, False, True, True])
+
+    envs.reset(seed=SEED)
+    first, held = envs.step(actions[0]), envs.step_some(actions[1], moved)
+    torch.testing.assert_close(held[0][1], first[0][1])
+    assert held[1][1] == 0
+    last = envs.step(actions[2])
+    losses = held[1].sum() + last[1].sum() + last[0].sum()
+    (found,) = torch.autograd.grad(losses, actions)
+    assert (found[1, 1] == 0).all()
+    assert (found[0, 1] != 0).any(), "the graph goes through the held row"
+
+    envs.reset(seed=SEED)
+    results = [envs.step(actions[0])]
+    swapped = torch.where(moved.unsqueeze(-1), actions[1], actions[2])
+    results += [envs.step(swapped), envs.step(actions[2])]
+    rows = ~moved
+    expected = results[1][1].sum() + (results[2][1] + results[2][0].sum(-1))[moved].sum()
+    expected = expected + results[1][0][rows].sum()
+    (wanted,) = torch.autograd.grad(expected, actions)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
