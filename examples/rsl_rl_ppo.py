@@ -30,8 +30,9 @@ def parse_args() -> argparse.Namespace:
 
 
 def make_config(env: RslRlVecEnv, num_steps: int) -> dict[str, Any]:
-    """Return a configuration whose networks read every group of observations."""
+    """Return a configuration whose actor reads what a robot senses, and whose critic reads all."""
     groups = list(env.get_observations().keys())
+    sensed = [name for name in groups if not name.startswith("privileged")]
     network = {
         "class_name": "MLPModel",
         "hidden_dims": [64, 64],
@@ -42,7 +43,7 @@ def make_config(env: RslRlVecEnv, num_steps: int) -> dict[str, Any]:
     return {
         "num_steps_per_env": num_steps,
         "save_interval": 50,
-        "obs_groups": {"actor": groups, "critic": groups},
+        "obs_groups": {"actor": sensed, "critic": groups},
         "actor": {**network, "distribution_cfg": normal},
         "critic": network,
         "algorithm": {

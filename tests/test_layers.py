@@ -56,14 +56,14 @@ ENGINE_ROOMS = {
         "gradients.*",
         "trainers.rsl_rl",
         "trainers.skrl",
-        "trainers.torchrl",
+        "trainers.torchrl*",
         "wrappers",
     },
     "stable_baselines3": {"trainers.sb3*"},
     "ray": {"trainers.rllib"},
     "rsl_rl": {"trainers.rsl_rl"},
     "skrl": {"trainers.skrl"},
-    "torchrl": {"trainers.torchrl"},
+    "torchrl": {"trainers.torchrl*"},
 }
 """The only modules that may import an engine, an array library or a trainer."""
 

@@ -10,6 +10,7 @@ OnPolicyRunner(env, train_cfg, device=str(env.device)).learn(100)
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -57,13 +58,14 @@ class RslRlVecEnv(VecEnv):
     Args:
         envs: The batch; it is reset here. Its actions are a `Box`, its observations a `Box` or a
             `Dict` of such.
-        cfg: What rsl_rl's logger stores as the configuration of the environment.
+        cfg: What rsl_rl's loggers store as the configuration of the environment.
 
     Attributes:
         envs: The batch.
         num_actions: Numbers in one action, whose shape is flattened.
         max_episode_length: The limit in steps; 2**31 - 1 without one.
         device: The batch's, a `torch.device`.
+        step_dt: 1.0, by which rsl_rl multiplies the weight of its curiosity reward (RND).
 
     Raises:
         ArgumentTypeError: It is no vector environment.
@@ -75,6 +77,8 @@ class RslRlVecEnv(VecEnv):
     which rsl_rl logs the mean.
     """
 
+    step_dt = 1.0
+
     def __init__(self, envs: VectorEnv[Any, Any, Any], *, cfg: Any = None) -> None:
         hint = "build one with `make_rsl_rl`"
         check_batch("envs", envs, "RslRlVecEnv", AutoresetMode.SAME_STEP, hint, arrays="torch")
@@ -84,13 +88,22 @@ class RslRlVecEnv(VecEnv):
         self.num_envs, self.device = envs.num_envs, torch.device(batch.device)
         limit = batch.max_episode_steps
         self.max_episode_length = 2**31 - 1 if limit is None else limit
-        self.cfg = {} if cfg is None else cfg
+        self.cfg = _Config(cfg or {}) if cfg is None or isinstance(cfg, dict) else cfg
         space: Any = envs.single_action_space
         self._low, self._high = (
             torch.as_tensor(bound).to(self.device) for bound in (space.low, space.high)
         )
         self.num_actions = self._low.numel()
         self.reset()
+
+    def __reduce__(self) -> Any:
+        """Pickle and copy as the construction, as the batch does."""
+        return partial(type(self), cfg=self.cfg), (self.envs,)
+
+    @property
+    def unwrapped(self) -> RslRlVecEnv:
+        """This view itself, where rsl_rl looks for `step_dt`."""
+        return self
 
     def reset(self, seed: int | None = None) -> TensorDict:
         """Begin new episodes everywhere, and return their observations; rsl_rl never calls it.
@@ -101,7 +114,7 @@ class RslRlVecEnv(VecEnv):
         self._obs = self._group(self.envs.reset(seed=seed)[0])
         self._lengths = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._returns = torch.zeros(self.num_envs, device=self.device)
-        return self._obs.copy()
+        return self._obs.clone()
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
@@ -123,8 +136,8 @@ class RslRlVecEnv(VecEnv):
         )
 
     def get_observations(self) -> TensorDict:
-        """Return the current observations; this changes nothing."""
-        return self._obs.copy()
+        """Return the current observations, the caller's own; this changes nothing."""
+        return self._obs.clone()
 
     def step(
         self, actions: torch.Tensor
@@ -151,9 +164,9 @@ class RslRlVecEnv(VecEnv):
         if dones.any():
             lengths = self._lengths[dones].float()
             extras["log"] = {"/episode/return": self._returns[dones], "/episode/length": lengths}
-            self._returns = self._returns * ~dones
-            self._lengths = self._lengths * ~dones
-        return self._obs.copy(), rewards, dones.long(), extras
+            self._returns = self._returns.masked_fill(dones, 0)  # also where it is not finite
+            self._lengths = self._lengths.masked_fill(dones, 0)
+        return self._obs.clone(), rewards, dones.long(), extras
 
     def close(self) -> None:
         """Close the batch."""
@@ -165,11 +178,20 @@ class RslRlVecEnv(VecEnv):
         return TensorDict(entries, batch_size=[self.num_envs], device=self.device)
 
 
+class _Config(dict[str, Any]):
+    """A configuration as rsl_rl's loggers read it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self)
+
+
 def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
     """Raise `ArgumentError` unless rsl_rl's models can read and act."""
     action, obs = envs.single_action_space, envs.single_observation_space
-    if not isinstance(action, spaces.Box):
-        raise ArgumentError(f"`envs` must have actions in a Box, as rsl_rl's are, got {action}.")
+    if not isinstance(action, spaces.Box) or action.dtype.kind != "f":
+        raise ArgumentError(
+            f"`envs` must have actions in a Box of floats, as rsl_rl's are, got {action}."
+        )
     parts = obs.spaces.values() if isinstance(obs, spaces.Dict) else [obs]
     if not all(isinstance(part, spaces.Box) for part in parts):
         raise ArgumentError(

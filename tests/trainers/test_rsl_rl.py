@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +105,13 @@ def test_get_observations__changes_nothing() -> None:
     env = make_rsl_rl(PENDULUM, NUM_ENVS, max_episode_steps=5)
     first = env.get_observations()
     assert first.batch_size == (NUM_ENVS,)
-    first["policy"] = torch.zeros(NUM_ENVS, 3)
+    first["policy"].zero_()
     again = env.get_observations()
     assert (again["policy"] != 0).any()
     obs, *_ = env.step(torch.zeros(NUM_ENVS, 1))
     assert torch.equal(env.get_observations()["policy"], obs["policy"])
+    obs["policy"] += 9
+    assert (env.get_observations()["policy"] != obs["policy"]).all()
     assert env.episode_length_buf.tolist() == [1] * NUM_ENVS
 
 
@@ -132,10 +135,41 @@ def test_attributes__are_those_that_rsl_rl_reads() -> None:
     env = make_rsl_rl("EnvPool/HalfCheetah-v5", 2, max_episode_steps=7)
     assert (env.num_envs, env.num_actions, env.max_episode_length) == (2, 6, 7)
     assert env.device == torch.device("cpu")
-    assert env.cfg == {}
-    assert RslRlVecEnv(env.envs, cfg={"task": "cheetah"}).cfg == {"task": "cheetah"}
+    assert env.cfg.to_dict() == {}  # which the loggers of W&B and Neptune call
+    named = RslRlVecEnv(env.envs, cfg={"task": "cheetah"})
+    assert named.cfg.to_dict() == {"task": "cheetah"}
+    copied = pickle.loads(pickle.dumps(named))
+    assert copied.cfg == named.cfg
+    assert copied.step(torch.zeros(2, 6))[2].tolist() == [0, 0]
     env.close()
     assert env.envs.closed
+
+
+def test_return_that_is_not_finite__is_forgotten_with_its_episode() -> None:
+    envs = make_rsl_rl(PENDULUM, 2, max_episode_steps=2).envs
+
+    class Infinite(gym.vector.VectorWrapper):
+        is_first = True
+
+        def step(self, actions: Any) -> Any:
+            obs, rewards, *rest = self.env.step(actions)
+            rewards = rewards / 0 if self.is_first else rewards
+            self.is_first = False
+            return obs, rewards, *rest
+
+    env = RslRlVecEnv(Infinite(envs))
+    logs = [env.step(torch.zeros(2, 1))[3].get("log") for _ in range(4)]
+    assert not logs[1]["/episode/return"].isfinite().any()
+    assert logs[3]["/episode/return"].isfinite().all()
+
+
+def test_curiosity__finds_what_it_reads() -> None:
+    env = make_rsl_rl(PENDULUM, NUM_ENVS, max_episode_steps=5)
+    config = copy.deepcopy(TRAIN_CFG)
+    rnd = {"num_outputs": 1, "predictor_hidden_dims": [8], "target_hidden_dims": [8]}
+    config["algorithm"]["rnd_cfg"] = {"weight": 0.1, **rnd}
+    config["obs_groups"]["rnd_state"] = ["policy"]
+    OnPolicyRunner(env, config, device="cpu").learn(1)
 
 
 def test_length__cannot_be_assigned() -> None:
@@ -182,7 +216,7 @@ def test_bad_input__is_refused() -> None:
         RslRlVecEnv(scripted(autoreset_mode="SameStep"))
     with pytest.raises(ArgumentError, match="build it with `autoreset_mode='SameStep'`"):
         RslRlVecEnv(scripted(arrays="torch"))
-    with pytest.raises(ArgumentError, match="must have actions in a Box, as rsl_rl's are, got Dis"):
+    with pytest.raises(ArgumentError, match="must have actions in a Box of floats, as rsl_rl's"):
         RslRlVecEnv(scripted(autoreset_mode="SameStep", arrays="torch"))
     with pytest.raises(ArgumentTypeError, match="build one with `make_rsl_rl`"):
         RslRlVecEnv("Brax/ant-v0")  # type: ignore[arg-type]

@@ -139,3 +139,16 @@ def test_bad_batch__is_refused() -> None:
             SkrlWrapper(batch)
     with pytest.raises(ArgumentTypeError, match=r"got str; build one with `gymnasium.make_vec"):
         SkrlWrapper("EnvPool/Pendulum-v1")  # type: ignore[arg-type]
+
+
+def test_playground__is_flattened() -> None:
+    pytest.importorskip("mujoco_playground")
+    from playground_samples import SampleMjxEnv, make_config
+
+    from gymbridge import PlaygroundVectorEnv
+
+    envs = SkrlWrapper(PlaygroundVectorEnv(SampleMjxEnv(make_config()), 3, arrays="torch"))
+    assert envs.reset()[0].shape == (3, 5)
+    obs, rewards, *_ = envs.step(torch.full((3, 1), 0.5))
+    assert (obs == 0.5).sum() == 3
+    assert rewards.shape == (3, 1)

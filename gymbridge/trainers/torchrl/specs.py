@@ -1,0 +1,118 @@
+"""TorchRL's specs of Gymnasium's spaces and of a batch's infos."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import Space, spaces
+from torchrl.data import (
+    Binary,
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    OneHot,
+    TensorSpec,
+    Unbounded,
+)
+
+from gymbridge.core.rows import is_mask
+from gymbridge.errors import ArgumentError
+
+__all__ = ["expand", "to_action_spec", "to_info_spec", "to_observation_specs", "without_masks"]
+
+_RESERVED = ("action", "done", "info", "next", "reward", "terminated", "truncated")
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
+
+def expand(spec: TensorSpec, batch: torch.Size) -> TensorSpec:
+    """Return the spec of a batch of values."""
+    return spec.expand(torch.Size([*batch, *spec.shape]))
+
+
+def to_action_spec(space: Space[Any], is_categorical: bool) -> TensorSpec:
+    """Return the spec of one action.
+
+    Raises:
+        ArgumentError: A space that TorchRL has no spec for.
+    """
+    if isinstance(space, spaces.Discrete) and space.start == 0:
+        n, one = int(space.n), torch.Size([])
+        return Categorical(n, one) if is_categorical else OneHot(n, dtype=torch.int64)
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1 and not space.start.any():
+        kind = MultiCategorical if is_categorical else MultiOneHot
+        return kind(space.nvec.tolist(), dtype=torch.int64)
+    if isinstance(space, spaces.Dict):
+        return Composite({key: to_action_spec(sub, True) for key, sub in space.spaces.items()})
+    return _to_spec("action_space", space)
+
+
+def to_observation_specs(space: Space[Any]) -> dict[str, TensorSpec]:
+    """Return the specs of the entries of one observation.
+
+    Raises:
+        ArgumentError: A key that TorchRL uses itself, or a space that it has no spec for.
+    """
+    if not isinstance(space, spaces.Dict):
+        return {"observation": _to_spec("observation_space", space)}
+    for key in space.spaces:
+        if key in _RESERVED or key.startswith("_"):
+            raise ArgumentError(
+                f"`envs` must not have observations under {key!r}, which TorchRL uses itself; give "
+                "the environment another key."
+            )
+    return {key: _to_spec("observation_space", sub) for key, sub in space.spaces.items()}
+
+
+def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
+    if isinstance(space, spaces.Dict):
+        return Composite({key: _to_spec(name, sub) for key, sub in space.spaces.items()})
+    if isinstance(space, spaces.MultiBinary):
+        return Binary(shape=torch.Size(space.shape), dtype=_to_dtype(space.dtype))
+    if isinstance(space, spaces.Discrete):
+        low, high = int(space.start), int(space.start + space.n - 1)
+        return Bounded(low, high, torch.Size([]), dtype=_to_dtype(space.dtype))
+    if isinstance(space, spaces.MultiDiscrete):
+        low, high = torch.as_tensor(space.start), torch.as_tensor(space.start + space.nvec - 1)
+        return Bounded(low, high, dtype=_to_dtype(space.dtype))
+    if not isinstance(space, spaces.Box):
+        raise ArgumentError(f"`{name}` must be made of arrays, as TorchRL expects, got {space}.")
+    dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
+    if np.isinf(space.low).all() and np.isinf(space.high).all():
+        return Unbounded(shape, dtype=dtype)
+    low, high = (torch.as_tensor(np.asarray(bound)) for bound in (space.low, space.high))
+    return Bounded(low, high, shape, dtype=dtype)
+
+
+def to_info_spec(infos: dict[str, Any], batch: torch.Size) -> Composite:
+    """Return the spec of infos like these, which have no bounds."""
+    entries: dict[str, TensorSpec] = {}
+    for key, value in infos.items():
+        if isinstance(value, dict):
+            entries[key] = to_info_spec(value, batch)
+        else:
+            entries[key] = Unbounded(value.shape, dtype=value.dtype)
+    return Composite(entries, shape=batch)
+
+
+def without_masks(infos: dict[str, Any]) -> dict[str, Any]:
+    """Return infos without the mask beside each key, which a step has True everywhere.
+
+    Unsigned integers of more than a byte, which torch cannot add or mask, become int64.
+    """
+    entries: dict[str, Any] = {}
+    for key, value in infos.items():
+        if is_mask(key, infos):
+            continue
+        if isinstance(value, dict):
+            entries[key] = without_masks(value)
+        else:
+            entries[key] = value.long() if value.dtype in _UNSIGNED else value
+    return entries
+
+
+def _to_dtype(dtype: Any) -> torch.dtype:
+    return torch.as_tensor(np.zeros((), dtype)).dtype

@@ -1,0 +1,181 @@
+"""`TorchRLEnv`: gradients, and what TorchRL builds around an environment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("torchrl")
+pytest.importorskip("envpool.registration")
+
+import torch
+from tensordict.nn import NormalParamExtractor, TensorDictModule
+from torchrl.collectors import Collector
+from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
+from torchrl.envs import (
+    ObservationNorm,
+    RewardSum,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+    VecNormV2,
+)
+from torchrl.envs.utils import check_env_specs
+from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
+from torchrl.objectives import ClipPPOLoss
+from torchrl.objectives.value import GAE
+from torchrl_samples import (
+    NUM_ENVS,
+    lean,
+    make,
+    make_cart_pole,
+)
+
+from gymbridge.trainers.torchrl import TorchRLEnv
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """TorchRL logs each check."""
+    logging.disable(logging.INFO)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@cache
+def make_graph_env() -> TorchRLEnv:
+    from point_mass import make_batch
+
+    return TorchRLEnv(make_batch(autoreset_mode="Disabled"))
+
+
+def make_policy(env: Any) -> TensorDictModule:
+    torch.manual_seed(0)
+    size, out = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
+    net = torch.nn.Sequential(torch.nn.Linear(size, out), torch.nn.Tanh())
+    return TensorDictModule(net, in_keys=["observation"], out_keys=["action"])
+
+
+def test_gradients__are_those_of_step() -> None:
+    pytest.importorskip("brax.envs")
+    env = make_graph_env()
+    policy = make_policy(env)
+    parameters = list(policy.parameters())
+    env.set_seed(1)
+    rollout = env.rollout(4, policy=policy)
+    assert rollout.requires_grad
+    found = torch.autograd.grad(rollout["next", "reward"].mean(), parameters)
+    obs, _ = env.envs.reset(seed=1)
+    rewards = []
+    for _ in range(4):
+        obs, reward, *_ = env.envs.step(policy.module(obs))
+        rewards.append(reward)
+    wanted = torch.autograd.grad(torch.stack(rewards).mean(), parameters)
+    assert any(gradient.abs().sum() > 0 for gradient in wanted)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_windows__are_cut_by_detach() -> None:
+    pytest.importorskip("brax.envs")
+    env = make_graph_env()
+    policy = make_policy(env)
+    td = env.reset()
+    for _ in range(3):
+        window = env.rollout(2, policy=policy, tensordict=td, auto_reset=False)
+        window["next", "reward"].mean().backward()
+        env.detach()
+        td = env.step_mdp(window[..., -1]).detach()
+    with torch.no_grad():
+        assert not env.rollout(2, policy=policy).requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:Support of VecNormV2")
+def test_transforms__work() -> None:
+    env = TransformedEnv(make_cart_pole(), auto_unwrap=True)
+    env.append_transform(RewardSum())
+    env.append_transform(StepCounter(max_steps=15))
+    env.append_transform(ObservationNorm(in_keys=["observation"], loc=1.0, scale=2.0))
+    env.append_transform(VecNormV2(in_keys=["observation"]))
+    check_env_specs(env)
+    torch.manual_seed(0)
+    env.set_seed(0)
+    rollout = env.rollout(60, break_when_any_done=False)
+    assert rollout["next", "step_count"].max() == 15
+    for flag in ("terminated", "truncated"):
+        assert rollout["next", flag].any(), f"no episode was {flag}"
+    assert (rollout["next", "episode_reward"] == rollout["next", "step_count"]).all()
+    ends = rollout["next", "done"][:, :-1, 0]
+    assert (rollout["step_count"][:, 1:, 0][ends] == 0).all()
+
+
+def test_serial_env__restarts_what_ended() -> None:
+    env = SerialEnv(2, lambda: make("discrete", categorical_action_encoding=True))
+    check_env_specs(env)
+    env.set_seed(0)
+    rollout = env.rollout(60, policy=lean, break_when_any_done=False)
+    assert rollout.batch_size == (2, NUM_ENVS, 60)
+    assert rollout["next", "done"].sum() > 20
+    env.close()
+
+
+@pytest.mark.filterwarnings("ignore:The env passed to Collector")
+@pytest.mark.parametrize("task", ["box", "brax"])
+def test_ppo__learns_from_a_collector_and_a_buffer(task: str) -> None:
+    env = make(task)
+    size, out = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
+    torch.manual_seed(0)
+    dtype = env.observation_spec["observation"].dtype
+    net = torch.nn.Sequential(torch.nn.Linear(size, 2 * out, dtype=dtype), NormalParamExtractor())
+    actor = ProbabilisticActor(
+        TensorDictModule(net, ["observation"], ["loc", "scale"]),
+        in_keys=["loc", "scale"],
+        distribution_class=TanhNormal,
+        return_log_prob=True,
+    )
+    critic = ValueOperator(torch.nn.Linear(size, 1, dtype=dtype))
+    loss_module = ClipPPOLoss(actor, critic)
+    advantage = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
+    optimizer = torch.optim.Adam(loss_module.parameters(), 1e-3)
+    before = [parameter.detach().clone() for parameter in net.parameters()]
+    collector = Collector(env, actor, frames_per_batch=40, total_frames=80)
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(40), batch_size=20)
+    shapes = []
+    for batch in collector:
+        shapes.append(batch.shape)
+        advantage(batch)
+        buffer.extend(batch.reshape(-1))
+        loss = sum(
+            value for key, value in loss_module(buffer.sample()).items() if key[:5] == "loss_"
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    collector.shutdown()
+    assert shapes == [(NUM_ENVS, 10)] * 2
+    after = list(net.parameters())
+    assert all(parameter.isfinite().all() for parameter in after)
+    assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
+
+
+def test_rollout__is_that_of_plain_brax() -> None:
+    pytest.importorskip("brax.envs")
+    import jax
+    from brax import envs as brax_envs
+
+    env = make("brax", max_episode_steps=None)
+    env.set_seed(1)
+    rollout = env.rollout(10)
+    plain = brax_envs.get_environment("fast")
+    keys = [jax.random.fold_in(jax.random.PRNGKey(1 + row), 0) for row in range(NUM_ENVS)]
+    state = jax.vmap(plain.reset)(jax.numpy.stack(keys))
+    step = jax.jit(jax.vmap(plain.step))
+    for index in range(10):
+        state = step(state, jax.numpy.asarray(rollout["action"][:, index].numpy()))
+        np.testing.assert_array_equal(rollout["next", "observation"][:, index], state.obs)

@@ -1,0 +1,196 @@
+"""`TorchRLEnv`: actions, infos and options, and what it refuses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("torchrl")
+pytest.importorskip("envpool.registration")
+
+import torch
+from torchrl.envs.utils import check_env_specs
+from torchrl_samples import (
+    NUM_ENVS,
+    TASKS,
+    lean,
+    make,
+    make_cart_pole,
+    roll_out,
+)
+
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.testing import scripted_vector_env
+from gymbridge.trainers.torchrl import TorchRLEnv, make_torchrl
+from gymbridge.trainers.torchrl.specs import to_observation_specs
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """TorchRL logs each check."""
+    logging.disable(logging.INFO)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-dimensional MultiDiscrete")
+@pytest.mark.parametrize(
+    ("space", "given", "wanted"),
+    [
+        (gym.spaces.Discrete(3, start=2), [4, 2], [4, 2]),
+        (gym.spaces.MultiDiscrete([2, 3], start=[1, 1]), [[2, 3], [1, 1]], [[2, 3], [1, 1]]),
+        (gym.spaces.MultiDiscrete([[2, 3], [2, 3]]), [[[1, 2], [0, 0]]], [[[1, 2], [0, 0]]]),
+        (gym.spaces.MultiDiscrete([2, 3]), [[0, 1, 0, 0, 1]], [[1, 2]]),
+        (gym.spaces.Discrete(2), [[0.2, 0.8], [0.9, 0.1]], [1, 0]),
+        (gym.spaces.Discrete(2), [[False, True]], [1]),
+    ],
+)
+def test_actions__are_decoded_as_their_spec_says(space: Any, given: Any, wanted: Any) -> None:
+    pytest.importorskip("brax.envs")
+    from brax_samples import SampleEnv
+
+    from gymbridge import BraxVectorEnv
+
+    env = TorchRLEnv(
+        BraxVectorEnv(SampleEnv(), 2, autoreset_mode="Disabled", arrays="torch", action_space=space)
+    )
+    assert env._to_actions(torch.tensor(given)).tolist() == wanted
+    env.rand_step(env.reset())
+
+
+def test_actions__are_one_hot_or_integers() -> None:
+    one_hot, integers = make("discrete"), make_cart_pole()
+    assert one_hot.action_spec.shape == (NUM_ENVS, 2)
+    assert integers.action_spec.shape == (NUM_ENVS,)
+
+    def lean_one_hot(td: Any) -> Any:
+        action = torch.nn.functional.one_hot(lean(td)["action"], 2)
+        return td.set("action", action)
+
+    one_hot.set_seed(0)
+    found = one_hot.rollout(30, policy=lean_one_hot, break_when_any_done=False)
+    assert torch.equal(found["observation"], roll_out(integers, 30)["observation"])
+
+
+def test_unsigned_infos__are_int64() -> None:
+    pytest.importorskip("brax.envs")
+    from gymbridge import BraxVectorEnv
+    from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+
+    options: Any = {"autoreset_mode": "Disabled", "arrays": "torch"}
+    env = TorchRLEnv(BraxVectorEnv(ScriptedBraxEnv([2, 3]), 3, **options))
+    assert env.envs.reset()[1]["draw"].dtype == torch.uint32
+    assert env.reset()["info", "draw"].dtype == torch.int64
+    check_env_specs(env)
+
+
+@pytest.mark.parametrize("task", ["atari", "barkour"])
+def test_infos__collide_with_no_name_of_torchrl(task: str) -> None:
+    env = make(task)
+    env_id, kwargs = TASKS[task]
+    options = {"autoreset_mode": "Disabled", "arrays": "torch", **kwargs}
+    envs: Any = gym.make_vec(env_id, num_envs=NUM_ENVS, **options)
+    env.set_seed(5)
+    td = env.reset()
+    envs.reset(seed=5)
+    for _ in range(3):
+        td = env.rand_step(td)
+        action = td["action"]
+        actions = action.argmax(-1) if task == "atari" else action
+        _, rewards, terminations, _, infos = envs.step(actions)
+        assert torch.equal(td["next", "reward"][:, 0], rewards.float())
+        assert torch.equal(td["next", "terminated"][:, 0], terminations)
+        for name in ("reward", "terminated"):
+            if name in infos:
+                assert torch.equal(td["next", "info", name], infos[name]), name
+        assert {name for name in infos if name[0] != "_"} == set(td["next", "info"].keys())
+        td = env.step_mdp(td)
+
+
+def test_action_repeat__and_options_reach_the_batch() -> None:
+    pytest.importorskip("brax.envs")
+
+    def draw(model: Any, key: Any) -> dict[str, Any]:
+        return {"gravity": model.gravity}
+
+    env = make_torchrl(
+        "Brax/inverted_pendulum-v0", 2, backend="spring", action_repeat=2, randomization_fn=draw
+    )
+    moon = np.tile(np.float32([0, 0, -1.62]), (2, 1))
+    td = env.reset(options={"randomization": {"gravity": moon}})
+    np.testing.assert_array_equal(td["info", "randomization", "gravity"], moon)
+    assert env.rand_step(td)["next", "reward"].tolist() == [[2], [2]]  # 1 per simulator step
+
+
+def test_close__closes_the_batch() -> None:
+    env = make("discrete")
+    env.close()
+    assert env.envs.closed
+
+
+def test_available_envs__are_all_ids() -> None:
+    ids = TorchRLEnv.available_envs
+    assert {"EnvPool/CartPole-v1", "Brax/ant-v0", "Playground/CartpoleBalance-v0"} < set(ids)
+    assert set(ids) <= set(gym.registry)
+
+
+def _scripted(**options: Any) -> Any:
+    return scripted_vector_env([2, 3], **options)
+
+
+BAD = {
+    "numpy": ({"autoreset_mode": "Disabled"}, ArgumentError, "build it with `arrays='torch'`"),
+    "jax": (
+        {"autoreset_mode": "Disabled", "arrays": "jax"},
+        ArgumentError,
+        "build it with `arrays='torch'`",
+    ),
+    "mode": ({"arrays": "torch"}, ArgumentError, "build it with `autoreset_mode='Disabled'`"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_batch__is_refused(case: str) -> None:
+    options, error, message = BAD[case]
+    if case == "jax":
+        pytest.importorskip("jax")
+    with pytest.raises(error, match=message):
+        TorchRLEnv(_scripted(**options))
+
+
+def test_bad_input__is_refused() -> None:
+    env = make_cart_pole()
+    with pytest.raises(ArgumentError, match=r"use torchrl's GymWrapper\(gymnasium.make_vec"):
+        make_torchrl("CartPole-v1", 2)
+    with pytest.raises(ArgumentTypeError, match=r"must be a gymnasium.vector.VectorEnv, got str"):
+        TorchRLEnv("EnvPool/CartPole-v1")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match="without wrappers, got VectorWrapper"):
+        TorchRLEnv(gym.vector.VectorWrapper(env.envs))
+    with pytest.raises(ArgumentError, match="`device` is fixed when a batch is built"):
+        env.to("meta")
+    assert env.to("cpu") is env
+    with pytest.raises(ArgumentError, match="differentiable=True"):
+        make("brax").detach()
+
+
+def test_observations_under_names_of_torchrl__are_refused() -> None:
+    pytest.importorskip("brax.envs")
+    space = gym.spaces.Dict({"reward": gym.spaces.Box(0, 1)})
+    with pytest.raises(ArgumentError, match="under 'reward', which TorchRL uses itself"):
+        to_observation_specs(space)
+
+
+def test_reset__takes_a_seed_and_no_other_word() -> None:
+    env = make_cart_pole()
+    first = env.reset(seed=3)["observation"]
+    assert torch.equal(env.reset(seed=3)["observation"], first)
+    env.set_seed(3)
+    assert torch.equal(env.reset()["observation"], first)
+    with pytest.raises(TypeError, match="sede"):
+        env.reset(sede=3)
