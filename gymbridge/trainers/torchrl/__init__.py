@@ -93,8 +93,8 @@ class TorchRLEnv(EnvBase):
 
     Tensors stay on the batch's device. Observations are under "observation", or under the keys of a
     `Dict` space; integers are integers, not one-hot. Infos are under ("info", key). The next
-    observation of an ended episode is its final one. With ``differentiable=True`` a rollout carries the
-    graph; `detach` cuts it.
+    observation of an ended episode is its final one. With ``differentiable=True`` a rollout carries
+    the graph; `detach` cuts it.
 
     Example:
         >>> env = make_torchrl("EnvPool/CartPole-v1", 2)
