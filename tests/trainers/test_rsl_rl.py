@@ -169,7 +169,10 @@ def test_curiosity__finds_what_it_reads() -> None:
     rnd = {"num_outputs": 1, "predictor_hidden_dims": [8], "target_hidden_dims": [8]}
     config["algorithm"]["rnd_cfg"] = {"weight": 0.1, **rnd}
     config["obs_groups"]["rnd_state"] = ["policy"]
-    OnPolicyRunner(env, config, device="cpu").learn(1)
+    runner = OnPolicyRunner(env, config, device="cpu")
+    runner.learn(1)
+    assert runner.alg.intrinsic_rewards.shape == (NUM_ENVS,)
+    assert runner.alg.intrinsic_rewards.isfinite().all()
 
 
 def test_length__cannot_be_assigned() -> None:
