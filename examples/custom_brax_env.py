@@ -1,22 +1,19 @@
-"""Write a Brax environment, wrap it unchanged, and train PPO on it; results go to `runs/docking/`.
+"""Write a Brax environment, register it, and train PPO on it; results go to `runs/Docking-v0/`.
 
     python examples/custom_brax_env.py
 
 A spacecraft in a plane has to reach a dock and stop there. `Docking` has no `sys` and no physics
 pipeline, its observation is a dict, and its episodes end by themselves: a `brax.envs.Env` is all
-that `BraxVectorEnv` needs. The trainer is that of `ppo.py`, beside this file.
+that `BraxVectorEnv` needs. The trainer and the flags are those of `ppo.py`, beside this file.
 """
 
-import argparse
-from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import jax
 import jax.numpy as jnp
-import numpy as np
-import torch
 from brax.envs import Env, State
-from gymnasium.wrappers import vector as wrappers
-from ppo import Agent, Args, evaluate, train, write_results
+from ppo import Args, main, parse_args
 
 from gymbridge import BraxVectorEnv
 
@@ -66,37 +63,10 @@ def _distance(obs: dict[str, jax.Array]) -> jax.Array:
     return jnp.linalg.norm(obs["craft"][:2] - obs["dock"])
 
 
-def parse_args() -> Args:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--total-steps", type=int, default=200_000, help="steps at most")
-    parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
-    parser.add_argument("--eval-steps", type=int, default=200, help="of the greedy policy, or 0")
-    parser.add_argument("--seed", type=int, default=1, help="of networks and environments")
-    parser.add_argument("--out", default="runs/docking", help="folder for results")
-    return Args(**vars(parser.parse_args()))
-
-
-def make_envs(args: Args) -> wrappers.NormalizeReward:
-    envs = BraxVectorEnv(Docking(), args.num_envs, max_episode_steps=100)
-    print(envs.single_observation_space)
-    flat = wrappers.FlattenObservation(envs)  # the networks take one array
-    recorded = wrappers.RecordEpisodeStatistics(flat, buffer_length=args.last_episodes)
-    return wrappers.NormalizeReward(recorded, gamma=args.gamma)
-
-
-def main() -> None:
-    args = parse_args()
-    torch.manual_seed(args.seed)
-    torch.set_num_threads(1)
-    envs = make_envs(args)
-    agent = Agent(envs.single_observation_space, envs.single_action_space)
-    progress = train(args, envs, agent)
-    write_results(Path(args.out), "Docking", progress)
-    print(f"Wrote progress.csv and learning_curve.png to {args.out}")
-    if greedy := evaluate(envs, agent, args):
-        print(f"Greedy policy: mean return {np.mean(greedy):.2f} over {len(greedy)} episodes")
-    envs.close()
+def make_docking(**kwargs: Any) -> BraxVectorEnv:
+    return BraxVectorEnv(Docking(), max_episode_steps=100, **kwargs)
 
 
 if __name__ == "__main__":
-    main()
+    gym.register("Docking-v0", vector_entry_point=make_docking)
+    main(parse_args(Args(env_id="Docking-v0", total_steps=200_000, eval_steps=200)))

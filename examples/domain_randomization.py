@@ -22,7 +22,6 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
-from gymnasium.wrappers import vector as wrappers
 from matplotlib.figure import Figure
 from ppo import Agent, Args, train
 from tqdm import trange
@@ -73,9 +72,8 @@ def train_policy(args: argparse.Namespace, name: str, **keywords: Any) -> Agent:
     torch.manual_seed(args.seed)
     numbers = Args(num_envs=args.num_envs, total_steps=args.total_steps, seed=args.seed)
     envs = gym.make_vec(args.env_id, num_envs=args.num_envs, backend=args.backend, **keywords)
-    recorded = wrappers.RecordEpisodeStatistics(envs, buffer_length=numbers.last_episodes)
-    agent = Agent(envs.single_observation_space, envs.single_action_space)
-    train(numbers, wrappers.NormalizeReward(recorded, gamma=numbers.gamma), agent)
+    agent = Agent(envs)
+    train(numbers, envs, agent)
     envs.close()
     return agent
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -23,6 +24,7 @@ __all__ = [
     "draw_actions",
     "leaves",
     "make_batch",
+    "make_task",
     "play",
     "shared_batch",
     "to_kind",
@@ -121,6 +123,15 @@ def make_batch(
 
 shared_batch = cache(make_batch)
 """The same, one per combination of arguments, since each batch on JAX compiles: seed it first."""
+
+
+def make_task(env_id: str, num_envs: int = 3, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
+    """Return a batch by its id, whose episodes of CartPole and of Brax take 9 steps at most."""
+    if env_id.startswith("Brax"):
+        pytest.importorskip("brax.envs")
+    is_short = env_id in ("EnvPool/CartPole-v1", "Brax/fast-v0")
+    limit = {"max_episode_steps": 9} if is_short else {}
+    return gym.make_vec(env_id, num_envs, **limit | kwargs)
 
 
 def draw_actions(envs: VectorEnv, rng: np.random.Generator) -> np.ndarray:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import math
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from reads import count_reads
 
 from gymbridge.testing import scripted_vector_env
 
@@ -28,7 +32,7 @@ TRUNCATES = [[False, True, True], [True, False, True], [True, False, False]]
 NUM_STEPS = 5
 
 TINY = ("--total-steps=256", "--num-envs=4", "--num-steps=8", "--epochs=1", "--eval-steps=2")
-LAST_LINE = re.compile(r"(\S+): mean return (\S+) over the last (\d+) episodes, (\d+) s")
+LAST_LINE = re.compile(r"(\S+): mean return (\S+) after (\d+) episodes, (\d+) s")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,7 @@ def agent(ppo):
     """An agent for the scripted task whose critic tells observations apart."""
     torch.manual_seed(0)
     envs = scripted_vector_env(LENGTHS)
-    return ppo.Agent(envs.single_observation_space, envs.single_action_space)
+    return ppo.Agent(envs)
 
 
 @pytest.fixture
@@ -66,6 +70,15 @@ def run_script(*arguments: str, cwd: Path) -> tuple[str, list[str]]:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr.splitlines()
+
+
+def spaces_of(observation_space, action_space):
+    """What an agent reads of a batch."""
+    return SimpleNamespace(
+        single_observation_space=observation_space,
+        single_action_space=action_space,
+        unwrapped=SimpleNamespace(arrays="numpy"),
+    )
 
 
 def check_results(folder: Path, env_steps: int) -> None:
@@ -119,6 +132,51 @@ def test_rollouts__follow_the_script(rollouts):
         np.testing.assert_array_equal(terminated[last_rows[inside], env], by_itself)
 
 
+def test_rollouts__sum_and_scale_the_rewards_that_came(ppo, args, rollouts):
+    replay = scripted_vector_env(LENGTHS, TRUNCATES)
+    replay.reset(seed=args.seed)
+    variances, totals = [], np.zeros((2, len(LENGTHS)))
+    for rollout, _ in rollouts:
+        came, sums = [], []
+        for actions, ended in zip(rollout.actions, rollout.ended.numpy(), strict=True):
+            came.append(replay.step(actions.numpy())[1])
+            totals = totals * [[1.0], [args.gamma]] + came[-1]
+            sums.append(totals)
+            totals = np.where(ended, 0, totals)
+        np.testing.assert_allclose(rollout.sums, np.stack(sums), rtol=1e-5)
+        variances.append(np.stack(sums)[:, 1].var(ddof=1))
+        scaled = np.clip(np.stack(came) / np.sqrt(np.mean(variances)), -10, 10)
+        np.testing.assert_allclose(rollout.rewards, scaled, rtol=1e-4)
+    assert joined(rollouts, "sums")[:, 0].max() > 1
+
+
+@pytest.mark.parametrize("engine", ["host", "brax"])
+def test_rollouts__on_tensors_read_nothing_in_a_step(ppo, args, engine, monkeypatch):
+    if engine == "brax":
+        pytest.importorskip("brax.envs")
+        envs = gym.make_vec("Brax/fast-v0", len(LENGTHS), arrays="torch", max_episode_steps=3)
+    else:
+        envs = scripted_vector_env(LENGTHS, TRUNCATES, arrays="torch")
+    steps = ppo.rollouts(envs, ppo.Agent(envs), args)
+    next(steps)  # compiles
+    with count_reads("torch", monkeypatch) as counter, count_reads("jax", monkeypatch) as other:
+        rollout, _ = next(steps)
+    assert rollout.ended.any()
+    # A batch norm reads its count once in a rollout; a simulator on the host takes actions there.
+    by_engine = {"cpu": NUM_STEPS} if engine == "host" else {}
+    assert +counter == {"__float__": 1} | by_engine
+    assert not +other
+
+
+def test_train__is_alike_on_numpy_and_on_tensors(ppo):
+    curves = []
+    for arrays in ("numpy", "torch"):
+        progress = np.array(train(ppo, arrays=arrays, total_steps=90))
+        curves.append(np.delete(progress, 1, axis=1))  # the seconds
+    np.testing.assert_array_equal(*curves)
+    assert curves[0][-1, 1] > 10
+
+
 def test_advantages__are_their_definition(ppo, args, agent, rollouts):
     truncations = terminations = 0
     replay = scripted_vector_env(LENGTHS, TRUNCATES)
@@ -126,7 +184,7 @@ def test_advantages__are_their_definition(ppo, args, agent, rollouts):
     for rollout, last_values in rollouts:
         after = [replay.step(actions.numpy())[0] for actions in rollout.actions]
         with torch.no_grad():
-            next_values = torch.stack([agent(torch.as_tensor(obs))[1] for obs in after])
+            next_values = torch.stack([agent(agent.from_env((obs, {}))[0])[1] for obs in after])
         expected = advantages_by_hand(rollout, next_values, NUM_STEPS, args.gamma, args.gae_lambda)
         advantages = ppo.estimate_advantages(rollout, last_values, args)
         for (step, env), value in expected.items():
@@ -157,20 +215,23 @@ def test_update__learns_nothing_from_restart_rows(ppo, args, agent, rollouts):
 
 @pytest.mark.parametrize("shape", [(4, 84, 84), (96, 96, 3)])
 def test_agent__sees_images_of_either_layout(ppo, shape):
-    agent = ppo.Agent(spaces.Box(0, 255, shape, np.uint8), spaces.Discrete(5))
-    policy, values = agent(torch.zeros(2, *shape, dtype=torch.uint8))
+    agent = ppo.Agent(spaces_of(spaces.Box(0, 255, shape, np.uint8), spaces.Discrete(5)))
+    policy, values = agent(torch.zeros(2, math.prod(shape), dtype=torch.uint8))
     assert agent.is_image
     assert policy.sample().shape == values.shape == (2,)
+    small = ppo.Agent(spaces_of(spaces.Box(0, 255, (7, 7, 3), np.uint8), spaces.Discrete(5)))
+    assert not small.is_image
 
 
-def test_agent__normalises_by_what_it_observed(ppo):
-    agent = ppo.Agent(spaces.Box(-np.inf, np.inf, (2,), np.float64), spaces.Discrete(2))
-    agent.observe(torch.tensor([[0.0, 5.0], [2.0, 9.0]]))
-    agent.observe(torch.tensor([[4.0, 5.0], [6.0, 9.0]]))
-    assert agent.normalise.running_mean.tolist() == [3.0, 7.0]
-    assert agent.normalise.running_var.tolist() == [2.0, 8.0]
-    agent(torch.full((8, 2), 100.0))
-    assert agent.normalise.running_mean.tolist() == [3.0, 7.0], "looking must not count"
+def test_agent__normalises_by_what_it_trained_on(ppo, args, agent, rollouts):
+    rollout, last_values = rollouts[1]
+    learner = copy.deepcopy(agent)
+    ppo.update(args, learner, torch.optim.Adam(learner.parameters()), rollout, last_values)
+    seen = rollout.obs[~rollout.restarts].float()
+    assert learner.obs_norm.running_mean.item() == pytest.approx(seen.mean().item())
+    assert learner.obs_norm.running_var.item() == pytest.approx(seen.var().item())
+    learner(torch.full((8, 1), 100.0))
+    assert learner.obs_norm.running_mean.item() == pytest.approx(seen.mean().item())
 
 
 @pytest.mark.parametrize(
@@ -182,23 +243,34 @@ def test_agent__normalises_by_what_it_observed(ppo):
     ],
 )
 def test_agent__maps_its_draws_onto_the_action_space(ppo, space, drawn, expected):
-    agent = ppo.Agent(spaces.Box(-1.0, 1.0, (2,)), space)
+    agent = ppo.Agent(spaces_of(spaces.Box(-1.0, 1.0, (2,)), space))
     actions = agent.to_env(torch.tensor(drawn))
     assert actions.tolist() == expected
-    assert all(action in space for action in actions)
+    assert all(action in space for action in actions.astype(space.dtype))
+
+
+def test_agent__makes_observations_flat(ppo):
+    parts = {"where": spaces.Discrete(3, start=1), "what": spaces.Box(0, 9, (2, 1), np.uint8)}
+    space = spaces.Dict(parts)
+    agent = ppo.Agent(spaces_of(space, spaces.Discrete(2)))
+    obs = {"where": np.array([3, 1]), "what": np.array([[[4], [5]], [[6], [7]]], np.uint8)}
+    [flat] = agent.from_env((obs, {}))
+    assert flat.tolist() == [[4, 5, 0, 0, 1], [6, 7, 1, 0, 0]]
+    by_gymnasium = [spaces.flatten(space, {key: obs[key][row] for key in parts}) for row in (0, 1)]
+    np.testing.assert_array_equal(flat, by_gymnasium)
+    assert agent(flat)[1].shape == (2,)
 
 
 def test_agent__refuses_other_actions(ppo):
-    with pytest.raises(SystemExit, match="Discrete and Box"):
-        ppo.Agent(spaces.Box(-1.0, 1.0, (2,)), spaces.MultiBinary(3))
+    with pytest.raises(SystemExit, match="Discrete or Box"):
+        ppo.Agent(spaces_of(spaces.Box(-1.0, 1.0, (2,)), spaces.MultiBinary(3)))
 
 
-def test_args__flags_go_before_the_defaults_of_a_task(ppo, monkeypatch):
+def test_args__flags_go_before_the_defaults_of_a_script(ppo, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["ppo.py", "--env-id=EnvPool/CartPole-v1", "--num-envs=3"])
-    args = ppo.parse_args()
-    assert (args.num_envs, args.target_return) == (3, 485.0)
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--target-return=9"])
-    assert ppo.parse_args().target_return == 9
+    args = ppo.parse_args(ppo.Args(env_id="none", gamma=0.5))
+    assert (args.env_id, args.num_envs, args.gamma) == ("EnvPool/CartPole-v1", 3, 0.5)
+    assert ppo.parse_args(ppo.Args()).gamma == 0.99
 
 
 @pytest.fixture
@@ -219,13 +291,12 @@ def bars(ppo, monkeypatch):
     return made
 
 
-def train(ppo, **limits):
+def train(ppo, arrays="numpy", **limits):
     """Train on scripted episodes and return the progress."""
     args = ppo.Args(num_envs=3, num_steps=NUM_STEPS, minibatches=1, last_episodes=3, **limits)
-    envs = ppo.wrappers.RecordEpisodeStatistics(scripted_vector_env(LENGTHS, TRUNCATES), 3)
+    envs = scripted_vector_env(LENGTHS, TRUNCATES, arrays=arrays)
     torch.manual_seed(0)
-    agent = ppo.Agent(envs.single_observation_space, envs.single_action_space)
-    return ppo.train(args, ppo.wrappers.NormalizeReward(envs), agent)
+    return ppo.train(args, envs, ppo.Agent(envs))
 
 
 def test_bar__begins_after_the_first_rollout_which_compiles(ppo, bars, monkeypatch):
@@ -275,13 +346,18 @@ def test_ppo__takes_any_kind_of_space_and_writes_its_results(tmp_path, task):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("arrays", ["numpy", "torch"])
 @pytest.mark.parametrize(
     ("engine", "env_id", "bar"),
-    [("brax", "Brax/inverted_pendulum-v0", 900), ("envpool", "EnvPool/CartPole-v1", 475)],
+    [
+        ("brax.envs", "Brax/inverted_pendulum-v0", 900),
+        ("envpool.registration", "EnvPool/CartPole-v1", 475),
+    ],
 )
-def test_ppo__solves_the_task(tmp_path, engine, env_id, bar):
+def test_ppo__solves_the_task(tmp_path, engine, env_id, bar, arrays):
     pytest.importorskip(engine)
-    output, _ = run_script(f"--env-id={env_id}", cwd=tmp_path)
-    name, mean_return, episodes, _ = LAST_LINE.fullmatch(output.splitlines()[-1]).groups()
-    assert (name, episodes) == (env_id, "100")
+    flags = (f"--env-id={env_id}", f"--arrays={arrays}", f"--target-return={bar}")
+    output, _ = run_script(*flags, cwd=tmp_path)
+    name, mean_return, *_ = LAST_LINE.fullmatch(output.splitlines()[-1]).groups()
+    assert name == env_id
     assert float(mean_return) >= bar

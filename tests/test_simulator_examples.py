@@ -57,8 +57,8 @@ def check_picture(path: Path) -> None:
 def test_custom_brax_env__trains_and_writes_its_results(tmp_path):
     sizes = ("--num-envs=4", "--total-steps=512", "--eval-steps=2")
     lines = run_script("custom_brax_env", *sizes, cwd=tmp_path)
-    assert lines[0].startswith("Dict('craft': Box(")
-    folder = tmp_path / "runs" / "docking"
+    assert lines[-1].startswith("Docking-v0: mean return ")
+    folder = tmp_path / "runs" / "Docking-v0"
     assert read_table(folder / "progress.csv")["env_steps"].tolist() == [256, 512]
     check_picture(folder / "learning_curve.png")
 
@@ -116,24 +116,10 @@ def test_playground_ppo__trains_and_writes_its_curve(tmp_path):
     pytest.importorskip("mujoco_playground")
     sizes = ("--num-envs=4", "--num-steps=8", "--total-steps=64", "--eval-steps=3")
     lines = run_script("playground_ppo", *sizes, cwd=tmp_path)
-    assert re.fullmatch(r"Greedy policy: mean return \S+ of 4 episodes", lines[-1])
+    assert lines[-1].startswith("Playground/CartpoleBalance-v0: mean return ")
     folder = tmp_path / "runs" / "Playground" / "CartpoleBalance-v0"
     assert read_table(folder / "progress.csv")["env_steps"].tolist() == [32, 64]
     check_picture(folder / "learning_curve.png")
-
-
-def test_playground_ppo__reports_true_returns_and_trains_on_scaled_rewards(monkeypatch):
-    pytest.importorskip("mujoco_playground")
-    module = load(EXAMPLES / "playground_ppo.py", monkeypatch)
-    monkeypatch.setattr(sys, "argv", ["", "--env-id=Brax/fast-v0", "--num-envs=2"])
-    envs = module.make_envs(module.parse_args(), count=5)
-    envs.reset(seed=0)
-    total = 0.0
-    while not envs.env.return_queue:
-        total += envs.step(envs.action_space.sample())[1][0].item()
-    assert envs.env.episode_count == 2
-    assert envs.env.return_queue[0] == pytest.approx(10 * total, rel=1e-4)
-    assert total > 0
 
 
 @pytest.mark.slow

@@ -1,0 +1,227 @@
+"""Gymnasium's vector wrappers do on ids of ours what its own tests ask of them.
+
+The assertions are those of Gymnasium 1.4's `tests/wrappers/vector`, in our words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from batches import make_task, to_numpy
+from gymnasium import wrappers as single
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.wrappers import vector
+from trees import assert_same
+
+pytest.importorskip("envpool.registration")
+
+CARTPOLE = "EnvPool/CartPole-v1"
+CAR = "EnvPool/CarRacing-v3"
+HILL = "EnvPool/MountainCarContinuous-v0"
+BRAX = "Brax/fast-v0"
+NEEDS_1_4 = pytest.mark.skipif(
+    gym.__version__.startswith("1.2."), reason="the wrappers of Gymnasium 1.2 were otherwise"
+)
+
+EQUAL = [
+    ("EnvPool/MiniGrid-Empty-5x5-v0", "FilterObservation", {"filter_keys": ["direction"]}),
+    (CARTPOLE, "FlattenObservation", {}),
+    (CAR, "GrayscaleObservation", {}),
+    (CAR, "ResizeObservation", {"shape": (35, 45)}),
+    (CAR, "ReshapeObservation", {"shape": (96, 48, 6)}),
+    (
+        CARTPOLE,
+        "RescaleObservation",
+        {
+            "min_obs": np.array([0, -np.inf, 0, -np.inf], np.float32),
+            "max_obs": np.array([1, np.inf, 1, np.inf], np.float32),
+        },
+    ),
+    (CAR, "DtypeObservation", {"dtype": np.int32}),
+    (HILL, "ClipAction", {}),
+    (HILL, "RescaleAction", {"min_action": 1, "max_action": 2}),
+    (CARTPOLE, "ClipReward", {"min_reward": -0.25, "max_reward": 0.75}),
+    (CARTPOLE, "RecordEpisodeStatistics", {}),
+    (BRAX, "FlattenObservation", {}),
+    (BRAX, "RescaleAction", {"min_action": 1, "max_action": 2}),
+    (BRAX, "RecordEpisodeStatistics", {}),
+]
+
+
+def assert_same_statistics(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found["t"].shape == expected["t"].shape
+    assert found["t"].dtype == expected["t"].dtype
+    np.testing.assert_array_equal(found["l"], expected["l"])
+    np.testing.assert_allclose(found["r"], expected["r"], rtol=1e-6)
+
+
+def assert_alike(found: Any, expected: Any) -> None:
+    """Raise unless all is equal but for documented differences, and durations.
+
+    Rewards are float32 (on Brax equal to rounding, as sizes of a batch differ), a tie of both ends
+    is terminated alone, and statistics of a `SyncVectorEnv` have masks within the mask.
+    """
+    obs, *outcome, infos = expected
+    if outcome:
+        rewards, terminated, truncated = outcome
+        np.testing.assert_allclose(found[1], rewards, rtol=1e-6)
+        outcome = [found[1], terminated, truncated & ~terminated]
+    if "episode" in infos:
+        assert_same_statistics(found[-1].pop("episode"), infos.pop("episode"))
+    assert_same([*found], [obs, *outcome, infos])
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize(("env_id", "name", "kwargs"), EQUAL)
+def test_wrapper__of_a_batch_is_that_of_each_environment(
+    env_id: str, name: str, kwargs: dict[str, Any], num_envs: int
+) -> None:
+    one = getattr(single, name)
+    envs = getattr(vector, name)(make_task(env_id, num_envs), **kwargs)
+    each = make_task(
+        env_id,
+        num_envs,
+        vectorization_mode="sync",
+        wrappers=(lambda env: one(env, **kwargs),),
+    )
+    for space in ("action_space", "observation_space"):
+        assert getattr(envs, space) == getattr(each, space)
+        assert getattr(envs, f"single_{space}") == getattr(each, f"single_{space}")
+    assert envs.num_envs == each.num_envs == num_envs
+    assert_alike(envs.reset(seed=123), each.reset(seed=123))
+    envs.action_space.seed(1)
+    for _ in range(25):
+        actions = envs.action_space.sample()
+        assert_alike(envs.step(actions), each.step(actions))
+    each.close()
+
+
+@pytest.mark.parametrize("env_id", [CARTPOLE, BRAX])
+@pytest.mark.parametrize(
+    "name", ["NormalizeObservation", pytest.param("NormalizeReward", marks=NEEDS_1_4)]
+)
+def test_normalizer__of_one_environment_has_the_single_one_s_statistics(
+    env_id: str, name: str
+) -> None:
+    envs = getattr(vector, name)(make_task(env_id, 1))
+    each = make_task(env_id, 1, vectorization_mode="sync", wrappers=(getattr(single, name),))
+    for batch in (envs, each):
+        batch.reset(seed=42)
+        batch.action_space.seed(0)
+        for _ in range(50):
+            batch.step(batch.action_space.sample())
+    rms = "obs_rms" if name == "NormalizeObservation" else "return_rms"
+    found, expected = getattr(envs, rms), getattr(each.envs[0], rms)
+    assert found.count == pytest.approx(expected.count)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.var, expected.var, rtol=1e-4, atol=1e-6)
+    each.close()
+
+
+@NEEDS_1_4
+def test_normalize_observation__centres_what_it_sees_and_can_be_frozen() -> None:
+    envs = vector.NormalizeObservation(make_task(HILL, 2, max_episode_steps=40))
+    assert envs.single_observation_space == Box(-np.inf, np.inf, (2,), np.float32)
+    assert envs.reset(seed=123)[0].dtype == np.float32
+    envs.action_space.seed(123)
+    seen = [envs.step(envs.action_space.sample())[0] for _ in range(350)][250:]
+    assert np.abs(np.mean(seen, axis=(0, 1))).max() < 0.5
+    envs.update_running_mean = False
+    before = np.copy(envs.obs_rms.mean), np.copy(envs.obs_rms.var)
+    envs.step(envs.action_space.sample())
+    assert_same((envs.obs_rms.mean, envs.obs_rms.var), before)
+    envs.update_running_mean = True
+    envs.step(envs.action_space.sample())
+    assert (envs.obs_rms.mean != before[0]).any()
+
+
+@NEEDS_1_4
+def test_normalizers__refuse_numbers_without_meaning() -> None:
+    envs = make_task(CARTPOLE)
+    for epsilon in (0.0, -1e-8):
+        for normalizer in (vector.NormalizeObservation, vector.NormalizeReward):
+            with pytest.raises(gym.error.InvalidBound, match="`epsilon` should be strictly"):
+                normalizer(envs, epsilon=epsilon)
+    with pytest.raises(gym.error.InvalidBound, match="`gamma` should be in the interval"):
+        vector.NormalizeReward(envs, gamma=1.01)
+
+
+@NEEDS_1_4
+def test_normalize_reward__counts_every_step_of_same_step() -> None:
+    envs = vector.NormalizeReward(make_task(CARTPOLE, autoreset_mode="SameStep"))
+    envs.reset(seed=123)
+    ended = 0
+    for _ in range(30):
+        *_, terminated, truncated, _ = envs.step(envs.action_space.sample())
+        over = terminated | truncated
+        assert not envs.accumulated_reward[over].any()
+        ended += over.sum()
+    assert ended > 5
+    assert envs.return_rms.count == pytest.approx(3 * 30, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "name", "target"),
+    [
+        ("numpy", "NumpyToTorch", "torch"),
+        ("jax", "JaxToTorch", "torch"),
+        ("jax", "JaxToNumpy", "numpy"),
+    ],
+)
+def test_array_conversion__gives_the_other_kind(arrays: str, name: str, target: str) -> None:
+    pytest.importorskip("array_api_compat")
+    library = pytest.importorskip(target)
+    pytest.importorskip(arrays)
+    envs, plain = getattr(vector, name)(make_task(CARTPOLE, arrays=arrays)), make_task(CARTPOLE)
+    actions = [0, 1, 1]
+    found = [envs.reset(seed=0), envs.step(library.asarray(actions, dtype=library.int32))]
+    for returned, expected in zip(found, [plain.reset(seed=0), plain.step(actions)], strict=True):
+        kind = library.Tensor if target == "torch" else library.ndarray
+        assert all(isinstance(array, kind) for array in returned[:-1])
+        assert_same([to_numpy(x) for x in returned[:-1]], [*expected[:-1]])
+
+
+def test_dict_info_to_list__is_for_batches() -> None:
+    assert isinstance(vector.DictInfoToList(make_task(CARTPOLE)).reset(seed=0)[1], list)
+    with pytest.raises((TypeError, AssertionError)):  # Gymnasium 1.2 asserts
+        vector.DictInfoToList(gym.make(CARTPOLE))
+
+
+def test_vectorized_transform__may_change_the_kind_of_space() -> None:
+    action_space = Dict({"key": Discrete(2)})
+    acted = vector.VectorizeTransformAction(
+        make_task(CARTPOLE),
+        single.TransformAction,
+        func=lambda x: x["key"],
+        action_space=action_space,
+    )
+    parts = Dict({"key1": Box(-np.inf, np.inf, (1,)), "key2": Box(-np.inf, np.inf, (3,))})
+    seen = vector.VectorizeTransformObservation(
+        make_task(CARTPOLE),
+        single.TransformObservation,
+        func=lambda x: {"key1": x[:1], "key2": x[1:]},
+        observation_space=parts,
+    )
+    plain = make_task(CARTPOLE)
+    expected = plain.reset(seed=1)[0], plain.step(np.array([1, 0, 1]))[0]
+    acted.reset(seed=1)
+    np.testing.assert_array_equal(acted.step({"key": np.array([1, 0, 1])})[0], expected[1])
+    for obs, whole in zip((seen.reset(seed=1)[0], seen.step([1, 0, 1])[0]), expected, strict=True):
+        assert obs in seen.observation_space
+        np.testing.assert_array_equal(np.hstack([obs["key1"], obs["key2"]]), whole)
+
+
+@pytest.mark.parametrize("kind", ["Observation", "Action"])
+def test_transform__takes_the_single_space_and_warns_of_a_batch_without_it(kind: str) -> None:
+    transform, name = getattr(vector, f"Transform{kind}"), f"{kind.lower()}_space"
+    space = Box(90, 110, (2,) if kind == "Observation" else (1,), np.float32)
+    envs = transform(make_task(HILL), lambda x: x + 100, **{f"single_{name}": space})
+    assert getattr(envs, f"single_{name}") == space
+    assert getattr(envs, name) == gym.vector.utils.batch_space(space, 3)
+    if kind == "Observation":
+        assert envs.reset(seed=0)[0] in envs.observation_space
+    with pytest.warns(Warning, match=f"the {kind.lower()} space and the batched single"):
+        transform(make_task(HILL), lambda x: x, **{name: gym.vector.utils.batch_space(space, 3)})
