@@ -102,6 +102,16 @@ def test_share__what_the_user_says_goes_first(environ):
     assert environ["NPROC"] == "5"
 
 
+@pytest.mark.parametrize(
+    "env", ["EnvPool/Pendulum-v1", "Brax/fast-v0", "Playground/CartpoleBalance-v0"]
+)
+def test_every_engine__is_sampled(environ, env):
+    runner = make_runner(0, f"gymbridge:{env}", max_episode_steps=5)
+    sampled = runner.sample(num_episodes=NUM_ENVS, random_actions=True)
+    assert {len(episode) for episode in sampled if episode.is_done} == {5}
+    assert len({float(r) for episode in sampled for r in episode.get_rewards()}) > 3
+
+
 def test_share__of_the_local_runner_is_the_process(environ):
     runner = make_runner(0)
     assert "num_threads" not in runner.config.env_config

@@ -1,0 +1,159 @@
+"""Every cell of the table of trainers in the docs is run, and what no cell has is refused.
+
+RLlib, which needs another Gymnasium, has the same in `test_rllib.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.errors import ArgumentError
+
+PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
+MODES = [mode.value for mode in AutoresetMode]
+NUM_ENVS, NUM_STEPS = 3, 9
+ACTIONS = np.random.default_rng(0).uniform(-1, 1, (NUM_STEPS, NUM_ENVS, 1)).astype(np.float32)
+
+
+class Way(NamedTuple):
+    """A row of the table: what takes a batch, and some steps of it."""
+
+    arrays: str
+    modes: tuple[str, ...]
+    run: Callable[[Any], Any]  # of a batch; returns rewards of NUM_STEPS steps
+    is_ours: bool = True
+
+
+def run_sb3(envs: Any) -> Any:
+    sb3 = pytest.importorskip("gymbridge.trainers.sb3")
+    view = sb3.Sb3VecEnv(envs)
+    view.reset()
+    return np.stack([view.step(actions)[1] for actions in ACTIONS])
+
+
+def run_cleanrl(envs: Any) -> Any:
+    from gymbridge.trainers.cleanrl import CleanRLVectorEnv
+
+    view = CleanRLVectorEnv(envs)
+    view.reset(seed=0)
+    return np.stack([view.step(actions)[1] for actions in ACTIONS])
+
+
+def run_torchrl(envs: Any) -> Any:
+    torchrl = pytest.importorskip("gymbridge.trainers.torchrl")
+    rollout = torchrl.TorchRLEnv(envs).rollout(NUM_STEPS, break_when_any_done=False)
+    return rollout["next", "reward"][..., 0].T
+
+
+def run_gym_wrapper(envs: Any) -> Any:
+    torchrl_envs = pytest.importorskip("torchrl.envs")
+    rollout = torchrl_envs.GymWrapper(envs).rollout(NUM_STEPS, break_when_any_done=False)
+    return rollout["next", "reward"][..., 0].T
+
+
+def run_rsl_rl(envs: Any) -> Any:
+    rsl_rl = pytest.importorskip("gymbridge.trainers.rsl_rl")
+    import torch
+
+    view = rsl_rl.RslRlVecEnv(envs)
+    return torch.stack([view.step(actions)[1] for actions in torch.as_tensor(ACTIONS)])
+
+
+def run_skrl(envs: Any, wrap: str = "") -> Any:
+    skrl = pytest.importorskip("gymbridge.trainers.skrl")
+    import torch
+    from skrl.envs.wrappers.torch import wrap_env
+
+    view = wrap_env(envs) if wrap else skrl.SkrlWrapper(envs)
+    view.reset()
+    return torch.stack([view.step(actions)[1][:, 0] for actions in torch.as_tensor(ACTIONS)])
+
+
+WAYS = {
+    "`Sb3VecEnv`, `make_vec_env`": Way("numpy", ("SameStep",), run_sb3),
+    "`CleanRLVectorEnv`, `make_cleanrl`": Way("numpy", ("SameStep",), run_cleanrl),
+    "`TorchRLEnv`, `make_torchrl`": Way("torch", ("Disabled",), run_torchrl),
+    "its `GymWrapper`": Way("numpy", ("Disabled", "SameStep"), run_gym_wrapper, is_ours=False),
+    "`RslRlVecEnv`, `make_rsl_rl`": Way("torch", ("SameStep",), run_rsl_rl),
+    "`SkrlWrapper`": Way("torch", ("NextStep", "SameStep"), run_skrl),
+    "its `wrap_env`": Way(
+        "numpy", ("NextStep", "SameStep"), partial(run_skrl, wrap="theirs"), is_ours=False
+    ),
+    "`BridgeEnvRunner`": Way("numpy", ("NextStep",), pytest.fail),
+}
+
+
+def make_batch(engine: str, arrays: str, mode: str) -> Any:
+    """Return a batch with one float action and flat observations; some ways close it."""
+    options: dict[str, Any] = {"arrays": arrays, "autoreset_mode": mode}
+    if engine == "envpool":
+        pytest.importorskip("envpool.registration")
+        from gymbridge import EnvPoolVectorEnv
+
+        return EnvPoolVectorEnv("Pendulum-v1", NUM_ENVS, max_episode_steps=5, **options)
+    if engine == "brax":
+        pytest.importorskip("brax.envs")
+        from gymbridge import BraxVectorEnv
+
+        return BraxVectorEnv("fast", NUM_ENVS, max_episode_steps=5, **options)
+    pytest.importorskip("mujoco_playground")
+    from playground_samples import SampleMjxEnv, make_config
+
+    from gymbridge import PlaygroundVectorEnv
+
+    class FlatMjxEnv(SampleMjxEnv):
+        def _observe(self, info: Any) -> Any:
+            return super()._observe(info)["state"]
+
+    # TorchRL's `GymWrapper` fails on dicts in the infos of SAME_STEP, as the docs say.
+    return PlaygroundVectorEnv(FlatMjxEnv(make_config()), NUM_ENVS, info_keys=["length"], **options)
+
+
+def test_table__says_what_the_tests_run() -> None:
+    table = PAGE.read_text(encoding="utf-8").split("| trainer |")[1].split("\n\n")[0]
+    rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in table.splitlines()[2:]]
+    words = {"NextStep": "NEXT_STEP", "SameStep": "SAME_STEP", "Disabled": "DISABLED"}
+    found = {way: (arrays, modes) for _, way, arrays, modes, _ in rows}
+    assert found == {
+        name: (way.arrays, ", ".join(words[mode] for mode in way.modes))
+        for name, way in WAYS.items()
+    }
+    assert all(engines.startswith("all") for *_, engines in rows)
+
+
+def cells(*, taken: bool) -> list[Any]:
+    """Return name, arrays and mode of what ways take; or of what ours do not."""
+    found = []
+    for name, way in WAYS.items():
+        for arrays, mode in itertools.product(("numpy", "torch", "jax"), MODES):
+            is_taken = arrays == way.arrays and mode in way.modes
+            if name != "`BridgeEnvRunner`" and is_taken == taken and (taken or way.is_ours):
+                found.append((name, arrays, mode))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")  # the trainers' own
+@pytest.mark.parametrize("engine", ["envpool", "brax", "playground"])
+@pytest.mark.parametrize(("name", "arrays", "mode"), cells(taken=True))
+def test_cell__runs(name: str, arrays: str, mode: str, engine: str) -> None:
+    rewards = WAYS[name].run(make_batch(engine, arrays, mode))
+    assert tuple(rewards.shape) == (NUM_STEPS, NUM_ENVS)
+    assert len(set(np.asarray(rewards).ravel().tolist())) > 3
+
+
+@pytest.mark.parametrize(("name", "arrays", "mode"), cells(taken=False))
+def test_other_batch__is_refused(name: str, arrays: str, mode: str) -> None:
+    way = WAYS[name]
+    pytest.importorskip(arrays)
+    keyword = "autoreset_mode" if arrays == way.arrays else f"arrays='{way.arrays}'"
+    with pytest.raises(ArgumentError, match=keyword):
+        way.run(make_batch("envpool", arrays, mode))
