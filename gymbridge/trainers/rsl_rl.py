@@ -73,8 +73,8 @@ class RslRlVecEnv(VecEnv):
 
     Observations are float32 in the group "policy", or in groups named by the keys of a `Dict`.
     Actions are clipped to their space. ``extras["time_outs"]`` is True where an episode was cut and
-    had not terminated. Where episodes ended, ``extras["log"]`` has their returns and lengths, of
-    which rsl_rl logs the mean.
+    had not terminated. Where episodes ended, ``extras["log"]`` has the means of their returns and
+    lengths, as rsl_rl's other environments have.
     """
 
     step_dt = 1.0
@@ -162,8 +162,10 @@ class RslRlVecEnv(VecEnv):
         self._lengths = self._lengths + 1
         extras: dict[str, Any] = {"time_outs": truncations}
         if dones.any():
-            lengths = self._lengths[dones].float()
-            extras["log"] = {"/episode/return": self._returns[dones], "/episode/length": lengths}
+            extras["log"] = {
+                "/episode/return": self._returns[dones].mean(),
+                "/episode/length": self._lengths[dones].float().mean(),
+            }
             self._returns = self._returns.masked_fill(dones, 0)  # also where it is not finite
             self._lengths = self._lengths.masked_fill(dones, 0)
         return self._obs.clone(), rewards, dones.long(), extras

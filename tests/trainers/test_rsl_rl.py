@@ -64,8 +64,8 @@ def test_steps__are_those_of_the_batch() -> None:
         lengths, returns = lengths + 1, returns + wanted[1]
         assert ("log" in extras) == (step % 5 == 0)
         if "log" in extras:
-            assert extras["log"]["/episode/length"].tolist() == [5] * NUM_ENVS
-            np.testing.assert_allclose(extras["log"]["/episode/return"], returns, rtol=1e-5)
+            assert extras["log"]["/episode/length"].item() == 5
+            assert extras["log"]["/episode/return"].item() == pytest.approx(returns.mean(), 1e-5)
             lengths, returns = 0 * lengths, 0 * returns
         assert env.episode_length_buf.tolist() == lengths.tolist()
 
@@ -94,11 +94,12 @@ def test_log__has_the_episodes_that_ended_alone() -> None:
     *_, dones, extras = env.step(actions)
     assert dones.bool().tolist() == is_low.tolist()
     assert not extras["time_outs"].any()
-    torch.testing.assert_close(extras["log"]["/episode/return"], 2 * actions[is_low, 0])
-    assert extras["log"]["/episode/length"].tolist() == [2] * int(is_low.sum())
+    mean = 2 * actions[is_low].mean()
+    torch.testing.assert_close(extras["log"]["/episode/return"], mean)
+    assert extras["log"]["/episode/length"].item() == 2
     *_, dones, extras = env.step(actions)
     assert dones.bool().tolist() == extras["time_outs"].tolist() == (~is_low).tolist()
-    torch.testing.assert_close(extras["log"]["/episode/return"], 3 * actions[~is_low, 0])
+    torch.testing.assert_close(extras["log"]["/episode/return"], 3 * actions[~is_low].mean())
 
 
 def test_get_observations__changes_nothing() -> None:
@@ -159,8 +160,8 @@ def test_return_that_is_not_finite__is_forgotten_with_its_episode() -> None:
 
     env = RslRlVecEnv(Infinite(envs))
     logs = [env.step(torch.zeros(2, 1))[3].get("log") for _ in range(4)]
-    assert not logs[1]["/episode/return"].isfinite().any()
-    assert logs[3]["/episode/return"].isfinite().all()
+    assert not logs[1]["/episode/return"].isfinite()
+    assert logs[3]["/episode/return"].isfinite()
 
 
 def test_curiosity__finds_what_it_reads() -> None:
