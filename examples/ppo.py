@@ -3,8 +3,8 @@
     python examples/ppo.py --env-id Brax/inverted_pendulum-v0 --target-return 950
     python examples/ppo.py --env-id Brax/ant-v0 --env-kwargs '{"backend": "spring"}' --arrays torch
 
-With torch arrays, environments and networks share `--device`, and no step waits for the host.
-Actions: Discrete, Box. Observations: Box (images go through a CNN), Discrete, Dict of these.
+With torch arrays all is on `--device`, and no step of a simulator in JAX waits for the host.
+Actions: Discrete, Box. Observations: arrays (images go through a CNN), Discrete, Dict of these.
 
 In `AutoresetMode.NEXT_STEP` the step after the end of an episode ignores its action and returns the
 next initial observation, with reward 0. Such restart rows are left out of every loss. A truncation
@@ -74,7 +74,7 @@ def parse_args(defaults: Args) -> Args:
 
 
 def flatten(space: spaces.Space, obs: Any, device: torch.device) -> Tensor:
-    """Return observations of any such space as one tensor, (n, size)."""
+    """Return observations as one tensor, (n, size)."""
     if isinstance(space, spaces.Dict):
         return torch.cat([flatten(space[key], obs[key], device) for key in space], dim=1)
     obs = torch.as_tensor(obs, device=device)
@@ -108,15 +108,15 @@ class Agent(nn.Module):
         outputs = int(self.action_space.n if self.is_discrete else np.prod(self.action_space.shape))
         bounds = [] if self.is_discrete else [self.action_space.low, self.action_space.high]
         self.register_buffer("bounds", torch.as_tensor(np.array(bounds)))
-        is_box = isinstance(self.obs_space, spaces.Box)
-        shape = self.obs_space.shape if is_box else (spaces.flatdim(self.obs_space),)
+        samples, shape = envs.observation_space.sample(), self.obs_space.shape or ()
+        size = flatten(self.obs_space, samples, self.bounds.device).shape[1]
         self.is_image = (
             self.obs_space.dtype == "uint8" and len(shape) == 3 and np.median(shape) > 35
         )
         if self.is_image:
             self.channel_axis = int(np.argmin(shape))
             self.cnn = nature_cnn(*np.moveaxis(np.empty(shape), self.channel_axis, 0).shape)
-        sizes = [512] if self.is_image else [math.prod(shape), 64, 64]
+        sizes = [512] if self.is_image else [size, 64, 64]
         self.actor, self.critic = mlp(*sizes, outputs), mlp(*sizes, 1)
         for weights in self.parameters():
             nn.init.orthogonal_(weights, 2**0.5) if weights.ndim > 1 else nn.init.zeros_(weights)
@@ -153,7 +153,7 @@ class Agent(nn.Module):
             (low, high), actions = self.bounds, actions.reshape(-1, *self.action_space.shape)
             if self.action_space.is_bounded():
                 actions = low + (actions + 1) / 2 * (high - low)
-            actions = actions.clamp(low, high)
+            actions = actions.clamp(low, high).to(low.dtype)
         return actions if self.takes_tensors else actions.cpu().numpy()
 
 
@@ -164,7 +164,7 @@ class Rollout(NamedTuple):
     actions: Tensor  # as the policy drew them
     log_probs: Tensor  # float32, of the actions
     values: Tensor  # float32, of obs
-    rewards: Tensor  # float32, scaled and clipped
+    rewards: Tensor  # float32, over the deviation of discounted sums within rollouts; clipped
     sums: Tensor  # (num_steps, 2, num_envs), the episode's rewards so far, plain and discounted
     terminated: Tensor  # bool
     ended: Tensor  # bool, terminated or truncated
@@ -181,7 +181,7 @@ def rollouts(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[tuple[Rollou
         steps = []
         for _ in range(args.num_steps):
             policy, values = agent(obs)
-            actions = policy.sample()
+            actions = policy.rsample() if policy.has_rsample else policy.sample()
             acted = obs, actions, policy.log_prob(actions), values
             obs, rewards, terminated, truncated = agent.from_env(envs.step(agent.to_env(actions)))
             ended, sums = terminated | truncated, sums * discounts + rewards

@@ -80,6 +80,12 @@ def test_seeds__are_those_given_or_drawn(env_id: str) -> None:
     assert envs.np_random_seed == (42, 43, 44, 45)
     drawn = make_task(env_id, 4).np_random_seed
     assert len(set(drawn)) == 4
+    assert envs.render_mode is None
+    twin = make_task(env_id, 4)
+    for batch in (envs, twin):
+        batch.action_space.seed(5)
+    for _ in range(20):
+        np.testing.assert_array_equal(envs.action_space.sample(), twin.action_space.sample())
 
 
 @pytest.mark.parametrize("env_id", [CARTPOLE, BRAX])

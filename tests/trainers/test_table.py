@@ -30,6 +30,8 @@ class Way(NamedTuple):
     arrays: str
     modes: tuple[str, ...]
     run: Callable[[Any], Any]  # of a batch; returns rewards of NUM_STEPS steps
+    limits: str = ""  # what the column of engines has behind "all"
+    refused: tuple[str, ...] = ()  # tasks of EnvPool beyond these limits
     is_ours: bool = True
 
 
@@ -79,22 +81,56 @@ def run_skrl(envs: Any, wrap: str = "") -> Any:
 
 
 WAYS = {
-    "`Sb3VecEnv`, `make_vec_env`": Way("numpy", ("SameStep",), run_sb3),
-    "`CleanRLVectorEnv`, `make_cleanrl`": Way("numpy", ("SameStep",), run_cleanrl),
+    "`Sb3VecEnv`, `make_vec_env`": Way(
+        "numpy",
+        ("SameStep",),
+        run_sb3,
+        ", with observations that are nested once at most",
+        ("Maze-v0",),
+    ),
+    "`CleanRLVectorEnv`, `make_cleanrl`": Way(
+        "numpy",
+        ("SameStep",),
+        run_cleanrl,
+        ", but for a `Dict` of observations with other parts than `Box`es",
+        ("MiniGrid-Empty-5x5-v0",),
+    ),
     "`TorchRLEnv`, `make_torchrl`": Way("torch", ("Disabled",), run_torchrl),
-    "its `GymWrapper`": Way("numpy", ("Disabled", "SameStep"), run_gym_wrapper, is_ours=False),
-    "`RslRlVecEnv`, `make_rsl_rl`": Way("torch", ("SameStep",), run_rsl_rl),
-    "`SkrlWrapper`": Way("torch", ("NextStep", "SameStep"), run_skrl),
+    "its `GymWrapper`": Way(
+        "numpy",
+        ("Disabled", "SameStep"),
+        run_gym_wrapper,
+        "; SAME_STEP has [limits](#gymwrapper)",
+        is_ours=False,
+    ),
+    "`RslRlVecEnv`, `make_rsl_rl`": Way(
+        "torch",
+        ("SameStep",),
+        run_rsl_rl,
+        ", with actions in a `Box` of floats and observations in a `Box` or a `Dict` of such",
+        ("CartPole-v1", "RubiksCube-v0"),
+    ),
+    "`SkrlWrapper`": Way(
+        "torch",
+        ("NextStep", "SameStep"),
+        run_skrl,
+        ", without `Dict` actions",
+    ),
     "its `wrap_env`": Way(
-        "numpy", ("NextStep", "SameStep"), partial(run_skrl, wrap="theirs"), is_ours=False
+        "numpy",
+        ("NextStep", "SameStep"),
+        partial(run_skrl, wrap="theirs"),
+        ", with spaces that skrl knows: no `MultiBinary`",
+        ("Maze-v0",),
+        is_ours=False,
     ),
     "`BridgeEnvRunner`": Way("numpy", ("NextStep",), pytest.fail),
 }
 
 
-def make_batch(engine: str, arrays: str, mode: str) -> Any:
+def make_batch(engine: str, arrays: str, mode: str, **kwargs: Any) -> Any:
     """Return a batch with one float action and flat observations; some ways close it."""
-    options: dict[str, Any] = {"arrays": arrays, "autoreset_mode": mode}
+    options: dict[str, Any] = {"arrays": arrays, "autoreset_mode": mode, **kwargs}
     if engine == "envpool":
         pytest.importorskip("envpool.registration")
         from gymbridge import EnvPoolVectorEnv
@@ -114,20 +150,18 @@ def make_batch(engine: str, arrays: str, mode: str) -> Any:
         def _observe(self, info: Any) -> Any:
             return super()._observe(info)["state"]
 
-    # TorchRL's `GymWrapper` fails on dicts in the infos of SAME_STEP, as the docs say.
-    return PlaygroundVectorEnv(FlatMjxEnv(make_config()), NUM_ENVS, info_keys=["length"], **options)
+    return PlaygroundVectorEnv(FlatMjxEnv(make_config()), NUM_ENVS, **options)
 
 
 def test_table__says_what_the_tests_run() -> None:
     table = PAGE.read_text(encoding="utf-8").split("| trainer |")[1].split("\n\n")[0]
     rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in table.splitlines()[2:]]
     words = {"NextStep": "NEXT_STEP", "SameStep": "SAME_STEP", "Disabled": "DISABLED"}
-    found = {way: (arrays, modes) for _, way, arrays, modes, _ in rows}
+    found = {way: cells for _, way, *cells in rows}
     assert found == {
-        name: (way.arrays, ", ".join(words[mode] for mode in way.modes))
+        name: [way.arrays, ", ".join(words[mode] for mode in way.modes), f"all{way.limits}"]
         for name, way in WAYS.items()
     }
-    assert all(engines.startswith("all") for *_, engines in rows)
 
 
 def cells(*, taken: bool) -> list[Any]:
@@ -145,7 +179,10 @@ def cells(*, taken: bool) -> list[Any]:
 @pytest.mark.parametrize("engine", ["envpool", "brax", "playground"])
 @pytest.mark.parametrize(("name", "arrays", "mode"), cells(taken=True))
 def test_cell__runs(name: str, arrays: str, mode: str, engine: str) -> None:
-    rewards = WAYS[name].run(make_batch(engine, arrays, mode))
+    # TorchRL fails on dicts in the infos of SAME_STEP, as the docs say.
+    has_limits = (name, mode, engine) == ("its `GymWrapper`", "SameStep", "playground")
+    kwargs = {"info_keys": ["length"]} if has_limits else {}
+    rewards = WAYS[name].run(make_batch(engine, arrays, mode, **kwargs))
     assert tuple(rewards.shape) == (NUM_STEPS, NUM_ENVS)
     assert len(set(np.asarray(rewards).ravel().tolist())) > 3
 
@@ -154,6 +191,19 @@ def test_cell__runs(name: str, arrays: str, mode: str, engine: str) -> None:
 def test_other_batch__is_refused(name: str, arrays: str, mode: str) -> None:
     way = WAYS[name]
     pytest.importorskip(arrays)
-    keyword = "autoreset_mode" if arrays == way.arrays else f"arrays='{way.arrays}'"
+    is_mode = arrays == way.arrays
+    keyword = f"autoreset_mode='{way.modes[0]}'" if is_mode else f"arrays='{way.arrays}'"
     with pytest.raises(ArgumentError, match=keyword):
         way.run(make_batch("envpool", arrays, mode))
+
+
+@pytest.mark.filterwarnings("ignore")  # the trainers' own
+@pytest.mark.parametrize(("name", "task"), [(n, t) for n, way in WAYS.items() for t in way.refused])
+def test_task__beyond_the_limits_is_refused(name: str, task: str) -> None:
+    pytest.importorskip("envpool.registration")
+    from gymbridge import EnvPoolVectorEnv
+
+    way = WAYS[name]
+    envs = EnvPoolVectorEnv(task, NUM_ENVS, arrays=way.arrays, autoreset_mode=way.modes[0])
+    with pytest.raises(ValueError, match=r"(?i)must have|unsupported space"):
+        way.run(envs)

@@ -1,0 +1,163 @@
+"""`examples/ppo.py` runs on a tiny budget and solves two tasks; its curve and bar are right."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from ppo_episodes import LENGTHS, NUM_STEPS, PPO, TRUNCATES
+
+from gymbridge.testing import scripted_vector_env
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("matplotlib")
+tqdm = pytest.importorskip("tqdm").tqdm
+
+
+TINY = ("--total-steps=256", "--num-envs=4", "--num-steps=8", "--epochs=1", "--eval-steps=2")
+LAST_LINE = re.compile(r"(\S+): mean return (\S+) after (\d+) episodes, (\d+) s")
+
+
+def run_script(*arguments: str, cwd: Path) -> tuple[str, list[str]]:
+    """Return what the script prints and the lines of its log."""
+    command = [sys.executable, str(PPO), *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr.splitlines()
+
+
+def check_results(folder: Path, env_steps: int) -> None:
+    picture = (folder / "learning_curve.png").read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    assert picture.rstrip().endswith(b"IEND\xaeB`\x82")
+    table = np.genfromtxt(folder / "progress.csv", delimiter=",", names=True, ndmin=1)
+    assert table.dtype.names == ("env_steps", "seconds", "episodes", "mean_return")
+    assert table["env_steps"][-1] == env_steps
+    assert (np.diff(table["seconds"]) > 0).all()
+
+
+def test_args__flags_go_before_the_defaults_of_a_script(ppo, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ppo.py", "--env-id=EnvPool/CartPole-v1", "--num-envs=3"])
+    args = ppo.parse_args(ppo.Args(env_id="none", gamma=0.5))
+    assert (args.env_id, args.num_envs, args.gamma) == ("EnvPool/CartPole-v1", 3, 0.5)
+    assert ppo.parse_args(ppo.Args()).gamma == 0.99
+
+
+@pytest.fixture
+def bars(ppo, monkeypatch):
+    """The progress bars that the script makes, which keep their last lines."""
+    made = []
+
+    class Bar(tqdm):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+        def close(self):
+            self.last_line = str(self)
+            super().close()
+
+    monkeypatch.setattr(ppo, "tqdm", Bar)
+    return made
+
+
+def train(ppo, arrays="numpy", **limits):
+    """Train on scripted episodes and return the progress."""
+    args = ppo.Args(num_envs=3, num_steps=NUM_STEPS, minibatches=1, last_episodes=3, **limits)
+    envs = scripted_vector_env(LENGTHS, TRUNCATES, arrays=arrays)
+    torch.manual_seed(0)
+    return ppo.train(args, envs, ppo.Agent(envs))
+
+
+def test_train__reports_the_true_returns(ppo):
+    """Nothing is discounted, scaled or left out; "solved" waits for a full window."""
+    envs = scripted_vector_env(LENGTHS, TRUNCATES)
+    recorded = RecordEpisodeStatistics(envs, 50)
+    limits = {"num_envs": 3, "num_steps": NUM_STEPS, "minibatches": 1, "last_episodes": 12}
+    progress = ppo.train(
+        ppo.Args(**limits, total_steps=10_000, target_return=0.0), recorded, ppo.Agent(recorded)
+    )
+    returns = list(recorded.return_queue)
+    assert len(returns) >= 12
+    count, mean = progress[-1][2:]
+    assert count == recorded.episode_count
+    assert mean == pytest.approx(np.mean(returns[-12:]), rel=1e-5)
+    assert progress[-2][2] < 12, "it was solved, and went on"
+
+
+def test_train__is_alike_on_numpy_and_on_tensors(ppo):
+    curves = []
+    for arrays in ("numpy", "torch"):
+        progress = np.array(train(ppo, arrays=arrays, total_steps=90))
+        curves.append(np.delete(progress, 1, axis=1))  # the seconds
+    np.testing.assert_array_equal(*curves)
+    assert curves[0][-1, 1] > 10
+
+
+def test_bar__begins_after_the_first_rollout_which_compiles(ppo, bars, monkeypatch):
+    counts, rollouts = [], ppo.rollouts
+
+    def counted_rollouts(*args):
+        for rollout in rollouts(*args):
+            counts.append(len(bars))
+            yield rollout
+
+    monkeypatch.setattr(ppo, "rollouts", counted_rollouts)
+    progress = train(ppo, total_steps=40)
+    assert counts == [0, 1, 1]
+    assert [row[0] for row in progress] == [15, 30, 45]
+    assert (bars[0].n, bars[0].total) == (45, 40)
+    assert "solved" not in bars[0].last_line
+
+
+def test_bar__is_full_where_the_task_is_solved(ppo, bars):
+    progress = train(ppo, total_steps=10_000, target_return=0.0)
+    assert bars[0].n == bars[0].total == progress[-1][0] < 10_000
+    assert bars[0].last_line.startswith("100%")
+    assert bars[0].last_line.endswith(f"mean return {progress[-1][3]:.2f}, solved]")
+
+
+def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
+    pytest.importorskip("brax")
+    keywords = '{"backend": "spring", "max_episode_steps": 3}'
+    out = tmp_path / "mine"
+    flags = ("--env-id=Brax/fast-v0", f"--env-kwargs={keywords}", f"--out={out}", *TINY)
+    output, log = run_script(*flags, cwd=tmp_path)
+    place = "Fast, 4 environments on cpu. This can take a minute."
+    assert log[:2] == [f"Compiling reset of {place}", f"Compiling step of {place}"]
+    assert LAST_LINE.fullmatch(output.splitlines()[-1])[3] == "64", "each episode takes 4 rows"
+    check_results(out, env_steps=256)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "task", ["MiniGrid-Empty-5x5-v0", "FrozenLake-v1", "Pendulum-v1", "Pong-v5", "CarRacing-v3"]
+)
+def test_ppo__takes_any_kind_of_space_and_writes_its_results(tmp_path, task):
+    pytest.importorskip("envpool")
+    output, _ = run_script(f"--env-id=EnvPool/{task}", *TINY, cwd=tmp_path)
+    assert LAST_LINE.fullmatch(output.splitlines()[-1])[1] == f"EnvPool/{task}"
+    check_results(tmp_path / "runs" / "EnvPool" / task, env_steps=256)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arrays", ["numpy", "torch"])
+@pytest.mark.parametrize(
+    ("engine", "env_id", "bar"),
+    [
+        ("brax.envs", "Brax/inverted_pendulum-v0", 900),
+        ("envpool.registration", "EnvPool/CartPole-v1", 475),
+    ],
+)
+def test_ppo__solves_the_task(tmp_path, engine, env_id, bar, arrays):
+    pytest.importorskip(engine)
+    flags = (f"--env-id={env_id}", f"--arrays={arrays}", f"--target-return={bar}")
+    output, _ = run_script(*flags, cwd=tmp_path)
+    name, mean_return, *_ = LAST_LINE.fullmatch(output.splitlines()[-1]).groups()
+    assert name == env_id
+    assert float(mean_return) >= bar
