@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from gymbridge.core.snapshots import Snapshot as Snapshot
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv as DifferentiableVectorEnv
-from gymbridge.gradients.vector_env import Snapshot as Snapshot
 
 __all__ = ["DifferentiableVectorEnv", "Snapshot"]

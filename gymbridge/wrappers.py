@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
+from gymbridge.core.snapshots import SavesState, Snapshot, check_snapshot
 from gymbridge.errors import ArgumentError
 
 __all__ = ["RecordEpisodeStatistics"]
@@ -23,7 +25,7 @@ class _Running(NamedTuple):
     over: Any  # bool, ended and not yet begun again
 
 
-class RecordEpisodeStatistics(VectorWrapper):
+class RecordEpisodeStatistics(SavesState, VectorWrapper):
     """Return, length and duration of each episode in the step that ends it, on the batch's device.
 
     Every step adds, and nothing is read on the host::
@@ -34,8 +36,8 @@ class RecordEpisodeStatistics(VectorWrapper):
     The keys are those of `gymnasium.wrappers.vector.RecordEpisodeStatistics`; values are 0 where no
     episode ended, and each episode is reported once. Returns have the dtype of rewards, lengths are
     integers, seconds are float64 in torch and float32 in jax without x64. A return has no gradient.
-    Steps of `unroll` are not counted, and jumps by `set_state` not noticed; such calls are made on
-    ``envs.unwrapped``.
+    Steps of `unroll` are not counted; such calls are made on ``envs.unwrapped``. `get_state` and
+    `save_state` have the statistics of the episodes that run beside the state of the batch.
 
     Args:
         env: A batch with ``arrays="torch"`` or ``arrays="jax"``.
@@ -95,6 +97,53 @@ class RecordEpisodeStatistics(VectorWrapper):
         infos[self._key], infos[f"_{self._key}"] = counted
         return obs, rewards, terminations, truncations, infos
 
+    def get_state(self) -> Snapshot:
+        """Return the state of the batch and the statistics of the episodes that run."""
+        state, running = self._inner().get_state(), self._running
+        fields = [np.empty(0)] * 4 if running is None else map(self._tools.to_numpy, running)
+        leaves = dict(zip(self._names(), fields, strict=True))
+        batch = {**state.batch, f"statistics {self._key!r}": "recorded"}
+        return Snapshot(batch, state.seeds, {**state.leaves, **leaves})
+
+    def set_state(self, state: Snapshot) -> Any:
+        """Put batch and statistics back to a snapshot, and return the current observation.
+
+        Raises:
+            ArgumentTypeError: `state` is no `Snapshot`.
+            ArgumentError: It has no such statistics, or see `set_state` of the batch.
+        """
+        check_snapshot(state)
+        running = self._read_running(state.leaves)
+        others = {name: x for name, x in state.leaves.items() if name not in self._names()}
+        batch = {name: x for name, x in state.batch.items() if name != f"statistics {self._key!r}"}
+        obs = self._inner().set_state(Snapshot(batch, state.seeds, others))
+        self._running, self._last_call = running, time.perf_counter()
+        return obs
+
+    def _inner(self) -> Any:
+        """Return the next environment inside that has a state of its own."""
+        env: Any = self.env
+        while isinstance(env, VectorWrapper) and not isinstance(env, SavesState):
+            env = env.env
+        return env
+
+    def _names(self) -> list[str]:
+        return [f"statistics.{self._key}.{field}" for field in _Running._fields]
+
+    def _read_running(self, leaves: Mapping[str, Any]) -> _Running | None:
+        """Return the statistics in a snapshot; None where no episode ran before it."""
+        fields: list[Any] = [leaves.get(name) for name in self._names()]
+        if any(field is None or len(field) not in (0, self.num_envs) for field in fields):
+            raise ArgumentError(
+                f"`state` must have the statistics {self._names()} of {self.num_envs} "
+                "environments, as `get_state` of such a wrapper returns them; a snapshot of the "
+                "batch alone goes to `envs.unwrapped.set_state`."
+            )
+        if not len(fields[0]):
+            return None
+        device = cast("Any", self.unwrapped).device
+        return _Running(*(self._tools.from_numpy(field, device) for field in fields))
+
     def _pass_time(self) -> float:
         """Return the seconds since the last call; sums of them keep their digits for weeks."""
         before, self._last_call = self._last_call, time.perf_counter()
@@ -109,6 +158,8 @@ class _Tools(NamedTuple):
     compile: Callable[[Any], Any]
     detach: Callable[[Any], Any]  # the same values without a graph
     to_array: Callable[[Any, Any], Any]  # (mask, like)
+    to_numpy: Callable[[Any], np.ndarray]  # an array's values, in memory of their own
+    from_numpy: Callable[[np.ndarray, Any], Any]  # (values, device), the same
 
 
 def _torch_tools() -> _Tools:
@@ -117,7 +168,14 @@ def _torch_tools() -> _Tools:
     def to_array(mask: Any, like: Any) -> Any:
         return torch.as_tensor(mask, device=like.device)
 
-    return _Tools(torch.where, torch.zeros_like, lambda function: function, torch.detach, to_array)
+    def to_numpy(array: Any) -> np.ndarray:
+        return array.detach().cpu().numpy().copy()
+
+    def from_numpy(values: np.ndarray, device: Any) -> Any:
+        return torch.tensor(values, device=device)
+
+    where, zeros = torch.where, torch.zeros_like
+    return _Tools(where, zeros, lambda run: run, torch.detach, to_array, to_numpy, from_numpy)
 
 
 def _jax_tools() -> _Tools:
@@ -128,7 +186,12 @@ def _jax_tools() -> _Tools:
         return jnp.array(mask)  # a copy: the user may write into it meanwhile
 
     compile_with = partial(jax.jit, static_argnums=0)
-    return _Tools(jnp.where, jnp.zeros_like, compile_with, lambda array: array, to_array)
+
+    def from_numpy(values: np.ndarray, device: Any) -> Any:
+        return jax.device_put(jnp.array(values), device)
+
+    where, zeros = jnp.where, jnp.zeros_like
+    return _Tools(where, zeros, compile_with, lambda x: x, to_array, np.array, from_numpy)
 
 
 _TOOLS = {"torch": _torch_tools, "jax": _jax_tools}

@@ -10,6 +10,7 @@ from gymbridge import BridgeVectorEnv
 from gymbridge.core.episode import TimeStep
 from gymbridge.functional.runners import JitRunner
 from gymbridge.functional.simulator import FunctionalSimulator
+from gymbridge.functional.vector_env import FunctionalVectorEnv
 
 
 class State(NamedTuple):
@@ -57,4 +58,4 @@ class FuncEnvTranslation:
 
 def make_func_env(env: FuncEnv, num_envs: int, **kwargs: Any) -> BridgeVectorEnv:
     simulator = FunctionalSimulator(FuncEnvTranslation(env), num_envs, task_limit=500)
-    return BridgeVectorEnv(simulator, runner=JitRunner, **kwargs)
+    return FunctionalVectorEnv(simulator, runner=JitRunner, **kwargs)

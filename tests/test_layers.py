@@ -31,7 +31,7 @@ MAY_USE: dict[str, set[str]] = {
     # The package itself, and old paths of modules that have moved:
     "": {"brax", "core", "envpool", "errors", "playground", "registration"},
     "autograd": {"gradients"},
-    "differentiable": {"gradients"},
+    "differentiable": {"core", "gradients"},
     "episode": {"core"},
     "vector_env": {"core"},
 }

@@ -83,7 +83,7 @@ class BridgeVectorEnv(SubEnvsVectorEnv):
         self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)
         self.metadata = {**simulator.metadata, "autoreset_mode": self.autoreset_mode}
         self._declare_spaces(simulator, adapter)
-        self._simulator = simulator
+        self._simulator, self._to_user = simulator, adapter.to_user
         self._read_mask, self._make_reader = adapter.read_mask, adapter.make_action_reader
         self._read_actions = make_action_reader(
             self.single_action_space, (self.num_envs,), self._make_reader

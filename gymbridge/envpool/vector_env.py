@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymbridge.core.requests import read_count, read_limit
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.envpool.tasks import choose_threads, default_limit, limit_rule
-from gymbridge.errors import NotInstalledError
+from gymbridge.errors import NotInstalledError, SimulationError
 
 try:
     from gymbridge.envpool.keywords import read_config, read_task
@@ -99,3 +99,17 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
             runner=PoolRunner,
             gymnasium_id=task_id,
         )
+
+    def get_state(self, *_: Any) -> Any:
+        """Refuse: EnvPool gives no access to the state of its environments.
+
+        Raises:
+            SimulationError: Always, and so do `set_state`, `save_state` and `load_state`.
+        """
+        raise SimulationError(
+            "Snapshots need an engine whose state can be read, and EnvPool keeps its own in C++. "
+            "Repeat the run from `envs.np_random_seed` with the same actions, or save what you "
+            "learned and begin new episodes."
+        )
+
+    set_state = save_state = load_state = get_state

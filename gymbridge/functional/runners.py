@@ -50,6 +50,7 @@ class JitRunner:
         place = jax.sharding.SingleDeviceSharding(rule.simulator.device)
         self.reset = jax.jit(self._reset, out_shardings=place)
         self.step = jax.jit(self._step, out_shardings=place)
+        self.observe = jax.jit(self._observe)
 
     def _reset(self, carry: Any, mask: Any, seeds: Seeds) -> Outcome:
         log_compilation("reset", self.rule.simulator)
@@ -59,9 +60,18 @@ class JitRunner:
         log_compilation("step", self.rule.simulator)
         return self.infos.arrange(self.rule.step(carry, actions))
 
+    def _observe(self, carry: Carry) -> Any:
+        return jax.tree.map(jnp.copy, self.rule.simulator.read(carry.state).obs)
+
     def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
         """Return the carry with rows held; see `gymbridge.core.runner.Runner.hold`."""
         return carry._replace(ended=carry.ended | rows)
+
+    def unpack(self, carry: Carry) -> Carry:
+        """Return the carry itself, as the rule has it."""
+        return carry
+
+    pack = unpack  # the way back
 
 
 def make_pure(
@@ -104,8 +114,9 @@ class RaisingRunner:
     native: ClassVar[str] = "jax"
 
     def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
-        self._runner = JitRunner(rule, infos)
-        self.hold = self._runner.hold
+        self.rule, self._runner = rule, JitRunner(rule, infos)
+        self.hold, self.observe = self._runner.hold, self._runner.observe
+        self.pack, self.unpack = self._runner.pack, self._runner.unpack
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
         """Begin new episodes, which have not diverged."""

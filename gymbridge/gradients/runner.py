@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import torch
 from gymnasium import Space, spaces
@@ -20,6 +19,7 @@ from gymbridge.core.arrays.torch import jax_to_torch, torch_to_jax
 from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep
 from gymbridge.core.infos import InfoLayout
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.functional.carries import carry_shapes
 from gymbridge.functional.runners import log_compilation
 from gymbridge.functional.simulator import FunctionalSimulator
 from gymbridge.gradients.autograd import JaxFunction
@@ -65,15 +65,16 @@ class GraphRunner:
     def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
         simulator = rule.simulator
         check_differentiable(simulator.env, simulator.shapes)
-        self._rule, self._infos, self._simulator = rule, infos, simulator
+        self.rule, self._infos, self._simulator = rule, infos, simulator
         self._actions = jax.tree.structure(_nest(simulator.single_action_space))
-        self.packing, self._shapes = self._make_packing()
+        self.packing = self._make_packing()
         place = jax.sharding.SingleDeviceSharding(simulator.device)
         self._first_reset = jax.jit(self._pure_first_reset, out_shardings=place)
         self._reset_graph = JaxFunction(self._pure_reset, recompute=self.recompute)
         self._step_graph = JaxFunction(self._pure_step, recompute=self.recompute)
         self._unroll_graph = JaxFunction(self._pure_unroll)
-        self._copy = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree))
+        self._pack_carry = jax.jit(self.packing.pack)
+        self._unpack_carry = jax.jit(self.packing.unpack)
         self._read_obs = jax.jit(
             lambda packed, rest: simulator.read(self.packing.unpack(packed, rest).state).obs
         )
@@ -145,38 +146,23 @@ class GraphRunner:
             tensor = state.clone() if state.requires_grad else None  # writing would change `state`
         return carry._replace(packed=packed, tensor=tensor)
 
-    def copy(self, carry: GraphCarry) -> GraphCarry:
-        """Return the carry in buffers of its own on the batch's device, without a graph."""
-        leaves = self._copy((carry.packed, carry.rest))
-        packed, rest = jax.device_put(leaves, self._simulator.device)
+    def unpack(self, carry: GraphCarry) -> Carry:
+        """Return the carry as the rule has it, without a graph."""
+        return self._unpack_carry(carry.packed, carry.rest)
+
+    def pack(self, carry: Carry) -> GraphCarry:
+        """Return one of the rule's carries as this runner keeps it."""
+        packed, rest = self._pack_carry(carry)
         return GraphCarry(packed, rest, None)
 
-    def check_carry(self, carry: GraphCarry) -> None:
-        """Raise unless a carry is of a batch like this one.
-
-        Raises:
-            ArgumentError: Its shapes differ.
-        """
-        wanted = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), self._shapes)
-        found = jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), (carry.packed, carry.rest))
-        if wanted != found:
-            raise ArgumentError(
-                f"`state` must be of a batch like this one, with {self._simulator.num_envs} "
-                f"environments of {self.packing.size} floats, got {carry.packed.shape}."
-            )
-
-    def _make_packing(self) -> tuple[Packing, Any]:
-        """Return the packing of the carry, and the shapes of what it makes of one."""
-        num_envs = self._simulator.num_envs
-        mask, values = jnp.ones(num_envs, bool), np.zeros(num_envs, np.uint32)
-        carry = jax.eval_shape(lambda: self._rule.reset(None, mask, Seeds(values, mask)).carry)
+    def _make_packing(self) -> Packing:
+        carry = carry_shapes(self.rule)
         named = zip(self._simulator.leaf_names(), carry.state.leaves, strict=True)
-        packing = Packing(carry, [name for name, leaf in named if is_float(leaf)])
-        return packing, jax.eval_shape(packing.pack, carry)
+        return Packing(carry, [name for name, leaf in named if is_float(leaf)])
 
     def _pure_first_reset(self, mask: Any, seeds: Seeds) -> tuple[Any, Any, TimeStep]:
         log_compilation("reset", self._simulator)
-        outcome = self._infos.arrange(self._rule.reset(None, mask, seeds))
+        outcome = self._infos.arrange(self.rule.reset(None, mask, seeds))
         return *self.packing.pack(outcome.carry), outcome.time_step
 
     # Functions of (float arrays, anything else), as `JaxFunction` takes them:
@@ -185,7 +171,7 @@ class GraphRunner:
         log_compilation("reset", self._simulator)
         (packed,), (others, (mask, seeds)) = inputs, rest
         carry = self.packing.unpack(packed, others)
-        return self._pack(self._infos.arrange(self._rule.reset(carry, mask, seeds)))
+        return self._pack(self._infos.arrange(self.rule.reset(carry, mask, seeds)))
 
     def _pure_step(self, inputs: tuple[Any, ...], rest: Any) -> Any:
         log_compilation("step", self._simulator)
@@ -206,7 +192,7 @@ class GraphRunner:
         return outcome.carry, outcome.time_step
 
     def _advance(self, carry: Carry, actions: Any) -> Outcome:
-        return self._infos.arrange(self._rule.step(carry, actions))
+        return self._infos.arrange(self.rule.step(carry, actions))
 
     def _pack(self, outcome: Outcome) -> Any:
         """Return what has a gradient, and what has none."""

@@ -1,27 +1,20 @@
-"""A batch through which torch's gradients flow: the graph's cuts, snapshots and whole windows."""
+"""A batch through which torch's gradients flow: the graph's cuts, its state and whole windows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.runner import Runner
-from gymbridge.core.vector_env import BridgeVectorEnv
-from gymbridge.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    NotInstalledError,
-    ResetNeededError,
-)
+from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.functional.vector_env import FunctionalVectorEnv
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gymbridge.functional.runners import JitRunner
     from gymbridge.gradients.runner import GraphCarry, GraphRunner
 
-__all__ = ["DifferentiableVectorEnv", "Snapshot", "choose_runner"]
+__all__ = ["DifferentiableVectorEnv", "choose_runner"]
 
 _RESIDUALS = ("store", "recompute")
 
@@ -61,16 +54,8 @@ def choose_runner(
     return GraphRunner if residuals == "store" else RecomputingGraphRunner
 
 
-class Snapshot(NamedTuple):
-    """All that a batch is between two calls, as `get_state` returns it and `set_state` takes it."""
-
-    carry: GraphCarry
-    seeds: tuple[int, ...]
-    kind: tuple[str, ...]  # environment, autoreset mode and fields of the state
-
-
-class DifferentiableVectorEnv(BridgeVectorEnv):
-    """A `BridgeVectorEnv` whose runner may be a `GraphRunner`.
+class DifferentiableVectorEnv(FunctionalVectorEnv):
+    """A `FunctionalVectorEnv` whose runner may be a `GraphRunner`.
 
     Built with ``differentiable=True``, `step` carries torch's graph from actions and state to
     observations, rewards, ``final_obs`` and the next state. The graph grows until `detach`.
@@ -116,66 +101,6 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
             self._carry = outcome.carry
             return self._infos.lay_out(outcome)
 
-    def get_state(self) -> Snapshot:
-        """Return all that the batch is: physics, random numbers, counters, flags, observation.
-
-        Returns:
-            snapshot: Without a graph; what the batch does later does not change it.
-
-        Raises:
-            ArgumentError: The batch was not built with ``differentiable=True``.
-            ResetNeededError: Before the first `reset`.
-        """
-        with self._one_thread:
-            runner, carry = self._graph("get_state")
-            return Snapshot(runner.copy(carry), self.np_random_seed, self._kind())
-
-    def set_state(self, state: Snapshot) -> None:
-        """Put the batch back to a snapshot of a batch like this one, and cut the graph.
-
-        Raises:
-            ArgumentTypeError: `state` is no `Snapshot`.
-            ArgumentError: It is one of another environment, mode or number of environments.
-        """
-        runner = self._graph_runner("set_state")
-        if not isinstance(state, Snapshot):
-            raise ArgumentTypeError(
-                f"`state` must be what `get_state` returned, got {type(state).__name__}."
-            )
-        if odd := sorted(set(state.kind) ^ set(self._kind())):
-            raise ArgumentError(
-                f"`state` must be of a batch like this one, but {odd} is in one of them alone."
-            )
-        runner.check_carry(state.carry)
-        with self._one_thread:
-            self._carry, self._seeds = runner.copy(state.carry), state.seeds
-
-    def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
-        """Return the batch as pure functions, which `jax.jit`, `jax.lax.scan` and `jax.vmap` take.
-
-        Modes, limits, restarts, seeds and infos are those of the class. Nothing is checked: actions
-        have the dtype of their space, and lie in it.
-
-        Returns:
-            A copy of the batch's present carry, which leaves the batch itself where it is; then
-            ``reset(carry, mask, seeds) -> (carry, (observations, infos))``, with a (num_envs,) bool
-            mask, and seeds (num_envs,) uint32 or None to draw on; and ``step(carry, actions) ->
-            (carry, (observations, rewards, terminations, truncations, infos))``.
-
-        Raises:
-            ArgumentError: The batch was not built with ``arrays="jax"``.
-            ResetNeededError: Before the first `reset`.
-        """
-        self._check_open()
-        if self.arrays != "jax":
-            raise ArgumentError(
-                f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
-            )
-        from gymbridge.functional.runners import make_pure
-
-        with self._one_thread:
-            return make_pure(cast("JitRunner", self._runner), self._running("functional"))
-
     @property
     def physics_state(self) -> Tensor:
         """The simulation's float leaves, (num_envs, S) float; `physics_state_fields` names them.
@@ -201,17 +126,8 @@ class DifferentiableVectorEnv(BridgeVectorEnv):
         """Where each field of the engine's state is in `physics_state`; see the engine's page."""
         return dict(self._graph_runner("physics_state_fields").packing.fields)
 
-    def _kind(self) -> tuple[str, ...]:
-        engine, mode = type(self._simulator.engine).__name__, self.autoreset_mode.value
-        return engine, mode, *self.physics_state_fields
-
     def _graph(self, name: str) -> tuple[GraphRunner, GraphCarry]:
         return self._graph_runner(name), self._running(name)
-
-    def _running(self, name: str) -> Any:
-        if self._carry is None:
-            raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
-        return self._carry
 
     def _graph_runner(self, name: str) -> GraphRunner:
         self._check_open()

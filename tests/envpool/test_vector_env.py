@@ -224,3 +224,12 @@ def test_set_attr__of_what_is_fixed_is_an_error_and_of_the_users_own_is_kept(tas
         envs.set_attr(name, [3, 4])
         assert envs.get_attr(name) == (3, 4)
         assert envs.call("has_wrapper_attr", name) == (True, True)
+
+
+@pytest.mark.parametrize("name", ["get_state", "set_state", "save_state", "load_state"])
+def test_snapshots__are_refused(name: str) -> None:
+    envs = make("CartPole-v1", 2)
+    envs.reset(seed=0)
+    with pytest.raises(SimulationError, match="EnvPool keeps its own in C"):
+        getattr(envs, name)(*([] if name == "get_state" else ["state"]))
+    envs.step(np.zeros(2, int))

@@ -231,8 +231,9 @@ def test_calls__need_a_reset_an_open_batch_and_gradients(name: str) -> None:
     envs = make_batch()
     with pytest.raises(ResetNeededError, match=f"`{name}`"):
         use(envs)
-    with pytest.raises(ArgumentError, match="differentiable=True"):
-        use(make_batch(differentiable=False))
+    if name != "get_state":
+        with pytest.raises(ArgumentError, match="differentiable=True"):
+            use(make_batch(differentiable=False))
     envs.close()
     with pytest.raises(ClosedError):
         use(envs)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from batches import make_batch, play, shared_batch, to_kind, to_numpy
+from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as NumpyStatistics
+from trees import assert_same
 
-from gymbridge.errors import ArgumentError
+from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.wrappers import RecordEpisodeStatistics
 
 
@@ -158,3 +161,50 @@ def test_pickle__is_the_construction(arrays: str) -> None:
     twin = pickle.loads(pickle.dumps(envs))
     twin.reset(seed=0)
     assert "statistics" in twin.step(to_kind(np.zeros(4, np.int64), arrays))[4]
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_snapshot__has_the_statistics_of_running_episodes(
+    arrays: str, mode: str, tmp_path: Path
+) -> None:
+    envs = RecordEpisodeStatistics(make_batch("brax", mode, arrays=arrays))
+    with pytest.raises(ResetNeededError):
+        envs.get_state()
+    envs.reset(seed=0)
+    actions = to_kind(np.ones(4, np.int64), arrays)
+    envs.save_state(tmp_path / "first")  # before any step
+    first = play_on(envs, actions)
+    envs.load_state(tmp_path / "first")
+    assert_same(play_on(envs, actions), first)
+    state = envs.get_state()
+    envs.save_state(tmp_path / "later")
+    later = play_on(envs, actions)
+    assert any(mask.any() for *_, mask in later)
+    other = RecordEpisodeStatistics(Between(make_batch("brax", mode, arrays=arrays)))
+    other.load_state(tmp_path / "later")
+    assert_same(play_on(other, actions), later)
+    for _ in range(2):
+        envs.set_state(state)
+        assert_same(play_on(envs, actions), later)
+    with pytest.raises(ArgumentError, match="statistics 'episode'=recorded"):
+        envs.unwrapped.set_state(state)
+    with pytest.raises(ArgumentError, match="must have the statistics"):
+        envs.set_state(envs.unwrapped.get_state())
+    with pytest.raises(ArgumentError, match=r"statistics\.other\.returns"):
+        RecordEpisodeStatistics(envs.env, "other").set_state(state)
+    envs.set_state(state)
+    assert_same(play_on(envs, actions), later)
+
+
+class Between(VectorWrapper):
+    """A wrapper that has no state of its own."""
+
+
+def play_on(envs: Any, actions: Any) -> list[Any]:
+    """Return observations, flags, returns, lengths and their masks of some steps."""
+    log = []
+    for _ in range(6):
+        *seen, infos = to_numpy(envs.step(actions))
+        episode = infos["episode"]
+        log.append([*seen, episode["r"], episode["l"], infos["_episode"]])
+    return log

@@ -1,0 +1,103 @@
+"""The arrays of a batch between two calls, by name: what a snapshot has of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gymbridge.core.episode import Carry, EpisodeRule, Seeds
+from gymbridge.errors import ArgumentError
+from gymbridge.functional.simulator import FunctionalSimulator
+
+__all__ = ["CarryLeaves", "carry_shapes"]
+
+
+def carry_shapes(rule: EpisodeRule[FunctionalSimulator]) -> Carry:
+    """Return the shapes and dtypes of a batch's carry; this traces its `reset`."""
+    num_envs = rule.simulator.num_envs
+    mask, values = jnp.ones(num_envs, bool), np.zeros(num_envs, np.uint32)
+    return jax.eval_shape(lambda: rule.reset(None, mask, Seeds(values, mask)).carry)
+
+
+class CarryLeaves:
+    """The leaves of a batch's carries as plain arrays by name; typed keys become their data.
+
+    Args:
+        rule: The batch's.
+    """
+
+    def __init__(self, rule: EpisodeRule[FunctionalSimulator]) -> None:
+        self._place = rule.simulator.device
+        shapes = carry_shapes(rule)
+        inner = rule.simulator.leaf_names()
+        others = jax.tree.leaves(shapes)[len(inner) :]
+        names = [*(f"state.{name}" for name in inner), "diverged", "seed", "episode"]
+        names += ["elapsed", "ended"]
+        assert len(names) == len(inner) + len(others)
+        self._names = _unique(names)
+        self._impls: list[Any] = []
+        self._structure = jax.tree.structure(shapes)
+        self._shapes = jax.eval_shape(self._note_keys, shapes)
+        self._take = jax.jit(_take)
+        self._copy = jax.jit(lambda arrays: [jnp.copy(array) for array in arrays])
+
+    def take(self, carry: Carry) -> dict[str, jax.Array]:
+        """Return copies of the leaves."""
+        return dict(zip(self._names, self._take(carry), strict=True))
+
+    def give(self, leaves: Mapping[str, Any]) -> Carry:
+        """Return the carry with copies of leaves, on the batch's device.
+
+        Raises:
+            ArgumentError: A leaf is missing, beyond, or of another shape or dtype.
+        """
+        wanted = dict(zip(self._names, self._shapes, strict=True))
+        for name in {**wanted, **leaves}:
+            here, there = (_name_shape(some.get(name)) for some in (wanted, leaves))
+            if here != there:
+                raise ArgumentError(
+                    f"`state` must be of a batch like this one, whose leaf {name!r} is {here}; in "
+                    f"the state it is {there}."
+                )
+        placed = jax.device_put([leaves[name] for name in self._names], self._place)
+        arrays = [
+            array if impl is None else jax.random.wrap_key_data(array, impl=impl)
+            for array, impl in zip(self._copy(placed), self._impls, strict=True)
+        ]
+        return jax.tree.unflatten(self._structure, arrays)
+
+    def _note_keys(self, carry: Carry) -> list[Any]:
+        self._impls = [
+            jax.random.key_impl(leaf) if _is_key(leaf) else None for leaf in jax.tree.leaves(carry)
+        ]
+        return _take(carry)
+
+
+def _take(carry: Carry) -> list[Any]:
+    return [
+        jax.random.key_data(leaf) if _is_key(leaf) else jnp.copy(leaf)
+        for leaf in jax.tree.leaves(carry)
+    ]
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Return the names with a number behind those that come again."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
+
+
+def _name_shape(array: Any) -> str:
+    return "missing" if array is None else f"{array.dtype}{list(array.shape)}"

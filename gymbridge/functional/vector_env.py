@@ -1,0 +1,121 @@
+"""A batch of functional environments: its snapshots, and the batch as pure functions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, cast
+
+from gymbridge.core.snapshots import SavesState, Snapshot, check_same_batch, check_snapshot
+from gymbridge.core.vector_env import BridgeVectorEnv
+from gymbridge.errors import ArgumentError, ResetNeededError
+
+if TYPE_CHECKING:
+    from gymbridge.functional.carries import CarryLeaves
+    from gymbridge.functional.runners import JitRunner
+
+__all__ = ["FunctionalVectorEnv"]
+
+_NOT_OF_THE_STATE = ("self", "arrays", "device", "differentiable", "residuals", "info_keys")
+"""Arguments of vector environments in which a batch may differ from that of a snapshot."""
+
+_IN_FORCE = ("num_envs", "autoreset_mode", "max_episode_steps")
+"""Those whose value in force may differ from the one that was given."""
+
+
+class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
+    """A `BridgeVectorEnv` over a `FunctionalSimulator`, whose first argument is the environment."""
+
+    def get_state(self) -> Snapshot:
+        """Return all that the batch is: physics, random numbers, counters, flags, observation.
+
+        Returns:
+            snapshot: Without a graph; what the batch does later does not change it. A batch with
+                another kind of arrays, on another device or without gradients takes it, too.
+
+        Raises:
+            ResetNeededError: Before the first `reset`.
+        """
+        self._check_open()
+        with self._one_thread:
+            carry = cast("JitRunner", self._runner).unpack(self._running("get_state"))
+            return Snapshot(self._describe(), self.np_random_seed, self._leaves.take(carry))
+
+    def set_state(self, state: Snapshot) -> Any:
+        """Put the batch back to a snapshot of a batch like this one, and cut the graph.
+
+        Returns:
+            observations: (num_envs, ...), the current ones.
+
+        Raises:
+            ArgumentTypeError: `state` is no `Snapshot`.
+            ArgumentError: It is one of another environment, mode or number of environments, of
+                other keywords, or of another version of gymbridge.
+        """
+        self._check_open()
+        check_snapshot(state)
+        check_same_batch(state.batch, self._describe())
+        with self._one_thread:
+            runner = cast("JitRunner", self._runner)
+            carry = runner.pack(self._leaves.give(state.leaves))
+            obs = self._to_user(runner.observe(carry))
+            self._carry, self._seeds = carry, tuple(state.seeds)
+            return obs
+
+    def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
+        """Return the batch as pure functions, which `jax.jit`, `jax.lax.scan` and `jax.vmap` take.
+
+        Modes, limits, restarts, seeds and infos are those of the class. Nothing is checked: actions
+        have the dtype of their space, and lie in it.
+
+        Returns:
+            A copy of the batch's present carry, which leaves the batch itself where it is; then
+            ``reset(carry, mask, seeds) -> (carry, (observations, infos))``, with a (num_envs,) bool
+            mask, and seeds (num_envs,) uint32 or None to draw on; and ``step(carry, actions) ->
+            (carry, (observations, rewards, terminations, truncations, infos))``.
+
+        Raises:
+            ArgumentError: The batch was not built with ``arrays="jax"``.
+            ResetNeededError: Before the first `reset`.
+        """
+        self._check_open()
+        if self.arrays != "jax":
+            raise ArgumentError(
+                f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
+            )
+        from gymbridge.functional.runners import make_pure
+
+        with self._one_thread:
+            return make_pure(cast("JitRunner", self._runner), self._running("functional"))
+
+    @cached_property
+    def _leaves(self) -> CarryLeaves:
+        from gymbridge.functional.carries import CarryLeaves
+
+        return CarryLeaves(cast("JitRunner", self._runner).rule)
+
+    def _describe(self) -> dict[str, str]:
+        """Return what a batch must have in common with that of a snapshot."""
+        args, kwargs = self._construction
+        bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        given = dict(list(bound.arguments.items())[2:])  # without self and the environment
+        given |= given.pop("kwargs", {})
+        keywords = {key: _describe(given[key]) for key in given if key not in _NOT_OF_THE_STATE}
+        in_force = {name: str(getattr(self, name)) for name in _IN_FORCE}
+        runner = cast("JitRunner", self._runner)
+        about = {"gymbridge": version("gymbridge"), "environment": runner.rule.simulator.env.name}
+        return about | keywords | in_force
+
+    def _running(self, name: str) -> Any:
+        if self._carry is None:
+            raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
+        return self._carry
+
+
+def _describe(value: Any) -> str:
+    """Return a value as a text that is the same in another process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))

@@ -1,0 +1,32 @@
+"""A batch whose state has all that a state can have, for several processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from batches import to_numpy
+
+from gymbridge import BraxVectorEnv
+from gymbridge.wrappers import RecordEpisodeStatistics
+
+__all__ = ["make_recorded", "run"]
+
+
+def _draw(sys: Any, key: jax.Array) -> dict[str, jax.Array]:
+    return {"dof.damping": sys.dof.damping + jax.random.uniform(key, sys.dof.damping.shape)}
+
+
+def make_recorded() -> RecordEpisodeStatistics:
+    """Return pendulums with drawn physics, whose episodes take 5 steps, with statistics."""
+    envs = BraxVectorEnv(
+        "inverted_pendulum", 3, max_episode_steps=5, arrays="jax", randomization_fn=_draw
+    )
+    return RecordEpisodeStatistics(envs)
+
+
+def run(envs: Any, num_steps: int) -> list[Any]:
+    """Return what some steps return, in numpy."""
+    actions = np.linspace(-1, 1, num_steps * 3, dtype=np.float32).reshape(num_steps, 3, 1)
+    return [to_numpy(envs.step(action)) for action in actions]
