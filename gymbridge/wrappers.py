@@ -76,7 +76,7 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
         """Begin new episodes; see `BridgeVectorEnv.reset`."""
         returned = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         passed = self._pass_time()
-        if not options:
+        if not options or "reset_mask" not in options:
             self._running = None
         elif self._running is not None:
             mask = self._tools.to_array(options["reset_mask"], self._running.over)
@@ -102,6 +102,10 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
         state, running = self._inner().get_state(), self._running
         fields = [np.empty(0)] * 4 if running is None else map(self._tools.to_numpy, running)
         leaves = dict(zip(self._names(), fields, strict=True))
+        if leaves.keys() & state.leaves.keys():
+            raise ArgumentError(
+                f"Two wrappers record {self._key!r} here; give one another `stats_key`."
+            )
         batch = {**state.batch, f"statistics {self._key!r}": "recorded"}
         return Snapshot(batch, state.seeds, {**state.leaves, **leaves})
 
@@ -121,11 +125,13 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
         return obs
 
     def _inner(self) -> Any:
-        """Return the next environment inside that has a state of its own."""
-        env: Any = self.env
-        while isinstance(env, VectorWrapper) and not isinstance(env, SavesState):
-            env = env.env
-        return env
+        """Return the environment inside, which has a state of its own."""
+        if isinstance(self.env, VectorWrapper) and not isinstance(self.env, SavesState):
+            raise ArgumentError(
+                f"A snapshot would lose the state of {type(self.env).__name__}; put "
+                "`RecordEpisodeStatistics` around the batch itself."
+            )
+        return self.env
 
     def _names(self) -> list[str]:
         return [f"statistics.{self._key}.{field}" for field in _Running._fields]
@@ -133,7 +139,8 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
     def _read_running(self, leaves: Mapping[str, Any]) -> _Running | None:
         """Return the statistics in a snapshot; None where no episode ran before it."""
         fields: list[Any] = [leaves.get(name) for name in self._names()]
-        if any(field is None or len(field) not in (0, self.num_envs) for field in fields):
+        shapes = {np.shape(field) for field in fields if field is not None}
+        if any(field is None for field in fields) or shapes not in ({(0,)}, {(self.num_envs,)}):
             raise ArgumentError(
                 f"`state` must have the statistics {self._names()} of {self.num_envs} "
                 "environments, as `get_state` of such a wrapper returns them; a snapshot of the "
@@ -142,7 +149,8 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
         if not len(fields[0]):
             return None
         device = cast("Any", self.unwrapped).device
-        return _Running(*(self._tools.from_numpy(field, device) for field in fields))
+        pairs = zip(fields, (None, int, float, None), strict=True)
+        return _Running(*(self._tools.from_numpy(*x, device) for x in pairs))
 
     def _pass_time(self) -> float:
         """Return the seconds since the last call; sums of them keep their digits for weeks."""
@@ -159,7 +167,7 @@ class _Tools(NamedTuple):
     detach: Callable[[Any], Any]  # the same values without a graph
     to_array: Callable[[Any, Any], Any]  # (mask, like)
     to_numpy: Callable[[Any], np.ndarray]  # an array's values, in memory of their own
-    from_numpy: Callable[[np.ndarray, Any], Any]  # (values, device), the same
+    from_numpy: Callable[[np.ndarray, Any, Any], Any]  # (values, dtype or None, device), the same
 
 
 def _torch_tools() -> _Tools:
@@ -171,8 +179,9 @@ def _torch_tools() -> _Tools:
     def to_numpy(array: Any) -> np.ndarray:
         return array.detach().cpu().numpy().copy()
 
-    def from_numpy(values: np.ndarray, device: Any) -> Any:
-        return torch.tensor(values, device=device)
+    def from_numpy(values: np.ndarray, dtype: Any, device: Any) -> Any:
+        kinds = {None: None, int: torch.int64, float: torch.float64}
+        return torch.tensor(values, dtype=kinds[dtype], device=device)
 
     where, zeros = torch.where, torch.zeros_like
     return _Tools(where, zeros, lambda run: run, torch.detach, to_array, to_numpy, from_numpy)
@@ -187,8 +196,8 @@ def _jax_tools() -> _Tools:
 
     compile_with = partial(jax.jit, static_argnums=0)
 
-    def from_numpy(values: np.ndarray, device: Any) -> Any:
-        return jax.device_put(jnp.array(values), device)
+    def from_numpy(values: np.ndarray, dtype: Any, device: Any) -> Any:
+        return jax.device_put(jnp.array(values, dtype), device)
 
     where, zeros = jnp.where, jnp.zeros_like
     return _Tools(where, zeros, compile_with, lambda x: x, to_array, np.array, from_numpy)

@@ -27,10 +27,29 @@ def run_python(*arguments: Any, **environ: str) -> str:
     return done.stdout
 
 
+def test_scaling_page__spreads_a_batch_over_two_devices(tmp_path: Path) -> None:
+    pytest.importorskip("brax")
+    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "device_put" in b]
+    script = tmp_path / "spread.py"
+    report = "print([shard.data.shape for shard in rewards.addressable_shards])"
+    script.write_text(f"{block}\n{report}", encoding="utf-8")
+    printed = run_python(script, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert printed == "[(512,), (512,)]\n"
+
+
+def test_devices_benchmark__prints_a_row_per_number_of_devices() -> None:
+    pytest.importorskip("brax")
+    script = ROOT / "examples" / "benchmarks" / "devices.py"
+    sizes = ("--env=fast", "--num-envs=4", "--rounds=1", "--count=1")
+    printed = run_python(script, "--force-cpu-devices=2", *sizes)
+    assert printed.count("| fast spring, 4 envs, ") == 2
+
+
 def test_scaling_page__steps_batches_on_two_devices(tmp_path: Path) -> None:
     pytest.importorskip("brax")
     text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
-    (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "jax" in b]
+    (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "batches" in b]
     script = tmp_path / "devices.py"
     report = """
 for envs, (obs, *_) in zip(batches, steps):

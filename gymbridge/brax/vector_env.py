@@ -10,7 +10,8 @@ from gymnasium import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.brax.tasks import BRAX_LIMIT
-from gymbridge.core.requests import read_count, read_device
+from gymbridge.core.devices import read_device
+from gymbridge.core.requests import read_count
 from gymbridge.errors import (
     ArgumentTypeError,
     NotInstalledError,
@@ -52,7 +53,8 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
         arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
         device: Where the simulation runs and its arrays are: "cpu", "cuda", "cuda:1", a
-            `torch.device` or a `jax.Device`; None for JAX's default device.
+            `torch.device` or a `jax.Device`; None for JAX's default device. A list of devices
+            spreads the batch evenly over them, with numpy or jax arrays.
         action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
             episode's end.
         info_keys: Which metrics and entries of ``state.info`` are carried: None for what fits into

@@ -7,9 +7,7 @@ of the package works with.
 from __future__ import annotations
 
 import numbers
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,13 +17,11 @@ from gymbridge.core.episode import Seeds
 from gymbridge.errors import ArgumentError, ArgumentTypeError, nearest
 
 __all__ = [
-    "Device",
     "draw_seeds",
     "fold_seeds",
     "merge_seeds",
     "read_autoreset_mode",
     "read_count",
-    "read_device",
     "read_info_keys",
     "read_limit",
     "read_mask",
@@ -33,43 +29,6 @@ __all__ = [
     "read_seed",
     "read_seeds",
 ]
-
-
-@dataclass(frozen=True)
-class Device:
-    """Where arrays are, in the words of both torch and jax."""
-
-    kind: str  # "cpu", "cuda", …
-    index: int
-
-    def __str__(self) -> str:
-        return self.kind if self.kind == "cpu" else f"{self.kind}:{self.index}"
-
-
-def read_device(device: Any) -> Device | None:
-    """Return the device that a string, `torch.device` or `jax.Device` names; None stays None.
-
-    Raises:
-        ArgumentTypeError: It is none of them.
-        ArgumentError: A string of another form than "cpu", "cuda" or "cuda:1".
-    """
-    if device is None or isinstance(device, Device):
-        return device
-    if isinstance(device, str):
-        match = re.fullmatch(r"([a-z]+)(?::(\d+))?", device)
-        if match is None:
-            raise ArgumentError(f"`device` must be like 'cpu', 'cuda' or 'cuda:1', got {device!r}.")
-        kind, index = match[1], match[2]
-    elif hasattr(device, "platform") and hasattr(device, "id"):  # jax.Device
-        kind, index = device.platform, device.id
-    elif hasattr(device, "type") and hasattr(device, "index"):  # torch.device
-        kind, index = device.type, device.index
-    else:
-        raise ArgumentTypeError(
-            "`device` must be a string, a torch.device, a jax.Device or None, got "
-            f"{type(device).__name__}."
-        )
-    return Device("cuda" if kind == "gpu" else kind, int(index or 0))
 
 
 def read_count(name: str, value: Any, least: int = 1) -> int:

@@ -7,10 +7,11 @@ killed leaves the file that was there before.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -19,10 +20,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from gymnasium import spaces
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["SavesState", "Snapshot", "check_same_batch", "check_snapshot"]
+__all__ = ["SavesState", "Snapshot", "check_same_batch", "check_snapshot", "describe"]
 
 _FORMAT, _HEADER = 1, "header.json"
 
@@ -100,31 +102,59 @@ def check_same_batch(found: Mapping[str, str], wanted: Mapping[str, str]) -> Non
         )
 
 
+def describe(value: Any) -> str:
+    """Return an argument as a text that is the same in another process.
+
+    Functions and objects are told apart by name alone.
+    """
+    if hasattr(value, "to_dict"):  # a configuration
+        value = value.to_dict()
+    if isinstance(value, np.ndarray):
+        return f"array{list(value.shape)} {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Mapping):
+        items = sorted((describe(key), describe(entry)) for key, entry in value.items())
+        return "{" + ", ".join(map(": ".join, items)) + "}"
+    if isinstance(value, set | frozenset | list | tuple):
+        parts = list(map(describe, value))
+        return f"[{', '.join(sorted(parts) if isinstance(value, set | frozenset) else parts)}]"
+    if isinstance(value, functools.partial):
+        return f"{describe(value.func)} of {describe(value.args)}, {describe(value.keywords)}"
+    if value is None or isinstance(value, bool | int | float | str | spaces.Space):
+        return repr(value)
+    inner = getattr(value, "__dict__", {}).get("env")  # of a wrapper
+    name = getattr(value, "__qualname__", type(value).__qualname__)
+    return name if inner is None else f"{name} of {describe(inner)}"
+
+
 def _write(path: Path, snapshot: Snapshot) -> None:
     arrays = [np.asarray(leaf) for leaf in snapshot.leaves.values()]
     header: dict[str, Any] = {
         "format": _FORMAT,
         "batch": dict(snapshot.batch),
-        "seeds": [int(seed) for seed in snapshot.seeds],
+        "seeds": [hex(seed) for seed in snapshot.seeds],
         "leaves": [
             {"name": name, "dtype": str(array.dtype), "shape": array.shape}
             for name, array in zip(snapshot.leaves, arrays, strict=True)
         ],
     }
     plain = [np.ascontiguousarray(_to_plain(array)) for array in arrays]
-    beside: dict[str, Any] = {"dir": path.parent, "prefix": f".{path.name}.", "delete": False}
-    with tempfile.NamedTemporaryFile(**beside) as file, _Digest(header) as digest:
+    path = Path(os.path.realpath(path))  # the file that a link points to, not the link
+    beside = path.with_name(f".{uuid.uuid4().hex}.tmp")
+    with _Digest(header) as digest:
+        for array in plain:
+            digest.add(array)
         try:
-            for array in plain:
-                digest.add(array)
-            np.savez(file, *plain)
-            with zipfile.ZipFile(file, "a") as archive:
-                archive.writestr(_HEADER, json.dumps({**header, "sha256": digest.take()}))
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
+            with beside.open("x+b") as file:
+                np.savez(file, *plain)
+                with zipfile.ZipFile(file, "a") as archive:
+                    archive.writestr(_HEADER, json.dumps({**header, "sha256": digest.take()}))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
         except BaseException:
-            os.unlink(file.name)
+            beside.unlink(missing_ok=True)
             raise
 
 
@@ -153,12 +183,14 @@ def _read(path: Path) -> Snapshot:
             f"`path` must be a snapshot of format {_FORMAT}, got '{path}' of {header['format']}; "
             "load it with the version of gymbridge that wrote it."
         )
-    return Snapshot(header["batch"], tuple(header["seeds"]), leaves)
+    seeds = tuple(int(seed, 16) for seed in header["seeds"])
+    return Snapshot(header["batch"], seeds, leaves)
 
 
 def _to_plain(array: np.ndarray) -> np.ndarray:
     """Return an array of numpy's own dtypes; others, such as bfloat16, would need a pickle."""
-    return array if array.dtype.kind in "biufc" else array.view(f"u{array.dtype.itemsize}")
+    is_numpy_s = array.dtype.type.__module__ == "numpy"
+    return array if is_numpy_s else array.view(f"u{array.dtype.itemsize}")
 
 
 def _to_leaf(entry: dict[str, Any], array: np.ndarray) -> tuple[str, np.ndarray]:
@@ -171,7 +203,7 @@ class _Digest:
 
     def __init__(self, header: dict[str, Any]) -> None:
         self._sha256 = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-        self._thread = ThreadPoolExecutor(1)
+        self._thread, self._updates = ThreadPoolExecutor(1), []
 
     def __enter__(self) -> Self:
         return self
@@ -181,10 +213,15 @@ class _Digest:
 
     def add(self, array: np.ndarray) -> np.ndarray:
         """Go on with an array, and return it."""
-        self._thread.submit(self._sha256.update, array.reshape(-1).view(np.uint8).data)
+        data = array.reshape(-1).view(np.uint8).data
+        try:
+            self._updates.append(self._thread.submit(self._sha256.update, data))
+        except RuntimeError:  # Python is about to exit and starts no thread
+            self._sha256.update(data)
         return array
 
     def take(self) -> str:
         """Return the digest of all that came before."""
-        self._thread.shutdown()
+        for update in self._updates:
+            update.result()
         return self._sha256.hexdigest()

@@ -113,10 +113,12 @@ def _to_plain(value: Any) -> Any:
 
 
 def name_device(value: Any) -> Any:
-    """Return the name of a `jax.Device` or `torch.device`; anything else as it is.
+    """Return the name of a `jax.Device` or `torch.device`, in a list, too; else what was given.
 
     A `jax.Device` cannot be pickled, and JSON knows neither.
     """
+    if isinstance(value, list):
+        return [name_device(entry) for entry in value]
     jax, torch = sys.modules.get("jax"), sys.modules.get("torch")
     if jax is not None and isinstance(value, jax.Device):
         return f"{'cuda' if value.platform == 'gpu' else value.platform}:{value.id}"

@@ -11,6 +11,7 @@ from gymnasium.vector.utils import batch_space
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import ArrayAdapter
+from gymbridge.core.devices import read_device
 from gymbridge.core.episode import EpisodeRule, Outcome, Simulator, TimeStep
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread, note_batch
@@ -19,7 +20,6 @@ from gymbridge.core.requests import (
     fold_seeds,
     merge_seeds,
     read_autoreset_mode,
-    read_device,
     read_limit,
     read_mask,
     read_options,
@@ -52,7 +52,8 @@ class BridgeVectorEnv(SubEnvsVectorEnv):
 
     Attributes:
         arrays: Kind of the arrays.
-        device: Where they are, a `torch.device` or `jax.Device`; None for numpy arrays.
+        device: Where they are, a `torch.device` or `jax.Device`, or a `jax.sharding.NamedSharding`
+            over several; None for numpy arrays.
         autoreset_mode: The mode, also in `metadata`.
         max_episode_steps: The limit in force, or None.
 

@@ -100,7 +100,7 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
             gymnasium_id=task_id,
         )
 
-    def get_state(self, *_: Any) -> Any:
+    def get_state(self, *_: Any, **__: Any) -> Any:
         """Refuse: EnvPool gives no access to the state of its environments.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,11 +91,11 @@ def _is_key(leaf: Any) -> bool:
 
 def _unique(names: list[str]) -> list[str]:
     """Return the names with a number behind those that come again."""
-    seen: Counter[str] = Counter()
-    found = []
+    found: list[str] = []
     for name in names:
-        seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        others = (f"{name} ({count})" for count in itertools.count(2))
+        free = (other for other in others if other not in {*names, *found})
+        found.append(name if name not in found else next(free))
     return found
 
 

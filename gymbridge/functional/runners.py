@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -41,24 +42,34 @@ def choose_plain_runner(arrays: str, nonfinite: str) -> type[Runner]:
 
 
 class JitRunner:
-    """One compiled function for `reset` and one for `step`, whose arrays are on one device."""
+    """One compiled function for `reset` and one for `step`.
+
+    On several devices each runs the rule on the rows that it has: rows know nothing of each other.
+    """
 
     native: ClassVar[str] = "jax"
 
     def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
-        self.rule, self.infos = rule, infos
-        place = jax.sharding.SingleDeviceSharding(rule.simulator.device)
-        self.reset = jax.jit(self._reset, out_shardings=place)
-        self.step = jax.jit(self._step, out_shardings=place)
-        self.observe = jax.jit(self._observe)
+        self.rule, self.infos, self._part = rule, infos, rule
+        reset, step, place = self._reset, self._step, rule.simulator.device
+        if rule.simulator.num_devices > 1:
+            self._part = EpisodeRule(rule.simulator.split(), rule.mode, rule.limit)
+            options = {"mesh": place.mesh, "in_specs": place.spec, "out_specs": place.spec}
+            spread = partial(jax.shard_map, **options, check_vma=False)
+            reset, step = spread(reset), spread(step)
+        else:
+            place = jax.sharding.SingleDeviceSharding(place)
+        self.reset = jax.jit(reset, out_shardings=place)
+        self.step = jax.jit(step, out_shardings=place)
+        self.observe = jax.jit(self._observe, out_shardings=place)
 
     def _reset(self, carry: Any, mask: Any, seeds: Seeds) -> Outcome:
         log_compilation("reset", self.rule.simulator)
-        return self.infos.arrange(self.rule.reset(carry, mask, seeds))
+        return self.infos.arrange(self._part.reset(carry, mask, seeds))
 
     def _step(self, carry: Any, actions: Any) -> Outcome:
         log_compilation("step", self.rule.simulator)
-        return self.infos.arrange(self.rule.step(carry, actions))
+        return self.infos.arrange(self._part.step(carry, actions))
 
     def _observe(self, carry: Carry) -> Any:
         return jax.tree.map(jnp.copy, self.rule.simulator.read(carry.state).obs)
@@ -138,6 +149,12 @@ class RaisingRunner:
         return outcome
 
 
+def _name_devices(simulator: FunctionalSimulator) -> str:
+    devices = getattr(simulator.device, "device_set", {simulator.device})
+    count = f"{len(devices)} devices of " if len(devices) > 1 else ""
+    return f"{count}{next(iter(devices)).platform}"
+
+
 def log_compilation(function: str, simulator: FunctionalSimulator) -> None:
     """Log that a function is compiled. Call it where the function is traced, so once."""
     _LOG.info(
@@ -145,5 +162,5 @@ def log_compilation(function: str, simulator: FunctionalSimulator) -> None:
         function,
         simulator.env.name,
         simulator.num_envs,
-        simulator.device.platform,
+        _name_devices(simulator),
     )

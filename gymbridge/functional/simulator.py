@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from gymnasium import Space
 
 from gymbridge.core.episode import Seeds, TimeStep
+from gymbridge.errors import ArgumentError
 from gymbridge.functional.protocol import FunctionalEnv
 from gymbridge.functional.rows import are_finite, cut_gradients, make_finite, sever, where_rows
 
@@ -40,11 +41,15 @@ class FunctionalSimulator:
     Args:
         env: The environment.
         num_envs: Size of the batch.
-        device: Where the batch is, a `jax.Device`; None for JAX's default device.
+        device: Where the batch is, a `jax.Device`, or a `jax.sharding.NamedSharding` that spreads
+            its rows evenly over several; None for JAX's default device.
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
         guarded: Whether diverged rows are found, ended, and keep their last finite values.
+
+    Raises:
+        ArgumentError: The size is no multiple of the number of devices.
     """
 
     seed_range = 2**32 - 1
@@ -62,7 +67,9 @@ class FunctionalSimulator:
         self.num_envs = num_envs
         self.task_limit = task_limit
         self.device = next(iter(jnp.zeros(()).devices())) if device is None else device
-        self.env = env
+        self.num_devices = len(getattr(self.device, "device_set", [None]))
+        _check_spread(num_envs, self.num_devices)
+        self.env, self.action_repeat = env, action_repeat
         self.metadata: dict[str, Any] = {"render_modes": []}
         self.single_observation_space: Space[Any] = env.observation_space
         self.single_action_space: Space[Any] = env.action_space
@@ -75,6 +82,11 @@ class FunctionalSimulator:
         self._guarded_step = sever(self._step_and_guard, env.physics_leaves)
         # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
+
+    def split(self) -> FunctionalSimulator:
+        """Return a simulator of as many rows as each device has."""
+        size, repeat = self.num_envs // self.num_devices, self.action_repeat
+        return FunctionalSimulator(self.env, size, action_repeat=repeat, guarded=self._guarded)
 
     @property
     def engine(self) -> Any:
@@ -212,6 +224,16 @@ class FunctionalSimulator:
         buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (start, buffer))[1]
         place = jnp.maximum(jnp.cumsum(mask) - 1, 0)
         return tuple(leaf[place] for leaf in buffer)
+
+
+def _check_spread(num_envs: int, num_devices: int) -> None:
+    rest = num_envs % num_devices
+    if rest:
+        near = [size for size in (num_envs - rest, num_envs - rest + num_devices) if size]
+        raise ArgumentError(
+            f"`num_envs` must be a multiple of the {num_devices} devices, got {num_envs}; use "
+            f"{' or '.join(map(str, near))}."
+        )
 
 
 def _flat(state: Any) -> tuple[jax.Array, ...]:

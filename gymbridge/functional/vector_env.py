@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
-from gymbridge.core.snapshots import SavesState, Snapshot, check_same_batch, check_snapshot
+from gymbridge.core.snapshots import (
+    SavesState,
+    Snapshot,
+    check_same_batch,
+    check_snapshot,
+    describe,
+)
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ResetNeededError
 
@@ -19,15 +24,17 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionalVectorEnv"]
 
+_ENVIRONMENTS = ("brax_env", "env", "simulator")
 _NOT_OF_THE_STATE = ("self", "arrays", "device", "differentiable", "residuals", "info_keys")
 """Arguments of vector environments in which a batch may differ from that of a snapshot."""
-
-_IN_FORCE = ("num_envs", "autoreset_mode", "max_episode_steps")
-"""Those whose value in force may differ from the one that was given."""
 
 
 class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
     """A `BridgeVectorEnv` over a `FunctionalSimulator`, whose first argument is the environment."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._about = self._describe()  # now: the user may change what was given
 
     def get_state(self) -> Snapshot:
         """Return all that the batch is: physics, random numbers, counters, flags, observation.
@@ -42,7 +49,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         self._check_open()
         with self._one_thread:
             carry = cast("JitRunner", self._runner).unpack(self._running("get_state"))
-            return Snapshot(self._describe(), self.np_random_seed, self._leaves.take(carry))
+            return Snapshot(self._about, self.np_random_seed, self._leaves.take(carry))
 
     def set_state(self, state: Snapshot) -> Any:
         """Put the batch back to a snapshot of a batch like this one, and cut the graph.
@@ -57,7 +64,9 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """
         self._check_open()
         check_snapshot(state)
-        check_same_batch(state.batch, self._describe())
+        check_same_batch(state.batch, self._about)
+        if len(state.seeds) != self.num_envs:
+            raise ArgumentError(f"`state` must have {self.num_envs} seeds, got {len(state.seeds)}.")
         with self._one_thread:
             runner = cast("JitRunner", self._runner)
             carry = runner.pack(self._leaves.give(state.leaves))
@@ -78,13 +87,18 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             (carry, (observations, rewards, terminations, truncations, infos))``.
 
         Raises:
-            ArgumentError: The batch was not built with ``arrays="jax"``.
+            ArgumentError: The batch was not built with ``arrays="jax"``, or is on several devices.
             ResetNeededError: Before the first `reset`.
         """
         self._check_open()
         if self.arrays != "jax":
             raise ArgumentError(
                 f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
+            )
+        if cast("JitRunner", self._runner).rule.simulator.num_devices > 1:
+            raise ArgumentError(
+                "`functional` needs a batch on one device; spread its functions yourself, with "
+                "`jax.shard_map`."
             )
         from gymbridge.functional.runners import make_pure
 
@@ -100,22 +114,31 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
     def _describe(self) -> dict[str, str]:
         """Return what a batch must have in common with that of a snapshot."""
         args, kwargs = self._construction
-        bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
-        bound.apply_defaults()
-        given = dict(list(bound.arguments.items())[2:])  # without self and the environment
-        given |= given.pop("kwargs", {})
-        keywords = {key: _describe(given[key]) for key in given if key not in _NOT_OF_THE_STATE}
-        in_force = {name: str(getattr(self, name)) for name in _IN_FORCE}
-        runner = cast("JitRunner", self._runner)
-        about = {"gymbridge": version("gymbridge"), "environment": runner.rule.simulator.env.name}
-        return about | keywords | in_force
+        signature = inspect.signature(type(self).__init__)
+        given = signature.bind(self, *args, **kwargs).arguments
+        rest = [p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD]
+        given |= {key: value for name in rest for key, value in given.pop(name, {}).items()}
+        named = [given.pop(name) for name in _ENVIRONMENTS if name in given]
+        simulator = cast("JitRunner", self._runner).rule.simulator
+        keywords = {
+            key: describe(value)
+            for key, value in given.items()
+            if key not in _NOT_OF_THE_STATE and value is not None
+        }
+        return {
+            "gymbridge": version("gymbridge"),
+            "environment": simulator.env.name,
+            "task": describe(named[0] if named and isinstance(named[0], str) else simulator.engine),
+            **keywords,
+            "num_envs": str(self.num_envs),
+            "autoreset_mode": self.autoreset_mode.value,
+            "max_episode_steps": str(self.max_episode_steps),
+            "action_repeat": str(simulator.action_repeat),
+            "action_space": repr(simulator.single_action_space),
+            "observation_space": repr(simulator.single_observation_space),
+        }
 
     def _running(self, name: str) -> Any:
         if self._carry is None:
             raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
         return self._carry
-
-
-def _describe(value: Any) -> str:
-    """Return a value as a text that is the same in another process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))

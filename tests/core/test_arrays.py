@@ -10,8 +10,8 @@ from gymnasium import spaces
 
 from gymbridge.core.arrays import make_numpy_adapter
 from gymbridge.core.arrays.adapter import fetch_together, jax_to_numpy
+from gymbridge.core.devices import Device
 from gymbridge.core.episode import TimeStep
-from gymbridge.core.requests import Device
 from gymbridge.core.spaces import cast_space
 
 

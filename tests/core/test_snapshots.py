@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import assert_same
@@ -66,7 +69,7 @@ def test_file__is_numpy_s_without_pickles(written: Path) -> None:
     with np.load(written, allow_pickle=False) as entries:
         header = json.loads(entries["header.json"])
     assert header["batch"] == {"num_envs": "4"}
-    assert header["seeds"] == [2**70, 0, 1, 2]
+    assert [int(seed, 16) for seed in header["seeds"]] == [2**70, 0, 1, 2]
     assert header["leaves"][1] == {"name": "b", "dtype": "bool", "shape": [4, 2]}
     assert len(header["sha256"]) == 64
     assert {path.name for path in written.parent.iterdir()} == {"state"}
@@ -99,7 +102,7 @@ def test_file__whose_arrays_were_changed_is_refused(written: Path, tmp_path: Pat
     header = json.loads(arrays.pop("header.json"))
     changes: list[Callable[[], Any]] = [
         lambda: arrays["arr_0"].__setitem__(3, 99),
-        lambda: header["seeds"].__setitem__(0, 1),
+        lambda: header["seeds"].__setitem__(0, "0x1"),
         lambda: header["leaves"][0].update(name="c"),
     ]
     for change in changes:
@@ -109,3 +112,74 @@ def test_file__whose_arrays_were_changed_is_refused(written: Path, tmp_path: Pat
             archive.writestr("header.json", json.dumps(header))
         with pytest.raises(ArgumentError, match="contents were changed"):
             snapshots._read(tmp_path / "changed.npz")
+
+
+def test_file__is_another_user_s_to_read_and_goes_where_a_link_points(tmp_path: Path) -> None:
+    state = snapshots.Snapshot({}, (10**5000,), {"a": np.ones(3)})
+    path, link = tmp_path / ("x" * 250), tmp_path / "latest"
+    path.touch(mode=0o644)
+    link.symlink_to(path)
+    snapshots._write(link, state)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o444 == 0o444 & ~_umask()
+    assert snapshots._read(path).seeds == (10**5000,)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        snapshots._write(tmp_path / "folder", state)
+    assert {entry.name for entry in tmp_path.iterdir()} == {path.name, "latest", "folder"}
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+LAST = """
+import atexit, sys
+import numpy as np
+from pathlib import Path
+from gymbridge.core.snapshots import Snapshot, _write
+atexit.register(lambda: _write(Path(sys.argv[1]), Snapshot({}, (1,), {"a": np.arange(5)})))
+"""
+
+
+def test_file__is_written_as_python_exits(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", LAST, tmp_path / "state"], check=True)
+    assert snapshots._read(tmp_path / "state").leaves["a"].tolist() == [0, 1, 2, 3, 4]
+
+
+class Named:
+    """An object that Python shows with its address."""
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((0.2, 1.0), [0.2, 1.0]),
+        (np.int64(2), 2),
+        ({"a": 1, "b": {"c", "d", "e"}}, {"b": {"e", "d", "c"}, "a": 1}),
+        (Named(), Named()),
+        (functools.partial(len, [1]), functools.partial(len, [1])),
+        (np.arange(3), np.arange(3)),
+        (Box(0, 1, (2,)), Box(0, 1, (2,))),
+    ],
+)
+def test_arguments__that_are_equal_are_told_alike(left: Any, right: Any) -> None:
+    assert snapshots.describe(left) == snapshots.describe(right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (1, 2),
+        ("1", 1),
+        (np.arange(3), np.arange(4)),
+        ({"a": 1}, {"a": 2}),
+        (len, max),
+        (functools.partial(len, [1]), functools.partial(len, [2])),
+        (Box(0, 1, (2,)), Box(0, 1, (3,))),
+    ],
+)
+def test_arguments__that_differ_are_told_apart(left: Any, right: Any) -> None:
+    assert snapshots.describe(left) != snapshots.describe(right)

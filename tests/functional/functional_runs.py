@@ -1,4 +1,4 @@
-"""A batch whose state has all that a state can have, for several processes."""
+"""Batches and runs for the tests of snapshots, also in other processes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from batches import to_numpy
+from batches import to_kind, to_numpy
+from brax_samples import SampleEnv
 
 from gymbridge import BraxVectorEnv
 from gymbridge.wrappers import RecordEpisodeStatistics
 
-__all__ = ["make_recorded", "run"]
+__all__ = ["another", "make_recorded", "run", "run_recorded"]
 
 
 def _draw(sys: Any, key: jax.Array) -> dict[str, jax.Array]:
@@ -26,7 +27,28 @@ def make_recorded() -> RecordEpisodeStatistics:
     return RecordEpisodeStatistics(envs)
 
 
-def run(envs: Any, num_steps: int) -> list[Any]:
+def run_recorded(envs: Any, num_steps: int) -> list[Any]:
     """Return what some steps return, in numpy."""
     actions = np.linspace(-1, 1, num_steps * 3, dtype=np.float32).reshape(num_steps, 3, 1)
     return [to_numpy(envs.step(action)) for action in actions]
+
+
+def another(**options: Any) -> Any:
+    """Return a batch that differs in one thing."""
+    settings = {"num_envs": 4, "max_episode_steps": 3} | options
+    return BraxVectorEnv(SampleEnv(), **settings)
+
+
+def run(envs: Any, num_steps: int) -> list[Any]:
+    """Return what some steps return; with autoreset disabled, ended environments are reset."""
+    log = []
+    for step in range(num_steps):
+        space = envs.single_action_space
+        action = step % 2 if space.shape == () else np.full(space.shape, step / 9, np.float32)
+        actions = np.stack([np.asarray(action)] * envs.num_envs)
+        log.append(to_numpy(envs.step(actions)))
+        over = log[-1][2] | log[-1][3]
+        if envs.autoreset_mode.value == "Disabled" and over.any():
+            mask = to_kind(over, envs.arrays)
+            log.append(to_numpy(envs.reset(options={"reset_mask": mask})))
+    return log

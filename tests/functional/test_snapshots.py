@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import make_batch, shared_batch, to_kind, to_numpy
+from batches import make_batch, shared_batch, to_numpy
 from trees import assert_same, scribble
 
 from gymbridge.errors import (
-    ArgumentError,
-    ArgumentTypeError,
     ClosedError,
     ResetNeededError,
 )
@@ -24,27 +22,13 @@ pytest.importorskip("brax.envs")
 
 import jax
 import jax.numpy as jnp
-from brax_samples import SampleEnv
+from brax_samples import SampleEnv, start
+from functional_runs import another, run
 
 from gymbridge import BraxVectorEnv
 
 TESTS = Path(__file__).parents[1]
 ENGINES = ("brax", "func_env", "fast")
-
-
-def run(envs: Any, num_steps: int) -> list[Any]:
-    """Return what some steps return; with autoreset disabled, ended environments are reset."""
-    log = []
-    for step in range(num_steps):
-        space = envs.single_action_space
-        action = step % 2 if space.shape == () else np.full(space.shape, step / 9, np.float32)
-        actions = np.stack([np.asarray(action)] * envs.num_envs)
-        log.append(to_numpy(envs.step(actions)))
-        over = log[-1][2] | log[-1][3]
-        if envs.autoreset_mode.value == "Disabled" and over.any():
-            mask = to_kind(over, envs.arrays)
-            log.append(to_numpy(envs.reset(options={"reset_mask": mask})))
-    return log
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch", "jax"])
@@ -85,10 +69,10 @@ def _observe(envs: Any) -> Any:
 PROGRAM = """
 import sys
 import numpy as np
-from functional_runs import make_recorded, run
+from functional_runs import make_recorded, run_recorded
 envs = make_recorded()
 obs = envs.load_state(sys.argv[1])
-log = run(envs, 6)
+log = run_recorded(envs, 6)
 np.savez(sys.argv[2], obs=obs, *[np.asarray(x) for step in log for x in step[:-1]],
          returns=np.stack([step[-1]["episode"]["r"] for step in log]))
 """
@@ -96,8 +80,7 @@ np.savez(sys.argv[2], obs=obs, *[np.asarray(x) for step in log for x in step[:-1
 
 def test_new_process__goes_on_to_the_bit(tmp_path: Path) -> None:
     """Physics, drawn physics, pending restarts and the statistics of running episodes."""
-    from functional_runs import make_recorded
-    from functional_runs import run as run_recorded
+    from functional_runs import make_recorded, run_recorded
 
     envs = make_recorded()
     envs.reset(seed=4)
@@ -107,7 +90,7 @@ def test_new_process__goes_on_to_the_bit(tmp_path: Path) -> None:
     envs.save_state(tmp_path / "state")
     wanted = run_recorded(envs, 6)
     command = [sys.executable, "-c", PROGRAM, tmp_path / "state", tmp_path / "found.npz"]
-    path = os.pathsep.join([str(TESTS), str(TESTS / "functional")])
+    path = os.pathsep.join(map(str, [TESTS, TESTS / "functional", TESTS / "brax"]))
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": path})
     with np.load(tmp_path / "found.npz") as found:
         np.testing.assert_array_equal(found["obs"], ended[0])
@@ -117,94 +100,6 @@ def test_new_process__goes_on_to_the_bit(tmp_path: Path) -> None:
         returns = np.stack([step[-1]["episode"]["r"] for step in wanted])
         np.testing.assert_array_equal(found["returns"], returns)
         assert returns.any()
-
-
-def another(**options: Any) -> Any:
-    """Return a batch that differs in one thing."""
-    settings = {"num_envs": 4, "max_episode_steps": 3} | options
-    return BraxVectorEnv(SampleEnv(), **settings)
-
-
-@pytest.mark.parametrize(
-    ("options", "difference"),
-    [
-        ({"num_envs": 5}, "num_envs=5; "),
-        ({"autoreset_mode": "SameStep"}, "autoreset_mode=AutoresetMode.SAME_STEP"),
-        ({"max_episode_steps": 4}, "max_episode_steps=4"),
-        ({"action_repeat": 2}, "action_repeat=2"),
-        ({"nonfinite": "ignore"}, "nonfinite='ignore'"),
-    ],
-)
-def test_snapshot__of_another_batch_is_refused(
-    options: dict[str, Any], difference: str, tmp_path: Path
-) -> None:
-    left, right = another(), another(**options)
-    left.reset(seed=0)
-    right.reset(seed=0)
-    twin = another(**options)
-    twin.reset(seed=0)
-    left.save_state(tmp_path / "state")
-    for restore in (
-        lambda: right.set_state(left.get_state()),
-        lambda: right.load_state(tmp_path / "state"),
-    ):
-        with pytest.raises(ArgumentError, match="must be of a batch like this one, which has"):
-            restore()
-    with pytest.raises(ArgumentError, match=difference.rstrip("; ")):
-        right.set_state(left.get_state())
-    assert_same(run(right, 2), run(twin, 2))
-
-
-class Other(SampleEnv):
-    """The same shapes, another environment."""
-
-
-def test_snapshot__of_another_environment_or_version_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    envs = another()
-    envs.reset(seed=0)
-    state = envs.get_state()
-    with pytest.raises(ArgumentError, match=r"environment=Other.*environment=SampleEnv"):
-        BraxVectorEnv(Other(), 4, max_episode_steps=3).set_state(state)
-    with pytest.raises(ArgumentTypeError, match="what `get_state` returned, got dict"):
-        envs.set_state({})
-    monkeypatch.setattr("gymbridge.functional.vector_env.version", lambda _: "0.0.9")
-    with pytest.raises(ArgumentError, match=r"gymbridge=0\.0\.9.*gymbridge=0\.1\.0"):
-        envs.set_state(state)
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda leaves: leaves.pop("elapsed"),
-        lambda leaves: leaves.update(more=np.zeros(4)),
-        lambda leaves: leaves.update(elapsed=np.zeros(3, np.int32)),
-        lambda leaves: leaves.update(elapsed=np.zeros(4, np.float32)),
-    ],
-    ids=["missing", "beyond", "shape", "dtype"],
-)
-def test_snapshot__with_other_leaves_is_refused(spoil: Any) -> None:
-    envs = another()
-    envs.reset(seed=0)
-    leaves = dict(envs.get_state().leaves)
-    spoil(leaves)
-    with pytest.raises(ArgumentError, match=r"whose leaf '(elapsed|more)' is"):
-        envs.set_state(envs.get_state()._replace(leaves=leaves))
-
-
-def test_file__is_refused_before_anything_changes(tmp_path: Path) -> None:
-    envs, twin = another(), another()
-    for batch in (envs, twin):
-        batch.reset(seed=0)
-    (tmp_path / "text").write_text("no snapshot")
-    with pytest.raises(ArgumentError, match="truncated or something else"):
-        envs.load_state(tmp_path / "text")
-    with pytest.raises(FileNotFoundError):
-        envs.load_state(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError):
-        envs.save_state(tmp_path / "no folder" / "state")
-    assert_same(run(envs, 3), run(twin, 3))
 
 
 def test_snapshot__belongs_to_its_receiver() -> None:
@@ -226,6 +121,7 @@ class Typed(SampleEnv):
     def reset(self, rng: Any) -> Any:
         state = super().reset(rng)
         info = {**state.info, "key": jax.random.key(3), "half": jnp.ones((), jnp.bfloat16)}
+        info["small"] = jnp.ones((), jnp.float8_e5m2)
         return state.replace(info=info)
 
     def step(self, state: Any, action: Any) -> Any:
@@ -246,6 +142,16 @@ def test_typed_keys_and_bfloat16__are_kept(tmp_path: Path) -> None:
     again.load_state(tmp_path / "state")
     assert_same(run(again, 3), wanted)
     assert str(again.get_state().leaves["state.info.half"].dtype) == "bfloat16"
+
+
+def test_leaves__whose_names_collide_are_all_kept() -> None:
+    info = {"a.b": jnp.float32(1), "a": {"b": jnp.float32(2)}, "a.b (2)": jnp.float32(3)}
+    env = SampleEnv(lambda rng: start(rng, info=info))
+    envs = BraxVectorEnv(env, 2, info_keys="all")
+    envs.reset(seed=0)
+    leaves = envs.get_state().leaves
+    found = [float(leaf[0]) for name, leaf in leaves.items() if ".a.b" in name]
+    assert sorted(found) == [1, 2, 3]
 
 
 def test_calls__need_episodes_and_an_open_batch(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from gymbridge.core.arrays.adapter import (
     jax_to_numpy,
     own,
 )
-from gymbridge.core.requests import Device
 from gymbridge.errors import ArgumentError, NotInstalledError
 
 __all__ = ["ARRAYS", "make_adapter", "make_numpy_adapter"]
@@ -25,20 +24,29 @@ ARRAYS = ("numpy", "torch", "jax")
 """Kinds of arrays that a user can ask for."""
 
 
-def make_adapter(native: str, arrays: Any, device: Device | None) -> ArrayAdapter:
+def make_adapter(native: str, arrays: Any, device: Any) -> ArrayAdapter:
     """Return the adapter between a runner's arrays and the user's.
 
     Args:
         native: Kind of the runner's arrays.
         arrays: Kind of the user's.
-        device: Where the user's arrays are; None for the simulator's own device.
+        device: Where the user's arrays are, as `gymbridge.core.devices.read_device` has it; None
+            for the simulator's own device. Several are for jax runners and users of numpy or jax.
 
     Raises:
-        ArgumentError: An unknown kind, or a device that does not exist.
+        ArgumentError: An unknown kind, a device that does not exist, or several for others.
         NotInstalledError: The library of that kind is not installed.
     """
     if arrays not in ARRAYS:
         raise ArgumentError(f"`arrays` must be one of {ARRAYS}, got {arrays!r}.")
+    if isinstance(device, tuple):
+        if native != "jax" or arrays == "torch":
+            raise ArgumentError(
+                "`device` must be one device for torch arrays, gradients and EnvPool, got "
+                f"[{', '.join(map(str, device))}]; with torch run one process per device, as "
+                "examples/ddp.py does."
+            )
+        device = device if arrays == "jax" else device[0]  # numpy arrays are on none
     try:
         if arrays == "torch":
             from gymbridge.core.arrays.torch import make_torch_adapter
@@ -57,7 +65,7 @@ def make_adapter(native: str, arrays: Any, device: Device | None) -> ArrayAdapte
     return make_numpy_adapter(native, device)
 
 
-def make_numpy_adapter(native: str, device: Device | None) -> ArrayAdapter:
+def make_numpy_adapter(native: str, device: Any) -> ArrayAdapter:
     """Return the adapter to a user of numpy arrays."""
     if native == "numpy" and device is not None and device.kind != "cpu":
         raise ArgumentError(

@@ -13,16 +13,18 @@ from jax.core import Tracer
 
 from gymbridge.core.actions import check_castable, check_integers, int64_bounds
 from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, Converter, own
+from gymbridge.core.devices import Device, Place
 from gymbridge.core.processes import check_not_forked
-from gymbridge.core.requests import Device
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = ["find_jax_device", "make_jax_adapter", "upload_packed"]
 
 
-def find_jax_device(device: Device | None) -> Any:
+def find_jax_device(device: Place | None) -> Any:
     """Return the device as JAX knows it; JAX's default one for None.
+
+    For several it is the `jax.sharding.NamedSharding` that spreads leading axes over them.
 
     Raises:
         ArgumentError: JAX has no such device.
@@ -31,6 +33,9 @@ def find_jax_device(device: Device | None) -> Any:
     check_not_forked()
     if device is None:
         return next(iter(jnp.zeros(()).devices()))
+    if isinstance(device, tuple):
+        mesh = jax.sharding.Mesh([find_jax_device(one) for one in device], ("envs",))
+        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("envs"))
     try:
         return {found.id: found for found in jax.devices(device.kind)}[device.index]
     except (RuntimeError, KeyError) as error:
@@ -40,7 +45,7 @@ def find_jax_device(device: Device | None) -> Any:
         ) from error
 
 
-def make_jax_adapter(native: str, device: Device | None) -> ArrayAdapter:
+def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
     """Return the adapter to a user of jax arrays.
 
     jax arrays cannot be written, and those of a compiled step have buffers of their own, so they
@@ -162,7 +167,7 @@ def _check_array(actions: Any, place: Any) -> None:
         raise ArgumentTypeError("`actions` must hold values, got an array that was donated.")
     if jnp.issubdtype(actions.dtype, jax.dtypes.extended):
         raise ArgumentTypeError(f"`actions` must hold numbers, got {actions.dtype}.")
-    if actions.devices() != {place}:
+    if actions.devices() != getattr(place, "device_set", {place}):
         raise ArgumentError(
             f"`actions` must be on {place}, where the environments are, got "
             f"{sorted(map(str, actions.devices()))}; use jax.device_put(actions, envs.device)."

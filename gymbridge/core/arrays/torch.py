@@ -11,7 +11,7 @@ from gymnasium import Space
 
 from gymbridge.core.actions import int64_bounds
 from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, Converter, map_arrays, own
-from gymbridge.core.requests import Device
+from gymbridge.core.devices import Device, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
@@ -30,7 +30,7 @@ def find_torch_device(device: Device) -> torch.device:
         ArgumentError: This build of torch has no such device.
     """
     try:
-        return torch.empty(0, device=str(device)).device
+        return torch.empty(0, device="cpu" if device.kind == "cpu" else str(device)).device
     except (RuntimeError, AssertionError) as error:
         raise ArgumentError(
             f"`device` must be one that torch has, got '{device}': {error} A build of torch with "
@@ -48,9 +48,9 @@ def make_torch_adapter(native: str, device: Device | None) -> ArrayAdapter:
     import jax.numpy as jnp
 
     from gymbridge.core.arrays.jax import find_jax_device
-    from gymbridge.core.requests import read_device
 
-    place = find_torch_device(read_device(find_jax_device(device)) or Device("cpu", 0))
+    found: Any = read_device(find_jax_device(device))
+    place = find_torch_device(found)
     if native == "torch":
         to_user, hand_over, upload = own, own, partial(torch.tensor, device=place)
     else:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
-from gymbridge.core.requests import Device
+from gymbridge.core.devices import Device
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, NotInstalledError
 
 NUM_ENVS = 4

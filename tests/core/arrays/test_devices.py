@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from batches import make_batch
 
-from gymbridge.core.requests import Device, read_device
+from gymbridge.core.devices import Device, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 

@@ -180,7 +180,7 @@ def test_snapshot__has_the_statistics_of_running_episodes(
     envs.save_state(tmp_path / "later")
     later = play_on(envs, actions)
     assert any(mask.any() for *_, mask in later)
-    other = RecordEpisodeStatistics(Between(make_batch("brax", mode, arrays=arrays)))
+    other = RecordEpisodeStatistics(make_batch("brax", mode, arrays=arrays))
     other.load_state(tmp_path / "later")
     assert_same(play_on(other, actions), later)
     for _ in range(2):
@@ -197,7 +197,37 @@ def test_snapshot__has_the_statistics_of_running_episodes(
 
 
 class Between(VectorWrapper):
-    """A wrapper that has no state of its own."""
+    """A wrapper whose state, if it has one, nobody knows."""
+
+
+def test_snapshot__through_what_would_be_lost_is_refused() -> None:
+    batch = shared_batch("brax", arrays="jax")
+    batch.reset(seed=0)
+    with pytest.raises(ArgumentError, match="would lose the state of Between"):
+        RecordEpisodeStatistics(Between(batch)).get_state()
+    with pytest.raises(ArgumentError, match="Two wrappers record 'episode' here"):
+        RecordEpisodeStatistics(RecordEpisodeStatistics(batch)).get_state()
+    twice = RecordEpisodeStatistics(RecordEpisodeStatistics(batch), "again")
+    twice.reset(seed=0)
+    twice.step(np.ones(4, np.int64))
+    state = twice.get_state()
+    twice.set_state(state)
+    assert twice.get_state().leaves.keys() == state.leaves.keys()
+
+
+def test_snapshot__goes_from_jax_to_torch_with_torch_s_dtypes() -> None:
+    pytest.importorskip("torch")
+    envs, after = (
+        RecordEpisodeStatistics(shared_batch("brax", "SameStep", arrays=kind))
+        for kind in ("jax", "torch")
+    )
+    for batch in (envs, after):
+        batch.reset(seed=0)
+        batch.step(np.ones(4, np.int64))
+    fresh = after.step(np.ones(4, np.int64))[4]["episode"]
+    after.set_state(envs.get_state())
+    found = after.step(np.ones(4, np.int64))[4]["episode"]
+    assert {key: x.dtype for key, x in found.items()} == {key: x.dtype for key, x in fresh.items()}
 
 
 def play_on(envs: Any, actions: Any) -> list[Any]:

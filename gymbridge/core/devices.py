@@ -1,0 +1,70 @@
+"""Devices as a user names them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["Device", "Place", "read_device"]
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where arrays are, in the words of both torch and jax."""
+
+    kind: str  # "cpu", "cuda", …
+    index: int
+
+    def __str__(self) -> str:
+        return self.kind if (self.kind, self.index) == ("cpu", 0) else f"{self.kind}:{self.index}"
+
+
+Place = Device | tuple[Device, ...]
+"""One device, or several over which a batch is spread."""
+
+
+def read_device(device: Any) -> Place | None:
+    """Return the device that a string, `torch.device` or `jax.Device` names; None stays None.
+
+    A list names several, and so does a `jax.sharding.NamedSharding`.
+
+    Raises:
+        ArgumentTypeError: It is none of them.
+        ArgumentError: A string of another form than "cpu", "cuda" or "cuda:1"; a list without
+            devices, with one twice, or with devices of several platforms.
+    """
+    if hasattr(device, "mesh"):
+        device = list(device.mesh.devices.flat)
+    if not isinstance(device, list | tuple):
+        return None if device is None else _read_one(device)
+    found = tuple(_read_one(one) for one in device)
+    if len(set(found)) != len(found) or len({one.kind for one in found}) != 1:
+        raise ArgumentError(
+            "`device` must be one device or a list of different ones of one platform, got "
+            f"[{', '.join(map(str, found))}]."
+        )
+    first, *others = found
+    return found if others else first
+
+
+def _read_one(device: Any) -> Device:
+    if isinstance(device, Device):
+        return device
+    if isinstance(device, str):
+        match = re.fullmatch(r"([a-z]+)(?::(\d+))?", device)
+        if match is None:
+            raise ArgumentError(f"`device` must be like 'cpu', 'cuda' or 'cuda:1', got {device!r}.")
+        kind, index = match[1], match[2]
+    elif hasattr(device, "platform") and hasattr(device, "id"):  # jax.Device
+        kind, index = device.platform, device.id
+    elif hasattr(device, "type") and hasattr(device, "index"):  # torch.device
+        kind, index = device.type, device.index
+    else:
+        raise ArgumentTypeError(
+            "`device` must be a string, a torch.device, a jax.Device, a list of such or None, got "
+            f"{type(device).__name__}."
+        )
+    return Device("cuda" if kind == "gpu" else kind, int(index or 0))

@@ -1,0 +1,191 @@
+"""A batch spread over four devices does what it does on one; `test_devices.py` runs this file."""
+
+from __future__ import annotations
+
+import pickle
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from batches import KIND_LENGTHS, KIND_TRUNCATES, to_numpy
+from brax_samples import SampleEnv
+from gymnasium.vector import VectorWrapper
+from trees import assert_same
+
+from gymbridge import BraxVectorEnv
+from gymbridge.errors import ArgumentError, DivergedError
+from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+from gymbridge.wrappers import RecordEpisodeStatistics
+
+FOUR = [f"cpu:{index}" for index in range(4)]
+NUM_ENVS = 8
+
+
+def draw(sys: Any, key: jax.Array) -> dict[str, jax.Array]:
+    return {"dof.damping": sys.dof.damping + jax.random.uniform(key, sys.dof.damping.shape)}
+
+
+@cache
+def scripted(device: Any, arrays: str, mode: str) -> BraxVectorEnv:
+    """Return a batch whose every episode draws its length, which compiles in a moment."""
+    place = None if device is None else list(device)
+    options = {"arrays": arrays, "autoreset_mode": mode, "max_episode_steps": 4, "device": place}
+    return BraxVectorEnv(ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES), NUM_ENVS, **options)
+
+
+@cache
+def pendulums(device: Any) -> BraxVectorEnv:
+    """Return pendulums whose physics are drawn."""
+    place = None if device is None else list(device)
+    options = {"max_episode_steps": 7, "randomization_fn": draw, "device": place}
+    return BraxVectorEnv("inverted_pendulum", NUM_ENVS, **options)
+
+
+def make_actions(envs: Any, step: int) -> np.ndarray:
+    rng = np.random.default_rng(step)
+    if envs.single_action_space.shape == ():
+        return rng.integers(0, 2, NUM_ENVS)
+    return rng.uniform(-1, 1, (NUM_ENVS, 1)).astype(np.float32)
+
+
+def run(envs: Any, num_steps: int = 40, first: int = 0) -> list[Any]:
+    """Return what a run returns; some environments are reset by hand, and all that end."""
+    log = []
+    for step in range(first, first + num_steps):
+        log.append(to_numpy(envs.step(make_actions(envs, step))))
+        over = log[-1][2] | log[-1][3]
+        mask = over | (np.arange(NUM_ENVS) == step % 16)
+        if mask.any() and (envs.autoreset_mode.value == "Disabled" or step % 5 == 0):
+            seed = [step, *range(NUM_ENVS - 1)] if step % 2 else None
+            log.append(to_numpy(envs.reset(seed=seed, options={"reset_mask": mask})))
+    return log
+
+
+def ends(log: list[Any]) -> int:
+    return sum((entry[2] | entry[3]).sum() for entry in log if len(entry) == 5)
+
+
+@pytest.mark.parametrize("arrays", ["numpy", "jax"])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_run__is_that_of_one_device(arrays: str, mode: str) -> None:
+    logs = []
+    for device in (None, tuple(FOUR)):
+        envs = scripted(device, arrays, mode)
+        logs.append([to_numpy(envs.reset(seed=[3, 1, 4, 1, 5, 9, 2, 6])), *run(envs)])
+    assert_same(logs[1], logs[0])
+    assert ends(logs[0]) > 20
+
+
+def test_physics_that_are_drawn__are_those_of_one_device() -> None:
+    logs = []
+    given = np.linspace(0.1, 1, NUM_ENVS * 2, dtype=np.float32).reshape(NUM_ENVS, 2)
+    for device in (None, tuple(FOUR)):
+        envs = pendulums(device)
+        first = to_numpy(envs.reset(seed=5))
+        log = run(envs, 12)
+        options = {"randomization": {"dof.damping": given}}
+        logs.append([first, *log, to_numpy(envs.reset(options=options)), *run(envs, 3)])
+    for here, there in zip(*logs, strict=True):
+        leaves = zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True)
+        for left, right in leaves:
+            np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
+    drawn = logs[0][0][1]["randomization"]["dof.damping"]
+    assert len(np.unique(drawn)) == NUM_ENVS * 2
+    assert ends(logs[0]) > 8
+
+
+def test_arrays__are_spread_evenly_and_taken_from_the_devices() -> None:
+    envs = scripted(tuple(FOUR), "jax", "NextStep")
+    obs, _ = envs.reset(seed=0)
+    assert obs.sharding == envs.device
+    assert [shard.data.shape[0] for shard in obs.addressable_shards] == [2] * 4
+    actions = jax.device_put(make_actions(envs, 0), envs.device)
+    assert envs.step(actions)[0].sharding == envs.device
+    with pytest.raises(ArgumentError, match=r"jax\.device_put\(actions, envs\.device\)"):
+        envs.step(jax.device_put(actions, jax.devices()[0]))
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
+def test_snapshots__move_between_placements(mode: str, tmp_path: Path) -> None:
+    one, four = (scripted(device, "numpy", mode) for device in (None, tuple(FOUR)))
+    for here, there in ((one, four), (four, one)):
+        here.reset(seed=7)
+        run(here, 9)
+        here.save_state(tmp_path / "state")
+        obs = there.load_state(tmp_path / "state")
+        assert_same(obs, here.set_state(here.get_state()))
+        assert_same(run(there, 9, 9), run(here, 9, 9))
+
+
+def test_statistics__are_spread_too(tmp_path: Path) -> None:
+    logs = []
+    for device in (None, tuple(FOUR)):
+        batch = scripted(device, "jax", "NextStep")
+        envs = RecordEpisodeStatistics(batch)
+        envs.reset(seed=2)
+        log = []
+        for step in range(12):
+            log.append(to_numpy(envs.step(make_actions(batch, step))[4]["episode"]["r"]))
+            if step == 5:
+                envs.save_state(tmp_path / str(device))
+                envs.load_state(tmp_path / str(device))
+        logs.append(log)
+    np.testing.assert_array_equal(*logs)
+    assert np.any(logs[0])
+
+
+def test_batch__pickles_with_its_devices() -> None:
+    for device in (FOUR, jax.devices()[:2], [*FOUR[2:]]):
+        envs = BraxVectorEnv("fast", 4, device=device, arrays="jax")
+        again = pickle.loads(pickle.dumps(envs))
+        assert again.device == envs.device
+        assert_same(to_numpy(again.reset(seed=1)), to_numpy(envs.reset(seed=1)))
+    assert BraxVectorEnv("fast", 3, device=["cpu:2"], arrays="jax").device == jax.devices()[2]
+
+
+def burst(state: Any, action: Any) -> Any:
+    return state.replace(obs=state.obs / action.sum())
+
+
+def test_diverged__are_found_on_each_device() -> None:
+    envs = BraxVectorEnv(SampleEnv(step=burst), 8, device=FOUR, nonfinite="raise")
+    envs.reset(seed=0)
+    actions = np.ones((8, 1), np.float32)
+    actions[[1, 6]] = 0
+    with pytest.raises(DivergedError, match=r"\[1, 6\]"):
+        envs.step(actions)
+    envs.step(np.ones((8, 1), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"device": ["cpu:0", "cpu:0"]}, r"list of different ones.*\[cpu, cpu\]"),
+        ({"device": ["cpu:0", "cuda:0"]}, r"of one platform, got \[cpu, cuda:0\]"),
+        ({"device": []}, r"list of different ones of one platform, got \[\]"),
+        ({"device": ["cpu:0", "cpu:9"]}, "must be one that JAX has, got 'cpu:9'"),
+        ({"device": FOUR, "num_envs": 10}, "multiple of the 4 devices, got 10; use 8 or 12"),
+        ({"device": FOUR, "num_envs": 3}, "multiple of the 4 devices, got 3; use 4"),
+        ({"device": FOUR, "arrays": "torch"}, r"one device for torch.*examples/ddp\.py"),
+        ({"device": FOUR, "arrays": "torch", "differentiable": True}, "one device for torch"),
+    ],
+)
+def test_devices__that_cannot_be_are_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        BraxVectorEnv("fast", **{"num_envs": 8} | options)
+
+
+def test_others__are_on_one_device() -> None:
+    envs = scripted(tuple(FOUR), "jax", "NextStep")
+    envs.reset(seed=0)
+    with pytest.raises(ArgumentError, match="`functional` needs a batch on one device"):
+        envs.functional()
+    pytest.importorskip("envpool.registration")
+    from gymbridge import EnvPoolVectorEnv
+
+    with pytest.raises(ArgumentError, match="one device for torch arrays, gradients and EnvPool"):
+        EnvPoolVectorEnv("CartPole-v1", 4, device=FOUR, arrays="jax")
+    assert isinstance(VectorWrapper(envs).unwrapped.device, jax.sharding.NamedSharding)
