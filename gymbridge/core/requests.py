@@ -22,6 +22,7 @@ __all__ = [
     "merge_seeds",
     "read_autoreset_mode",
     "read_count",
+    "read_ids",
     "read_info_keys",
     "read_limit",
     "read_mask",
@@ -43,6 +44,25 @@ def read_count(name: str, value: Any, least: int = 1) -> int:
     if value < least:
         raise ArgumentError(f"`{name}` must be at least {least}, got {value}.")
     return int(value)
+
+
+def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:
+    """Return ids of different environments, (count,) int32, at least one.
+
+    Raises:
+        ArgumentTypeError: They are no integers in a list or an array of one dimension.
+        ArgumentError: One is out of range or named twice, or there is none.
+    """
+    array = np.asarray(ids)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise ArgumentTypeError(f"{name} must be a list or array of ints, (count,), got {ids!r}.")
+    given = array.tolist()  # quicker than numpy on some dozens of ids
+    if not given or len(set(given)) != len(given) or min(given) < 0 or max(given) >= num_envs:
+        raise ArgumentError(
+            f"{name} must be different environments of 0 to {num_envs - 1}, at least one, got "
+            f"{given}."
+        )
+    return np.ascontiguousarray(array, np.int32)
 
 
 def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:

@@ -33,7 +33,7 @@ __all__ = ["read_config", "read_task"]
 _OWNED = {
     "differentiable": "EnvPool's environments are C++ and have no gradients; Brax's have",
     "residuals": "EnvPool's environments are C++ and have no gradients; Brax's have",
-    "batch_size": "batches are synchronous here; leave it out",
+    "batch_size": "batches are synchronous here; gymbridge.envpool.AsyncEnvPool has it",
     "env_seed": "seeds are given to `reset(seed=...)`",
     "env_type": "it is always gymnasium here; leave it out",
     "gym_reset_return_info": "infos are always returned; leave it out",
@@ -68,7 +68,11 @@ def read_task(task_id: Any) -> str:
 
 
 def read_config(
-    task_id: str, kwargs: dict[str, Any], owned_by_limit: tuple[str, ...] = ()
+    task_id: str,
+    kwargs: dict[str, Any],
+    owned_by_limit: tuple[str, ...] = (),
+    *,
+    owner: str = "EnvPoolVectorEnv",
 ) -> dict[str, Any]:
     """Return the default configuration of a task.
 
@@ -76,6 +80,7 @@ def read_config(
         task_id: EnvPool's name of the task.
         kwargs: What the user gave.
         owned_by_limit: Keywords that the time limit sets.
+        owner: Class that they were given to, for errors.
 
     Raises:
         KeywordError: A keyword that the task does not take.
@@ -85,7 +90,7 @@ def read_config(
     owned = _OWNED | dict.fromkeys(owned_by_limit, "use `max_episode_steps`")
     for name in kwargs:
         if name in owned:
-            raise unexpected_keyword("EnvPoolVectorEnv", name, repr(task_id), owned[name])
+            raise unexpected_keyword(owner, name, repr(task_id), owned[name])
     with name_task("describe", task_id):
         config = envpool.make_spec(task_id).config._asdict()
     if config["max_num_players"] > 1:
@@ -97,7 +102,7 @@ def read_config(
     for name in kwargs:
         if name not in known:
             hint = nearest(name, known | {"autoreset_mode", "info_keys", "max_episode_steps"})
-            raise unexpected_keyword("EnvPoolVectorEnv", name, repr(task_id), hint)
+            raise unexpected_keyword(owner, name, repr(task_id), hint)
     _check_values(task_id, config, kwargs)
     return config
 

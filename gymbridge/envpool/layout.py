@@ -40,7 +40,7 @@ class Layout:
         keys_of_pool = state_keys(spec)
         places = {key.replace(":", "."): place for place, key in enumerate(keys_of_pool)}
         self.done_place, self.trunc_place = places["done"], places["trunc"]
-        self.reward_place = places["reward"]
+        self.reward_place, self.id_place = places["reward"], places["info.env_id"]
         obs = {key: place for key, place in places.items() if key.split(".")[0] == "obs"}
         info = _choose_infos(places, info_keys)
         self.obs_places = [*obs.values()]

@@ -113,11 +113,19 @@ class Pool:
         Where a lost life ends an episode, this goes on with the game, and a reset by id does not
         (atari_env.h, vizdoom_env.h: ``Reset``).
         """
-        self.send(ids, [leaf[: len(ids)] for leaf in self._idle])
+        self.send(ids, self.idle_actions(ids))
+
+    def idle_actions(self, ids: np.ndarray) -> list[np.ndarray]:
+        """Return actions for steps that ignore them."""
+        return [leaf[: len(ids)] for leaf in self._idle]
+
+    def send_reset(self, ids: np.ndarray) -> None:
+        """Begin new episodes in the environments `ids`."""
+        self._exchange.reset(ids)
 
     def reset(self, ids: np.ndarray) -> Values:
         """Begin new episodes in the environments `ids` and return their answers."""
-        self._exchange.reset(ids)
+        self.send_reset(ids)
         return self.receive()
 
     def begin(self, mask: np.ndarray, done: np.ndarray) -> list[tuple[np.ndarray, Values]]:

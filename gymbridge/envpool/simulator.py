@@ -12,11 +12,14 @@ from gymnasium import Space
 from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.core.episode import Seeds, TimeStep
+from gymbridge.core.requests import read_limit
+from gymbridge.envpool.keywords import read_config, read_task
 from gymbridge.envpool.layout import Layout, to_space
 from gymbridge.envpool.pool import Pool, Values, name_task, to_ids
+from gymbridge.envpool.tasks import choose_threads, default_limit, limit_rule
 from gymbridge.errors import ArgumentError
 
-__all__ = ["EnvPoolSimulator", "PoolState"]
+__all__ = ["EnvPoolSimulator", "PoolState", "make_simulator"]
 
 
 class PoolState(NamedTuple):
@@ -136,6 +139,39 @@ class EnvPoolSimulator:
     def _return(self, values: Values) -> tuple[PoolState, TimeStep]:
         """Return the state and a time step whose observations are the user's own."""
         return PoolState(self.layout.copy_obs(values), self.pool.turn), self.layout.read(values)
+
+
+def make_simulator(
+    owner: str,
+    task_id: str,
+    num_envs: int,
+    max_episode_steps: int | None,
+    info_keys: Sequence[str] | str | None,
+    kwargs: dict[str, Any],
+    **more: Any,
+) -> EnvPoolSimulator:
+    """Return the simulator of a task, with a pool in which the right one keeps the limit.
+
+    Args:
+        owner: Class whose arguments these are, for errors.
+        task_id: EnvPool's name of the task.
+        num_envs: Size of the batch.
+        max_episode_steps: The user's limit.
+        info_keys: Which infos are carried; see `Layout`.
+        kwargs: The user's keywords of `envpool.make`.
+        **more: Keywords of the owner's own.
+    """
+    family = read_task(task_id)
+    rule = limit_rule(task_id, family)
+    declared = read_config(task_id, kwargs, rule.owns, owner=owner)
+    limit = read_limit(max_episode_steps, None)
+    config = {"num_threads": choose_threads(family, num_envs), **kwargs, **more}
+    if rule.applies_by_default or max_episode_steps is not None:
+        config |= rule.keywords(limit, kwargs)
+    default = default_limit(task_id, declared["max_episode_steps"])
+    return EnvPoolSimulator(
+        task_id, num_envs, task_limit=default, info_keys=info_keys, config=config
+    )
 
 
 def _check_seeds(seeds: Seeds, is_full: bool) -> None:

@@ -7,15 +7,13 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gymbridge.core.requests import read_count, read_limit
+from gymbridge.core.requests import read_count
 from gymbridge.core.vector_env import BridgeVectorEnv
-from gymbridge.envpool.tasks import choose_threads, default_limit, limit_rule
 from gymbridge.errors import NotInstalledError, SimulationError
 
 try:
-    from gymbridge.envpool.keywords import read_config, read_task
     from gymbridge.envpool.runner import PoolRunner
-    from gymbridge.envpool.simulator import EnvPoolSimulator
+    from gymbridge.envpool.simulator import make_simulator
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
         raise
@@ -76,19 +74,8 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         **kwargs: Any,
     ) -> None:
         num_envs = read_count("num_envs", num_envs)
-        family = read_task(task_id)
-        rule = limit_rule(task_id, family)
-        declared = read_config(task_id, kwargs, rule.owns)
-        limit = read_limit(max_episode_steps, None)
-        config = {"num_threads": choose_threads(family, num_envs), **kwargs}
-        if rule.applies_by_default or max_episode_steps is not None:
-            config |= rule.keywords(limit, kwargs)
-        simulator = EnvPoolSimulator(
-            task_id,
-            num_envs,
-            task_limit=default_limit(task_id, declared["max_episode_steps"]),
-            info_keys=info_keys,
-            config=config,
+        simulator = make_simulator(
+            "EnvPoolVectorEnv", task_id, num_envs, max_episode_steps, info_keys, kwargs
         )
         super().__init__(
             simulator,
