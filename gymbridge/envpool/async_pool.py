@@ -147,8 +147,7 @@ class AsyncEnvPool:
             rewards: (batch_size,) float32, 0 where an episode begins.
             terminations: (batch_size,) bool, ended by the task's own rule.
             truncations: (batch_size,) bool, cut by a limit and not terminated.
-            infos: "env_id", (batch_size,) int32: which environments these are; and the task's own,
-                without masks.
+            infos: The task's own, without masks, and "env_id", (batch_size,) int32.
 
         Raises:
             ArgumentError: Fewer environments are under way, so it would wait for ever.
