@@ -117,8 +117,8 @@ class AsyncEnvPool:
 
         Args:
             seed: An int s to seed environment i with s + i, or a list with one int per environment;
-                None for seeds of the operating system. EnvPool fixes seeds when a pool is built, so
-                the pool is built anew, and answers that were not received are lost.
+                None for those of `np_random_seed`. EnvPool fixes seeds when a pool is built, so the
+                pool is built anew, and answers that were not received are lost.
             env_ids: (count,) int, environments that wait for `send`, in which new episodes begin
                 and continue their random streams; None for all.
 
@@ -219,11 +219,8 @@ class AsyncEnvPool:
             )
         if seed is not None and None in given:
             raise ArgumentError(f"`seed` must have an int for every environment, got {seed}.")
-        seeds = (
-            self.np_random_seed
-            if seed is None
-            else tuple(int(one) for one in given if one is not None)
-        )
+        everyone = np.ones(self.num_envs, np.bool_)
+        seeds = requests.merge_seeds(given, everyone, self.np_random_seed)
         self._is_lost = True
         self._pool.build(requests.fold_seeds(seeds, self.seed_range).values.tolist())
         self._seeds = seeds

@@ -32,6 +32,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "LunarLander-v3": {"max_episode_steps": 9},
     "HalfCheetah-v5": {"max_episode_steps": 5},
     "FetchReach-v4": {"max_episode_steps": 6},
+    "CheetahRun-v1": {"max_episode_steps": 5},  # repeats its last reward as it begins anew
     "MiniGrid-Empty-5x5-v0": {"max_episode_steps": 10},
     "Blackjack-v1": {"max_episode_steps": 1},
 }
