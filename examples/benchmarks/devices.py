@@ -3,7 +3,7 @@
     python examples/benchmarks/devices.py --force-cpu-devices 4
     python examples/benchmarks/devices.py  # over the GPUs that JAX finds
 
-Forced CPU devices share the host's cores: their rows show what spreading costs, not what it gains.
+Forced CPU devices share the host's cores: their rows say nothing of what GPUs gain.
 """
 
 from __future__ import annotations
