@@ -94,10 +94,12 @@ def main() -> None:
     tenth = max(1, args.windows // 10)
     before, after = (sum(part) / tenth for part in (means[:tenth], means[-tenth:]))
     weights = sum(weight.detach().double().sum().item() for weight in window.parameters())
-    print(
+    line = (
         f"rank {rank} of {world}, seeds from {envs.np_random_seed[0]}: "
-        f"reward {before:.3f} to {after:.3f}, sum of weights {weights:.9f}"
+        f"reward {before:.3f} to {after:.3f}, sum of weights {weights:.9f}\n"
     )
+    # One write each: the ranks share a terminal, and print() writes a line's end by itself.
+    print(line, end="", flush=True)
     distributed.destroy_process_group()
 
 

@@ -76,7 +76,9 @@ def test_ddp__takes_the_same_steps_on_different_episodes() -> None:
     script = ROOT / "examples" / "ddp.py"
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2")
     printed = run_python(*torchrun, script, "--windows=8", "--num-envs=8", "--steps=8")
-    (_, first, *rewards, weights), (_, second, *same, others) = sorted(RANK.findall(printed))
+    lines = sorted(RANK.findall(printed))
+    assert len(lines) == 2, printed
+    (_, first, *rewards, weights), (_, second, *same, others) = lines
     assert (first, second) == ("0", "4")
     assert rewards == same
     assert weights == others
