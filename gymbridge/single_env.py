@@ -10,6 +10,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.core.actions import to_array
+from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import split_infos, take_row
 from gymbridge.core.specs import KeepsSpec
@@ -70,9 +71,8 @@ class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompat
         return obs, float(rewards[0]), *flags, _unbatch_infos(infos)
 
     def render(self) -> Any:
-        """Return the frame of the environment."""
-        frames = self.envs.render()
-        return None if frames is None else frames[0]
+        """Return the frame of the environment, (height, width, 3) uint8; see the batch's."""
+        return self.envs.render()[0]
 
     def close(self) -> None:
         """Close the batch."""
@@ -125,3 +125,8 @@ def _unbatch(batch: Any, space: gym.Space[Any]) -> Any:
 
 def _unbatch_infos(infos: dict[str, Any]) -> dict[str, Any]:
     return split_infos(infos, 1, keeps_dtypes=True)[0]
+
+
+for _function in (make_brax, make_playground, make_envpool):
+    # `gymnasium.make` reads it, and puts wrappers around "rgb_array" for "human" and lists.
+    _function.__dict__["metadata"] = {"render_modes": ["rgb_array"], "render_fps": DEFAULT_FPS}

@@ -19,6 +19,8 @@ _STYLE = Style(
     state="brax.envs.State",
     physics="pipeline_state",
     model="sys",
+    mj_model="sys.mj_model",
+    package="brax",
     training=(brax_envs.training.__name__,),
 )
 

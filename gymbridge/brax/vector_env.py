@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.brax.tasks import BRAX_LIMIT
 from gymbridge.core.devices import read_device
+from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_count
 from gymbridge.errors import (
     ArgumentTypeError,
@@ -75,6 +76,10 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         action_space: Space of one action, if the environment declares none; default [-1, 1], which
             is what `step` of every registered environment takes.
         observation_space: Space of one observation, if the environment declares none.
+        render_mode: None, or "rgb_array" for `render`.
+        render_size: Width and height of frames in pixels; None for 320 x 240.
+        camera: Number or name of a camera of the model, -1 for the free one; None for the one named
+            "track", which follows the robot, if there is one.
         **kwargs: Keywords of the registered environment's class, such as ``backend=`` ("spring",
             "generalized", "positional", "mjx") and ``n_frames=``.
 
@@ -115,9 +120,13 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         randomization_fn: Callable[..., Any] | None = None,
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
+        render_mode: str | None = None,
+        render_size: tuple[int, int] | None = None,
+        camera: int | str | None = None,
         **kwargs: Any,
     ) -> None:
         num_envs = read_count("num_envs", num_envs)
+        view = read_view(render_mode, render_size, camera)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
         place = find_jax_device(read_device(device))
         env = translate(
@@ -142,6 +151,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             arrays=arrays,
             device=place,
             runner=runner,
+            view=view,
         )
 
 

@@ -16,10 +16,13 @@ over a pure simulator as one function, or call it over a host simulator as it st
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from gymnasium import Space
 from gymnasium.vector import AutoresetMode
+
+if TYPE_CHECKING:
+    from gymbridge.core.rendering import Renderer, View
 
 __all__ = ["STEP_INFOS", "Carry", "EpisodeRule", "Outcome", "Seeds", "Simulator", "TimeStep"]
 
@@ -134,6 +137,15 @@ class Simulator(Protocol[_StateT]):
 
         Returns:
             The state and the time step after it.
+        """
+        ...
+
+    def make_renderer(self, view: View) -> Renderer:
+        """Return who draws the batch, without drawing yet.
+
+        Raises:
+            KeywordError: The task cannot be drawn.
+            ArgumentError: It has no such camera.
         """
         ...
 

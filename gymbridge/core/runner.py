@@ -42,6 +42,10 @@ class Runner(Protocol):
         """
         ...
 
+    def unpack(self, carry: Any) -> Any:
+        """Return the carry with the simulator's own state as its `state`."""
+        ...
+
 
 class HostRunner:
     """Calls the rule as it stands, over a simulator that works with numpy arrays."""
@@ -62,3 +66,7 @@ class HostRunner:
     def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
         """Return the carry with rows held; see `Runner.hold`."""
         return carry._replace(ended=carry.ended | rows)
+
+    def unpack(self, carry: Carry) -> Carry:
+        """Return the carry itself."""
+        return carry

@@ -15,6 +15,7 @@ from gymbridge.core.devices import read_device
 from gymbridge.core.episode import EpisodeRule, Outcome, Simulator, TimeStep
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread, note_batch
+from gymbridge.core.rendering import RenderedVectorEnv, View
 from gymbridge.core.requests import (
     draw_seeds,
     fold_seeds,
@@ -26,7 +27,7 @@ from gymbridge.core.requests import (
     read_seeds,
 )
 from gymbridge.core.runner import HostRunner, Runner
-from gymbridge.core.sub_envs import SubEnvs, SubEnvsVectorEnv
+from gymbridge.core.sub_envs import SubEnvs
 from gymbridge.errors import (
     ArgumentError,
     EpisodeEndedError,
@@ -36,7 +37,7 @@ from gymbridge.errors import (
 __all__ = ["BridgeVectorEnv"]
 
 
-class BridgeVectorEnv(SubEnvsVectorEnv):
+class BridgeVectorEnv(RenderedVectorEnv):
     """A `gymnasium.vector.VectorEnv` over any `Simulator`.
 
     Args:
@@ -48,6 +49,7 @@ class BridgeVectorEnv(SubEnvsVectorEnv):
         device: Where those arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a `jax.Device`;
             None for where the simulator has them.
         runner: Class of the runner.
+        view: How `render` draws; None for a batch that is not drawn.
         gymnasium_id: Id under which Gymnasium may have the same task; see `set_attr`.
 
     Attributes:
@@ -76,6 +78,7 @@ class BridgeVectorEnv(SubEnvsVectorEnv):
         arrays: str = "numpy",
         device: Any = None,
         runner: type[Runner] = HostRunner,
+        view: View | None = None,
         gymnasium_id: str | None = None,
     ) -> None:
         adapter = make_adapter(runner.native, arrays, read_device(device))
@@ -83,6 +86,8 @@ class BridgeVectorEnv(SubEnvsVectorEnv):
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)
         self.metadata = {**simulator.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = None if view is None else "rgb_array"
+        self._renderer = None if view is None else simulator.make_renderer(view)
         self._declare_spaces(simulator, adapter)
         self._simulator, self._to_user = simulator, adapter.to_user
         self._read_mask, self._make_reader = adapter.read_mask, adapter.make_action_reader
@@ -261,15 +266,10 @@ class BridgeVectorEnv(SubEnvsVectorEnv):
         carry = self._carry if rows is None else self._runner.hold(self._carry, ~rows)
         return self._runner.step(carry, actions)
 
-    def render(self) -> tuple[Any, ...] | None:
-        """Return one frame per environment; no engine renders yet.
-
-        Raises:
-            NotImplementedError: Always, on an open batch.
-            ClosedError: After `close`.
-        """
-        self._check_open()
-        return super().render()
+    def _state_on_show(self) -> Any:
+        if self._carry is None:
+            raise ResetNeededError("`render` needs running episodes; call `reset()` first.")
+        return self._runner.unpack(self._carry).state
 
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulator.
@@ -283,6 +283,8 @@ class BridgeVectorEnv(SubEnvsVectorEnv):
             return
         with self._one_thread:
             self._carry = None
+            if self._renderer is not None:
+                self._renderer.close()
             self._simulator.close()
 
 

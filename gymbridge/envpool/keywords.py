@@ -38,7 +38,7 @@ _OWNED = {
     "env_type": "it is always gymnasium here; leave it out",
     "gym_reset_return_info": "infos are always returned; leave it out",
     "max_num_players": "tasks have one player here; leave it out",
-    "render_mode": "rendering is not available; leave it out",
+    "render_mode": "frames are drawn by `render` of a synchronous batch; leave it out",
     "seed": "seeds are given to `reset(seed=...)`",
     "action_repeat": "EnvPool's own keyword for it is `frame_skip`",
 }

@@ -77,11 +77,19 @@ class Pool:
         Raises:
             ResetNeededError: An interrupted call has moved them since, or may have.
         """
+        self.check_turn(turn)
+        self.turn += 1
+
+    def check_turn(self, turn: int) -> None:
+        """Raise `ResetNeededError` if the episodes are no more at that turn."""
         if turn != self.turn:
             raise ResetNeededError(
                 "The previous call was interrupted and its result is lost. Call `reset()`."
             )
-        self.turn += 1
+
+    def render(self, width: int, height: int, camera: int) -> np.ndarray:
+        """Return a frame of each environment, (num_envs, height, width, 3) uint8."""
+        return self._exchange.render(self.all_ids, width, height, camera)
 
     def drain(self) -> None:
         """Receive the answers that an interrupted call left, if there are any."""

@@ -17,6 +17,7 @@ class Exchange(NamedTuple):
     send: Any  # [(count,) int32 ids, the same, *actions by leaf] -> None
     receive: Any  # () -> answers, one array per key
     reset: Any  # (count,) int32 ids -> None
+    render: Any  # (count,) int32 ids, width, height, camera -> (count, height, width, 3) uint8
 
 
 def make_exchange(pool: Any) -> Exchange:
@@ -25,7 +26,7 @@ def make_exchange(pool: Any) -> Exchange:
     Raises:
         SimulationError: The installed EnvPool has not got them.
     """
-    return Exchange(*(_get(pool, name) for name in ("_send", "_recv", "_reset")))
+    return Exchange(*(_get(pool, name) for name in ("_send", "_recv", "_reset", "_render")))
 
 
 def state_keys(spec: Any) -> list[str]:

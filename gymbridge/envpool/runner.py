@@ -75,6 +75,10 @@ class PoolRunner:
         """Return the carry with rows held, which the plain rule does; see `Runner.hold`."""
         return carry._replace(ended=carry.ended | rows, cut=True)
 
+    def unpack(self, carry: PoolCarry) -> PoolCarry:
+        """Return the carry itself, whose `state` is the simulator's."""
+        return carry
+
     def _sum_up(self, outcome: Outcome) -> Outcome:
         """Return what the plain rule made, with the quick step's facts in the carry."""
         state, elapsed, ended = outcome.carry

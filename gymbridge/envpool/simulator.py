@@ -12,11 +12,13 @@ from gymnasium import Space
 from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.core.episode import Seeds, TimeStep
+from gymbridge.core.rendering import DEFAULT_FPS, View
 from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
 from gymbridge.envpool.layout import Layout, to_space
-from gymbridge.envpool.pool import Pool, Values, name_task, to_ids
-from gymbridge.envpool.tasks import choose_threads, default_limit, limit_rule
+from gymbridge.envpool.pool import Pool, Values, name_task, task_family, to_ids
+from gymbridge.envpool.rendering import PoolRenderer, check_pixels
+from gymbridge.envpool.tasks import UNDRAWN_FAMILIES, choose_threads, default_limit, limit_rule
 from gymbridge.errors import ArgumentError
 
 __all__ = ["EnvPoolSimulator", "PoolState", "make_simulator"]
@@ -58,7 +60,9 @@ class EnvPoolSimulator:
     ) -> None:
         self.num_envs = num_envs
         self.task_limit = task_limit
-        self.metadata: dict[str, Any] = {"render_modes": []}
+        self._family = task_family(task_id)
+        modes = [] if self._family in UNDRAWN_FAMILIES else ["rgb_array"]
+        self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}
         with name_task("describe", task_id):
             self.spec = envpool.make_spec(task_id, num_envs=num_envs, **config)
             self.layout = Layout(self.spec, info_keys)
@@ -132,6 +136,10 @@ class EnvPoolSimulator:
         values[self.layout.reward_place][stays if restart is None else stays | restart] = 0
         return self._return(values)
 
+    def make_renderer(self, view: View) -> PoolRenderer:
+        """Return who draws the pool's environments; see `PoolRenderer`."""
+        return PoolRenderer(self.pool, self._family, view)
+
     def close(self) -> None:
         """Drop the pool."""
         self.pool.close()
@@ -164,6 +172,7 @@ def make_simulator(
     family = read_task(task_id)
     rule = limit_rule(task_id, family)
     declared = read_config(task_id, kwargs, rule.owns, owner=owner)
+    check_pixels(kwargs)
     limit = read_limit(max_episode_steps, None)
     config = {"num_threads": choose_threads(family, num_envs), **kwargs, **more}
     if rule.applies_by_default or max_episode_steps is not None:

@@ -27,6 +27,7 @@ __all__ = [
     "LEAST_VALUES_OF_SPEC",
     "LIMIT_RULES",
     "MOST_THREADS",
+    "UNDRAWN_FAMILIES",
     "LimitRule",
     "Task",
     "choose_threads",
@@ -52,6 +53,9 @@ by their own rules alone.
 
 _UNENDING_HIGHWAY = ("LaneKeeping-v0", "lane-keeping-v0")
 """Their step sets `done` to False always (envpool/highway/native_task_env.h)."""
+
+UNDRAWN_FAMILIES = ("gfootball", "toy_text")
+"""Families whose `render` is not implemented in envpool 1.2.5; pools of all others draw."""
 
 
 class Task(TypedDict):

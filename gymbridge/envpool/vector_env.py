@@ -7,6 +7,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_count
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import NotInstalledError, SimulationError
@@ -41,6 +42,9 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
             `jax.Device`; None for the CPU, where the pool runs.
         info_keys: Which infos are carried: None for all but ``env_id``, ``players.env_id`` and
             ``ram``, "all", or a list of names.
+        render_mode: None, or "rgb_array" for `render`.
+        render_size: Width and height of frames in pixels; None for the task's own.
+        camera: Number of a camera of a MuJoCo task, -1 or None for its default.
         **kwargs: Keywords of `envpool.make`, such as ``num_threads=`` or ``frame_skip=``.
 
     Raises:
@@ -71,9 +75,13 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         arrays: str = "numpy",
         device: Any = None,
         info_keys: Sequence[str] | str | None = None,
+        render_mode: str | None = None,
+        render_size: tuple[int, int] | None = None,
+        camera: int | None = None,
         **kwargs: Any,
     ) -> None:
         num_envs = read_count("num_envs", num_envs)
+        view = read_view(render_mode, render_size, camera)
         simulator = make_simulator(
             "EnvPoolVectorEnv", task_id, num_envs, max_episode_steps, info_keys, kwargs
         )
@@ -84,6 +92,7 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
             arrays=arrays,
             device=device,
             runner=PoolRunner,
+            view=view,
             gymnasium_id=task_id,
         )
 

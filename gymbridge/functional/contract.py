@@ -40,6 +40,8 @@ class Style(NamedTuple):
     state: str  # class of its states: "brax.envs.State"
     physics: str  # field of a state that holds the simulation's: "pipeline_state"
     model: str  # attribute of the unwrapped environment with the model: "sys"
+    mj_model: str  # path in the unwrapped environment of what MuJoCo draws: "sys.mj_model"
+    package: str  # where the engine's own `render` methods are: "brax"
     training: tuple[str, ...]  # modules of its training wrappers, which batch and restart
 
 

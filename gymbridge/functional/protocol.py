@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from gymbridge.core.episode import TimeStep
+from gymbridge.core.rendering import Renderer, View
 from gymbridge.errors import ArgumentError
 
 __all__ = ["FunctionalEnv", "action_struct"]
@@ -30,6 +31,8 @@ class FunctionalEnv(Protocol[_StateT]):
         name: What it is called in messages, such as "Reacher (backend spring)".
         engine: The object of the engine, whose attributes are those of every environment.
         loop_advice: What a user can do where reverse mode cannot pass `step`.
+        is_drawable: Whether `make_renderer` takes any view.
+        step_seconds: Simulated seconds of a step, if known.
 
     An environment whose `reset` takes something beside the key has `reset_options`, its name and
     its reader; one with a model of its physics may have it as `model`, as `built_with`. See
@@ -41,6 +44,8 @@ class FunctionalEnv(Protocol[_StateT]):
     name: str
     engine: Any
     loop_advice: str
+    is_drawable: bool
+    step_seconds: float | None
 
     def reset(self, key: jax.Array) -> _StateT:
         """Return the initial state of one episode, with reward 0 and both flags False."""
@@ -71,6 +76,19 @@ class FunctionalEnv(Protocol[_StateT]):
 
     def physics_leaves(self, state: _StateT) -> Any:
         """Return the leaves whose overflow makes the vjp of a step zero; see `sever`."""
+        ...
+
+    def make_renderer(self, view: View) -> Renderer:
+        """Return who draws what `drawn` returns.
+
+        Raises:
+            KeywordError: Nothing draws the environment in this way.
+            ArgumentError: It has no such camera.
+        """
+        ...
+
+    def drawn(self, state: _StateT) -> Any:
+        """Return what a frame is drawn of; asked with a batch of states."""
         ...
 
 

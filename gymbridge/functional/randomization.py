@@ -20,6 +20,7 @@ from gymbridge.errors import (
 from gymbridge.functional.model import Physics
 from gymbridge.functional.physics import PhysicsDraw
 from gymbridge.functional.protocol import FunctionalEnv, action_struct
+from gymbridge.functional.rendering import Drawn
 from gymbridge.functional.state_env import StateEnv
 
 __all__ = ["RandomizedEnv", "RandomizedState", "randomize"]
@@ -67,6 +68,8 @@ class RandomizedEnv:
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.name, self.engine, self.loop_advice = env.name, env.engine, env.loop_advice
         self._env, self.model = env, env.model
+        self.is_drawable, self.step_seconds = env.is_drawable, env.step_seconds
+        self.mj_model, self.make_renderer = env.mj_model, env.make_renderer
         self._draw = PhysicsDraw(env.leaves, function)
         self._check_read()
         self.reset_options = {"randomization": self._read_given}
@@ -102,6 +105,10 @@ class RandomizedEnv:
     def physics_leaves(self, state: RandomizedState) -> Any:
         """Return the state of the simulation."""
         return self._env.physics_leaves(state.state)
+
+    def drawn(self, state: RandomizedState) -> Drawn:
+        """Return what a frame is drawn of, the physics of the episode included."""
+        return self._env.drawn(state.state)._replace(randomization=state.physics)
 
     def _check_read(self) -> None:
         """Raise for leaves that neither `reset` nor `step` reads, so that drawing them is vain."""

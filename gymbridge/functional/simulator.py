@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium import Space
 
 from gymbridge.core.episode import Seeds, TimeStep
+from gymbridge.core.rendering import DEFAULT_FPS, Renderer, View
 from gymbridge.errors import ArgumentError
 from gymbridge.functional.protocol import FunctionalEnv
 from gymbridge.functional.rows import are_finite, cut_gradients, make_finite, sever, where_rows
@@ -70,7 +72,12 @@ class FunctionalSimulator:
         self.num_devices = len(getattr(self.device, "device_set", [None]))
         _check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat
-        self.metadata: dict[str, Any] = {"render_modes": []}
+        modes = ["rgb_array"] if env.is_drawable else []
+        seconds = (env.step_seconds or 1 / DEFAULT_FPS) * action_repeat
+        self.metadata: dict[str, Any] = {
+            "render_modes": modes,
+            "render_fps": max(1, round(1 / seconds)),
+        }
         self.single_observation_space: Space[Any] = env.observation_space
         self.single_action_space: Space[Any] = env.action_space
         self.reset_options: Mapping[str, Any] = getattr(env, "reset_options", {})
@@ -135,6 +142,10 @@ class FunctionalSimulator:
         if restart is not None:
             stepped = self._begin(stepped, restart, None)
         return stepped, self.read(stepped)
+
+    def make_renderer(self, view: View) -> FunctionalRenderer:
+        """Return who draws the batch; see `gymbridge.core.episode.Simulator.make_renderer`."""
+        return FunctionalRenderer(self, self.env.make_renderer(view))
 
     def close(self) -> None:
         """Do nothing: arrays go with their last reference."""
@@ -224,6 +235,22 @@ class FunctionalSimulator:
         buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (start, buffer))[1]
         place = jnp.maximum(jnp.cumsum(mask) - 1, 0)
         return tuple(leaf[place] for leaf in buffer)
+
+
+class FunctionalRenderer(NamedTuple):
+    """Draws the states of a simulator, by the environment's renderer."""
+
+    simulator: FunctionalSimulator
+    renderer: Renderer
+
+    def draw(self, state: FunctionalState) -> list[np.ndarray]:
+        """Return a frame of each environment; see `gymbridge.core.rendering.Renderer`."""
+        simulator = self.simulator
+        return self.renderer.draw(simulator.env.drawn(simulator.env_state(state)))
+
+    def close(self) -> None:
+        """Release what drawing holds."""
+        self.renderer.close()
 
 
 def _check_spread(num_envs: int, num_devices: int) -> None:

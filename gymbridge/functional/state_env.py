@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from gymbridge.core.episode import TimeStep
+from gymbridge.core.rendering import Renderer, View
+from gymbridge.errors import unexpected_keyword
 from gymbridge.functional.contract import Contract
+from gymbridge.functional.rendering import Drawn, MujocoRenderer, OwnRenderer
 from gymbridge.functional.rows import make_finite
 
 __all__ = ["StateEnv"]
@@ -37,6 +42,14 @@ class StateEnv:
         self.name = f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}"
         self.reset, self.step = contract.reset, contract.step
         self._physics, self._select_info = contract.style.physics, contract.select_info
+        self._style = contract.style
+        self.step_seconds = _read_dt(contract.env)
+        self._render = _own_render(contract.env, contract.style.package)
+        try:
+            self.mj_model = attrgetter(contract.style.mj_model)(unwrapped)
+        except AttributeError:  # no physics
+            self.mj_model = None
+        self.is_drawable = self._render is not None or self.mj_model is not None
 
     def read(self, state: Any) -> TimeStep:
         """Return what a user sees; `info["truncation"]` is Brax's name for an end by timeout."""
@@ -62,9 +75,49 @@ class StateEnv:
         names = ("q", "qd", "qpos", "qvel")
         return [getattr(self.physics_leaves(state), name, None) for name in names]
 
+    def make_renderer(self, view: View) -> Renderer:
+        """Return who draws what `drawn` returns; an environment's own `render` comes first.
+
+        Raises:
+            KeywordError: Nothing draws it, or it does so itself, in one way only.
+            ArgumentError: The model has no such camera.
+        """
+        owner = f"{self._style.engine}VectorEnv"
+        if not self.is_drawable:
+            advice = "it has no physics that MuJoCo draws; give it a method `render(state)` that "
+            advice += "returns an image"
+            raise unexpected_keyword(owner, "render_mode", self.name, advice)
+        if self._render is None:
+            return MujocoRenderer(self.mj_model, view)
+        for keyword, value in zip(("render_size", "camera"), view, strict=True):
+            if value is not None:
+                advice = "it draws itself, by its own `render(state)`; leave it out"
+                raise unexpected_keyword(owner, keyword, self.name, advice)
+        return OwnRenderer(self._render, self.name)
+
+    def drawn(self, state: Any) -> Drawn:
+        """Return what a frame is drawn of."""
+        return Drawn(state, self.physics_leaves(state), {})
+
     def physics_leaves(self, state: Any) -> Any:
         """Return the whole state of the simulation."""
         return getattr(state, self._physics)
+
+
+def _own_render(env: Any, package: str) -> Callable[[Any], Any] | None:
+    """Return the environment's `render`, unless it is the engine's, which takes a trajectory."""
+    render = getattr(env, "render", None)
+    module = getattr(getattr(render, "__func__", render), "__module__", None) or ""
+    return None if module.partition(".")[0] == package else render
+
+
+def _read_dt(env: Any) -> float | None:
+    """Return the seconds of a step, if the environment knows them."""
+    try:
+        seconds = float(env.dt)
+    except (AttributeError, TypeError, ValueError, NotImplementedError):
+        return None
+    return seconds if seconds > 0 else None
 
 
 def _finish_info(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
+from gymbridge.core.rendering import DEFAULT_FPS
+from gymbridge.core.requests import read_count
 from gymbridge.core.snapshots import (
     SavesState,
     Snapshot,
@@ -16,7 +18,7 @@ from gymbridge.core.snapshots import (
     describe,
 )
 from gymbridge.core.vector_env import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ResetNeededError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
 
 if TYPE_CHECKING:
     from gymbridge.functional.carries import CarryLeaves
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["FunctionalVectorEnv"]
 
 _ENVIRONMENTS = ("brax_env", "env", "simulator")
-_NOT_OF_THE_STATE = ("self", "arrays", "device", "differentiable", "residuals", "info_keys")
+_NOT_OF_THE_STATE = (
+    *("self", "arrays", "device", "differentiable", "residuals", "info_keys"),
+    *("render_mode", "render_size", "camera"),
+)
 """Arguments of vector environments in which a batch may differ from that of a snapshot."""
 
 
@@ -63,16 +68,48 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
                 other keywords, or of another version of gymbridge.
         """
         self._check_open()
-        check_snapshot(state)
-        check_same_batch(state.batch, self._about)
-        if len(state.seeds) != self.num_envs:
-            raise ArgumentError(f"`state` must have {self.num_envs} seeds, got {len(state.seeds)}.")
         with self._one_thread:
             runner = cast("JitRunner", self._runner)
-            carry = runner.pack(self._leaves.give(state.leaves))
+            carry = runner.pack(self._give(state))
             obs = self._to_user(runner.observe(carry))
             self._carry, self._seeds = carry, tuple(state.seeds)
             return obs
+
+    def render_html(
+        self, states: Sequence[Snapshot] | None = None, *, index: int = 0, height: int = 480
+    ) -> str:
+        """Return a page with Brax's viewer of one environment; it loads the viewer from the web.
+
+        Args:
+            states: Snapshots of this batch, in their order; None for the current state.
+            index: Which environment is shown.
+            height: Of the viewer, in pixels.
+
+        Returns:
+            page: HTML, which plays the states as fast as they were simulated.
+
+        Raises:
+            ArgumentTypeError: `states` is neither None nor a list of snapshots.
+            ArgumentError: There are none, or one of another batch; there is no such environment;
+                or the task has no physics of MuJoCo's.
+            ResetNeededError: Before the first `reset`, without `states`.
+            SimulationError: Brax cannot read the model of a Playground task.
+        """
+        self._check_open()
+        runner = cast("JitRunner", self._runner)
+        if read_count("index", index, 0) >= self.num_envs:
+            raise ArgumentError(f"`index` must be below {self.num_envs}, got {index}.")
+        with self._one_thread:
+            if states is None:
+                carries = [runner.unpack(self._running("render_html"))]
+            else:
+                carries = [self._give(state) for state in _read_states(states)]
+            simulator = runner.rule.simulator
+            trajectory = [simulator.env_state(carry.state) for carry in carries]
+        from gymbridge.functional.viewer import make_page
+
+        seconds = (simulator.env.step_seconds or 1 / DEFAULT_FPS) * simulator.action_repeat
+        return make_page(simulator.env, trajectory, index, seconds, read_count("height", height))
 
     def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
         """Return the batch as pure functions, which `jax.jit`, `jax.lax.scan` and `jax.vmap` take.
@@ -104,6 +141,14 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
 
         with self._one_thread:
             return make_pure(cast("JitRunner", self._runner), self._running("functional"))
+
+    def _give(self, state: Snapshot) -> Any:
+        """Return the carry that a snapshot holds."""
+        check_snapshot(state)
+        check_same_batch(state.batch, self._about)
+        if len(state.seeds) != self.num_envs:
+            raise ArgumentError(f"`state` must have {self.num_envs} seeds, got {len(state.seeds)}.")
+        return self._leaves.give(state.leaves)
 
     @cached_property
     def _leaves(self) -> CarryLeaves:
@@ -142,3 +187,13 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         if self._carry is None:
             raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
         return self._carry
+
+
+def _read_states(states: Any) -> list[Any]:
+    if not isinstance(states, list | tuple) or isinstance(states, Snapshot):
+        raise ArgumentTypeError(
+            f"`states` must be a list of what `get_state` returned, got {type(states).__name__}."
+        )
+    if not states:
+        raise ArgumentError("`states` must hold at least one snapshot, got none.")
+    return list(states)

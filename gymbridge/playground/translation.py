@@ -35,6 +35,8 @@ _STYLE = Style(
     state="mujoco_playground.State",
     physics="data",
     model="_mjx_model",
+    mj_model="mj_model",
+    package="mujoco_playground",
     training=(playground.wrapper.__name__, "brax.envs.wrappers.training"),
 )
 

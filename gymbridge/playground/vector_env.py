@@ -10,6 +10,7 @@ from gymnasium import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.devices import read_device
+from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_count
 from gymbridge.errors import NotInstalledError, nearest, unexpected_keyword
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
@@ -64,6 +65,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         action_space: Space of one action, if the environment declares none; default [-1, 1].
         observation_space: Space of one observation, if the environment declares none. Mappings are
             a `spaces.Dict`.
+        render_mode, render_size, camera: See `BraxVectorEnv`.
 
     Raises:
         UnknownTaskError: No registered environment has that name.
@@ -101,10 +103,14 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         impl: str | None = None,
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
+        render_mode: str | None = None,
+        render_size: tuple[int, int] | None = None,
+        camera: int | str | None = None,
         **kwargs: Any,
     ) -> None:
         _refuse(kwargs, env)
         num_envs = read_count("num_envs", num_envs)
+        view = read_view(render_mode, render_size, camera)
         if action_repeat is not None:
             action_repeat = read_count("action_repeat", action_repeat)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
@@ -133,6 +139,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             arrays=arrays,
             device=place,
             runner=runner,
+            view=view,
         )
 
 

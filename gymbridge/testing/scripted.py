@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gymbridge.core.episode import Seeds, TimeStep
+from gymbridge.core.rendering import View
 from gymbridge.core.vector_env import BridgeVectorEnv
 
 __all__ = [
@@ -72,7 +73,7 @@ class ScriptedSimulator:
         self.truncates = np.broadcast_to(cut[:, None] if cut.ndim == 1 else cut, self.lengths.shape)
         self.num_envs = len(self.lengths)
         self.task_limit = task_limit
-        self.metadata: dict[str, Any] = {"render_modes": []}
+        self.metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
         self.single_observation_space: gym.Space[Any] = spaces.Box(0, np.inf, (), np.float32)
         self.single_action_space: gym.Space[Any] = spaces.Discrete(3)
         self.closed = False
@@ -116,6 +117,10 @@ class ScriptedSimulator:
             stepped = self._begin(stepped, restart, None)
         return stepped, self._time_step(stepped)
 
+    def make_renderer(self, view: View) -> ScriptedRenderer:
+        """Return who draws the batch; it has no cameras."""
+        return ScriptedRenderer(view)
+
     def close(self) -> None:
         """Remember that the batch was closed."""
         self.closed = True
@@ -139,6 +144,24 @@ class ScriptedSimulator:
             "script": {"episode": state.episode.astype(np.int32), "total": state.total.copy()},
         }
         return TimeStep(state.step.astype(np.float32), state.reward.copy(), over & ~cut, cut, info)
+
+
+class ScriptedRenderer:
+    """Draws the number of the step in red and that of the episode in green, 8 x 4 pixels."""
+
+    def __init__(self, view: View) -> None:
+        self._size = view.size or (8, 4)
+        self.is_closed = False
+
+    def draw(self, state: ScriptedState) -> list[np.ndarray]:
+        """Return a frame of each environment, (4, 8, 3) uint8."""
+        width, height = self._size
+        colours = np.stack([state.step, state.episode, 0 * state.step], axis=-1).astype(np.uint8)
+        return [np.full((height, width, 3), colour) for colour in colours]
+
+    def close(self) -> None:
+        """Remember that drawing is over."""
+        self.is_closed = True
 
 
 class ScriptedEnv(gym.Env[Any, Any]):

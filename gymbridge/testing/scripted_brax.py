@@ -58,6 +58,10 @@ class ScriptedBraxEnv(brax_envs.Env):
         reward, done = action + step / 4, over.astype(jnp.float32)
         return replace(state, obs=step, reward=reward, done=done, info=info)
 
+    def render(self, state: brax_envs.State) -> np.ndarray:
+        """Return an image in the number of the step, (4, 8, 3) uint8."""
+        return np.full((4, 8, 3), np.asarray(state.obs), np.uint8)
+
     @property
     def observation_size(self) -> Any:
         """Size of one observation."""

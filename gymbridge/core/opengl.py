@@ -1,0 +1,77 @@
+"""OpenGL without a window, by the contexts that mujoco makes.
+
+Which library draws is mujoco's `MUJOCO_GL`: "egl", "osmesa" or "glfw". Where that is not set on
+Linux, it is EGL if its library is there, else OSMesa. (mujoco's own choice is GLFW, which needs a
+display.) PyOpenGL keeps to one of them in a process, so a second one cannot be tried.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib
+import os
+import sys
+from typing import Any
+
+from gymbridge.errors import NotInstalledError
+
+__all__ = ["find_library", "make_context", "wanted_library"]
+
+_LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}
+
+_ADVICE = (
+    "Install mujoco by pip, and EGL or OSMesa, which need no display, on Debian and Ubuntu by "
+    "`apt-get install libegl1 libosmesa6`; MUJOCO_GL=egl or MUJOCO_GL=osmesa, set before Python "
+    "starts, chooses one."
+)
+
+
+def make_context() -> Any:
+    """Return a context that ``with context.as_current():`` makes current in any one thread.
+
+    Raises:
+        NotInstalledError: mujoco, or an OpenGL library that works, is missing.
+    """
+    kind = _choose()
+    try:
+        mujoco: Any = importlib.import_module("mujoco")
+        library = importlib.import_module(f"mujoco.{kind}") if kind in _LIBRARIES else mujoco
+        context = library.GLContext(64, 64)  # frames have buffers of their own, of any size
+        with context.as_current():  # MuJoCo must find its functions, which some contexts lack
+            mujoco.MjrContext(mujoco.MjModel.from_xml_string("<mujoco/>"), 150).free()
+    except Exception as error:
+        raise NotInstalledError(
+            f"Rendering needs OpenGL, and {kind} does not work here "
+            f"({type(error).__name__}: {error}). {_ADVICE}"
+        ) from error
+    return context
+
+
+def find_library(kind: str) -> str | None:
+    """Load the library of "egl" or "osmesa", and return its name; None if it is not here."""
+    name = ctypes.util.find_library(_LIBRARIES[kind])
+    try:
+        # For all, since MuJoCo asks the process for OpenGL's functions.
+        return name if name and ctypes.CDLL(name, ctypes.RTLD_GLOBAL) else None
+    except OSError:
+        return None
+
+
+def wanted_library() -> str | None:
+    """Return the library that the user's environment variables name, if any."""
+    values = (os.environ.get(name, "") for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM"))
+    return next((value.strip().lower() for value in values if value.strip()), None)
+
+
+def _choose() -> str:
+    if wanted := wanted_library():
+        return wanted
+    if sys.platform != "linux":
+        return "its own choice"
+    for kind in _LIBRARIES:
+        if find_library(kind):
+            return kind
+    raise NotInstalledError(
+        f"Rendering needs OpenGL, and neither EGL nor OSMesa is here. {_ADVICE}"
+    )

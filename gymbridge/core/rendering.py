@@ -1,0 +1,107 @@
+"""What a user sees of a batch: how frames are asked for, and who draws them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gymbridge.core.processes import OneThread
+from gymbridge.core.requests import read_count
+from gymbridge.core.sub_envs import SubEnvsVectorEnv
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["DEFAULT_FPS", "RenderedVectorEnv", "Renderer", "View", "read_view"]
+
+DEFAULT_FPS = 30
+"""Frames per second of a video, where nobody knows how long a step is."""
+
+_MOST_PIXELS = 4096
+
+
+class View(NamedTuple):
+    """How an environment is drawn."""
+
+    size: tuple[int, int] | None  # width and height in pixels; None for the engine's own
+    camera: int | str | None  # number or name; None for the engine's own
+
+
+class Renderer(Protocol):
+    """Draws a batch. It is made at construction, and needs OpenGL at the first frame at most."""
+
+    def draw(self, state: Any) -> list[np.ndarray]:
+        """Return a frame of each environment in a simulator's state, (height, width, 3) uint8."""
+        ...
+
+    def close(self) -> None:
+        """Release what drawing holds."""
+        ...
+
+
+class RenderedVectorEnv(SubEnvsVectorEnv):
+    """A vector environment that draws its state, if it was built to."""
+
+    _renderer: Renderer | None
+    _one_thread: OneThread
+
+    def render(self) -> tuple[np.ndarray, ...]:
+        """Draw each environment as it is now: in SAME_STEP, at the beginning of a new episode.
+
+        Returns:
+            frames: num_envs arrays, (height, width, 3) uint8, the caller's own.
+
+        Raises:
+            ArgumentError: The batch was built without ``render_mode="rgb_array"``, or the task
+                has no such camera.
+            ResetNeededError: Before the first `reset`, or after an interrupted call.
+            NotInstalledError: There is no OpenGL library, and these frames need one.
+            BusyError: Another call of the batch is running.
+            ClosedError: After `close`.
+        """
+        self._check_open()
+        if self._renderer is None:
+            raise ArgumentError("`render` needs a batch built with `render_mode='rgb_array'`.")
+        with self._one_thread:
+            return tuple(self._renderer.draw(self._state_on_show()))
+
+    def _state_on_show(self) -> Any:
+        """Return the simulator's state, or raise `ResetNeededError`."""
+        raise NotImplementedError
+
+
+def read_view(render_mode: Any, render_size: Any, camera: Any) -> View | None:
+    """Return how a user wants a batch to be drawn, or None for not at all.
+
+    Args:
+        render_mode: None or "rgb_array".
+        render_size: Width and height, or None.
+        camera: Number or name, or None.
+
+    Raises:
+        ArgumentError: Another mode, a size out of range, or a size or camera without a mode.
+        ArgumentTypeError: A size or camera of another type.
+    """
+    if render_mode is None:
+        for name, value in (("render_size", render_size), ("camera", camera)):
+            if value is not None:
+                raise ArgumentError(f"`{name}` needs `render_mode='rgb_array'`, got {value!r}.")
+        return None
+    if render_mode != "rgb_array":
+        raise ArgumentError(
+            f"`render_mode` must be None or 'rgb_array', got {render_mode!r}; for a window, put a "
+            "batch with 'rgb_array' into gymnasium.wrappers.vector.HumanRendering."
+        )
+    if camera is not None and (isinstance(camera, bool) or not isinstance(camera, int | str)):
+        raise ArgumentTypeError(f"`camera` must be an int or a name, got {camera!r}.")
+    return View(None if render_size is None else _read_size(render_size), camera)
+
+
+def _read_size(size: Any) -> tuple[int, int]:
+    if not isinstance(size, list | tuple) or len(size) != 2:
+        raise ArgumentTypeError(f"`render_size` must be (width, height), got {size!r}.")
+    width, height = (read_count("render_size", pixels) for pixels in size)
+    if max(width, height) > _MOST_PIXELS:
+        raise ArgumentError(
+            f"`render_size` must be at most {_MOST_PIXELS} pixels wide and high, got {size!r}."
+        )
+    return width, height

@@ -1,0 +1,52 @@
+"""Brax's viewer as a page: a model's bodies, and where they are in each state of a trajectory."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+from brax import base
+from brax.io import html, mjcf
+
+from gymbridge.errors import ArgumentError, SimulationError
+
+__all__ = ["make_page"]
+
+
+def make_page(env: Any, states: list[Any], index: int, seconds: float, height: int) -> str:
+    """Return a page of HTML; see brax/io/html.py.
+
+    Args:
+        env: A `FunctionalEnv` with `mj_model`.
+        states: Batches of the environment's states, in their order.
+        index: Environment of the batch that is shown.
+        seconds: Between two states.
+        height: Of the viewer, in pixels.
+
+    Raises:
+        ArgumentError: The environment has no physics of MuJoCo's.
+        SimulationError: Brax cannot read its model.
+    """
+    if getattr(env, "mj_model", None) is None:
+        raise ArgumentError(f"`render_html` shows physics of MuJoCo's, and {env.name} has none.")
+    system: Any = getattr(env.engine.unwrapped, "sys", None)
+    try:
+        system = mjcf.load_model(env.mj_model) if system is None else system
+    except Exception as error:
+        raise SimulationError(
+            f"Brax's viewer cannot read the model of {env.name}: {type(error).__name__}: {error}"
+        ) from error
+    system = system.tree_replace({"opt.timestep": seconds})
+    rows: Any = [
+        SimpleNamespace(x=_find_bodies(env.drawn(state).physics, index)) for state in states
+    ]
+    return html.render(system, rows, height=height)
+
+
+def _find_bodies(physics: Any, index: int) -> base.Transform:
+    """Return where the bodies but the world are, as Brax's states or MJX's data have it."""
+    is_brax = hasattr(physics, "x")
+    found = (physics.x.pos, physics.x.rot) if is_brax else (physics.xpos, physics.xquat)
+    pos, rot = jax.device_get([leaf[index, 0 if is_brax else 1 :] for leaf in found])
+    return base.Transform(pos=pos, rot=rot)
