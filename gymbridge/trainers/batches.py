@@ -30,7 +30,7 @@ __all__ = [
 
 
 def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
-    """Return a batch in SAME_STEP mode of any id of Gymnasium's registry.
+    """Return a batch in SAME_STEP mode of any id of Gymnasium's registry; ours can be drawn.
 
     Args:
         env_id: The id, with its module before a colon if that registers it.
@@ -41,13 +41,20 @@ def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> Vector
     Raises:
         gymnasium.error.Error: There is no such id.
     """
-    if _has_same_step(env_id):
+    if not _has_same_step(env_id):
+        return sync_same_step(partial(_make_env, env_id, kwargs), num_envs)
+    same_step = {"autoreset_mode": AutoresetMode.SAME_STEP, **kwargs}
+    if find_engine(env_id) is not None and "render_mode" not in kwargs:
         try:
-            same_step = {"autoreset_mode": AutoresetMode.SAME_STEP, **kwargs}
-            return gym.make_vec(env_id, num_envs=num_envs, **same_step)
-        except TypeError as error:  # some take any keyword and hand it to an environment
-            if "autoreset_mode" not in str(error):
+            return gym.make_vec(env_id, num_envs=num_envs, render_mode="rgb_array", **same_step)
+        except TypeError as error:
+            if "'render_mode'" not in str(error):  # a task that nobody draws
                 raise
+    try:
+        return gym.make_vec(env_id, num_envs=num_envs, **same_step)
+    except TypeError as error:  # some take any keyword and hand it to an environment
+        if "autoreset_mode" not in str(error):
+            raise
     return sync_same_step(partial(_make_env, env_id, kwargs), num_envs)
 
 

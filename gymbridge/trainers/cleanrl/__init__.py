@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gymnasium.wrappers.vector import RecordVideo
+
 from gymbridge.core.requests import read_seed
 from gymbridge.errors import ArgumentTypeError
 from gymbridge.trainers.batches import make_same_step
@@ -23,6 +25,7 @@ def make_cleanrl(
     seed: int | None = None,
     normalize: str | None = None,
     gamma: float = 0.99,
+    capture_video: str | bool = False,
     **kwargs: Any,
 ) -> CleanRLVectorEnv | ScaledVectorEnv:
     """Return a `CleanRLVectorEnv` of an id: the batch that a CleanRL script builds, in one line.
@@ -36,6 +39,9 @@ def make_cleanrl(
             "env" for all that ppo_continuous_action and rpo_continuous_action have there; "batch"
             for the same with one set of statistics for all environments. See `ScaledVectorEnv`.
         gamma: Discount of the return that scales rewards; read with `normalize` alone.
+        capture_video: Folder into which environment 0 is recorded, as by the scripts' `make_env`:
+            ``args.capture_video and f"videos/{run_name}"``. See Gymnasium's vector `RecordVideo`,
+            whose schedule of episodes and whose limit in SAME_STEP (no last frame) it has.
         **kwargs: Of the environment.
 
     Raises:
@@ -51,7 +57,10 @@ def make_cleanrl(
         )
     check_scaling(normalize, gamma)
     seed = read_seed(seed)
-    view = CleanRLVectorEnv(make_same_step(env_id, num_envs, kwargs))
+    envs = make_same_step(env_id, num_envs, kwargs)
+    if capture_video:
+        envs = RecordVideo(envs, str(capture_video), record_first_only=True)
+    view = CleanRLVectorEnv(envs)
     if seed is not None:
         view.single_action_space.seed(seed)
     return view if normalize is None else ScaledVectorEnv(view, statistics=normalize, gamma=gamma)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
@@ -25,7 +26,8 @@ try:
     import torch
     from tensordict import TensorDict, TensorDictBase
     from torchrl.data import Binary, Composite, MultiOneHot, OneHot, Unbounded
-    from torchrl.envs import EnvBase
+    from torchrl.envs import EnvBase, TransformedEnv
+    from torchrl.record import PixelRenderTransform
 
     from gymbridge.trainers.torchrl.specs import (
         expand,
@@ -48,14 +50,21 @@ _FLAGS = ("done", "terminated", "truncated")
 
 
 def make_torchrl(
-    env_id: str, num_envs: int, *, categorical_action_encoding: bool = False, **kwargs: Any
-) -> TorchRLEnv:
-    """Return a batch of one of gymbridge's ids for TorchRL.
+    env_id: str,
+    num_envs: int,
+    *,
+    categorical_action_encoding: bool = False,
+    from_pixels: bool = False,
+    **kwargs: Any,
+) -> EnvBase:
+    """Return a batch of one of gymbridge's ids for TorchRL: a `TorchRLEnv`, transformed or not.
 
     Args:
         env_id: The id, such as "Brax/ant-v0".
         num_envs: Size of the batch.
         categorical_action_encoding: See `TorchRLEnv`.
+        from_pixels: Whether every step draws a frame under "pixels", (num_envs, height, width, 3)
+            uint8, by TorchRL's `PixelRenderTransform`.
         **kwargs: Of the batch: ``device=``, ``max_episode_steps=``, ``differentiable=``,
             ``action_repeat=``, ``info_keys=`` or the engine's.
 
@@ -63,9 +72,12 @@ def make_torchrl(
         ArgumentError: An id of another package.
     """
     check_own_id(env_id, "for others use torchrl's GymWrapper(gymnasium.make_vec(...))")
-    wanted = {"autoreset_mode": "Disabled", "arrays": "torch", **kwargs}
+    wanted: dict[str, Any] = {"autoreset_mode": "Disabled", "arrays": "torch", **kwargs}
+    if from_pixels:
+        wanted["render_mode"] = "rgb_array"
     envs = gym.make_vec(env_id, num_envs=num_envs, **wanted)
-    return TorchRLEnv(envs, categorical_action_encoding=categorical_action_encoding)
+    env = TorchRLEnv(envs, categorical_action_encoding=categorical_action_encoding)
+    return TransformedEnv(env, PixelRenderTransform()) if from_pixels else env
 
 
 class _EnvIds:
@@ -159,6 +171,23 @@ class TorchRLEnv(EnvBase):
                 f"build it with `device='{device}'`."
             )
         return self
+
+    def render(self, mode: str = "rgb_array") -> torch.Tensor:
+        """Draw each environment as it is now, as TorchRL's `PixelRenderTransform` asks for.
+
+        Args:
+            mode: "rgb_array".
+
+        Returns:
+            frames: (num_envs, height, width, 3) uint8.
+
+        Raises:
+            ArgumentError: Another mode, or the batch was built without ``render_mode="rgb_array"``.
+        """
+        if mode != "rgb_array":
+            raise ArgumentError(f"`mode` must be 'rgb_array', got {mode!r}.")
+        envs: Any = self.envs
+        return torch.as_tensor(np.stack(envs.render())).to(self.device)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the batch."""
