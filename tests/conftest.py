@@ -14,7 +14,7 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import pytest
 from hypothesis import settings
-from system_libraries import check_qt5
+from system_libraries import NEEDED, check_libraries
 
 settings.register_profile("gymbridge", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("gymbridge")
@@ -45,5 +45,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Look for the system libraries of a marked test."""
-    if item.get_closest_marker("needs_qt5"):
-        check_qt5(is_required=item.config.getoption(REQUIRE))
+    for marker in NEEDED:
+        if item.get_closest_marker(marker):
+            check_libraries(marker, is_required=item.config.getoption(REQUIRE))

@@ -7,6 +7,13 @@ import ctypes
 import pytest
 
 QT5 = ("libQt5Core.so.5", "libQt5Gui.so.5")
+OPENGL = ("libEGL.so.1", "libOSMesa.so.8")
+
+NEEDED = {
+    "needs_qt5": (QT5, "EnvPool's Procgen needs Qt 5: apt-get install libqt5core5a libqt5gui5"),
+    "needs_opengl": (OPENGL, "physics is drawn by OpenGL: apt-get install libegl1 libosmesa6"),
+}
+"""Shared libraries by marker, and what to say where one is missing."""
 
 
 def has_libraries(names: tuple[str, ...]) -> bool:
@@ -19,11 +26,11 @@ def has_libraries(names: tuple[str, ...]) -> bool:
     return True
 
 
-def check_qt5(*, is_required: bool) -> None:
-    """Skip the running test where Qt 5 is missing, or fail it where Qt 5 is required."""
-    if has_libraries(QT5):
+def check_libraries(marker: str, *, is_required: bool) -> None:
+    """Skip the running test where a marker's libraries are missing, or fail it if required."""
+    names, message = NEEDED[marker]
+    if has_libraries(names):
         return
-    message = "EnvPool's Procgen needs Qt 5: apt-get install libqt5core5a libqt5gui5"
     if is_required:
         pytest.fail(message, pytrace=False)
     pytest.skip(message)

@@ -88,7 +88,11 @@ class Pool:
             )
 
     def render(self, width: int, height: int, camera: int) -> np.ndarray:
-        """Return a frame of each environment, (num_envs, height, width, 3) uint8."""
+        """Return a frame of each environment, (num_envs, height, width, 3) uint8.
+
+        This is what EnvPool draws in C++. Its Jumanji tasks have a viewer in Python as well, which
+        knows only the states that pass through EnvPool's own `step`.
+        """
         return self._exchange.render(self.all_ids, width, height, camera)
 
     def drain(self) -> None:

@@ -67,8 +67,10 @@ class PoolRenderer:
                     f"`camera` must be the number of one of the model's cameras, or -1 for the "
                     f"default, got {self._camera}: {error}."
                 ) from error
-            except RuntimeError as error:
-                raise SimulationError(f"EnvPool cannot draw this task here: {error}.") from error
+            except Exception as error:
+                raise SimulationError(
+                    f"EnvPool cannot draw this task here: {type(error).__name__}: {error}"
+                ) from error
 
     def close(self) -> None:
         """Release the OpenGL context."""

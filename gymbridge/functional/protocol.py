@@ -10,7 +10,6 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from gymbridge.core.episode import TimeStep
-from gymbridge.core.rendering import Renderer, View
 from gymbridge.errors import ArgumentError
 
 __all__ = ["FunctionalEnv", "action_struct"]
@@ -31,12 +30,12 @@ class FunctionalEnv(Protocol[_StateT]):
         name: What it is called in messages, such as "Reacher (backend spring)".
         engine: The object of the engine, whose attributes are those of every environment.
         loop_advice: What a user can do where reverse mode cannot pass `step`.
-        is_drawable: Whether `make_renderer` takes any view.
-        step_seconds: Simulated seconds of a step, if known.
 
     An environment whose `reset` takes something beside the key has `reset_options`, its name and
     its reader; one with a model of its physics may have it as `model`, as `built_with`. See
-    `gymbridge.core.episode.Simulator` for both.
+    `gymbridge.core.episode.Simulator` for both. One that knows the simulated seconds of a step has
+    `step_seconds`. One that can be drawn has `is_drawable`, `make_renderer(view)` as a `Simulator`
+    has it, and ``drawn(states)``: of a batch of states, what its renderer's `draw` takes.
     """
 
     observation_space: Space[Any]
@@ -44,8 +43,6 @@ class FunctionalEnv(Protocol[_StateT]):
     name: str
     engine: Any
     loop_advice: str
-    is_drawable: bool
-    step_seconds: float | None
 
     def reset(self, key: jax.Array) -> _StateT:
         """Return the initial state of one episode, with reward 0 and both flags False."""
@@ -76,19 +73,6 @@ class FunctionalEnv(Protocol[_StateT]):
 
     def physics_leaves(self, state: _StateT) -> Any:
         """Return the leaves whose overflow makes the vjp of a step zero; see `sever`."""
-        ...
-
-    def make_renderer(self, view: View) -> Renderer:
-        """Return who draws what `drawn` returns.
-
-        Raises:
-            KeywordError: Nothing draws the environment in this way.
-            ArgumentError: It has no such camera.
-        """
-        ...
-
-    def drawn(self, state: _StateT) -> Any:
-        """Return what a frame is drawn of; asked with a batch of states."""
         ...
 
 

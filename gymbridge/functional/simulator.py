@@ -72,11 +72,11 @@ class FunctionalSimulator:
         self.num_devices = len(getattr(self.device, "device_set", [None]))
         _check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat
-        modes = ["rgb_array"] if env.is_drawable else []
-        seconds = (env.step_seconds or 1 / DEFAULT_FPS) * action_repeat
+        self.step_seconds = getattr(env, "step_seconds", None) or 1 / DEFAULT_FPS
+        self.step_seconds *= action_repeat
         self.metadata: dict[str, Any] = {
-            "render_modes": modes,
-            "render_fps": max(1, round(1 / seconds)),
+            "render_modes": ["rgb_array"] if getattr(env, "is_drawable", False) else [],
+            "render_fps": max(1, round(1 / self.step_seconds)),
         }
         self.single_observation_space: Space[Any] = env.observation_space
         self.single_action_space: Space[Any] = env.action_space
@@ -145,7 +145,8 @@ class FunctionalSimulator:
 
     def make_renderer(self, view: View) -> FunctionalRenderer:
         """Return who draws the batch; see `gymbridge.core.episode.Simulator.make_renderer`."""
-        return FunctionalRenderer(self, self.env.make_renderer(view))
+        env: Any = self.env
+        return FunctionalRenderer(self, env.make_renderer(view))
 
     def close(self) -> None:
         """Do nothing: arrays go with their last reference."""
@@ -245,8 +246,8 @@ class FunctionalRenderer(NamedTuple):
 
     def draw(self, state: FunctionalState) -> list[np.ndarray]:
         """Return a frame of each environment; see `gymbridge.core.rendering.Renderer`."""
-        simulator = self.simulator
-        return self.renderer.draw(simulator.env.drawn(simulator.env_state(state)))
+        env: Any = self.simulator.env
+        return self.renderer.draw(env.drawn(self.simulator.env_state(state)))
 
     def close(self) -> None:
         """Release what drawing holds."""

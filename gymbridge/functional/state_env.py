@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -82,18 +83,19 @@ class StateEnv:
             KeywordError: Nothing draws it, or it does so itself, in one way only.
             ArgumentError: The model has no such camera.
         """
-        owner = f"{self._style.engine}VectorEnv"
-        if not self.is_drawable:
-            advice = "it has no physics that MuJoCo draws; give it a method `render(state)` that "
-            advice += "returns an image"
-            raise unexpected_keyword(owner, "render_mode", self.name, advice)
-        if self._render is None:
-            return MujocoRenderer(self.mj_model, view)
-        for keyword, value in zip(("render_size", "camera"), view, strict=True):
-            if value is not None:
-                advice = "it draws itself, by its own `render(state)`; leave it out"
-                raise unexpected_keyword(owner, keyword, self.name, advice)
-        return OwnRenderer(self._render, self.name)
+        unexpected = partial(unexpected_keyword, f"{self._style.engine}VectorEnv")
+        if self._render is not None:
+            for name, value in zip(("render_size", "camera"), view, strict=True):
+                if value is not None:
+                    why = "it draws itself, by its own `render(state)`; leave it out"
+                    raise unexpected(name, self.name, why)
+            return OwnRenderer(self._render, self.name)
+        if self.mj_model is None:
+            why = (
+                "MuJoCo has no model of it; give it a method `render(state)` that returns an image"
+            )
+            raise unexpected("render_mode", self.name, why)
+        return MujocoRenderer(self.mj_model, view)
 
     def drawn(self, state: Any) -> Drawn:
         """Return what a frame is drawn of."""

@@ -8,7 +8,6 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
-from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_count
 from gymbridge.core.snapshots import (
     SavesState,
@@ -108,8 +107,8 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             trajectory = [simulator.env_state(carry.state) for carry in carries]
         from gymbridge.functional.viewer import make_page
 
-        seconds = (simulator.env.step_seconds or 1 / DEFAULT_FPS) * simulator.action_repeat
-        return make_page(simulator.env, trajectory, index, seconds, read_count("height", height))
+        height = read_count("height", height)
+        return make_page(simulator.env, trajectory, index, simulator.step_seconds, height)
 
     def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
         """Return the batch as pure functions, which `jax.jit`, `jax.lax.scan` and `jax.vmap` take.

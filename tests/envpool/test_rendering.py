@@ -1,0 +1,205 @@
+"""Frames of EnvPool's environments, and where the process would end without OpenGL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+pytest.importorskip("envpool.registration")
+
+import envpool
+
+from gymbridge import EnvPoolVectorEnv
+from gymbridge.core import opengl
+from gymbridge.envpool.rendering import check_pixels
+from gymbridge.envpool.tasks import UNDRAWN_FAMILIES, load_tasks
+from gymbridge.errors import (
+    ArgumentTypeError,
+    KeywordError,
+    NotInstalledError,
+    ResetNeededError,
+    SimulationError,
+)
+
+PONG = "Pong-v5"
+DRAWN = ["Pong-v5", "CartPole-v1", "LunarLander-v3", "MiniGrid-Empty-5x5-v0", "Highway-v0"]
+
+
+def make(task_id: str = "CartPole-v1", **options: Any) -> Any:
+    return EnvPoolVectorEnv(task_id, **{"num_envs": 2, "render_mode": "rgb_array"} | options)
+
+
+def own_frames(task_id: str, num_steps: int, **view: Any) -> np.ndarray:
+    """Return what EnvPool itself draws of two environments with seed 5 after some steps of 0."""
+    pool = envpool.make_gymnasium(task_id, num_envs=2, seed=[5, 6], render_mode="rgb_array", **view)
+    pool.reset()
+    for _ in range(num_steps):
+        pool.step(np.zeros(2, np.int32))
+    frames: Any = pool.render(env_ids=[0, 1])
+    return frames
+
+
+@pytest.mark.filterwarnings("ignore:.*Box (low|high)'s precision:UserWarning")
+@pytest.mark.parametrize("task_id", DRAWN)
+def test_render__is_what_envpool_draws(task_id: str) -> None:
+    envs = make(task_id)
+    envs.reset(seed=5)
+    for _ in range(3):
+        envs.step(np.zeros(2, envs.single_action_space.dtype))
+    frames = envs.render()
+    np.testing.assert_array_equal(np.stack(frames), own_frames(task_id, 3))
+    assert not np.shares_memory(frames[0], envs.render()[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*Box (low|high)'s precision:UserWarning")
+def test_render_size__is_width_and_height() -> None:
+    envs = make(PONG, render_size=(96, 64))
+    envs.reset(seed=5)
+    expected = own_frames(PONG, 0, render_width=96, render_height=64)
+    assert expected.shape == (2, 64, 96, 3)
+    np.testing.assert_array_equal(np.stack(envs.render()), expected)
+
+
+def test_render__shows_the_state_that_the_mode_leaves(mode: str) -> None:
+    """A pendulum is where its observation says: the angle decides, and a reset turns it."""
+    envs = make("Pendulum-v1", num_envs=1, autoreset_mode=mode, max_episode_steps=3)
+    envs.reset(seed=1)
+    shown = {}
+    for _ in range(7):
+        obs, _, _, truncations, _ = envs.step(np.zeros((1, 1), np.float32))
+        shown[obs[0, :2].tobytes()] = envs.render()[0]
+        if mode == "Disabled" and truncations.any():
+            obs, _ = envs.reset(options={"reset_mask": truncations})
+            shown[obs[0, :2].tobytes()] = envs.render()[0]
+    again = make("Pendulum-v1", num_envs=1, autoreset_mode="Disabled", max_episode_steps=-1)
+    obs, _ = again.reset(seed=1)
+    seen = 0
+    for step in range(9):
+        key = obs[0, :2].tobytes()
+        if key in shown:
+            np.testing.assert_array_equal(again.render()[0], shown[key])
+            seen += 1
+        if step % 4 == 3:
+            obs, _ = again.reset(options={"reset_mask": np.array([True])})
+        else:
+            obs = again.step(np.zeros((1, 1), np.float32))[0]
+    assert seen >= 5
+
+
+def test_frames__do_not_change_the_episodes() -> None:
+    envs, plain = make("CartPole-v1"), make("CartPole-v1", render_mode=None)
+    np.testing.assert_array_equal(envs.reset(seed=3)[0], plain.reset(seed=3)[0])
+    for step in range(60):
+        envs.render()
+        for found, expected in zip(
+            envs.step([step % 2, 0])[:4], plain.step([step % 2, 0])[:4], strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_render__needs_episodes_that_were_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = make()
+    envs.reset(seed=0)
+    pool = envs._simulator.pool
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pool, "receive", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            envs.step([0, 0])
+    with pytest.raises(ResetNeededError, match="interrupted"):
+        envs.render()
+    envs.reset()
+    assert len(envs.render()) == 2
+
+
+@pytest.mark.parametrize("family", UNDRAWN_FAMILIES)
+def test_family__that_envpool_does_not_draw_refuses_the_mode(family: str) -> None:
+    tasks = load_tasks().items()
+    drawn = [name for name, task in tasks if task["family"] == family]
+    name = next(name for name in drawn if load_tasks()[name]["max_num_players"] == 1)
+    assert make(name, render_mode=None).metadata["render_modes"] == []
+    with pytest.raises(KeywordError, match=r"argument 'render_mode'.*does not draw these tasks"):
+        make(name)
+
+
+def test_camera__is_a_number_of_tasks_with_cameras() -> None:
+    with pytest.raises(KeywordError, match=r"argument 'camera'.*drawn in one way only"):
+        make("CartPole-v1", camera=0)
+    with pytest.raises(
+        ArgumentTypeError, match="number of a camera in EnvPool's tasks, got 'side'"
+    ):
+        make("HalfCheetah-v4", camera="side")
+
+
+def test_view__of_one_environment_draws_it() -> None:
+    env = gym.make("EnvPool/CartPole-v1", render_mode="rgb_array", render_size=(300, 200))
+    env.reset(seed=0)
+    frame: Any = env.render()
+    assert (frame.shape, frame.dtype) == ((200, 300, 3), np.uint8)
+    with_list = gym.make("EnvPool/CartPole-v1", render_mode="rgb_array_list")
+    with_list.reset(seed=0)
+    with_list.step(0)
+    frames: Any = with_list.render()
+    assert len(frames) == 2
+
+
+@pytest.fixture
+def without_opengl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No library of OpenGL is found."""
+    for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(opengl, "find_library", lambda kind: None)
+
+
+@pytest.mark.usefixtures("without_opengl")
+def test_mujoco__without_opengl_names_the_packages_and_goes_on() -> None:
+    envs = make("HalfCheetah-v5")
+    obs, _ = envs.reset(seed=0)
+    with pytest.raises(NotInstalledError, match="apt-get install libegl1 libosmesa6"):
+        envs.render()
+    assert envs.step(np.zeros((2, 6)))[0].shape == obs.shape
+
+
+def test_mujoco__with_a_window_library_but_no_display_is_an_error_too() -> None:
+    """In a process of its own: GLFW makes no context, and EnvPool would end the process."""
+    pytest.importorskip("mujoco")
+    code = (
+        "from gymbridge import EnvPoolVectorEnv\nfrom gymbridge.errors import NotInstalledError\n"
+        "envs = EnvPoolVectorEnv('HalfCheetah-v5', render_mode='rgb_array')\n"
+        "envs.reset(seed=0)\n"
+        "try:\n    envs.render()\n"
+        "except NotInstalledError as error:\n    print(error)\n"
+        "print('goes on')\n"
+    )
+    displays = ("DISPLAY", "WAYLAND_DISPLAY", "PYOPENGL_PLATFORM")
+    environ = {name: value for name, value in os.environ.items() if name not in displays}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**environ, "MUJOCO_GL": "glfw"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "glfw does not work here" in done.stdout
+    assert done.stdout.endswith("goes on\n")
+
+
+def test_pixels__of_envpools_threads_need_osmesa(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_pixels({"from_pixels": False})
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    with pytest.raises(SimulationError, match="MUJOCO_GL=osmesa before Python starts"):
+        EnvPoolVectorEnv("HalfCheetah-v5", from_pixels=True)
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    monkeypatch.setattr("gymbridge.envpool.rendering.find_library", lambda kind: None)
+    with pytest.raises(NotInstalledError, match="apt-get install libosmesa6"):
+        EnvPoolVectorEnv("HalfCheetah-v5", from_pixels=True)
