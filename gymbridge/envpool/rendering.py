@@ -6,6 +6,7 @@ MuJoCo's loader finds no functions then. So one of mujoco's is made current arou
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -44,6 +45,7 @@ class PoolRenderer:
         self._pool, self._size = pool, view.size or (0, 0)  # 0 is the task's own
         self._needs_opengl = family.startswith("mujoco.")
         self._context: Any = None
+        self._release: Any = None  # of the context, also where the renderer is dropped
         if family in UNDRAWN_FAMILIES:
             raise _unexpected("render_mode", family, "EnvPool does not draw these tasks")
         if view.camera is not None and not self._needs_opengl:
@@ -59,6 +61,7 @@ class PoolRenderer:
         self._pool.check_turn(state.turn)
         if self._needs_opengl and self._context is None:
             self._context = make_context()
+            self._release = weakref.finalize(self, self._context.free)
         with nullcontext() if self._context is None else self._context.as_current():
             try:
                 return list(self._pool.render(*self._size, self._camera))
@@ -74,6 +77,8 @@ class PoolRenderer:
 
     def close(self) -> None:
         """Release the OpenGL context."""
+        if self._context is not None:
+            self._release()
         self._context = None
 
 

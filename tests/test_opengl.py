@@ -1,0 +1,287 @@
+"""What OpenGL draws of physics: equal to the engines' own frames, and safe beside one another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+pytest.importorskip("brax.envs")
+pytest.importorskip("envpool.registration")
+
+import jax
+import mujoco
+from brax.io import image
+
+from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
+from gymbridge.core.opengl import make_context
+from gymbridge.core.rendering import View
+from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.functional.rendering import Drawn, MujocoRenderer
+
+pytestmark = [
+    pytest.mark.needs_opengl,
+    pytest.mark.filterwarnings("ignore:.*Box (low|high)'s precision:UserWarning"),
+]
+
+RGB = {"render_mode": "rgb_array"}
+
+
+@pytest.fixture(autouse=True)
+def as_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw by the library that upstream's renderers use, too."""
+    from mujoco.rendering.classic import gl_context
+
+    context = type(make_context())
+    monkeypatch.setattr(gl_context, "GLContext", context, raising=False)
+
+
+@pytest.fixture(scope="module")
+def cheetahs() -> BraxVectorEnv:
+    return BraxVectorEnv("halfcheetah", 2, backend="spring", **RGB)
+
+
+def physics_rows(envs: Any) -> list[Any]:
+    """Return the physics of each environment of a batch in JAX."""
+    simulator = envs._simulator
+    state = simulator.env_state(envs._runner.unpack(envs._carry).state)
+    return [jax.tree.map(lambda leaf, row=row: leaf[row], state) for row in range(envs.num_envs)]
+
+
+def play(envs: Any, num_steps: int) -> None:
+    envs.reset(seed=0)
+    envs.action_space.seed(0)
+    for _ in range(num_steps):
+        envs.step(envs.action_space.sample())
+
+
+@pytest.mark.parametrize("camera", [-1, "track", 0])
+def test_brax__is_drawn_as_by_its_own_function(cheetahs: BraxVectorEnv, camera: Any) -> None:
+    envs = BraxVectorEnv("halfcheetah", 2, backend="spring", camera=camera, **RGB)
+    play(cheetahs, 3)
+    envs.set_state(cheetahs.get_state())
+    system = cheetahs.call("sys")[0]
+    named = None if camera == -1 else "track"
+    for frame, row in zip(envs.render(), physics_rows(cheetahs), strict=True):
+        assert (frame.shape, frame.dtype) == ((240, 320, 3), np.uint8)
+        expected = image.render_array(system, row.pipeline_state, camera=named)
+        np.testing.assert_array_equal(frame, expected)
+
+
+def test_brax__follows_the_robot_by_default(cheetahs: BraxVectorEnv) -> None:
+    play(cheetahs, 1)
+    tracking = BraxVectorEnv("halfcheetah", 2, backend="spring", camera="track", **RGB)
+    tracking.set_state(cheetahs.get_state())
+    for frame, other in zip(cheetahs.render(), tracking.render(), strict=True):
+        np.testing.assert_array_equal(frame, other)
+    assert (cheetahs.render()[0] != cheetahs.render()[1]).any()
+
+
+def test_frames__change_no_episode(cheetahs: BraxVectorEnv) -> None:
+    play(cheetahs, 4)
+    wanted = cheetahs.get_state()
+    cheetahs.reset(seed=0)
+    cheetahs.action_space.seed(0)
+    for _ in range(4):
+        cheetahs.render()
+        cheetahs.step(cheetahs.action_space.sample())
+    for name, leaf in cheetahs.get_state().leaves.items():
+        np.testing.assert_array_equal(leaf, wanted.leaves[name])
+
+
+@pytest.mark.parametrize("size", [(17, 9), (1000, 700)])
+def test_size__may_be_beyond_the_models_buffer(size: tuple[int, int]) -> None:
+    envs = BraxVectorEnv("inverted_pendulum", backend="spring", render_size=size, **RGB)
+    play(envs, 1)
+    frame = envs.render()[0]
+    assert frame.shape == (size[1], size[0], 3)
+    assert frame[: size[1] // 2].std() > 1
+    assert frame[:, size[0] // 2 :].std() > 1
+
+
+def test_drawn_physics__are_seen() -> None:
+    def lift(sys: Any, key: jax.Array) -> dict[str, jax.Array]:
+        return {"body_pos": sys.body_pos + jax.random.uniform(key, (3,))}
+
+    envs = BraxVectorEnv("inverted_pendulum", 2, backend="mjx", randomization_fn=lift, **RGB)
+    envs.reset(seed=0)
+    model = envs.call("sys")[0].mj_model
+    renderer, own = mujoco.Renderer(model), model.body_pos.copy()
+    for frame, row in zip(envs.render(), physics_rows(envs), strict=True):
+        model.body_pos[:] = row.physics["body_pos"]
+        data = mujoco.MjData(model)
+        data.qpos, data.qvel = row.state.pipeline_state.q, row.state.pipeline_state.qd
+        mujoco.mj_forward(model, data)
+        renderer.update_scene(data)
+        np.testing.assert_array_equal(frame, renderer.render())
+        model.body_pos[:] = own
+    renderer.close()
+    assert (envs.render()[0] != envs.render()[1]).any()
+
+
+@pytest.mark.parametrize("arrays", ["torch", "jax"])
+def test_arrays__of_each_kind_are_drawn_alike(cheetahs: BraxVectorEnv, arrays: str) -> None:
+    pytest.importorskip(arrays)
+    options = (
+        {"arrays": arrays, "differentiable": True} if arrays == "torch" else {"arrays": arrays}
+    )
+    play(cheetahs, 2)
+    envs = BraxVectorEnv("halfcheetah", 2, backend="spring", **options, **RGB)
+    envs.set_state(cheetahs.get_state())
+    for frame, other in zip(envs.render(), cheetahs.render(), strict=True):
+        np.testing.assert_array_equal(frame, other)
+
+
+def test_playground__is_drawn_as_by_its_own_function() -> None:
+    pytest.importorskip("mujoco_playground")
+    envs: Any = gym.make_vec("Playground/CartpoleBalance-v0", num_envs=2, camera="fixed", **RGB)
+    play(envs, 3)
+    env = envs.call("unwrapped")[0]
+    rows = physics_rows(envs.unwrapped)
+    expected = env.render(rows, camera="fixed")
+    for frame, other in zip(envs.render(), expected, strict=True):
+        np.testing.assert_array_equal(frame, other)
+
+
+def test_mocap__bodies_are_where_the_state_has_them() -> None:
+    """The target of Playground's reacher tasks and arms is such a body."""
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><light pos='0 0 3'/><body mocap='true'><geom size='.3'/></body>"
+        "<body><joint type='slide'/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+    data = mujoco.MjData(model)
+
+    class Physics:
+        q, qd = np.zeros((2, 1)), np.zeros((2, 1))
+        mocap_pos = np.array([[[0, 0, 0.0]], [[0, 0, 0.5]]])
+        mocap_quat = np.tile(data.mocap_quat, (2, 1, 1))
+
+    low, high = MujocoRenderer(model, View(None, None)).draw(Drawn(None, Physics, {}))
+    assert (low != high).any()
+
+
+@pytest.mark.parametrize(
+    "task_id",
+    [
+        "HalfCheetah-v5",
+        "CheetahRun-v1",
+        "FetchReach-v1",
+        "MetaWorld/Assembly-v3",
+        "AlohaHandOver-v1",
+    ],
+)
+def test_envpool__draws_each_family_of_mujocos(task_id: str) -> None:
+    envs = EnvPoolVectorEnv(task_id, 2, render_size=(64, 48), **RGB)
+    play(envs, 5)
+    frames = envs.render()
+    assert [frame.shape for frame in frames] == [(48, 64, 3)] * 2
+    assert min(frame.std() for frame in frames) > 5
+
+
+def test_envpool__refuses_a_camera_that_the_model_lacks_and_goes_on() -> None:
+    envs = EnvPoolVectorEnv("HalfCheetah-v5", camera=7, **RGB)
+    play(envs, 1)
+    with pytest.raises(ArgumentError, match=r"one of the model's cameras, or -1.*got 7"):
+        envs.render()
+    envs.step(envs.action_space.sample())
+
+
+def test_batches__draw_beside_one_another_in_any_thread(cheetahs: BraxVectorEnv) -> None:
+    pool = EnvPoolVectorEnv("HalfCheetah-v5", 2, **RGB)
+    small = EnvPoolVectorEnv("HalfCheetah-v5", 2, render_size=(80, 60), **RGB)
+    batches: list[Any] = [cheetahs, pool, small]
+    for envs in batches:
+        play(envs, 2)
+    wanted = [envs.render() for envs in batches]
+    found: dict[int, Any] = {}
+
+    def draw(number: int) -> None:
+        found[number] = batches[number % 3].render()
+
+    for number in range(9):
+        thread = threading.Thread(target=draw, args=(number,))
+        thread.start()
+        thread.join()
+        draw(number + 9)
+    for number, frames in found.items():
+        for frame, other in zip(frames, wanted[number % 3], strict=True):
+            np.testing.assert_array_equal(frame, other)
+
+
+def test_renderers__come_and_go(cheetahs: BraxVectorEnv) -> None:
+    system = cheetahs.call("sys")[0]
+    drawn = Drawn(None, type("Positions", (), {"q": system.init_q[None]}), {})
+    frames = []
+    for number in range(30):
+        renderer = MujocoRenderer(system.mj_model, View(None, None))
+        frames += renderer.draw(drawn)
+        if number % 2:
+            renderer.close()
+        del renderer
+    for frame in frames[1:]:
+        np.testing.assert_array_equal(frame, frames[0])
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
+batches = [
+    BraxVectorEnv("inverted_pendulum", backend="spring", render_mode="rgb_array"),
+    EnvPoolVectorEnv("HalfCheetah-v5", render_mode="rgb_array"),
+]
+for envs in batches:
+    envs.reset(seed=0)
+np.savez(sys.argv[1], *[envs.render()[0] for envs in batches])
+"""
+
+
+@pytest.mark.parametrize("leaves_open", [True, False])
+@pytest.mark.parametrize("library", ["egl", "osmesa"])
+def test_library__is_the_users_choice(library: str, leaves_open: bool, tmp_path: Path) -> None:
+    """In a process of its own, which ends without a word."""
+    script = SCRIPT if leaves_open else SCRIPT + "for envs in batches:\n    envs.close()\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, str(tmp_path / "frames.npz")],
+        env={**os.environ, "MUJOCO_GL": library, "PYOPENGL_PLATFORM": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    with np.load(tmp_path / "frames.npz") as frames:
+        for frame in frames.values():
+            assert frame.std() > 1
+
+
+def test_pixels__of_envpools_threads_are_drawn_by_osmesa() -> None:
+    code = (
+        "from gymbridge import EnvPoolVectorEnv\n"
+        "envs = EnvPoolVectorEnv('HalfCheetah-v5', 3, from_pixels=True)\n"
+        "obs, _ = envs.reset(seed=0)\n"
+        "assert obs.std() > 5, obs\n"
+        "for _ in range(9):\n    envs.step(envs.action_space.sample())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**os.environ, "MUJOCO_GL": "osmesa", "PYOPENGL_PLATFORM": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_context__that_fails_names_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")  # PyOpenGL has begun with another one
+    monkeypatch.delitem(sys.modules, "mujoco.osmesa", raising=False)
+    monkeypatch.setenv("PYOPENGL_PLATFORM", "egl")
+    with pytest.raises(NotInstalledError, match="osmesa does not work here"):
+        make_context()
