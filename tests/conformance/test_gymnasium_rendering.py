@@ -1,0 +1,153 @@
+"""Gymnasium's wrappers that show frames work on batches of ours; videos are read again.
+
+The assertions are those of Gymnasium 1.4's `tests/wrappers/vector/test_record_video.py` and
+`test_human_rendering.py`, in our words.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import wrappers as single
+from gymnasium.wrappers import vector
+
+pytest.importorskip("envpool.registration")
+cv2 = pytest.importorskip("cv2")
+pytest.importorskip("moviepy")
+
+CARTPOLE = "EnvPool/CartPole-v1"
+PENDULUM = "Brax/inverted_pendulum-v0"
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Overwriting existing videos:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*autoreset mode is same-step:UserWarning"),
+]
+
+
+def make(env_id: str = CARTPOLE, num_envs: int = 2, **options: Any) -> Any:
+    options = {"render_mode": "rgb_array", "render_size": (320, 240)} | options
+    return gym.make_vec(env_id, num_envs=num_envs, **options)
+
+
+def play(envs: Any, num_steps: int) -> None:
+    envs.reset(seed=1)
+    envs.action_space.seed(1)
+    for _ in range(num_steps):
+        envs.step(envs.action_space.sample())
+    envs.close()
+
+
+def read_video(path: Path) -> np.ndarray:
+    """Return the frames of a video, (count, height, width, 3) uint8."""
+    video, frames = cv2.VideoCapture(str(path)), []
+    while (read := video.read())[0]:
+        frames.append(read[1][..., ::-1])
+    video.release()
+    return np.stack(frames)
+
+
+def check_video(path: Path, size: tuple[int, int], count: int) -> None:
+    frames = read_video(path)
+    assert frames.shape[1:] == (*size, 3)
+    assert count <= len(frames) <= count + 2  # MoviePy shows the last one for longer
+    moved = np.abs(frames[-1].astype(int) - frames[0]).max(axis=-1) > 60
+    assert moved.sum() > 30, "nothing moves"
+
+
+def test_record_video__writes_frames_that_differ(tmp_path: Path) -> None:
+    envs = vector.RecordVideo(
+        make(), str(tmp_path), episode_trigger=lambda e: e == 0, video_length=20
+    )
+    play(envs, 40)
+    (path,) = tmp_path.glob("*.mp4")
+    assert path.name == "rl-video-episode-0.mp4"
+    check_video(path, (240, 640), 20)  # two frames of 320 x 240, side by side
+
+
+@pytest.mark.needs_opengl
+def test_record_video__writes_physics(tmp_path: Path) -> None:
+    pytest.importorskip("brax.envs")
+    envs = make(PENDULUM, 1, backend="spring")
+    play(vector.RecordVideo(envs, str(tmp_path), video_length=25), 30)
+    path = sorted(tmp_path.glob("*.mp4"))[0]
+    check_video(path, (240, 320), 25)
+    assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FPS) == 50
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_record_video__begins_at_episodes_of_the_first_environment(
+    mode: str, tmp_path: Path
+) -> None:
+    envs = make(autoreset_mode=mode, max_episode_steps=4)
+    recorded = vector.RecordVideo(
+        envs,
+        str(tmp_path),
+        episode_trigger=lambda episode: episode in (0, 2),
+        record_first_only=True,
+    )
+    play(recorded, 20)
+    assert {path.name for path in tmp_path.glob("*.mp4")} == {
+        "rl-video-episode-0.mp4",
+        "rl-video-episode-2.mp4",
+    }
+    expected = {"NextStep": 5, "SameStep": 4}[mode]  # that mode's last frame is the next's first
+    assert len(read_video(tmp_path / "rl-video-episode-2.mp4")) == expected
+
+
+def test_record_video__begins_at_steps(tmp_path: Path) -> None:
+    envs = vector.RecordVideo(
+        make(), str(tmp_path), step_trigger=lambda step: step % 10 == 5, video_length=3
+    )
+    play(envs, 30)
+    names = sorted(path.name for path in tmp_path.glob("*.mp4"))
+    assert names == [f"rl-video-step-{step}.mp4" for step in (15, 25, 5)]
+
+
+def test_record_video__needs_frames(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Render mode is None"):
+        vector.RecordVideo(make(render_mode=None, render_size=None), str(tmp_path))
+
+
+def test_sync_vector_env__draws_views_of_one_environment() -> None:
+    sync = gym.make_vec(CARTPOLE, num_envs=2, vectorization_mode="sync", render_mode="rgb_array")
+    batch = make(render_size=None)
+    sync.reset(seed=4)
+    batch.reset(seed=4)
+    for frame, expected in zip(batch.render(), sync.render(), strict=True):
+        np.testing.assert_array_equal(frame, expected)
+
+
+def test_add_render_observation__has_the_frame_of_the_observation() -> None:
+    env = single.AddRenderObservation(
+        gym.make(CARTPOLE, render_mode="rgb_array"), render_only=False
+    )
+    obs, _ = env.reset(seed=0)
+    assert obs["pixels"].shape == (400, 600, 3)
+    later = env.step(0)[0]
+    assert (later["pixels"] != obs["pixels"]).any()
+
+
+def test_human_rendering__shows_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    envs = vector.HumanRendering(make())
+    assert envs.render_mode == "human"
+    assert "human" not in envs.env.metadata["render_modes"]
+    envs.reset(seed=0)
+    envs.step(envs.action_space.sample())
+    envs.close()
+
+
+def test_view__for_people_opens_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    with pytest.warns(UserWarning, match="HumanRendering"):
+        env = gym.make(CARTPOLE, render_mode="human")
+    assert env.render_mode == "human"
+    env.reset(seed=0)
+    env.step(0)
+    env.close()

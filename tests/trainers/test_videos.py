@@ -1,0 +1,139 @@
+"""Trainers' own ways to show what they learn, over batches of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+pytest.importorskip("envpool.registration")
+pytest.importorskip("moviepy")
+pytest.importorskip("cv2")
+
+import cv2
+
+from gymbridge.errors import ArgumentError
+from gymbridge.trainers.cleanrl import make_cleanrl
+
+CARTPOLE = "EnvPool/CartPole-v1"
+
+
+def count_frames(path: Path) -> int:
+    video, count = cv2.VideoCapture(str(path)), 0
+    while video.read()[0]:
+        count += 1
+    return count
+
+
+@pytest.mark.filterwarnings("ignore:.*MoviePy:UserWarning")
+def test_sb3__records_videos_of_its_batch(tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.vec_env import VecVideoRecorder
+
+    from gymbridge.trainers.sb3 import make_vec_env
+
+    envs = make_vec_env(CARTPOLE, 4, seed=0)
+    assert envs.render_mode == "rgb_array"
+    recorded = VecVideoRecorder(
+        envs, str(tmp_path), record_video_trigger=lambda step: step == 0, video_length=12
+    )
+    recorded.reset()
+    for _ in range(20):
+        recorded.step(np.zeros(4, np.int64))
+    assert recorded.render().shape == (800, 1200, 3)  # four frames as tiles
+    recorded.close()
+    (path,) = tmp_path.glob("*.mp4")
+    assert count_frames(path) >= 12
+
+
+def test_sb3__takes_a_task_that_nobody_draws() -> None:
+    pytest.importorskip("stable_baselines3")
+    from gymbridge.trainers.sb3 import make_vec_env
+
+    envs = make_vec_env("EnvPool/FrozenLake-v1", 2)
+    assert envs.render_mode is None
+    envs = make_vec_env(CARTPOLE, 2, env_kwargs={"render_mode": None})
+    assert envs.render_mode is None
+
+
+@pytest.mark.filterwarnings("ignore:.*autoreset mode is same-step:UserWarning")
+def test_cleanrl__captures_video_of_the_first_environment(tmp_path: Path) -> None:
+    args: Any = type("Args", (), {"capture_video": True})
+    envs: Any = make_cleanrl(
+        CARTPOLE, 3, max_episode_steps=6, capture_video=args.capture_video and f"{tmp_path}/videos"
+    )
+    plain: Any = make_cleanrl(CARTPOLE, 3, max_episode_steps=6)
+    obs, _ = envs.reset(seed=0)
+    np.testing.assert_array_equal(obs, plain.reset(seed=0)[0])
+    for _ in range(9):
+        found, expected = envs.step(np.zeros(3, np.int64)), plain.step(np.zeros(3, np.int64))
+        for part, other in zip(found[:4], expected[:4], strict=True):
+            np.testing.assert_array_equal(part, other)
+    envs.close()
+    first = tmp_path / "videos" / "rl-video-episode-0.mp4"
+    assert count_frames(first) == 6
+    frame = cv2.VideoCapture(str(first)).read()[1]
+    assert frame.shape == (400, 600, 3)
+
+
+def test_cleanrl__captures_nothing_by_default() -> None:
+    assert "RecordVideo" not in str(make_cleanrl(CARTPOLE, 2, capture_video=False))
+
+
+@pytest.fixture
+def torchrl(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return pytest.importorskip("torchrl.envs")
+
+
+def test_torchrl__has_pixels_beside_the_observation(torchrl: Any) -> None:
+    from gymbridge.trainers.torchrl import make_torchrl
+
+    options = {"render_size": (60, 40), "max_episode_steps": 3}
+    env: Any = make_torchrl("EnvPool/Pong-v5", 2, from_pixels=True, **options)
+    torchrl.check_env_specs(env)
+    env.set_seed(0)
+    rollout = env.rollout(6, break_when_any_done=False)
+    assert rollout["pixels"].shape == (2, 6, 40, 60, 3)
+    assert rollout["next", "pixels"].dtype == rollout["pixels"].dtype
+    assert rollout["pixels"].numpy().dtype == np.uint8
+    batch: Any = gym.make_vec(
+        "EnvPool/Pong-v5", num_envs=2, autoreset_mode="Disabled", render_mode="rgb_array", **options
+    )
+    batch.reset(seed=0)
+    for step in range(3):
+        drawn = np.stack(batch.render())
+        np.testing.assert_array_equal(rollout["pixels"][:, step].numpy(), drawn)
+        batch.step(rollout["action"][:, step].numpy().argmax(-1))
+        last = np.stack(batch.render())
+        np.testing.assert_array_equal(rollout["next", "pixels"][:, step].numpy(), last)
+
+
+def test_torchrl__draws_through_its_transform_and_by_hand(torchrl: Any) -> None:
+    from torchrl.record import PixelRenderTransform
+
+    from gymbridge.trainers.torchrl import make_torchrl
+
+    env: Any = make_torchrl("EnvPool/Pong-v5", 2, render_mode="rgb_array")
+    assert env.render().shape == (2, 210, 160, 3)
+    with pytest.raises(ArgumentError, match="`mode` must be 'rgb_array', got 'human'"):
+        env.render(mode="human")
+    seen = torchrl.TransformedEnv(
+        env, PixelRenderTransform(out_keys=["seen"], mode="rgb_array", preproc=lambda x: x.clone())
+    )
+    assert seen.rollout(2)["seen"].shape == (2, 2, 210, 160, 3)
+    plain: Any = make_torchrl(CARTPOLE, 2)
+    with pytest.raises(ArgumentError, match="built with `render_mode='rgb_array'`"):
+        plain.render()
+
+
+def test_torchrl__draws_one_environment_by_its_gym_env(torchrl: Any) -> None:
+    env = torchrl.GymEnv(CARTPOLE, from_pixels=True, pixels_only=False)
+    torchrl.check_env_specs(env)
+    env.set_seed(0)
+    rollout = env.rollout(8)
+    assert rollout["pixels"].shape == (8, 400, 600, 3)
+    assert (rollout["pixels"][0] != rollout["next", "pixels"][-1]).any()
+    assert (rollout["pixels"][1] == rollout["next", "pixels"][0]).all()
