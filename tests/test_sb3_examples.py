@@ -71,3 +71,27 @@ def test_sb3_sac__improves_on_reacher() -> None:
     env_id, before, after, _ = IMPROVED.fullmatch(run_script("sb3_sac.py")[0]).groups()
     assert env_id == "Brax/reacher-v0"
     assert float(after) > 0.7 * float(before), "returns are negative"
+
+
+def test_record_video__writes_what_a_policy_does(tmp_path: Path) -> None:
+    for library in ("envpool.registration", "moviepy", "cv2", "PIL"):
+        pytest.importorskip(library)
+    import cv2
+    from PIL import Image
+
+    options = ("--num-envs=4", "--steps=12", "--size", "320", "240", f"--out={tmp_path}")
+    line, log = run_script("record_video.py", "--train-steps=1024", *options)
+    assert re.match(r"Return \d+\.0 in \d+ steps; wrote ", line)
+    assert "1,024/1,024" in log
+    policy = tmp_path / "CartPole-v1.zip"
+    gif, film = (policy.with_suffix(suffix) for suffix in (".gif", ".mp4"))
+    with Image.open(gif) as frames:
+        assert frames.size == (320, 240)
+        assert 3 <= frames.n_frames <= 12, "equal frames are one"
+    video = cv2.VideoCapture(str(film))
+    assert video.read()[1].shape == (240, 320, 3)
+    before = film.read_bytes()
+    again, log = run_script("record_video.py", f"--policy={policy}", *options)
+    assert again == line
+    assert "1,024" not in log, "it was trained again"
+    assert film.read_bytes() == before

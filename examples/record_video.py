@@ -1,0 +1,76 @@
+"""Train a policy briefly, save it, load it, and write a video and a GIF of what it does.
+
+    python examples/record_video.py --env-id EnvPool/CartPole-v1
+    python examples/record_video.py --env-id Brax/reacher-v0 --train-steps 200000 --steps 150
+    python examples/record_video.py --env-id EnvPool/HalfCheetah-v5 --policy runs/cheetah.zip
+
+Physics (Brax, Playground, EnvPool's MuJoCo tasks) is drawn by OpenGL: see docs/rendering.md.
+"""
+
+import argparse
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import torch
+from moviepy.video.io.ImageSequenceClip import ImageSequenceClip
+from stable_baselines3 import PPO
+
+import gymbridge  # noqa: F401 (registers the ids)
+from gymbridge.trainers.sb3 import make_vec_env
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--env-id", default="EnvPool/CartPole-v1", help="id of the task")
+    parser.add_argument("--policy", type=Path, help="of SB3's PPO, saved; trained if not given")
+    parser.add_argument("--train-steps", type=int, default=50_000, help="of all environments")
+    parser.add_argument("--num-envs", type=int, default=16, help="environments trained in")
+    parser.add_argument("--steps", type=int, default=200, help="frames at most; one episode")
+    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), help="in pixels")
+    parser.add_argument("--seed", type=int, default=1, help="of training and of the episode")
+    parser.add_argument("--out", type=Path, default=Path("runs", "videos"), help="folder")
+    return parser.parse_args()
+
+
+def train(env_id: str, num_envs: int, total_steps: int, seed: int) -> PPO:
+    torch.set_num_threads(1)  # fastest for small networks
+    envs = make_vec_env(env_id, num_envs, seed=seed)
+    model = PPO("MlpPolicy", envs, n_steps=1024 // num_envs, batch_size=256, seed=seed)
+    model.learn(total_steps, progress_bar=True)
+    envs.close()
+    return model
+
+
+def draw_episode(env: gym.Env, policy: PPO, num_steps: int, seed: int) -> tuple[list, float]:
+    """Return the frames of one episode at most, and the sum of its rewards."""
+    obs, _ = env.reset(seed=seed)
+    frames, total, over = [env.render()], 0.0, False
+    while not over and len(frames) < num_steps:
+        action, _ = policy.predict(obs, deterministic=True)
+        obs, reward, terminated, truncated, _ = env.step(action)
+        frames.append(env.render())
+        total, over = total + reward, terminated or truncated
+    return frames, total
+
+
+def main() -> None:
+    args = parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    name = args.env_id.rpartition("/")[2]
+    path = args.policy or args.out / f"{name}.zip"
+    if args.policy is None:
+        train(args.env_id, args.num_envs, args.train_steps, args.seed).save(path)
+    policy = PPO.load(path, device="cpu")
+    size = {"render_size": args.size} if args.size else {}
+    env = gym.make(args.env_id, render_mode="rgb_array", **size)
+    frames, total = draw_episode(env, policy, args.steps, args.seed)
+    clip = ImageSequenceClip(list(np.stack(frames)), fps=env.metadata["render_fps"])
+    clip.write_videofile(str(args.out / f"{name}.mp4"), logger=None)
+    clip.write_gif(str(args.out / f"{name}.gif"), logger=None)
+    env.close()
+    print(f"Return {total:.1f} in {len(frames) - 1} steps; wrote {path}, {name}.mp4 and {name}.gif")
+
+
+if __name__ == "__main__":
+    main()
