@@ -200,7 +200,8 @@ class AsyncEnvPool:
                 self._reset(ids[is_cut])
                 ids, leaves = ids[~is_cut], [leaf[~is_cut] for leaf in leaves]
             if len(ids):
-                self._send(ids, leaves)
+                # Copies, since the pool reads them later, when the user may have changed the array.
+                self._send(ids, [leaf.copy() for leaf in leaves])
 
     def close(self) -> None:
         """Release the environments."""

@@ -165,6 +165,29 @@ def test_results__are_the_user_s_own() -> None:
     assert all(array.flags.writeable for array in kept[0][:4])
 
 
+@pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5"])
+def test_arguments__may_be_changed_after_the_call(task: str) -> None:
+    """The pool reads actions while it steps; both have the dtypes that it takes as they are."""
+
+    def play(changes: bool) -> list[np.ndarray]:
+        pool = AsyncEnvPool(task, 64, 32, num_threads=1)
+        space = pool.single_action_space
+        pool.async_reset(seed=0)
+        obs = np.zeros((64, *pool.single_observation_space.shape))  # type: ignore[misc]
+        for _ in range(6):
+            returned = pool.recv()
+            ids = returned[-1]["env_id"].copy()
+            obs[ids] = returned[0]
+            actions = np.ones((32, *space.shape), space.dtype)  # type: ignore[misc]
+            pool.send(actions, ids)
+            if changes:
+                actions[:], ids[:] = 0, 0
+        pool.close()
+        return obs
+
+    assert_same(play(True), play(False))
+
+
 @pytest.fixture
 def pool() -> Any:
     """Four CartPoles, two of which wait."""
