@@ -163,16 +163,17 @@ class AsyncEnvPool:
             self._is_lost = True  # until all is noted
             values, layout = self._pool.receive(), self._layout
             ids, ended = values[layout.id_place], values[layout.done_place]
+            rows = ids.astype(np.intp)
             rewards = values[layout.reward_place]
-            rewards *= self._goes_on[ids]
+            rewards *= self._goes_on[rows]
             truncations = values[layout.trunc_place] & ended
             terminations = ended & ~truncations
-            is_late = self._elapsed[ids] >= self._limit
+            is_late = self._elapsed[rows] >= self._limit
             if b"\x01" in is_late.tobytes():
-                self._cut[ids] = is_late & ~ended
+                self._cut[rows] = is_late & ~ended
                 truncations |= is_late & ~terminations
                 ended = ended | is_late
-            self._ended[ids], self._waits[ids] = ended, True
+            self._ended[rows], self._waits[rows] = ended, True
             self._coming -= self.batch_size
             self._is_lost = False
             infos = {**layout.read_info(values), "env_id": ids}
@@ -226,7 +227,7 @@ class AsyncEnvPool:
         self._pool.build(requests.fold_seeds(seeds, self.seed_range).values.tolist())
         self._seeds = seeds
         self._forget()
-        self._reset(self._pool.all_ids)
+        self._reset(np.arange(self.num_envs))
 
     def _begin(self, ids: np.ndarray) -> None:
         """Begin new episodes; a reset by id would begin a new game where a life was lost."""
@@ -239,7 +240,7 @@ class AsyncEnvPool:
     def _send(self, ids: np.ndarray, leaves: list[np.ndarray]) -> None:
         """Step environments; those that the pool ended begin anew by it."""
         self._is_lost = True  # until all is noted
-        self._pool.send(ids, leaves)
+        self._pool.send(ids.astype(np.int32), leaves)
         goes_on = ~self._ended[ids]
         self._goes_on[ids] = goes_on
         self._elapsed[ids] = (self._elapsed[ids] + 1) * goes_on
@@ -248,7 +249,7 @@ class AsyncEnvPool:
     def _reset(self, ids: np.ndarray) -> None:
         """Begin new episodes by id."""
         self._is_lost = True
-        self._pool.send_reset(ids)
+        self._pool.send_reset(ids.astype(np.int32))
         self._goes_on[ids], self._elapsed[ids], self._cut[ids] = False, 0, False
         self._note(ids)
 
@@ -265,7 +266,7 @@ class AsyncEnvPool:
         self._goes_on, self._waits, self._ended, self._cut = (nobody.copy() for _ in range(4))
 
     def _read_ids(self, env_ids: Any) -> np.ndarray:
-        """Return ids of environments that wait, (count,) int32."""
+        """Return ids of environments that wait, (count,) intp."""
         self._check_running()
         ids = requests.read_ids("`env_ids`", env_ids, self.num_envs)
         if b"\x00" in self._waits[ids].tobytes():

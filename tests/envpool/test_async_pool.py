@@ -173,12 +173,12 @@ def test_arguments__may_be_changed_after_the_call(task: str) -> None:
         pool = AsyncEnvPool(task, 64, 32, num_threads=1)
         space = pool.single_action_space
         pool.async_reset(seed=0)
-        obs = np.zeros((64, *pool.single_observation_space.shape))  # type: ignore[misc]
+        obs = np.zeros((64, *pool.single_observation_space.shape))
         for _ in range(6):
             returned = pool.recv()
             ids = returned[-1]["env_id"].copy()
             obs[ids] = returned[0]
-            actions = np.ones((32, *space.shape), space.dtype)  # type: ignore[misc]
+            actions = np.ones((32, *space.shape), space.dtype)
             pool.send(actions, ids)
             if changes:
                 actions[:], ids[:] = 0, 0
