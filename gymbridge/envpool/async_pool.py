@@ -165,7 +165,7 @@ class AsyncEnvPool:
             ids, ended = values[layout.id_place], values[layout.done_place]
             rows = ids.astype(np.intp)
             rewards = values[layout.reward_place]
-            rewards *= self._goes_on[rows]
+            rewards[~self._goes_on[rows]] = 0  # some tasks repeat one, or have NaN, as they begin
             truncations = values[layout.trunc_place] & ended
             terminations = ended & ~truncations
             is_late = self._elapsed[rows] >= self._limit
