@@ -261,6 +261,8 @@ def test_recv__does_not_wait_for_ever(pool: Any) -> None:
     pool.send([0], pool.waiting[:1])
     with pytest.raises(ArgumentError, match="needs 2 environments under way, and 1 are"):
         pool.recv()
+    with pytest.raises(ArgumentError, match="which are under way"):
+        pool.send([0], pool.waiting[:1])
     pool.send([0], pool.waiting[1:])
     assert len(pool.recv()[0]) == 2
 
