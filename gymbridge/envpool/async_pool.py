@@ -175,7 +175,7 @@ class AsyncEnvPool:
         """Step environments that wait; `recv` returns them when they are ready.
 
         Args:
-            actions: (count, ...) in the action space, one per environment.
+            actions: (count, ...) in the action space, one per environment; they are copied.
             env_ids: (count,) int, such as ``infos["env_id"]``.
 
         Raises:
