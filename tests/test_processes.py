@@ -138,6 +138,40 @@ def test_forked_child__gets_an_error_instead_of_hanging(env_id: str) -> None:
     assert output.endswith("parent goes on\n")
 
 
+FORK_ASYNC = """
+import os
+from gymbridge.envpool import AsyncEnvPool
+from gymbridge.errors import SimulationError
+pool = AsyncEnvPool("CartPole-v1", 4, 2)
+pool.async_reset(seed=0)
+ids = pool.recv()[-1]["env_id"]
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+    pool.send([0, 1], ids)
+    print("parent", len(pool.recv()), flush=True)
+else:
+    for use in (pool.recv, lambda: pool.send([0, 1], ids), pool.async_reset,
+                lambda: pool.async_reset(seed=1), lambda: pool.async_reset(env_ids=ids)):
+        try:
+            use()
+            print("child runs", flush=True)
+        except SimulationError as error:
+            print("child", error, flush=True)
+    pool.close()
+    os._exit(0)
+"""
+
+
+def test_forked_asynchronous_pool__gets_an_error_instead_of_hanging() -> None:
+    pytest.importorskip("envpool")
+    *lines, last = run_python(FORK_ASYNC).splitlines()
+    assert len(lines) == 5
+    for line in lines:
+        assert "This AsyncEnvPool was built before this process was forked" in line
+    assert last == "parent 5"
+
+
 FORK_AND_DROP = """
 import gc, multiprocessing, sys
 import gymnasium as gym

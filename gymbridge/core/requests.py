@@ -47,7 +47,7 @@ def read_count(name: str, value: Any, least: int = 1) -> int:
 
 
 def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:
-    """Return ids of different environments, (count,) int32, at least one.
+    """Return ids of different environments, (count,) intp, at least one.
 
     Raises:
         ArgumentTypeError: They are no integers in a list or an array of one dimension.
@@ -56,13 +56,13 @@ def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:
     array = np.asarray(ids)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise ArgumentTypeError(f"{name} must be a list or array of ints, (count,), got {ids!r}.")
-    given = array.tolist()  # quicker than numpy on some dozens of ids
-    if not given or len(set(given)) != len(given) or min(given) < 0 or max(given) >= num_envs:
+    rows = array.astype(np.intp)
+    if not _are_different(rows, num_envs):
         raise ArgumentError(
             f"{name} must be different environments of 0 to {num_envs - 1}, at least one, got "
-            f"{given}."
+            f"{array.tolist()}."
         )
-    return np.ascontiguousarray(array, np.int32)
+    return rows
 
 
 def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
@@ -277,3 +277,15 @@ def _is_list(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _are_different(rows: np.ndarray, num_envs: int) -> bool:
+    """Whether some rows are named, each once and within the batch."""
+    if not len(rows) or rows[rows.argmin()] < 0:  # `min` takes five times as long
+        return False
+    named = np.zeros(num_envs, np.bool_)
+    try:
+        named[rows] = True
+    except IndexError:
+        return False
+    return named.tobytes().count(1) == len(rows)

@@ -11,6 +11,8 @@ import numpy as np
 from gymbridge.core import requests
 from gymbridge.core.actions import make_action_reader, make_numpy_reader
 from gymbridge.core.processes import OneThread, note_batch
+from gymbridge.envpool.pool import Pool
+from gymbridge.envpool.progress import Progress
 from gymbridge.envpool.simulator import make_simulator
 from gymbridge.errors import (
     ArgumentError,
@@ -61,7 +63,7 @@ class AsyncEnvPool:
     """
 
     _is_forked = False
-    _carry: Any = None
+    _carry: Pool | None = None  # while episodes run
 
     def __init__(
         self,
@@ -94,13 +96,11 @@ class AsyncEnvPool:
         self.single_action_space = space = simulator.single_action_space
         self.seed_range, self.closed = simulator.seed_range, False
         self._pool, self._layout = simulator.pool, simulator.layout
-        self._limit = 2**31 if self.max_episode_steps is None else self.max_episode_steps
         self._seeds: tuple[int, ...] | None = None
         self._make_reader = cache(
             lambda count: make_action_reader(space, (count,), make_numpy_reader)
         )
-        self._one_thread, self._is_lost, self._coming = OneThread(), True, 0
-        self._forget()
+        self._one_thread, self._progress = OneThread(), self._make_progress()
         note_batch(self)
 
     @property
@@ -132,7 +132,7 @@ class AsyncEnvPool:
             if env_ids is None:
                 self._build(seed)
             elif seed is None:
-                self._begin(self._read_ids(env_ids))
+                self._begin(self._read_rows(env_ids))
             else:
                 raise ArgumentError(
                     "`seed` cannot be given with `env_ids`: EnvPool fixes seeds when the pool is "
@@ -154,35 +154,28 @@ class AsyncEnvPool:
             BusyError, ClosedError, ResetNeededError: As in `send`.
         """
         with self._one_thread:
-            self._check_running()
-            if self._coming < self.batch_size:
+            pool, layout = self._check_running(), self._layout
+            if self._progress.coming < self.batch_size:
                 raise ArgumentError(
                     f"`recv` needs {self.batch_size} environments under way, and "
-                    f"{self._coming} are; send actions to those that wait."
+                    f"{self._progress.coming} are; send actions to those that wait."
                 )
-            self._is_lost = True  # until all is noted
-            values, layout = self._pool.receive(), self._layout
-            ids, ended = values[layout.id_place], values[layout.done_place]
-            rewards = values[layout.reward_place]
-            rewards *= self._goes_on[ids]
-            truncations = values[layout.trunc_place] & ended
-            terminations = ended & ~truncations
-            is_late = self._elapsed[ids] >= self._limit
-            if b"\x01" in is_late.tobytes():
-                self._cut[ids] = is_late & ~ended
-                truncations |= is_late & ~terminations
-                ended = ended | is_late
-            self._ended[ids], self._waits[ids] = ended, True
-            self._coming -= self.batch_size
-            self._is_lost = False
-            infos = {**layout.read_info(values), "env_id": ids}
+            self._carry = None  # until all is noted
+            values = pool.receive()
+            ids, rewards = values[layout.id_place], values[layout.reward_place]
+            terminations, truncations = self._progress.note_answers(
+                ids, values[layout.done_place], values[layout.trunc_place], rewards
+            )
+            self._carry = pool
+            infos = layout.read_info(values)
+            infos["env_id"] = ids
             return layout.read_obs(values), rewards, terminations, truncations, infos
 
     def send(self, actions: Any, env_ids: Any) -> None:
         """Step environments that wait; `recv` returns them when they are ready.
 
         Args:
-            actions: (count, ...) in the action space, one per environment.
+            actions: (count, ...) in the action space, one per environment; they are copied.
             env_ids: (count,) int, such as ``infos["env_id"]``.
 
         Raises:
@@ -193,26 +186,27 @@ class AsyncEnvPool:
             BusyError, ClosedError: Another call of the pool is running; after `close`.
         """
         with self._one_thread:
-            ids = self._read_ids(env_ids)
-            leaves = self._layout.action_leaves(self._make_reader(len(ids))(actions))
-            is_cut = self._cut[ids]
-            if b"\x01" in is_cut.tobytes():  # these the pool would step
-                self._reset(ids[is_cut])
-                ids, leaves = ids[~is_cut], [leaf[~is_cut] for leaf in leaves]
-            if len(ids):
-                self._send(ids, leaves)
+            rows = self._read_rows(env_ids)
+            leaves = self._layout.action_leaves(self._make_reader(len(rows))(actions))
+            is_cut = self._progress.is_cut[rows]
+            if 1 in is_cut.tobytes():  # these the pool would step
+                self._reset(rows[is_cut])
+                rows, leaves = rows[~is_cut], [leaf[~is_cut] for leaf in leaves]
+            if len(rows):
+                # Copies, since the pool reads them later, when the user may have changed the array.
+                self._send(rows, [leaf.copy() for leaf in leaves])
 
     def close(self) -> None:
         """Release the environments."""
         if self.closed or self._is_forked:
             return
         with self._one_thread:
-            self.closed = True
+            self.closed, self._carry = True, None
             self._pool.close()
 
     def _build(self, seed: Any) -> None:
         given = requests.read_seeds(seed, self.num_envs)
-        if seed is None and not self._is_lost:
+        if seed is None and self._carry is not None:
             raise ArgumentError(
                 "`async_reset` needs `seed` or `env_ids` while episodes run: EnvPool fixes seeds "
                 "when the pool is built."
@@ -221,58 +215,48 @@ class AsyncEnvPool:
             raise ArgumentError(f"`seed` must have an int for every environment, got {seed}.")
         everyone = np.ones(self.num_envs, np.bool_)
         seeds = requests.merge_seeds(given, everyone, self.np_random_seed)
-        self._is_lost = True
+        self._carry = None
         self._pool.build(requests.fold_seeds(seeds, self.seed_range).values.tolist())
         self._seeds = seeds
-        self._forget()
-        self._reset(self._pool.all_ids)
+        self._progress = self._make_progress()
+        self._reset(np.arange(self.num_envs))
 
-    def _begin(self, ids: np.ndarray) -> None:
+    def _make_progress(self) -> Progress:
+        return Progress(self.num_envs, self.batch_size, self.max_episode_steps)
+
+    def _begin(self, rows: np.ndarray) -> None:
         """Begin new episodes; a reset by id would begin a new game where a life was lost."""
-        renews = self._ended[ids] & ~self._cut[ids]
+        renews = self._progress.are_renewed(rows)
         if renews.any():
-            self._send(ids[renews], self._pool.idle_actions(ids[renews]))
+            self._send(rows[renews], self._pool.idle_actions(rows[renews]))
         if not renews.all():
-            self._reset(ids[~renews])
+            self._reset(rows[~renews])
 
-    def _send(self, ids: np.ndarray, leaves: list[np.ndarray]) -> None:
+    def _send(self, rows: np.ndarray, leaves: list[np.ndarray]) -> None:
         """Step environments; those that the pool ended begin anew by it."""
-        self._is_lost = True  # until all is noted
-        self._pool.send(ids, leaves)
-        goes_on = ~self._ended[ids]
-        self._goes_on[ids] = goes_on
-        self._elapsed[ids] = (self._elapsed[ids] + 1) * goes_on
-        self._note(ids)
+        self._carry = None  # until all is noted
+        self._pool.send(rows.astype(np.int32), leaves)
+        self._progress.note_sent(rows)
+        self._carry = self._pool
 
-    def _reset(self, ids: np.ndarray) -> None:
+    def _reset(self, rows: np.ndarray) -> None:
         """Begin new episodes by id."""
-        self._is_lost = True
-        self._pool.send_reset(ids)
-        self._goes_on[ids], self._elapsed[ids], self._cut[ids] = False, 0, False
-        self._note(ids)
+        self._carry = None
+        self._pool.send_reset(rows.astype(np.int32))
+        self._progress.note_resets(rows)
+        self._carry = self._pool
 
-    def _note(self, ids: np.ndarray) -> None:
-        """Note environments that are under way."""
-        self._waits[ids] = False
-        self._coming += len(ids)
-        self._is_lost = False
-
-    def _forget(self) -> None:
-        """Note that all environments are new."""
-        nobody = np.zeros(self.num_envs, np.bool_)
-        self._elapsed, self._coming = np.zeros(self.num_envs, np.int32), 0
-        self._goes_on, self._waits, self._ended, self._cut = (nobody.copy() for _ in range(4))
-
-    def _read_ids(self, env_ids: Any) -> np.ndarray:
-        """Return ids of environments that wait, (count,) int32."""
+    def _read_rows(self, env_ids: Any) -> np.ndarray:
+        """Return ids of environments that wait, (count,) intp, which numpy looks up quickest."""
         self._check_running()
-        ids = requests.read_ids("`env_ids`", env_ids, self.num_envs)
-        if b"\x00" in self._waits[ids].tobytes():
+        rows = requests.read_ids("`env_ids`", env_ids, self.num_envs)
+        waits = self._progress.waits[rows]
+        if 0 in waits.tobytes():
             raise ArgumentError(
                 "`env_ids` must be environments that `recv` returned and that wait, got "
-                f"{ids[~self._waits[ids]].tolist()}, which are under way."
+                f"{rows[~waits].tolist()}, which are under way."
             )
-        return ids
+        return rows
 
     def _check_open(self) -> None:
         if self.closed:
@@ -283,10 +267,12 @@ class AsyncEnvPool:
                 "do not survive `fork()`. Build it inside the worker."
             )
 
-    def _check_running(self) -> None:
-        self._check_open()
-        if self._is_lost:
+    def _check_running(self) -> Pool:
+        """Return the pool while episodes run."""
+        if self._carry is None:
+            self._check_open()
             raise ResetNeededError(
                 "No episodes run, or a call was interrupted and its result is lost. Call "
                 "`async_reset(seed=...)`."
             )
+        return self._carry

@@ -16,6 +16,7 @@ from gymbridge.core.requests import (
     merge_seeds,
     read_autoreset_mode,
     read_count,
+    read_ids,
     read_limit,
     read_options,
     read_seed,
@@ -47,6 +48,57 @@ def test_read_count__takes_any_integer_from_one(value: Any) -> None:
 def test_read_count__refuses_the_rest(value: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         read_count("num_envs", value)
+
+
+@given(
+    st.lists(st.integers(-9, 9) | st.integers(-(2**63), 2**63 - 1), max_size=6),
+    st.sampled_from([list, np.array, lambda ids: np.array([*ids, 0], ">i8")[:-1]]),
+)
+def test_read_ids__takes_different_environments(ids: list[int], give: Any) -> None:
+    is_good = bool(ids) and len(set(ids)) == len(ids) and set(ids) <= set(range(5))
+    if is_good:
+        rows = read_ids("`env_ids`", give(ids), 5)
+        assert rows.dtype == np.intp
+        assert rows.tolist() == ids
+    else:
+        with pytest.raises((ArgumentError, ArgumentTypeError), match=r"^`env_ids` must be"):
+            read_ids("`env_ids`", give(ids), 5)
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "u4", "u8"])
+def test_read_ids__copies_any_kind_of_integers(kind: str) -> None:
+    ids = np.array([3, 0, 2, 1], kind)
+    rows = read_ids("`env_ids`", ids[::2], 4)
+    ids[:] = 1
+    assert rows.tolist() == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        (
+            np.array([2**64 - 1], np.uint64),
+            ArgumentError,
+            r"of 0 to 4, at least one, got \[18446744073709551615\]",
+        ),
+        (
+            np.array([1, 1]),
+            ArgumentError,
+            r"must be different environments of 0 to 4.*got \[1, 1\]",
+        ),
+        ([-1, 4], ArgumentError, r"got \[-1, 4\]"),
+        (np.zeros(0, int), ArgumentError, r"at least one, got \[\]"),
+        (np.int64(1), ArgumentTypeError, r"list or array of ints, \(count,\)"),
+        ([[1]], ArgumentTypeError, r"list or array of ints"),
+        ([True], ArgumentTypeError, r"list or array of ints"),
+        ([1.0], ArgumentTypeError, r"list or array of ints"),
+        ([2**70], ArgumentTypeError, r"list or array of ints"),
+        ("1", ArgumentTypeError, r"list or array of ints"),
+    ],
+)
+def test_read_ids__refuses(ids: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read_ids("`env_ids`", ids, 5)
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,51 @@ def test_results__are_the_user_s_own() -> None:
     assert all(array.flags.writeable for array in kept[0][:4])
 
 
+def test_rewards__are_zero_where_an_episode_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks of dm_control answer the first reset with what their memory held, which can be NaN."""
+    pool = AsyncEnvPool("CartPole-v1", 4, 2, max_episode_steps=2)
+    receive = pool._pool.receive
+
+    def receive_nan() -> Any:
+        values = receive()
+        values[pool._layout.reward_place][:] = np.nan
+        return values
+
+    monkeypatch.setattr(pool._pool, "receive", receive_nan)
+    pool.async_reset(seed=0)
+    found: list[list[float]] = [[] for _ in range(4)]
+    while min(map(len, found)) < 4:
+        _, rewards, *_, infos = pool.recv()
+        for env, reward in zip(infos["env_id"], rewards.tolist(), strict=True):
+            found[env].append(reward)
+        pool.send([0, 1], infos["env_id"])
+    for rewards in found:
+        np.testing.assert_array_equal(rewards[:4], [0, np.nan, np.nan, 0])
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5"])
+def test_arguments__may_be_changed_after_the_call(task: str) -> None:
+    """The pool reads actions while it steps; both have the dtypes that it takes as they are."""
+
+    def play(changes: bool) -> list[np.ndarray]:
+        pool = AsyncEnvPool(task, 64, 32, num_threads=1)
+        space = pool.single_action_space
+        pool.async_reset(seed=0)
+        obs = np.zeros((64, *pool.single_observation_space.shape))
+        for _ in range(6):
+            returned = pool.recv()
+            ids = returned[-1]["env_id"].copy()
+            obs[ids] = returned[0]
+            actions = np.ones((32, *space.shape), space.dtype)
+            pool.send(actions, ids)
+            if changes:
+                actions[:], ids[:] = 0, 0
+        pool.close()
+        return obs
+
+    assert_same(play(True), play(False))
+
+
 @pytest.fixture
 def pool() -> Any:
     """Four CartPoles, two of which wait."""
@@ -216,6 +261,8 @@ def test_recv__does_not_wait_for_ever(pool: Any) -> None:
     pool.send([0], pool.waiting[:1])
     with pytest.raises(ArgumentError, match="needs 2 environments under way, and 1 are"):
         pool.recv()
+    with pytest.raises(ArgumentError, match="which are under way"):
+        pool.send([0], pool.waiting[:1])
     pool.send([0], pool.waiting[1:])
     assert len(pool.recv()[0]) == 2
 

@@ -1,0 +1,78 @@
+"""How far the episodes of an asynchronous pool are, and which of its environments wait."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """What is known of each environment of an asynchronous pool since it was built.
+
+    Python's work shows in full where steps are cheap. So indices are intp, which numpy looks up in
+    a fraction of the time that int32 takes; numbers are arrays, which it adds and compares in half
+    the time; and rare events are looked for as bytes, in a tenth of the time of `any`.
+
+    Args:
+        num_envs: Environments in all.
+        batch_size: Environments that answer at a time.
+        limit: The time limit in steps, or None.
+
+    Attributes:
+        waits: (num_envs,) bool, that answered and were not sent on.
+        is_cut: (num_envs,) bool, whose episodes ended by the limit, which the pool does not know.
+        coming: How many are under way.
+    """
+
+    def __init__(self, num_envs: int, batch_size: int, limit: int | None) -> None:
+        self.waits, self.is_cut = np.zeros((2, num_envs), np.bool_)
+        self.coming = 0
+        self._steps = np.zeros(num_envs, np.int64)  # of the next answer, 0 for a beginning
+        limit = np.iinfo(np.int64).max if limit is None else limit
+        self._limits = np.full(batch_size, limit, np.int64)
+        self._zeros, self._ones = np.zeros_like(self._limits), np.ones_like(self._limits)
+
+    def are_renewed(self, rows: np.ndarray) -> np.ndarray:
+        """Return in which rows, which wait, the pool begins a new episode with the next step."""
+        return (self._steps[rows] == 0) & ~self.is_cut[rows]
+
+    def note_resets(self, rows: np.ndarray) -> None:
+        """Note that new episodes begin."""
+        self._steps[rows], self.is_cut[rows] = 0, False
+        self.note_sent(rows)
+
+    def note_sent(self, rows: np.ndarray) -> None:
+        """Note that environments are under way."""
+        self.waits[rows] = False
+        self.coming += len(rows)
+
+    def note_answers(
+        self, ids: np.ndarray, ended: np.ndarray, truncated: np.ndarray, rewards: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Note a batch of answers, and return its terminations and truncations.
+
+        Args:
+            ids: (batch_size,) int32.
+            ended: (batch_size,) bool, by the pool; becomes the terminations if all are.
+            truncated: (batch_size,) bool, by the pool; becomes the truncations.
+            rewards: (batch_size,) float32; becomes 0 where an episode begins.
+        """
+        rows = ids.astype(np.intp)
+        steps, terminated = self._steps[rows], ended
+        begins = steps == self._zeros
+        if 1 in begins.tobytes():  # some tasks repeat a reward, or have NaN, as they begin
+            rewards[begins] = 0
+        if 1 in truncated.tobytes():
+            truncated &= ended
+            terminated = ended & ~truncated
+        is_late = steps >= self._limits
+        if 1 in is_late.tobytes():
+            self.is_cut[rows] = is_late & ~ended
+            truncated |= is_late & ~terminated
+        steps += self._ones
+        if 1 in ended.tobytes():
+            steps[ended] = 0
+        self._steps[rows], self.waits[rows] = steps, True
+        self.coming -= len(rows)
+        return terminated, truncated
