@@ -123,8 +123,8 @@ class PoolRunner:
             goes_on = ~carry.ended
             elapsed *= goes_on
         values = pool.receive()
-        if goes_on is not None:  # some tasks repeat a reward as they begin anew
-            values[layout.reward_place] *= goes_on
+        if goes_on is not None:  # some tasks repeat a reward, or have NaN, as they begin anew
+            values[layout.reward_place][carry.ended] = 0
         done, over = values[layout.done_place], None
         terminated = done.copy()
         if b"\x01" in done.tobytes():  # a scan of bytes costs a tenth of `done.any()`

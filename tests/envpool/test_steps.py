@@ -128,3 +128,23 @@ def test_modes__tell_the_same_episodes(task_id: str, limit: int | None) -> None:
     for story in first:
         assert len(story) == number
         check_episodes(story, limit)
+
+
+def test_restart__earns_nothing_where_the_pool_answers_nan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The mujoco.dmc tasks answer with what their last episode, or memory, held."""
+    envs: Any = make("CartPole-v1", 2, AutoresetMode.NEXT_STEP)
+    envs.reset(seed=0)
+    while not envs.step([0, 1])[2].any():
+        pass
+    ended, receive = envs._carry.ended.copy(), envs._simulator.pool.receive
+    place = envs._simulator.layout.reward_place
+
+    def answer() -> Any:
+        values = receive()
+        values[place][ended] = np.nan
+        return values
+
+    monkeypatch.setattr(envs._simulator.pool, "receive", answer)
+    np.testing.assert_array_equal(envs.step([0, 1])[1], np.where(ended, 0, 1))

@@ -92,7 +92,6 @@ BAD_KEYWORDS = [
     ("CartPole-v1", "num_players", 2, "keyword argument 'num_players' "),
     ("CartPole-v1", "env_type", "gym", "keyword argument 'env_type' "),
     ("CartPole-v1", "gym_reset_return_info", True, "keyword argument 'gym_reset_return_info' "),
-    ("CartPole-v1", "render_mode", "human", "keyword argument 'render_mode' .*not available"),
     ("CartPole-v1", "action_repeat", 4, "keyword argument 'action_repeat' .*`frame_skip`"),
     ("UTurn-v0", "duration", 4, "keyword argument 'duration' .*Use `max_episode_steps`"),
     ("CartPole-v1", "num_threads", -1, "`num_threads` must be at least 0, got -1"),
