@@ -58,6 +58,15 @@ def test_trainers_page__runs() -> None:
     assert run_page("trainers.md")["env"].reset()[0].shape == (8, 3)
 
 
+def test_rendering_page__runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for library in ("envpool", "brax", "moviepy"):
+        pytest.importorskip(library)
+    monkeypatch.chdir(tmp_path)
+    run_page("rendering.md")
+    assert len(list(Path("runs", "videos").glob("*.mp4"))) == 1
+    assert "brax-viewer" in Path("pendulum.html").read_text(encoding="utf-8")
+
+
 def test_readme__has_exactly_two_commands() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)

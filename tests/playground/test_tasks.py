@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from math import ceil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +21,7 @@ from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import NotInstalledError
 from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
+from gymbridge.playground.translation import build_env
 from gymbridge.registration import playground_id
 
 NAME = "CartpoleBalance"
@@ -139,3 +141,19 @@ def test_missing_meshes__come_by_the_command_of_the_error(
     assert (command, end) == ("python -c ", "")
     exec(code)
     assert "mujoco_menagerie" in downloads[0][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
+def test_model__is_one_that_braxs_viewer_reads(name: str) -> None:
+    """It needs no step, so the state is made by hand."""
+    from gymbridge.functional.viewer import make_page
+
+    env = build_env(name, None, None, None)
+    data = SimpleNamespace(
+        xpos=np.zeros((1, env.mj_model.nbody, 3)), xquat=np.ones((1, env.mj_model.nbody, 4))
+    )
+    seen = SimpleNamespace(
+        mj_model=env.mj_model, engine=env, drawn=lambda state: SimpleNamespace(physics=state)
+    )
+    assert "brax-viewer" in make_page(seen, [data], 0, 0.02, 480)

@@ -83,6 +83,16 @@ def test_cleanrl__captures_nothing_by_default() -> None:
     assert "RecordVideo" not in str(make_cleanrl(CARTPOLE, 2, capture_video=False))
 
 
+def test_skrl__is_given_frames() -> None:
+    pytest.importorskip("skrl")
+    from gymbridge.trainers.skrl import SkrlWrapper
+
+    envs: Any = gym.make_vec(CARTPOLE, num_envs=2, arrays="torch", render_mode="rgb_array")
+    view = SkrlWrapper(envs)
+    view.reset()
+    assert [frame.shape for frame in view.render()] == [(400, 600, 3)] * 2
+
+
 @pytest.fixture
 def torchrl(monkeypatch: pytest.MonkeyPatch) -> Any:
     return pytest.importorskip("torchrl.envs")
