@@ -92,7 +92,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             ArgumentError: There are none, or one of another batch; there is no such environment;
                 or the task has no physics of MuJoCo's.
             ResetNeededError: Before the first `reset`, without `states`.
-            SimulationError: Brax cannot read the model of a Playground task.
+            SimulationError: The viewer cannot show the model, such as one with an ellipsoid.
         """
         self._check_open()
         runner = cast("JitRunner", self._runner)

@@ -26,22 +26,21 @@ def make_page(env: Any, states: list[Any], index: int, seconds: float, height: i
 
     Raises:
         ArgumentError: The environment has no physics of MuJoCo's.
-        SimulationError: Brax cannot read its model.
+        SimulationError: The viewer cannot show its model.
     """
     if getattr(env, "mj_model", None) is None:
         raise ArgumentError(f"`render_html` shows physics of MuJoCo's, and {env.name} has none.")
-    system: Any = getattr(env.engine.unwrapped, "sys", None)
-    try:
-        system = mjcf.load_model(env.mj_model) if system is None else system
-    except Exception as error:
-        raise SimulationError(
-            f"Brax's viewer cannot read the model of {env.name}: {type(error).__name__}: {error}"
-        ) from error
-    system = system.tree_replace({"opt.timestep": seconds})
     rows: Any = [
         SimpleNamespace(x=_find_bodies(env.drawn(state).physics, index)) for state in states
     ]
-    return html.render(system, rows, height=height)
+    try:
+        system: Any = getattr(env.engine.unwrapped, "sys", None) or mjcf.load_model(env.mj_model)
+        return html.render(system.tree_replace({"opt.timestep": seconds}), rows, height=height)
+    except Exception as error:
+        raise SimulationError(
+            f"Brax's viewer cannot show {env.name}, such as where it has an ellipsoid: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _find_bodies(physics: Any, index: int) -> base.Transform:
