@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -44,12 +45,9 @@ class StateEnv:
         self.reset, self.step = contract.reset, contract.step
         self._physics, self._select_info = contract.style.physics, contract.select_info
         self._style = contract.style
-        self.step_seconds = _read_dt(contract.env)
+        self.step_seconds = _as_seconds(_read(contract.env, "dt"))
         self._render = _own_render(contract.env, contract.style.package)
-        try:
-            self.mj_model = attrgetter(contract.style.mj_model)(unwrapped)
-        except AttributeError:  # no physics
-            self.mj_model = None
+        self.mj_model = _read(unwrapped, contract.style.mj_model)
         self.is_drawable = self._render is not None or self.mj_model is not None
 
     def read(self, state: Any) -> TimeStep:
@@ -113,13 +111,21 @@ def _own_render(env: Any, package: str) -> Callable[[Any], Any] | None:
     return None if module.partition(".")[0] == package else render
 
 
-def _read_dt(env: Any) -> float | None:
-    """Return the seconds of a step, if the environment knows them."""
+def _read(env: Any, path: str) -> Any:
+    """Return an attribute by its path; None where there is none, or a property raises."""
     try:
-        seconds = float(env.dt)
-    except (AttributeError, TypeError, ValueError, NotImplementedError):
+        return attrgetter(path)(env)
+    except Exception:  # an abstract property of the engine's, or one that reads a missing model
         return None
-    return seconds if seconds > 0 else None
+
+
+def _as_seconds(value: Any) -> float | None:
+    """Return a step's simulated seconds, if they are any."""
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        return None
+    return seconds if 0 < seconds < math.inf else None
 
 
 def _finish_info(path: tuple[Any, ...], leaf: jax.Array) -> jax.Array:

@@ -44,9 +44,9 @@ def test_metadata__has_the_mode_as_enum_in_a_dict_of_its_own(scripted: str, mode
     assert envs.metadata["autoreset_mode"] is AutoresetMode(mode)
     assert envs.autoreset_mode is AutoresetMode(mode)
     assert other.metadata["autoreset_mode"] is AutoresetMode.DISABLED
-    envs.metadata["render_fps"] = 7
-    assert "render_fps" not in other.metadata
-    assert "render_fps" not in make_batch(scripted).metadata
+    envs.metadata["mine"] = 7
+    assert "mine" not in other.metadata
+    assert "mine" not in make_batch(scripted).metadata
     assert "autoreset_mode" not in VectorEnv.metadata
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import zlib
 from typing import Any
@@ -106,7 +107,7 @@ def test_metadata__has_the_frames_of_a_second_that_were_simulated() -> None:
     assert fps(0.02) == 50
     assert fps(0.02, action_repeat=4) == 12
     assert fps(np.float32(40)) == 1
-    assert fps(None) == fps("unknown") == fps(0) == fps(-1) == 30
+    assert fps(None) == fps("unknown") == fps(0) == fps(-1) == fps(math.inf) == 30
 
 
 def test_drawn_environments__of_one_simulator_are_apart() -> None:
