@@ -5,10 +5,11 @@
 
 With torch arrays all is on `--device`, and no step of a simulator in JAX waits for the host.
 Actions: Discrete, Box. Observations: arrays (images go through a CNN), Discrete, Dict of these.
+A run that stopped or was killed goes on with `--resume`, and has the curve of an unbroken one.
 
-In `AutoresetMode.NEXT_STEP` the step after the end of an episode ignores its action and returns the
-next initial observation, with reward 0. Such restart rows are left out of every loss. A truncation
-bootstraps from the critic's value of the final observation, which the ending step returns.
+In `AutoresetMode.NEXT_STEP` the step after the end of an episode ignores its action and begins the
+next one, with reward 0. Such restart rows are left out of every loss. A truncation bootstraps from
+the critic's value of the final observation, which the ending step returns.
 """
 
 import argparse
@@ -16,7 +17,6 @@ import json
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
-from matplotlib.figure import Figure
+from run_folder import Checkpoint, write_results
 from torch import Tensor, nn
 from torch.distributions import Categorical, Distribution, Independent, Normal
 from torch.optim import Adam
@@ -47,8 +47,10 @@ class Args:
     arrays: Annotated[str, "what environments return: numpy or torch"] = "numpy"
     device: Annotated[str, "of the networks, and of environments with torch arrays"] = "cpu"
     out: Annotated[str, "folder for results, by default runs/<env id>"] = ""
+    resume: Annotated[bool, "go on from the checkpoint in the folder for results"] = False
+    checkpoint_updates: Annotated[int, "updates from one checkpoint to the next"] = 10
     total_steps: Annotated[int, "steps at most, of all environments together"] = 5_000_000
-    max_seconds: Annotated[float, "wall time at most"] = math.inf
+    max_seconds: Annotated[float, "wall time at most, of this start"] = math.inf
     target_return: Annotated[float, "stop at this mean over the last episodes"] = math.inf
     last_episodes: Annotated[int, "episodes that the running mean covers"] = 100
     eval_steps: Annotated[int, "steps of the greedy evaluation at the end, or 0"] = 1000
@@ -69,7 +71,8 @@ def parse_args(defaults: Args) -> Args:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for name, hint in get_type_hints(Args, include_extras=True).items():
         option = {"default": getattr(defaults, name), "help": hint.__metadata__[0]}
-        parser.add_argument("--" + name.replace("_", "-"), type=hint.__origin__, **option)
+        kind = {"action": "store_true"} if hint.__origin__ is bool else {"type": hint.__origin__}
+        parser.add_argument("--" + name.replace("_", "-"), **kind, **option)
     return Args(**vars(parser.parse_args()))
 
 
@@ -172,21 +175,22 @@ class Rollout(NamedTuple):
 
 
 @torch.no_grad()
-def rollouts(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[tuple[Rollout, Tensor]]:
-    """Yield steps of the policy and the values (num_envs,) of the observations after them."""
-    [obs] = agent.from_env(envs.reset(seed=args.seed))
-    restarts = torch.zeros(args.num_envs, dtype=torch.bool, device=obs.device)
-    sums, discounts = restarts.float(), torch.tensor([[1.0], [args.gamma]], device=obs.device)
+def rollouts(envs: VectorEnv, agent: Agent, args: Args, carry: Any = None) -> Iterator[Any]:
+    """Yield a `Rollout` and the values (num_envs,) of the observations after it, for ever."""
+    zeros = torch.zeros(2, args.num_envs)
+    carry = carry or (envs.reset(seed=args.seed)[0], zeros, zeros[0].bool())
+    obs, sums, ended = agent.from_env((*carry, {}))
+    discounts = torch.tensor([[1.0], [args.gamma]], device=obs.device)
     while True:
         steps = []
         for _ in range(args.num_steps):
+            sums, restarts = sums * ~ended, ended
             policy, values = agent(obs)
             actions = policy.rsample() if policy.has_rsample else policy.sample()
             acted = obs, actions, policy.log_prob(actions), values
             obs, rewards, terminated, truncated = agent.from_env(envs.step(agent.to_env(actions)))
             ended, sums = terminated | truncated, sums * discounts + rewards
             steps.append((*acted, rewards.float(), sums, terminated, ended, restarts))
-            sums, restarts = sums * ~ended, ended
         rollout = Rollout(*map(torch.stack, zip(*steps, strict=True)))
         agent.return_norm(rollout.sums[:, 1].reshape(-1, 1))
         scaled = rollout.rewards / (agent.return_norm.running_var + 1e-8).sqrt()
@@ -229,49 +233,47 @@ def update(args: Args, agent: Agent, adam: Adam, rollout: Rollout, last_values: 
         agent.obs_norm.eval()
 
 
-def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
+def train(args: Args, envs: VectorEnv, agent: Agent, path: Path | None = None) -> list[Any]:
     """Train until a limit is reached; return (steps, seconds, episodes, mean return) per update."""
-    adam, count = Adam(agent.parameters(), args.learning_rate, eps=1e-5), 0
-    last, progress, start = deque(maxlen=args.last_episodes), [], time.perf_counter()
-    first = next(steps := rollouts(envs, agent, args))  # compiles: not for the bar's estimates
-    with tqdm(total=args.total_steps, unit=" steps", unit_scale=True) as bar:
+    adam, start = Adam(agent.parameters(), args.learning_rate, eps=1e-5), time.perf_counter()
+    checkpoint = Checkpoint(path, args, envs, agent=agent, adam=adam) if path else None
+    begun = None, [], [(0, 0.0, 0, math.nan)]
+    carry, last, progress = checkpoint.load() if args.resume else begun
+    done, before, count, mean = progress[-1]
+    if done >= args.total_steps or (count >= args.last_episodes and mean >= args.target_return):
+        return progress[1:]
+    first = next(steps := rollouts(envs, agent, args, carry))  # compiles: not for estimates
+    with tqdm(total=args.total_steps, initial=done, unit=" steps", unit_scale=True) as bar:
         for rollout, last_values in chain([first], steps):
             adam.param_groups[0]["lr"] = args.learning_rate * (1 - bar.n / args.total_steps)
             last += (returns := rollout.sums[:, 0][rollout.ended].tolist())
+            last = last[-args.last_episodes :]
             update(args, agent, adam, rollout, last_values)
             mean, seconds = float(np.mean(last or [math.nan])), time.perf_counter() - start
             is_solved = len(last) == args.last_episodes and mean >= args.target_return
             bar.set_postfix_str(f"mean return {mean:.2f}{', solved' * is_solved}", refresh=False)
             bar.update(args.num_steps * args.num_envs)
             bar.total = bar.n if is_solved else bar.total
-            progress.append((bar.n, seconds, count := count + len(returns), mean))
-            if bar.n >= bar.total or seconds >= args.max_seconds:
+            progress.append((bar.n, before + seconds, count := count + len(returns), mean))
+            is_over = bar.n >= bar.total or seconds >= args.max_seconds
+            if checkpoint and (is_over or (len(progress) - 1) % args.checkpoint_updates == 0):
+                checkpoint.save((rollout.sums[-1], rollout.ended[-1]), last, progress)
+            if is_over:
                 break
-    return progress
+    return progress[1:]
 
 
 @torch.no_grad()
 def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
     """Return what the likeliest actions earn in each first episode of at most `eval_steps`."""
     [obs] = agent.from_env(envs.reset())
-    total = torch.zeros(args.num_envs, device=obs.device)
-    running = total == 0
+    running = (total := torch.zeros(args.num_envs, device=obs.device)) == 0
     for _ in range(args.eval_steps):
         actions = agent.to_env(agent(obs)[0].mode)
         obs, rewards, terminated, truncated = agent.from_env(envs.step(actions))
         total += rewards * running
         running &= ~(terminated | truncated)
     return total[~running].tolist()
-
-
-def write_results(folder: Path, title: str, progress: list[tuple[float, ...]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    names, table = ("env_steps", "seconds", "episodes", "mean_return"), np.array(progress)
-    np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=",".join(names), comments="")
-    figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.add_subplot(title=title, xlabel="env steps", ylabel="mean return")
-    axes.plot(table[:, 0], table[:, 3])
-    figure.savefig(folder / "learning_curve.png", dpi=120)
 
 
 def main(args: Args) -> None:
@@ -283,11 +285,10 @@ def main(args: Args) -> None:
     place = args.device if args.arrays == "torch" else None
     envs = gym.make_vec(args.env_id, **{"device": place} | json.loads(args.env_kwargs) | fixed)
     agent = Agent(envs).to(args.device)
-    progress = train(args, envs, agent)
-    _, seconds, episodes, mean = progress[-1]
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1]))
+    progress = train(args, envs, agent, folder / "checkpoint.pt")
+    _, seconds, episodes, mean = progress[-1]
     write_results(folder, args.env_id, progress)
-    print(f"Wrote progress.csv and learning_curve.png to {folder}")
     if greedy := evaluate(envs, agent, args):
         print(f"Greedy policy: mean return {np.mean(greedy):.2f} over {len(greedy)} episodes")
     envs.close()

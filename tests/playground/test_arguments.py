@@ -35,7 +35,10 @@ NAME = "CartpoleBalance"
     [
         ("action_repeats", "Did you mean 'action_repeat' or 'action_space'?"),
         ("config_override", "Did you mean 'config_overrides'?"),
-        ("zzz", "Known: 'action_repeat', 'action_space', 'arrays', 'autoreset_mode', 'camera', 'config', "),
+        (
+            "zzz",
+            "Known: 'action_repeat', 'action_space', 'arrays', 'autoreset_mode', 'camera', ",
+        ),
     ],
 )
 @pytest.mark.parametrize("env", [NAME, SampleMjxEnv()], ids=["name", "object"])

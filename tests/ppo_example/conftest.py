@@ -20,7 +20,9 @@ def ppo():
     spec = importlib.util.spec_from_file_location("ppo", PPO)
     module = importlib.util.module_from_spec(spec)
     sys.modules["ppo"] = module  # its dataclass looks itself up there
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PPO.parent)  # where a script finds the modules beside it
+        spec.loader.exec_module(module)
     return module
 
 

@@ -46,6 +46,9 @@ def test_args__flags_go_before_the_defaults_of_a_script(ppo, monkeypatch):
     args = ppo.parse_args(ppo.Args(env_id="none", gamma=0.5))
     assert (args.env_id, args.num_envs, args.gamma) == ("EnvPool/CartPole-v1", 3, 0.5)
     assert ppo.parse_args(ppo.Args()).gamma == 0.99
+    assert not args.resume
+    monkeypatch.setattr(sys, "argv", ["ppo.py", "--resume"])
+    assert ppo.parse_args(ppo.Args()).resume
 
 
 @pytest.fixture
