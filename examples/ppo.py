@@ -111,11 +111,9 @@ class Agent(nn.Module):
         outputs = int(self.action_space.n if self.is_discrete else np.prod(self.action_space.shape))
         bounds = [] if self.is_discrete else [self.action_space.low, self.action_space.high]
         self.register_buffer("bounds", torch.as_tensor(np.array(bounds)))
-        samples, shape = envs.observation_space.sample(), self.obs_space.shape or ()
-        size = flatten(self.obs_space, samples, self.bounds.device).shape[1]
-        self.is_image = (
-            self.obs_space.dtype == "uint8" and len(shape) == 3 and np.median(shape) > 35
-        )
+        size = flatten(self.obs_space, envs.observation_space.sample(), self.bounds.device).shape[1]
+        shape, dtype = self.obs_space.shape or (), self.obs_space.dtype
+        self.is_image = len(shape) == 3 and dtype == "uint8" and np.median(shape) > 35
         if self.is_image:
             self.channel_axis = int(np.argmin(shape))
             self.cnn = nature_cnn(*np.moveaxis(np.empty(shape), self.channel_axis, 0).shape)
