@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +101,16 @@ def test_frames__change_no_episode(cheetahs: BraxVectorEnv) -> None:
 def test_size__may_be_beyond_the_models_buffer(size: tuple[int, int]) -> None:
     envs = BraxVectorEnv("inverted_pendulum", backend="spring", render_size=size, **RGB)
     play(envs, 1)
-    frame = envs.render()[0]
-    assert frame.shape == (size[1], size[0], 3)
-    assert frame[: size[1] // 2].std() > 1
-    assert frame[:, size[0] // 2 :].std() > 1
+    frame, system = envs.render()[0], envs.call("sys")[0]
+    model = copy.copy(system.mj_model)
+    model.vis.global_.offwidth, model.vis.global_.offheight = 1000, 700
+    renderer, data = mujoco.Renderer(model, size[1], size[0]), mujoco.MjData(model)
+    (row,) = physics_rows(envs)
+    data.qpos, data.qvel = row.pipeline_state.q, row.pipeline_state.qd
+    mujoco.mj_forward(model, data)
+    renderer.update_scene(data)
+    np.testing.assert_array_equal(frame, renderer.render())
+    renderer.close()
 
 
 def test_drawn_physics__are_seen() -> None:
@@ -153,18 +160,19 @@ def test_playground__is_drawn_as_by_its_own_function() -> None:
 def test_mocap__bodies_are_where_the_state_has_them() -> None:
     """The target of Playground's reacher tasks and arms is such a body."""
     model = mujoco.MjModel.from_xml_string(
-        "<mujoco><worldbody><light pos='0 0 3'/><body mocap='true'><geom size='.3'/></body>"
+        "<mujoco><worldbody><light pos='0 0 3'/>"
+        "<body mocap='true'><geom type='box' size='.3 .1 .1'/></body>"
         "<body><joint type='slide'/><geom size='.1'/></body></worldbody></mujoco>"
     )
-    data = mujoco.MjData(model)
 
     class Physics:
-        q, qd = np.zeros((2, 1)), np.zeros((2, 1))
-        mocap_pos = np.array([[[0, 0, 0.0]], [[0, 0, 0.5]]])
-        mocap_quat = np.tile(data.mocap_quat, (2, 1, 1))
+        q, qd = np.zeros((3, 1)), np.zeros((3, 1))
+        mocap_pos = np.array([[[0, 0, 0.0]], [[0, 0, 0.5]], [[0, 0, 0.0]]])
+        mocap_quat = np.array([[[1, 0, 0, 0.0]], [[1, 0, 0, 0.0]], [[0.7, 0, 0.7, 0]]])
 
-    low, high = MujocoRenderer(model, View(None, None)).draw(Drawn(None, Physics, {}))
+    low, high, turned = MujocoRenderer(model, View(None, None)).draw(Drawn(None, Physics, {}))
     assert (low != high).any()
+    assert (low != turned).any()
 
 
 @pytest.mark.parametrize(
@@ -185,6 +193,16 @@ def test_envpool__draws_each_family_of_mujocos(task_id: str) -> None:
     assert min(frame.std() for frame in frames) > 5
 
 
+def test_envpool__draws_by_a_camera_of_the_model() -> None:
+    envs = EnvPoolVectorEnv("FetchReach-v1", camera=np.int64(1), **RGB)
+    play(envs, 2)
+    frame, pool = envs.render()[0], envs._simulator.pool
+    with pool.within():
+        first, second = (pool.render(0, 0, camera)[0] for camera in (0, 1))
+    np.testing.assert_array_equal(frame, second)
+    assert (first != second).any()
+
+
 def test_envpool__refuses_a_camera_that_the_model_lacks_and_goes_on() -> None:
     envs = EnvPoolVectorEnv("HalfCheetah-v5", camera=7, **RGB)
     play(envs, 1)
@@ -200,19 +218,38 @@ def test_batches__draw_beside_one_another_in_any_thread(cheetahs: BraxVectorEnv)
     for envs in batches:
         play(envs, 2)
     wanted = [envs.render() for envs in batches]
-    found: dict[int, Any] = {}
 
-    def draw(number: int) -> None:
-        found[number] = batches[number % 3].render()
+    def draw(number: int) -> list[Any]:
+        return [batches[number].render() for _ in range(8)]
 
-    for number in range(9):
-        thread = threading.Thread(target=draw, args=(number,))
-        thread.start()
-        thread.join()
-        draw(number + 9)
-    for number, frames in found.items():
-        for frame, other in zip(frames, wanted[number % 3], strict=True):
-            np.testing.assert_array_equal(frame, other)
+    for _ in range(2):  # in other threads than before
+        with ThreadPoolExecutor(3) as threads:
+            for expected, found in zip(wanted, threads.map(draw, range(3)), strict=True):
+                for frames in found:
+                    np.testing.assert_array_equal(np.stack(frames), np.stack(expected))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its context's
+def test_renderer__of_another_library_goes_on_as_before() -> None:
+    """Gymnasium's makes its context current once; what ours do must neither drop nor reuse it."""
+    other = gym.make("HalfCheetah-v5", render_mode="rgb_array")
+    other.reset(seed=0)
+    wanted: Any = other.render()
+    assert wanted.std() > 1
+    batches: list[Any] = [
+        EnvPoolVectorEnv("HalfCheetah-v5", 2, **RGB),
+        BraxVectorEnv("inverted_pendulum", backend="spring", **RGB),
+    ]
+    for envs in batches:
+        for call in ("reset", "render", "reset", "render", "close"):
+            getattr(envs, call)(**({"seed": 3} if call == "reset" else {}))
+            np.testing.assert_array_equal(other.render(), wanted, err_msg=call)
+    envs = EnvPoolVectorEnv("HalfCheetah-v5", **RGB)
+    play(envs, 1)
+    envs.render()
+    del envs  # not closed
+    np.testing.assert_array_equal(other.render(), wanted)
+    other.close()
 
 
 def test_renderers__come_and_go(cheetahs: BraxVectorEnv) -> None:

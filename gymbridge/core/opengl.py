@@ -10,8 +10,10 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import importlib
+import importlib.util
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gymbridge.errors import NotInstalledError
@@ -33,11 +35,17 @@ def make_context() -> Any:
     Raises:
         NotInstalledError: mujoco, or an OpenGL library that works, is missing.
     """
+    if importlib.util.find_spec("mujoco") is None:
+        raise NotInstalledError(f"Rendering needs mujoco, which is not installed. {_ADVICE}")
     kind = _choose()
     try:
         mujoco: Any = importlib.import_module("mujoco")
-        library = importlib.import_module(f"mujoco.{kind}") if kind in _LIBRARIES else mujoco
-        context = library.GLContext(64, 64)  # frames have buffers of their own, of any size
+        if kind not in _LIBRARIES:
+            context = mujoco.GLContext(64, 64)
+        else:  # in a thread: making one takes away what is current in its own
+            library = importlib.import_module(f"mujoco.{kind}")
+            with ThreadPoolExecutor(1) as thread:
+                context = thread.submit(library.GLContext, 64, 64).result()
         with context.as_current():  # MuJoCo must find its functions, which some contexts lack
             mujoco.MjrContext(mujoco.MjModel.from_xml_string("<mujoco/>"), 150).free()
     except Exception as error:
@@ -45,7 +53,7 @@ def make_context() -> Any:
             f"Rendering needs OpenGL, and {kind} does not work here "
             f"({type(error).__name__}: {error}). {_ADVICE}"
         ) from error
-    return context
+    return context  # frames have buffers of their own, of any size
 
 
 def find_library(kind: str) -> str | None:
@@ -68,7 +76,7 @@ def _choose() -> str:
     if wanted := wanted_library():
         return wanted
     if sys.platform != "linux":
-        return "its own choice"
+        return "mujoco's own choice"
     for kind in _LIBRARIES:
         if find_library(kind):
             return kind

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gymbridge.core.processes import OneThread
-from gymbridge.core.requests import read_count
+from gymbridge.core.requests import read_count, read_number
 from gymbridge.core.sub_envs import SubEnvsVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
@@ -91,9 +91,10 @@ def read_view(render_mode: Any, render_size: Any, camera: Any) -> View | None:
             f"`render_mode` must be None or 'rgb_array', got {render_mode!r}; for a window, put a "
             "batch with 'rgb_array' into gymnasium.wrappers.vector.HumanRendering."
         )
-    if camera is not None and (isinstance(camera, bool) or not isinstance(camera, int | str)):
-        raise ArgumentTypeError(f"`camera` must be an int or a name, got {camera!r}.")
-    return View(None if render_size is None else _read_size(render_size), camera)
+    return View(
+        None if render_size is None else _read_size(render_size),
+        camera if camera is None or isinstance(camera, str) else read_number("camera", camera),
+    )
 
 
 def _read_size(size: Any) -> tuple[int, int]:

@@ -26,6 +26,7 @@ __all__ = [
     "read_info_keys",
     "read_limit",
     "read_mask",
+    "read_number",
     "read_options",
     "read_seed",
     "read_seeds",
@@ -39,10 +40,19 @@ def read_count(name: str, value: Any, least: int = 1) -> int:
         ArgumentTypeError: It is no integer.
         ArgumentError: It is below `least`.
     """
+    if read_number(name, value) < least:
+        raise ArgumentError(f"`{name}` must be at least {least}, got {value}.")
+    return int(value)
+
+
+def read_number(name: str, value: Any) -> int:
+    """Return `value` as an int; `name` is the argument's, for the error.
+
+    Raises:
+        ArgumentTypeError: It is no integer.
+    """
     if not _is_integer(value):
         raise ArgumentTypeError(f"`{name}` must be an int, got {value!r}.")
-    if value < least:
-        raise ArgumentError(f"`{name}` must be at least {least}, got {value}.")
     return int(value)
 
 

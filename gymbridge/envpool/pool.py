@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ class Pool:
         self.turn = 0
         self._task_id, self._config, self._idle = task_id, config, idle
         self._exchange: Any = None  # an `Exchange`, once there is a pool
+        self.within: Any = nullcontext  # what environments that have been drawn must die in
 
     def build(self, seeds: list[int]) -> None:
         """Start the environments, each with its seed.
@@ -64,12 +65,15 @@ class Pool:
             engine = envpool.make_gymnasium(
                 self._task_id, num_envs=len(seeds), seed=seed, **self._config
             )
-        exchange = make_exchange(engine)
+        exchange, old = make_exchange(engine), self._exchange
         self._exchange, self.turn = exchange, self.turn + 1  # an interrupt leaves both or none
+        with self.within():
+            del old
 
     def close(self) -> None:
         """Drop the environments; the destructor joins their threads."""
-        self._exchange = None
+        with self.within():
+            self._exchange = None
 
     def begin_turn(self, turn: int) -> None:
         """Count a call that moves the episodes on from those of `turn`.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from gymbridge.errors import (
     unexpected_keyword,
 )
 
-__all__ = ["PoolRenderer", "check_pixels"]
+__all__ = ["PoolRenderer", "check_pixels", "is_mujoco"]
 
 
 class PoolRenderer:
@@ -35,17 +34,17 @@ class PoolRenderer:
         pool: The pool.
         family: Of its task.
         view: What the user wants; a camera is the number of one of the model's, -1 the default.
+            Which there are is known when the first frame is drawn.
 
     Raises:
         KeywordError: EnvPool does not draw this family, or it has no cameras.
         ArgumentTypeError: The camera is a name.
+        ArgumentError: No model has such a camera.
     """
 
     def __init__(self, pool: Pool, family: str, view: View) -> None:
         self._pool, self._size = pool, view.size or (0, 0)  # 0 is the task's own
-        self._needs_opengl = family.startswith("mujoco.")
-        self._context: Any = None
-        self._release: Any = None  # of the context, also where the renderer is dropped
+        self._needs_opengl, self._is_ready = is_mujoco(family), False
         if family in UNDRAWN_FAMILIES:
             raise _unexpected("render_mode", family, "EnvPool does not draw these tasks")
         if view.camera is not None and not self._needs_opengl:
@@ -55,31 +54,43 @@ class PoolRenderer:
                 f"`camera` must be the number of a camera in EnvPool's tasks, got {view.camera!r}."
             )
         self._camera = -1 if view.camera is None else view.camera
+        if not -1 <= self._camera < 2**31:
+            raise ArgumentError(_CAMERA_RULE.format(self._camera))
 
     def draw(self, state: Any) -> list[np.ndarray]:
         """Return a frame of each environment; see `gymbridge.core.rendering.Renderer.draw`."""
         self._pool.check_turn(state.turn)
-        if self._needs_opengl and self._context is None:
-            self._context = make_context()
-            self._release = weakref.finalize(self, self._context.free)
-        with nullcontext() if self._context is None else self._context.as_current():
-            try:
-                return list(self._pool.render(*self._size, self._camera))
-            except IndexError as error:
-                raise ArgumentError(
-                    f"`camera` must be the number of one of the model's cameras, or -1 for the "
-                    f"default, got {self._camera}: {error}."
-                ) from error
-            except Exception as error:
-                raise SimulationError(
-                    f"EnvPool cannot draw this task here: {type(error).__name__}: {error}"
-                ) from error
+        if self._needs_opengl and not self._is_ready:
+            context = make_context()
+            self._pool.within, self._is_ready = context.as_current, True
+            # Also where the renderer is dropped: what EnvPool drew with dies in its context.
+            weakref.finalize(self, _release, self._pool, context)
+        try:
+            with self._pool.within():
+                frames = self._pool.render(*self._size, self._camera)
+        except IndexError as error:
+            raise ArgumentError(_CAMERA_RULE.format(self._camera)) from error
+        except RuntimeError as error:
+            raise SimulationError(f"EnvPool cannot draw this task here: {error}") from error
+        return [frame.copy() for frame in frames]  # who keeps one does not keep all
 
     def close(self) -> None:
-        """Release the OpenGL context."""
-        if self._context is not None:
-            self._release()
-        self._context = None
+        """Do nothing: the context goes with the renderer, after the pool."""
+
+
+_CAMERA_RULE = (
+    "`camera` must be the number of one of the model's cameras, or -1 for the default, got {}."
+)
+
+
+def is_mujoco(family: str) -> bool:
+    """Return whether MuJoCo draws a family's tasks."""
+    return family.startswith("mujoco.")
+
+
+def _release(pool: Pool, context: Any) -> None:
+    pool.close()
+    context.free()
 
 
 def _unexpected(name: str, family: str, why: str) -> Exception:
@@ -88,7 +99,7 @@ def _unexpected(name: str, family: str, why: str) -> Exception:
     )
 
 
-def check_pixels(kwargs: Mapping[str, Any]) -> None:
+def check_pixels(family: str, kwargs: Mapping[str, Any]) -> None:
     """Raise where ``from_pixels=True`` would end the process; see docs/rendering.md.
 
     EnvPool draws these observations in its own threads, in which no context can be made current:
@@ -98,13 +109,13 @@ def check_pixels(kwargs: Mapping[str, Any]) -> None:
         SimulationError: Another library than OSMesa was chosen.
         NotInstalledError: OSMesa is not here.
     """
-    if not kwargs.get("from_pixels"):
+    if not kwargs.get("from_pixels") or not is_mujoco(family):  # others have no pixels
         return
     if wanted_library() != "osmesa":
         raise SimulationError(
             "`from_pixels=True` draws in EnvPool's own threads, which works with OSMesa alone and "
-            "would end the process here. Set MUJOCO_GL=osmesa before Python starts, or use "
-            "`render_mode='rgb_array'` and gymnasium's AddRenderObservation."
+            "would end the process here. Set MUJOCO_GL=osmesa before Python starts, or draw by "
+            "`render_mode='rgb_array'`."
         )
     if find_library("osmesa") is None:
         raise NotInstalledError(

@@ -172,7 +172,7 @@ def make_simulator(
     family = read_task(task_id)
     rule = limit_rule(task_id, family)
     declared = read_config(task_id, kwargs, rule.owns, owner=owner)
-    check_pixels(kwargs)
+    check_pixels(family, kwargs)
     limit = read_limit(max_episode_steps, None)
     config = {"num_threads": choose_threads(family, num_envs), **kwargs, **more}
     if rule.applies_by_default or max_episode_steps is not None:

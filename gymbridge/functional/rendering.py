@@ -29,7 +29,6 @@ _DATA = {
     "qvel": ("qd", "qvel"),
     "mocap_pos": ("mocap_pos",),
     "mocap_quat": ("mocap_quat",),
-    "xfrc_applied": ("xfrc_applied",),
 }
 """Fields of `mujoco.MjData`, and what Brax's and MJX's states call them."""
 

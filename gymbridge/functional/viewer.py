@@ -13,6 +13,9 @@ from gymbridge.errors import ArgumentError, SimulationError
 
 __all__ = ["make_page"]
 
+_ELLIPSOID = 4
+"""The `mjtGeom` that brax/io/json.py lacks."""
+
 
 def make_page(env: Any, states: list[Any], index: int, seconds: float, height: int) -> str:
     """Return a page of HTML; see brax/io/html.py.
@@ -26,21 +29,22 @@ def make_page(env: Any, states: list[Any], index: int, seconds: float, height: i
 
     Raises:
         ArgumentError: The environment has no physics of MuJoCo's.
-        SimulationError: The viewer cannot show its model.
+        SimulationError: The viewer cannot show its model, or Brax cannot read it.
     """
     if getattr(env, "mj_model", None) is None:
         raise ArgumentError(f"`render_html` shows physics of MuJoCo's, and {env.name} has none.")
+    if (env.mj_model.geom_type == _ELLIPSOID).any():
+        raise SimulationError(f"Brax's viewer shows no ellipsoids, of which {env.name} has some.")
     rows: Any = [
         SimpleNamespace(x=_find_bodies(env.drawn(state).physics, index)) for state in states
     ]
     try:
         system: Any = getattr(env.engine.unwrapped, "sys", None) or mjcf.load_model(env.mj_model)
-        return html.render(system.tree_replace({"opt.timestep": seconds}), rows, height=height)
     except Exception as error:
         raise SimulationError(
-            f"Brax's viewer cannot show {env.name}, such as where it has an ellipsoid: "
-            f"{type(error).__name__}: {error}"
+            f"Brax cannot read the model of {env.name}: {type(error).__name__}: {error}"
         ) from error
+    return html.render(system.tree_replace({"opt.timestep": seconds}), rows, height=height)
 
 
 def _find_bodies(physics: Any, index: int) -> base.Transform:

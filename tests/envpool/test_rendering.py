@@ -20,6 +20,7 @@ from gymbridge.core import opengl
 from gymbridge.envpool.rendering import check_pixels
 from gymbridge.envpool.tasks import UNDRAWN_FAMILIES, load_tasks
 from gymbridge.errors import (
+    ArgumentError,
     ArgumentTypeError,
     KeywordError,
     NotInstalledError,
@@ -138,6 +139,9 @@ def test_camera__is_a_number_of_tasks_with_cameras() -> None:
         ArgumentTypeError, match="number of a camera in EnvPool's tasks, got 'side'"
     ):
         make("HalfCheetah-v4", camera="side")
+    for camera in (-2, 2**31):
+        with pytest.raises(ArgumentError, match=rf"one of the model's cameras.* got {camera}\."):
+            make("HalfCheetah-v5", camera=camera)
 
 
 def test_view__of_one_environment_draws_it() -> None:
@@ -195,10 +199,12 @@ def test_mujoco__with_a_window_library_but_no_display_is_an_error_too() -> None:
 
 
 def test_pixels__of_envpools_threads_need_osmesa(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_pixels({"from_pixels": False})
+    check_pixels("mujoco.gym", {"from_pixels": False})
     monkeypatch.setenv("MUJOCO_GL", "egl")
     with pytest.raises(SimulationError, match="MUJOCO_GL=osmesa before Python starts"):
         EnvPoolVectorEnv("HalfCheetah-v5", from_pixels=True)
+    with pytest.raises(SimulationError, match="only supported for MuJoCo tasks"):
+        EnvPoolVectorEnv("CartPole-v1", from_pixels=True)
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     monkeypatch.setattr("gymbridge.envpool.rendering.find_library", lambda kind: None)
     with pytest.raises(NotInstalledError, match="apt-get install libosmesa6"):

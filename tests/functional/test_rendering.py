@@ -86,6 +86,18 @@ def test_render__that_gives_no_image_breaks_the_contract(frame: Any) -> None:
     np.testing.assert_array_equal(envs.step(np.zeros((1, 1)))[0][:, 1], obs[:, 1])
 
 
+def test_render__that_draws_into_one_buffer_gives_frames_of_their_own() -> None:
+    buffer = np.zeros((2, 2, 3), np.uint8)
+
+    def render(state: Any) -> np.ndarray:
+        buffer[:] += 1
+        return buffer
+
+    envs = BraxVectorEnv(drawing(render), 2, render_mode="rgb_array")
+    envs.reset(seed=0)
+    assert [frame[0, 0, 0] for frame in envs.render()] == [1, 2]
+
+
 def test_environment__that_nobody_can_draw_says_so() -> None:
     assert BraxVectorEnv(SampleEnv()).metadata["render_modes"] == []
     with pytest.raises(KeywordError, match=r"'render_mode' for SampleEnv.*`render\(state\)`"):
@@ -164,6 +176,18 @@ def test_html__shows_the_current_state_and_lists_of_snapshots(pendulums: BraxVec
     leaf = pendulums.get_state().leaves["state.pipeline_state.x.rot"]
     assert [x["rot"] for x in now["states"]["x"]] == [np.asarray(leaf)[0].tolist()]
     assert "height: 300px" in pendulums.render_html(height=300)
+
+
+def test_html__shows_mjxs_bodies_without_the_world() -> None:
+    pytest.importorskip("mujoco_playground")
+    from gymbridge import PlaygroundVectorEnv
+
+    envs = PlaygroundVectorEnv("CartpoleBalance", 2)
+    envs.reset(seed=0)
+    leaves = envs.get_state().leaves
+    (body,) = read_page(envs.render_html(index=1))["states"]["x"]
+    np.testing.assert_array_equal(body["pos"], np.asarray(leaves["state.data.xpos"])[1, 1:])
+    np.testing.assert_array_equal(body["rot"], np.asarray(leaves["state.data.xquat"])[1, 1:])
 
 
 def test_html__names_the_rule(pendulums: BraxVectorEnv) -> None:

@@ -15,7 +15,7 @@ pytest.importorskip("cv2")
 
 import cv2
 
-from gymbridge.errors import ArgumentError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, KeywordError
 from gymbridge.trainers.cleanrl import make_cleanrl
 
 CARTPOLE = "EnvPool/CartPole-v1"
@@ -77,6 +77,14 @@ def test_cleanrl__captures_video_of_the_first_environment(tmp_path: Path) -> Non
     assert count_frames(first) == 6
     frame = cv2.VideoCapture(str(first)).read()[1]
     assert frame.shape == (400, 600, 3)
+
+
+def test_cleanrl__needs_a_folder_and_a_task_that_is_drawn(tmp_path: Path) -> None:
+    for given in (True, 3, None):
+        with pytest.raises(ArgumentTypeError, match="`capture_video` must be a folder or False"):
+            make_cleanrl(CARTPOLE, 2, capture_video=given)
+    with pytest.raises(KeywordError, match="does not draw these tasks"):
+        make_cleanrl("EnvPool/FrozenLake-v1", 2, capture_video=str(tmp_path))
 
 
 def test_cleanrl__captures_nothing_by_default() -> None:

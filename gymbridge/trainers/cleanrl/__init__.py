@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from gymnasium.wrappers.vector import RecordVideo
 
@@ -25,7 +25,7 @@ def make_cleanrl(
     seed: int | None = None,
     normalize: str | None = None,
     gamma: float = 0.99,
-    capture_video: str | bool = False,
+    capture_video: str | Literal[False] = False,
     **kwargs: Any,
 ) -> CleanRLVectorEnv | ScaledVectorEnv:
     """Return a `CleanRLVectorEnv` of an id: the batch that a CleanRL script builds, in one line.
@@ -57,9 +57,16 @@ def make_cleanrl(
         )
     check_scaling(normalize, gamma)
     seed = read_seed(seed)
+    if capture_video is not False and not isinstance(capture_video, str):
+        raise ArgumentTypeError(
+            "`capture_video` must be a folder or False, as in `args.capture_video and "
+            f"f'videos/{{run_name}}'`, got {capture_video!r}."
+        )
+    if capture_video:
+        kwargs = {"render_mode": "rgb_array", **kwargs}
     envs = make_same_step(env_id, num_envs, kwargs)
     if capture_video:
-        envs = RecordVideo(envs, str(capture_video), record_first_only=True)
+        envs = RecordVideo(envs, capture_video, record_first_only=True)
     view = CleanRLVectorEnv(envs)
     if seed is not None:
         view.single_action_space.seed(seed)
