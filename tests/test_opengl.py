@@ -229,9 +229,9 @@ def test_batches__draw_beside_one_another_in_any_thread(cheetahs: BraxVectorEnv)
                     np.testing.assert_array_equal(np.stack(frames), np.stack(expected))
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its context's
-def test_renderer__of_another_library_goes_on_as_before() -> None:
+def test_renderer__of_another_library_goes_on_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gymnasium's makes its context current once; what ours do must neither drop nor reuse it."""
+    monkeypatch.setenv("MUJOCO_GL", "egl")  # it would begin with GLFW
     other = gym.make("HalfCheetah-v5", render_mode="rgb_array")
     other.reset(seed=0)
     wanted: Any = other.render()
