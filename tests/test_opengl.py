@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -24,7 +20,7 @@ from brax.io import image
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
 from gymbridge.core.opengl import make_context
 from gymbridge.core.rendering import View
-from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.errors import ArgumentError
 from gymbridge.functional.rendering import Drawn, MujocoRenderer
 
 pytestmark = [
@@ -264,61 +260,3 @@ def test_renderers__come_and_go(cheetahs: BraxVectorEnv) -> None:
         del renderer
     for frame in frames[1:]:
         np.testing.assert_array_equal(frame, frames[0])
-
-
-SCRIPT = """
-import sys
-import numpy as np
-from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
-batches = [
-    BraxVectorEnv("inverted_pendulum", backend="spring", render_mode="rgb_array"),
-    EnvPoolVectorEnv("HalfCheetah-v5", render_mode="rgb_array"),
-]
-for envs in batches:
-    envs.reset(seed=0)
-np.savez(sys.argv[1], *[envs.render()[0] for envs in batches])
-"""
-
-
-@pytest.mark.parametrize("leaves_open", [True, False])
-@pytest.mark.parametrize("library", ["egl", "osmesa"])
-def test_library__is_the_users_choice(library: str, leaves_open: bool, tmp_path: Path) -> None:
-    """In a process of its own, which ends without a word."""
-    script = SCRIPT if leaves_open else SCRIPT + "for envs in batches:\n    envs.close()\n"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script, str(tmp_path / "frames.npz")],
-        env={**os.environ, "MUJOCO_GL": library, "PYOPENGL_PLATFORM": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    with np.load(tmp_path / "frames.npz") as frames:
-        for frame in frames.values():
-            assert frame.std() > 1
-
-
-def test_pixels__of_envpools_threads_are_drawn_by_osmesa() -> None:
-    code = (
-        "from gymbridge import EnvPoolVectorEnv\n"
-        "envs = EnvPoolVectorEnv('HalfCheetah-v5', 3, from_pixels=True)\n"
-        "obs, _ = envs.reset(seed=0)\n"
-        "assert obs.std() > 5, obs\n"
-        "for _ in range(9):\n    envs.step(envs.action_space.sample())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, "MUJOCO_GL": "osmesa", "PYOPENGL_PLATFORM": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_context__that_fails_names_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MUJOCO_GL", "osmesa")  # PyOpenGL has begun with another one
-    monkeypatch.delitem(sys.modules, "mujoco.osmesa", raising=False)
-    monkeypatch.setenv("PYOPENGL_PLATFORM", "egl")
-    with pytest.raises(NotInstalledError, match="osmesa does not work here"):
-        make_context()

@@ -16,9 +16,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gymbridge.errors import NotInstalledError
+from gymbridge.errors import NotInstalledError, SimulationError
 
 __all__ = ["find_library", "make_context", "wanted_library"]
+
+_makers: set[int] = set()
+"""Processes, this one and those it was forked from, in which a context was made."""
 
 _LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}
 
@@ -34,7 +37,13 @@ def make_context() -> Any:
 
     Raises:
         NotInstalledError: mujoco, or an OpenGL library that works, is missing.
+        SimulationError: A context was made before this process was forked.
     """
+    if _makers - {os.getpid()}:
+        raise SimulationError(
+            "OpenGL was used before this process was forked, and does not survive `fork()`. Draw "
+            "inside a worker that multiprocessing's 'spawn' or 'forkserver' started."
+        )
     if importlib.util.find_spec("mujoco") is None:
         raise NotInstalledError(f"Rendering needs mujoco, which is not installed. {_ADVICE}")
     kind = _choose()
@@ -53,6 +62,7 @@ def make_context() -> Any:
             f"Rendering needs OpenGL, and {kind} does not work here "
             f"({type(error).__name__}: {error}). {_ADVICE}"
         ) from error
+    _makers.add(os.getpid())
     return context  # frames have buffers of their own, of any size
 
 

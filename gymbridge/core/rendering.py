@@ -86,7 +86,7 @@ def read_view(render_mode: Any, render_size: Any, camera: Any) -> View | None:
             if value is not None:
                 raise ArgumentError(f"`{name}` needs `render_mode='rgb_array'`, got {value!r}.")
         return None
-    if render_mode != "rgb_array":
+    if not isinstance(render_mode, str) or render_mode != "rgb_array":
         raise ArgumentError(
             f"`render_mode` must be None or 'rgb_array', got {render_mode!r}; for a window, put a "
             "batch with 'rgb_array' into gymnasium.wrappers.vector.HumanRendering."

@@ -46,11 +46,7 @@ def read_count(name: str, value: Any, least: int = 1) -> int:
 
 
 def read_number(name: str, value: Any) -> int:
-    """Return `value` as an int; `name` is the argument's, for the error.
-
-    Raises:
-        ArgumentTypeError: It is no integer.
-    """
+    """Return `value` as an int, or raise `ArgumentTypeError`; see `read_count`."""
     if not _is_integer(value):
         raise ArgumentTypeError(f"`{name}` must be an int, got {value!r}.")
     return int(value)

@@ -117,8 +117,10 @@ def name_device(value: Any) -> Any:
 
     A `jax.Device` cannot be pickled, and JSON knows neither.
     """
-    if isinstance(value, list):
-        return [name_device(entry) for entry in value]
+    if type(value) in (list, tuple):
+        return type(value)(map(name_device, value))
+    if hasattr(value, "mesh") and hasattr(value, "spec"):  # a `jax.sharding.NamedSharding`
+        return name_device(list(value.mesh.devices.flat))
     jax, torch = sys.modules.get("jax"), sys.modules.get("torch")
     if jax is not None and isinstance(value, jax.Device):
         return f"{'cuda' if value.platform == 'gpu' else value.platform}:{value.id}"

@@ -6,6 +6,7 @@ MuJoCo's loader finds no functions then. So one of mujoco's is made current arou
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -64,7 +65,7 @@ class PoolRenderer:
             context = make_context()
             self._pool.within, self._is_ready = context.as_current, True
             # Also where the renderer is dropped: what EnvPool drew with dies in its context.
-            weakref.finalize(self, _release, self._pool, context)
+            weakref.finalize(self, _release, self._pool, context, os.getpid())
         try:
             with self._pool.within():
                 frames = self._pool.render(*self._size, self._camera)
@@ -88,7 +89,9 @@ def is_mujoco(family: str) -> bool:
     return family.startswith("mujoco.")
 
 
-def _release(pool: Pool, context: Any) -> None:
+def _release(pool: Pool, context: Any, maker: int) -> None:
+    if os.getpid() != maker:  # a forked child has neither the pool's threads nor OpenGL's
+        return
     pool.close()
     context.free()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import os
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -106,7 +107,7 @@ class MujocoRenderer:
         found = {name: _find(state.physics, others) for name, others in _DATA.items()}
         data = {name: leaf for name, leaf in found.items() if leaf is not None}
         data, model = jax.device_get((data, self._visible(state.randomization)))
-        if self._release is None:
+        if self._release is None or not self._release.alive:  # released as the process ends
             self._open()
         with self._opengl.as_current():
             return [
@@ -126,7 +127,7 @@ class MujocoRenderer:
             size = mujoco.mjtFontScale.mjFONTSCALE_150
             resources = mujoco.MjrContext(self._model, size.value)
             mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, resources)
-        self._release = weakref.finalize(self, _release, opengl, resources)
+        self._release = weakref.finalize(self, _release, opengl, resources, os.getpid())
         self._opengl, self._resources = opengl, resources
 
     def _draw_row(self, data: dict[str, np.ndarray], model: dict[str, np.ndarray]) -> np.ndarray:
@@ -178,7 +179,9 @@ def _take(batch: dict[str, np.ndarray], row: int) -> dict[str, np.ndarray]:
     return {name: leaf[row] for name, leaf in batch.items()}
 
 
-def _release(opengl: Any, resources: Any) -> None:
+def _release(opengl: Any, resources: Any, maker: int) -> None:
+    if os.getpid() != maker:  # a forked child does not have OpenGL's threads
+        return
     with opengl.as_current():
         resources.free()
     opengl.free()

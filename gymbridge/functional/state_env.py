@@ -106,7 +106,9 @@ class StateEnv:
 
 def _own_render(env: Any, package: str) -> Callable[[Any], Any] | None:
     """Return the environment's `render`, unless it is the engine's, which takes a trajectory."""
-    render = getattr(env, "render", None)
+    render = _read(env, "render")
+    if not callable(render):
+        return None
     module = getattr(getattr(render, "__func__", render), "__module__", None) or ""
     return None if module.partition(".")[0] == package else render
 

@@ -146,6 +146,28 @@ def test_batch__pickles_with_its_devices() -> None:
     assert BraxVectorEnv("fast", 3, device=["cpu:2"], arrays="jax").device == jax.devices()[2]
 
 
+def test_batch__pickles_with_devices_as_jax_has_them() -> None:
+    given = scripted(("cpu:1", "cpu:0"), "jax", "NextStep").device
+    for device in (tuple(jax.devices()[:2]), given):
+        envs = BraxVectorEnv("fast", 4, device=device, arrays="jax")
+        again = pickle.loads(pickle.dumps(envs))
+        assert again.device == envs.device
+        assert len(again.device.device_set) == 2
+
+
+def test_actions__may_be_on_the_devices_in_another_order() -> None:
+    one, other = (
+        scripted(device, "jax", "NextStep") for device in (("cpu:0", "cpu:1"), ("cpu:1", "cpu:0"))
+    )
+    one.reset(seed=0)
+    other.reset(seed=0)
+    actions = np.arange(one.num_envs) % 3
+    placed = jax.device_put(actions, other.device)
+    found, wanted = one.step(placed), other.step(actions)
+    for part, expected in zip(found[:4], wanted[:4], strict=True):
+        np.testing.assert_array_equal(np.asarray(part), np.asarray(expected))
+
+
 def burst(state: Any, action: Any) -> Any:
     return state.replace(obs=state.obs / action.sum())
 

@@ -124,11 +124,14 @@ class _JaxReader(ArrayReader):
         self._dtype = np.dtype(space.dtype)
         self._is_float = self._dtype.kind == "f"
         self._convert = jax.jit(self._fit)
+        self._is_spread = hasattr(self._place, "mesh")
 
     def _check(self, actions: Any) -> None:
         _check_array(actions, self._place)
 
     def _cast(self, actions: jax.Array) -> jax.Array:
+        if self._is_spread:  # the same devices may come in another order
+            actions = jax.device_put(actions, self._place)
         if not self._is_float:
             check_integers(actions, self._space)
             return self._convert(actions)
