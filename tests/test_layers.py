@@ -48,7 +48,7 @@ ENGINE_ROOMS = {
         "testing.scripted_brax",
         "wrappers",
     },
-    "brax": {"brax.package"},
+    "brax": {"brax.package", "brax.viewer"},
     "mujoco_playground": {"playground.private", "playground.translation"},
     "envpool": {"envpool.*"},
     "torch": {

@@ -18,8 +18,8 @@ import mujoco
 from brax.io import image
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
+from gymbridge.core.episode import View
 from gymbridge.core.opengl import make_context
-from gymbridge.core.rendering import View
 from gymbridge.errors import ArgumentError
 from gymbridge.functional.rendering import Drawn, MujocoRenderer
 
@@ -257,6 +257,7 @@ def test_renderers__come_and_go(cheetahs: BraxVectorEnv) -> None:
         frames += renderer.draw(drawn)
         if number % 2:
             renderer.close()
+            frames += renderer.draw(drawn)  # as one that the end of the process released
         del renderer
     for frame in frames[1:]:
         np.testing.assert_array_equal(frame, frames[0])

@@ -14,7 +14,7 @@ pytest.importorskip("brax.envs")
 pytest.importorskip("envpool.registration")
 
 from gymbridge.core.opengl import make_context
-from gymbridge.errors import NotInstalledError
+from gymbridge.errors import NotInstalledError, SimulationError
 
 pytestmark = pytest.mark.needs_opengl
 
@@ -73,4 +73,10 @@ def test_context__that_fails_names_the_library(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delitem(sys.modules, "mujoco.osmesa", raising=False)
     monkeypatch.setenv("PYOPENGL_PLATFORM", "egl")
     with pytest.raises(NotInstalledError, match="osmesa does not work here"):
+        make_context()
+
+
+def test_context__that_a_parent_process_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gymbridge.core.opengl._makers", {os.getppid()})
+    with pytest.raises(SimulationError, match=r"does not survive `fork\(\)`"):
         make_context()

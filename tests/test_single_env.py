@@ -12,6 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
+from system_libraries import OPENGL, has_libraries
 from trees import assert_same
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, EpisodeEndedError
@@ -55,7 +56,9 @@ def steps(env: gym.Env, action: Any, most: int = 400) -> Iterator[tuple[int, Any
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_view__passes_gymnasiums_checks(env_id: str) -> None:
-    check_env(make(env_id).unwrapped)
+    needs_opengl = env_id == "EnvPool/FetchReach-v4"
+    is_undrawable = needs_opengl and not has_libraries(OPENGL[:1])
+    check_env(make(env_id).unwrapped, skip_render_check=is_undrawable)
 
 
 @pytest.mark.parametrize("env_id", IDS)

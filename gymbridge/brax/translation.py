@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gymbridge.brax.package import brax_envs
+from gymbridge.brax.viewer import make_page
 from gymbridge.functional.contract import Contract, Style
 from gymbridge.functional.protocol import FunctionalEnv
 from gymbridge.functional.randomization import randomize
@@ -21,6 +22,7 @@ _STYLE = Style(
     model="sys",
     mj_model="sys.mj_model",
     package="brax",
+    make_page=make_page,
     training=(brax_envs.training.__name__,),
 )
 

@@ -16,15 +16,22 @@ over a pure simulator as one function, or call it over a host simulator as it st
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from gymnasium import Space
 from gymnasium.vector import AutoresetMode
 
-if TYPE_CHECKING:
-    from gymbridge.core.rendering import Renderer, View
-
-__all__ = ["STEP_INFOS", "Carry", "EpisodeRule", "Outcome", "Seeds", "Simulator", "TimeStep"]
+__all__ = [
+    "STEP_INFOS",
+    "Carry",
+    "EpisodeRule",
+    "Outcome",
+    "Renderer",
+    "Seeds",
+    "Simulator",
+    "TimeStep",
+    "View",
+]
 
 STEP_INFOS = ("nonfinite",)
 """Infos of a step, not of the episode that begins in it: SAME_STEP keeps them from the step."""
@@ -70,6 +77,25 @@ class Outcome(NamedTuple):
     time_step: TimeStep  # what the user sees
     final: TimeStep | None = None  # SAME_STEP steps: the time step before the restarts
     begun: Any = None  # resets: (num_envs,) bool, rows that began an episode, which infos are of
+
+
+class View(NamedTuple):
+    """How an environment is drawn."""
+
+    size: tuple[int, int] | None  # width and height in pixels; None for the engine's own
+    camera: int | str | None  # number or name; None for the engine's own
+
+
+class Renderer(Protocol):
+    """Draws a batch. It is made at construction, and needs OpenGL at the first frame at most."""
+
+    def draw(self, state: Any) -> list[Any]:
+        """Return a frame of each environment in a simulator's state, (height, width, 3) uint8."""
+        ...
+
+    def close(self) -> None:
+        """Release what drawing holds."""
+        ...
 
 
 class Simulator(Protocol[_StateT]):

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
+from gymbridge.core.episode import Renderer, View
 from gymbridge.core.processes import OneThread
 from gymbridge.core.requests import read_count, read_number
 from gymbridge.core.sub_envs import SubEnvsVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["DEFAULT_FPS", "RenderedVectorEnv", "Renderer", "View", "read_view"]
+__all__ = ["DEFAULT_FPS", "RenderedVectorEnv", "read_view"]
 
 DEFAULT_FPS = 30
 """Frames per second of a video, where nobody knows how long a step is."""
 
 _MOST_PIXELS = 4096
-
-
-class View(NamedTuple):
-    """How an environment is drawn."""
-
-    size: tuple[int, int] | None  # width and height in pixels; None for the engine's own
-    camera: int | str | None  # number or name; None for the engine's own
-
-
-class Renderer(Protocol):
-    """Draws a batch. It is made at construction, and needs OpenGL at the first frame at most."""
-
-    def draw(self, state: Any) -> list[np.ndarray]:
-        """Return a frame of each environment in a simulator's state, (height, width, 3) uint8."""
-        ...
-
-    def close(self) -> None:
-        """Release what drawing holds."""
-        ...
 
 
 class RenderedVectorEnv(SubEnvsVectorEnv):
@@ -62,9 +44,9 @@ class RenderedVectorEnv(SubEnvsVectorEnv):
         if self._renderer is None:
             raise ArgumentError("`render` needs a batch built with `render_mode='rgb_array'`.")
         with self._one_thread:
-            return tuple(self._renderer.draw(self._state_on_show()))
+            return tuple(self._renderer.draw(self._current_state()))
 
-    def _state_on_show(self) -> Any:
+    def _current_state(self) -> Any:
         """Return the simulator's state, or raise `ResetNeededError`."""
         raise NotImplementedError
 

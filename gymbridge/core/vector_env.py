@@ -12,10 +12,10 @@ from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import ArrayAdapter
 from gymbridge.core.devices import read_device
-from gymbridge.core.episode import EpisodeRule, Outcome, Simulator, TimeStep
+from gymbridge.core.episode import EpisodeRule, Outcome, Simulator, TimeStep, View
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread, note_batch
-from gymbridge.core.rendering import RenderedVectorEnv, View
+from gymbridge.core.rendering import RenderedVectorEnv
 from gymbridge.core.requests import (
     draw_seeds,
     fold_seeds,
@@ -266,7 +266,7 @@ class BridgeVectorEnv(RenderedVectorEnv):
         carry = self._carry if rows is None else self._runner.hold(self._carry, ~rows)
         return self._runner.step(carry, actions)
 
-    def _state_on_show(self) -> Any:
+    def _current_state(self) -> Any:
         if self._carry is None:
             raise ResetNeededError("`render` needs running episodes; call `reset()` first.")
         return self._runner.unpack(self._carry).state

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from gymbridge.core.episode import View
 from gymbridge.core.opengl import find_library, make_context, wanted_library
-from gymbridge.core.rendering import View
 from gymbridge.envpool.pool import Pool
 from gymbridge.envpool.tasks import UNDRAWN_FAMILIES
 from gymbridge.errors import (
@@ -45,7 +45,8 @@ class PoolRenderer:
 
     def __init__(self, pool: Pool, family: str, view: View) -> None:
         self._pool, self._size = pool, view.size or (0, 0)  # 0 is the task's own
-        self._needs_opengl, self._is_ready = is_mujoco(family), False
+        self._needs_opengl = is_mujoco(family)
+        self._release: Any = None  # of pool and context, also where the renderer is dropped
         if family in UNDRAWN_FAMILIES:
             raise _unexpected("render_mode", family, "EnvPool does not draw these tasks")
         if view.camera is not None and not self._needs_opengl:
@@ -61,11 +62,10 @@ class PoolRenderer:
     def draw(self, state: Any) -> list[np.ndarray]:
         """Return a frame of each environment; see `gymbridge.core.rendering.Renderer.draw`."""
         self._pool.check_turn(state.turn)
-        if self._needs_opengl and not self._is_ready:
+        if self._needs_opengl and self._release is None:
             context = make_context()
-            self._pool.within, self._is_ready = context.as_current, True
-            # Also where the renderer is dropped: what EnvPool drew with dies in its context.
-            weakref.finalize(self, _release, self._pool, context, os.getpid())
+            self._pool.within = context.as_current
+            self._release = weakref.finalize(self, _release, self._pool, context, os.getpid())
         try:
             with self._pool.within():
                 frames = self._pool.render(*self._size, self._camera)
@@ -76,7 +76,9 @@ class PoolRenderer:
         return [frame.copy() for frame in frames]  # who keeps one does not keep all
 
     def close(self) -> None:
-        """Do nothing: the context goes with the renderer, after the pool."""
+        """Release the pool, since what it drew with dies in its context, and the context."""
+        if self._release is not None:
+            self._release()
 
 
 _CAMERA_RULE = (

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.vector.utils import create_empty_array
 
-from gymbridge.core.episode import Seeds, TimeStep
-from gymbridge.core.rendering import DEFAULT_FPS, View
+from gymbridge.core.episode import Seeds, TimeStep, View
+from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
 from gymbridge.envpool.layout import Layout, to_space

@@ -42,6 +42,7 @@ class Style(NamedTuple):
     model: str  # attribute of the unwrapped environment with the model: "sys"
     mj_model: str  # path in the unwrapped environment of what MuJoCo draws: "sys.mj_model"
     package: str  # where the engine's own `render` methods are: "brax"
+    make_page: Callable[..., str]  # of HTML; see `gymbridge.brax.viewer`
     training: tuple[str, ...]  # modules of its training wrappers, which batch and restart
 
 

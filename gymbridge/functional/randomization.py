@@ -70,6 +70,7 @@ class RandomizedEnv:
         self._env, self.model = env, env.model
         self.is_drawable, self.step_seconds = env.is_drawable, env.step_seconds
         self.mj_model, self.make_renderer = env.mj_model, env.make_renderer
+        self.make_page = env.make_page
         self._draw = PhysicsDraw(env.leaves, function)
         self._check_read()
         self.reset_options = {"randomization": self._read_given}

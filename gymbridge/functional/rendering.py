@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from gymbridge.core.episode import View
 from gymbridge.core.opengl import make_context
-from gymbridge.core.rendering import View
 from gymbridge.errors import ArgumentError, EnvContractError, nearest
 from gymbridge.functional.model import Physics
 

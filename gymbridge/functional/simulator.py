@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 
-from gymbridge.core.episode import Seeds, TimeStep
-from gymbridge.core.rendering import DEFAULT_FPS, Renderer, View
+from gymbridge.core.episode import Renderer, Seeds, TimeStep, View
+from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.errors import ArgumentError
 from gymbridge.functional.protocol import FunctionalEnv
 from gymbridge.functional.rows import are_finite, cut_gradients, make_finite, sever, where_rows
 
-__all__ = ["FunctionalSimulator", "FunctionalState"]
+__all__ = ["FunctionalRenderer", "FunctionalSimulator", "FunctionalState"]
 
 
 class FunctionalState(NamedTuple):

@@ -12,8 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gymbridge.core.episode import TimeStep
-from gymbridge.core.rendering import Renderer, View
+from gymbridge.core.episode import Renderer, TimeStep, View
 from gymbridge.errors import unexpected_keyword
 from gymbridge.functional.contract import Contract
 from gymbridge.functional.rendering import Drawn, MujocoRenderer, OwnRenderer
@@ -44,7 +43,7 @@ class StateEnv:
         self.name = f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}"
         self.reset, self.step = contract.reset, contract.step
         self._physics, self._select_info = contract.style.physics, contract.select_info
-        self._style = contract.style
+        self._style, self.make_page = contract.style, contract.style.make_page
         self.step_seconds = _as_seconds(_read(contract.env, "dt"))
         self._render = _own_render(contract.env, contract.style.package)
         self.mj_model = _read(unwrapped, contract.style.mj_model)

@@ -90,7 +90,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         Raises:
             ArgumentTypeError: `states` is neither None nor a list of snapshots.
             ArgumentError: There are none, or one of another batch; there is no such environment;
-                or the task has no physics of MuJoCo's.
+                or the task has no MuJoCo model.
             ResetNeededError: Before the first `reset`, without `states`.
             SimulationError: The viewer cannot show the model, such as one with an ellipsoid.
         """
@@ -105,10 +105,10 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
                 carries = [self._give(state) for state in _read_states(states)]
             simulator = runner.rule.simulator
             trajectory = [simulator.env_state(carry.state) for carry in carries]
-        from gymbridge.functional.viewer import make_page
-
-        height = read_count("height", height)
-        return make_page(simulator.env, trajectory, index, simulator.step_seconds, height)
+        height, env = read_count("height", height), cast("Any", simulator.env)
+        if getattr(env, "mj_model", None) is None:
+            raise ArgumentError(f"`render_html` needs a MuJoCo model, and {env.name} has none.")
+        return env.make_page(env, trajectory, index, simulator.step_seconds, height)
 
     def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
         """Return the batch as pure functions, which `jax.jit`, `jax.lax.scan` and `jax.vmap` take.

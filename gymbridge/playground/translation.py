@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 from mujoco_playground import registry
 
 from gymbridge.brax.package import quiet
+from gymbridge.brax.viewer import make_page
 from gymbridge.core.requests import read_count
 from gymbridge.errors import (
     ArgumentError,
@@ -37,6 +38,7 @@ _STYLE = Style(
     model="_mjx_model",
     mj_model="mj_model",
     package="mujoco_playground",
+    make_page=make_page,
     training=(playground.wrapper.__name__, "brax.envs.wrappers.training"),
 )
 

@@ -15,12 +15,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gymbridge.core.episode import Seeds, TimeStep
-from gymbridge.core.rendering import View
+from gymbridge.core.episode import Seeds, TimeStep, View
 from gymbridge.core.vector_env import BridgeVectorEnv
 
 __all__ = [
     "ScriptedEnv",
+    "ScriptedRenderer",
     "ScriptedSimulator",
     "ScriptedState",
     "draw_number",

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gymbridge import BridgeVectorEnv
-from gymbridge.core.rendering import View, read_view
+from gymbridge.core.episode import View
+from gymbridge.core.rendering import read_view
 from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,

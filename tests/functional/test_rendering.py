@@ -19,7 +19,7 @@ import jax
 from brax_samples import SampleEnv
 
 from gymbridge import BraxVectorEnv
-from gymbridge.core.rendering import View
+from gymbridge.core.episode import View
 from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -222,7 +222,7 @@ def test_html__names_the_rule(pendulums: BraxVectorEnv) -> None:
 def test_html__needs_physics() -> None:
     envs = scripted()
     envs.reset(seed=0)
-    with pytest.raises(ArgumentError, match="physics of MuJoCo's, and ScriptedBraxEnv"):
+    with pytest.raises(ArgumentError, match="needs a MuJoCo model, and ScriptedBraxEnv"):
         envs.render_html()
 
 

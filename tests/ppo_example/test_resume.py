@@ -106,6 +106,18 @@ def test_resume__of_a_finished_run_trains_no_more(ppo, envs, tmp_path):
     assert_same_run(start(ppo, envs, path, resume=True), unbroken)
 
 
+def test_resume__has_the_time_limit_of_its_own_start(ppo, envs, tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    start(ppo, envs, path, max_seconds=0.0)
+    run = read_run(path)
+    steps, _, *rest = run["values"][-1].pop()
+    run["values"][-1].append((steps, 5e6, *rest))
+    torch.save(run, path)
+    resumed, _ = start(ppo, envs, path, max_seconds=1e6, resume=True)
+    assert len(resumed) == UPDATES
+    assert read_run(path)["values"][-1][-1][1] > 5e6
+
+
 def test_resume__goes_on_beyond_a_return_that_was_reached(ppo, envs, tmp_path):
     path = tmp_path / "checkpoint.pt"
     solved = start(ppo, envs, path, target_return=0.0)

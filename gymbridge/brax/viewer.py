@@ -9,7 +9,7 @@ import jax
 from brax import base
 from brax.io import html, mjcf
 
-from gymbridge.errors import ArgumentError, SimulationError
+from gymbridge.errors import SimulationError
 
 __all__ = ["make_page"]
 
@@ -28,11 +28,8 @@ def make_page(env: Any, states: list[Any], index: int, seconds: float, height: i
         height: Of the viewer, in pixels.
 
     Raises:
-        ArgumentError: The environment has no physics of MuJoCo's.
         SimulationError: The viewer cannot show its model, or Brax cannot read it.
     """
-    if getattr(env, "mj_model", None) is None:
-        raise ArgumentError(f"`render_html` shows physics of MuJoCo's, and {env.name} has none.")
     if (env.mj_model.geom_type == _ELLIPSOID).any():
         raise SimulationError(f"Brax's viewer shows no ellipsoids, of which {env.name} has some.")
     rows: Any = [
