@@ -60,7 +60,7 @@ class PoolRenderer:
             raise ArgumentError(_CAMERA_RULE.format(self._camera))
 
     def draw(self, state: Any) -> list[np.ndarray]:
-        """Return a frame of each environment; see `gymbridge.core.rendering.Renderer.draw`."""
+        """Return a frame of each environment; see `gymbridge.core.episode.Renderer.draw`."""
         self._pool.check_turn(state.turn)
         if self._needs_opengl and self._release is None:
             context = make_context()

@@ -245,7 +245,7 @@ class FunctionalRenderer(NamedTuple):
     renderer: Renderer
 
     def draw(self, state: FunctionalState) -> list[np.ndarray]:
-        """Return a frame of each environment; see `gymbridge.core.rendering.Renderer`."""
+        """Return a frame of each environment; see `gymbridge.core.episode.Renderer`."""
         env: Any = self.simulator.env
         return self.renderer.draw(env.drawn(self.simulator.env_state(state)))
 
