@@ -107,6 +107,7 @@ def test_record_video__begins_at_steps(tmp_path: Path) -> None:
     assert names == [f"rl-video-step-{step}.mp4" for step in (15, 25, 5)]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Gymnasium 1.2's
 def test_record_video__needs_frames(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Render mode is None"):
         vector.RecordVideo(make(render_mode=None, render_size=None), str(tmp_path))
