@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import envpool
 import numpy as np
+from batches import to_numpy
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from trees import walk_infos
@@ -204,3 +205,14 @@ def check_results(envs: VectorEnv, log: list[Any]) -> None:
             assert [part.shape for part in results] == [(size,)] * 3
             assert np.isfinite(rewards).all()
             assert not (terminated & truncated).any()
+
+
+def take(returned: Any, row: int) -> Any:
+    """Return one row of what a call returned, without masks."""
+
+    def pick(tree: Any) -> Any:
+        if isinstance(tree, dict):
+            return {key: pick(x) for key, x in tree.items() if not key.startswith("_")}
+        return tree[row]
+
+    return [pick(part) for part in to_numpy(returned)]

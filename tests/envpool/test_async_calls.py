@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import to_numpy
 from trees import assert_same
 
 pytest.importorskip("envpool.registration")
+
+from envpool_runs import take
 
 from gymbridge.envpool import AsyncEnvPool
 from gymbridge.errors import (
@@ -23,17 +24,6 @@ from gymbridge.errors import (
     KeywordError,
     ResetNeededError,
 )
-
-
-def take(returned: Any, row: int) -> Any:
-    """Return one row of what a call returned, without masks."""
-
-    def pick(tree: Any) -> Any:
-        if isinstance(tree, dict):
-            return {key: pick(x) for key, x in tree.items() if not key.startswith("_")}
-        return tree[row]
-
-    return [pick(part) for part in to_numpy(returned)]
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import to_numpy
 from trees import assert_same
 
 pytest.importorskip("envpool.registration")
+
+from envpool_runs import take
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.envpool import AsyncEnvPool
@@ -38,17 +39,6 @@ def draw(space: Any, env: int, turn: int) -> Any:
 def is_reset(env: int, turn: int) -> bool:
     """Whether an environment is reset by hand after a turn."""
     return (env * 5 + turn * 3) % 17 == 4
-
-
-def take(returned: Any, row: int) -> Any:
-    """Return one row of what a call returned, without masks."""
-
-    def pick(tree: Any) -> Any:
-        if isinstance(tree, dict):
-            return {key: pick(x) for key, x in tree.items() if not key.startswith("_")}
-        return tree[row]
-
-    return [pick(part) for part in to_numpy(returned)]
 
 
 def play_together(task: str, **kwargs: Any) -> list[list[Any]]:
