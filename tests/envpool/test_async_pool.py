@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from batches import to_numpy
 from trees import assert_same
 
 pytest.importorskip("envpool.registration")
