@@ -15,7 +15,8 @@
     ├── UnknownTaskError       also gymnasium.error.UnregisteredEnv: no such task
     ├── BusyError              also RuntimeError: another call of the batch is running
     ├── SimulationError        also RuntimeError: the engine cannot build or trace this task
-    └── DivergedError          also FloatingPointError: an environment produced NaN or Inf
+    ├── DivergedError          also FloatingPointError: an environment produced NaN or Inf
+    └── BrokenRulesError       also AssertionError: an environment breaks rules of Gymnasium
 
 Each member is also of the type that Gymnasium documents for that mistake, so code written for
 `SyncVectorEnv` catches it. Bad input to `reset` or `step` is an error that leaves the environment
@@ -34,6 +35,7 @@ __all__ = [
     "ActionError",
     "ArgumentError",
     "ArgumentTypeError",
+    "BrokenRulesError",
     "BusyError",
     "ClosedError",
     "DivergedError",
@@ -84,6 +86,10 @@ class ResetNeededError(GymbridgeError, gymnasium.error.ResetNeeded):
 
 class EpisodeEndedError(ResetNeededError, AssertionError):
     """Raised when an ended environment is stepped and nothing restarts it."""
+
+
+class BrokenRulesError(GymbridgeError, AssertionError):
+    """Raised by `gymbridge.testing.Report` for an environment that breaks rules of Gymnasium."""
 
 
 class ClosedError(GymbridgeError, gymnasium.error.ClosedEnvironmentError):

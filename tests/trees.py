@@ -30,7 +30,8 @@ def assert_same(actual: Any, expected: Any, path: str = "") -> None:
             np.testing.assert_array_equal(actual, expected, err_msg=path)
     else:
         assert type(actual) is type(expected), f"{path}: {actual!r} is not like {expected!r}"
-        assert actual == expected, f"{path}: {actual!r} != {expected!r}"
+        is_same = actual == expected or (actual != actual and expected != expected)  # both NaN
+        assert is_same, f"{path}: {actual!r} != {expected!r}"
 
 
 def scribble(tree: Any) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
 
+from gymbridge.core.spaces import NumberSpace
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 
 __all__ = [
@@ -49,7 +50,7 @@ def make_action_reader(
         ArgumentError: A space of another kind.
     """
     if isinstance(space, spaces.Dict):
-        subspaces = space.spaces.items()
+        subspaces = cast("spaces.Dict[Any]", space).spaces.items()
         return _DictReader(
             {key: make_action_reader(sub, lead, make_leaf) for key, sub in subspaces}
         )
@@ -60,7 +61,7 @@ def make_action_reader(
             "`action_space` must be Box, Discrete, MultiDiscrete, MultiBinary or a Dict of such, "
             f"got {space}."
         )
-    return make_leaf(space, lead)
+    return make_leaf(cast("spaces.Space[Any]", space), lead)
 
 
 class _DictReader:
@@ -74,7 +75,7 @@ class _DictReader:
                 f"`actions` must be a dict with the keys {names}, got {type(actions).__name__}."
             )
         if actions.keys() != self._readers.keys():
-            raise ActionError(f"`actions` must have the keys {names}, got {list(actions)}.")
+            raise ActionError(f"`actions` must have the keys {names}, got {[*actions]}.")
         return {key: reader(actions[key]) for key, reader in self._readers.items()}
 
 
@@ -130,7 +131,7 @@ class _DiscreteReader(NumpyReader):
         super().__init__(space, lead)
         self._last = int(space.n) - 1
         is_small = space.n <= 1024 and lead[0] <= 128
-        self._values = frozenset(range(int(space.n))) if is_small else frozenset()
+        self._values: frozenset[int] = frozenset(range(int(space.n))) if is_small else frozenset()
 
     def __call__(self, actions: Any) -> np.ndarray:
         if (
@@ -178,6 +179,7 @@ def int64_bounds(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray]:
 
 def _integer_bounds(space: spaces.Space[Any]) -> tuple[Any, Any]:
     """Return the least and the largest value of an integer space, scalars or of its shape."""
+    space = cast("NumberSpace | spaces.MultiBinary", space)
     if isinstance(space, spaces.Box):
         return space.low, space.high
     if isinstance(space, spaces.Discrete):
@@ -198,7 +200,7 @@ def to_array(actions: Any) -> np.ndarray:
         return np.asarray(actions)
     except ValueError as error:
         raise ActionError(f"`actions` must form one array, got {actions!r}: {error}.") from error
-    except (TypeError, RuntimeError) as error:  # a tensor or jax.Array that numpy cannot read
+    except Exception as error:  # of a tensor or jax.Array without values, or any object's own
         raise ArgumentTypeError(
             f"`actions` must hold values that numpy can read, {_describe(actions, error)}"
         ) from error
@@ -223,7 +225,7 @@ def _describe(actions: Any, error: Exception) -> str:
 def _leaves(actions: Any) -> Iterator[Any]:
     """Yield the entries of nested lists."""
     if isinstance(actions, list | tuple):
-        for action in actions:
+        for action in cast("Sequence[Any]", actions):
             yield from _leaves(action)
     else:
         yield actions

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
@@ -40,7 +41,7 @@ def read_device(device: Any) -> Place | None:
         device = list(device.mesh.devices.flat)
     if not isinstance(device, list | tuple):
         return None if device is None else _read_one(device)
-    found = tuple(_read_one(one) for one in device)
+    found = tuple(_read_one(one) for one in cast("Sequence[Any]", device))
     if len(set(found)) != len(found) or len({one.kind for one in found}) != 1:
         raise ArgumentError(
             "`device` must be one device or a list of different ones of one platform, got "

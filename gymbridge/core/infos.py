@@ -8,13 +8,13 @@ jax arrays that would mean to read values on the host in every step, so there th
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, map_arrays
 from gymbridge.core.episode import Outcome, TimeStep
-from gymbridge.core.rows import split_rows
+from gymbridge.core.rows import Tree, split_rows
 
 __all__ = [
     "DenseInfos",
@@ -165,13 +165,13 @@ def make_infos(info: dict[str, Any], mask: Any, give_mask: Converter = _copy) ->
     """
     infos: dict[str, Any] = {}
     for key, value in info.items():
-        is_nested = isinstance(value, dict)
-        infos[key] = make_infos(value, mask, give_mask) if is_nested else value
-        infos[f"_{key}"] = give_mask(mask)
+        infos[key], infos[f"_{key}"] = value, give_mask(mask)
+        if isinstance(value, dict):
+            infos[key] = make_infos(cast("dict[str, Any]", value), mask, give_mask)
     return infos
 
 
-def mask_info(info: dict[str, Any], mask: np.ndarray) -> dict[str, Any]:
+def mask_info(info: dict[str, Tree], mask: np.ndarray) -> dict[str, Any]:
     """Return a copy of `info` that is zero in the rows outside `mask`."""
     kept: dict[str, Any] = {}
     for key, value in info.items():

@@ -36,12 +36,14 @@ def used_inputs(function: Callable[..., Any], *args: Any) -> Any:
     import jax
     from jax.interpreters import partial_eval
 
-    closed = jax.make_jaxpr(function)(*args)
+    closed = _trace(function, args)
     eliminate: Any = getattr(partial_eval, "dce_jaxpr", None)
     used = [True] * len(closed.jaxpr.invars)
     if eliminate is not None:
         used = eliminate(closed.jaxpr, [True] * len(closed.jaxpr.outvars))[1]
-    return jax.tree.unflatten(jax.tree.structure(args), used)
+    # jax does not say what a structure is
+    structure: Any = jax.tree.structure(args)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return jax.tree.unflatten(structure, used)  # pyright: ignore[reportUnknownMemberType]
 
 
 def keeps_old_traces(function: Callable[..., Any], *args: Any) -> bool:
@@ -55,16 +57,23 @@ def keeps_old_traces(function: Callable[..., Any], *args: Any) -> bool:
         function: Pure, of trees of arrays.
         *args: Their shapes and dtypes.
     """
-    import jax
-
     try:
-        from jax.experimental.xla_metadata import set_xla_metadata
+        # jax does not say what metadata may be
+        from jax.experimental.xla_metadata import set_xla_metadata  # pyright: ignore[reportUnknownVariableType]
     except ImportError:
         return False
-    before = jax.make_jaxpr(function)(*args)
+    before = _trace(function, args)
     with set_xla_metadata(gymbridge=str(next(_TRACES))):
-        now = jax.make_jaxpr(function)(*args)
+        now = _trace(function, args)
     return _count_inputs(now.jaxpr) != _count_inputs(before.jaxpr)
+
+
+def _trace(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Return the jaxpr of a call, closed over its constants."""
+    import jax
+
+    # jax leaves open what the function returns
+    return jax.make_jaxpr(function)(*args)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _count_inputs(jaxpr: Any) -> int:

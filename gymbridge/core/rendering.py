@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def read_view(render_mode: Any, render_size: Any, camera: Any) -> View | None:
     )
 
 
-def _read_size(size: Any) -> tuple[int, int]:
+def _read_size(size: Sequence[Any]) -> tuple[int, int]:
     if not isinstance(size, list | tuple) or len(size) != 2:
         raise ArgumentTypeError(f"`render_size` must be (width, height), got {size!r}.")
     width, height = (read_count("render_size", pixels) for pixels in size)

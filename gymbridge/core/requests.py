@@ -7,8 +7,8 @@ of the package works with.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -91,7 +91,7 @@ def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
 
 
 def read_info_keys(
-    info_keys: Sequence[str] | str | None, known: Collection[str]
+    info_keys: Iterable[Any] | str | None, known: Collection[str]
 ) -> frozenset[str] | None:
     """Return the names that are carried, or None for the engine's default.
 
@@ -217,15 +217,16 @@ def _fold(seed: int, seed_range: int) -> int:
 
 
 def _check_seed(seed: Any) -> int:
-    if seed < 0:
-        raise ArgumentError(f"`seed` must be 0 or more, got {seed}.")
+    if seed < 0:  # Python does not write out an int of more than 4300 digits
+        shown = seed if seed >= -(2**99) else "less than -2**99"
+        raise ArgumentError(f"`seed` must be 0 or more, got {shown}.")
     return int(seed)
 
 
 def read_options(
     options: Any,
     num_envs: int,
-    to_numpy: Callable[[Any], Any] = lambda mask: mask,
+    to_numpy: Callable[[str, Any], Any] = lambda name, mask: mask,
     readers: Mapping[str, Callable[[Any, np.ndarray], Any]] = {},
 ) -> tuple[np.ndarray | None, dict[str, Any]]:
     """Return the reset mask, (num_envs,) bool or None for all rows, and other options by name.
@@ -233,7 +234,7 @@ def read_options(
     Args:
         options: None, or a dict.
         num_envs: Size of the batch.
-        to_numpy: From a mask in the user's kind of arrays to numpy; it is copied.
+        to_numpy: From the name and a mask in the user's kind of arrays to numpy; it is copied.
         readers: Of further options, by name; see `Simulator.reset_options`.
 
     Raises:
@@ -244,15 +245,15 @@ def read_options(
         return None, {}
     if not isinstance(options, Mapping):
         raise ArgumentTypeError(f"`options` must be a dict, got {type(options).__name__}.")
-    known = {"reset_mask", *readers}
+    options, known = cast("Mapping[Any, Any]", options), {"reset_mask", *readers}
     for key in options:
         if key not in known:
             raise ArgumentError(
                 f"`options` has the unknown key {key!r}; {nearest(str(key), known)}"
             )
-    mask = None
+    name, mask = "`options['reset_mask']`", None
     if "reset_mask" in options:
-        mask = read_mask("`options['reset_mask']`", to_numpy(options["reset_mask"]), num_envs)
+        mask = read_mask(name, to_numpy(name, options["reset_mask"]), num_envs)
     rows = np.ones(num_envs, np.bool_) if mask is None else mask
     return mask, {key: readers[key](options[key], rows) for key in options if key in readers}
 
@@ -266,6 +267,7 @@ def read_mask(name: str, mask: Any, num_envs: int) -> np.ndarray:
     """
     if not isinstance(mask, np.ndarray):
         raise ArgumentTypeError(f"{name} must be a numpy array, got {type(mask)}")
+    mask = np.asarray(cast("np.ndarray", mask))  # a masked array has arithmetic of its own
     if mask.shape != (num_envs,):
         raise ArgumentError(f"{name} must have shape `({num_envs},)`, got {mask.shape}")
     if mask.dtype != np.bool_:

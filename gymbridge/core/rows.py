@@ -8,7 +8,7 @@ Infos of a time step have none.
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -27,6 +27,9 @@ FINAL_KEYS = frozenset({"final_obs", "_final_obs", "final_info", "_final_info"})
 
 Infos = list[dict[str, Any]]
 
+Tree: TypeAlias = "dict[str, Tree] | np.ndarray"
+"""A (num_envs, ...) array, or nested dicts of such."""
+
 
 def take_row(batch: Any, index: Any) -> Any:
     """Return row `index` of a batch of arrays or nested dicts of such, as a copy.
@@ -36,7 +39,7 @@ def take_row(batch: Any, index: Any) -> Any:
     return split_rows(batch, np.array([index]))[0]
 
 
-def split_rows(batch: Any, ids: np.ndarray) -> list[Any]:
+def split_rows(batch: Tree, ids: np.ndarray) -> list[Any]:
     """Return the rows `ids` of a batch, apart from it and from one another; see `take_row`.
 
     Rows of an array of objects are copies of these.
@@ -81,7 +84,7 @@ def split_infos(infos: dict[str, Any], num_envs: int, *, keeps_dtypes: bool = Fa
     return rows or [{} for _ in range(num_envs)]
 
 
-def split_info(info: dict[str, Any], num_envs: int) -> Infos:
+def split_info(info: dict[str, Tree], num_envs: int) -> Infos:
     """Return what `split_infos` does, for the infos of a time step.
 
     Args:
@@ -98,7 +101,7 @@ def split_info(info: dict[str, Any], num_envs: int) -> Infos:
     return rows or [{} for _ in range(num_envs)]
 
 
-def take_infos(infos: dict[str, Any], ids: np.ndarray) -> dict[str, Any]:
+def take_infos(infos: dict[str, Tree], ids: np.ndarray) -> dict[str, Any]:
     """Return the infos of the environments `ids` alone, as copies.
 
     Args:
@@ -132,7 +135,7 @@ def is_mask(key: Any, infos: dict[Any, Any]) -> bool:
 
 def _split_value(value: Any, num_envs: int, keeps_dtypes: bool) -> list[Any]:
     if isinstance(value, dict):
-        return split_infos(value, num_envs, keeps_dtypes=keeps_dtypes)
+        return split_infos(cast("dict[str, Any]", value), num_envs, keeps_dtypes=keeps_dtypes)
     array = np.asarray(value)
     if array.shape[:1] != (num_envs,):  # true of the batch as a whole
         return [deepcopy(value) for _ in range(num_envs)]

@@ -14,14 +14,15 @@ import os
 import uuid
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from gymnasium import spaces
 
+from gymbridge.core.requests import read_seed
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = ["SavesState", "Snapshot", "check_same_batch", "check_snapshot", "describe"]
@@ -78,11 +79,20 @@ class SavesState(ABC):
 
 
 def check_snapshot(state: Any) -> None:
-    """Raise `ArgumentTypeError` unless `state` is a `Snapshot`."""
+    """Raise `ArgumentTypeError` unless `state` is a `Snapshot`, which users can put together."""
     if not isinstance(state, Snapshot):
         raise ArgumentTypeError(
             f"`state` must be what `get_state` returned, got {type(state).__name__}."
         )
+    for name, kind in (("batch", Mapping), ("seeds", tuple), ("leaves", Mapping)):
+        if not isinstance(getattr(state, name), kind):
+            raise ArgumentTypeError(
+                f"`state.{name}` must be what `get_state` returned, a {kind.__name__.lower()}, got "
+                f"{type(getattr(state, name)).__name__}."
+            )
+    for seed in state.seeds:
+        if read_seed(seed) is None:
+            raise ArgumentTypeError("`state.seeds` must hold ints, got None.")
 
 
 def check_same_batch(found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
@@ -110,19 +120,21 @@ def describe(value: Any) -> str:
     if hasattr(value, "to_dict"):  # a configuration
         value = value.to_dict()
     if isinstance(value, np.ndarray):
-        return f"array{list(value.shape)} {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"
+        shape = cast("np.ndarray", value).shape
+        return f"array{list(shape)} {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"
     if isinstance(value, np.generic):
-        value = value.item()
+        value = cast("np.generic", value).item()
     if isinstance(value, Mapping):
-        items = sorted((describe(key), describe(entry)) for key, entry in value.items())
+        pairs = cast("Mapping[Any, Any]", value).items()
+        items = sorted((describe(key), describe(entry)) for key, entry in pairs)
         return "{" + ", ".join(map(": ".join, items)) + "}"
     if isinstance(value, set | frozenset | list | tuple):
-        parts = list(map(describe, value))
+        parts = list(map(describe, cast("Collection[Any]", value)))
         return f"[{', '.join(sorted(parts) if isinstance(value, set | frozenset) else parts)}]"
     if isinstance(value, functools.partial):
         return f"{describe(value.func)} of {describe(value.args)}, {describe(value.keywords)}"
     if value is None or isinstance(value, bool | int | float | str | spaces.Space):
-        return repr(value)
+        return f"{value!r}"
     inner = getattr(value, "__dict__", {}).get("env")  # of a wrapper
     name = getattr(value, "__qualname__", type(value).__qualname__)
     return name if inner is None else f"{name} of {describe(inner)}"
@@ -203,7 +215,8 @@ class _Digest:
 
     def __init__(self, header: dict[str, Any]) -> None:
         self._sha256 = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-        self._thread, self._updates = ThreadPoolExecutor(1), []
+        self._thread = ThreadPoolExecutor(1)
+        self._updates: list[Future[None]] = []
 
     def __enter__(self) -> Self:
         return self

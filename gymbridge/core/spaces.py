@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from gymnasium import Space, spaces
 
-__all__ = ["cast_space"]
+__all__ = ["NumberSpace", "cast_space"]
+
+NumberSpace: TypeAlias = "spaces.Box[Any] | spaces.Discrete[Any] | spaces.MultiDiscrete[Any]"
+"""For type checkers: `isinstance` leaves open what these spaces are parametrised with."""
 
 
 def cast_space(space: Space[Any], to_dtype: Callable[[Any], Any]) -> Space[Any]:
@@ -24,9 +27,11 @@ def cast_space(space: Space[Any], to_dtype: Callable[[Any], Any]) -> Space[Any]:
         dtype('int32')
     """
     if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: cast_space(sub, to_dtype) for key, sub in space.spaces.items()})
+        subspaces = cast("spaces.Dict[Any]", space).spaces
+        return spaces.Dict({key: cast_space(sub, to_dtype) for key, sub in subspaces.items()})
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         return space
+    space = cast("NumberSpace", space)
     dtype: Any = np.dtype(to_dtype(space.dtype)).type
     if space.dtype == dtype:
         return space
@@ -34,7 +39,8 @@ def cast_space(space: Space[Any], to_dtype: Callable[[Any], Any]) -> Space[Any]:
         return spaces.Discrete(int(space.n), start=int(space.start), dtype=dtype)
     if isinstance(space, spaces.MultiDiscrete):
         return spaces.MultiDiscrete(space.nvec, start=space.start, dtype=dtype)
-    return spaces.Box(_cast_bound(space.low, dtype), _cast_bound(space.high, dtype), dtype=dtype)
+    low, high = _cast_bound(space.low, dtype), _cast_bound(space.high, dtype)
+    return spaces.Box(low, high, space.shape, dtype)  # the shape: `clip` makes a number of shape ()
 
 
 def _cast_bound(bound: np.ndarray, dtype: Any) -> np.ndarray:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import copy
 import sys
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Self, cast
 
 import numpy as np
+from gymnasium import Space
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
@@ -52,6 +54,8 @@ class RebuildableVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverrid
 
     autoreset_mode: AutoresetMode
     max_episode_steps: int | None
+    single_action_space: Space[Any]
+    single_observation_space: Space[Any]
     _construction: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -102,13 +106,13 @@ def _plain_spec(spec: EnvSpec) -> EnvSpec:
 
 def _to_plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _to_plain(entry) for key, entry in value.items()}
+        return {key: _to_plain(entry) for key, entry in cast("dict[Any, Any]", value).items()}
     if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
+        return cast("np.ndarray | np.generic", value).tolist()
     if isinstance(value, set | frozenset):
-        return sorted(value)
+        return sorted(cast("set[Any] | frozenset[Any]", value))
     if isinstance(value, list | tuple):
-        return [_to_plain(entry) for entry in value]
+        return [_to_plain(entry) for entry in cast("Sequence[Any]", value)]
     return name_device(value)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from gymnasium.envs.registration import load_env_creator, registry
 from gymnasium.vector import VectorEnv
@@ -90,7 +91,9 @@ class SubEnvs:
             ArgumentError: A list of another length than num_envs, or see `check_settable`.
         """
         self.check_settable(envs, name)
-        per_env = tuple(values) if isinstance(values, list | tuple) else (values,) * envs.num_envs
+        per_env: tuple[Any, ...] = (values,) * envs.num_envs
+        if isinstance(values, list | tuple):
+            per_env = tuple(cast("Sequence[Any]", values))
         if len(per_env) != envs.num_envs:
             raise ArgumentError(
                 "Values must be a list or tuple with length equal to the number of environments. "
@@ -147,6 +150,7 @@ class SubEnvsVectorEnv(RebuildableVectorEnv):
 
         Raises:
             ArgumentError: Such a name, or a list of another length than `num_envs`.
+            ClosedError: After `close`.
         """
         self._check_open()
         self.sub_envs.set_attr(self, name, values)
@@ -162,7 +166,7 @@ class SubEnvsVectorEnv(RebuildableVectorEnv):
             )
 
 
-def _defines(owner: Any, name: str) -> bool:
+def _defines(owner: object, name: str) -> bool:
     """Return whether an object has an attribute, without running its properties."""
     try:
         inspect.getattr_static(owner, name)

@@ -28,11 +28,7 @@ from gymbridge.core.requests import (
 )
 from gymbridge.core.runner import HostRunner, Runner
 from gymbridge.core.sub_envs import SubEnvs
-from gymbridge.errors import (
-    ArgumentError,
-    EpisodeEndedError,
-    ResetNeededError,
-)
+from gymbridge.errors import ArgumentError, EpisodeEndedError, GymbridgeError, ResetNeededError
 
 __all__ = ["BridgeVectorEnv"]
 
@@ -171,9 +167,10 @@ class BridgeVectorEnv(RenderedVectorEnv):
         try:
             outcome = self._runner.reset(carry, mask, seeds)
             obs, *_, infos = self._infos.lay_out(outcome)
-        except KeyboardInterrupt:
-            if carry is None:  # the engine may have taken the seeds, or not
-                self._carry = None  # so the next reset gives it those of `np_random_seed`
+        except BaseException as error:  # also of a signal handler; our own come before
+            # The engine may have taken the seeds, so the next reset gives it `np_random_seed`.
+            if carry is None and not isinstance(error, GymbridgeError):
+                self._carry = None
             raise
         self._carry, self._seeds = outcome.carry, known
         return obs, infos
@@ -193,6 +190,7 @@ class BridgeVectorEnv(RenderedVectorEnv):
 
         Raises:
             ActionError: An action has the wrong shape or lies outside a discrete space.
+            ArgumentError: Actions are on another device than the batch.
             ArgumentTypeError: An action has a type or dtype that cannot be cast.
             EpisodeEndedError: With `AutoresetMode.DISABLED`, an ended environment was not reset.
             ResetNeededError: Before the first `reset`, or after an interrupted call.
@@ -222,7 +220,7 @@ class BridgeVectorEnv(RenderedVectorEnv):
                 "`step_some` needs `autoreset_mode='Disabled'`, got "
                 f"{self.autoreset_mode.value!r}, where a step also restarts ended episodes."
             )
-        rows = read_mask("`mask`", self._read_mask(mask), self.num_envs)
+        rows = read_mask("`mask`", self._read_mask("`mask`", mask), self.num_envs)
         with self._one_thread:
             return self._step(actions, rows)
 

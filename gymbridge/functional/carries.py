@@ -54,7 +54,7 @@ class CarryLeaves:
         """Return the carry with copies of leaves, on the batch's device.
 
         Raises:
-            ArgumentError: A leaf is missing, beyond, or of another shape or dtype.
+            ArgumentError: A leaf is missing, beyond, without values, or of another shape or dtype.
         """
         wanted = dict(zip(self._names, self._shapes, strict=True))
         for name in {**wanted, **leaves}:
@@ -100,4 +100,8 @@ def _unique(names: list[str]) -> list[str]:
 
 
 def _name_shape(array: Any) -> str:
-    return "missing" if array is None else f"{array.dtype}{list(array.shape)}"
+    if not hasattr(array, "dtype"):
+        return "missing" if array is None else f"no array but {type(array).__name__}"
+    if hasattr(array, "is_deleted") and array.is_deleted():
+        return "an array that was donated"
+    return f"{array.dtype}{list(array.shape)}"

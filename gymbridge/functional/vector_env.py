@@ -49,6 +49,8 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
 
         Raises:
             ResetNeededError: Before the first `reset`.
+            BusyError: Another call of the batch is running.
+            ClosedError: After `close`.
         """
         self._check_open()
         with self._one_thread:
@@ -62,9 +64,11 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             observations: (num_envs, ...), the current ones.
 
         Raises:
-            ArgumentTypeError: `state` is no `Snapshot`.
+            ArgumentTypeError: `state` is no `Snapshot`, or was put together from other types.
             ArgumentError: It is one of another environment, mode or number of environments, of
                 other keywords, or of another version of gymbridge.
+            BusyError: Another call of the batch is running.
+            ClosedError: After `close`.
         """
         self._check_open()
         with self._one_thread:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import torch
 
 from gymbridge.core.arrays.torch import torch_to_jax
+from gymbridge.core.processes import check_not_forked
 
 __all__ = ["JaxFunction", "Traced"]
 
@@ -128,6 +129,7 @@ class _Node(torch.autograd.Function):
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, *gradients: torch.Tensor | None
     ) -> tuple[Any, ...]:
+        check_not_forked()  # a graph of the parent's would wait for its threads for ever
         (token,) = ctx.saved_tensors
         if not hasattr(token, "kept"):
             raise RuntimeError(

@@ -160,6 +160,16 @@ def test_action_reader__takes_what_its_advice_makes(name: str) -> None:
     assert abs(make_reader(BOX, 2)(actions)).tolist() == [[1, 1], [1, 1]]
 
 
+def test_action_reader__refuses_objects_whose_own_conversion_fails() -> None:
+    class Broken:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            raise KeyError("no column")
+
+    for actions in (Broken(), [Broken(), Broken()]):
+        with pytest.raises(ArgumentTypeError, match=r"numpy can read, got a .*no column"):
+            make_reader(BOX, 2)(actions)
+
+
 def test_action_reader__takes_dense_tensors() -> None:
     torch = pytest.importorskip("torch")
     assert make_reader(DISCRETE, 2)(torch.tensor([0, 2])).tolist() == [0, 2]

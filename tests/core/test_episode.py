@@ -78,6 +78,7 @@ def column(outcomes: list[Outcome], field: str, row: int = 0) -> list[Any]:
 def test_reset_rule__begins_every_row_without_a_carry() -> None:
     outcome = begin(ScriptedSimulator([2, 3, 4]))
     assert outcome.final is None
+    assert outcome.begun.all()
     assert outcome.time_step.obs.tolist() == [0, 0, 0]
     assert outcome.carry.elapsed.tolist() == [0, 0, 0]
     assert outcome.carry.elapsed.dtype == np.int32
@@ -92,6 +93,7 @@ def test_reset_rule__touches_rows_under_the_mask_alone() -> None:
     mask = np.array([True, False, False])
     outcome = reset(simulator, carry, mask, Seeds(SEEDS.values + 7, mask))
     after = outcome.carry
+    assert outcome.begun.tolist() == mask.tolist()
     assert outcome.time_step.obs.tolist() == [0, 2, 2]
     assert after.elapsed.tolist() == [0, 2, 2]
     assert after.ended.tolist() == [False, False, True]  # its restart stays pending

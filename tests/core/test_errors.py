@@ -23,6 +23,7 @@ FAMILY = {
     errors.BusyError: (RuntimeError,),
     errors.SimulationError: (RuntimeError,),
     errors.DivergedError: (FloatingPointError,),
+    errors.BrokenRulesError: (AssertionError,),
 }
 
 

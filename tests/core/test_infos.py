@@ -128,7 +128,7 @@ def test_make_final_infos__shares_no_memory_with_the_tick() -> None:
         (spaces.Discrete(5), np.arange(3)),
         (spaces.MultiBinary(2), np.ones((3, 2), np.int8)),
     ],
-    ids=str,
+    ids=["box", "number", "discrete", "binary"],
 )
 def test_take_row__lies_in_the_space_of_one_environment(
     space: spaces.Space[Any], batch: np.ndarray

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from strategies import masks, seeds
 
 from gymbridge.core.requests import (
+    draw_seeds,
     fold_seeds,
     merge_seeds,
     read_autoreset_mode,
     read_count,
     read_ids,
     read_limit,
-    read_options,
     read_seed,
     read_seeds,
 )
@@ -103,7 +103,11 @@ def test_read_ids__refuses(ids: Any, error: type[Exception], message: str) -> No
 
 @pytest.mark.parametrize(
     ("limit", "task_limit", "in_force"),
-    [(None, None, None), (None, 9, 9), (-1, 9, None), (-1, None, None), (3, 9, 3), (12, 9, 12)],
+    [
+        *[(None, None, None), (None, 9, 9), (-1, 9, None), (-1, None, None)],
+        *[(3, 9, 3), (12, 9, 12), (LARGEST, 9, LARGEST), (2**31, 9, None)],
+        *[(None, LARGEST, LARGEST), (None, 2**31, None)],
+    ],
 )
 def test_read_limit__is_the_user_s_or_the_task_s_or_none(
     limit: int | None, task_limit: int | None, in_force: int | None
@@ -113,7 +117,7 @@ def test_read_limit__is_the_user_s_or_the_task_s_or_none(
 
 @pytest.mark.parametrize("value", [0, -2])
 def test_read_limit__tells_what_each_value_means(value: int) -> None:
-    with pytest.raises(ArgumentError, match=rf"`max_episode_steps`.*None.*-1 for no.*got {value}"):
+    with pytest.raises(ArgumentError, match=rf"^`max_episode_steps`.*None.*-1 for no.*got {value}"):
         read_limit(value, 5)
 
 
@@ -152,10 +156,16 @@ def test_read_seeds__takes_what_is_as_good_as_ints(seed: Any) -> None:
     assert [type(entry) for entry in found] == [int, int]
 
 
-@pytest.mark.parametrize("seed", [-1, np.int64(-1), [0, -1], [None, -1], -(2**80)], ids=repr)
+@pytest.mark.parametrize("seed", [-1, np.int64(-1), [0, -1], [None, -1], -(2**99)], ids=repr)
 def test_read_seeds__refuses_negative_ones(seed: Any) -> None:
     with pytest.raises(ArgumentError, match=r"`seed` must be 0 or more, got -\d+\."):
         read_seeds(seed, 2)
+
+
+@pytest.mark.parametrize("power", [99, 20_000])
+def test_read_seeds__refuses_one_that_python_does_not_write_out(power: int) -> None:
+    with pytest.raises(ArgumentError, match=r"^`seed` must be 0 or more, got less than -2\*\*99\."):
+        read_seeds(-(2**power) - 1, 2)
 
 
 @pytest.mark.parametrize("seed", [[], [1], [1, 2, 3], np.arange(3)])
@@ -170,7 +180,8 @@ def test_read_seeds__refuses_a_list_of_another_length(seed: Any) -> None:
     ids=repr,
 )
 def test_read_seeds__refuses_other_types(seed: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"`seed` must .*got"):
+    received = rf"(be None, .* got {type(seed).__name__}|hold ints and Nones, got .*)"
+    with pytest.raises(ArgumentTypeError, match=rf"^`seed` must {received}\.$"):
         read_seeds(seed, 2)
 
 
@@ -212,48 +223,24 @@ def test_fold_seeds__hashes_larger_ones_into_the_range(largest: int, first: int)
     np.testing.assert_array_equal(fold_seeds(given_seeds[::-1], largest).values, values[::-1])
 
 
-def test_fold_seeds__gives_the_documented_number() -> None:
-    expected = np.random.SeedSequence(2**32 + 1).generate_state(1)[0] % 2**31
-    assert fold_seeds([2**32 + 1], LARGEST).values.tolist() == [expected]
+@pytest.mark.parametrize("largest", [6, LARGEST])
+def test_fold_seeds__gives_the_documented_numbers(largest: int) -> None:
+    given_seeds = range(2**32 + 1, 2**32 + 9)
+    hashed = [np.random.SeedSequence(seed).generate_state(1)[0] for seed in given_seeds]
+    expected = [number % (largest + 1) for number in hashed]
+    assert fold_seeds(given_seeds, largest).values.tolist() == expected
+
+
+def test_draw_seeds__count_up_within_the_range() -> None:
+    drawn = {draw_seeds(3, 5) for _ in range(99)}
+    assert len(drawn) > 1
+    for first, *rest in drawn:
+        assert type(first) is int
+        assert rest == [first + 1, first + 2]
+        assert 0 <= first <= 5 - 2
 
 
 @given(masks(3))
 def test_merge_seeds__takes_given_ones_under_the_mask(mask: np.ndarray) -> None:
     merged = merge_seeds([2**40, None, 9], mask, (1, 2, 3))
     assert merged == (2**40 if mask[0] else 1, 2, 9 if mask[2] else 3)
-
-
-@given(masks(3))
-def test_read_options__gives_a_copy_of_the_mask_and_leaves_the_caller_s(mask: np.ndarray) -> None:
-    options = {"reset_mask": mask}
-    found, _ = read_options(options, 3)
-    assert found is not None
-    assert options.keys() == {"reset_mask"}
-    assert options["reset_mask"] is mask
-    assert found.tolist() == mask.tolist()
-    assert not np.shares_memory(found, mask)
-
-
-@pytest.mark.parametrize("options", [None, {}])
-def test_read_options__without_a_mask_means_all(options: Any) -> None:
-    assert read_options(options, 3) == (None, {})
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ([True], ArgumentTypeError, "`options` must be a dict, got list"),
-        ({"reset_masks": 1}, ArgumentError, "unknown key 'reset_masks'; did you mean 'reset_mask'"),
-        ({"x": 1, "reset_mask": np.ones(3, bool)}, ArgumentError, "unknown key 'x'; known: 'reset"),
-        ({4: 1}, ArgumentError, "`options` has the unknown key 4"),
-        ({"reset_mask": [True] * 3}, ArgumentTypeError, r"`options\['reset_mask'\]` must be a num"),
-        ({"reset_mask": None}, ArgumentTypeError, r"`options\['reset_mask'\]` must be a numpy arr"),
-        ({"reset_mask": np.ones(2, bool)}, ArgumentError, r"must have shape `\(3,\)`, got \(2,\)"),
-        ({"reset_mask": np.ones((3, 1), bool)}, ArgumentError, r"shape `\(3,\)`, got \(3, 1\)"),
-        ({"reset_mask": np.ones(3)}, ArgumentTypeError, "must have `dtype=np.bool_`, got float64"),
-        ({"reset_mask": np.zeros(3, bool)}, ArgumentError, "must contain at least one True"),
-    ],
-)
-def test_read_options__refuses(options: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        read_options(options, 3)

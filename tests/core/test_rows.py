@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from gymnasium.vector import VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gymbridge.core.rows import split_infos, take_infos
+from gymbridge.core.rows import is_mask, split_info, split_infos, take_infos, take_row
 
 NUM_ENVS = 3
 
@@ -65,3 +66,58 @@ def test_split_infos__takes_keys_of_any_type() -> None:
     infos = {1: np.array([3, 4]), "_1": np.array([True, False]), "d": {2: np.array([5, 6])}}
     rows = split_infos(infos, 2)
     assert rows == [{1: 3, "d": {2: 5}}, {"d": {2: 6}}]
+
+
+@pytest.mark.parametrize(
+    ("keeps", "kinds"), [(False, (int, float)), (True, (np.int32, np.float32))]
+)
+def test_split_infos__has_numbers_of_python_or_numpy_and_bools_of_python(
+    keeps: bool, kinds: tuple[type, type]
+) -> None:
+    inner = {"speed": np.ones(2, np.float32), "on": np.array([True, False])}
+    infos = {"lives": np.ones(2, np.int32), "inner": inner}
+    row = split_infos(infos, 2, keeps_dtypes=keeps)[0] if keeps else split_infos(infos, 2)[0]
+    assert (type(row["lives"]), type(row["inner"]["speed"])) == kinds
+    assert row["inner"]["on"] is True
+
+
+def test_take_infos__takes_rows_of_arrays_of_any_shape() -> None:
+    infos = {"place": np.arange(6).reshape(3, 2), "_place": np.array([True, False, True])}
+    taken = take_infos(infos, np.array([2, 1]))
+    assert taken["place"].tolist() == [[4, 5], [2, 3]]
+    assert taken["_place"].tolist() == [True, False]
+
+
+def test_take_row__of_objects_is_a_copy_of_one() -> None:
+    batch = np.array([{"x": [1]}, {"x": [2]}])
+    row = take_row(batch, 1)
+    assert row == {"x": [2]}
+    row["x"].append(3)
+    assert batch[1] == {"x": [2]}
+
+
+def test_is_mask__of_another_key_alone() -> None:
+    infos = {"a": 1, "_a": 2, "_xa": 3, "_": 4, 5: 6, "_5": 7}
+    assert [key for key in infos if is_mask(key, infos)] == ["_a", "_5"]
+
+
+def test_split_info__gives_each_its_row_of_every_array() -> None:
+    image = np.arange(4.0).reshape(2, 2)
+    info = {"lives": np.array([3, 4]), "image": image, "inner": {"on": np.array([True, False])}}
+    first, second = split_info(info, 2)
+    assert (first["lives"], first["inner"]) == (3, {"on": True})
+    assert (second["lives"], second["inner"]) == (4, {"on": False})
+    assert type(second["lives"]) is int
+    assert second["image"].tolist() == [2, 3]
+    second["image"][:] = 9
+    assert image.tolist() == [[0, 1], [2, 3]]
+
+
+def test_split_info__without_keys_is_an_empty_dict_for_each() -> None:
+    first, second = split_info({}, 2)
+    assert first == second == {}
+    assert first is not second
+    assert split_info({"x": np.arange(2), "inner": {}}, 2) == [
+        {"x": 0, "inner": {}},
+        {"x": 1, "inner": {}},
+    ]

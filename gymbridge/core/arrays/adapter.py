@@ -15,8 +15,10 @@ __all__ = [
     "ArrayAdapter",
     "ArrayReader",
     "Converter",
+    "MaskReader",
     "fetch_together",
     "jax_to_numpy",
+    "leave",
     "map_arrays",
     "own",
 ]
@@ -25,9 +27,18 @@ Converter = Callable[[Any], Any]
 """From a tree of one kind of arrays to the same tree of another."""
 
 
+MaskReader = Callable[[str, Any], Any]
+"""From the name of an argument and what the user gave as a mask to a numpy array, if it is one."""
+
+
 def own(tree: Any) -> Any:
     """Return what belongs to its receiver already as it is: a time step, a mask or a space."""
     return tree
+
+
+def leave(_: str, mask: Any) -> Any:
+    """Return a mask as it is, for `read_mask` to check."""
+    return mask
 
 
 class ArrayAdapter(NamedTuple):
@@ -36,7 +47,7 @@ class ArrayAdapter(NamedTuple):
     arrays: str  # the user's kind
     to_user: Converter  # trees of the runner's arrays -> arrays that are the user's own
     make_action_reader: LeafMaker  # the user's actions, checked -> the simulator's arrays
-    read_mask: Converter = own  # a mask of the user's -> numpy; others are left for the check
+    read_mask: MaskReader = leave  # name of the argument, a mask of the user's -> numpy
     to_space: Callable[[Space[Any]], Space[Any]] = own  # with the dtypes that the arrays can have
     where: Callable[[Any, Any, Any], Any] = np.where  # on the simulator's arrays
     device: Any = None  # of the user's arrays, as their library knows it; None for numpy

@@ -75,15 +75,17 @@ def _upload(array: np.ndarray, place: Any) -> jax.Array:
     return jax.device_put(array.copy(), place)
 
 
-def _read_mask(mask: Any) -> Any:
+def _read_mask(name: str, mask: Any) -> Any:
     if isinstance(mask, np.ndarray):
         return mask
     if not isinstance(mask, jax.Array):
         raise ArgumentTypeError(
-            "`options['reset_mask']` must be a jax.Array or a numpy array, got "
-            f"{type(mask).__name__}."
+            f"{name} must be a jax.Array or a numpy array, got {type(mask).__name__}."
         )
-    return np.asarray(mask)
+    try:
+        return np.asarray(mask)
+    except (TypeError, RuntimeError) as error:  # a tracer, random keys, or a donated array
+        raise ArgumentTypeError(f"{name} must hold bools, got {mask.aval}: {error}") from error
 
 
 def _make_uploader(place: Any) -> Converter:

@@ -89,20 +89,22 @@ def _valueless(error: RuntimeError) -> ArgumentTypeError:
     )
 
 
-def _read_mask(mask: Any) -> Any:
+def _read_mask(name: str, mask: Any) -> Any:
     if isinstance(mask, np.ndarray):
         return mask
     if not isinstance(mask, torch.Tensor):
         raise ArgumentTypeError(
-            "`options['reset_mask']` must be a torch.Tensor or a numpy array, got "
-            f"{type(mask).__name__}."
+            f"{name} must be a torch.Tensor or a numpy array, got {type(mask).__name__}."
         )
     if (mask.dtype, mask.layout, mask.is_meta) != (torch.bool, torch.strided, False):
         raise ArgumentTypeError(
-            "`options['reset_mask']` must be a dense tensor of torch.bool, got "
-            f"{mask.layout} of {mask.dtype} on '{mask.device}'."
+            f"{name} must be a dense tensor of torch.bool, got {mask.layout} of {mask.dtype} on "
+            f"'{mask.device}'."
         )
-    return mask.cpu().numpy()
+    try:
+        return mask.cpu().numpy()
+    except RuntimeError as error:  # a nested tensor, or one inside a transformation of torch.func
+        raise ArgumentTypeError(f"{name} must hold bools that numpy can read: {error}") from error
 
 
 def _to_host(tensor: torch.Tensor) -> np.ndarray:
@@ -167,9 +169,14 @@ class _TensorReader(ArrayReader):
     def _cast(self, actions: torch.Tensor) -> torch.Tensor:
         if actions.dtype != self._dtype:
             _check_castable(actions, self._dtype, self._space)
-        if self._bounds:
-            actions = torch.clamp(_to_int64(actions), *self._bounds)
-        return actions.to(self._dtype)
+        try:
+            if self._bounds:
+                actions = torch.clamp(_to_int64(actions), *self._bounds)
+            return actions.to(self._dtype)
+        except NotImplementedError as error:  # torch.bits8, torch.uint4 and the like
+            raise ArgumentTypeError(
+                f"`actions` must have a dtype that torch casts, got {actions.dtype}: {error}"
+            ) from error
 
 
 def _to_int64(actions: torch.Tensor) -> torch.Tensor:

@@ -116,12 +116,15 @@ def test_torch_actions__on_another_device_or_sparse_are_refused() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize", "ignore:The PyTorch API of nested")
-def test_torch_actions__quantized_or_nested_are_refused() -> None:
+def test_torch_actions__quantized_nested_or_without_casts_are_refused() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(ArgumentTypeError, match=r"dense tensor, got .*qint8; use .*dequantize\(\)"):
         read(BOX, "torch", torch.quantize_per_tensor(torch.ones(4, 1), 1, 0, torch.qint8))
     with pytest.raises(ArgumentTypeError, match=r"dense tensor, got a nested tensor"):
         read(BOX, "torch", torch.nested.nested_tensor([torch.ones(1)] * 4))
+    for space, name in ((BOX, "bits8"), (BOX, "uint4"), (spaces.MultiBinary(1), "bits8")):
+        with pytest.raises(ArgumentTypeError, match=f"that torch casts, got torch.{name}: "):
+            read(space, "torch", torch.empty((4, 1), dtype=getattr(torch, name)))
 
 
 @pytest.mark.parametrize("native", ["numpy", "jax", "torch"])

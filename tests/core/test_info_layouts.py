@@ -1,0 +1,140 @@
+"""Outcomes are laid out as `step` and `reset` return them, sparse or with the same keys always."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from trees import assert_same
+
+from gymbridge.core.actions import NumpyReader
+from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, map_arrays, own
+from gymbridge.core.episode import Outcome, TimeStep
+from gymbridge.core.infos import (
+    DenseInfos,
+    SparseInfos,
+    make_final_infos,
+    make_info_layout,
+    make_infos,
+    mask_info,
+)
+
+CARRY = object()
+ALL = np.ones(3, np.bool_)
+NONE = ~ALL
+FIRST = np.array([True, False, False])
+LAST = np.array([False, False, True])
+
+
+def make_adapter(
+    arrays: str, to_user: Converter = own, give_mask: Converter = np.copy
+) -> ArrayAdapter:
+    return ArrayAdapter(arrays, to_user, NumpyReader, give_mask=give_mask)
+
+
+def make_time_step(
+    first: int, terminated: np.ndarray = NONE, truncated: np.ndarray = NONE
+) -> TimeStep:
+    rows = np.arange(first, first + 3)
+    info = {"lives": rows.astype(np.int32), "inner": {"image": rows[:, None].repeat(2, 1) / 2}}
+    return TimeStep({"x": rows}, rows + 0.5, terminated.copy(), truncated.copy(), info)
+
+
+def lay_out(adapter: ArrayAdapter, outcome: Outcome, *, has_final: bool = True) -> Any:
+    layout = make_info_layout(adapter, 3, has_final=has_final)
+    arranged = layout.arrange(outcome)
+    assert arranged.carry is CARRY
+    return layout.lay_out(arranged)
+
+
+def test_make_info_layout__is_dense_on_a_device() -> None:
+    assert type(make_info_layout(make_adapter("numpy"), 3, has_final=True)) is SparseInfos
+    assert type(make_info_layout(make_adapter("torch"), 3, has_final=True)) is DenseInfos
+
+
+@pytest.mark.parametrize("arrays", ["numpy", "jax"])
+@pytest.mark.parametrize("has_final", [False, True])
+def test_reset__speaks_of_the_rows_that_began(arrays: str, has_final: bool) -> None:
+    time_step, begun = make_time_step(4), FIRST.copy()
+    outcome = Outcome(CARRY, time_step, begun=begun)
+    adapter = make_adapter(arrays, give_mask=own)
+    *seen, infos = lay_out(adapter, outcome, has_final=has_final)
+    assert_same(seen, list(time_step[:4]))
+    assert_same(infos, make_infos(mask_info(time_step.info, FIRST), FIRST))
+    infos["_lives"][:] = True
+    infos["lives"][:] = 9
+    assert begun.tolist() == FIRST.tolist()
+    assert time_step.info["lives"].tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize("final", [None, make_time_step(7)], ids=["no_final", "final"])
+def test_sparse_step__without_an_end_has_no_final_keys(final: TimeStep | None) -> None:
+    time_step = make_time_step(4)
+    *seen, infos = lay_out(make_adapter("numpy"), Outcome(CARRY, time_step, final))
+    assert_same(seen, list(time_step[:4]))
+    assert_same(infos, make_infos(time_step.info, ALL))
+
+
+@pytest.mark.parametrize(("terminated", "truncated"), [(FIRST, NONE), (NONE, LAST), (FIRST, LAST)])
+def test_sparse_step__has_the_final_keys_of_the_rows_that_ended(
+    terminated: np.ndarray, truncated: np.ndarray
+) -> None:
+    time_step, final = make_time_step(4, terminated, truncated), make_time_step(7)
+    *seen, infos = lay_out(make_adapter("numpy"), Outcome(CARRY, time_step, final))
+    assert_same(seen, list(time_step[:4]))
+    finals = make_final_infos(final, terminated | truncated)
+    assert_same(infos, {**make_infos(time_step.info, ALL), **finals})
+
+
+@pytest.mark.parametrize("over", [NONE, FIRST, LAST], ids=["none", "first", "last"])
+def test_sparse_step__that_restarts_nothing_has_no_final_keys(over: np.ndarray) -> None:
+    time_step = make_time_step(4, over)
+    infos = lay_out(make_adapter("numpy"), Outcome(CARRY, time_step))[-1]
+    assert_same(infos, make_infos(time_step.info, ALL))
+
+
+@pytest.mark.parametrize(("terminated", "truncated"), [(FIRST, NONE), (NONE, LAST), (NONE, NONE)])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_dense_step__has_final_keys_of_every_row(
+    terminated: np.ndarray, truncated: np.ndarray, restarts: bool
+) -> None:
+    time_step = make_time_step(4, terminated, truncated)
+    final = make_time_step(7) if restarts else None
+    *seen, infos = lay_out(make_adapter("torch"), Outcome(CARRY, time_step, final))
+    assert_same(seen, list(time_step[:4]))
+    over, shown = terminated | truncated, final or time_step
+    finals = {"final_obs": shown.obs, "_final_obs": over, "_final_info": over}
+    finals["final_info"] = make_infos(shown.info, over)
+    assert_same(infos, {**make_infos(time_step.info, ALL), **finals})
+    assert not np.shares_memory(infos["final_obs"]["x"], shown.obs["x"])
+    assert not np.shares_memory(infos["final_info"]["lives"], shown.info["lives"])
+    masks = [infos[key] for key in ("_lives", "_inner", "_final_obs", "_final_info")]
+    assert len({mask.ctypes.data for mask in masks}) == 4
+
+
+def test_dense_step__has_masks_as_the_adapter_gives_them() -> None:
+    adapter = make_adapter("torch", give_mask=lambda mask: mask.astype(np.int8))
+    infos = lay_out(adapter, Outcome(CARRY, make_time_step(4, FIRST)))[-1]
+    for level in (infos, infos["inner"], infos["final_info"], infos["final_info"]["inner"]):
+        masks = [value for key, value in level.items() if key.startswith("_")]
+        assert masks
+        assert {mask.dtype.name for mask in masks} == {"int8"}
+
+
+def test_dense_step__of_a_mode_that_restarts_nothing_has_no_final_keys() -> None:
+    time_step = make_time_step(4, FIRST)
+    infos = lay_out(make_adapter("jax"), Outcome(CARRY, time_step), has_final=False)[-1]
+    assert_same(infos, make_infos(time_step.info, ALL))
+
+
+@pytest.mark.parametrize("arrays", ["numpy", "torch"])
+def test_layouts__give_what_the_adapter_makes_of_the_arrays(arrays: str) -> None:
+    time_step, final = make_time_step(4, FIRST), make_time_step(7)
+    adapter = make_adapter(arrays, lambda tree: map_arrays(np.copy, tree))
+    *seen, infos = lay_out(adapter, Outcome(CARRY, time_step, final))
+    for mine, theirs in zip(seen, time_step[:4], strict=True):
+        mine = mine["x"] if isinstance(mine, dict) else mine
+        theirs = theirs["x"] if isinstance(theirs, dict) else theirs
+        assert not np.shares_memory(mine, theirs)
+    assert not np.shares_memory(infos["lives"], time_step.info["lives"])

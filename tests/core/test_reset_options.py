@@ -1,0 +1,71 @@
+"""Reset options are read into a mask and further values, or refused with the rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from strategies import masks
+
+from gymbridge.core.requests import read_options
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+
+
+@given(masks(3))
+def test_read_options__gives_a_copy_of_the_mask_and_leaves_the_caller_s(mask: np.ndarray) -> None:
+    options = {"reset_mask": mask}
+    found, _ = read_options(options, 3)
+    assert found is not None
+    assert options.keys() == {"reset_mask"}
+    assert options["reset_mask"] is mask
+    assert found.tolist() == mask.tolist()
+    assert not np.shares_memory(found, mask)
+
+
+def test_read_options__gives_the_values_of_a_masked_array() -> None:
+    mask = np.ma.array([True, False, True], mask=[True, False, False])
+    found, _ = read_options({"reset_mask": mask}, 3)
+    assert type(found) is np.ndarray
+    assert found.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("mask", [None, [True, False, True]])
+def test_read_options__gives_readers_the_rows(mask: list[bool] | None) -> None:
+    options = {"x": 5} if mask is None else {"x": 5, "reset_mask": np.array(mask)}
+    asked: list[str] = []
+    readers = {"x": lambda value, rows: (value, str(rows)), "y": None}
+    found, read = read_options(options, 3, lambda name, array: asked.append(name) or array, readers)
+    assert (None if found is None else found.tolist()) == mask
+    assert read == {"x": (5, str(np.array(mask or [True] * 3)))}
+    assert asked == ([] if mask is None else ["`options['reset_mask']`"])
+
+
+@pytest.mark.parametrize("options", [None, {}])
+def test_read_options__without_a_mask_means_all(options: Any) -> None:
+    assert read_options(options, 3) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ([True], ArgumentTypeError, "`options` must be a dict, got list"),
+        ({"reset_masks": 1}, ArgumentError, "unknown key 'reset_masks'; did you mean 'reset_mask'"),
+        ({"x": 1, "reset_mask": np.ones(3, bool)}, ArgumentError, "unknown key 'x'; known: 'reset"),
+        ({4: 1}, ArgumentError, "`options` has the unknown key 4"),
+        (
+            {"reset_mask": [True] * 3},
+            ArgumentTypeError,
+            "must be a numpy array, got <class 'list'>",
+        ),
+        ({"reset_mask": None}, ArgumentTypeError, r"`options\['reset_mask'\]` must be a numpy arr"),
+        ({"reset_mask": np.ones(2, bool)}, ArgumentError, r"must have shape `\(3,\)`, got \(2,\)"),
+        ({"reset_mask": np.ones((3, 1), bool)}, ArgumentError, r"shape `\(3,\)`, got \(3, 1\)"),
+        ({"reset_mask": np.ones(3)}, ArgumentTypeError, "must have `dtype=np.bool_`, got float64"),
+        ({"reset_mask": np.zeros(3, bool)}, ArgumentError, "must contain at least one True"),
+    ],
+)
+def test_read_options__refuses(options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read_options(options, 3)
