@@ -85,10 +85,18 @@ class Layout:
 
     def copy_obs(self, values: Values) -> Values:
         """Return the same arrays but for observations, which are copied."""
-        kept = values.copy()
-        for place in self.obs_places:
-            kept[place] = values[place].copy()
-        return kept
+        return _copy(values, self.obs_places)
+
+    def copy_seen(self, values: Values) -> Values:
+        """Return the same arrays but for observations and infos, which are copied."""
+        return _copy(values, self.restarted_places)
+
+
+def _copy(values: Values, places: list[int]) -> Values:
+    kept = values.copy()
+    for place in places:
+        kept[place] = values[place].copy()
+    return kept
 
 
 def to_space(space: Any) -> Space[Any]:

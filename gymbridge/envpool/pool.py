@@ -59,11 +59,10 @@ class Pool:
         if task_family(self._task_id) == "vizdoom":
             with suppress(OSError):  # games that start together crash if each makes this folder
                 Path("_vizdoom").mkdir()
-        first = seeds[0]
-        seed = first if seeds == list(range(first, first + len(seeds))) else seeds
         with name_task("build", self._task_id):
+            # Always a list: given an int, Procgen's games depend on more than their own seed.
             engine = envpool.make_gymnasium(
-                self._task_id, num_envs=len(seeds), seed=seed, **self._config
+                self._task_id, num_envs=len(seeds), seed=seeds, **self._config
             )
         exchange, old = make_exchange(engine), self._exchange
         self._exchange, self.turn = exchange, self.turn + 1  # an interrupt leaves both or none

@@ -59,6 +59,8 @@ class PoolRunner:
         self._limit = 2**63 if rule.limit is None else rule.limit
         self._nobody = np.zeros(simulator.num_envs, np.bool_)
         self._one_step = np.ones(simulator.num_envs, np.int32)
+        # Only a row that is held shows the infos of the step before again.
+        self._copy = self._layout.copy_seen if rule.refuses_ended else self._layout.copy_obs
         # A function, since a bound method would be a circle that keeps the pool alive.
         kinds = PoolRunner._native_step, PoolRunner._same_step
         self._advance = kinds[rule.restarts_ended]
@@ -164,8 +166,9 @@ class PoolRunner:
         return renewed
 
     def _return(self, values: Values, answers: Answers) -> TimeStep:
-        """Return the time step with observations apart from the pool's buffer."""
-        return self._read(values, answers, self._layout.read_obs(self._layout.copy_obs(values)))
+        """Return the time step, with what may be shown again apart from the state's arrays."""
+        values = self._copy(values)
+        return self._read(values, answers, self._layout.read_obs(values))
 
     def _read(self, values: Values, answers: Answers, obs: Any) -> TimeStep:
         return TimeStep(

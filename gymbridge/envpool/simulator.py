@@ -27,7 +27,7 @@ __all__ = ["EnvPoolSimulator", "PoolState", "make_simulator"]
 class PoolState(NamedTuple):
     """What is kept of a pool's last answers; the episodes themselves live in the pool."""
 
-    values: Values  # by `Layout` place, each (num_envs, ...); observations are private
+    values: Values  # by `Layout` place, each (num_envs, ...), not the user's
     turn: int  # the pool's, when it answered
 
 
@@ -145,8 +145,8 @@ class EnvPoolSimulator:
         self.pool.close()
 
     def _return(self, values: Values) -> tuple[PoolState, TimeStep]:
-        """Return the state and a time step whose observations are the user's own."""
-        return PoolState(self.layout.copy_obs(values), self.pool.turn), self.layout.read(values)
+        """Return the state and a time step that is the user's own."""
+        return PoolState(self.layout.copy_seen(values), self.pool.turn), self.layout.read(values)
 
 
 def make_simulator(

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("envpool")
 
+from own_process import run_alone
+
 from gymbridge.envpool.tasks import load_tasks
 
 pytestmark = pytest.mark.slow
-
-HERE = Path(__file__).parent
-SECONDS = 240
 
 TASKS = {
     "atari": ["Freeway-v5"],
@@ -57,26 +51,5 @@ def test_families__are_all_tested() -> None:
     ],
 )
 def test_task__keeps_every_rule_in_every_mode(task_id: str, tmp_path: Path) -> None:
-    log = tmp_path / "log.txt"
-    # A file, not a pipe: children that a crash leaves behind would hold a pipe open.
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, str(HERE / "envpool_family.py"), task_id],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        code = process.wait(timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        code = -signal.SIGKILL
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    text = log.read_text(errors="replace")
-    assert code == 0, text
-    assert text.splitlines()[-1].startswith(f"{task_id}: [[")
+    line = run_alone("envpool_family.py", task_id, folder=tmp_path)
+    assert line.startswith(f"{task_id}: [[")

@@ -30,19 +30,21 @@ CALLS = {
 """What is interrupted, just as it has returned."""
 
 
-def interrupt(envs: Any, where: str, call: Callable[[], Any]) -> None:
-    """Make a call whose part `where` does its work, and then Ctrl-C is pressed."""
+def interrupt(
+    envs: Any, where: str, call: Callable[[], Any], error: type[BaseException] = KeyboardInterrupt
+) -> None:
+    """Make a call whose part `where` does its work, and then a signal's handler raises."""
 
     def cut_short(*args: Any) -> Any:
         work(*args)
-        raise KeyboardInterrupt
+        raise error
 
     *path, name = CALLS[where]
     owner = reduce(getattr, path, envs)
     work = getattr(owner, name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, cut_short)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(error):
             call()
 
 
@@ -79,10 +81,14 @@ def test_interrupted_reset__asks_for_another(mode: str, seed: int | None, where:
     play(envs, 40, seed="go on")
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError, SystemExit])
 @pytest.mark.parametrize("where", ["rows", "receive", "laid out"])
-def test_interrupted_seed__leaves_the_seeds_that_the_batch_reports(where: str) -> None:
+def test_interrupted_seed__leaves_the_seeds_that_the_batch_reports(
+    where: str, error: type[BaseException]
+) -> None:
+    """Handlers of other signals than Ctrl-C's raise what they like."""
     envs, twin = make("CartPole-v1", 4), make("CartPole-v1", 4)
     envs.reset(seed=1)
-    interrupt(envs, where, lambda: envs.reset(seed=1000))
+    interrupt(envs, where, lambda: envs.reset(seed=1000), error)
     begun = [envs.reset()[0], envs.reset()[0]]
     assert_same(begun, [twin.reset(seed=list(envs.np_random_seed))[0], twin.reset()[0]])

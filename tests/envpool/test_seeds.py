@@ -23,6 +23,18 @@ def test_seed__lists_need_no_order() -> None:
     np.testing.assert_array_equal(envs.reset(seed=[90, 2, 90])[0], alone)
 
 
+@pytest.mark.parametrize(
+    "task_id", ["CartPole-v1", pytest.param("MazeEasy-v0", marks=pytest.mark.needs_qt5)]
+)
+def test_seed__means_the_same_in_an_int_a_list_and_alone(task_id: str) -> None:
+    """EnvPool's own Procgen begins other games for an int than for a list of the same seeds."""
+    by_int = make(task_id, 3).reset(seed=90)[0]
+    by_list = make(task_id, 3).reset(seed=[92, 90, 91])[0]
+    alone = [make(task_id, 1).reset(seed=seed)[0][0] for seed in (90, 91, 92)]
+    np.testing.assert_array_equal(by_int, alone)
+    np.testing.assert_array_equal(by_list[[1, 2, 0]], alone)
+
+
 @pytest.mark.parametrize("task_id", TASKS)
 def test_environment__has_the_same_episodes_among_other_neighbours(task_id: str, mode: str) -> None:
     few, many = (
