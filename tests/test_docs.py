@@ -51,6 +51,10 @@ def test_quickstart__runs() -> None:
     assert run_page("quickstart.md")["last_observation"].shape == (4,)
 
 
+def test_checker_page__runs() -> None:
+    assert run_page("checker.md")["report"].truncations
+
+
 @pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
 def test_trainers_page__runs() -> None:
     for library in ("envpool", "stable_baselines3", "torchrl", "rsl_rl.env", "skrl"):

@@ -1,5 +1,6 @@
-"""Simulators with a script, for tests and documentation: no engine, every step known beforehand."""
+"""A checker for any vector environment, and simulators with a script for tests."""
 
+from gymbridge.testing.checker import RULES, Evidence, Report, Result, Rule, check_vector_env
 from gymbridge.testing.scripted import (
     ScriptedEnv,
     ScriptedSimulator,
@@ -7,4 +8,15 @@ from gymbridge.testing.scripted import (
     scripted_vector_env,
 )
 
-__all__ = ["ScriptedEnv", "ScriptedSimulator", "draw_number", "scripted_vector_env"]
+__all__ = [
+    "RULES",
+    "Evidence",
+    "Report",
+    "Result",
+    "Rule",
+    "ScriptedEnv",
+    "ScriptedSimulator",
+    "check_vector_env",
+    "draw_number",
+    "scripted_vector_env",
+]

@@ -1,0 +1,141 @@
+"""Checks any `gymnasium.vector.VectorEnv` against the rules of Gymnasium, one by one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.testing.checker import (
+    calls,
+    declarations,
+    ends,
+    lifecycle,
+    replays,
+    requests,
+    results,
+    seeds,
+    statistics,
+)
+from gymbridge.testing.checker.calls import StoppedError
+from gymbridge.testing.checker.check import Check
+from gymbridge.testing.checker.report import Evidence, Report, Result
+from gymbridge.testing.checker.rule import Ledger, Rule
+
+__all__ = ["RULES", "Evidence", "Report", "Result", "Rule", "check_vector_env"]
+
+RULES: tuple[Rule, ...] = (
+    *declarations.RULES,
+    *calls.RULES,
+    *results.RULES,
+    *seeds.RULES,
+    *statistics.RULES,
+    *ends.RULES,
+    *replays.RULES,
+    *requests.RULES,
+    *lifecycle.RULES,
+)
+"""Every rule, in the order of a report."""
+
+
+def check_vector_env(make_env: Callable[[], Any], *, steps: int = 1000, seed: int = 0) -> Report:
+    """Check a vector environment against the rules of Gymnasium, and against some of our own.
+
+    The environment is driven through runs that are recorded, made again, and made again with one
+    thing changed. Whatever it returns or raises is evidence in the report, not an error here.
+
+    Args:
+        make_env: Returns a new environment, each time an independent one that was built alike.
+            Three are made.
+        steps: Batch steps of the longest run. More of them reach more ends of episodes.
+        seed: First seed. The same one gives the same check.
+
+    Returns:
+        The outcome of every rule, with its evidence.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> from gymbridge.testing import check_vector_env
+        >>> def make_env():
+        ...     return gym.make_vec("Acrobot-v1", 3, vectorization_mode="sync")
+        >>> report = check_vector_env(make_env, steps=50)
+        >>> report.raise_if_broken()
+        >>> [rule.id for rule in report.extras if rule.outcome == "broken"]
+        ['options-unchanged', 'refused-step', 'pickle', 'closed-refused']
+    """
+    ledger, made, check = Ledger(), [], None
+    try:
+        made.append(make_env())
+        made.append(make_env())
+        declarations.check_declarations(made[0], made[1], ledger)
+        if declarations.can_be_driven(made[0], ledger):
+            check = Check(made[0], ledger, seed, steps)
+            made.append(make_env())
+            _run(check, made[1], made[2])
+    finally:
+        for envs in made:
+            _close(envs)
+    metadata = getattr(made[0], "metadata", None)
+    mode = metadata.get("autoreset_mode") if isinstance(metadata, dict) else None
+    mode = mode if isinstance(mode, AutoresetMode) else None
+    return Report(
+        env=_name(made[0]),
+        mode=mode.name if mode else None,
+        seed=seed,
+        steps=check.num_steps if check else 0,
+        terminations=check.statistics.ends["termination"] if check else 0,
+        truncations=check.statistics.ends["truncation"] if check else 0,
+        results=tuple(ledger.judge(rule, mode) for rule in RULES if rule.is_asked(mode)),
+    )
+
+
+def _run(check: Check, another: Any, fresh: Any) -> None:
+    """Run every probe, those last that may leave an environment of no use."""
+    driver = check.driver
+    _attempt(check.run_record)
+    if not check.record:
+        return
+    other = check.drive(another)
+    _attempt(lambda: seeds.check_seeds(check, other))
+    _attempt(lambda: check.statistics.note_initials(check.record[0], check.record[1:]))
+    for probe in (
+        seeds.check_unseeded_reset,
+        seeds.check_clearing,
+        replays.check_ignored_actions,
+        replays.check_neighbours,
+        replays.check_writes,
+        requests.check_action_list,
+        lifecycle.check_attributes,
+        lifecycle.check_frames,
+        lifecycle.check_spec,
+        lifecycle.check_pickle,
+    ):
+        _attempt(lambda probe=probe: probe(check, driver))
+    for probe in (replays.check_restarts, requests.check_masks, seeds.check_seed_forms):
+        _attempt(lambda probe=probe: probe(check, driver))
+    _attempt(lambda: requests.check_mask_errors(check, other))
+    _attempt(lambda: requests.check_ended(check, other))
+    _attempt(lambda: requests.check_action_counts(check, driver))
+    _attempt(lambda: requests.check_step_before_reset(check, fresh))
+    _attempt(lambda: lifecycle.check_close(check, driver))
+    check.statistics.finish(check.ledger)
+
+
+def _attempt(probe: Callable[[], None]) -> None:
+    """Run a probe until its end, or until the environment leaves it nothing to judge."""
+    with contextlib.suppress(StoppedError):
+        probe()
+
+
+def _close(envs: Any) -> None:
+    with contextlib.suppress(Exception):  # which `check_close` has reported
+        envs.close()
+
+
+def _name(envs: Any) -> str:
+    try:
+        return str(envs)
+    except Exception:  # of a `VectorEnv` without the attributes that its text has
+        return type(envs).__name__

@@ -1,0 +1,237 @@
+"""What `reset` and `step` return, read into one form; the rules of its types and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.testing.checker.rule import EXTRA, Ledger, Place, Rule
+from gymbridge.testing.checker.values import contains, fits, is_array, rows_of, to_numpy
+
+__all__ = ["RULES", "Call", "Reader", "StoppedError"]
+
+_TEST = "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`"
+
+RESET_RETURNS = Rule(
+    "reset-returns",
+    "`reset` returns observations and a dict of infos, without an error.",
+    "vector/vector_env.py, `VectorEnv.reset`",
+)
+STEP_RETURNS = Rule(
+    "step-returns",
+    "`step` takes an action for each environment and returns observations, rewards, terminations, "
+    "truncations and a dict of infos, without an error.",
+    "vector/vector_env.py, `VectorEnv.step`",
+)
+OBSERVATIONS = Rule(
+    "observations",
+    "Observations have the structure, shapes and dtypes of the batched space.",
+    _TEST,
+)
+IN_SPACE = Rule(
+    "observations-in-space",
+    "Each observation lies in `single_observation_space`, final ones in `final_obs` too.",
+    "utils/passive_env_checker.py, `check_obs`",
+)
+REWARDS = Rule("rewards", "Rewards are a floating-point array of shape (num_envs,).", _TEST)
+FLAGS = Rule(
+    "flags", "Terminations and truncations are boolean arrays of shape (num_envs,).", _TEST
+)
+RESET_MASK = Rule(
+    "reset-mask",
+    "`reset(options={'reset_mask': mask})` begins episodes under the mask alone.",
+    "tests/vector/test_vector_env.py, `test_partial_reset`",
+    documented_in=AutoresetMode.DISABLED,
+)
+OPTIONS = Rule(
+    "options-unchanged",
+    "`reset` does not change the caller's `options`.",
+    "not kept: `SyncVectorEnv.reset` removes `reset_mask`",
+    EXTRA,
+)
+ACTIONS = Rule(
+    "actions-unchanged",
+    "`step` does not change the caller's actions.",
+    "not stated; kept by all of Gymnasium's vector environments",
+    EXTRA,
+)
+RULES = (
+    RESET_RETURNS,
+    STEP_RETURNS,
+    OBSERVATIONS,
+    IN_SPACE,
+    REWARDS,
+    FLAGS,
+    RESET_MASK,
+    OPTIONS,
+    ACTIONS,
+)
+"""Rules of the types and shapes of results."""
+
+
+class StoppedError(Exception):
+    """Raised when an environment answers in a way that leaves nothing to judge in a run."""
+
+
+@dataclass
+class Call:
+    """A call of `reset` or `step` and what it returned, in numpy.
+
+    Attributes:
+        place: Seed of the run and number of the step.
+        returned: What the environment returned, as it was.
+        values: A copy of that in numpy.
+        observations: Of each environment.
+        rewards: (num_envs,) float; zeros for `reset`.
+        terminated: (num_envs,) bool.
+        truncated: (num_envs,) bool.
+        infos: A copy in numpy.
+        mask: (num_envs,) bool for a `reset`, those that it was asked to reset; None for a `step`.
+        kinds: How the episode of each environment had ended before the call; "" if it had not.
+    """
+
+    place: Place
+    returned: Any
+    values: Any
+    observations: list[Any]
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    infos: dict[str, Any]
+    mask: np.ndarray | None
+    kinds: list[str]
+
+    @property
+    def ended(self) -> np.ndarray:
+        """Environments whose episode ended in this call, (num_envs,) bool."""
+        return self.terminated | self.truncated
+
+    @property
+    def end_kinds(self) -> list[str]:
+        """How each episode ended in this call: "termination", "truncation" or ""."""
+        names = np.where(self.terminated, "termination", np.where(self.ended, "truncation", ""))
+        return [str(name) for name in names]
+
+
+class Reader:
+    """Makes calls of an environment and reads what they return.
+
+    Args:
+        ledger: Takes what is seen.
+        single_spaces: Of a single observation of each environment.
+        batch_space: Of a batch of them.
+        num_envs: Size of the batch.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        single_spaces: list[gym.Space[Any]],
+        batch_space: gym.Space[Any],
+        num_envs: int,
+    ) -> None:
+        self._ledger, self._single, self._batch = ledger, single_spaces, batch_space
+        self._num_envs = num_envs
+
+    def reset(
+        self,
+        function: Callable[[], Any],
+        place: Place,
+        mask: np.ndarray,
+        kinds: list[str],
+        rule: Rule,
+    ) -> Call:
+        """Make a call of `reset` for the sake of a rule, and read what it returns."""
+        returned = self._call(rule, 2, function, place)
+        obs, infos = values = to_numpy(returned)
+        rows = self._read_observations(obs, place, rule)
+        zeros, flags = np.zeros(self._num_envs), np.zeros(self._num_envs, np.bool_)
+        return Call(place, returned, values, rows, zeros, flags, flags, infos, mask, kinds)
+
+    def step(self, function: Callable[[], Any], place: Place, kinds: list[str], rule: Rule) -> Call:
+        """Make a call of `step` for the sake of a rule, and read what it returns."""
+        returned = self._call(rule, 5, function, place)
+        obs, rewards, terminated, truncated, infos = values = to_numpy(returned)
+        rows = self._read_observations(obs, place, rule)
+        rewards = self._read_numbers(REWARDS, "f", rewards, place)
+        terminated = self._read_numbers(FLAGS, "b", terminated, place).astype(np.bool_)
+        truncated = self._read_numbers(FLAGS, "b", truncated, place).astype(np.bool_)
+        flags = terminated, truncated
+        return Call(place, returned, values, rows, rewards, *flags, infos, None, kinds)
+
+    def _call(self, rule: Rule, length: int, function: Callable[[], Any], place: Place) -> Any:
+        wanted = f"a tuple of {length}, the last a dict"
+        try:
+            returned = function()
+        except Exception as error:
+            seen = f"{type(error).__name__}: {error}"
+            self._ledger.expect(rule, False, expected=wanted, seen=seen, place=place)
+            raise StoppedError from error
+        is_kept = (
+            isinstance(returned, tuple)
+            and len(returned) == length
+            and isinstance(returned[-1], Mapping)
+        )
+        if rule in (RESET_RETURNS, STEP_RETURNS) or not is_kept:  # others are judged by more
+            self._ledger.expect(rule, is_kept, expected=wanted, seen=returned, place=place)
+        if not is_kept:
+            raise StoppedError
+        return returned
+
+    def _read_observations(self, obs: Any, place: Place, rule: Rule) -> list[Any]:
+        is_kept, seen = fits(self._batch, obs, is_batch=True), _shapes(obs)
+        expected = _shapes_of(self._batch)
+        if rule is not RESET_MASK:
+            self._ledger.expect(OBSERVATIONS, is_kept, expected=expected, seen=seen, place=place)
+        elif not is_kept:  # of which some adapters return those under the mask alone
+            self._ledger.expect(rule, False, expected=expected, seen=seen, place=place)
+            raise StoppedError
+        try:
+            rows = rows_of(self._batch, obs)
+            kept = [contains(*pair) for pair in zip(self._single, rows, strict=False)]
+        except Exception as error:
+            raise StoppedError from error
+        if len(rows) != self._num_envs:
+            raise StoppedError
+        env = kept.index(False) if False in kept else None
+        self._ledger.expect(
+            IN_SPACE,
+            env is None,
+            expected=f"an element of {self._single[env or 0]}",
+            seen=rows[env or 0],
+            place=place._replace(env=env),
+        )
+        return rows
+
+    def _read_numbers(self, rule: Rule, dtype_kind: str, value: Any, place: Place) -> np.ndarray:
+        array = np.asarray(value)
+        shape = (self._num_envs,)
+        is_kept = is_array(value) and array.shape == shape and array.dtype.kind == dtype_kind
+        wanted = f"{'float' if dtype_kind == 'f' else 'bool'} of shape {shape}"
+        self._ledger.expect(rule, is_kept, expected=wanted, seen=_shapes(value), place=place)
+        if array.size != self._num_envs or array.dtype.kind not in "biuf":
+            raise StoppedError
+        return array.reshape(shape)
+
+
+def _shapes_of(space: gym.Space[Any]) -> str:
+    inner = space.spaces if isinstance(space, spaces.Dict | spaces.Tuple) else None
+    if inner is None:
+        return f"{space.dtype} of shape {space.shape}"
+    return f"the structure of {type(space).__name__}({inner})"
+
+
+def _shapes(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return str({key: _shapes(inner) for key, inner in value.items()})
+    if isinstance(value, tuple):
+        return str(tuple(map(_shapes, value)))
+    if is_array(value):
+        return f"{value.dtype} of shape {value.shape}"
+    return f"{type(value).__name__}"

@@ -1,0 +1,171 @@
+"""One check: its environments, its ledger, and the recorded run that others are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gymbridge.testing.checker.calls import Call
+from gymbridge.testing.checker.driver import Driver
+from gymbridge.testing.checker.ends import LengthJudge, judge_final_keys, judge_next_step
+from gymbridge.testing.checker.policy import Policy
+from gymbridge.testing.checker.results import (
+    judge_flags,
+    judge_infos,
+    judge_ownership,
+    judge_partial_reset,
+)
+from gymbridge.testing.checker.rule import Ledger, Rule
+from gymbridge.testing.checker.statistics import Statistics
+from gymbridge.testing.checker.values import describe, same
+
+__all__ = ["Check"]
+
+_ENOUGH = 4
+"""Ends of each kind after which the recorded run may stop."""
+
+
+_PARTS = ("observations", "rewards", "terminated", "truncated")
+
+
+class Check:
+    """What the probes of one check share.
+
+    Args:
+        envs: The environment that most probes drive.
+        seed: First seed.
+        steps: Steps of the longest run.
+
+    Attributes:
+        ledger: Takes what is seen.
+        statistics: What all runs have shown.
+        driver: Drives `envs`.
+        num_envs: Size of the batch.
+        num_steps: Steps taken by all drivers.
+        record: Calls of the first run, up to ends of both kinds if there were any.
+        other_seed: A seed with which episodes begin otherwise, or None as long as none was seen.
+    """
+
+    def __init__(self, envs: Any, ledger: Ledger, seed: int, steps: int) -> None:
+        self.ledger, self.statistics = ledger, Statistics()
+        self.seed, self.steps = seed, steps
+        self._drivers: list[Driver] = []
+        self.driver = self.drive(envs)
+        self.num_envs: int = envs.num_envs
+        self.record: list[Call] = []
+        self.other_seed: int | None = None
+
+    def drive(self, envs: Any) -> Driver:
+        """Return a driver of an environment, all of whose calls are judged."""
+        length_judge: list[LengthJudge] = []
+        judges = (
+            judge_ownership,
+            judge_flags,
+            judge_infos,
+            judge_partial_reset,
+            judge_next_step,
+            judge_final_keys,
+            lambda driver, call: length_judge[0](driver, call),
+            lambda driver, call: self.statistics.judge(driver, call),
+        )
+        driver = Driver(envs, self.ledger, judges)
+        length_judge.append(LengthJudge(driver))
+        self._drivers.append(driver)
+        return driver
+
+    @property
+    def num_steps(self) -> int:
+        """Steps taken by all drivers."""
+        return sum(driver.num_steps for driver in self._drivers)
+
+    @property
+    def num_record_steps(self) -> int:
+        """Steps of the recorded run."""
+        return sum(call.mask is None for call in self.record)
+
+    @property
+    def num_steps_to_end(self) -> int:
+        """Steps of the recorded run before the first that ends an episode."""
+        ended = (index for index, call in enumerate(self.record) if call.ended.any())
+        return next(ended, len(self.record)) - 1
+
+    def policy(self, offset: int = 0) -> Policy:
+        """Return the actions of the recorded run, or others with an offset."""
+        seeds = [self.seed + 1000 * offset + env for env in range(self.num_envs)]
+        return Policy(self.driver.envs.single_action_space, seeds)
+
+    def actions_of(self, number: int) -> list[Any]:
+        """Return the actions of step `number` of the recorded run, from 1."""
+        policy = self.policy()
+        return [policy() for _ in range(number)][-1]
+
+    def run_record(self) -> None:
+        """Make the first run; record it until ends of both kinds were seen often enough."""
+        is_recording, ends = True, self.statistics.ends
+        for call in self.driver.play(self.policy(), self.steps, seed=self.seed):
+            if is_recording:
+                self.record.append(call)
+            is_enough = min(ends["termination"], ends["truncation"]) >= _ENOUGH
+            is_recording = is_recording and not (is_enough and not call.ended.any())
+
+    def replay(self, driver: Driver, num_calls: int | None = None, **options: Any) -> list[Call]:
+        """Make the recorded run, or the first calls of it, again; return its calls."""
+        driver.settle(self.policy(9))
+        calls: list[Call] = []
+        wanted = len(self.record) if num_calls is None else num_calls
+        run = driver.play(self.policy(), self.num_record_steps, seed=self.seed, **options)
+        for call in run:
+            calls.append(call)
+            if len(calls) >= wanted:
+                break
+        return calls
+
+    def first_end(self, kind: str) -> int | None:
+        """Return the index in the record of the first call with ends of that kind, or None."""
+        found = (index for index, call in enumerate(self.record) if kind in call.end_kinds)
+        return next(found, None)
+
+    def expect_same(
+        self,
+        rule: Rule,
+        calls: list[Call],
+        recorded: list[Call],
+        rows: np.ndarray | None = None,
+        kinds: Sequence[str] | None = None,
+        parts: Sequence[str] = _PARTS,
+    ) -> bool:
+        """Enter whether calls returned the recorded observations, rewards and flags.
+
+        Args:
+            rule: The rule that asks for it.
+            calls: Calls.
+            recorded: What they are compared with.
+            rows: (num_envs,) bool, environments to compare; None for all.
+            kinds: Kind of end for which each environment stands, for a rule of ends.
+            parts: What to compare.
+
+        Returns:
+            Whether they did.
+        """
+        chosen = np.arange(self.num_envs) if rows is None else np.flatnonzero(rows)
+        for call, other in zip(calls, recorded, strict=False):
+            for env in map(int, chosen):
+                pairs = [
+                    (name, getattr(call, name)[env], getattr(other, name)[env]) for name in parts
+                ]
+                place = call.place._replace(env=env)
+                unlike = next((pair for pair in pairs if not same(*pair[1:])), None)
+                name, seen, expected = unlike or pairs[0]
+                self.ledger.expect(
+                    rule,
+                    unlike is None,
+                    expected=expected if unlike is None else f"{name} {describe(expected)}",
+                    seen=seen if unlike is None else f"{name} {describe(seen)}",
+                    place=place,
+                    kind=kinds[env] if kinds else "",
+                )
+                if unlike is not None:
+                    return False
+        return True

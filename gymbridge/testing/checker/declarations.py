@@ -1,0 +1,141 @@
+"""Rules of what an environment declares before its first call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_differing_spaces, batch_space
+
+from gymbridge.testing.checker.rule import EXTRA, Ledger, Rule
+from gymbridge.testing.checker.values import read
+
+__all__ = ["RULES", "can_be_driven", "check_declarations", "single_observation_spaces"]
+
+_TESTS = "tests/vector/testing_utils.py"
+
+VECTOR_ENV = Rule(
+    "vector-env",
+    "The factory returns a `gymnasium.vector.VectorEnv`.",
+    "vector/vector_env.py, `VectorEnv`",
+)
+NUM_ENVS = Rule("num-envs", "`num_envs` is a positive int.", "vector/vector_env.py, `VectorEnv`")
+SPACES = Rule(
+    "spaces", "The four spaces are `gymnasium.Space`s.", "vector/vector_env.py, `VectorEnv`"
+)
+BATCH_OBSERVATIONS = Rule(
+    "batch-observation-space",
+    "`observation_space` is `batch_space(single_observation_space, num_envs)`.",
+    f"{_TESTS}; vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
+)
+BATCH_ACTIONS = Rule(
+    "batch-action-space",
+    "`action_space` is `batch_space(single_action_space, num_envs)`.",
+    f"{_TESTS}; vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
+)
+AUTORESET_MODE = Rule(
+    "autoreset-mode",
+    '`metadata["autoreset_mode"]` is an `AutoresetMode`.',
+    "vector/vector_env.py, `VectorEnv`; envs/registration.py, `make_vec`",
+)
+RENDER_MODE = Rule(
+    "render-mode",
+    '`render_mode` is None or one of `metadata["render_modes"]`.',
+    "core.py, `Env.render`; wrappers/vector/rendering.py",
+)
+MODE_ATTRIBUTE = Rule(
+    "mode-attribute",
+    "`autoreset_mode` is also an attribute, equal to that in `metadata`.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
+    EXTRA,
+)
+OWN_METADATA = Rule(
+    "own-metadata",
+    "Each instance has its own `metadata`: a change in one is not seen in another.",
+    "tests/vector/test_sync_vector_env.py, `test_metadata_sync_vector_env`",
+    EXTRA,
+)
+RULES = (
+    VECTOR_ENV,
+    NUM_ENVS,
+    SPACES,
+    BATCH_OBSERVATIONS,
+    BATCH_ACTIONS,
+    AUTORESET_MODE,
+    RENDER_MODE,
+    MODE_ATTRIBUTE,
+    OWN_METADATA,
+)
+"""Rules of declarations."""
+
+_SPACES = ("single_observation_space", "observation_space", "single_action_space", "action_space")
+
+
+def check_declarations(envs: Any, another: Any, ledger: Ledger) -> None:
+    """Look at the attributes of an environment, and at those of another from the same factory."""
+    num_envs = read(envs, "num_envs")
+    is_count = isinstance(num_envs, int) and num_envs > 0
+    ledger.expect(
+        VECTOR_ENV, isinstance(envs, VectorEnv), expected="a VectorEnv", seen=type(envs).__mro__
+    )
+    ledger.expect(NUM_ENVS, is_count, expected="a positive int", seen=num_envs)
+    found = {name: read(envs, name) for name in _SPACES}
+    wrong = [name for name, space in found.items() if not isinstance(space, gym.Space)]
+    seen = {name: type(found[name]) for name in wrong} or "four spaces"
+    ledger.expect(SPACES, not wrong, expected="four spaces", seen=seen)
+    if is_count and not wrong:
+        for rule, kind in ((BATCH_OBSERVATIONS, "observation"), (BATCH_ACTIONS, "action")):
+            _check_batch_space(envs, ledger, rule, kind)
+    _check_metadata(envs, another, ledger)
+
+
+def _check_batch_space(envs: Any, ledger: Ledger, rule: Rule, kind: str) -> None:
+    single, space = getattr(envs, f"single_{kind}_space"), getattr(envs, f"{kind}_space")
+    expected = batch_space(single, envs.num_envs)
+    if expected != batch_space(single, envs.num_envs):
+        return  # of a space of the user's own, which is not even equal to a copy of itself
+    if kind == "observation" and _has_different_spaces(envs):
+        expected = batch_differing_spaces(single_observation_spaces(envs))
+    ledger.expect(rule, space == expected, expected=expected, seen=space)
+
+
+def _has_different_spaces(envs: Any) -> bool:
+    """Return whether environments have spaces of their own, as `SyncVectorEnv` lets them."""
+    return read(read(envs, "unwrapped"), "observation_mode") == "different"
+
+
+def single_observation_spaces(envs: Any) -> list[gym.Space[Any]]:
+    """Return the observation space of each environment."""
+    if _has_different_spaces(envs) and read(envs, "unwrapped") is envs:
+        return list(envs.get_attr("observation_space"))
+    return [envs.single_observation_space] * envs.num_envs
+
+
+def _check_metadata(envs: Any, another: Any, ledger: Ledger) -> None:
+    metadata = read(envs, "metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    mode = metadata.get("autoreset_mode")
+    is_mode = isinstance(mode, AutoresetMode)
+    ledger.expect(AUTORESET_MODE, is_mode, expected="an AutoresetMode", seen=mode)
+    attribute = read(envs, "autoreset_mode")
+    if is_mode:
+        ledger.expect(MODE_ATTRIBUTE, attribute == mode, expected=mode, seen=attribute)
+    modes, render_mode = metadata.get("render_modes") or (), read(envs, "render_mode")
+    is_known = render_mode is None or render_mode in modes
+    ledger.expect(RENDER_MODE, is_known, expected=f"None or one of {modes}", seen=render_mode)
+    other = read(another, "metadata")
+    if isinstance(other, dict):
+        note = "a note of the check"
+        metadata[note] = True
+        is_own = note not in other
+        del metadata[note]
+        seen = "metadata of its own" if is_own else "one dict for two instances"
+        ledger.expect(OWN_METADATA, is_own, expected="metadata of its own", seen=seen)
+
+
+def can_be_driven(envs: Any, ledger: Ledger) -> bool:
+    """Return whether there are spaces and methods enough to make calls."""
+    methods = all(callable(read(envs, name)) for name in ("reset", "step", "close"))
+    is_sized = isinstance(read(envs, "metadata"), dict)
+    return methods and is_sized and not any(map(ledger.is_broken, (NUM_ENVS, SPACES)))

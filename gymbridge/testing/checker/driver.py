@@ -1,0 +1,165 @@
+"""Drives one environment through resets and steps, and has every call of it judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gymbridge.testing.checker.calls import (
+    ACTIONS,
+    OPTIONS,
+    RESET_MASK,
+    RESET_RETURNS,
+    STEP_RETURNS,
+    Call,
+    Reader,
+    StoppedError,
+)
+from gymbridge.testing.checker.declarations import single_observation_spaces
+from gymbridge.testing.checker.policy import Policy, batch_actions
+from gymbridge.testing.checker.rule import Ledger, Place, Rule
+from gymbridge.testing.checker.values import rows_of, same, to_numpy
+
+__all__ = ["Driver", "Judge"]
+
+Judge = Callable[["Driver", Call], None]
+"""Looks at one call, with the one before it in `Driver.last`, and enters what it saw."""
+
+_PATIENCE = 20
+"""Steps among which there should be one that ends no episode."""
+
+
+class Driver:
+    """An environment in a check.
+
+    Args:
+        envs: The environment.
+        ledger: Takes what the judges see.
+        judges: Look at every call, in this order.
+
+    Attributes:
+        mode: Its autoreset mode, or None if it declares none.
+        single_spaces: Of the observations of each environment.
+        observation_space: The batch of its single space.
+        last: The last call, or None.
+        kinds: How the episode of each environment has ended that waits for its restart, else "".
+        num_steps: Steps taken.
+    """
+
+    def __init__(
+        self, envs: VectorEnv[Any, Any, Any], ledger: Ledger, judges: tuple[Judge, ...]
+    ) -> None:
+        self.envs, self.ledger, self._judges = envs, ledger, judges
+        self.num_envs: int = envs.num_envs
+        mode = envs.metadata.get("autoreset_mode")
+        self.mode = mode if isinstance(mode, AutoresetMode) else None
+        single = envs.single_observation_space
+        self.observation_space = batch_space(single, self.num_envs)
+        self.single_spaces = single_observation_spaces(envs)
+        self._reader = Reader(ledger, self.single_spaces, self.observation_space, self.num_envs)
+        self.last: Call | None = None
+        self.kinds = [""] * self.num_envs
+        self.num_steps = 0
+        self._place = Place()
+
+    def reset(
+        self, seed: Any = None, mask: np.ndarray | None = None, rule: Rule | None = None
+    ) -> Call:
+        """Reset all environments, or those of a mask; return the call.
+
+        An error breaks `rule`, which is that of all resets or of those with masks if not given.
+        """
+        rule = rule or (RESET_RETURNS if mask is None else RESET_MASK)
+        given: dict[str, Any] = {}
+        if mask is None:
+            self._place = Place(seed if isinstance(seed, int) else None, 0)
+            mask = np.ones(self.num_envs, np.bool_)
+        else:
+            given["options"] = {"reset_mask": mask.copy()}
+        kinds, self.kinds = self.kinds, [""] * self.num_envs  # as long as the call may fail
+        function = partial(self.envs.reset, seed=seed, **given)
+        call = self._reader.reset(function, self._place, mask, kinds, rule)
+        if given:
+            wanted, seen = {"reset_mask": mask}, given["options"]
+            is_kept = same(wanted, seen)
+            self.ledger.expect(OPTIONS, is_kept, expected=wanted, seen=seen, place=self._place)
+        self._judge(call)
+        if given and self.ledger.is_broken(RESET_MASK):  # so that any episode may go on
+            self.kinds = [""] * self.num_envs
+            raise StoppedError
+        return call
+
+    def step(self, actions: list[Any], *, as_list: bool = False, rule: Rule = STEP_RETURNS) -> Call:
+        """Take one step with an action for each environment; return the call.
+
+        Args:
+            actions: One for each environment.
+            as_list: Give them as they are instead of batched.
+            rule: What an error breaks.
+        """
+        self._place = self._place._replace(step=(self._place.step or 0) + 1)
+        batch = actions if as_list else batch_actions(self.envs.single_action_space, actions)
+        kinds, self.kinds, given = self.kinds, [""] * self.num_envs, to_numpy(batch)
+        call = self._reader.step(lambda: self.envs.step(batch), self._place, kinds, rule)
+        is_kept = same(to_numpy(batch), given)
+        self.ledger.expect(ACTIONS, is_kept, expected=given, seen=batch, place=self._place)
+        self.num_steps += 1
+        return self._judge(call)
+
+    def play(
+        self,
+        policy: Policy,
+        num_steps: int,
+        *,
+        seed: int | None,
+        choose: Callable[[list[Any], list[str]], list[Any]] = lambda actions, kinds: actions,
+    ) -> Iterator[Call]:
+        """Reset and take steps, and yield each call; DISABLED resets at once what ended.
+
+        Args:
+            policy: Draws actions.
+            num_steps: Steps to take.
+            seed: For `reset`.
+            choose: (actions, `kinds`) -> actions.
+        """
+        yield self.reset(seed)
+        for _ in range(num_steps):
+            call = self.step(choose(policy(), self.kinds))
+            yield call
+            if self.mode == AutoresetMode.DISABLED and call.ended.any():
+                yield self.reset(mask=call.ended)
+
+    def observe(self, obs: Any) -> list[Any]:
+        """Return the observations of each environment in numpy."""
+        return rows_of(self.observation_space, to_numpy(obs))
+
+    def settle(self, policy: Policy) -> None:
+        """Step until no environment waits for its restart, so that `reset` has none to clear."""
+        for _ in range(_PATIENCE):
+            if not any(self.kinds):
+                return
+            if self.mode == AutoresetMode.DISABLED:
+                self.reset(mask=np.array([kind != "" for kind in self.kinds]))
+            else:
+                self.step(policy())
+
+    def _judge(self, call: Call) -> Call:
+        for judge in self._judges:
+            judge(self, call)
+        if self.last is not None:
+            self.last.returned = self.last.values = None  # large, and judged
+        self.kinds, self.last = self._kinds_after(call), call
+        return call
+
+    def _kinds_after(self, call: Call) -> list[str]:
+        if call.mask is not None:
+            kinds = zip(call.kinds, call.mask, strict=True)
+            return ["" if is_reset else kind for kind, is_reset in kinds]
+        if self.mode in (None, AutoresetMode.SAME_STEP):
+            return [""] * self.num_envs
+        return call.end_kinds

@@ -1,0 +1,204 @@
+"""Rules of the ends of episodes that one call, or two that follow each other, show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.testing.checker.calls import IN_SPACE, Call
+from gymbridge.testing.checker.driver import Driver
+from gymbridge.testing.checker.rule import EXTRA, Rule
+from gymbridge.testing.checker.values import contains, fits, is_array, read, rows_of
+
+__all__ = ["RULES", "LengthJudge", "final_observations", "judge_final_keys", "judge_next_step"]
+
+_MODES = "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py"
+
+NEXT_FLAGS = Rule(
+    "next-step-flags",
+    "The step after an end has both flags False.",
+    _MODES,
+    of_ends=True,
+    modes=(AutoresetMode.NEXT_STEP,),
+)
+NEXT_REWARD = Rule(
+    "next-step-reward",
+    "The step after an end has reward 0.",
+    _MODES,
+    of_ends=True,
+    modes=(AutoresetMode.NEXT_STEP,),
+)
+FINAL_OBS = Rule(
+    "same-step-final-obs",
+    "`final_obs` holds an observation for each environment that "
+    "ended, and `_final_obs` is True exactly there.",
+    f"{_MODES}, `test_same_step_final_obs`",
+    of_ends=True,
+    modes=(AutoresetMode.SAME_STEP,),
+)
+FINAL_INFO = Rule(
+    "same-step-final-info",
+    "`final_info` is a dict of the final infos, and `_final_info` is True exactly for "
+    "environments that ended.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.step`",
+    of_ends=True,
+    modes=(AutoresetMode.SAME_STEP,),
+)
+NO_FINAL_KEYS = Rule(
+    "no-final-keys",
+    "There is no `final_obs` and no `final_info`.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.step`",
+    modes=(AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED),
+)
+LIMIT_KEPT = Rule(
+    "limit-kept",
+    "No episode takes more steps than `spec.max_episode_steps`.",
+    "envs/registration.py, `EnvSpec`; wrappers/common.py, `TimeLimit`",
+)
+TRUNCATED_AT_LIMIT = Rule(
+    "truncated-at-limit",
+    "With `spec.max_episode_steps`, only an episode of that many steps is truncated.",
+    "other truncations are allowed: core.py, `Env.step`",
+    EXTRA,
+)
+RULES = (
+    NEXT_FLAGS,
+    NEXT_REWARD,
+    FINAL_OBS,
+    FINAL_INFO,
+    NO_FINAL_KEYS,
+    LIMIT_KEPT,
+    TRUNCATED_AT_LIMIT,
+)
+"""Rules of the ends of episodes."""
+
+
+def judge_next_step(driver: Driver, call: Call) -> None:
+    """Look at the steps that restart episodes with NEXT_STEP."""
+    if driver.mode != AutoresetMode.NEXT_STEP or call.mask is not None:
+        return
+    for env, kind in enumerate(call.kinds):
+        if not kind:
+            continue
+        place, flags = call.place._replace(env=env), (call.terminated[env], call.truncated[env])
+        reward = call.rewards[env]
+        driver.ledger.expect(
+            NEXT_REWARD, reward == 0, expected="reward 0", seen=reward, place=place, kind=kind
+        )
+        driver.ledger.expect(
+            NEXT_FLAGS,
+            not any(flags),
+            expected="both flags False",
+            seen="terminated={}, truncated={}".format(*flags),
+            place=place,
+            kind=kind,
+        )
+
+
+def judge_final_keys(driver: Driver, call: Call) -> None:
+    """Look at `final_obs` and `final_info`."""
+    keys = sorted(call.infos.keys() & {"final_obs", "final_info"})
+    if driver.mode == AutoresetMode.SAME_STEP and call.mask is None:
+        _judge_mask(driver, call, FINAL_OBS, "final_obs")
+        _judge_mask(driver, call, FINAL_INFO, "final_info")
+    elif driver.mode is not None and driver.mode != AutoresetMode.SAME_STEP:
+        driver.ledger.expect(
+            NO_FINAL_KEYS, not keys, expected="neither key", seen=keys, place=call.place
+        )
+
+
+def _judge_mask(driver: Driver, call: Call, rule: Rule, key: str) -> None:
+    """Look whether a final key holds what it should for exactly the environments that ended."""
+    mask = call.infos.get(f"_{key}", np.zeros(driver.num_envs, np.bool_))
+    is_mask = is_array(mask) and mask.shape == (driver.num_envs,) and mask.dtype == np.bool_
+    values = final_observations(driver, call) if key == "final_obs" else call.infos.get(key)
+    single = driver.single_spaces
+    for env, kind in enumerate(call.end_kinds):
+        if not is_mask or bool(mask[env]) != bool(kind):
+            is_kept, seen = False, f"`_{key}` is {mask}"
+        elif not kind:
+            continue
+        elif key == "final_obs":
+            is_kept = values is not None and fits(single[env], values[env], is_batch=False)
+            if is_kept and values is not None:
+                _judge_space(driver, call, env, values[env])
+            seen = "nothing" if values is None else values[env]
+        else:
+            is_kept, seen = isinstance(values, dict), values
+        expected = f"`{key}` of the environments that ended: {call.ended}"
+        place = call.place._replace(env=env)
+        # An entry of an environment that goes on belongs to no end, and to either kind.
+        driver.ledger.expect(
+            rule, is_kept, expected=expected, seen=seen, place=place, kind=kind or "termination"
+        )
+
+
+def _judge_space(driver: Driver, call: Call, env: int, final: Any) -> None:
+    driver.ledger.expect(
+        IN_SPACE,
+        contains(driver.single_spaces[env], final),
+        expected=f"a final observation in {driver.single_spaces[env]}",
+        seen=final,
+        place=call.place._replace(env=env),
+    )
+
+
+def final_observations(driver: Driver, call: Call) -> list[Any] | None:
+    """Return the entries of `final_obs`; None where there are not `num_envs` of them."""
+    value: Any = call.infos.get("final_obs")
+    if is_array(value) and value.dtype == object:
+        rows = list(value)
+    else:
+        try:
+            rows = rows_of(driver.observation_space, value)
+        except Exception:  # of a layout that holds no observations
+            return None
+    return rows if len(rows) == driver.num_envs else None
+
+
+class LengthJudge:
+    """Counts the steps of episodes of one driver, and compares them with the limit of its spec."""
+
+    def __init__(self, driver: Driver) -> None:
+        spec = read(driver.envs, "spec")
+        self._limit = spec.max_episode_steps if isinstance(spec, EnvSpec) else None
+        self._lengths = np.zeros(driver.num_envs, np.int64)
+
+    def __call__(self, driver: Driver, call: Call) -> None:
+        """Look at one call."""
+        if driver.mode is None:
+            return
+        if call.mask is not None:
+            self._lengths[call.mask] = 0
+            return
+        restarts = np.array([kind != "" for kind in call.kinds])
+        self._lengths = np.where(restarts, 0, self._lengths + 1)
+        if self._limit:
+            self._judge(driver, call, self._limit)
+        self._lengths[call.ended] = 0
+
+    def _judge(self, driver: Driver, call: Call, limit: int) -> None:
+        place, ended, lengths = call.place, call.ended, self._lengths
+        cut = call.truncated & ~call.terminated
+        late = (lengths > limit) | ((lengths == limit) & ~ended)
+        if ended.any() or late.any():
+            env = int(np.argmax(late if late.any() else ended))
+            driver.ledger.expect(
+                LIMIT_KEPT,
+                not late.any(),
+                expected=f"an end after {limit} steps at most",
+                seen=f"an episode of {lengths[env]} steps"
+                + (" that goes on" if late.any() else ""),
+                place=place._replace(env=env),
+            )
+        for env in np.flatnonzero(cut):
+            driver.ledger.expect(
+                TRUNCATED_AT_LIMIT,
+                lengths[env] == limit,
+                expected=f"truncation after {limit} steps",
+                seen=f"truncation after {lengths[env]} steps",
+                place=place._replace(env=int(env)),
+            )

@@ -1,0 +1,188 @@
+"""Rules of everything around a run: attributes, frames, specs, copies and the end."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from gymbridge.testing.checker.calls import StoppedError
+from gymbridge.testing.checker.check import Check
+from gymbridge.testing.checker.driver import Driver
+from gymbridge.testing.checker.policy import batch_actions
+from gymbridge.testing.checker.rule import EXTRA, Rule, expect_error
+from gymbridge.testing.checker.seeds import REPEATS
+from gymbridge.testing.checker.values import is_array, read, same
+
+__all__ = [
+    "RULES",
+    "check_attributes",
+    "check_close",
+    "check_frames",
+    "check_pickle",
+    "check_spec",
+]
+
+_SYNC = "vector/sync_vector_env.py, `SyncVectorEnv`"
+
+CALL = Rule("call", "`call(name)` returns a tuple with a value of each environment.", _SYNC, EXTRA)
+GET_ATTR = Rule(
+    "get-attr", "`get_attr(name)` returns a tuple with a value of each environment.", _SYNC, EXTRA
+)
+SET_ATTR = Rule(
+    "set-attr",
+    "`set_attr(name, values)` gives each environment its value; a list of another length is a "
+    "`ValueError`.",
+    _SYNC,
+    EXTRA,
+)
+RENDER = Rule(
+    "render",
+    '`render` with "rgb_array" returns a tuple of num_envs frames, (height, width, 3) uint8.',
+    "vector/vector_env.py, `VectorEnv.render`; wrappers/vector/rendering.py",
+)
+RENDER_PURE = Rule(
+    "render-pure", "`render` does not change the run.", "not stated by Gymnasium", EXTRA
+)
+SPEC = Rule(
+    "spec",
+    "`gymnasium.make_vec(spec)` builds an environment with the same size, spaces, mode and spec.",
+    "tests/envs/registration/test_make_vec.py, `test_make_vec_with_spec`",
+)
+PICKLE = Rule("pickle", "A pickled copy runs as the original does.", "not stated", EXTRA)
+CLOSE = Rule(
+    "close",
+    "`close` sets `closed`, and a second `close` is no error.",
+    "vector/vector_env.py, `VectorEnv.close`",
+)
+CLOSED_REFUSED = Rule(
+    "closed-refused",
+    "`reset` and `step` after `close` are errors.",
+    "vector/async_vector_env.py, `AsyncVectorEnv`",
+    EXTRA,
+)
+RULES = (CALL, GET_ATTR, SET_ATTR, RENDER, RENDER_PURE, SPEC, PICKLE, CLOSE, CLOSED_REFUSED)
+"""Rules of attributes, frames, specs, copies and closing."""
+
+_ATTRIBUTE = "attribute_of_the_check"
+
+
+def check_attributes(check: Check, driver: Driver) -> None:
+    """Set an attribute of each environment, and read it in two ways."""
+    envs: Any = driver.envs
+    values = list(range(check.num_envs))
+    try:
+        envs.set_attr(_ATTRIBUTE, values)
+    except Exception as error:
+        check.ledger.expect(SET_ATTR, False, expected="no error", seen=repr(error))
+        return
+    for rule, name in ((GET_ATTR, "get_attr"), (CALL, "call")):
+        try:
+            seen: Any = getattr(envs, name)(_ATTRIBUTE)
+        except Exception as error:
+            seen = repr(error)
+        is_kept = isinstance(seen, tuple) and same(seen, tuple(values))
+        check.ledger.expect(rule, is_kept, expected=tuple(values), seen=seen)
+    check.ledger.expect(SET_ATTR, True, expected=values, seen=values)
+    expect_error(
+        check.ledger,
+        SET_ATTR,
+        lambda: envs.set_attr(_ATTRIBUTE, [*values, 0]),
+        ValueError,
+        f"a ValueError for {len(values) + 1} values",
+    )
+
+
+def check_frames(check: Check, driver: Driver) -> None:
+    """Draw the environments, and make the recorded run again with drawing in between."""
+    if read(driver.envs, "render_mode") != "rgb_array":
+        return
+    driver.settle(check.policy(9))
+    policy, calls = check.policy(), []
+    for call in driver.play(policy, min(10, check.num_record_steps), seed=check.seed):
+        calls.append(call)
+        try:
+            frames: Any = driver.envs.render()
+        except Exception as error:
+            check.ledger.expect(RENDER, False, expected="frames", seen=repr(error))
+            return
+        is_kept = isinstance(frames, tuple) and len(frames) == check.num_envs
+        check.ledger.expect(
+            RENDER,
+            is_kept and all(map(_is_frame, frames)),
+            expected=f"a tuple of {check.num_envs} frames",
+            seen=frames,
+            place=call.place,
+        )
+    if not check.ledger.is_broken(REPEATS):
+        check.expect_same(RENDER_PURE, calls, check.record)
+
+
+def _is_frame(frame: Any) -> bool:
+    return is_array(frame) and np.ndim(frame) == 3 and frame.shape[2] == 3 and frame.dtype == "u1"
+
+
+def check_spec(check: Check, driver: Driver) -> None:
+    """Build the environment again from its spec, which does not list vector wrappers."""
+    envs: Any = driver.envs.unwrapped
+    spec = read(envs, "spec")
+    if not isinstance(spec, EnvSpec):
+        return
+    try:
+        again = gym.make_vec(spec, num_envs=check.num_envs)
+    except Exception as error:
+        check.ledger.expect(SPEC, False, expected=spec, seen=repr(error))
+        return
+    names = ("num_envs", "observation_space", "action_space", "render_mode", "spec")
+    unlike = [name for name in names if not same(read(again, name), read(envs, name))]
+    modes = [batch.metadata.get("autoreset_mode") for batch in (envs, again)]
+    unlike += ["autoreset_mode"] if modes[0] != modes[1] else []
+    with contextlib.suppress(Exception):
+        again.close()
+    seen = f"another {unlike[0]}" if unlike else "an equal environment"
+    check.ledger.expect(SPEC, not unlike, expected="an equal environment", seen=seen)
+
+
+def check_pickle(check: Check, driver: Driver) -> None:
+    """Make the first steps of the recorded run in a pickled copy."""
+    try:
+        copy = pickle.loads(pickle.dumps(driver.envs))
+    except Exception as error:
+        check.ledger.expect(PICKLE, False, expected="a copy", seen=repr(error))
+        return
+    if not check.ledger.is_broken(REPEATS):
+        _replay_copy(check, copy)
+    with contextlib.suppress(Exception):
+        copy.close()
+
+
+def _replay_copy(check: Check, copy: Any) -> None:
+    try:
+        other = check.drive(copy)
+    except Exception as error:  # of a copy without its attributes
+        check.ledger.expect(PICKLE, False, expected="a copy", seen=repr(error))
+        return
+    with contextlib.suppress(StoppedError):
+        calls = check.replay(other, min(20, len(check.record)))
+        check.expect_same(PICKLE, calls, check.record)
+
+
+def check_close(check: Check, driver: Driver) -> None:
+    """Close the environment twice, and try to use it."""
+    envs, seen = driver.envs, ""
+    actions = batch_actions(envs.single_action_space, check.actions_of(1))
+    try:
+        envs.close()
+        seen = f"`closed` is {getattr(envs, 'closed', None)!r}"
+        envs.close()
+    except Exception as error:
+        seen = f"{seen} {error!r}"
+    is_kept = seen == "`closed` is True"
+    check.ledger.expect(CLOSE, is_kept, expected="`closed` is True, no error", seen=seen)
+    for name, call in (("step", lambda: envs.step(actions)), ("reset", envs.reset)):
+        expected = f"an error of `{name}`"
+        expect_error(check.ledger, CLOSED_REFUSED, call, Exception, expected)

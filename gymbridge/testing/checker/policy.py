@@ -1,0 +1,57 @@
+"""The actions of a check: the same for the same seed, and each environment's its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector.utils import concatenate, create_empty_array
+
+__all__ = ["Policy", "batch_actions"]
+
+_BLOCK = (5, 20)
+
+
+class Policy:
+    """Draws an action for each environment: random ones in turns with repeated ones.
+
+    Repeated actions end episodes that random ones keep alive, and the other way round. What one
+    environment does depends on its own seed alone.
+
+    Args:
+        space: Of a single action.
+        seeds: One for each environment.
+    """
+
+    def __init__(self, space: gym.Space[Any], seeds: Iterable[int]) -> None:
+        self._rows = [_Row(space, seed) for seed in seeds]
+
+    def __call__(self) -> list[Any]:
+        """Return the next action of each environment."""
+        return [row.draw() for row in self._rows]
+
+
+class _Row:
+    def __init__(self, space: gym.Space[Any], seed: int) -> None:
+        self._space = copy.deepcopy(space)
+        self._space.seed(seed)
+        self._rng = np.random.default_rng(seed)
+        self._left, self._repeats, self._last = 0, False, None
+
+    def draw(self) -> Any:
+        if self._left == 0:
+            self._left = int(self._rng.integers(*_BLOCK))
+            self._repeats = bool(self._rng.integers(2))
+            self._last = self._space.sample()
+        elif not self._repeats:
+            self._last = self._space.sample()
+        self._left -= 1
+        return self._last
+
+
+def batch_actions(space: gym.Space[Any], actions: list[Any]) -> Any:
+    """Return single actions as a batch; `space` is that of one."""
+    return concatenate(space, actions, create_empty_array(space, len(actions), np.zeros))

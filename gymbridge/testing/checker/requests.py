@@ -1,0 +1,216 @@
+"""Rules of what `reset` and `step` take and refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.testing.checker.calls import Call
+from gymbridge.testing.checker.check import Check
+from gymbridge.testing.checker.driver import Driver
+from gymbridge.testing.checker.policy import batch_actions
+from gymbridge.testing.checker.rule import EXTRA, Rule, expect_error, is_refused
+from gymbridge.testing.checker.seeds import REPEATS
+from gymbridge.testing.checker.values import arrays_in, same, to_numpy
+
+__all__ = [
+    "RULES",
+    "check_action_counts",
+    "check_action_list",
+    "check_ended",
+    "check_mask_errors",
+    "check_masks",
+    "check_step_before_reset",
+]
+
+_DISABLED = AutoresetMode.DISABLED
+
+MASK_ERRORS = Rule(
+    "reset-mask-errors",
+    "A `reset_mask` of another type or dtype is a `TypeError`; one of another shape or without "
+    "True is a `ValueError`.",
+    "tests/vector/test_vector_env.py, `test_partial_reset_failure`",
+    documented_in=_DISABLED,
+)
+MASK_SEED = Rule(
+    "reset-mask-seed",
+    "`reset(seed=s, options={'reset_mask': mask})` begins under the mask the episodes of seed s, "
+    "or it is an error.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
+    EXTRA,
+)
+ACTION_COUNT = Rule(
+    "action-count",
+    "Fewer or more actions than environments are an error.",
+    "tests/vector/test_vector_env.py, `test_action_count_compatibility`",
+)
+ACTION_LIST = Rule(
+    "action-list",
+    "`step` takes a list of single actions, where observations are NumPy arrays.",
+    "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`",
+    EXTRA,
+)
+REFUSED_STEP = Rule(
+    "refused-step",
+    "A `step` that is refused leaves the run as if it had not been made.",
+    "not kept by `SyncVectorEnv`",
+    EXTRA,
+)
+BEFORE_RESET = Rule(
+    "step-before-reset",
+    "`step` before the first `reset` is an error.",
+    "wrappers/common.py, `OrderEnforcing`",
+    EXTRA,
+)
+ENDED_REFUSED = Rule(
+    "ended-refused",
+    "An ended environment is not stepped; it raises, or stays as it is with reward 0.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.step`, which asserts",
+    EXTRA,
+    of_ends=True,
+    modes=(AutoresetMode.DISABLED,),
+)
+RULES = (
+    MASK_ERRORS,
+    MASK_SEED,
+    ACTION_COUNT,
+    ACTION_LIST,
+    REFUSED_STEP,
+    BEFORE_RESET,
+    ENDED_REFUSED,
+)
+"""Rules of requests."""
+
+
+def check_masks(check: Check, driver: Driver) -> None:
+    """Reset every second environment, then all of them by a mask."""
+    num_envs = check.num_envs
+    if num_envs < 2:
+        return
+    driver.settle(check.policy(9))
+    policy = check.policy()
+    driver.reset(check.seed)
+    driver.step(policy())
+    driver.settle(policy)
+    driver.reset(mask=np.arange(num_envs) % 2 == 0)
+    driver.step(policy())
+    driver.reset(mask=np.ones(num_envs, np.bool_))
+    if not check.ledger.is_broken(REPEATS):
+        driver.step(policy())
+        driver.settle(policy)
+        mask = np.arange(num_envs) % 2 == 1
+        given: Any = {"seed": check.seed, "options": {"reset_mask": mask.copy()}}
+        if is_refused(check.ledger, MASK_SEED, lambda: driver.envs.reset(**given)):
+            return
+        call = driver.reset(check.seed, mask, MASK_SEED)
+        check.expect_same(MASK_SEED, [call], check.record, mask)
+
+
+def check_mask_errors(check: Check, driver: Driver) -> None:
+    """Try masks that must be refused."""
+    num_envs = check.num_envs
+    wrong = [
+        (TypeError, [True] * num_envs, "a list"),
+        (TypeError, np.ones(num_envs, np.int64), "integers"),
+        (ValueError, np.ones(num_envs + 1, np.bool_), "another shape"),
+        (ValueError, np.zeros(num_envs, np.bool_), "no True"),
+    ]
+    for error, mask, name in wrong:
+        expect_error(
+            check.ledger,
+            MASK_ERRORS,
+            lambda mask=mask: driver.envs.reset(options={"reset_mask": mask}),
+            error,
+            f"{error.__name__} for a mask with {name}",
+        )
+
+
+def check_action_list(check: Check, driver: Driver) -> None:
+    """Give the first actions of the recorded run as a list."""
+    if check.ledger.is_broken(REPEATS) or len(check.record) < 2:
+        return
+    driver.settle(check.policy(9))
+    first = driver.reset(check.seed)
+    if not all(isinstance(array, np.ndarray) for array in arrays_in(first.returned[0])):
+        return
+    call = driver.step(check.actions_of(1), as_list=True, rule=ACTION_LIST)
+    check.expect_same(ACTION_LIST, [call], check.record[1:])
+
+
+def check_action_counts(check: Check, driver: Driver) -> None:
+    """Give one action too few and one too many, and go on with the recorded run."""
+    driver.settle(check.policy(9))
+    driver.reset(check.seed)
+    actions, space = check.actions_of(1), driver.envs.single_action_space
+    for wrong in ([*actions, actions[0]], actions[:-1]):
+        if not wrong or check.ledger.is_broken(ACTION_COUNT):
+            return  # where too many are taken, too few may end the process
+        batch = batch_actions(space, wrong)
+        expect_error(
+            check.ledger,
+            ACTION_COUNT,
+            lambda batch=batch: driver.envs.step(batch),
+            Exception,
+            f"an error for {len(wrong)} actions",
+        )
+    if check.ledger.is_broken(REPEATS) or len(check.record) < 2:
+        return
+    call = driver.step(actions, rule=REFUSED_STEP)
+    check.expect_same(REFUSED_STEP, [call], check.record[1:])
+
+
+def check_step_before_reset(check: Check, envs: Any) -> None:
+    """Step an environment that was never reset; it is of no use afterwards."""
+    actions = batch_actions(envs.single_action_space, check.actions_of(1))
+    expected = "an error that asks for `reset`"
+    expect_error(check.ledger, BEFORE_RESET, lambda: envs.step(actions), Exception, expected)
+
+
+def check_ended(check: Check, driver: Driver) -> None:
+    """Step environments that have ended and were not reset, with DISABLED."""
+    if driver.mode != _DISABLED or check.ledger.is_broken(REPEATS):
+        return
+    for kind in ("termination", "truncation"):
+        index = check.first_end(kind)
+        if index is None:
+            continue
+        if kind == "truncation" and not _can_reset(check, driver):
+            return  # after the error that it raised for the first kind, as `AsyncVectorEnv` does
+        before = check.replay(driver, index + 1)[-1]
+        ended = np.array([found == kind for found in before.end_kinds])
+        driver.kinds = [""] * check.num_envs
+        actions = batch_actions(driver.envs.single_action_space, check.policy(3)())
+        env = int(np.argmax(ended))
+        try:
+            obs, rewards, *_ = to_numpy(driver.envs.step(actions))
+        except Exception as error:
+            is_kept, seen = True, f"{type(error).__name__}: {error}"
+        else:
+            is_kept = _is_as_it_was(driver, before, env, obs, rewards)
+            seen = f"an observation with reward {rewards}"
+        check.ledger.expect(
+            ENDED_REFUSED,
+            is_kept,
+            expected="an error, or the same observation with reward 0",
+            seen=seen,
+            place=before.place,
+            kind=kind,
+        )
+
+
+def _can_reset(check: Check, driver: Driver) -> bool:
+    try:
+        driver.envs.reset(seed=check.seed)
+    except Exception:
+        return False
+    return True
+
+
+def _is_as_it_was(driver: Driver, before: Call, env: int, obs: Any, rewards: Any) -> bool:
+    try:
+        row, reward = driver.observe(obs)[env], np.asarray(rewards)[env]
+        return same(row, before.observations[env]) and not reward
+    except Exception:  # of results that are none
+        return False

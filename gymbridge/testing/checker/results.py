@@ -1,0 +1,176 @@
+"""Rules of what every call returns beside its types: whose it is, infos, both flags at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.testing.checker.calls import RESET_MASK, Call
+from gymbridge.testing.checker.driver import Driver
+from gymbridge.testing.checker.rule import EXTRA, Rule
+from gymbridge.testing.checker.values import arrays_in, describe, is_array, same, to_numpy
+
+__all__ = ["RULES", "judge_flags", "judge_infos", "judge_ownership", "judge_partial_reset"]
+
+_INFOS = "vector/vector_env.py, `VectorEnv._add_info`"
+
+OWNERSHIP = Rule(
+    "ownership",
+    "A later call does not change what an earlier one returned.",
+    "vector/sync_vector_env.py, `copy=True`",
+)
+INFO_MASKS = Rule(
+    "info-masks",
+    "Each key of infos has a boolean mask of shape (num_envs,) under `_key`.",
+    _INFOS,
+)
+INNER_MASKS = Rule(
+    "inner-info-masks",
+    "So has each key of a dict in infos.",
+    f"{_INFOS}; not kept: `RecordEpisodeStatistics`",
+    EXTRA,
+)
+INFO_LENGTHS = Rule(
+    "info-lengths",
+    "Each value of infos is an array with an entry for each environment.",
+    f"{_INFOS}; wrappers/vector/dict_info_to_list.py",
+)
+INFO_ZEROS = Rule(
+    "info-zeros", "NumPy infos are zero, False or None where their mask is False.", _INFOS, EXTRA
+)
+EXACT_TIES = Rule(
+    "exact-ties",
+    "An episode is never terminated and truncated in the same step.",
+    "allowed: wrappers/common.py, `TimeLimit`",
+    EXTRA,
+)
+RESET_MASK_INFOS = Rule(
+    "reset-mask-infos",
+    "A partial `reset` returns infos under its mask alone.",
+    "tests/vector/test_vector_env.py, `test_partial_reset`",
+    documented_in=AutoresetMode.DISABLED,
+)
+RULES = (
+    OWNERSHIP,
+    INFO_MASKS,
+    INNER_MASKS,
+    INFO_LENGTHS,
+    INFO_ZEROS,
+    EXACT_TIES,
+    RESET_MASK_INFOS,
+)
+"""Rules of results."""
+
+
+def judge_ownership(driver: Driver, call: Call) -> None:
+    """Look whether this call changed what the last one had returned."""
+    before = driver.last
+    if before is None or before.returned is None:
+        return
+    now = to_numpy(before.returned)
+    names = ("observations", "rewards", "terminations", "truncations", "infos")
+    names = (names[0], names[-1]) if len(now) == 2 else names
+    changed = [
+        name
+        for name, value, old in zip(names, now, before.values, strict=True)
+        if not same(value, old)
+    ]
+    driver.ledger.expect(
+        OWNERSHIP,
+        not changed,
+        expected="results of the call before this one as they were",
+        seen=f"{changed[0]} changed" if changed else "no change",
+        place=call.place,
+    )
+
+
+def judge_flags(driver: Driver, call: Call) -> None:
+    """Look whether an episode ended in both ways at once."""
+    if not call.ended.any():
+        return
+    both = call.terminated & call.truncated
+    driver.ledger.expect(
+        EXACT_TIES,
+        not both.any(),
+        expected="one flag",
+        seen="both flags" if both.any() else "one flag",
+        place=call.place._replace(env=int(np.argmax(both if both.any() else call.ended))),
+    )
+
+
+def judge_infos(driver: Driver, call: Call) -> None:
+    """Look at the layout of infos."""
+    num_envs = driver.num_envs
+    is_numpy = all(isinstance(array, np.ndarray) for array in arrays_in(call.returned[-1]))
+    for rule, key, value, mask in _entries(call.infos):
+        is_mask = is_array(mask) and mask.shape == (num_envs,) and mask.dtype == np.bool_
+        driver.ledger.expect(
+            rule,
+            is_mask,
+            expected=f"`_{key}`, bool of shape ({num_envs},)",
+            seen=mask,
+            place=call.place,
+        )
+        if isinstance(value, Mapping):
+            continue
+        has_length = is_array(value) and value.shape[:1] == (num_envs,)
+        driver.ledger.expect(
+            INFO_LENGTHS,
+            has_length,
+            expected=f"{num_envs} values of `{key}`",
+            seen=value,
+            place=call.place,
+        )
+        if is_mask and has_length and is_numpy and not mask.all():
+            rest = value[~mask]
+            is_number = rest.dtype.kind in "biufc"
+            is_zero = not rest.any() if is_number else all(entry is None for entry in rest.flat)
+            driver.ledger.expect(
+                INFO_ZEROS,
+                is_zero,
+                expected=f"`{key}` zero or None outside its mask",
+                seen=describe(rest),
+                place=call.place,
+            )
+
+
+def _entries(
+    infos: Mapping[str, Any], rule: Rule = INFO_MASKS
+) -> Iterator[tuple[Rule, str, Any, Any]]:
+    """Yield each key with the rule of its mask, its value and mask, those of inner dicts too."""
+    for key, value in infos.items():
+        if str(key).startswith("_"):
+            continue
+        yield rule, key, value, infos.get(f"_{key}")
+        if isinstance(value, Mapping):
+            yield from _entries(value, INNER_MASKS)
+
+
+def judge_partial_reset(driver: Driver, call: Call) -> None:
+    """Look at what a partial reset left alone."""
+    before = driver.last
+    if call.mask is None or call.mask.all() or before is None:
+        return
+    outside = np.flatnonzero(~call.mask)
+    moved = [env for env in outside if not same(call.observations[env], before.observations[env])]
+    env = int(moved[0] if moved else outside[0])
+    driver.ledger.expect(
+        RESET_MASK,
+        not moved,
+        expected=before.observations[env],
+        seen=call.observations[env],
+        place=call.place._replace(env=env),
+    )
+    masks = [mask for *_, mask in _entries(call.infos) if np.shape(mask) == call.mask.shape]
+    wrong = [mask for mask in masks if (mask & ~call.mask).any()]
+    if masks:
+        driver.ledger.expect(
+            RESET_MASK_INFOS,
+            not wrong,
+            expected=f"masks within {call.mask}",
+            seen=(wrong or masks)[0],
+            place=call.place,
+        )

@@ -1,0 +1,212 @@
+"""Rules of seeds, tried by runs that are made again."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.testing.checker.calls import Call, StoppedError
+from gymbridge.testing.checker.check import Check
+from gymbridge.testing.checker.driver import Driver
+from gymbridge.testing.checker.rule import EXTRA, Place, Rule, expect_error, is_refused
+from gymbridge.testing.checker.values import same, to_numpy
+
+__all__ = ["RULES", "check_clearing", "check_seed_forms", "check_seeds", "check_unseeded_reset"]
+
+_SEEDS = "tests/vector/test_vector_env.py, `test_random_seeding_basics`"
+
+REPEATS = Rule(
+    "seed-repeats",
+    "The same seed and actions give the same run, in the same instance and in another.",
+    "vector/vector_env.py, `VectorEnv.reset`",
+)
+DIFFERS = Rule(
+    "seed-differs",
+    "Another seed gives another run, where the environment is random at all.",
+    "vector/vector_env.py, `VectorEnv.reset`",
+)
+RECORDED = Rule(
+    "seed-recorded",
+    "`np_random_seed` is the seed given or a tuple of each environment's, and `reset()` keeps it.",
+    f"vector/vector_env.py, `VectorEnv.np_random_seed`; {_SEEDS}",
+)
+UNSEEDED = Rule(
+    "unseeded-reset",
+    "`reset()` goes on drawing; it does not begin the seed's first episodes again.",
+    "core.py, `Env.reset`",
+)
+CLEARS_ENDS = Rule(
+    "reset-clears-ends",
+    "`reset` clears pending restarts: after ends, a seed gives the same run as before.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.reset`; pull request 1112",
+    of_ends=True,
+    modes=(AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED),
+)
+SEQUENCE = Rule(
+    "seed-sequence",
+    "`reset(seed=s)` seeds environment i with s + i.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
+    EXTRA,
+)
+LISTS = Rule(
+    "seed-list",
+    "`reset` takes a list with a seed for each environment; another length is a `ValueError`.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
+    EXTRA,
+)
+NONES = Rule(
+    "seed-list-none",
+    "None in a list of seeds lets that environment go on drawing, or it is an error.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
+    EXTRA,
+)
+RULES = (REPEATS, DIFFERS, RECORDED, UNSEEDED, CLEARS_ENDS, SEQUENCE, LISTS, NONES)
+"""Rules of seeds."""
+
+_TRIALS = 6
+"""Seeds to try until one begins otherwise."""
+
+_RESETS = 8
+"""Resets without a seed to try until one begins otherwise."""
+
+
+def check_seeds(check: Check, another: Driver) -> None:
+    """Make the recorded run again in another instance, twice, and with another seed."""
+    check.expect_same(REPEATS, check.replay(another), check.record)
+    for _ in range(2):  # up to the first end, so that none waits for its restart in between
+        check.expect_same(REPEATS, check.replay(another, 1 + check.num_steps_to_end), check.record)
+    another.settle(check.policy(9))
+    _check_other_seeds(check, another)
+
+
+def _check_other_seeds(check: Check, driver: Driver) -> None:
+    """Look whether episodes begin otherwise with other seeds, the first or those after it."""
+    first = check.record[0]
+    for trial in range(1, _TRIALS):
+        other = driver.reset(check.seed + 1000 * trial)
+        if not _same_start(other, first):
+            check.other_seed = check.seed + 1000 * trial
+            _expect(check, DIFFERS, True, f"others than with seed {check.seed}", other)
+            return
+    calls, others = (
+        [driver.reset(seed), *(driver.reset() for _ in range(_RESETS))]
+        for seed in (check.seed, check.seed + 1000)
+    )
+    varies = any(not _same_start(call, first) for call in calls)
+    if varies and all(map(_same_start, calls, others)):
+        _expect(check, DIFFERS, False, f"others than with seed {check.seed}", others[0])
+
+
+def check_unseeded_reset(check: Check, driver: Driver) -> None:
+    """Look at what `reset()` does and does not do after a seeded one."""
+    driver.settle(check.policy(9))
+    first = driver.reset(check.seed)
+    seeds = (check.seed, tuple(range(check.seed, check.seed + check.num_envs)))
+    second = first
+    for _ in range(2):
+        found = _recorded_seed(driver)
+        check.ledger.expect(
+            RECORDED,
+            any(same(found, wanted) for wanted in seeds),
+            expected=f"{seeds[0]} or {seeds[1]}",
+            seen=found,
+            place=Place(check.seed, 0),
+        )
+        second = driver.reset()
+    if check.other_seed is None or not check.statistics.has_new_draws:
+        return  # each `reset` may begin the same episode
+    expected = "other initial observations than those of the seeded reset"
+    is_kept = not _same_start(second, first) or _draws(driver, first)
+    is_kept = is_kept or _draws(driver, driver.reset(check.other_seed))
+    _expect(check, UNSEEDED, is_kept, expected, second)
+
+
+def _draws(driver: Driver, first: Call) -> bool:
+    """Return whether one of the next resets differs from that call."""
+    return any(not _same_start(driver.reset(), first) for _ in range(_RESETS))
+
+
+def check_clearing(check: Check, driver: Driver) -> None:
+    """Reset while ended environments wait for their restart."""
+    if check.ledger.is_broken(REPEATS):
+        return
+    for kind in ("termination", "truncation"):
+        index = check.first_end(kind)
+        if index is None:
+            continue
+        check.replay(driver, index + 1)
+        if kind not in driver.kinds:  # nothing waits with SAME_STEP
+            continue
+        again, policy = [driver.reset(check.seed)], check.policy()
+        again += [driver.step(policy()) for _ in range(min(2, check.num_steps_to_end))]
+        check.expect_same(CLEARS_ENDS, again, check.record, kinds=[kind] * check.num_envs)
+
+
+def check_seed_forms(check: Check, driver: Driver) -> None:
+    """Try the seed that follows, a list of seeds, one of None, and one of a wrong length."""
+    num_envs, seed = check.num_envs, check.seed
+    driver.settle(check.policy(9))
+    if check.other_seed is not None and num_envs > 1 and not check.ledger.is_broken(REPEATS):
+        _check_sequence(check, driver)
+    call = driver.reset(list(range(seed, seed + num_envs)), rule=LISTS)
+    check.expect_same(LISTS, [call], check.record)
+    if not any(map(check.ledger.is_broken, (REPEATS, UNSEEDED, LISTS))):
+        _check_nones(check, driver)
+    expected = f"a ValueError for {num_envs + 1} seeds"
+    expect_error(
+        check.ledger,
+        LISTS,
+        lambda: driver.envs.reset(seed=[seed] * (num_envs + 1)),  # type: ignore[arg-type]
+        ValueError,
+        expected,
+    )
+
+
+def _check_nones(check: Check, driver: Driver) -> None:
+    num_envs = check.num_envs
+    nones: Any = [None] * num_envs
+    forms: tuple[Any, ...] = nones, [check.seed, *nones[1:]]
+    for seeds in forms:
+        if is_refused(check.ledger, NONES, lambda seeds=seeds: driver.envs.reset(seed=seeds)):
+            return
+    driver.reset(check.seed)
+    second = driver.reset()
+    driver.reset(check.seed)
+    call = driver.reset(nones, rule=NONES)
+    check.expect_same(NONES, [call], [second])
+    call = driver.reset([check.seed, *nones[1:]], rule=NONES)
+    check.expect_same(NONES, [call], check.record, np.arange(num_envs) == 0)
+
+
+def _check_sequence(check: Check, driver: Driver) -> None:
+    """Compare a seed with the one before it, or with a list where environments are not alike."""
+    seed, first = check.seed, check.record[0].observations
+    shifted = driver.reset(seed + 1).observations
+    is_kept, expected = same(shifted[:-1], first[1:]), first[1]
+    if not is_kept:
+        seeds = [seed + 1 + env for env in range(check.num_envs)]
+        with contextlib.suppress(StoppedError):
+            listed = driver.reset(seeds, rule=LISTS).observations
+            is_kept, expected = same(shifted, listed), listed[0]
+    check.ledger.expect(
+        SEQUENCE, is_kept, expected=expected, seen=shifted[0], place=Place(seed + 1, 0, 0)
+    )
+
+
+def _recorded_seed(driver: Driver) -> Any:
+    try:
+        return to_numpy(driver.envs.np_random_seed)
+    except Exception as error:
+        return repr(error)
+
+
+def _same_start(left: Call, right: Call) -> bool:
+    return same(left.observations, right.observations)
+
+
+def _expect(check: Check, rule: Rule, is_kept: bool, expected: str, call: Call) -> None:
+    seen = call.observations[0] if is_kept else "the same observations"
+    check.ledger.expect(rule, is_kept, expected=expected, seen=seen, place=call.place)

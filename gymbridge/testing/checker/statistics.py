@@ -1,0 +1,177 @@
+"""Rules that many episodes show together: what one of them does may be chance.
+
+An observation that ends an episode may equal the initial one of the next, by chance or since the
+episode ends where all of them begin. Where all do, and these are several observations, the final
+ones are lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.testing.checker.calls import Call
+from gymbridge.testing.checker.driver import Driver
+from gymbridge.testing.checker.ends import final_observations
+from gymbridge.testing.checker.rule import EXTRA, Ledger, Place, Rule
+from gymbridge.testing.checker.values import infos_of, same
+
+__all__ = ["RULES", "Statistics"]
+
+_ENOUGH = 4
+"""Different values that must all have been found in both places before it counts."""
+
+FINAL_OBSERVATION = Rule(
+    "final-observation",
+    "The final observation of an episode is returned, not the next initial one in its place.",
+    "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py",
+    of_ends=True,
+)
+SAME_STEP_INFOS = Rule(
+    "same-step-infos",
+    "Outside `final_info`, infos of an environment that ended are those of its reset.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.step`",
+    of_ends=True,
+    modes=(AutoresetMode.SAME_STEP,),
+)
+FRESH_STATES = Rule(
+    "fresh-states",
+    "Episodes begin with new draws where initial observations are random.",
+    "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`",
+    EXTRA,
+)
+RULES = (FINAL_OBSERVATION, SAME_STEP_INFOS, FRESH_STATES)
+"""Rules of many episodes."""
+
+
+class _Pairs:
+    """Pairs of values that should differ at least sometimes, by kind of end."""
+
+    def __init__(self) -> None:
+        self.equal: dict[str, list[Any]] = {}  # different ones, and no more than `_ENOUGH`
+        self.unlike: Counter[str] = Counter()
+        self.places: dict[tuple[str, bool], tuple[Place, Any]] = {}
+
+    def add(self, is_equal: bool, kind: str, place: Place, seen: Any) -> None:
+        known = self.equal.setdefault(kind, [])
+        if not is_equal:
+            self.unlike[kind] += 1
+        elif len(known) < _ENOUGH and not any(same(seen, value) for value in known):
+            known.append(seen)
+        self.places.setdefault((kind, is_equal), (place, seen))
+
+    def enter(self, ledger: Ledger, rule: Rule, expected: str) -> None:
+        """Enter each kind that was seen to differ, or often enough not to."""
+        for kind, equal in self.equal.items():
+            is_kept = self.unlike[kind] > 0
+            if not is_kept and len(equal) < _ENOUGH:
+                continue
+            place, seen = self.places[kind, not is_kept]
+            ledger.expect(rule, is_kept, expected=expected, seen=seen, place=place, kind=kind)
+
+
+class Statistics:
+    """What all runs of a check have shown.
+
+    Attributes:
+        ends: Number of episodes that ended, by "termination" and "truncation".
+    """
+
+    def __init__(self) -> None:
+        self.ends: Counter[str] = Counter()
+        self._finals, self._infos, self._initials = _Pairs(), _Pairs(), _Pairs()
+        self._varying: set[str] = set()  # paths of infos
+
+    def judge(self, driver: Driver, call: Call) -> None:
+        """Look at one call."""
+        before = driver.last
+        self.ends.update(kind for kind in call.end_kinds if kind)
+        if driver.mode is None or before is None:
+            return
+        if driver.mode == AutoresetMode.SAME_STEP:
+            self._compare_same_step(driver, call)
+        else:
+            self._compare_next_call(driver, call, before)
+        if call.mask is None and not call.ended[0] and not call.kinds[0]:
+            self._note_changes(call, before)
+
+    def note_initials(self, first: Call, calls: list[Call]) -> None:
+        """Compare the beginnings of a run's episodes with those of its `reset`.
+
+        Args:
+            first: The reset.
+            calls: Later ones, of the same instance.
+        """
+        for call in calls:
+            for env in _begun(call):
+                is_equal = same(call.observations[env], first.observations[env])
+                place = call.place._replace(env=env)
+                self._initials.add(is_equal, "", place, call.observations[env])
+
+    @property
+    def has_new_draws(self) -> bool:
+        """Whether an episode of a run began otherwise than its `reset`."""
+        return self._initials.unlike[""] > 0
+
+    def finish(self, ledger: Ledger) -> None:
+        """Enter what all runs have shown."""
+        self._finals.enter(
+            ledger,
+            FINAL_OBSERVATION,
+            "final observations that differ from the next initial ones at least once",
+        )
+        self._infos.enter(
+            ledger,
+            SAME_STEP_INFOS,
+            "infos that differ from `final_info` at least once",
+        )
+        self._initials.enter(
+            ledger,
+            FRESH_STATES,
+            "initial observations that differ from that of `reset` at least once",
+        )
+
+    def _compare_same_step(self, driver: Driver, call: Call) -> None:
+        finals, final_info = final_observations(driver, call), call.infos.get("final_info")
+        for env, kind in enumerate(call.end_kinds):
+            if not kind:
+                continue
+            place = call.place._replace(env=env)
+            if finals is not None:
+                is_equal = same(finals[env], call.observations[env])
+                self._finals.add(is_equal, kind, place, finals[env])
+            if isinstance(final_info, Mapping):
+                now, final = infos_of(call.infos, env), infos_of(final_info, env)
+                shared = now.keys() & final.keys() & self._varying
+                is_equal = all(same(now[path], final[path]) for path in shared)
+                if shared:
+                    self._infos.add(is_equal, kind, place, {path: now[path] for path in shared})
+
+    def _compare_next_call(self, driver: Driver, call: Call, before: Call) -> None:
+        if call.mask is None:
+            begins = driver.mode == AutoresetMode.NEXT_STEP
+        else:
+            begins = driver.mode == AutoresetMode.DISABLED
+        for env, kind in enumerate(call.kinds):
+            if begins and kind and (call.mask is None or call.mask[env]):
+                final = before.observations[env]
+                is_equal = same(final, call.observations[env])
+                self._finals.add(is_equal, kind, before.place._replace(env=env), final)
+
+    def _note_changes(self, call: Call, before: Call) -> None:
+        then = infos_of(before.infos, 0)
+        for path, value in infos_of(call.infos, 0).items():
+            if path in then and not same(value, then[path]):
+                self._varying.add(path)
+
+
+def _begun(call: Call) -> np.ndarray:
+    """Return the environments that a step or a partial reset began anew."""
+    if call.mask is not None:
+        return np.flatnonzero([kind != "" for kind in call.kinds] & call.mask)
+    waiting = np.array([kind != "" for kind in call.kinds])
+    return np.flatnonzero(waiting | (call.ended if "final_obs" in call.infos else False))

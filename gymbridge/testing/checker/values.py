@@ -1,0 +1,177 @@
+"""Values that an environment returned: copies in numpy, single entries, comparison, short texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import iterate
+
+__all__ = [
+    "arrays_in",
+    "contains",
+    "describe",
+    "fits",
+    "infos_of",
+    "is_array",
+    "read",
+    "rows_of",
+    "same",
+    "to_numpy",
+]
+
+_LONGEST = 100
+_CLOSE = {"rtol": 1e-5, "atol": 1e-6, "equal_nan": True}
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of numpy, JAX, torch or another library."""
+    return all(hasattr(value, name) for name in ("shape", "dtype", "__array__"))  # spaces have two
+
+
+def read(envs: Any, name: str) -> Any:
+    """Return an attribute, or None where there is none and where it raises."""
+    try:
+        return getattr(envs, name, None)
+    except Exception:  # of a property
+        return None
+
+
+def to_numpy(tree: Any) -> Any:
+    """Return a copy of a tree with all of its arrays in numpy; other objects are not copied."""
+    if isinstance(tree, Mapping):
+        return {key: to_numpy(value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):  # such as `GraphInstance`
+        return type(tree)(*map(to_numpy, tree))
+    if isinstance(tree, tuple | list):
+        return tuple(map(to_numpy, tree))
+    if isinstance(tree, np.ndarray) and tree.dtype == object:
+        return np.asarray(np.frompyfunc(to_numpy, 1, 1)(tree))
+    if is_array(tree) and not isinstance(tree, np.generic):
+        tensor: Any = tree
+        return np.array(tensor.detach().cpu().numpy() if hasattr(tree, "detach") else tree)
+    return tree
+
+
+def rows_of(space: gym.Space[Any], batch: Any) -> list[Any]:
+    """Return the single entries of a batch in numpy; `space` is that of the batch."""
+    return list(iterate(space, batch))
+
+
+def contains(space: gym.Space[Any], value: Any) -> bool:
+    """Return whether a single value lies in its space, whatever the dtype of its numbers."""
+    if isinstance(space, spaces.Dict):
+        same_keys = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
+        return same_keys and all(contains(inner, value[key]) for key, inner in space.items())
+    if isinstance(space, spaces.Tuple):
+        pairs = zip(space.spaces, value, strict=False)
+        return len(space) == len(value) and all(contains(*pair) for pair in pairs)
+    if isinstance(space, spaces.Discrete) and is_array(value):
+        return np.shape(value) == () and space.contains(np.asarray(value)[()])
+    if isinstance(space, spaces.Box) and is_array(value):
+        return space.contains(np.asarray(value).astype(space.dtype))
+    return space.contains(np.asarray(value) if is_array(value) else value)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Return whether two trees are equal, numbers to rounding and NaN included."""
+    if isinstance(left, Mapping):
+        return (
+            isinstance(right, Mapping)
+            and left.keys() == right.keys()
+            and all(same(left[key], right[key]) for key in left)
+        )
+    if isinstance(left, tuple | list):
+        return (
+            isinstance(right, tuple | list)
+            and len(left) == len(right)
+            and all(map(same, left, right))
+        )
+    if _is_numeric(left) and _is_numeric(right):
+        return _same_arrays(np.asarray(left), np.asarray(right))
+    if is_array(left) or is_array(right):
+        return False
+    return _same_objects(left, right)
+
+
+def _same_objects(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    if type(left).__eq__ is object.__eq__:  # which nothing but the object itself is equal to
+        return type(left) is type(right)
+    try:
+        return bool(left == right)
+    except Exception:  # of objects that do not say whether they are equal
+        return type(left) is type(right)
+
+
+def _is_numeric(value: Any) -> bool:
+    return is_array(value) or isinstance(value, int | float)
+
+
+def _same_arrays(left: np.ndarray, right: np.ndarray) -> bool:
+    if left.shape != right.shape:
+        return False
+    if left.dtype == object or right.dtype == object:
+        if left.ndim == 0:  # such as an int of more than 64 bits
+            return _same_objects(left[()], right[()])
+        return all(map(same, left.flat, right.flat))
+    are_floats = left.dtype.kind in "fc" and right.dtype.kind in "biufc"
+    return np.array_equal(left, right) or (are_floats and np.allclose(left, right, **_CLOSE))
+
+
+def arrays_in(tree: Any) -> Iterator[Any]:
+    """Yield every array of a tree, of any library, and those in arrays of objects."""
+    if isinstance(tree, Mapping | tuple | list):
+        for value in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from arrays_in(value)
+    elif is_array(tree):
+        yield tree
+        if tree.dtype == object:
+            yield from arrays_in(tree.tolist())
+
+
+def infos_of(infos: Mapping[str, Any], env: int, path: str = "") -> dict[str, Any]:
+    """Return what an environment has under its masks, by dotted path, without final infos."""
+    found: dict[str, Any] = {}
+    for key, value in infos.items():
+        mask: Any = infos.get(f"_{key}")
+        if str(key).startswith("_") or key in ("final_obs", "final_info"):
+            continue
+        if isinstance(value, Mapping):
+            found |= infos_of(value, env, f"{path}{key}.")
+        elif is_array(value) and value.shape[:1] == np.shape(mask) != () and mask[env]:
+            found[f"{path}{key}"] = value[env]
+    return found
+
+
+def fits(space: gym.Space[Any], value: Any, *, is_batch: bool) -> bool:
+    """Return whether a value has the structure and shapes of its space, a batch its dtypes too."""
+    if isinstance(space, spaces.Dict):
+        same_keys = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
+        return same_keys and all(
+            fits(inner, value[key], is_batch=is_batch) for key, inner in space.items()
+        )
+    if isinstance(space, spaces.Tuple):
+        is_tuple = isinstance(value, tuple) and len(value) == len(space)
+        return is_tuple and all(
+            fits(inner, entry, is_batch=is_batch)
+            for inner, entry in zip(space.spaces, value, strict=True)
+        )
+    if space.shape is None or space.dtype is None:
+        return True
+    has_dtype = not is_batch or (is_array(value) and value.dtype == space.dtype)
+    return has_dtype and np.shape(value) == space.shape
+
+
+def describe(value: Any) -> str:
+    """Return a short text for a report; texts are returned as they are, but for their length."""
+    if isinstance(value, np.ndarray):
+        text = np.array2string(value, threshold=8, edgeitems=2, precision=5)
+    else:
+        text = value if isinstance(value, str) else repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,288 @@
+"""`SyncVectorEnv`s with one fault each, as adapters have them, and the rules that they break.
+
+Each fault is put onto a vector environment that keeps all of Gymnasium's rules.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+__all__ = ["DISABLED", "NEXT", "OFFENDERS", "SAME", "breaks"]
+
+NEXT, SAME, DISABLED = AutoresetMode
+
+OFFENDERS: list[tuple[type[SyncVectorEnv], AutoresetMode, set[str]]] = []
+"""Each offender with a mode and the ids of the rules that it breaks there."""
+
+
+def breaks(*rules: str, modes: tuple[AutoresetMode, ...] = tuple(AutoresetMode)) -> Any:
+    """Enter an offender."""
+
+    def enter(kind: type[SyncVectorEnv]) -> type[SyncVectorEnv]:
+        OFFENDERS.extend((kind, mode, set(rules)) for mode in modes)
+        return kind
+
+    return enter
+
+
+@breaks("ownership")
+class SharedBuffers(SyncVectorEnv):
+    """Returns its own buffer of observations."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs, copy=False)
+
+
+@breaks("flags")
+class FloatFlags(SyncVectorEnv):
+    """Returns flags as floats, as Brax has them."""
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, terminated, truncated, infos = super().step(actions)
+        return obs, rewards, terminated.astype(np.float32), truncated.astype(np.float32), infos
+
+
+@breaks("rewards")
+class IntegerRewards(SyncVectorEnv):
+    """Returns rewards without their fractions."""
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, *rest = super().step(actions)
+        return obs, rewards.astype(np.int64), *rest
+
+
+@breaks("observations")
+class WideObservations(SyncVectorEnv):
+    """Returns observations of twice the width of the space's dtype."""
+
+    def step(self, actions: Any) -> Any:
+        obs, *rest = super().step(actions)
+        return obs.astype(np.float64), *rest
+
+
+@breaks("observations-in-space")
+class NarrowSpace(SyncVectorEnv):
+    """Declares narrower bounds than its observations keep."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        space = spaces.Box(-0.5, 0.5, (3,), np.float32)
+        spaces_given = spaces.Box(-0.5, 0.5, (4, 3), np.float32), space
+        super().__init__(*args, **kwargs, observation_mode=spaces_given)
+
+
+@breaks("batch-observation-space")
+class SingleObservationSpace(SyncVectorEnv):
+    """Declares the space of one environment as that of the batch, as EnvPool does."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.observation_space = self.single_observation_space
+
+
+@breaks("autoreset-mode", modes=(NEXT,))
+class ModeAsText(SyncVectorEnv):
+    """Names its mode instead of giving the enum."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.metadata["autoreset_mode"] = self.autoreset_mode.value
+
+
+@breaks("seed-repeats", "seed-recorded", "seed-list")
+class DeafSeeds(SyncVectorEnv):
+    """Ignores seeds, as EnvPool's `reset` does."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return super().reset(options=options)
+
+
+@breaks("seed-differs", "seed-recorded", "seed-list", "seed-list-none")
+class OneSeed(SyncVectorEnv):
+    """Takes every seed for the same one."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return super().reset(seed=None if seed is None else 7, options=options)
+
+
+@breaks("unseeded-reset")
+class RemembersSeed(SyncVectorEnv):
+    """Begins the run of the last seed again where `reset` has none."""
+
+    _seed: Any = None
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        is_full = not options or "reset_mask" not in options
+        self._seed = self._seed if seed is None else seed
+        return super().reset(seed=self._seed if is_full else seed, options=options)
+
+
+@breaks("info-masks")
+class NoMasks(SyncVectorEnv):
+    """Returns infos without masks."""
+
+    def step(self, actions: Any) -> Any:
+        *rest, infos = super().step(actions)
+        kept = ("_final_obs", "_final_info")
+        return *rest, {k: v for k, v in infos.items() if not k.startswith("_") or k in kept}
+
+
+@breaks("info-lengths")
+class ShortInfos(SyncVectorEnv):
+    """Returns an info for the whole batch."""
+
+    def step(self, actions: Any) -> Any:
+        *rest, infos = super().step(actions)
+        return *rest, infos | {"batch": np.zeros(2), "_batch": np.ones(self.num_envs, np.bool_)}
+
+
+@breaks("render")
+class ListOfFrames(SyncVectorEnv):
+    """Returns frames in a list."""
+
+    def render(self) -> Any:
+        return list(super().render())
+
+
+@breaks("close")
+class NeverClosed(SyncVectorEnv):
+    """Overrides `close` and forgets `closed`."""
+
+    def close(self, **kwargs: Any) -> None:
+        self.close_extras(**kwargs)
+
+
+@breaks("action-count")
+class TakesAnyNumber(SyncVectorEnv):
+    """Repeats or drops actions until there is one for each environment."""
+
+    def step(self, actions: Any) -> Any:
+        return super().step(np.resize(actions, self.num_envs))
+
+
+@breaks("mode-attribute")
+class ModeInMetadataAlone(SyncVectorEnv):
+    """Has its mode in `metadata` alone."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._mode, self.autoreset_mode = self.autoreset_mode, None
+
+    def step(self, actions: Any) -> Any:
+        self.autoreset_mode = self._mode
+        returned = super().step(actions)
+        self.autoreset_mode = None
+        return returned
+
+
+@breaks("own-metadata")
+class SharedMetadata(SyncVectorEnv):
+    """Has the dict of its class as `metadata`, for each mode one."""
+
+    _shared: Any = {}  # noqa: RUF012
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.metadata = self._shared.setdefault(self.autoreset_mode, self.metadata)
+
+
+@breaks("spec")
+class OtherSpec(SyncVectorEnv):
+    """Has a spec that builds something else."""
+
+    @property
+    def spec(self) -> Any:
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: Any) -> None:
+        self._spec = copy.deepcopy(spec)
+        if spec is not None:
+            self._spec.kwargs["kind"] = SyncVectorEnv
+            self._spec.kwargs["render_mode"] = None
+
+
+@breaks("step-returns")
+class FourValues(SyncVectorEnv):
+    """Returns one flag, as Gym did."""
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, terminated, truncated, infos = super().step(actions)
+        return obs, rewards, terminated | truncated, infos
+
+
+@breaks("reset-returns")
+class NoInfos(SyncVectorEnv):
+    """Returns observations alone from `reset`."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return super().reset(seed=seed, options=options)[0]
+
+
+@breaks("writable")
+class UsesReturned(SyncVectorEnv):
+    """Reads its own results again, after the user has written into them."""
+
+    _reward: Any = None
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, *rest = super().step(actions)
+        rewards += 0 if self._reward is None else (self._reward > 1e3) * 0
+        if self._reward is not None and (self._reward == 1).all():
+            rewards = rewards + 1
+        self._reward = rewards
+        return obs, rewards, *rest
+
+
+@breaks("info-zeros")
+class LeftOverInfos(SyncVectorEnv):
+    """Leaves values where their mask is False."""
+
+    def step(self, actions: Any) -> Any:
+        *rest, infos = super().step(actions)
+        for found in (infos, infos.get("final_info", {})):
+            if "is_out" in found:
+                found["is_out"][~found["_is_out"]] = True
+        return *rest, infos
+
+
+@breaks("render-pure")
+class RenderDraws(SyncVectorEnv):
+    """Draws a random number to draw a frame."""
+
+    def render(self) -> Any:
+        self.envs[0].np_random.uniform()
+        return super().render()
+
+
+@breaks("actions-unchanged")
+class WritesIntoActions(SyncVectorEnv):
+    """Clips actions in place."""
+
+    def step(self, actions: Any) -> Any:
+        returned = super().step(actions)
+        if isinstance(actions, np.ndarray):
+            np.clip(actions, 0, 1, out=actions)
+        return returned
+
+
+@breaks("reset-mask-seed")
+class DropsSeeds(SyncVectorEnv):
+    """Ignores the seed of a partial reset."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        is_partial = options and "reset_mask" in options
+        return super().reset(seed=None if is_partial else seed, options=options)
+
+
+@breaks("seed-list-none")
+class SeedsNone(SyncVectorEnv):
+    """Takes None in a list of seeds for a seed."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        seeds = [0 if one is None else one for one in seed] if isinstance(seed, list) else seed
+        return super().reset(seed=seeds, options=options)

@@ -1,0 +1,182 @@
+"""Correct environments of unusual kinds break no rule, and nonsense raises nothing."""
+
+from __future__ import annotations
+
+import gc
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as wrappers
+from tasks import TASKS, DifferentBounds, Level, Refuses
+from test_offenders import BROKEN_BY_SYNC, broken
+from walks import Walk, make_walks
+
+from gymbridge.testing import Report, check_vector_env
+
+NEXT, SAME, DISABLED = AutoresetMode
+
+
+@pytest.fixture(params=AutoresetMode, ids=lambda mode: mode.name)
+def mode(request: pytest.FixtureRequest) -> AutoresetMode:
+    return request.param
+
+
+def check(make: Any, steps: int = 40, seed: int = 0) -> Report:
+    report = check_vector_env(make, steps=steps, seed=seed)
+    print(report)
+    return report
+
+
+def assert_correct(report: Report, *extras: str) -> None:
+    assert not report.broken
+    assert broken(report) - BROKEN_BY_SYNC == set(extras)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.__name__)
+def test_correct_task__breaks_no_rule(task: type[gym.Env[Any, Any]], mode: AutoresetMode) -> None:
+    report = check(lambda: SyncVectorEnv([task] * 4, autoreset_mode=mode))
+    assert_correct(report, *({"fresh-states"} if task is Level else ()))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["SideWalk", "Bandit"])
+def test_equal_by_chance__breaks_no_rule(name: str, seed: int, mode: AutoresetMode) -> None:
+    (task,) = (task for task in TASKS if task.__name__ == name)
+    report = check(lambda: SyncVectorEnv([task], autoreset_mode=mode), 100, seed)
+    assert_correct(report)
+
+
+def test_spaces_and_limits_of_their_own__break_no_rule(mode: AutoresetMode) -> None:
+    tasks = [partial(DifferentBounds, scale) for scale in (3, 1, 2)]
+    options: Any = {"observation_mode": "different", "autoreset_mode": mode}
+    assert_correct(check(lambda: SyncVectorEnv(tasks, **options)))
+    walks = [partial(Walk, limit) for limit in (1, 5, 8)]
+    assert_correct(check(lambda: SyncVectorEnv(walks, autoreset_mode=mode)))
+
+
+@pytest.mark.parametrize(("num_envs", "limit"), [(1, 1), (4, 1), (64, 3)])
+def test_all_sizes__break_no_rule(num_envs: int, limit: int, mode: AutoresetMode) -> None:
+    walks = [partial(Walk, limit)] * num_envs
+    assert_correct(check(lambda: SyncVectorEnv(walks, autoreset_mode=mode), 20))
+
+
+@pytest.mark.filterwarnings("ignore:.*Calling `close` while waiting")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of `__del__`
+def test_worker_that_fails_after_an_end__breaks_no_rule() -> None:
+    options: Any = {"context": "forkserver", "autoreset_mode": DISABLED}
+    report = check(lambda: AsyncVectorEnv([Refuses] * 2, **options), 30)
+    assert_correct(report, "pickle")
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "extras"),
+    [
+        (wrappers.RecordEpisodeStatistics, {"inner-info-masks", "mode-attribute"}),
+        (partial(wrappers.ClipReward, max_reward=1.0), {"mode-attribute", "pickle"}),
+        (wrappers.FlattenObservation, {"pickle"}),
+    ],
+    ids=["statistics", "clip", "flatten"],
+)
+def test_wrapper__breaks_no_rule_of_gymnasium(wrapper: Any, extras: set[str]) -> None:
+    report = check(lambda: wrapper(make_walks(NEXT)), 60)
+    assert_correct(report, "set-attr", *extras)
+    assert not report.not_reached
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "rule"),
+    [
+        (wrappers.NormalizeReward, "seed-repeats"),
+        (wrappers.DictInfoToList, "reset-returns"),
+    ],
+    ids=["normalize", "list"],
+)
+def test_wrapper__that_is_no_vector_env_any_more_breaks_one_rule(wrapper: Any, rule: str) -> None:
+    assert [result.id for result in check(lambda: wrapper(make_walks(NEXT))).broken] == [rule]
+
+
+class Arrays(SyncVectorEnv):
+    """Returns arrays in place of tuples."""
+
+    def get_attr(self, name: str) -> Any:
+        return np.array(super().get_attr(name))
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return np.array(super().call(name, *args, **kwargs))
+
+
+class FramesOfAllSizes(SyncVectorEnv):
+    """Returns frames that do not fit together, in a list."""
+
+    def render(self) -> Any:
+        return [np.zeros((env + 1, 2, 3), np.uint8) for env in range(self.num_envs)]
+
+
+class Raises(SyncVectorEnv):
+    """Raises at each seventh step."""
+
+    count = 0
+
+    def step(self, actions: Any) -> Any:
+        Raises.count += 1
+        if Raises.count % 7 == 0:
+            raise RuntimeError("a step failed")
+        return super().step(actions)
+
+
+class Lists(SyncVectorEnv):
+    """Returns lists."""
+
+    def step(self, actions: Any) -> Any:
+        *arrays, infos = super().step(actions)
+        return *(array.tolist() for array in arrays), infos
+
+
+class Nones(SyncVectorEnv):
+    """Returns nothing at all."""
+
+    def step(self, actions: Any) -> Any:
+        return None, None, None, None, {}
+
+
+class Infos(SyncVectorEnv):
+    """Returns infos without sense."""
+
+    def step(self, actions: Any) -> Any:
+        infos = {"a": None, "_a": 3, "b": {}, "_b": None, "c": "s", "final_obs": 3}
+        return *super().step(actions)[:-1], infos
+
+
+class Properties(SyncVectorEnv):
+    """Has attributes that raise."""
+
+    np_random_seed = property(lambda self: 1 / 0)
+    spec = property(lambda self: 1 / 0, lambda self, spec: None)
+
+    def close(self, **kwargs: Any) -> None:
+        raise RuntimeError("it cannot be closed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules"),
+    [
+        (Arrays, {"seed-recorded"}),
+        (FramesOfAllSizes, {"render"}),
+        (Raises, {"step-returns"}),
+        (Lists, {"observations"}),
+        (Nones, {"observations"}),
+        (Infos, {"info-lengths", "info-masks"}),
+        (Properties, {"seed-recorded", "close"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_nonsense__breaks_rules_and_raises_nothing(
+    kind: type[SyncVectorEnv], rules: set[str], mode: AutoresetMode
+) -> None:
+    report = check(lambda: make_walks(mode, kind=kind))
+    assert rules <= {result.id for result in report.broken}

@@ -1,0 +1,63 @@
+"""`python -m gymbridge check`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from gymbridge.__main__ import main
+
+ARGUMENTS = ("check", "EnvPool/CartPole-v1", "--kwarg=max_episode_steps=10", "--steps=60")
+
+
+@pytest.fixture(autouse=True)
+def _needs_envpool() -> None:
+    pytest.importorskip("envpool.registration")
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_check__prints_a_table(mode: str, capsys: Any) -> None:
+    assert main([*ARGUMENTS, "--mode", mode, "--num-envs=3"]) == 0
+    printed = capsys.readouterr().out
+    assert "num_envs=3" in printed
+    assert "0 broken" in printed
+    assert "held        final-observation" in printed
+
+
+def test_check__prints_json(capsys: Any) -> None:
+    assert main([*ARGUMENTS, "--json", "--seed=5"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["mode"], found["seed"]) == ("NEXT_STEP", 5)
+    assert found["results"][0]["evidence"]["expected"] == "a VectorEnv"
+
+
+def test_check__takes_any_id_and_exits_with_1_where_rules_are_broken() -> None:
+    command = [sys.executable, "-m", "gymbridge", "check", "CartPole-v1", "--steps=60"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 1
+    assert "broken      close" in done.stdout
+
+
+def test_check__gives_sync_vector_env_its_mode(capsys: Any) -> None:
+    assert main(["check", "Acrobot-v1", "--mode=SameStep", "--steps=20", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mode"] == "SAME_STEP"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["EnvPool/CartPol-v1"], "NameNotFound"),
+        (["EnvPool/CartPole-v1", "--kwarg=array=torch"], "array"),
+        (["EnvPool/CartPole-v1", "--kwarg=limit"], "KEY=VALUE"),
+        (["EnvPool/CartPole-v1", "--num-envs=0"], "num_envs"),
+    ],
+)
+def test_check__exits_with_2_where_nothing_can_be_built(
+    arguments: list[str], text: str, capsys: Any
+) -> None:
+    assert main(["check", *arguments]) == 2
+    assert text in capsys.readouterr().err

@@ -1,0 +1,144 @@
+"""What the checker says of our environments, of Gymnasium's, and of EnvPool's own class."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from batches import ENGINES, make_batch
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+from walks import Walk, make_walks
+
+from gymbridge.testing import Report, check_vector_env
+
+NO_ID = {"limit-kept", "spec", "truncated-at-limit", "render", "render-pure"}
+"""Rules for which a batch has to be made by its id, and drawn."""
+
+NO_DICTS = {"inner-info-masks"}
+"""The rule of dicts in infos, which few engines have."""
+
+NO_TERMINATIONS = ("half_cheetah", "fast", "playground")
+FIXED_INITIAL_STATES = ("host", "brax", "frozen_lake", "fast")
+
+CONSTANT_INFOS = ("func_env", "inverted_pendulum")
+"""Engines whose infos are the same in every step, so that stale ones cannot be told apart."""
+
+ASYNC: dict[str, Any] = {"env_fns": [partial(Walk, 7)] * 4, "context": "forkserver"}
+"""Four walks in processes that are not forked from this one, which has JAX's threads."""
+
+
+def ids(report: Report, outcome: str) -> set[str]:
+    return {result.id for result in report.results if result.outcome == outcome}
+
+
+@pytest.fixture(params=AutoresetMode, ids=lambda mode: mode.name)
+def mode(request: pytest.FixtureRequest) -> AutoresetMode:
+    return request.param
+
+
+def is_slow(engine: str, kind: str) -> bool:
+    return engine not in ("host", "envpool") and (engine, kind) != ("brax", "numpy")
+
+
+CASES = [
+    pytest.param(engine, kind, marks=pytest.mark.slow if is_slow(engine, kind) else ())
+    for engine in (param.values[0] for param in ENGINES)
+    for kind in ("numpy", "torch", "jax")
+]
+
+
+@pytest.mark.parametrize(("engine", "kind"), CASES)
+def test_every_batch__keeps_every_rule(engine: str, kind: str, mode: AutoresetMode) -> None:
+    pytest.importorskip(kind)
+    make = partial(make_batch, engine, mode, limit=10, arrays=kind)
+    report = check_vector_env(make, steps=60)
+    print(report)
+    # A simulator of one's own is pickled with the batch; this one keeps a device.
+    assert ids(report, "broken") == ({"pickle"} if engine == "func_env" else set())
+    unreached = ids(report, "not reached") - NO_ID - NO_DICTS
+    if kind != "numpy":
+        unreached -= {"info-zeros", "action-list"}
+    if engine in CONSTANT_INFOS:
+        unreached -= {"same-step-infos"}
+    if engine not in (*NO_TERMINATIONS, *FIXED_INITIAL_STATES):
+        assert unreached == set()
+    assert len(ids(report, "held")) > 25
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        "EnvPool/CartPole-v1",
+        pytest.param(
+            "Brax/inverted_pendulum-v0", marks=[pytest.mark.slow, pytest.mark.needs_opengl]
+        ),
+    ],
+)
+def test_batch__made_by_id_is_seen_to_keep_every_rule(env_id: str, mode: AutoresetMode) -> None:
+    pytest.importorskip("envpool.registration" if "EnvPool" in env_id else "brax.envs")
+    options = {"autoreset_mode": mode, "max_episode_steps": 10, "render_mode": "rgb_array"}
+    report = check_vector_env(lambda: gym.make_vec(env_id, 4, **options), steps=100)
+    print(report)
+    assert not ids(report, "broken")
+    # Infos of the pendulum are the same in every step.
+    assert ids(report, "not reached") <= NO_DICTS | {"same-step-infos"}
+    assert min(report.terminations, report.truncations) > 20
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "checker.md"
+
+
+def assert_as_documented(name: str, report: Report) -> None:
+    """Raise unless the page of rules lists for an environment just what it breaks."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    (row,) = (line for line in lines if line.startswith(f"| {name} |"))
+    listed = [set(re.findall(r"`([^`]+)`", cell)) for cell in row.split("|")[2:4]]
+    broken = {result.id for result in report.broken}
+    print(report)
+    assert [broken, ids(report, "broken") - broken] == listed
+
+
+@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name)
+def test_sync_vector_env__is_as_documented(mode: AutoresetMode) -> None:
+    report = check_vector_env(partial(make_walks, mode), steps=60)
+    assert_as_documented("`SyncVectorEnv`", report)
+
+
+def test_async_vector_env__is_as_documented(mode: AutoresetMode) -> None:
+    report = check_vector_env(partial(AsyncVectorEnv, **ASYNC, autoreset_mode=mode), steps=60)
+    name = ", DISABLED" if mode == AutoresetMode.DISABLED else ""
+    assert_as_documented(f"`AsyncVectorEnv`{name}", report)
+
+
+def test_async_vector_env__without_shared_memory_is_as_documented() -> None:
+    report = check_vector_env(partial(AsyncVectorEnv, **ASYNC, shared_memory=False), steps=60)
+    assert_as_documented("`AsyncVectorEnv`, shared_memory=False", report)
+
+
+def test_cart_pole_vector_env__is_as_documented() -> None:
+    make = partial(gym.make_vec, "CartPole-v1", 4, max_episode_steps=10)
+    report = check_vector_env(make, steps=100)
+    assert_as_documented("`CartPoleVectorEnv`", report)
+
+
+def test_functional_jax_vector_env__is_as_documented() -> None:
+    pytest.importorskip("jax")
+    from gymnasium.envs.phys2d.cartpole import CartPoleJaxVectorEnv
+
+    make = partial(CartPoleJaxVectorEnv, num_envs=4, max_episode_steps=10)
+    assert_as_documented("`FunctionalJaxVectorEnv` (CartPole)", check_vector_env(make, steps=60))
+
+
+@pytest.mark.filterwarnings("ignore:.*precision lowered")
+@pytest.mark.filterwarnings("ignore:.*seed")
+def test_env_pool_s_own_class__is_as_documented() -> None:
+    pytest.importorskip("envpool.registration")
+    import envpool
+
+    options: dict[str, Any] = {"env_type": "gymnasium", "num_envs": 4, "max_episode_steps": 10}
+    report = check_vector_env(partial(envpool.make, "CartPole-v1", **options), steps=60)
+    assert_as_documented("EnvPool's own class (CartPole)", report)
