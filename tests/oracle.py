@@ -1,0 +1,235 @@
+"""What a batch has to return, by environments that an engine steps one at a time.
+
+The rules of docs/semantics.md are written here once more, for one environment after the other and
+without anything of gymbridge. An `Oracle` plays a batch and compares all that it returns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+__all__ = ["Answer", "Oracle", "OwnEnv", "Row"]
+
+
+class Answer(NamedTuple):
+    """What one environment answers, without a leading dimension."""
+
+    obs: Any  # arrays in nested dicts
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]  # arrays in nested dicts
+
+
+class OwnEnv(Protocol):
+    """One environment as its engine has it, which knows no time limit of the user's."""
+
+    def begin(self) -> Answer:
+        """Begin an episode."""
+        ...
+
+    def step(self, action: Any) -> Answer:
+        """Take one step."""
+        ...
+
+
+class Row:
+    """One environment of a batch, under the user's time limit."""
+
+    def __init__(self, env: OwnEnv, limit: int | None) -> None:
+        self._env, self._limit = env, limit
+        self.elapsed = 0
+        self.now: Answer  # from the first `begin` on
+
+    @property
+    def is_over(self) -> bool:
+        return self.now.terminated or self.now.truncated
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether the task ended on the last allowed step."""
+        return self.now.terminated and self.elapsed == self._limit
+
+    def begin(self) -> None:
+        self.elapsed = 0
+        self.now = self._env.begin()._replace(reward=0.0, terminated=False, truncated=False)
+
+    def step(self, action: Any) -> None:
+        answer = self._env.step(action)
+        self.elapsed += 1
+        is_late = self._limit is not None and self.elapsed >= self._limit
+        truncated = (answer.truncated or is_late) and not answer.terminated
+        self.now = answer._replace(truncated=truncated)
+
+    def stay(self) -> None:
+        self.now = self.now._replace(reward=0.0)
+
+
+class Oracle:
+    """Plays a batch and raises where it does not return what its rows say.
+
+    Args:
+        envs: The batch, in any mode.
+        rows: Its environments, by the engine alone.
+        rtol: Relative tolerance of floats.
+        atol: Absolute tolerance of floats.
+
+    Attributes:
+        steps: Steps of environments that were compared.
+        ends: How many episodes ended, by "terminated", "truncated", "tie".
+    """
+
+    def __init__(
+        self, envs: VectorEnv, rows: Sequence[Row], *, rtol: float = 0, atol: float = 0
+    ) -> None:
+        self.envs, self.rows = envs, rows
+        self.steps, self.ends = 0, Counter[str]()
+        self._mode = envs.metadata["autoreset_mode"]
+        self._tolerance = {"rtol": rtol, "atol": atol}
+
+    @property
+    def over(self) -> np.ndarray:
+        return np.array([row.is_over for row in self.rows])
+
+    def play(
+        self, num_steps: int, act: Callable[[int], Any], *, seed: Any, rng: np.random.Generator
+    ) -> None:
+        """Play until that many steps of environments were compared.
+
+        In the first half, environments are also reset while they run and, with autoreset disabled,
+        held. The second half begins with a reset of all, without seeds.
+
+        Args:
+            num_steps: How many.
+            act: The actions of a call, by its number.
+            seed: Of the first reset.
+            rng: Draws what is reset and held.
+        """
+        everyone, calls = np.ones(len(self.rows), np.bool_), 0
+        self.reset(everyone, seed=seed)
+        for until, disturbs in ((num_steps // 2, True), (num_steps, False)):
+            while self.steps < until:
+                self._play_step(act(calls), rng if disturbs else None)
+                calls += 1
+            if disturbs:
+                self.reset(everyone)
+
+    def _play_step(self, actions: Any, rng: np.random.Generator | None) -> None:
+        """Step, in a way that the mode allows, and reset what has to be or is drawn."""
+        size, is_manual = len(self.rows), self._mode == AutoresetMode.DISABLED
+        moves = None
+        if is_manual and rng is not None and rng.random() < 0.4:
+            moves = ~self.over & (rng.random(size) < 0.6)
+        if is_manual and (moves is None or not moves.any()):
+            moves = None
+            self._reset_if_any(self.over)
+        self.step(actions, moves)
+        if rng is not None and rng.random() < 0.15:
+            self._reset_if_any(rng.random(size) < 0.4)
+
+    def _reset_if_any(self, mask: np.ndarray) -> None:
+        if mask.any():
+            self.reset(mask, options={"reset_mask": mask})
+
+    def reset(self, mask: np.ndarray, **kwargs: Any) -> None:
+        """Reset the environments under a mask, which `kwargs` tell the batch."""
+        obs, infos = self.envs.reset(**kwargs)
+        for row in self._under(mask):
+            row.begin()
+        self._compare("observations", obs, [row.now.obs for row in self.rows])
+        self._compare_infos(infos, mask)
+
+    def step(self, actions: np.ndarray, moves: np.ndarray | None = None) -> None:
+        """Step every environment, or those under a mask, and hold the others."""
+        for index, row in enumerate(self.rows):
+            if moves is not None and not moves[index]:
+                row.stay()
+            elif row.is_over:
+                assert self._mode == AutoresetMode.NEXT_STEP, "an ended environment is stepped"
+                row.begin()
+            else:
+                row.step(actions[index])
+                self._count(row)
+        returned = (
+            self.envs.step(actions) if moves is None else self.envs.step_some(actions, moves)  # type: ignore[attr-defined]
+        )
+        self._compare_step(*returned)
+
+    def _count(self, row: Row) -> None:
+        self.steps += 1
+        self.ends["terminated"] += row.now.terminated
+        self.ends["truncated"] += row.now.truncated
+        self.ends["tie"] += row.is_tie
+
+    def _compare_step(
+        self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: dict[str, Any]
+    ) -> None:
+        self._compare("rewards", rewards, [row.now.reward for row in self.rows])
+        self._compare("terminations", terminations, [row.now.terminated for row in self.rows])
+        self._compare("truncations", truncations, [row.now.truncated for row in self.rows])
+        infos, over = dict(infos), self.over
+        if self._mode == AutoresetMode.SAME_STEP and over.any():
+            self._compare_finals(over, *(infos.pop(key) for key in FINAL_KEYS))
+            for row in self._under(over):
+                row.begin()
+        self._compare("observations", obs, [row.now.obs for row in self.rows])
+        self._compare_infos(infos, np.ones_like(over))
+
+    def _compare_finals(
+        self, over: np.ndarray, obs: Any, has_obs: Any, infos: dict[str, Any], has_infos: Any
+    ) -> None:
+        np.testing.assert_array_equal([has_obs, has_infos], [over, over])
+        for index, row in enumerate(self.rows):
+            if over[index]:
+                for found, wanted in zip(_leaves(obs[index]), _leaves(row.now.obs), strict=True):
+                    self._compare("final_obs", found[1][None], [wanted[1]])
+            else:
+                assert obs[index] is None
+        self._compare_infos(infos, over)
+
+    def _compare_infos(self, infos: dict[str, Any], mask: np.ndarray) -> None:
+        """Compare the infos of the rows under a mask, and their masks with it."""
+        rows = [dict(_leaves(row.now.info)) for row in self._under(mask)]
+        found = {name: (values, has) for name, values, has in _masked_leaves(infos)}
+        assert {*found} == {*rows[0]}, f"infos {sorted(found)}, not {sorted(rows[0])}"
+        for name, (values, has) in found.items():
+            np.testing.assert_array_equal(has, mask, err_msg=f"mask of {name}")
+            self._compare(name, values[mask], [row[name] for row in rows])
+
+    def _compare(self, what: str, found: Any, wanted: list[Any]) -> None:
+        """Compare a batch with what its rows have."""
+        leaves = zip(*(_leaves(tree) for tree in wanted), strict=True)
+        for (path, batch), rows in zip(_leaves(found), leaves, strict=True):
+            stacked = np.stack([np.asarray(row) for _, row in rows])
+            if not np.array_equal(batch, stacked, equal_nan=batch.dtype.kind == "f"):
+                where = f"{what}{path} after {self.steps} steps, {self._mode}"
+                np.testing.assert_allclose(batch, stacked, err_msg=where, **self._tolerance)
+
+    def _under(self, mask: np.ndarray) -> list[Row]:
+        return [row for row, is_meant in zip(self.rows, mask, strict=True) if is_meant]
+
+
+FINAL_KEYS = ("final_obs", "_final_obs", "final_info", "_final_info")
+
+
+def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and array of every leaf of nested dicts, in the order of sorted keys."""
+    if isinstance(tree, dict):
+        for key in sorted(tree):
+            yield from _leaves(tree[key], f"{path}.{key}")
+    else:
+        yield path, tree
+
+
+def _masked_leaves(infos: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield path, values and mask of every info."""
+    for key, value in infos.items():
+        if isinstance(value, dict):
+            yield from _masked_leaves(value, f"{path}.{key}")
+        elif not (key[0] == "_" and key[1:] in infos):
+            yield f"{path}.{key}", value, infos[f"_{key}"]
