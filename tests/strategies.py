@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
 import numpy as np
+from batches import to_kind
+from gymnasium import spaces
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-__all__ = ["Reset", "Script", "Step", "calls", "limits", "masks", "scripts", "seeds"]
+__all__ = [
+    "Actions",
+    "Reset",
+    "Script",
+    "Step",
+    "actions",
+    "calls",
+    "limits",
+    "masks",
+    "scripts",
+    "seeds",
+]
 
 Seed = int | list[int | None] | None
 
@@ -78,3 +92,45 @@ def calls(num_envs: int, numbers: st.SearchStrategy[int]) -> st.SearchStrategy[l
     }
     weighted = ["step"] * 7 + ["partial reset"] * 2 + ["full reset"]
     return st.lists(st.sampled_from(weighted).flatmap(kinds.get), min_size=12, max_size=25)
+
+
+class Actions(NamedTuple):
+    """A batch of actions that is taken."""
+
+    given: Any  # an array of any library, or a list
+    values: np.ndarray  # what the engine gets
+
+
+@st.composite
+def actions(draw: st.DrawFn, space: spaces.Space[Any], num_envs: int, kind: str) -> Actions:
+    """Return actions in every form that a batch takes, for a `Discrete` from 0 or a `Box`.
+
+    Values outside a `Box`, NaN included, are passed on. With torch and jax arrays, those outside a
+    `Discrete` are clipped.
+
+    Args:
+        draw: Hypothesis's.
+        space: The single action space.
+        num_envs: Size of the batch.
+        kind: Of its arrays.
+    """
+    shape: Any = (num_envs, *(space.shape or ()))
+    if isinstance(space, spaces.Box):
+        dtype = draw(st.sampled_from(["float64", "float32", "float16", "int8"]))
+        array = values = draw(hnp.arrays(dtype, shape))
+    else:
+        assert isinstance(space, spaces.Discrete)
+        last = int(space.n) - 1
+        numbers = st.integers(0, last) if kind == "numpy" else st.integers(-128, 127)
+        dtype = draw(st.sampled_from(["int64", "int32", "int8"]))
+        array = draw(hnp.arrays(dtype, shape, elements=numbers))
+        values = array.clip(0, last)
+    forms = {"numpy": lambda: array, kind: lambda: to_kind(array, kind)}
+    if kind == "numpy":
+        forms |= {"list": array.tolist, "rows": lambda: list(array)}
+        forms |= {
+            name: lambda name=name: to_kind(array, name)
+            for name in ("torch", "jax")
+            if find_spec(name)
+        }
+    return Actions(forms[draw(st.sampled_from(sorted(forms)))](), values)

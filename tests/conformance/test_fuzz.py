@@ -1,0 +1,71 @@
+"""Thousands of good and bad calls in random order, on every engine, mode and kind of arrays."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections import Counter
+from functools import partial
+
+import pytest
+from call_machine import CallMachine
+from call_pair import Setup
+from hypothesis import HealthCheck, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The PyTorch API of nested tensors:UserWarning",
+    "ignore:overflow encountered in cast:RuntimeWarning",  # of actions, which are taken
+)
+
+ENGINES = ("host", "brax", "envpool", "frozen_lake", "pendulum", "fast")
+MODES = ("NextStep", "SameStep", "Disabled")
+KINDS = ("numpy", "torch", "jax")
+SETUPS = list(itertools.product(ENGINES, MODES, KINDS))
+
+QUICK = (
+    ("host", "NextStep", "torch"),
+    ("host", "SameStep", "numpy"),
+    ("host", "Disabled", "jax"),
+    ("brax", "Disabled", "torch"),
+    ("frozen_lake", "NextStep", "numpy"),
+    ("envpool", "SameStep", "jax"),
+    ("pendulum", "Disabled", "torch"),
+)
+"""Those of which a short run does not wait for the slow leg."""
+
+CALLS, QUICK_CALLS = 250, 40
+"""Calls that each of them makes at least."""
+
+
+def play(engine: str, mode: str, kind: str, num_examples: int) -> Counter[str]:
+    """Return how often each call was made, and how many episodes ended."""
+    if kind != "numpy":
+        pytest.importorskip(kind)
+    is_compiled = engine in ("brax", "fast") or kind == "jax"
+    setup, seen = Setup(engine, mode, kind, is_shared=is_compiled), Counter[str]()
+    setup.make().close()  # skips where the engine is not installed
+    # A seed of its own, so that each sees other calls.
+    machine = seed(zlib.crc32(repr(setup).encode()))(partial(CallMachine, setup, seen))
+    health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    options = {"max_examples": num_examples, "stateful_step_count": 20}
+    run_state_machine_as_test(machine, settings=settings(**options, suppress_health_check=health))
+    return seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "mode", "kind"), SETUPS)
+def test_calls__are_right_or_refused(engine: str, mode: str, kind: str) -> None:
+    seen = play(engine, mode, kind, num_examples=16)
+    assert seen.total() - seen["ends"] >= CALLS, seen
+    assert seen["ends"] >= 10, seen
+
+
+@pytest.mark.parametrize(("engine", "mode", "kind"), QUICK)
+def test_some_calls__are_right_or_refused(engine: str, mode: str, kind: str) -> None:
+    seen = play(engine, mode, kind, num_examples=8)
+    assert seen.total() - seen["ends"] >= QUICK_CALLS, seen
+
+
+def test_slow_leg__makes_ten_thousand_calls() -> None:
+    assert len(SETUPS) * CALLS >= 10_000
