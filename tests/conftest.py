@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 
 # Before any import of jax: tests run on the CPU, and compiled physics is kept between runs.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -13,11 +15,13 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from system_libraries import NEEDED, check_libraries
 
 settings.register_profile("gymbridge", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("gymbridge")
+# For `mutmut run`: that a test fails is enough, its example need not be small.
+settings.register_profile("mutants", settings(phases=[Phase.explicit, Phase.generate]))
 
 REQUIRE = "--require-system-libraries"
 
@@ -48,3 +52,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in NEEDED:
         if item.get_closest_marker(marker):
             check_libraries(marker, is_required=item.config.getoption(REQUIRE))
+
+
+@pytest.fixture(autouse=True)
+def _sigint() -> None:
+    """Let Ctrl-C reach Python, whatever an engine of an earlier test has done to the signal."""
+    if threading.current_thread() is threading.main_thread():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)

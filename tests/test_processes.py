@@ -138,6 +138,49 @@ def test_forked_child__gets_an_error_instead_of_hanging(env_id: str) -> None:
     assert output.endswith("parent goes on\n")
 
 
+FORK_GRAPH = """
+import os, signal
+import torch
+from gymbridge import BraxVectorEnv
+from gymbridge.errors import SimulationError
+envs = BraxVectorEnv("fast", 64, arrays="torch", differentiable=True)
+envs.reset(seed=0)
+actions = torch.zeros(64, 1, requires_grad=True)
+loss = envs.step(actions)[0].sum()
+state, window, physics = envs.get_state(), torch.zeros(2, 64, 1), envs.physics_state
+child = os.fork()
+if child:
+    print("child ends", os.waitpid(child, 0)[1], flush=True)
+    loss.backward()
+    print("parent", bool(actions.grad.abs().sum() >= 0), len(envs.step(actions)), flush=True)
+else:
+    signal.alarm(60)
+    for use in (loss.backward, envs.detach, envs.get_state, lambda: envs.set_state(state),
+                lambda: envs.unroll(window), lambda: envs.physics_state,
+                lambda: setattr(envs, "physics_state", physics), envs.render):
+        try:
+            use()
+            print("child runs", flush=True)
+        except SimulationError as error:
+            print("child", error, flush=True)
+    envs.close()
+    os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_forked_graph__gets_an_error_instead_of_hanging() -> None:
+    """A backward pass of a step that the parent took needs the parent's threads."""
+    pytest.importorskip("brax.envs")
+    pytest.importorskip("torch")
+    lines = run_python(FORK_GRAPH).splitlines()
+    assert "JAX had started before this process was forked" in lines[0]
+    assert len(lines) == 10
+    for line in lines[1:8]:
+        assert "was built before this process was forked" in line
+    assert lines[8:] == ["child ends 0", "parent True 5"]
+
+
 FORK_ASYNC = """
 import os
 from gymbridge.envpool import AsyncEnvPool

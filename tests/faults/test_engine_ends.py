@@ -1,0 +1,66 @@
+"""What EnvPool's C++ does where memory, threads or files run out, recorded as it is today."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import pytest
+from children import run_python
+
+pytest.importorskip("envpool.registration")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="limits are those of Linux"),
+]
+
+LIMITED = """
+import os, resource, sys
+from gymbridge import EnvPoolVectorEnv
+from gymbridge.errors import SimulationError
+task, what, number, more = sys.argv[1], sys.argv[2], int(sys.argv[3]), eval(sys.argv[4])
+envs = EnvPoolVectorEnv(task, 256, **more)
+if what == "memory":  # MiB beyond what is used now
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + number * 2**20,) * 2)
+elif what == "threads":  # of the user, beyond those that run now
+    if os.getuid() == 0:
+        os.setuid(54321)  # whom no limit spares
+    mine = [pid for pid in os.listdir("/proc") if pid.isdigit() and os.path.exists(f"/proc/{pid}")
+            and os.stat(f"/proc/{pid}").st_uid == os.getuid()]
+    count = sum(len(os.listdir(f"/proc/{pid}/task")) for pid in mine)
+    resource.setrlimit(resource.RLIMIT_NPROC, (count + number,) * 2)
+else:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256,) * 2)
+    try:
+        while True:
+            os.open("/dev/null", os.O_RDONLY)
+    except OSError:
+        pass
+try:
+    envs.reset(seed=0)
+    print("runs")
+except SimulationError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("task_id", "what", "number", "more", "code", "text"),
+    [
+        ("Pong-v5", "memory", 100, {}, -signal.SIGABRT, "std::bad_alloc"),
+        ("CartPole-v1", "memory", 5, {"num_threads": 2}, 0, "EnvPool cannot build 'CartPole-v1'"),
+        ("CartPole-v1", "threads", 9, {"num_threads": 64}, -signal.SIGABRT, "terminate called"),
+        ("CartPole-v1", "threads", 0, {"num_threads": 64}, 0, "Resource temporarily unavailable"),
+        ("Pong-v5", "files", 0, {}, 1, "Couldn't open"),
+        ("HalfCheetah-v5", "files", 0, {}, 0, "EnvPool cannot build 'HalfCheetah-v5'"),
+        ("CartPole-v1", "files", 0, {}, 0, "runs"),
+    ],
+)
+def test_pool__without_memory_threads_or_files(
+    task_id: str, what: str, number: int, more: dict[str, int], code: int, text: str
+) -> None:
+    ended = run_python(LIMITED, task_id, what, str(number), repr(more))
+    assert ended.code == code, ended
+    assert text in ended.output + ended.errors

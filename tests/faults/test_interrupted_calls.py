@@ -1,0 +1,80 @@
+"""Ctrl-C at every place of a call: the batch goes on exactly, or asks for a reset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from children import Child
+from interrupted_calls import check_asynchronous_pool, check_batch, check_saves
+
+ENGINES = {"brax": "brax.envs", "func_env": "jax", "envpool": "envpool.registration"}
+CALLS = ["step", "reset", "seeded reset", "partial reset"]
+slow = pytest.mark.slow
+
+
+def check(child: Child, engine: str, *args: Any, **options: Any) -> dict[str, dict[str, int]]:
+    """Interrupt in the child; see `check_batch`."""
+    if engine in ENGINES:
+        pytest.importorskip(ENGINES[engine])
+    return child.call(check_batch, engine, *args, options, seconds=300)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, pytest.param(TimeoutError, marks=slow)])
+@pytest.mark.parametrize(
+    "engine", ["host", pytest.param("envpool", marks=slow), pytest.param("brax", marks=slow)]
+)
+def test_interrupt__anywhere_is_before_or_after_the_call(
+    engine: str, mode: str, error: type[BaseException], child: Child
+) -> None:
+    names = [*CALLS, *(["step_some"] if mode == "Disabled" else [])]
+    met = check(child, engine, mode, "numpy", names, error)
+    for name in names:
+        assert met[name]["before"] > 20
+        assert met[name]["after"] >= 1
+        assert bool(met[name]["reset"]) == (engine == "envpool" or name == "seeded reset")
+
+
+def test_interrupt__of_a_pool_asks_for_a_reset_from_the_exchange_on(child: Child) -> None:
+    names = ["step", "seeded reset"]
+    met = check(child, "envpool", "NextStep", "numpy", names, TimeoutError)
+    assert all(min(found.values()) >= 1 for found in met.values()), met
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["brax", "func_env", "envpool"])
+def test_interrupt__of_tensors_and_arrays(engine: str, arrays: str, child: Child) -> None:
+    met = check(child, engine, "SameStep", arrays, CALLS, KeyboardInterrupt)
+    assert all(found["before"] > 20 for found in met.values()), met
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("residuals", ["store", "recompute"])
+def test_interrupt__of_a_graph(residuals: str, child: Child) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("brax.envs")
+    options = {"differentiable": True, "residuals": residuals}
+    names = [*CALLS, "step with a graph", "snapshot"]
+    met = child.call(check_batch, "fast", "SameStep", "torch", names, KeyboardInterrupt, options)
+    assert met["step with a graph"]["before"] > met["step"]["before"]
+
+
+def test_interrupted_frame__costs_nothing_else(child: Child) -> None:
+    options = {"render_mode": "rgb_array"}
+    pytest.importorskip("envpool.registration")
+    met = check(child, "envpool", "NextStep", "numpy", ["render"], KeyboardInterrupt, **options)
+    assert met["render"]["reset"] == 0
+    assert met["render"]["before"] > 5
+
+
+@pytest.mark.slow
+def test_interrupted_snapshot__leaves_the_file_and_the_batch(child: Child, tmp_path: Any) -> None:
+    pytest.importorskip("brax.envs")
+    met = child.call(check_saves, str(tmp_path / "state"))
+    assert min(met.values()) > 20
+
+
+def test_interrupted_asynchronous_pool__asks_for_a_new_beginning(child: Child) -> None:
+    pytest.importorskip("envpool.registration")
+    met = child.call(check_asynchronous_pool)
+    assert all(found["goes on"] and found["reset"] for found in met.values()), met
