@@ -18,8 +18,11 @@ from gymbridge.testing import scripted_vector_env
 
 __all__ = [
     "ENGINES",
+    "HOST_LENGTHS",
+    "HOST_TRUNCATES",
     "KIND_LENGTHS",
     "KIND_TRUNCATES",
+    "QUICK",
     "SCRIPTED",
     "draw_actions",
     "leaves",
@@ -31,8 +34,10 @@ __all__ = [
     "to_numpy",
 ]
 
-_LENGTHS = [[2, 3], [3, 1], [1, 4], [5, 2], [3, 3], [4, 1], [2, 2], [6, 1], [1, 1], [3, 5]]
-_TRUNCATES = [[False, True], [False, False], [True, False], [False, False], [True, True]] * 2
+HOST_LENGTHS = [[2, 3], [3, 1], [1, 4], [5, 2], [3, 3], [4, 1], [2, 2], [6, 1], [1, 1], [3, 5]]
+"""Episode lengths of the host's script, by row and episode."""
+
+HOST_TRUNCATES = [[False, True], [False, False], [True, False], [False, False], [True, True]] * 2
 
 KIND_LENGTHS = (1, 2, 3, 3, 5, 2)
 """Episode lengths of the Brax script; the draw of an episode picks one."""
@@ -41,7 +46,7 @@ KIND_TRUNCATES = (False, True, False, True, False, False)
 
 
 def _make_host(num_envs: int, **options: Any) -> BridgeVectorEnv:
-    return scripted_vector_env(_LENGTHS[:num_envs], _TRUNCATES[:num_envs], **options)
+    return scripted_vector_env(HOST_LENGTHS[:num_envs], HOST_TRUNCATES[:num_envs], **options)
 
 
 def _make_brax(num_envs: int, **options: Any) -> BridgeVectorEnv:
@@ -64,10 +69,12 @@ def _make_task(task_id: str, num_envs: int, **options: Any) -> BridgeVectorEnv:
     return EnvPoolVectorEnv(task_id, num_envs, **options)
 
 
-def _make_physics(name: str, num_envs: int, **options: Any) -> BridgeVectorEnv:
+def _make_physics(
+    name: str, num_envs: int, backend: str = "generalized", **options: Any
+) -> BridgeVectorEnv:
     from gymbridge import BraxVectorEnv
 
-    return BraxVectorEnv(name, num_envs, backend="generalized", **options)
+    return BraxVectorEnv(name, num_envs, backend=backend, **options)
 
 
 def _make_playground(num_envs: int, **options: Any) -> BridgeVectorEnv:
@@ -82,6 +89,7 @@ _BATCHES: dict[str, tuple[str | None, Callable[..., BridgeVectorEnv]]] = {
     "func_env": ("jax", _make_func_env),
     "envpool": ("envpool.registration", partial(_make_task, "CartPole-v1")),
     "frozen_lake": ("envpool.registration", partial(_make_task, "FrozenLake-v1")),
+    "pendulum": ("envpool.registration", partial(_make_task, "Pendulum-v1")),
     "half_cheetah": ("envpool.registration", partial(_make_task, "HalfCheetah-v5")),
     "fast": ("brax.envs", partial(_make_physics, "fast")),
     "inverted_pendulum": ("brax.envs", partial(_make_physics, "inverted_pendulum")),
@@ -95,14 +103,22 @@ Without the engines, `brax` and `envpool` are the folders of their tests.
 SCRIPTED = ("host", "brax")
 """The scripted task, on the host and through Brax."""
 
+_FUZZED = ("pendulum",)
+"""Engines of `test_fuzz` alone."""
+
 _SLOW = ("inverted_pendulum", "playground")
 
 ENGINES = tuple(
-    pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ()) for name in _BATCHES
+    pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ())
+    for name in _BATCHES
+    if name not in _FUZZED
 )
 """Every engine: the scripted task, a `FuncEnv`, three of EnvPool's tasks, two of Brax's, and one of
 Playground's.
 """
+
+QUICK = tuple(name for name in _BATCHES if name not in _SLOW)
+"""Those that compile in a moment, or nothing."""
 
 
 def make_batch(
@@ -135,12 +151,13 @@ def make_task(env_id: str, num_envs: int = 3, **kwargs: Any) -> VectorEnv[Any, A
 
 
 def draw_actions(envs: VectorEnv, rng: np.random.Generator) -> np.ndarray:
-    """Return random actions in numpy."""
+    """Return random actions in numpy, the same ones where actions of floats are shorter."""
     space = envs.single_action_space
     if isinstance(space, spaces.Discrete):
         return rng.integers(0, int(space.n), envs.num_envs)
     assert isinstance(space, spaces.Box)
-    return rng.uniform(-1, 1, (envs.num_envs, *space.shape)).astype(space.dtype)
+    actions = rng.uniform(-1, 1, (envs.num_envs, *space.shape))
+    return actions.astype(np.float32).astype(space.dtype)
 
 
 def to_kind(array: np.ndarray, arrays: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from batches import ENGINES, SCRIPTED
+from batches import ENGINES, QUICK, SCRIPTED
 
 
 @pytest.fixture(params=SCRIPTED)
@@ -15,6 +15,12 @@ def scripted(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> str:
     """Every engine."""
+    return request.param
+
+
+@pytest.fixture(params=QUICK)
+def quick(request: pytest.FixtureRequest) -> str:
+    """Every engine with a task that compiles in a moment."""
     return request.param
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import pickle
 
 import numpy as np
 import pytest
-from batches import draw_actions, make_batch, play, shared_batch, to_kind, to_numpy
-from gymnasium.vector import AutoresetMode
+from batches import QUICK, draw_actions, make_batch, play, shared_batch, to_kind, to_numpy
+from episode_runs import compare, episodes, episodes_elsewhere, lengths
 from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
@@ -15,68 +15,6 @@ from gymbridge.testing import ScriptedSimulator
 
 MODES = ("NextStep", "SameStep", "Disabled")
 LIMIT = 4
-
-
-class Moment(NamedTuple):
-    """One step of one environment's episode, or its beginning."""
-
-    obs: np.ndarray
-    reward: float
-    terminated: bool
-    truncated: bool
-
-
-Episodes = list[list[list[Moment]]]
-
-
-def episodes(envs: Any, num_steps: int, seed: int = 3) -> Episodes:
-    """Return the episodes of each environment, without the mode's way of returning them.
-
-    Actions are those of the step within the episode, so that modes can be compared.
-    """
-    size, longest = envs.num_envs, num_steps + 1
-    rngs = [np.random.default_rng(step) for step in range(longest)]
-    plan = [to_numpy(draw_actions(envs, rng)) for rng in rngs]
-    obs, _ = to_numpy(envs.reset(seed=seed))
-    found: Episodes = [[[Moment(obs[row], 0, False, False)]] for row in range(size)]
-    for _ in range(num_steps):
-        actions = np.stack([plan[len(own[-1]) - 1][row] for row, own in enumerate(found)])
-        ended = [own[-1][-1].terminated or own[-1][-1].truncated for own in found]
-        *values, infos = envs.step(to_kind(actions, envs.arrays))
-        obs, rewards, terminated, truncated = to_numpy(values)
-        for row, own in enumerate(found):
-            moment = Moment(obs[row], rewards[row], terminated[row], truncated[row])
-            is_over = moment.terminated or moment.truncated
-            if ended[row]:  # NEXT_STEP
-                own.append([moment])
-            elif is_over and envs.autoreset_mode == AutoresetMode.SAME_STEP:
-                own[-1].append(moment._replace(obs=to_numpy(infos["final_obs"][row])))
-                own.append([Moment(moment.obs, 0, False, False)])
-            else:
-                own[-1].append(moment)
-        over = terminated | truncated
-        if envs.autoreset_mode == AutoresetMode.DISABLED and over.any():
-            obs = to_numpy(envs.reset(options={"reset_mask": over})[0])
-            for row in over.nonzero()[0]:
-                found[row].append([Moment(obs[row], 0, False, False)])
-    return found
-
-
-def compare(left: Episodes, right: Episodes, *, complete: int) -> None:
-    """Raise unless the complete episodes are equal, at least `complete` of each environment."""
-    for one, other in zip(left, right, strict=True):
-        count = min(len(one), len(other)) - 1
-        assert count >= complete
-        for episode, like in zip(one[:count], other[:count], strict=True):
-            assert [moment[2:] for moment in episode] == [moment[2:] for moment in like]
-            for moment, wanted in zip(episode, like, strict=True):
-                np.testing.assert_allclose(moment.obs, wanted.obs, rtol=1e-5, atol=1e-5)
-                np.testing.assert_allclose(moment.reward, wanted.reward, rtol=1e-5, atol=1e-5)
-
-
-def lengths(found: Episodes) -> list[int]:
-    """Return the steps of each complete episode."""
-    return [len(episode) - 1 for own in found for episode in own[:-1]]
 
 
 def test_modes__have_the_same_episodes(engine: str, kind: str) -> None:
@@ -128,10 +66,35 @@ def test_partial_reset__leaves_the_others_as_they_are(engine: str, kind: str, mo
     assert stepped.shape == before.shape
 
 
-def test_environment__has_the_same_episodes_in_a_larger_batch(scripted: str, mode: str) -> None:
-    small, large = (episodes(shared_batch(scripted, mode, num_envs=size), 20) for size in (4, 8))
-    assert len(lengths(small)) > 12
-    compare(large[:4], small, complete=3)
+def test_environment__has_the_same_episodes_in_a_larger_batch(
+    quick: str, kind: str, mode: str
+) -> None:
+    options = {"limit": LIMIT, "arrays": kind}
+    small, large = (
+        episodes(shared_batch(quick, mode, num_envs=size, **options), 20) for size in (4, 8)
+    )
+    compare(large[:4], small, complete=3, digits=0)
+
+
+# A batch over a `FunctionalSimulator` of one's own has nothing to be pickled by.
+@pytest.mark.parametrize("name", [name for name in QUICK if name != "func_env"])
+def test_pickled_batch__has_the_same_episodes(name: str, kind: str, mode: str) -> None:
+    envs = shared_batch(name, mode, limit=LIMIT, arrays=kind)
+    twin = pickle.loads(pickle.dumps(envs))
+    compare(episodes(twin, 16), episodes(envs, 16), complete=2, digits=0)
+
+
+@pytest.mark.slow
+def test_other_process__has_the_same_episodes(quick: str) -> None:
+    options = [
+        {"mode": mode, "limit": LIMIT, "arrays": kind}
+        for mode in MODES
+        for kind in ("numpy", "torch", "jax")
+    ]
+    wanted = [episodes(shared_batch(quick, **each), 16) for each in options]
+    found = episodes_elsewhere([(quick, each) for each in options], 16)
+    for here, there in zip(wanted, found, strict=True):
+        compare(there, here, complete=2, digits=0)
 
 
 def test_environment__has_the_same_episodes_whatever_its_neighbours(

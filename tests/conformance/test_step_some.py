@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from batches import draw_actions, leaves, make_batch, shared_batch, to_kind, to_numpy
+from trees import assert_same, scribble
 
 from gymbridge.errors import (
     ActionError,
@@ -144,3 +145,18 @@ def test_bad_call__is_an_error() -> None:
     envs.reset(seed=0)
     with pytest.raises(ActionError):
         envs.step_some(np.full(NUM_ENVS, 7), rows)
+
+
+def test_held_environment__shows_its_infos_whatever_its_user_wrote(engine: str) -> None:
+    envs = _make(engine, "numpy")
+    actions = draw_actions(envs, np.random.default_rng(2))
+    masks = np.array([[True, True, False], [False, False, True]])
+    runs = []
+    for touch in (lambda tree: None, scribble):
+        run: list[Any] = [envs.reset(seed=SEED)]
+        for mask in masks:
+            touch(run.pop())
+            returned = envs.step_some(actions, mask)
+            run += [to_numpy(returned), returned]
+        runs.append(run[:-1])
+    assert_same(runs[1], runs[0])
