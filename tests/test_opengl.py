@@ -255,9 +255,9 @@ def test_renderers__come_and_go(cheetahs: BraxVectorEnv) -> None:
     for number in range(30):
         renderer = MujocoRenderer(system.mj_model, View(None, None))
         frames += renderer.draw(drawn)
-        if number % 2:
-            renderer.close()
-            frames += renderer.draw(drawn)  # as one that the end of the process released
+        if number % 2:  # by hand, or as the end of the process releases it
+            (renderer.close if number % 3 else renderer._release)()
+            frames += renderer.draw(drawn)
         del renderer
     for frame in frames[1:]:
         np.testing.assert_array_equal(frame, frames[0])

@@ -14,7 +14,9 @@ pytest.importorskip("brax.envs")
 pytest.importorskip("envpool.registration")
 
 from gymbridge.core.opengl import make_context
+from gymbridge.envpool import rendering as pool_rendering
 from gymbridge.errors import NotInstalledError, SimulationError
+from gymbridge.functional import rendering as mujoco_rendering
 
 pytestmark = pytest.mark.needs_opengl
 
@@ -80,3 +82,9 @@ def test_context__that_a_parent_process_made_is_an_error(monkeypatch: pytest.Mon
     monkeypatch.setattr("gymbridge.core.opengl._makers", {os.getppid()})
     with pytest.raises(SimulationError, match=r"does not survive `fork\(\)`"):
         make_context()
+
+
+def test_release__is_left_to_the_process_that_drew() -> None:
+    """A forked child has neither the pool's threads nor OpenGL's."""
+    pool_rendering._release(None, None, maker=os.getppid())
+    mujoco_rendering._release(None, None, maker=os.getppid())

@@ -80,8 +80,10 @@ def test_snapshot__of_another_environment_or_version_is_refused(
         lambda leaves: leaves.update(more=np.zeros(4)),
         lambda leaves: leaves.update(elapsed=np.zeros(3, np.int32)),
         lambda leaves: leaves.update(elapsed=np.zeros(4, np.float32)),
+        lambda leaves: leaves.update(elapsed=[0] * 4),
+        lambda leaves: leaves["elapsed"].delete(),
     ],
-    ids=["missing", "beyond", "shape", "dtype"],
+    ids=["missing", "beyond", "shape", "dtype", "list", "donated"],
 )
 def test_snapshot__with_other_leaves_is_refused(spoil: Any) -> None:
     envs = another()
@@ -90,6 +92,28 @@ def test_snapshot__with_other_leaves_is_refused(spoil: Any) -> None:
     spoil(leaves)
     with pytest.raises(ArgumentError, match=r"whose leaf '(elapsed|more)' is"):
         envs.set_state(envs.get_state()._replace(leaves=leaves))
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"batch": None}, ArgumentTypeError, r"`state\.batch` must .* a mapping, got NoneType"),
+        ({"leaves": [1]}, ArgumentTypeError, r"`state\.leaves` must .* a mapping, got list"),
+        ({"seeds": None}, ArgumentTypeError, r"`state\.seeds` must .* a tuple, got NoneType"),
+        ({"seeds": ("a",) * 4}, ArgumentTypeError, "must be None or an int, got 'a'"),
+        ({"seeds": (0, 1, 2, None)}, ArgumentTypeError, "must hold ints, got None"),
+        ({"seeds": (0, 1, 2, -3)}, ArgumentError, "must be 0 or more, got -3"),
+    ],
+)
+def test_snapshot__put_together_from_other_types_is_refused(
+    fields: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    envs = another()
+    envs.reset(seed=0)
+    state = envs.get_state()
+    with pytest.raises(error, match=message):
+        envs.set_state(state._replace(**fields))
+    assert envs.np_random_seed == state.seeds
 
 
 def test_tasks_of_one_class__are_told_apart() -> None:
