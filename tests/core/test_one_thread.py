@@ -116,6 +116,7 @@ def test_signal_handler__that_calls_the_batch_in_a_call_is_refused() -> None:
     assert len(refused) == 3
 
 
+@pytest.mark.no_cover
 def test_interrupts__leave_the_batch_to_any_thread() -> None:
     """Ctrl-C may arrive anywhere in a call; the lock must be free afterwards."""
     one, count = OneThread(), 0
