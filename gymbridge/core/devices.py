@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["Device", "Place", "read_device"]
+__all__ = ["Device", "Place", "check_spread", "read_device"]
 
 
 @dataclass(frozen=True)
@@ -69,3 +69,18 @@ def _read_one(device: Any) -> Device:
             f"{type(device).__name__}."
         )
     return Device("cuda" if kind == "gpu" else kind, int(index or 0))
+
+
+def check_spread(num_envs: int, num_devices: int) -> None:
+    """Raise unless the batch has as many rows on each device.
+
+    Raises:
+        ArgumentError: `num_envs` is no multiple of `num_devices`.
+    """
+    rest = num_envs % num_devices
+    if rest:
+        near = [size for size in (num_envs - rest, num_envs - rest + num_devices) if size]
+        raise ArgumentError(
+            f"`num_envs` must be a multiple of the {num_devices} devices, got {num_envs}; use "
+            f"{' or '.join(map(str, near))}."
+        )

@@ -15,9 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 
+from gymbridge.core.arrays.jax import find_jax_device
+from gymbridge.core.devices import check_spread, read_device
 from gymbridge.core.episode import Renderer, Seeds, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
-from gymbridge.errors import ArgumentError
+from gymbridge.core.specs import name_device
 from gymbridge.functional.protocol import FunctionalEnv
 from gymbridge.functional.rows import are_finite, cut_gradients, make_finite, sever, where_rows
 
@@ -43,15 +45,15 @@ class FunctionalSimulator:
     Args:
         env: The environment.
         num_envs: Size of the batch.
-        device: Where the batch is, a `jax.Device`, or a `jax.sharding.NamedSharding` that spreads
-            its rows evenly over several; None for JAX's default device.
+        device: Where the batch is: a `jax.Device` or its name, or a `jax.sharding.NamedSharding` or
+            list that spreads its rows evenly over several; None for JAX's default device.
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
         guarded: Whether diverged rows are found, ended, and keep their last finite values.
 
     Raises:
-        ArgumentError: The size is no multiple of the number of devices.
+        ArgumentError: The size is no multiple of the number of devices, or JAX has no such device.
     """
 
     seed_range = 2**32 - 1
@@ -68,9 +70,9 @@ class FunctionalSimulator:
     ) -> None:
         self.num_envs = num_envs
         self.task_limit = task_limit
-        self.device = next(iter(jnp.zeros(()).devices())) if device is None else device
+        self.device = find_jax_device(read_device(device))
         self.num_devices = len(getattr(self.device, "device_set", [None]))
-        _check_spread(num_envs, self.num_devices)
+        check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat
         self.step_seconds = getattr(env, "step_seconds", None) or 1 / DEFAULT_FPS
         self.step_seconds *= action_repeat
@@ -92,8 +94,16 @@ class FunctionalSimulator:
 
     def split(self) -> FunctionalSimulator:
         """Return a simulator of as many rows as each device has."""
-        size, repeat = self.num_envs // self.num_devices, self.action_repeat
-        return FunctionalSimulator(self.env, size, action_repeat=repeat, guarded=self._guarded)
+        return self._rebuilt_with(self.num_envs // self.num_devices)()
+
+    def __reduce__(self) -> Any:
+        """Pickle as what it was built from, with the device by its name."""
+        device, limit = name_device(self.device), self.task_limit
+        return self._rebuilt_with(self.num_envs, device=device, task_limit=limit), ()
+
+    def _rebuilt_with(self, num_envs: int, **options: Any) -> partial[FunctionalSimulator]:
+        options |= {"action_repeat": self.action_repeat, "guarded": self._guarded}
+        return partial(FunctionalSimulator, self.env, num_envs, **options)
 
     @property
     def engine(self) -> Any:
@@ -252,16 +262,6 @@ class FunctionalRenderer(NamedTuple):
     def close(self) -> None:
         """Release what drawing holds."""
         self.renderer.close()
-
-
-def _check_spread(num_envs: int, num_devices: int) -> None:
-    rest = num_envs % num_devices
-    if rest:
-        near = [size for size in (num_envs - rest, num_envs - rest + num_devices) if size]
-        raise ArgumentError(
-            f"`num_envs` must be a multiple of the {num_devices} devices, got {num_envs}; use "
-            f"{' or '.join(map(str, near))}."
-        )
 
 
 def _flat(state: Any) -> tuple[jax.Array, ...]:

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from batches import QUICK, draw_actions, make_batch, play, shared_batch, to_kind, to_numpy
+from batches import draw_actions, make_batch, play, shared_batch, to_kind, to_numpy
 from episode_runs import compare, episodes, episodes_elsewhere, lengths
 from trees import assert_same
 
@@ -76,10 +76,8 @@ def test_environment__has_the_same_episodes_in_a_larger_batch(
     compare(large[:4], small, complete=3, digits=0)
 
 
-# A batch over a `FunctionalSimulator` of one's own has nothing to be pickled by.
-@pytest.mark.parametrize("name", [name for name in QUICK if name != "func_env"])
-def test_pickled_batch__has_the_same_episodes(name: str, kind: str, mode: str) -> None:
-    envs = shared_batch(name, mode, limit=LIMIT, arrays=kind)
+def test_pickled_batch__has_the_same_episodes(quick: str, kind: str, mode: str) -> None:
+    envs = shared_batch(quick, mode, limit=LIMIT, arrays=kind)
     twin = pickle.loads(pickle.dumps(envs))
     compare(episodes(twin, 16), episodes(envs, 16), complete=2, digits=0)
 

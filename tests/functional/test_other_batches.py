@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 from trees import assert_same
 
-from gymbridge.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-)
+from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 pytest.importorskip("brax.envs")
 
