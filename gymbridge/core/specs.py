@@ -54,6 +54,8 @@ class RebuildableVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverrid
 
     autoreset_mode: AutoresetMode
     max_episode_steps: int | None
+    action_space: Space[Any]
+    observation_space: Space[Any]
     single_action_space: Space[Any]
     single_observation_space: Space[Any]
     _construction: tuple[tuple[Any, ...], dict[str, Any]]

@@ -1,0 +1,39 @@
+"""A release's files agree, and its version stands in one place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import gymbridge
+
+ROOT = Path(__file__).parents[1]
+VERSION = gymbridge.__version__
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_changelog__begins_with_this_version_or_what_comes_after_it() -> None:
+    headings = re.findall(r"^## (.+)$", read("CHANGELOG.md"), flags=re.MULTILINE)
+    assert headings[headings[0] == "Unreleased"].startswith(VERSION)
+
+
+def test_citation__has_the_version() -> None:
+    assert f"\nversion: {VERSION}\n" in read("CITATION.cff")
+
+
+def test_setup__reads_the_version_from_the_package() -> None:
+    assert "\nversion = attr: gymbridge.__version__\n" in read("setup.cfg")
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/conf.py", "pyproject.toml", "setup.cfg"])
+def test_version__is_written_nowhere_else(name: str) -> None:
+    assert VERSION not in read(name)
+
+
+def test_dir__shows_the_public_names_only() -> None:
+    assert dir(gymbridge) == sorted(gymbridge.__all__)
