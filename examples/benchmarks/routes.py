@@ -1,0 +1,249 @@
+"""Ways to step the same task: bare engines, other libraries' classes, and gymbridge.
+
+A route is a function of ``num_envs``. It returns a function that takes one step of the batch, with
+actions drawn beforehand. `throughput.py` runs each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+Step = Callable[[], object]
+Route = Callable[[int], Step]
+
+NUM_ACTIONS = 64
+MODES = ("NextStep", "SameStep", "Disabled")
+KINDS = ("numpy", "torch", "jax")
+
+
+def cycle(step: Callable[[Any], object], actions: list[Any]) -> Step:
+    """Return a function that steps with each of the actions in turn."""
+    index = 0
+
+    def run() -> object:
+        nonlocal index
+        index += 1
+        return step(actions[index % len(actions)])
+
+    return run
+
+
+def draw(space: gym.Space[Any], convert: Callable[[Any], Any] = np.asarray) -> list[Any]:
+    """Return random actions of a batch."""
+    space.seed(0)
+    return [convert(space.sample()) for _ in range(NUM_ACTIONS)]
+
+
+def of_gymnasium(make: Callable[[int], Any], num_envs: int) -> Step:
+    """Step any `VectorEnv` of numpy arrays that restarts by itself."""
+    envs = make(num_envs)
+    envs.reset(seed=0)
+    return cycle(envs.step, draw(envs.action_space))
+
+
+def of_sb3(make: Callable[[int], Any], num_envs: int) -> Step:
+    """Step a `VecEnv` of Stable-Baselines3."""
+    envs = make(num_envs)
+    envs.reset()
+    space = gym.vector.utils.batch_space(envs.action_space, num_envs)
+    return cycle(envs.step, draw(space))
+
+
+def of_torchrl(make: Callable[[int], Any], num_envs: int) -> Step:
+    """Step an environment of TorchRL, which resets what ended."""
+    import torch
+
+    env = make(num_envs)
+    torch.manual_seed(0)
+    draw_action = env.full_action_spec["action"].rand
+    actions, now = [draw_action() for _ in range(NUM_ACTIONS)], env.reset()
+
+    def step(action: Any) -> object:
+        nonlocal now
+        now["action"] = action
+        returned, now = env.step_and_maybe_reset(now)
+        return returned
+
+    return cycle(step, actions)
+
+
+def of_jax(make: Callable[[int], tuple[Callable[..., Any], Any, int]], num_envs: int) -> Step:
+    """Step a jitted function; observation, reward and done are fetched as numpy arrays."""
+    import jax
+
+    step, state, size = make(num_envs)
+    rng, compiled = np.random.default_rng(0), jax.jit(step)
+    actions = rng.uniform(-1, 1, (NUM_ACTIONS, num_envs, size)).astype(np.float32)
+
+    def take(action: Any) -> object:
+        nonlocal state
+        state = compiled(state, action)
+        return jax.device_get((state.obs, state.reward, state.done))
+
+    return cycle(take, list(actions))
+
+
+def of_gymbridge(env_id: str, mode: str, arrays: str, num_envs: int, **options: Any) -> Step:
+    """Step a batch of ours; with autoreset disabled, what ended is reset at once."""
+    import gymbridge
+
+    gym.register_envs(gymbridge)
+    options |= {"autoreset_mode": mode, "arrays": arrays}
+    envs: Any = gym.make_vec(env_id, num_envs=num_envs, **options)
+    envs.reset(seed=0)
+    convert = {"numpy": np.asarray, "torch": _to_torch, "jax": _to_jax}[arrays]
+
+    def step_and_reset(actions: Any) -> None:
+        _, _, terminations, truncations, _ = envs.step(actions)
+        if bool((ended := terminations | truncations).any()):
+            envs.reset(options={"reset_mask": ended})
+
+    step = step_and_reset if mode == "Disabled" else envs.step
+    return cycle(step, draw(envs.action_space, convert))
+
+
+def _to_torch(array: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(np.asarray(array))
+
+
+def _to_jax(array: Any) -> Any:
+    import jax
+
+    return jax.numpy.asarray(array)
+
+
+def _ours(env_id: str, **options: Any) -> dict[str, Route]:
+    return {
+        f"gymbridge, {arrays}, {mode}": partial(_run_ours, env_id, mode, arrays, options)
+        for arrays in KINDS
+        for mode in MODES
+    }
+
+
+def _run_ours(env_id: str, mode: str, arrays: str, options: dict[str, Any], num_envs: int) -> Step:
+    return of_gymbridge(env_id, mode, arrays, num_envs, **options)
+
+
+CART_POLE = "CartPole-v1"
+PENDULUM = {"env_name": "inverted_pendulum", "backend": "generalized"}
+
+
+def _sync(num_envs: int) -> Any:
+    return gym.make_vec(CART_POLE, num_envs, vectorization_mode="sync")
+
+
+def _async(num_envs: int) -> Any:
+    return gym.make_vec(CART_POLE, num_envs, vectorization_mode="async")
+
+
+def _functional(num_envs: int) -> Any:
+    from gymnasium.envs.phys2d.cartpole import CartPoleJaxVectorEnv
+
+    return CartPoleJaxVectorEnv(num_envs=num_envs, max_episode_steps=500)
+
+
+def _pool(num_envs: int) -> Any:
+    import envpool
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return envpool.make_gymnasium(CART_POLE, num_envs=num_envs)
+
+
+def _pool_step(num_envs: int) -> Step:
+    pool = _pool(num_envs)
+    pool.reset()
+    actions = np.random.default_rng(0).integers(0, 2, (NUM_ACTIONS, num_envs))
+    return cycle(pool.step, list(actions))
+
+
+def _dummy(num_envs: int) -> Any:
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    return DummyVecEnv([partial(gym.make, CART_POLE)] * num_envs)
+
+
+def _subproc(num_envs: int) -> Any:
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    return SubprocVecEnv([partial(gym.make, CART_POLE)] * num_envs)
+
+
+def _serial(num_envs: int) -> Any:
+    from torchrl.envs import GymEnv, SerialEnv
+
+    return SerialEnv(num_envs, partial(GymEnv, CART_POLE))
+
+
+def _brax_wrapper(num_envs: int) -> Any:
+    from brax import envs as brax_envs
+    from torchrl.envs import BraxWrapper
+
+    return BraxWrapper(brax_envs.get_environment(**PENDULUM), batch_size=[num_envs], device="cpu")
+
+
+def _bare_brax(num_envs: int) -> tuple[Callable[..., Any], Any, int]:
+    import jax
+    from brax import envs as brax_envs
+
+    env = brax_envs.get_environment(**PENDULUM)
+    keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
+    return jax.vmap(env.step), jax.jit(jax.vmap(env.reset))(keys), env.action_size
+
+
+def _wrapped_brax(num_envs: int) -> tuple[Callable[..., Any], Any, int]:
+    import jax
+    from brax import envs as brax_envs
+    from brax.envs.wrappers import training
+
+    env = training.wrap(brax_envs.get_environment(**PENDULUM), episode_length=1000)
+    keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
+    return env.step, jax.jit(env.reset)(keys), env.action_size
+
+
+def _balance(num_envs: int, *, is_wrapped: bool) -> tuple[Callable[..., Any], Any, int]:
+    import jax
+    from mujoco_playground import registry, wrapper
+
+    env: Any = registry.load("CartpoleBalance")
+    if is_wrapped:
+        wrapped = wrapper.wrap_for_brax_training(env, episode_length=1000)
+        reset, step = wrapped.reset, wrapped.step
+    else:
+        reset, step = jax.vmap(env.reset), jax.vmap(env.step)
+    keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
+    return step, jax.jit(reset)(keys), env.action_size
+
+
+ROUTES: dict[str, dict[str, Route]] = {
+    "CartPole-v1": {
+        "SyncVectorEnv": partial(of_gymnasium, _sync),
+        "AsyncVectorEnv": partial(of_gymnasium, _async),
+        "SB3 DummyVecEnv": partial(of_sb3, _dummy),
+        "SB3 SubprocVecEnv": partial(of_sb3, _subproc),
+        "TorchRL SerialEnv of GymEnv": partial(of_torchrl, _serial),
+        "Gymnasium FunctionalJaxVectorEnv": partial(of_gymnasium, _functional),
+        "EnvPool's own class": _pool_step,
+        **_ours("EnvPool/CartPole-v1"),
+    },
+    "inverted_pendulum (Brax, generalized)": {
+        "bare jitted step": partial(of_jax, _bare_brax),
+        "Brax training.wrap": partial(of_jax, _wrapped_brax),
+        "TorchRL BraxWrapper": partial(of_torchrl, _brax_wrapper),
+        **_ours("Brax/inverted_pendulum-v0", backend="generalized"),
+    },
+    "CartpoleBalance (Playground)": {
+        "bare jitted step": partial(of_jax, partial(_balance, is_wrapped=False)),
+        "Playground wrap_for_brax_training": partial(of_jax, partial(_balance, is_wrapped=True)),
+        **_ours("Playground/CartpoleBalance-v0"),
+    },
+}
+"""Routes by task and name."""

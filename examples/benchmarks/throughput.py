@@ -1,0 +1,121 @@
+"""Steps per second of every route to a task, in one file of results and two charts.
+
+    python examples/benchmarks/throughput.py                       # about ten minutes
+    python examples/benchmarks/throughput.py --num-envs 1 16 256   # curves over the batch size
+
+Each route runs in a process of its own, and all of them stay alive: in every round each takes its
+turn for a fraction of a second, so that a slow moment of the machine meets all of them. The file
+keeps the rounds; `charts.py` draws it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import warnings
+from multiprocessing import active_children, get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from routes import ROUTES, Route, Step
+from timing import machine
+from tqdm import tqdm
+
+SECONDS = 0.5
+"""Length of a turn."""
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=[*ROUTES], default=[*ROUTES], help="what")
+    parser.add_argument("--routes", default="", help="only those whose names contain this")
+    parser.add_argument("--num-envs", type=int, nargs="+", default=[256], help="batch sizes")
+    parser.add_argument("--rounds", type=int, default=9, help="turns of each route")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="length of a turn")
+    parser.add_argument("--out", type=Path, default=Path("runs/throughput.json"), help="results")
+    return parser.parse_args()
+
+
+def serve(task: str, name: str, num_envs: int, pipe: Connection) -> None:
+    """Build a route, then answer each length of a turn with the steps/s of the environments."""
+    warnings.filterwarnings("ignore")  # of other libraries, about themselves
+    route: Route = ROUTES[task][name]
+    step = route(num_envs)
+    take(step, 0.2)  # compiles, wakes threads
+    pipe.send("ready")
+    while seconds := pipe.recv():
+        pipe.send(take(step, seconds) * num_envs)
+    for child in active_children():  # of `AsyncVectorEnv` and `SubprocVecEnv`
+        child.kill()
+    os._exit(0)  # engines with threads take their time to end
+
+
+def take(step: Step, seconds: float) -> float:
+    """Return steps of the batch per second."""
+    for _ in range(2):
+        step()
+    count, start = 0, time.perf_counter()
+    while (passed := time.perf_counter() - start) < seconds:
+        step()
+        count += 1
+    return count / passed
+
+
+def measure(task: str, names: list[str], num_envs: int, args: argparse.Namespace) -> dict[str, Any]:
+    """Return the rounds of each route."""
+    context, pipes, processes = get_context("spawn"), {}, []
+    for name in tqdm(names, desc=f"{task}, {num_envs} environments", unit=" routes", leave=False):
+        pipe, other = context.Pipe()
+        # No daemons: some routes have processes of their own.
+        process = context.Process(target=serve, args=(task, name, num_envs, other))
+        process.start()
+        other.close()
+        processes.append(process)
+        try:
+            pipe.recv()
+            pipes[name] = pipe
+        except EOFError:
+            print(f"{name} cannot be built with {num_envs} environments")
+    rounds: dict[str, list[float]] = {name: [] for name in pipes}
+    for _ in range(args.rounds):
+        for name, pipe in pipes.items():
+            pipe.send(args.seconds)
+            rounds[name].append(pipe.recv())
+    for pipe in pipes.values():
+        pipe.send(0)
+    for process in processes:
+        process.join()
+    return {"task": task, "num_envs": num_envs, "steps_per_second": rounds}
+
+
+def main() -> None:
+    args = parse_args()
+    results: dict[str, Any] = {"machine": machine(), "results": []}
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    for task in args.tasks:
+        names = [name for name in ROUTES[task] if args.routes in name]
+        for num_envs in args.num_envs:
+            results["results"].append(measure(task, names, num_envs, args))
+            args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(f"\n{results['machine']}\n\n| task | environments | route | steps/s (spread) |")
+    print("|---|---:|---|---:|")
+    for result in results["results"]:
+        for name, rounds in result["steps_per_second"].items():
+            middle, low, high = (f"{value:,.0f}" for value in (median(rounds), *spread(rounds)))
+            task, num_envs = result["task"], result["num_envs"]
+            print(f"| {task} | {num_envs:,} | {name} | {middle} ({low} to {high}) |")
+
+
+def spread(rounds: list[float]) -> tuple[float, float]:
+    """Return the second lowest and the second highest round: most of nine lie between."""
+    ordered = sorted(rounds)
+    inner = ordered[1:-1] or ordered
+    return inner[0], inner[-1]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The script of steps per second measures every route, and its charts are drawn."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples" / "benchmarks"
+
+
+def run(script: str, *arguments: str) -> str:
+    command = [sys.executable, str(FOLDER / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("libraries", "task", "num_routes"),
+    [
+        (("envpool.registration", "torchrl", "stable_baselines3"), "CartPole-v1", 16),
+        (("brax.envs", "torchrl"), "inverted_pendulum (Brax, generalized)", 12),
+        (("mujoco_playground",), "CartpoleBalance (Playground)", 11),
+    ],
+)
+def test_every_route__is_measured_and_drawn(
+    libraries: tuple[str, ...], task: str, num_routes: int, tmp_path: Path
+) -> None:
+    for library in (*libraries, "jax", "torch", "matplotlib"):
+        pytest.importorskip(library)
+    out = tmp_path / "results.json"
+    options = ["--rounds=1", "--seconds=0.01", f"--out={out}", "--num-envs=2", "--tasks", task]
+    printed = run("throughput.py", *options)
+    [result] = json.loads(out.read_text(encoding="utf-8"))["results"]
+    rounds = result["steps_per_second"]
+    assert len(rounds) == num_routes, printed
+    assert all(speed > 0 for speeds in rounds.values() for speed in speeds)
+    run("charts.py", str(out), f"--out={tmp_path}")
+    [chart] = tmp_path.glob("*.svg")
+    assert chart.read_text(encoding="utf-8").startswith("<?xml")
