@@ -49,7 +49,7 @@ def _make_row(engine: str, row: int, limit: int | None) -> ScriptedEnv:
 
 
 def _fold(seed: int | None) -> int | None:
-    """Return a seed as docs/semantics.md says that an engine gets it."""
+    """Return a seed as docs/reference/semantics.md says that an engine gets it."""
     if seed is None or seed < 2**32:
         return seed
     return int(np.random.SeedSequence(seed).generate_state(1)[0]) % 2**32

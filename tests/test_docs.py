@@ -1,7 +1,9 @@
-"""Examples in docstrings and in the documentation run as they stand."""
+"""Examples in docstrings, in the documentation and in the README run as they stand."""
 
 from __future__ import annotations
 
+import ast
+import configparser
 import doctest
 import importlib
 import re
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 import gymbridge
+from gymbridge.errors import NotInstalledError
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(gymbridge.__file__).parent
@@ -22,6 +25,19 @@ MODULES = sorted(
     for path in PACKAGE.rglob("*.py")
     if ">>>" in path.read_text(encoding="utf-8")
 )
+
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    )
+}
+
+BLOCK = re.compile(r"^(% slow\n|<!-- slow -->\n)?```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""Code of a page, behind a comment where it takes more than some seconds."""
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -37,57 +53,67 @@ def test_docstring_examples__print_what_they_say(name: str) -> None:
     assert found.failed == 0
 
 
-def run_page(page: str) -> dict[str, Any]:
-    """Run the examples of a page as one script and return its names."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
-        exec(compile(block, page, "exec"), names)
-    return names
+def code_blocks() -> list[Any]:
+    """Return each block of each page as a test case, which is named by its page and line."""
+    blocks = []
+    for page, text in PAGES.items():
+        for found in BLOCK.finditer(text):
+            line = text.count("\n", 0, found.start(2))
+            marks = [pytest.mark.slow] if found[1] else []
+            blocks.append(
+                pytest.param(page, line, found[2], marks=marks, id=f"{page}:{line}")
+            )
+    return blocks
 
 
-def test_quickstart__runs() -> None:
-    pytest.importorskip("envpool")
-    assert run_page("quickstart.md")["last_observation"].shape == (4,)
-
-
-def test_checker_page__runs() -> None:
-    assert run_page("checker.md")["report"].truncations
+def skip_without_imports(code: str) -> None:
+    for node in ast.walk(ast.parse(code)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        for name in names:
+            try:
+                pytest.importorskip(name, exc_type=ImportError)
+            except NotInstalledError as error:
+                pytest.skip(str(error))
 
 
 @pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
-def test_trainers_page__runs() -> None:
-    for library in ("envpool", "stable_baselines3", "torchrl", "rsl_rl.env", "skrl"):
-        pytest.importorskip(library)
-    assert run_page("trainers.md")["env"].reset()[0].shape == (8, 3)
-
-
-def test_rendering_page__runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for library in ("envpool", "brax", "moviepy"):
-        pytest.importorskip(library)
+@pytest.mark.parametrize(("page", "line", "code"), code_blocks())
+def test_code_block__runs(
+    page: str, line: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skip_without_imports(code)
     monkeypatch.chdir(tmp_path)
-    run_page("rendering.md")
-    assert len(list(Path("runs", "videos").glob("*.mp4"))) == 1
-    assert "brax-viewer" in Path("pendulum.html").read_text(encoding="utf-8")
+    try:
+        exec(compile("\n" * line + code, page, "exec"), {"__name__": "page"})
+    except NotInstalledError as error:
+        pytest.skip(str(error))
+
+
+def test_code_blocks__are_found() -> None:
+    found = sum(text.count("```python") for text in PAGES.values())
+    assert len(code_blocks()) == found > 30
+
+
+def test_commands__name_scripts_and_extras_that_exist() -> None:
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    for page, text in PAGES.items():
+        for script in re.findall(r"\bpython (examples/\S+\.py|docs/\S+\.py)", text):
+            assert (ROOT / script).exists(), (page, script)
+        for extras in re.findall(r"'\.\[([\w,]+)\]'", text):
+            assert {*extras.split(",")} <= {*settings["options.extras_require"]}, (page, extras)
 
 
 def test_readme__has_exactly_two_commands() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
+    blocks = re.findall(r"```bash\n(.*?)```", PAGES["README.md"], flags=re.DOTALL)
     assert len(blocks) == 2
     assert all(block.count("\n") == 1 and "-c constraints.txt" in block for block in blocks)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "CONTRIBUTING.md",
-        *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md"))),
-    ],
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_page__links_to_files_that_exist(page: str) -> None:
-    path = ROOT / page
-    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+    for target in re.findall(r"\]\(([^)#\s]+)\)", PAGES[page]):
         if not target.startswith("http"):
-            assert (path.parent / target).exists(), target
+            assert ((ROOT / page).parent / target).exists(), target

@@ -29,7 +29,7 @@ def run_python(*arguments: Any, **environ: str) -> str:
 
 def test_scaling_page__spreads_a_batch_over_two_devices(tmp_path: Path) -> None:
     pytest.importorskip("brax")
-    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "scaling.md").read_text(encoding="utf-8")
     (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "device_put" in b]
     script = tmp_path / "spread.py"
     report = "print([shard.data.shape for shard in rewards.addressable_shards])"
@@ -48,7 +48,7 @@ def test_devices_benchmark__prints_a_row_per_number_of_devices() -> None:
 
 def test_scaling_page__steps_batches_on_two_devices(tmp_path: Path) -> None:
     pytest.importorskip("brax")
-    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "scaling.md").read_text(encoding="utf-8")
     (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "batches" in b]
     script = tmp_path / "devices.py"
     report = """

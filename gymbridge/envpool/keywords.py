@@ -1,7 +1,7 @@
 """Which keywords an EnvPool task takes, and the values of them that would end the process.
 
 EnvPool checks few values. What is checked here is what can be known without building a pool;
-docs/envpool.md says what is not.
+docs/reference/envpool.md says what is not.
 """
 
 from __future__ import annotations

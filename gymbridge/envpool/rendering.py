@@ -105,7 +105,7 @@ def _unexpected(name: str, family: str, why: str) -> Exception:
 
 
 def check_pixels(family: str, kwargs: Mapping[str, Any]) -> None:
-    """Raise where ``from_pixels=True`` would end the process; see docs/rendering.md.
+    """Raise where ``from_pixels=True`` would end the process; see docs/how-to/rendering.md.
 
     EnvPool draws these observations in its own threads, in which no context can be made current:
     MuJoCo then finds OpenGL only in a library of OSMesa that is loaded already.

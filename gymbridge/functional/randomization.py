@@ -139,7 +139,7 @@ class RandomizedEnv:
         if unread:
             raise EnvContractError(
                 f"`randomization_fn` varies {unread[0]!r}, which `reset` and `step` of {env.name} "
-                "never read; see docs/simulators.md for the leaves that act in each backend."
+                "never read; see docs/how-to/simulators.md for the leaves that act in each backend."
             )
 
     def _read_given(self, given: Any, mask: np.ndarray) -> Physics:

@@ -101,7 +101,7 @@ def test_batch__made_by_id_is_seen_to_keep_every_rule(env_id: str, mode: Autores
     assert min(report.terminations, report.truncations) > 20
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "checker.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "checker.md"
 
 
 def assert_as_documented(name: str, report: Report) -> None:

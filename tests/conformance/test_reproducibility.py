@@ -1,4 +1,4 @@
-"""The table of `docs/reproducibility.md`: each entry is a test, whose id is its row and column."""
+"""The table of `docs/reference/reproducibility.md`: each entry is a test, whose id is its row and column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from batches import make_batch, shared_batch
 from episode_runs import Episodes, compare, episodes, episodes_elsewhere
 
-PAGE = Path(__file__).parents[2] / "docs" / "reproducibility.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reproducibility.md"
 
 BATCHES: dict[str, tuple[str, dict[str, Any]]] = {
     "EnvPool": ("half_cheetah", {"limit": 4}),

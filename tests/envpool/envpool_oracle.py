@@ -1,6 +1,6 @@
 """A batch against one of EnvPool's own pools per environment; ``python envpool_oracle.py <task>``.
 
-The pools are driven as docs/envpool.md says, without anything of gymbridge. See
+The pools are driven as docs/reference/envpool.md says, without anything of gymbridge. See
 `envpool_family.py` for why each task runs alone.
 """
 
@@ -127,7 +127,7 @@ def _first(tree: Any) -> Any:
 
 
 def pool_keywords(family: str, task_id: str, limit: int | None) -> dict[str, Any]:
-    """Return what the pool gets under a user's limit, by the table in docs/envpool.md."""
+    """Return what the pool gets under a user's limit, by the table in docs/reference/envpool.md."""
     name = task_id.split("/")[-1]
     if family == "procgen" or name == "LevelBasedForaging-v0":
         return {}

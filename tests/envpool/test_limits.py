@@ -20,7 +20,7 @@ from trees import assert_same
 from gymbridge.envpool.tasks import LIMIT_RULES, limit_rule, load_tasks
 from gymbridge.errors import SimulationError
 
-PAGE = Path(__file__).parents[2] / "docs" / "envpool.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "envpool.md"
 
 BEYOND = 2**30
 """More steps than any run takes."""

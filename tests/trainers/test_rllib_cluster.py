@@ -31,7 +31,7 @@ def run_script(path: Any, *arguments: str) -> str:
 
 
 def test_scaling_page__trains(tmp_path):
-    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "trainers" / "rllib.md").read_text(encoding="utf-8")
     (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "rllib" in b]
     script = tmp_path / "rllib_page.py"
     script.write_text(block, encoding="utf-8")

@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode
 
 from gymbridge.errors import ArgumentError
 
-PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "index.md"
 MODES = [mode.value for mode in AutoresetMode]
 NUM_ENVS, NUM_STEPS = 3, 9
 ACTIONS = np.random.default_rng(0).uniform(-1, 1, (NUM_STEPS, NUM_ENVS, 1)).astype(np.float32)
@@ -100,7 +100,7 @@ WAYS = {
         "numpy",
         ("Disabled", "SameStep"),
         run_gym_wrapper,
-        "; SAME_STEP has [limits](#gymwrapper)",
+        "; SAME_STEP has [limits](torchrl.md#gymwrapper)",
         is_ours=False,
     ),
     "`RslRlVecEnv`, `make_rsl_rl`": Way(
