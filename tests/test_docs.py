@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import gymbridge
-from gymbridge.errors import NotInstalledError
+from gymbridge.errors import GymbridgeError, NotInstalledError
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(gymbridge.__file__).parent
@@ -36,8 +36,15 @@ PAGES = {
     )
 }
 
-BLOCK = re.compile(r"^(% slow\n|<!-- slow -->\n)?```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-"""Code of a page, behind a comment where it takes more than some seconds."""
+BLOCK = re.compile(
+    r"^(?P<slow>% slow\n|<!-- slow -->\n)?```python\n(?P<code>.*?)^```$"
+    r"(\n\n```text\n(?P<output>.*?)^```$)?",
+    re.DOTALL | re.MULTILINE,
+)
+"""Code of a page: behind a comment where it takes more than some seconds, before what it prints.
+
+The error that ends a block is the last line of its output.
+"""
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -58,42 +65,52 @@ def code_blocks() -> list[Any]:
     blocks = []
     for page, text in PAGES.items():
         for found in BLOCK.finditer(text):
-            line = text.count("\n", 0, found.start(2))
-            marks = [pytest.mark.slow] if found[1] else []
-            blocks.append(
-                pytest.param(page, line, found[2], marks=marks, id=f"{page}:{line}")
-            )
+            line = text.count("\n", 0, found.start("code"))
+            code = compile("\n" * line + found["code"], page, "exec", ast.PyCF_ONLY_AST)
+            marks = [pytest.mark.slow] if found["slow"] else []
+            name = f"{page}:{line}"
+            blocks.append(pytest.param(code, found["output"], marks=marks, id=name))
     return blocks
 
 
-def skip_without_imports(code: str) -> None:
-    for node in ast.walk(ast.parse(code)):
+def skip_without_imports(code: ast.AST) -> None:
+    for node in ast.walk(code):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module]
         for name in names:
-            try:
-                pytest.importorskip(name, exc_type=ImportError)
-            except NotInstalledError as error:
-                pytest.skip(str(error))
+            pytest.importorskip(name, exc_type=ImportError)
 
 
 @pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
-@pytest.mark.parametrize(("page", "line", "code"), code_blocks())
+@pytest.mark.parametrize(("code", "output"), code_blocks())
 def test_code_block__runs(
-    page: str, line: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: Any,
+    output: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    skip_without_imports(code)
     monkeypatch.chdir(tmp_path)
+    error = ""
     try:
-        exec(compile("\n" * line + code, page, "exec"), {"__name__": "page"})
-    except NotInstalledError as error:
-        pytest.skip(str(error))
+        skip_without_imports(code)
+        exec(compile(code, "page", "exec"), {"__name__": "page"})
+    except NotInstalledError as missing:
+        pytest.skip(str(missing))
+    except GymbridgeError as raised:
+        if output is None:
+            raise
+        error = f"{type(raised).__name__}: {raised}"
+    if output is not None:
+        assert (capsys.readouterr().out + error).split() == output.split()
 
 
 def test_code_blocks__are_found() -> None:
     found = sum(text.count("```python") for text in PAGES.values())
     assert len(code_blocks()) == found > 30
+    outputs = sum(text.count("```text") for text in PAGES.values())
+    assert len([block for block in code_blocks() if block.values[1]]) == outputs > 10
 
 
 def test_commands__name_scripts_and_extras_that_exist() -> None:
