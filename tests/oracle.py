@@ -1,7 +1,7 @@
 """What a batch has to return, by environments that an engine steps one at a time.
 
-The rules of docs/reference/semantics.md are written here once more, for one environment after the other and
-without anything of gymbridge. An `Oracle` plays a batch and compares all that it returns.
+The rules of docs/reference/semantics.md are written here once more, for one environment after the
+other and without anything of gymbridge. An `Oracle` plays a batch and compares all that it returns.
 """
 
 from __future__ import annotations

@@ -10,14 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
-
-matplotlib.use("svg")
-matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "gymbridge"}  # text, the same each time
-
 import matplotlib.pyplot as plt
 
 from gymbridge.testing.scripted import scripted_vector_env
+
+plt.switch_backend("svg")
+# Text stays text, and the same drawing gives the same file.
+plt.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "gymbridge"}
 
 PICTURE = Path(__file__).parents[1] / "img" / "autoreset.svg"
 LENGTH, CALLS = 3, 6

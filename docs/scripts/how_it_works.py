@@ -1,6 +1,8 @@
-"""Draw the path of a step through the package; writes `docs/img/how_it_works.svg`::
+"""Draw the path of a step through the package.
 
-    python docs/scripts/how_it_works.py
+Writes `docs/img/how_it_works.svg`::
+
+python docs/scripts/how_it_works.py
 """
 
 from __future__ import annotations
@@ -8,12 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("svg")
-matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "gymbridge"}  # text, the same each time
-
 import matplotlib.pyplot as plt
+
+plt.switch_backend("svg")
+# Text stays text, and the same drawing gives the same file.
+plt.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "gymbridge"}
 
 PICTURE = Path(__file__).parents[1] / "img" / "how_it_works.svg"
 
@@ -23,7 +24,11 @@ LAYERS = [
     (["BridgeVectorEnv: checks, actions, infos, arrays"], "", "#bcd7f5"),
     (["EpisodeRule: autoreset mode, time limit, partial resets"], "", "#bcd7f5"),
     (["HostRunner, PoolRunner", "JitRunner", "GraphRunner"], "how the rule is run", "#bcd7f5"),
-    (["Simulator: restart(state, mask, seeds), advance(state, actions, restart, hold)"], "", "#ffdca8"),
+    (
+        ["Simulator: restart(state, mask, seeds), advance(state, actions, …)"],
+        "",
+        "#ffdca8",
+    ),
     (["EnvPool", "Brax", "Playground", "your own"], "engines", "#e8e8e8"),
 ]
 """From the user down: texts of the boxes, what stands beside them, and their colour."""

@@ -121,7 +121,8 @@ def test_composite_spaces__are_checked_entry_by_entry() -> None:
 
 
 def test_rules__are_listed_in_the_documentation() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "checker.md").read_text(encoding="utf-8")
+    path = Path(__file__).parents[2] / "docs" / "how-to" / "checker.md"
+    page = path.read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     for rule in RULES:
         level = rule.level

@@ -1,4 +1,7 @@
-"""The table of `docs/reference/reproducibility.md`: each entry is a test, whose id is its row and column."""
+"""The table of `docs/reference/reproducibility.md`: each entry is a test.
+
+Its id is its row and column.
+"""
 
 from __future__ import annotations
 
