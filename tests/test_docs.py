@@ -6,6 +6,7 @@ import ast
 import configparser
 import doctest
 import importlib
+import pkgutil
 import re
 from pathlib import Path
 from typing import Any
@@ -107,9 +108,9 @@ def test_code_block__runs(
 
 
 def test_code_blocks__are_found() -> None:
-    found = sum(text.count("```python") for text in PAGES.values())
+    found = sum(text.count("\n```python\n") for text in PAGES.values())
     assert len(code_blocks()) == found > 30
-    outputs = sum(text.count("```text") for text in PAGES.values())
+    outputs = sum(text.count("\n```text\n") for text in PAGES.values())
     assert len([block for block in code_blocks() if block.values[1]]) == outputs > 10
 
 
@@ -134,3 +135,51 @@ def test_page__links_to_files_that_exist(page: str) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)\)", PAGES[page]):
         if not target.startswith("http"):
             assert ((ROOT / page).parent / target).exists(), target
+
+
+USER_MODULES = (
+    "gymbridge",
+    "gymbridge.brax",
+    "gymbridge.envpool",
+    "gymbridge.playground",
+    "gymbridge.testing",
+    "gymbridge.trainers.cleanrl",
+    "gymbridge.trainers.rsl_rl",
+    "gymbridge.trainers.sb3",
+    "gymbridge.trainers.skrl",
+    "gymbridge.trainers.torchrl",
+    "gymbridge.wrappers",
+)
+"""Modules that users import."""
+
+
+def test_api_page__has_every_name_of_the_modules_that_users_import() -> None:
+    page = PAGES["docs/reference/api.md"]
+    for name in USER_MODULES:
+        path = PACKAGE.parent.joinpath(*name.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        (listed,) = (
+            ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        )
+        missing = [public for public in listed if not re.search(rf"\b{public}\b", page)]
+        assert not missing, name
+
+
+DOTTED = re.compile(
+    r"`((?:brax|envpool|gymbridge|gymnasium|mujoco_playground|stable_baselines3|torchrl)"
+    r"(?:\.\w+)+)[`(]"
+)
+"""A name of a library in backticks, called or not."""
+
+
+@pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
+@pytest.mark.parametrize("page", ["docs/how-to/coming-from.md", "docs/tutorials/quickstart.md"])
+def test_names_of_libraries__exist(page: str) -> None:
+    names = set(DOTTED.findall(PAGES[page]))
+    assert names
+    for name in names:
+        pytest.importorskip(name.partition(".")[0])
+        assert pkgutil.resolve_name(name) is not None
