@@ -6,8 +6,10 @@ import ast
 import configparser
 import doctest
 import importlib
+import logging
 import pkgutil
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +85,20 @@ def skip_without_imports(code: ast.AST) -> None:
             pytest.importorskip(name, exc_type=ImportError)
 
 
+@pytest.fixture
+def _empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run in an empty folder, and take back the level of the log that a page sets."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    logging.getLogger("gymbridge").setLevel(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("_empty_place")
 @pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
 @pytest.mark.parametrize(("code", "output"), code_blocks())
 def test_code_block__runs(
-    code: Any,
-    output: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    code: Any, output: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     error = ""
     try:
         skip_without_imports(code)

@@ -35,7 +35,7 @@ def measure(name: str, backend: str, num_envs: int, steps: int) -> str:
         envs.step(actions)
     step = (time.process_time() - started) / steps / num_envs * 1e6
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return f"| {name} | {backend} | {first:.0f} s | {peak:,.0f} MB | {step:.1f} |"
+    return f"| {name} | {backend} | {first:.0f} | {peak:,.0f} MB | {step:.1f} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,22 +10,17 @@ in the table.
 
 from __future__ import annotations
 
-import logging
+import sys
 import warnings
-from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from itertools import groupby
 from pathlib import Path
 
+import gymnasium as gym
 from gymnasium import spaces
-from gymnasium.vector import VectorEnv
 
-from gymbridge import BraxVectorEnv, EnvPoolVectorEnv, PlaygroundVectorEnv
-from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
 from gymbridge.envpool.tasks import load_tasks
 from gymbridge.errors import GymbridgeError
-from gymbridge.playground.tasks import PLAYGROUND_LIMITS
-from gymbridge.registration import brax_id, envpool_id, playground_id
+from gymbridge.registration import ENGINES
 
 PAGE = Path(__file__).parents[1] / "reference" / "ids.md"
 
@@ -51,16 +46,18 @@ def describe(space: spaces.Space) -> str:
     return f"{kind}{shape} {space.dtype}"
 
 
-def row(env_id: str, make: Callable[[], VectorEnv], limit: int | None) -> str:
+def row(env_id: str, limit: int | None) -> str:
     """Return the row of an id."""
+    print(env_id, file=sys.stderr)
+    spec = gym.spec(env_id)
     try:
-        envs = make()
+        envs = gym.make_vec(spec, num_envs=1)
         observation, action = envs.single_observation_space, envs.single_action_space
         cells = f"{describe(observation)} | {describe(action)}"
         envs.close()
     except GymbridgeError as error:
         cells = "meshes are missing | " if "menagerie" in str(error) else "cannot be built | "
-    return f"| `{env_id}` | {cells} | {limit if limit else 'none'} |"
+    return f"| `{env_id}` | {cells} | {limit or 'none'} |"
 
 
 def section(title: str, rows: list[str]) -> str:
@@ -69,38 +66,26 @@ def section(title: str, rows: list[str]) -> str:
     return f"## {title}\n\n{head}\n" + "\n".join(rows) + "\n"
 
 
-def sections() -> Iterator[str]:
-    """Yield a table for each family."""
-    rows = [
-        row(brax_id(name), lambda name=name: BraxVectorEnv(name, 1), BRAX_LIMIT)
-        for name in BRAX_NAMES
-    ]
-    yield section("Brax", rows)
-    rows = [
-        row(playground_id(name), lambda name=name: PlaygroundVectorEnv(name, 1), limit)
-        for name, limit in PLAYGROUND_LIMITS.items()
-    ]
-    yield section("Playground", rows)
-    tasks = [(name, task) for name, task in load_tasks().items() if task["max_num_players"] == 1]
-    tasks.sort(key=lambda item: (item[1]["family"], item[0]))
-    for family, members in groupby(tasks, key=lambda item: item[1]["family"]):
-        rows = [
-            row(
-                envpool_id(name),
-                lambda name=name: EnvPoolVectorEnv(name, 1),
-                task["max_episode_steps"],
-            )
-            for name, task in members
-        ]
-        yield section(f"EnvPool: {family}", rows)
+def families() -> dict[str, list[tuple[str, int | None]]]:
+    """Return ids and limits by family."""
+    found: dict[str, list[tuple[str, int | None]]] = {}
+    for namespace, engine in ENGINES.items():
+        for env_id, kwargs, limit in engine.ids():
+            family = load_tasks()[kwargs["task_id"]]["family"] if "task_id" in kwargs else ""
+            title = f"{namespace}: {family}" if family else namespace
+            found.setdefault(title, []).append((env_id, limit))
+    return found
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the page, family by family."""
     warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
     versions = {name: version(name) for name in ("brax", "playground", "envpool")}
-    PAGE.write_text("\n".join([HEAD.format(**versions), *sections()]), encoding="utf-8")
+    PAGE.write_text(HEAD.format(**versions), encoding="utf-8")
+    for title, members in families().items():
+        rows = [row(env_id, limit) for env_id, limit in members]
+        with PAGE.open("a", encoding="utf-8") as page:
+            page.write("\n" + section(title, rows))
 
 
 if __name__ == "__main__":
