@@ -6,6 +6,7 @@ import ast
 import configparser
 import doctest
 import importlib
+import importlib.util
 import logging
 import pkgutil
 import re
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 import gymbridge
+from gymbridge import registration
 from gymbridge.errors import GymbridgeError, NotInstalledError
 
 ROOT = Path(__file__).parents[1]
@@ -189,3 +191,25 @@ def test_names_of_libraries__exist(page: str) -> None:
     for name in names:
         pytest.importorskip(name.partition(".")[0])
         assert pkgutil.resolve_name(name) is not None
+
+
+@pytest.mark.parametrize("name", ["autoreset", "how_it_works"])
+def test_picture__is_what_its_script_draws(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    committed = script.PICTURE.read_text(encoding="utf-8")
+    script.PICTURE = tmp_path / "picture.svg"
+    script.main()
+    drawn = script.PICTURE.read_text(encoding="utf-8")
+    texts = re.compile(r"<text[^>]*>([^<]*)</text>")
+    assert texts.findall(drawn) == texts.findall(committed) != []
+
+
+def test_ids_page__has_every_id() -> None:
+    page = PAGES["docs/reference/ids.md"]
+    ids = [env_id for engine in registration.ENGINES.values() for env_id, _, _ in engine.ids()]
+    assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == ids

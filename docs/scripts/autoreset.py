@@ -14,10 +14,6 @@ import matplotlib.pyplot as plt
 
 from gymbridge.testing.scripted import scripted_vector_env
 
-plt.switch_backend("svg")
-# Text stays text, and the same drawing gives the same file.
-plt.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "gymbridge"}
-
 PICTURE = Path(__file__).parents[1] / "img" / "autoreset.svg"
 LENGTH, CALLS = 3, 6
 COLOURS = ("#bcd7f5", "#ffdca8")
@@ -82,7 +78,10 @@ def main() -> None:
     figure, rows = plt.subplots(len(modes), figsize=(7.5, 5), layout="constrained")
     for axes, mode in zip(rows, modes, strict=True):
         draw(axes, mode, run(mode))
-    figure.savefig(PICTURE, metadata={"Date": None})
+    # Text stays text, and the same drawing gives the same file.
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gymbridge"}):
+        figure.savefig(PICTURE, metadata={"Date": None})
+    plt.close(figure)
 
 
 if __name__ == "__main__":

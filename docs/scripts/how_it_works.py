@@ -12,10 +12,6 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-plt.switch_backend("svg")
-# Text stays text, and the same drawing gives the same file.
-plt.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "gymbridge"}
-
 PICTURE = Path(__file__).parents[1] / "img" / "how_it_works.svg"
 
 LAYERS = [
@@ -56,7 +52,10 @@ def main() -> None:
             axes.annotate("", (WIDTH / 2, index), (WIDTH / 2, index - 0.4), arrowprops=arrow)
     axes.set(xlim=(0, WIDTH + 2), ylim=(-0.1, len(LAYERS) - 0.3))
     axes.axis("off")
-    figure.savefig(PICTURE, metadata={"Date": None})
+    # Text stays text, and the same drawing gives the same file.
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gymbridge"}):
+        figure.savefig(PICTURE, metadata={"Date": None})
+    plt.close(figure)
 
 
 if __name__ == "__main__":

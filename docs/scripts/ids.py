@@ -56,8 +56,14 @@ def row(env_id: str, limit: int | None) -> str:
         cells = f"{describe(observation)} | {describe(action)}"
         envs.close()
     except GymbridgeError as error:
-        cells = "meshes are missing | " if "menagerie" in str(error) else "cannot be built | "
+        cells = f"{_reason(str(error))} | "
     return f"| `{env_id}` | {cells} | {limit or 'none'} |"
+
+
+def _reason(error: str) -> str:
+    """Return why the spaces of a task are not known here."""
+    reasons = {"Qt": "needs Qt 5", "menagerie": "needs meshes"}
+    return next((reason for word, reason in reasons.items() if word in error), "needs keywords")
 
 
 def section(title: str, rows: list[str]) -> str:
