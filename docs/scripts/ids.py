@@ -10,6 +10,7 @@ in the table.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from importlib.metadata import version
@@ -27,9 +28,11 @@ PAGE = Path(__file__).parents[1] / "reference" / "ids.md"
 HEAD = """# All ids
 
 Written by `python docs/scripts/ids.py` for Brax {brax}, Playground {playground} and EnvPool
-{envpool}. Every id works in `gym.make_vec(id, num_envs)` and in `gym.make(id)`. The limit is the
+{envpool}. An id works in `gym.make_vec(id, num_envs)` and in `gym.make(id)`. The limit is the
 task's own, in steps; `max_episode_steps=` overrides it. A space is that of one environment with the
-task's default keywords: `(4,) float32` is a `Box`, `2` a `Discrete`.
+task's default keywords: `(4,) float32` is a `Box`, `2` a `Discrete`. Where it is not listed, read
+`envs.single_observation_space` and `envs.single_action_space`. [](brax.md) and [](envpool.md) say
+which tasks cannot be built.
 """
 
 
@@ -46,8 +49,10 @@ def describe(space: spaces.Space) -> str:
     return f"{kind}{shape} {space.dtype}"
 
 
-def row(env_id: str, limit: int | None) -> str:
+def row(env_id: str, limit: int | None, *, has_spaces: bool) -> str:
     """Return the row of an id."""
+    if not has_spaces:
+        return f"| `{env_id}` | | | {limit or 'none'} |"
     print(env_id, file=sys.stderr)
     spec = gym.spec(env_id)
     try:
@@ -62,8 +67,8 @@ def row(env_id: str, limit: int | None) -> str:
 
 def _reason(error: str) -> str:
     """Return why the spaces of a task are not known here."""
-    reasons = {"Qt": "needs Qt 5", "menagerie": "needs meshes"}
-    return next((reason for word, reason in reasons.items() if word in error), "needs keywords")
+    reasons = {"Qt": "needs Qt 5", "menagerie": "needs meshes", "scenarios": "needs keywords"}
+    return next((reason for word, reason in reasons.items() if word in error), "cannot be built")
 
 
 def section(title: str, rows: list[str]) -> str:
@@ -85,11 +90,17 @@ def families() -> dict[str, list[tuple[str, int | None]]]:
 
 def main() -> None:
     """Write the page, family by family."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    text = "family whose spaces are left out, such as Playground, whose tasks take long to build"
+    parser.add_argument("--no-spaces", action="append", default=[], metavar="FAMILY", help=text)
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
     versions = {name: version(name) for name in ("brax", "playground", "envpool")}
     PAGE.write_text(HEAD.format(**versions), encoding="utf-8")
     for title, members in families().items():
-        rows = [row(env_id, limit) for env_id, limit in members]
+        rows = [
+            row(env_id, limit, has_spaces=title not in given.no_spaces) for env_id, limit in members
+        ]
         with PAGE.open("a", encoding="utf-8") as page:
             page.write("\n" + section(title, rows))
 
