@@ -44,8 +44,7 @@ try:
     import gymbridge  # noqa: F401 (registers the ids)
     from gymbridge.errors import NotInstalledError
 except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
+    raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[all]'") from None
 
 AT_MOST = (
     "{percentage:3.0f}%|{bar}| {n_fmt} of at most {total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
@@ -88,7 +87,7 @@ class Agent(nn.Module):
         outputs = int(self.action_space.n if self.is_discrete else np.prod(self.action_space.shape))
         bounds = [] if self.is_discrete else [self.action_space.low, self.action_space.high]
         self.register_buffer("bounds", torch.as_tensor(np.array(bounds)))
-        sample = flatten(self.obs_space, envs.observation_space.sample(), self.bounds.device)
+        sample = flatten(self.obs_space, envs.observation_space.sample(), torch.device("cpu"))
         self.obs_size = size = sample.shape[1]
         shape, dtype = self.obs_space.shape or (), self.obs_space.dtype
         self.is_image = len(shape) == 3 and dtype == "uint8" and np.median(shape) > 35
@@ -132,7 +131,8 @@ class Agent(nn.Module):
         """Return actions of the action space; the policy's [-1, 1] spans a bounded Box."""
         if self.is_discrete:
             return actions + int(self.action_space.start)
-        (low, high), actions = self.bounds, actions.reshape(-1, *self.action_space.shape)
+        low, high = self.bounds.unbind()
+        actions = actions.reshape(-1, *self.action_space.shape)
         if self.action_space.is_bounded():
             actions = low + (actions + 1) / 2 * (high - low)
         return actions.clamp(low, high).to(low.dtype)

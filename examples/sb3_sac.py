@@ -18,7 +18,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--env-id", default="Brax/reacher-v0")
+    parser.add_argument("--env-id", default="Brax/reacher-v0", help="id of the task")
     parser.add_argument("--episode-steps", type=int, default=50, help="time limit")
     parser.add_argument("--total-steps", type=int, default=16_000, help="of training")
     parser.add_argument("--num-envs", type=int, help="stepped at once", default=16)
