@@ -158,3 +158,43 @@ def test_sb3_atari__trains_saves_and_plays(tmp_path):
     assert run_script("sb3_atari", *sizes, *play, cwd=tmp_path)[-1].endswith(" over 1 episodes")
     flag = "--evaluate=Pong-v5_ppo.zip"
     assert "over 1 episodes" in run_script("sb3_atari", flag, *play, cwd=tmp_path)[-1]
+
+
+GALLERY = TESTS.parent / "docs" / "gallery.md"
+UNSEEN = ("rllib_ppo", "soak")
+"""RLlib needs another Gymnasium, and the soak test shows nothing."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in UNSEEN])
+def test_gallery__has_each_example_with_a_small_picture(name):
+    assert f"![{name}](img/gallery/{name}.png) | **{name}.py**<br>" in GALLERY.read_text("utf-8")
+    picture = (GALLERY.parent / "img" / "gallery" / f"{name}.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) < 60_000
+
+
+@pytest.mark.parametrize(("index", "task"), [(0, "CartPole-v1"), (1, "Pendulum-v1"), (2, "Ant-v4")])
+def test_gallery__diffs_of_cleanrl_build_a_batch(index, task):
+    pytest.importorskip("envpool.registration")
+    diff = re.findall(r"```diff\n(.*?)```", GALLERY.read_text("utf-8"), re.DOTALL)[index]
+    lines = [line[1:] for line in diff.splitlines() if line.startswith("+")]
+    names: dict[str, Any] = {
+        "args": argparse.Namespace(env_id=f"EnvPool/{task}", num_envs=2, seed=1, gamma=0.99)
+    }
+    exec("\n".join(lines), names)
+    observations, _ = names["envs"].reset(seed=1)
+    assert len(observations) == 2
+    names["envs"].close()
+
+
+def test_thumbnails__are_made_of_pictures_and_of_texts(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (900, 350), "red").save(tmp_path / "wide.png")
+    (tmp_path / "long.txt").write_text("a line\n" * 90, encoding="utf-8")
+    script = runpy.run_path(str(GALLERY.parent / "scripts" / "thumbnails.py"))
+    monkeypatch.setitem(script["main"].__globals__, "FOLDER", tmp_path / "out")
+    pairs = [f"{name}={tmp_path}/{file}" for name, file in (("a", "wide.png"), ("b", "long.txt"))]
+    monkeypatch.setattr(sys, "argv", ["thumbnails.py", *pairs])
+    script["main"]()
+    sizes = {path.name: image.open(path).size for path in (tmp_path / "out").iterdir()}
+    assert sizes == {"a.png": (360, 240), "b.png": (360, 240)}
