@@ -173,7 +173,9 @@ def test_gallery__has_each_example_with_a_small_picture(name):
     assert len(picture) < 60_000
 
 
-@pytest.mark.parametrize(("index", "task"), [(0, "CartPole-v1"), (1, "Pendulum-v1"), (2, "Ant-v4")])
+@pytest.mark.parametrize(
+    ("index", "task"), [(0, "CartPole-v1"), (1, "Pendulum-v1"), (2, "Pendulum-v1")]
+)
 def test_gallery__diffs_of_cleanrl_build_a_batch(index, task):
     pytest.importorskip("envpool.registration")
     diff = re.findall(r"```diff\n(.*?)```", GALLERY.read_text("utf-8"), re.DOTALL)[index]
@@ -196,5 +198,6 @@ def test_thumbnails__are_made_of_pictures_and_of_texts(tmp_path, monkeypatch):
     pairs = [f"{name}={tmp_path}/{file}" for name, file in (("a", "wide.png"), ("b", "long.txt"))]
     monkeypatch.setattr(sys, "argv", ["thumbnails.py", *pairs])
     script["main"]()
-    sizes = {path.name: image.open(path).size for path in (tmp_path / "out").iterdir()}
-    assert sizes == {"a.png": (360, 240), "b.png": (360, 240)}
+    for name in ("a", "b"):
+        with image.open(tmp_path / "out" / f"{name}.png") as picture:
+            assert picture.size == (360, 240)

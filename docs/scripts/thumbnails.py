@@ -2,7 +2,7 @@
 
     python docs/scripts/thumbnails.py ppo=runs/Brax/inverted_pendulum-v0/learning_curve.png
     python examples/physics_leaves.py > leaves.txt
-    python docs/scripts/thumbnails.py physics_leaves=leaves.txt record_video=runs/videos/CartPole-v1.png
+    python docs/scripts/thumbnails.py physics_leaves=leaves.txt
 
 A picture is made smaller. Of a text, the first lines are drawn. Both go to `docs/img/gallery/`.
 """
@@ -35,7 +35,8 @@ def main() -> None:
                 (8, 8), text, "black", ImageFont.load_default(10), spacing=4
             )
         else:
-            canvas = ImageOps.pad(Image.open(file).convert("RGB"), canvas.size, color="white")
+            with Image.open(file) as picture:
+                canvas = ImageOps.pad(picture.convert("RGB"), canvas.size, color="white")
         canvas.quantize(128).save(FOLDER / f"{name}.png", optimize=True)
 
 
