@@ -4,8 +4,9 @@
 
 A fixed set of seeds is shared out among the environments. As soon as an episode ends, that
 environment alone begins the next seed, by `reset` with a `reset_mask`; the others go on. Every seed
-is played to its end and counted once: the first episodes to end are the short ones, so a mean over
-them would be too low. Brax and Playground take seeds in a partial reset; EnvPool does not.
+is played to its end and counted once. (The first episodes to end are the short ones, so that a mean
+over the first 64 would be too low.) Where no seed is left, `step_some` holds the environment. Brax
+and Playground take seeds in a partial reset; EnvPool does not.
 """
 
 import argparse
@@ -43,41 +44,32 @@ except ImportError as error:
     raise SystemExit(f"{error}; {install}") from None
 
 
-def begin(envs: VectorEnv, seeds: np.ndarray, mask: np.ndarray, next_seed: int, last: int) -> int:
-    """Give each environment under the mask the next seed; return the seed after these.
-
-    Environments for which no seed is left play their last one again, uncounted: DISABLED mode takes
-    no step of an environment that ended.
-    """
-    for index in np.flatnonzero(mask):
-        seeds[index], next_seed = next_seed, next_seed + 1
-    given = [int(seed) % last if new else None for seed, new in zip(seeds, mask, strict=True)]
-    envs.reset(seed=given, options={"reset_mask": mask})
-    return next_seed
-
-
 def play(envs: VectorEnv, args: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
     """Return the return and the length of the episode of each seed, (episodes,) both."""
     returns, lengths = np.zeros(args.episodes), np.zeros(args.episodes, np.int64)
-    seeds, space = np.zeros(envs.num_envs, np.int64), envs.single_action_space
-    next_seed = begin(envs, seeds, np.ones(envs.num_envs, np.bool_), 0, args.episodes)
-    rngs = [np.random.default_rng(int(seed)) for seed in seeds]
-    counted = 0
+    seeds, space = np.arange(envs.num_envs), envs.single_action_space
+    rngs = [np.random.default_rng(seed) for seed in range(args.episodes)]
+    envs.reset(seed=seeds.tolist())
+    next_seed, running = envs.num_envs, np.ones(envs.num_envs, np.bool_)
     layout = "{l_bar}{bar}| {n_fmt} of {total_fmt} episodes, {elapsed}"  # no estimate: it compiles
     with tqdm(total=args.episodes, bar_format=layout) as bar:
-        while counted < args.episodes:
-            drawn = np.stack([rng.uniform(space.low, space.high) for rng in rngs])
+        while running.any():
+            drawn = np.stack([rngs[seed].uniform(space.low, space.high) for seed in seeds])
             actions = (args.noise * drawn).astype(space.dtype)
-            _, rewards, terminations, truncations, _ = envs.step(actions)
-            ours, ended = seeds < args.episodes, terminations | truncations
-            returns[seeds[ours]] += rewards[ours]
-            lengths[seeds[ours]] += 1
-            counted += int((ended & ours).sum())
-            bar.update(counted - bar.n)
-            if ended.any():
-                next_seed = begin(envs, seeds, ended, next_seed, args.episodes)
-                for index in np.flatnonzero(ended):
-                    rngs[index] = np.random.default_rng(int(seeds[index]))
+            _, rewards, terminations, truncations, _ = envs.step_some(actions, running)
+            returns[seeds[running]] += rewards[running]
+            lengths[seeds[running]] += 1
+            ended = running & (terminations | truncations)
+            bar.update(int(ended.sum()))
+            begins = ended & (next_seed + ended.cumsum() <= args.episodes)
+            running &= ~ended | begins  # where no seed is left, the environment is held
+            if begins.any():
+                seeds[begins] = next_seed + np.arange(begins.sum())
+                next_seed += int(begins.sum())
+                given = [
+                    int(seed) if new else None for seed, new in zip(seeds, begins, strict=True)
+                ]
+                envs.reset(seed=given, options={"reset_mask": begins})
     return returns, lengths
 
 
@@ -85,8 +77,9 @@ def main() -> None:
     args = parse_args()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
+    num_envs = min(args.num_envs, args.episodes)
     limit = {"max_episode_steps": args.max_episode_steps, "autoreset_mode": "Disabled"}
-    envs = gym.make_vec(args.env_id, num_envs=args.num_envs, **limit)
+    envs = gym.make_vec(args.env_id, num_envs=num_envs, **limit)
     returns, lengths = play(envs, args)
     envs.close()
     figure = Figure(figsize=(6, 3.5), layout="constrained")

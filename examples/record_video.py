@@ -72,6 +72,8 @@ class TorchPolicy:
 
 
 def load_policy(path: Path) -> Any:
+    if not path.exists():
+        raise SystemExit(f"There is no {path}: train a policy first, or omit --policy.")
     return TorchPolicy(path) if path.suffix == ".pt" else PPO.load(path, device="cpu")
 
 
