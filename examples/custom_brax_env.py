@@ -4,18 +4,30 @@
 
 A spacecraft in a plane has to reach a dock and stop there. `Docking` has no `sys` and no physics
 pipeline, its observation is a dict, and its episodes end by themselves: a `brax.envs.Env` is all
-that `BraxVectorEnv` needs. The trainer and the flags are those of `ppo.py`, beside this file.
+that `BraxVectorEnv` needs. Trainer and flags are those of `ppo.py`. To copy this script, copy
+`ppo.py`, `ppo_flags.py` and `run_folder.py` as well.
 """
 
 from typing import Any
 
-import gymnasium as gym
-import jax
-import jax.numpy as jnp
-from brax.envs import Env, State
-from ppo import Args, main, parse_args
+from ppo_flags import Args, parse_args
 
-from gymbridge import BraxVectorEnv
+DEFAULTS = Args(env_id="Docking-v0", total_steps=200_000, eval_steps=200)
+
+if __name__ == "__main__":
+    parse_args(DEFAULTS)  # answers --help before the slow imports
+
+try:
+    import gymnasium as gym
+    import jax
+    import jax.numpy as jnp
+    from brax.envs import Env, State
+    from ppo import main
+
+    from gymbridge import BraxVectorEnv
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 class Docking(Env):
@@ -69,4 +81,4 @@ def make_docking(**kwargs: Any) -> BraxVectorEnv:
 
 if __name__ == "__main__":
     gym.register("Docking-v0", vector_entry_point=make_docking)
-    main(parse_args(Args(env_id="Docking-v0", total_steps=200_000, eval_steps=200)))
+    main(parse_args(DEFAULTS))

@@ -9,6 +9,25 @@ differentiates a window of it; torch averages the gradients, so that all take th
 import argparse
 import os
 
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--env-id", default="Brax/reacher-v0", help="Brax task")
+    parser.add_argument("--backend", default="spring", help="of Brax")
+    parser.add_argument("--num-envs", type=int, default=64, help="of all processes together")
+    parser.add_argument("--steps", type=int, default=31, help="of an episode, which is a window")
+    parser.add_argument("--windows", type=int, default=150, help="steps of Adam")
+    parser.add_argument("--learning-rate", type=float, default=1e-2, help="of Adam")
+    parser.add_argument("--seed", type=int, default=0, help="of networks and environments")
+    parser.add_argument("--out", default="runs/ddp", help="folder for policy.pt of rank 0")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
 if "LOCAL_RANK" not in os.environ:
     raise SystemExit(f"Run this with torchrun:{__doc__.split(chr(10) * 2)[1]}")
 LOCAL_RANK = int(os.environ["LOCAL_RANK"])
@@ -19,13 +38,18 @@ os.environ["CUDA_VISIBLE_DEVICES"] = (
 )
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
-import gymnasium as gym  # noqa: E402
-import torch  # noqa: E402
-from torch import distributed, nn  # noqa: E402
-from torch.nn.parallel import DistributedDataParallel  # noqa: E402
-from tqdm import trange  # noqa: E402
+try:
+    import gymnasium as gym
+    import torch
+    from torch import distributed, nn
+    from torch.nn.parallel import DistributedDataParallel
+    from tqdm import trange
 
-import gymbridge  # noqa: E402, F401
+    import gymbridge  # noqa: F401
+    from gymbridge.errors import NotInstalledError
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 class Window(nn.Module):
@@ -46,18 +70,6 @@ class Window(nn.Module):
             obs, rewards, *_ = self.envs.step(torch.tanh(self.policy(obs)))
             total = total + rewards.mean()
         return total / self.steps
-
-
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env-id", default="Brax/reacher-v0")
-    parser.add_argument("--backend", default="spring")
-    parser.add_argument("--num-envs", type=int, default=64, help="of all processes together")
-    parser.add_argument("--steps", type=int, default=31, help="of an episode, which is a window")
-    parser.add_argument("--windows", type=int, default=150)
-    parser.add_argument("--learning-rate", type=float, default=1e-2)
-    parser.add_argument("--seed", type=int, default=0)
-    return parser.parse_args()
 
 
 def main() -> None:
@@ -81,7 +93,7 @@ def main() -> None:
     window = DistributedDataParallel(Window(envs, args.steps).to(device))
     optimizer = torch.optim.Adam(window.parameters(), args.learning_rate)
     means = []
-    for _ in (bar := trange(args.windows, disable=rank != 0)):
+    for _ in (bar := trange(args.windows, disable=rank != 0, smoothing=0.05)):
         optimizer.zero_grad()
         reward = window()
         (-reward).backward()
@@ -98,10 +110,17 @@ def main() -> None:
         f"rank {rank} of {world}, seeds from {envs.np_random_seed[0]}: "
         f"reward {before:.3f} to {after:.3f}, sum of weights {weights:.9f}\n"
     )
+    if rank == 0:
+        policy, obs = nn.Sequential(window.module.policy, nn.Tanh()), envs.detach()
+        os.makedirs(args.out, exist_ok=True)
+        torch.jit.save(torch.jit.trace(policy, obs), os.path.join(args.out, "policy.pt"))
     # One write each: the ranks share a terminal, and print() writes a line's end by itself.
     print(line, end="", flush=True)
     distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

@@ -6,6 +6,9 @@ Two policies train for the same number of steps: one with the model's own physic
 leaf of the model drawn anew for each episode. Both then play greedily with that leaf set to values
 from a range that is wider than the one trained on. Table and picture go to `runs/<env id>/`.
 
+The policies go there as well. To copy this script, copy `ppo.py`, `ppo_flags.py` and
+`run_folder.py` as well.
+
 The leaf is the viscous friction of the joints. Any other float leaf that the backend reads works:
 
     --env-id Brax/hopper-v0 --backend spring --leaf geom_friction --total-steps 2000000
@@ -16,21 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-import jax
-import jax.numpy as jnp
-import numpy as np
-import torch
-from gymnasium.vector import VectorEnv
-from matplotlib.figure import Figure
-from ppo import Agent, Args, train
-from tqdm import trange
-
-import gymbridge  # noqa: F401 (registers the ids)
-
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="Brax task")
     parser.add_argument("--backend", default="generalized", help="of Brax")
     parser.add_argument("--leaf", default="dof.damping", help="of the model, by dotted path")
@@ -47,6 +40,28 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of networks and environments")
     parser.add_argument("--out", default="", help="folder, by default runs/<env id>/randomization")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import gymnasium as gym
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    import torch
+    from gymnasium.vector import VectorEnv
+    from matplotlib.figure import Figure
+    from ppo import Agent, Args, train
+    from run_folder import save_policy
+    from tqdm import trange
+
+    import gymbridge  # noqa: F401 (registers the ids)
+    from gymbridge.errors import NotInstalledError
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 def read_leaf(model: Any, path: str) -> Any:
@@ -146,10 +161,15 @@ def main() -> None:
     factors, returns = compare(agents, args)
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "randomization"))
     write_results(folder, args, factors, returns)
+    for name, agent in agents.items():
+        save_policy(folder / f"policy_{name}.pt", agent)
     print(f"Wrote returns.csv and returns.png to {folder}")
     for name, found in returns.items():
         print(f"{name}: mean return {found.mean():.1f}, worst factor {found.mean(1).min():.1f}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

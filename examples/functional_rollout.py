@@ -13,18 +13,11 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-import gymnasium as gym
-import jax
-import jax.numpy as jnp
-import numpy as np
-from gymnasium.vector import VectorEnv
-from tqdm import trange
-
-import gymbridge  # noqa: F401 (registers the ids)
-
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="Brax or Playground")
     parser.add_argument("--mode", default="NextStep", help="autoreset mode")
     parser.add_argument("--seed", type=int, default=0, help="of environments and actions")
@@ -32,6 +25,24 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--num-steps", type=int, default=100, help="steps of one rollout")
     parser.add_argument("--rounds", type=int, default=5, help="rollouts of each kind")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import gymnasium as gym
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from gymnasium.vector import VectorEnv
+    from tqdm import trange
+
+    import gymbridge  # noqa: F401 (registers the ids)
+    from gymbridge.errors import NotInstalledError
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 def make_scan(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,4 +97,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

@@ -11,26 +11,11 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-import gymnasium as gym
-import torch
-from gymnasium.vector import VectorEnv
-from matplotlib.figure import Figure
-from torch import Tensor
-from torch.optim import Adam
-from tqdm import trange
-
-import gymbridge  # noqa: F401 (registers the ids)
-
-
-class Plan(NamedTuple):
-    """What each iteration's actions gave."""
-
-    costs: Tensor  # (iterations, num_envs), minus the sum of rewards
-    rewards: Tensor  # (iterations, num_steps, num_envs)
-
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--env-id", default="Brax/reacher-v0", help="Brax task with Box actions")
     parser.add_argument("--backend", default="spring", help="of Brax")
     parser.add_argument("--seed", type=int, default=1, help="of the first states")
@@ -40,6 +25,32 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--iterations", type=int, default=100, help="steps of Adam")
     parser.add_argument("--learning-rate", type=float, default=0.05, help="of Adam")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import gymnasium as gym
+    import torch
+    from gymnasium.vector import VectorEnv
+    from matplotlib.figure import Figure
+    from torch import Tensor
+    from torch.optim import Adam
+    from tqdm import trange
+
+    import gymbridge  # noqa: F401 (registers the ids)
+    from gymbridge.errors import NotInstalledError
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
+
+
+class Plan(NamedTuple):
+    """What each iteration's actions gave."""
+
+    costs: Tensor  # (iterations, num_envs), minus the sum of rewards
+    rewards: Tensor  # (iterations, num_steps, num_envs)
 
 
 def optimise(envs: VectorEnv, args: argparse.Namespace) -> Plan:
@@ -102,4 +113,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

@@ -15,11 +15,26 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 
-from gymbridge import BraxVectorEnv
-from gymbridge.core.jax_private import used_inputs
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--env-name", default="hopper", help="a registered Brax environment")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import jax
+    import jax.numpy as jnp
+
+    from gymbridge import BraxVectorEnv
+    from gymbridge.core.jax_private import used_inputs
+except ImportError as error:
+    raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[brax]'") from None
 
 BACKENDS = ("spring", "positional", "generalized", "mjx")
 
@@ -76,9 +91,7 @@ def to_table(found: dict[str, tuple[str, ...]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--env-name", default="hopper", help="a registered Brax environment")
-    print(to_table(backends_by_leaf(parser.parse_args().env_name)))
+    print(to_table(backends_by_leaf(parse_args().env_name)))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""Train `ppo.py`, beside this file, on MuJoCo Playground, in torch tensors from end to end.
+"""Train `ppo.py` on MuJoCo Playground, in torch tensors from end to end.
 
     python examples/playground_ppo.py
 
 The numbers are for CartpoleBalance, whose returns are 1000 at most. Every flag of `ppo.py` works:
 
     python examples/playground_ppo.py --env-id Playground/CartpoleSwingup-v0 --target-return 800
+
+To copy this script, copy `ppo.py`, `ppo_flags.py` and `run_folder.py` as well.
 """
 
-from ppo import Args, main, parse_args
+from ppo_flags import Args, parse_args
 
 DEFAULTS = Args(
     env_id="Playground/CartpoleBalance-v0",
@@ -20,4 +22,7 @@ DEFAULTS = Args(
 )
 
 if __name__ == "__main__":
-    main(parse_args(DEFAULTS))
+    args = parse_args(DEFAULTS)
+    from ppo import main  # it takes seconds, so --help comes before it
+
+    main(args)

@@ -1,7 +1,10 @@
-"""Train PPO on any id of gymbridge; table and learning curve go to `runs/<env id>/`.
+"""Train PPO on any id of gymbridge; table, picture and policy go to `runs/<env id>/`.
 
     python examples/ppo.py --env-id Brax/inverted_pendulum-v0 --target-return 950
     python examples/ppo.py --env-id Brax/ant-v0 --env-kwargs '{"backend": "spring"}' --arrays torch
+
+`torch.jit.load("policy.pt")(observations)` returns actions, and `--evaluate FILE` plays them. To
+copy this script, copy `ppo_flags.py` and `run_folder.py` as well.
 
 With torch arrays all is on `--device`, and no step of a simulator in JAX waits for the host.
 Actions: Discrete, Box. Observations: arrays (images go through a CNN), Discrete, Dict of these.
@@ -12,68 +15,41 @@ next one, with reward 0. Such restart rows are left out of every loss. A truncat
 the critic's value of the final observation, which the ending step returns.
 """
 
-import argparse
 import json
 import logging
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
-import gymnasium as gym
-import numpy as np
-import torch
-from gymnasium import spaces
-from gymnasium.vector import VectorEnv
-from run_folder import Checkpoint, write_results
-from torch import Tensor, nn
-from torch.distributions import Categorical, Distribution, Independent, Normal
-from torch.optim import Adam
-from tqdm import tqdm
+from ppo_flags import Args, parse_args
 
-import gymbridge  # noqa: F401 (registers the ids)
+if __name__ == "__main__":
+    parse_args(Args())  # answers --help before the slow imports
 
+try:
+    import gymnasium as gym
+    import numpy as np
+    import torch
+    from gymnasium import spaces
+    from gymnasium.vector import VectorEnv
+    from run_folder import Checkpoint, save_policy, write_results
+    from torch import Tensor, nn
+    from torch.distributions import Categorical, Distribution, Independent, Normal
+    from torch.optim import Adam
+    from tqdm import tqdm
 
-@dataclass
-class Args:
-    """Hyperparameters, each a flag: ``--num-envs 8``."""
+    import gymbridge  # noqa: F401 (registers the ids)
+    from gymbridge.errors import NotInstalledError
+except ImportError as error:
+    raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[all]'") from None
 
-    env_id: Annotated[str, "Gymnasium id of the task"] = "Brax/inverted_pendulum-v0"
-    env_kwargs: Annotated[str, "further keywords of gym.make_vec, as JSON"] = "{}"
-    seed: Annotated[int, "seed of networks, actions and environments"] = 1
-    arrays: Annotated[str, "what environments return: numpy or torch"] = "numpy"
-    device: Annotated[str, "of the networks, and of environments with torch arrays"] = "cpu"
-    out: Annotated[str, "folder for results, by default runs/<env id>"] = ""
-    resume: Annotated[bool, "go on from the checkpoint in the folder for results"] = False
-    checkpoint_updates: Annotated[int, "updates from one checkpoint to the next"] = 10
-    total_steps: Annotated[int, "steps at most, of all environments together"] = 5_000_000
-    max_seconds: Annotated[float, "wall time at most, of this start"] = math.inf
-    target_return: Annotated[float, "stop at this mean over the last episodes"] = math.inf
-    last_episodes: Annotated[int, "episodes that the running mean covers"] = 100
-    eval_steps: Annotated[int, "steps of the greedy evaluation at the end, or 0"] = 1000
-    num_envs: Annotated[int, "environments stepped at once"] = 64
-    num_steps: Annotated[int, "steps of each environment between two updates"] = 64
-    epochs: Annotated[int, "passes over the steps in one update"] = 8
-    minibatches: Annotated[int, "gradient steps in one pass"] = 4
-    learning_rate: Annotated[float, "of Adam, falling to 0 over total_steps"] = 1e-3
-    gamma: Annotated[float, "discount"] = 0.99
-    gae_lambda: Annotated[float, "weight of long advantage estimates"] = 0.95
-    clip: Annotated[float, "how far one update may move the policy"] = 0.2
-    entropy_coef: Annotated[float, "weight of the entropy bonus"] = 0.0
-    value_coef: Annotated[float, "weight of the value loss"] = 0.5
-    max_grad_norm: Annotated[float, "norm to which gradients are clipped"] = 0.5
-
-
-def parse_args(defaults: Args) -> Args:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    for name, hint in get_type_hints(Args, include_extras=True).items():
-        option = {"default": getattr(defaults, name), "help": hint.__metadata__[0]}
-        kind = {"action": "store_true"} if hint.__origin__ is bool else {"type": hint.__origin__}
-        parser.add_argument("--" + name.replace("_", "-"), **kind, **option)
-    return Args(**vars(parser.parse_args()))
+AT_MOST = (
+    "{percentage:3.0f}%|{bar}| {n_fmt} of at most {total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+)
+"""The bar of a run that may be solved at any time, so that no time left can be known."""
 
 
 def flatten(space: spaces.Space, obs: Any, device: torch.device) -> Tensor:
@@ -111,7 +87,8 @@ class Agent(nn.Module):
         outputs = int(self.action_space.n if self.is_discrete else np.prod(self.action_space.shape))
         bounds = [] if self.is_discrete else [self.action_space.low, self.action_space.high]
         self.register_buffer("bounds", torch.as_tensor(np.array(bounds)))
-        size = flatten(self.obs_space, envs.observation_space.sample(), self.bounds.device).shape[1]
+        sample = flatten(self.obs_space, envs.observation_space.sample(), torch.device("cpu"))
+        self.obs_size = size = sample.shape[1]
         shape, dtype = self.obs_space.shape or (), self.obs_space.dtype
         self.is_image = len(shape) == 3 and dtype == "uint8" and np.median(shape) > 35
         if self.is_image:
@@ -146,15 +123,23 @@ class Agent(nn.Module):
         obs = flatten(self.obs_space, obs, device)
         return [obs, *(torch.as_tensor(array, device=device) for array in rest)]
 
-    def to_env(self, actions: Tensor) -> Any:
-        """Return what `envs.step` takes; the policy's [-1, 1] spans a bounded Box."""
+    def act(self, obs: Tensor) -> Tensor:
+        """Return the likeliest actions for (n, ...) observations, as the action space has them."""
+        return self.to_space(self(obs.flatten(1))[0].mode)
+
+    def to_space(self, actions: Tensor) -> Tensor:
+        """Return actions of the action space; the policy's [-1, 1] spans a bounded Box."""
         if self.is_discrete:
-            actions = actions + int(self.action_space.start)
-        else:
-            (low, high), actions = self.bounds, actions.reshape(-1, *self.action_space.shape)
-            if self.action_space.is_bounded():
-                actions = low + (actions + 1) / 2 * (high - low)
-            actions = actions.clamp(low, high).to(low.dtype)
+            return actions + int(self.action_space.start)
+        low, high = self.bounds.unbind()
+        actions = actions.reshape(-1, *self.action_space.shape)
+        if self.action_space.is_bounded():
+            actions = low + (actions + 1) / 2 * (high - low)
+        return actions.clamp(low, high).to(low.dtype)
+
+    def to_env(self, actions: Tensor) -> Any:
+        """Return what `envs.step` takes."""
+        actions = self.to_space(actions)
         return actions if self.takes_tensors else actions.cpu().numpy()
 
 
@@ -241,7 +226,9 @@ def train(args: Args, envs: VectorEnv, agent: Agent, path: Path | None = None) -
     if done >= args.total_steps or (count >= args.last_episodes and mean >= args.target_return):
         return progress[1:]
     first = next(steps := rollouts(envs, agent, args, carry))  # compiles: not for estimates
-    with tqdm(total=args.total_steps, initial=done, unit=" steps", unit_scale=True) as bar:
+    layout = {"bar_format": AT_MOST} if math.isfinite(args.target_return) else {}
+    scale = {"total": args.total_steps, "unit": " steps", "unit_scale": True, "smoothing": 0.05}
+    with tqdm(initial=done, **scale, **layout) as bar:
         for rollout, last_values in chain([first], steps):
             adam.param_groups[0]["lr"] = args.learning_rate * (1 - bar.n / args.total_steps)
             last += (returns := rollout.sums[:, 0][rollout.ended].tolist())
@@ -262,35 +249,50 @@ def train(args: Args, envs: VectorEnv, agent: Agent, path: Path | None = None) -
 
 
 @torch.no_grad()
-def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
-    """Return what the likeliest actions earn in each first episode of at most `eval_steps`."""
+def evaluate(envs: VectorEnv, agent: Agent, args: Args, act: Callable[..., Any]) -> list[float]:
+    """Return what `act`, of observations, earns in first episodes of at most `eval_steps`."""
     [obs] = agent.from_env(envs.reset())
     running = (total := torch.zeros(args.num_envs, device=obs.device)) == 0
     for _ in range(args.eval_steps):
-        actions = agent.to_env(agent(obs)[0].mode)
+        actions = act(obs.float())
+        actions = actions if agent.takes_tensors else actions.cpu().numpy()
         obs, rewards, terminated, truncated = agent.from_env(envs.step(actions))
         total += rewards * running
         running &= ~(terminated | truncated)
+        if not running.any():
+            break
     return total[~running].tolist()
 
 
-def main(args: Args) -> None:
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
+def run(args: Args) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     fixed = {"num_envs": args.num_envs, "autoreset_mode": "NextStep", "arrays": args.arrays}
     place = args.device if args.arrays == "torch" else None
     envs = gym.make_vec(args.env_id, **{"device": place} | json.loads(args.env_kwargs) | fixed)
     agent = Agent(envs).to(args.device)
-    folder = Path(args.out or Path("runs", args.env_id.split(":")[-1]))
-    progress = train(args, envs, agent, folder / "checkpoint.pt")
-    _, seconds, episodes, mean = progress[-1]
-    write_results(folder, args.env_id, progress)
-    if greedy := evaluate(envs, agent, args):
+    if args.evaluate:
+        act = torch.jit.load(args.evaluate, args.device)
+    else:
+        act, folder = agent.act, Path(args.out or Path("runs", args.env_id.split(":")[-1]))
+        progress = train(args, envs, agent, folder / "checkpoint.pt")
+        write_results(folder, args.env_id, progress)
+        save_policy(folder / "policy.pt", agent)
+    if greedy := evaluate(envs, agent, args, act):
         print(f"Greedy policy: mean return {np.mean(greedy):.2f} over {len(greedy)} episodes")
     envs.close()
-    print(f"{args.env_id}: mean return {mean:.2f} after {episodes} episodes, {seconds:.0f} s")
+    if not args.evaluate:
+        _, seconds, episodes, mean = progress[-1]
+        print(f"{args.env_id}: mean return {mean:.2f} after {episodes} episodes, {seconds:.0f} s")
+
+
+def main(args: Args) -> None:
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
+    try:
+        run(args)
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None
 
 
 if __name__ == "__main__":

@@ -3,27 +3,25 @@
     python examples/record_video.py --env-id EnvPool/CartPole-v1
     python examples/record_video.py --env-id Brax/reacher-v0 --train-steps 200000 --steps 150
     python examples/record_video.py --env-id EnvPool/HalfCheetah-v5 --policy runs/cheetah.zip
+    python examples/record_video.py --env-id Brax/ant-v0 --policy runs/Brax/ant-v0/policy.pt
+
+`--policy` takes a file of SB3's PPO, and the `policy.pt` of the other examples, whose observations
+are a Box. The last frame goes to a PNG.
 
 Physics (Brax, Playground, EnvPool's MuJoCo tasks) is drawn by OpenGL: see docs/rendering.md.
 """
 
 import argparse
 from pathlib import Path
-
-import gymnasium as gym
-import numpy as np
-import torch
-from moviepy.video.io.ImageSequenceClip import ImageSequenceClip
-from stable_baselines3 import PPO
-
-import gymbridge  # noqa: F401 (registers the ids)
-from gymbridge.trainers.sb3 import make_vec_env
+from typing import Any
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--env-id", default="EnvPool/CartPole-v1", help="id of the task")
-    parser.add_argument("--policy", type=Path, help="of SB3's PPO, saved; trained if not given")
+    parser.add_argument("--policy", type=Path, help="a saved policy; trained if not given")
     parser.add_argument("--train-steps", type=int, default=50_000, help="of all environments")
     parser.add_argument("--num-envs", type=int, default=16, help="environments trained in")
     parser.add_argument("--steps", type=int, default=200, help="frames at most; one episode")
@@ -31,6 +29,25 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of training and of the episode")
     parser.add_argument("--out", type=Path, default=Path("runs", "videos"), help="folder")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import gymnasium as gym
+    import numpy as np
+    import torch
+    from moviepy.video.io.ImageSequenceClip import ImageSequenceClip
+    from PIL import Image
+    from stable_baselines3 import PPO
+
+    import gymbridge  # noqa: F401 (registers the ids)
+    from gymbridge.errors import NotInstalledError
+    from gymbridge.trainers.sb3 import make_vec_env
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[envpool,sb3,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 def train(env_id: str, num_envs: int, total_steps: int, seed: int) -> PPO:
@@ -42,7 +59,25 @@ def train(env_id: str, num_envs: int, total_steps: int, seed: int) -> PPO:
     return model
 
 
-def draw_episode(env: gym.Env, policy: PPO, num_steps: int, seed: int) -> tuple[list, float]:
+class TorchPolicy:
+    """What `torch.jit.load` gives, with SB3's method."""
+
+    def __init__(self, path: Path) -> None:
+        self.module = torch.jit.load(path, "cpu")
+
+    @torch.no_grad()
+    def predict(self, obs: np.ndarray, *, deterministic: bool) -> tuple[np.ndarray, None]:
+        """Return the action for one observation; it is always deterministic."""
+        return self.module(torch.as_tensor(obs)[None].float())[0].numpy(), None
+
+
+def load_policy(path: Path) -> Any:
+    if not path.exists():
+        raise SystemExit(f"There is no {path}: train a policy first, or omit --policy.")
+    return TorchPolicy(path) if path.suffix == ".pt" else PPO.load(path, device="cpu")
+
+
+def draw_episode(env: gym.Env, policy: Any, num_steps: int, seed: int) -> tuple[list, float]:
     """Return the frames of one episode at most, and the sum of its rewards."""
     obs, _ = env.reset(seed=seed)
     frames, total, over = [env.render()], 0.0, False
@@ -61,16 +96,20 @@ def main() -> None:
     path = args.policy or args.out / f"{name}.zip"
     if args.policy is None:
         train(args.env_id, args.num_envs, args.train_steps, args.seed).save(path)
-    policy = PPO.load(path, device="cpu")
+    policy = load_policy(path)
     size = {"render_size": args.size} if args.size else {}
     env = gym.make(args.env_id, render_mode="rgb_array", **size)
     frames, total = draw_episode(env, policy, args.steps, args.seed)
+    Image.fromarray(frames[-1]).save(args.out / f"{name}.png")
     clip = ImageSequenceClip(list(np.stack(frames)), fps=env.metadata["render_fps"])
     clip.write_videofile(str(args.out / f"{name}.mp4"), logger=None)
     clip.write_gif(str(args.out / f"{name}.gif"), logger=None)
     env.close()
-    print(f"Return {total:.1f} in {len(frames) - 1} steps; wrote {path}, {name}.mp4 and {name}.gif")
+    print(f"Return {total:.1f} in {len(frames) - 1} steps; wrote {path}, {name}.mp4, .gif and .png")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

@@ -11,24 +11,37 @@ import argparse
 import ast
 import time
 
-import ray
-from ray.rllib.algorithms.ppo import PPOConfig
-from tqdm import tqdm
-
-from gymbridge.trainers.rllib import BridgeEnvRunner
-
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env-id", default="EnvPool/CartPole-v1")
-    parser.add_argument("--env-config", type=ast.literal_eval, default={}, help="a Python dict")
-    parser.add_argument("--target", type=float, default=450, help="mean return")
-    parser.add_argument("--total-steps", type=int, default=400_000)
-    parser.add_argument("--num-env-runners", type=int, default=2)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--env-id", default="EnvPool/CartPole-v1", help="id of the task")
+    parser.add_argument(
+        "--env-config", type=ast.literal_eval, default={}, help="keywords, a Python dict"
+    )
+    parser.add_argument("--target", type=float, default=450, help="mean return that ends it")
+    parser.add_argument("--total-steps", type=int, default=400_000, help="steps at most")
+    parser.add_argument("--num-env-runners", type=int, default=2, help="processes")
     parser.add_argument("--num-envs", type=int, default=16, help="of each env runner")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of networks and environments")
     parser.add_argument("--address", help="of a Ray cluster; default a new one on this machine")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import ray
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from tqdm import tqdm
+
+    from gymbridge.errors import NotInstalledError
+    from gymbridge.trainers.rllib import BridgeEnvRunner
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[rllib,envpool,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 def make_config(args: argparse.Namespace) -> PPOConfig:
@@ -77,4 +90,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

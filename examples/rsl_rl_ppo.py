@@ -1,6 +1,7 @@
 """Train rsl_rl's PPO on a batch of tensors; logs and policy go to `runs/rsl_rl/<env id>/`.
 
     python examples/rsl_rl_ppo.py --env-id Playground/CartpoleBalance-v0
+    python examples/rsl_rl_ppo.py --evaluate runs/rsl_rl/EnvPool/Pendulum-v1/policy.pt
 
 `tensorboard --logdir runs/rsl_rl` shows the curves. Every episode that ends gets a new initial
 state, and `time_outs` are exact.
@@ -11,22 +12,34 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import torch
-from rsl_rl.runners import OnPolicyRunner
-
-from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
-
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--env-id", default="EnvPool/Pendulum-v1", help="continuous actions")
     parser.add_argument("--device", default="cpu", help="of simulation and networks")
     parser.add_argument("--seed", type=int, default=1, help="of networks and environments")
     parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
     parser.add_argument("--num-steps", type=int, default=64, help="of each between two updates")
     parser.add_argument("--iterations", type=int, default=150, help="updates")
+    parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
     parser.add_argument("--out", default="", help="by default runs/rsl_rl/<env id>")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import torch
+    from rsl_rl.runners import OnPolicyRunner
+
+    from gymbridge.errors import NotInstalledError
+    from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[rsl_rl,envpool,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 def make_config(env: RslRlVecEnv, num_steps: int) -> dict[str, Any]:
@@ -61,14 +74,22 @@ def make_config(env: RslRlVecEnv, num_steps: int) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def evaluate(env: RslRlVecEnv, policy: Any) -> float:
-    """Return the mean return of the first episode of each environment."""
+def evaluate(env: RslRlVecEnv, act: Any, groups: list[str]) -> float:
+    """Return the mean return of the first episode of each environment.
+
+    Args:
+        env: Where it plays.
+        act: The policy, of the groups of observations beside one another.
+        groups: Their names.
+    """
     env = RslRlVecEnv(env.envs)  # begins new episodes
     obs = env.get_observations()
     running = torch.ones(env.num_envs, device=env.device)
     returns = torch.zeros_like(running)
     while running.any():
-        obs, rewards, dones, _ = env.step(policy(obs))
+        obs, rewards, dones, _ = env.step(
+            act(torch.cat([obs[name] for name in groups], -1).float())
+        )
         returns += rewards * running
         running *= 1 - dones
     return returns.mean().item()
@@ -81,14 +102,22 @@ def main() -> None:
     torch.manual_seed(args.seed)
     env = make_rsl_rl(args.env_id, args.num_envs, device=args.device)
     env.reset(seed=args.seed)
-    folder = Path(args.out or Path("runs", "rsl_rl", args.env_id))
     config = make_config(env, args.num_steps)
-    runner = OnPolicyRunner(env, config, log_dir=str(folder), device=args.device)
-    runner.learn(args.iterations)
-    mean = evaluate(env, runner.get_inference_policy(device=args.device))
-    print(f"Wrote logs and policy to {folder}")
+    if args.evaluate:
+        act = torch.jit.load(args.evaluate, args.device)
+    else:
+        folder = Path(args.out or Path("runs", "rsl_rl", args.env_id))
+        runner = OnPolicyRunner(env, config, log_dir=str(folder), device=args.device)
+        runner.learn(args.iterations)
+        runner.export_policy_to_jit(str(folder))
+        act = torch.jit.load(folder / "policy.pt", args.device)
+        print(f"Wrote logs and policy.pt to {folder}")
+    mean = evaluate(env, act, config["obs_groups"]["actor"])
     print(f"{args.env_id}: mean return {mean:.2f} over {env.num_envs} episodes without noise")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

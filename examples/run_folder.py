@@ -1,4 +1,4 @@
-"""What a training run leaves in its folder: its learning curve, and a checkpoint to go on from.
+"""What a training run leaves in its folder: its curve, its policy, and a checkpoint to go on from.
 
 `ppo.py`, beside this file, writes them.
 """
@@ -14,12 +14,21 @@ from matplotlib.figure import Figure
 
 from gymbridge.errors import ResetNeededError, SimulationError
 
-MAY_CHANGE = ("out", "resume", "checkpoint_updates", "max_seconds", "target_return", "eval_steps")
+MAY_CHANGE = (
+    "out",
+    "evaluate",
+    "resume",
+    "checkpoint_updates",
+    "max_seconds",
+    "target_return",
+    "eval_steps",
+)
 """Flags that say how long a run goes on and what it leaves, and do not bend its learning curve."""
 
 
 def write_results(folder: Path, title: str, progress: list[tuple[float, ...]]) -> None:
     """Write rows of (env steps, seconds, episodes, mean return), and a picture of them."""
+    folder.mkdir(parents=True, exist_ok=True)
     names, table = ("env_steps", "seconds", "episodes", "mean_return"), np.array(progress)
     np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=",".join(names), comments="")
     figure = Figure(figsize=(6, 3.5), layout="constrained")
@@ -27,6 +36,25 @@ def write_results(folder: Path, title: str, progress: list[tuple[float, ...]]) -
     axes.plot(table[:, 0], table[:, 3])
     figure.savefig(folder / "learning_curve.png", dpi=120)
     print(f"Wrote progress.csv and learning_curve.png to {folder}")
+
+
+class Policy(torch.nn.Module):
+    """What an agent does without noise: float32 observations (num_envs, ...) to actions."""
+
+    def __init__(self, agent: Any) -> None:
+        super().__init__()
+        self.agent = agent
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        """Return the actions (num_envs, ...), of the environment's action space."""
+        return self.agent.act(obs)
+
+
+def save_policy(path: Path, agent: Any) -> None:
+    """Write what `torch.jit.load` reads without this file: networks and normalisation in one."""
+    obs = torch.zeros(2, agent.obs_size, device=agent.log_std.device)
+    torch.jit.save(torch.jit.trace(Policy(agent), obs, check_trace=False), path)
+    print(f"Wrote {path.name} to {path.parent}")
 
 
 class Checkpoint:

@@ -2,27 +2,44 @@
 
     python examples/sb3_ppo.py
 
+The policy goes to `runs/sb3/`; `--evaluate runs/sb3/CartPole-v1_ppo.zip` plays it without training.
 The line that differs from a script on SB3's own environments is the import of `make_vec_env`.
 """
 
 import argparse
 import time
-
-import torch
-from stable_baselines3 import PPO
-from stable_baselines3.common.evaluation import evaluate_policy
-
-from gymbridge.trainers.sb3 import make_vec_env
+from pathlib import Path
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env-id", default="EnvPool/CartPole-v1")
-    parser.add_argument("--total-steps", type=int, default=120_000)
-    parser.add_argument("--num-envs", type=int, default=8)
-    parser.add_argument("--eval-episodes", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--env-id", default="EnvPool/CartPole-v1", help="id of the task")
+    parser.add_argument("--total-steps", type=int, default=120_000, help="of training")
+    parser.add_argument("--num-envs", type=int, help="stepped at once", default=8)
+    parser.add_argument("--eval-episodes", type=int, help="episodes played at the end", default=20)
+    parser.add_argument("--seed", type=int, default=0, help="of networks and environments")
+    parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs", "sb3"), help="folder for the policy"
+    )
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.evaluation import evaluate_policy
+
+    from gymbridge.errors import NotInstalledError
+    from gymbridge.trainers.sb3 import make_vec_env
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[sb3,envpool,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 def falling(value: float):
@@ -30,10 +47,7 @@ def falling(value: float):
     return lambda remaining: value * remaining
 
 
-def main() -> None:
-    args = parse_args()
-    start = time.perf_counter()
-    torch.set_num_threads(1)  # fastest for small networks
+def train(args: argparse.Namespace) -> PPO:
     model = PPO(
         "MlpPolicy",
         make_vec_env(args.env_id, args.num_envs, seed=args.seed),
@@ -48,6 +62,17 @@ def main() -> None:
         device="cpu",
     )
     model.learn(args.total_steps, progress_bar=True)
+    path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
+    model.save(path)
+    print(f"Wrote {path}")
+    return model
+
+
+def main() -> None:
+    args = parse_args()
+    start = time.perf_counter()
+    torch.set_num_threads(1)  # fastest for small networks
+    model = PPO.load(args.evaluate, device="cpu") if args.evaluate else train(args)
     envs = make_vec_env(args.env_id, 10, seed=args.seed + 1000)
     mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
     seconds = time.perf_counter() - start
@@ -58,4 +83,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

@@ -1,6 +1,7 @@
 """Train Stable-Baselines3's SAC on a Brax task; the return before and after is printed.
 
     python examples/sb3_sac.py
+    python examples/sb3_sac.py --evaluate runs/sb3/reacher-v0_sac.zip
 
 One step of the batch is followed by several gradient steps, which take most of the time: SAC
 learns from few environment steps. Episodes end by a time limit alone, so what SAC learns depends on
@@ -9,25 +10,41 @@ learns from few environment steps. Episodes end by a time limit alone, so what S
 
 import argparse
 import time
+from pathlib import Path
 from typing import Any
-
-import torch
-from stable_baselines3 import SAC
-from stable_baselines3.common.evaluation import evaluate_policy
-
-from gymbridge.trainers.sb3 import make_vec_env
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env-id", default="Brax/reacher-v0")
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--env-id", default="Brax/reacher-v0", help="id of the task")
     parser.add_argument("--episode-steps", type=int, default=50, help="time limit")
-    parser.add_argument("--total-steps", type=int, default=16_000)
-    parser.add_argument("--num-envs", type=int, default=16)
+    parser.add_argument("--total-steps", type=int, default=16_000, help="of training")
+    parser.add_argument("--num-envs", type=int, help="stepped at once", default=16)
     parser.add_argument("--gradient-steps", type=int, default=8, help="per step of the batch")
-    parser.add_argument("--eval-episodes", type=int, default=32)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--eval-episodes", type=int, help="episodes played at the end", default=32)
+    parser.add_argument("--seed", type=int, default=0, help="of networks and environments")
+    parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs", "sb3"), help="folder for the policy"
+    )
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import torch
+    from stable_baselines3 import SAC
+    from stable_baselines3.common.evaluation import evaluate_policy
+
+    from gymbridge.errors import NotInstalledError
+    from gymbridge.trainers.sb3 import make_vec_env
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[sb3,brax,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 def evaluate(model: SAC, envs: Any, args: argparse.Namespace) -> float:
@@ -35,14 +52,11 @@ def evaluate(model: SAC, envs: Any, args: argparse.Namespace) -> float:
     return evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)[0]
 
 
-def main() -> None:
-    args = parse_args()
-    start = time.perf_counter()
-    torch.set_num_threads(1)  # fastest for small networks
-    limit = {"max_episode_steps": args.episode_steps}
+def train(args: argparse.Namespace, envs: Any) -> tuple[float, float]:
+    """Train and save a policy; return its mean return before and after."""
     model = SAC(
         "MlpPolicy",
-        make_vec_env(args.env_id, args.num_envs, seed=args.seed, env_kwargs=limit),
+        envs,
         learning_starts=1600,
         gradient_steps=args.gradient_steps,
         gamma=0.95,
@@ -51,12 +65,31 @@ def main() -> None:
         seed=args.seed,
         device="cpu",
     )
-    before = evaluate(model, model.env, args)
+    before = evaluate(model, envs, args)
     model.learn(args.total_steps, progress_bar=True)
-    after = evaluate(model, model.env, args)
+    path = args.out / f"{args.env_id.rpartition('/')[2]}_sac.zip"
+    model.save(path)
+    print(f"Wrote {path}")
+    return before, evaluate(model, envs, args)
+
+
+def main() -> None:
+    args = parse_args()
+    start = time.perf_counter()
+    torch.set_num_threads(1)  # fastest for small networks
+    limit = {"max_episode_steps": args.episode_steps}
+    envs = make_vec_env(args.env_id, args.num_envs, seed=args.seed, env_kwargs=limit)
+    if args.evaluate:
+        mean = evaluate(SAC.load(args.evaluate, device="cpu"), envs, args)
+        print(f"{args.env_id}: mean return {mean:.2f} over {args.eval_episodes} episodes")
+        return
+    before, after = train(args, envs)
     seconds = time.perf_counter() - start
     print(f"{args.env_id}: mean return {before:.2f} before, {after:.2f} after, {seconds:.0f} s")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

@@ -1,6 +1,7 @@
-"""Train SHAC through a Brax simulator; table and learning curve go to `runs/<env id>/shac/`.
+"""Train SHAC through a Brax simulator; table, picture and policy go to `runs/<env id>/shac/`.
 
-    python examples/shac.py --ppo-seconds 150  # draws examples/ppo.py on the same axes
+    python examples/shac.py
+    python examples/shac.py --evaluate runs/Brax/reacher-v0/shac/policy.pt
 
 Short-horizon actor-critic (Xu et al. 2022, "Accelerated Policy Learning with Parallel
 Differentiable Simulation") plays windows of a few steps, and the gradient of a window's rewards
@@ -10,38 +11,26 @@ Episodes begin again by Gymnasium's `AutoresetMode.SAME_STEP`: a step that ends 
 the next one's first observation, without a gradient into the earlier episode. The observation that
 a row's step led to is in `infos["final_obs"]`, with its gradient. A sum of rewards goes on with the
 critic's value of it where the window or the episode was cut short, and with 0 at a termination.
+
+To copy this script, copy `ppo_flags.py` and `run_folder.py` as well.
 """
 
-import argparse
 import copy
 import json
+import logging
 import math
-import re
-import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Annotated, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple
 
-import gymnasium as gym
-import numpy as np
-import torch
-from gymnasium import spaces
-from gymnasium.vector import VectorEnv
-from matplotlib.figure import Figure
-from torch import Tensor, nn
-from torch.optim import Adam
-from tqdm import tqdm
-
-import gymbridge  # noqa: F401 (registers the ids)
+from ppo_flags import parse_args
 
 START = time.perf_counter()
 ENV_KWARGS = '{"backend": "spring", "max_episode_steps": 100}'
-NAMES = ("env_steps", "seconds", "episodes", "mean_return")
 
 
 @dataclass
@@ -52,7 +41,7 @@ class Args:
     env_kwargs: Annotated[str, "further keywords of gym.make_vec, as JSON"] = ENV_KWARGS
     seed: Annotated[int, "seed of networks, actions and environments"] = 1
     out: Annotated[str, "folder for results, by default runs/<env id>/shac"] = ""
-    ppo_seconds: Annotated[float, "wall time of PPO on the same task afterwards, or 0"] = 0.0
+    evaluate: Annotated[str, "policy.pt of a run to play, without training"] = ""
     total_steps: Annotated[int, "steps at most, of all environments together"] = 80_000
     max_seconds: Annotated[float, "wall time at most"] = math.inf
     target_return: Annotated[float, "stop at this mean over the last episodes"] = math.inf
@@ -70,12 +59,25 @@ class Args:
     max_grad_norm: Annotated[float, "norm to which gradients are clipped"] = 1.0
 
 
-def parse_args() -> Args:
-    parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
-    for name, hint in get_type_hints(Args, include_extras=True).items():
-        text = f"{hint.__metadata__[0]} (default: {getattr(Args, name)!r})"
-        parser.add_argument("--" + name.replace("_", "-"), type=hint.__origin__, help=text)
-    return Args(**vars(parser.parse_args()))
+if __name__ == "__main__":
+    parse_args(Args())  # answers --help before the slow imports
+
+try:
+    import gymnasium as gym
+    import numpy as np
+    import torch
+    from gymnasium import spaces
+    from gymnasium.vector import VectorEnv
+    from run_folder import save_policy, write_results
+    from torch import Tensor, nn
+    from torch.optim import Adam
+    from tqdm import tqdm
+
+    import gymbridge  # noqa: F401 (registers the ids)
+    from gymbridge.errors import NotInstalledError
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 def make_envs(args: Args) -> VectorEnv:
@@ -99,7 +101,8 @@ class Agent(nn.Module):
         for space in (observation_space, action_space):
             if not isinstance(space, spaces.Box) or len(space.shape) != 1:
                 raise SystemExit(f"This script takes flat Boxes, not {space}.")
-        size, outputs = observation_space.shape[0], action_space.shape[0]
+        self.obs_size = size = observation_space.shape[0]
+        outputs = action_space.shape[0]
         self.actor, self.critic = mlp(size, 64, 64, outputs), mlp(size, 64, 64, 1)
         nn.init.orthogonal_(self.actor[-1].weight, 0.01)  # begin with all actions alike
         self.log_std = nn.Parameter(torch.full((outputs,), -2.0))
@@ -109,7 +112,7 @@ class Agent(nn.Module):
         self.is_bounded = action_space.is_bounded()
         self.low, self.high = map(torch.as_tensor, (action_space.low, action_space.high))
 
-    def act(self, obs: Tensor, *, explore: bool = True) -> Tensor:
+    def act(self, obs: Tensor, *, explore: bool = False) -> Tensor:
         """Return actions with a gradient to the policy and to observations."""
         means = self.actor(self.features(obs))
         actions = means + self.log_std.exp() * torch.randn_like(means) if explore else means
@@ -141,7 +144,9 @@ def windows(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[Window]:
     while True:
         obs, steps = envs.detach(), []
         for _ in range(args.num_steps):
-            next_obs, rewards, terminated, truncated, infos = envs.step(agent.act(obs))
+            next_obs, rewards, terminated, truncated, infos = envs.step(
+                agent.act(obs, explore=True)
+            )
             row = (infos["final_obs"], rewards, terminated, terminated | truncated)
             steps.append((obs.detach(), *row))
             obs = next_obs
@@ -213,8 +218,10 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
     critic_adam = Adam(agent.critic.parameters(), betas=(0.7, 0.95))
     progress, returns, episodes = [], deque(maxlen=args.last_episodes), 0
     running = torch.zeros(args.num_envs)
-    with tqdm(total=args.total_steps, unit=" steps", unit_scale=True) as bar:
-        for window in windows(envs, agent, args):
+    first = next(steps := windows(envs, agent, args))  # compiles: not for estimates
+    scale = {"total": args.total_steps, "unit": " steps", "unit_scale": True, "smoothing": 0.05}
+    with tqdm(**scale) as bar:
+        for window in chain([first], steps):
             left = 1 - bar.n / args.total_steps
             actor_adam.param_groups[0]["lr"] = args.actor_rate * left
             critic_adam.param_groups[0]["lr"] = args.critic_rate * left
@@ -226,74 +233,58 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
                 episodes += int(ended.sum())
                 running[ended] = 0
             mean, seconds = np.mean(returns or [math.nan]), time.perf_counter() - START
-            bar.set_postfix_str(f"mean return {mean:.2f}", refresh=False)
+            is_solved = len(returns) == args.last_episodes and mean >= args.target_return
+            bar.set_postfix_str(f"mean return {mean:.2f}{', solved' * is_solved}", refresh=False)
             bar.update(args.num_steps * args.num_envs)
             progress.append((bar.n, seconds, episodes, mean))
-            is_solved = len(returns) == args.last_episodes and mean >= args.target_return
-            if is_solved or bar.n >= args.total_steps or seconds >= args.max_seconds:
+            bar.total = bar.n if is_solved else bar.total
+            if bar.n >= bar.total or seconds >= args.max_seconds:
                 break
     return progress
 
 
 @torch.no_grad()
-def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
-    """Return what actions without noise earn in each first episode of at most `eval_steps`."""
+def evaluate(envs: VectorEnv, act: Callable[..., Any], args: Args) -> list[float]:
+    """Return what `act`, of observations, earns in first episodes of at most `eval_steps`."""
     obs, running, returns = envs.reset()[0], torch.zeros(args.num_envs), []
     first = torch.ones(args.num_envs, dtype=torch.bool)
     for _ in range(args.eval_steps):
-        obs, rewards, terminated, truncated, _ = envs.step(agent.act(obs, explore=False))
+        obs, rewards, terminated, truncated, _ = envs.step(act(obs))
         running += rewards
         ended = first & (terminated | truncated)
         returns += running[ended].tolist()
         first &= ~ended
+        if not first.any():
+            break
     return returns
 
 
-def train_ppo(args: Args, folder: Path) -> tuple[np.ndarray, float]:
-    """Run `examples/ppo.py` as it is on the same task; return its table and its greedy mean."""
-    task = (f"--env-id={args.env_id}", f"--env-kwargs={args.env_kwargs}", f"--seed={args.seed}")
-    rest = (f"--max-seconds={args.ppo_seconds}", f"--eval-steps={args.eval_steps}")
-    command = [sys.executable, Path(__file__).with_name("ppo.py"), *task, *rest, f"--out={folder}"]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    print(output, end="")
-    greedy = re.search(r"^Greedy policy: mean return (\S+)", output, re.MULTILINE)
-    table = np.genfromtxt(folder / "progress.csv", delimiter=",", skip_header=1, ndmin=2)
-    return table, float(greedy[1]) if greedy else math.nan
-
-
-def draw(path: Path, title: str, curves: dict[str, tuple[np.ndarray, float]]) -> None:
-    figure = Figure(figsize=(9, 3.5), layout="constrained")
-    for column, axes in enumerate(figure.subplots(1, 2, sharey=True)):
-        for name, (table, greedy) in curves.items():
-            (line,) = axes.plot(table[:, column], table[:, 3], label=f"{name}, exploring")
-            axes.plot(table[-1, column], greedy, "*", ms=12, c=line.get_color(), label="greedy")
-        axes.set(xlabel=NAMES[column].replace("_", " "), ylabel="mean return", xlim=(0, None))
-        axes.label_outer()
-    axes.legend(title=title)
-    figure.savefig(path, dpi=100)
-
-
 def main() -> None:
-    args = parse_args()
+    args = parse_args(Args())
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     envs = make_envs(args)
-    agent = Agent(envs.single_observation_space, envs.single_action_space)
-    table = np.array(train(args, envs, agent))
-    (_, seconds, _, mean), count = table[-1], min(int(table[-1, 2]), args.last_episodes)
-    folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
-    folder.mkdir(parents=True, exist_ok=True)
-    np.savetxt(folder / "progress.csv", table, "%.10g", ",", "\n", ",".join(NAMES), comments="")
-    greedy = evaluate(envs, agent, args)
-    curves = {"SHAC": (table, np.mean(greedy or [math.nan]))}
-    print(f"Greedy policy: mean return {curves['SHAC'][1]:.2f} over {len(greedy)} episodes")
+    if args.evaluate:
+        act = torch.jit.load(args.evaluate)
+    else:
+        agent = Agent(envs.single_observation_space, envs.single_action_space)
+        act, progress = agent.act, train(args, envs, agent)
+        folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
+        write_results(folder, args.env_id, progress)
+        save_policy(folder / "policy.pt", agent)
+    if greedy := evaluate(envs, act, args):
+        print(f"Greedy policy: mean return {np.mean(greedy):.2f} over {len(greedy)} episodes")
     envs.close()
-    if args.ppo_seconds:
-        curves["PPO"] = train_ppo(args, folder / "ppo")
-    draw(folder / "learning_curve.png", args.env_id, curves)
-    print(f"Wrote progress.csv and learning_curve.png to {folder}")
-    print(f"{args.env_id}: mean return {mean:.2f} over the last {count} episodes, {seconds:.0f} s")
+    if not args.evaluate:
+        (_, seconds, count, mean), most = progress[-1], args.last_episodes
+        last = f"the last {min(count, most)} episodes, {seconds:.0f} s"
+        print(f"{args.env_id}: mean return {mean:.2f} over {last}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

@@ -12,7 +12,7 @@ runs twice with the same seeds and actions, each time in a process of its own. A
 - both runs return the same observations, rewards and flags, to the bit.
 
 The file of results is written after each case. The next start skips the cases that are in it. The
-exit code is 1 where a case fails.
+exit code is 1 where a case fails. To copy this script, copy `benchmarks/timing.py` as well.
 """
 
 import argparse
@@ -30,14 +30,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import gymnasium as gym
-import numpy as np
-from benchmarks.timing import machine
-from gymnasium.vector import AutoresetMode, VectorEnv
-from tqdm import tqdm
-
-import gymbridge  # noqa: F401 (registers the ids)
-
 SIZES = {"EnvPool/CartPole-v1": (64, 1_000_000), "Brax/fast-v0": (256, 200_000)}
 """Number of environments and of steps, by id."""
 
@@ -53,6 +45,35 @@ PARTIAL_RESET = 100
 
 GROUPS = 31
 """Parts of a batch that these resets begin anew in turn, so that time limits end them in turn."""
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--env-ids", nargs="+", default=[*SIZES], help="with observations in a Box")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=[*MODES], help="of autoreset")
+    parser.add_argument(
+        "--arrays", nargs="+", choices=KINDS, default=[*KINDS], help="kinds of them"
+    )
+    parser.add_argument("--steps", type=int, help="of the batch; None for those in SIZES")
+    parser.add_argument("--num-envs", type=int, help="None for those in SIZES")
+    parser.add_argument("--out", type=Path, default=Path("runs/soak/soak.json"), help="results")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import gymnasium as gym
+    import numpy as np
+    from benchmarks.timing import machine
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from tqdm import tqdm
+
+    import gymbridge  # noqa: F401 (registers the ids)
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[all]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 class Case(NamedTuple):
@@ -77,19 +98,6 @@ class Run(NamedTuple):
     compilations: int  # after the first call of each kind
     episodes: int  # that ended
     digest: str  # of all that was returned
-
-
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--env-ids", nargs="+", default=[*SIZES], help="with observations in a Box")
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=[*MODES], help="of autoreset")
-    parser.add_argument(
-        "--arrays", nargs="+", choices=KINDS, default=[*KINDS], help="kinds of them"
-    )
-    parser.add_argument("--steps", type=int, help="of the batch; None for those in SIZES")
-    parser.add_argument("--num-envs", type=int, help="None for those in SIZES")
-    parser.add_argument("--out", type=Path, default=Path("runs/soak/soak.json"), help="results")
-    return parser.parse_args()
 
 
 def make_cases(args: argparse.Namespace) -> list[Case]:

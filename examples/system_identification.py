@@ -13,24 +13,11 @@ import argparse
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gymnasium as gym
-import jax
-import numpy as np
-import torch
-from gymnasium.vector import VectorEnv
-from matplotlib.figure import Figure
-from torch import Tensor
-from torch.optim import Adam
-from tqdm import trange
-
-import gymbridge  # noqa: F401 (registers the ids)
-
-MASS, FRICTION = "link.inertia.mass", "dof.damping"
-NAMES = ("mass of the cart", "friction of the joints")
-
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--num-envs", type=int, default=16, help="pendulums to identify at once")
     parser.add_argument("--num-steps", type=int, default=15, help="steps that are observed")
     parser.add_argument("--iterations", type=int, default=150, help="steps of Adam")
@@ -39,6 +26,31 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of physics, states and actions")
     parser.add_argument("--out", default="runs/system_identification", help="folder for results")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import gymnasium as gym
+    import jax
+    import numpy as np
+    import torch
+    from gymnasium.vector import VectorEnv
+    from matplotlib.figure import Figure
+    from torch import Tensor
+    from torch.optim import Adam
+    from tqdm import trange
+
+    import gymbridge  # noqa: F401 (registers the ids)
+    from gymbridge.errors import NotInstalledError
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
+
+
+MASS, FRICTION = "link.inertia.mass", "dof.damping"
+NAMES = ("mass of the cart", "friction of the joints")
 
 
 def draw_physics(model: Any, key: jax.Array) -> dict[str, jax.Array]:
@@ -168,4 +180,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

@@ -1,6 +1,7 @@
-"""Train TorchRL's PPO on a batch of tensors; the learning curve goes to `runs/torchrl/<env id>/`.
+"""Train TorchRL's PPO on a batch of tensors; curve and policy go to `runs/torchrl/<env id>/`.
 
     python examples/torchrl_ppo.py --env-id Brax/inverted_pendulum-v0
+    python examples/torchrl_ppo.py --evaluate runs/torchrl/Brax/inverted_pendulum-v0/policy.pt
 
 Observations, actions and rewards stay on the simulation's device. Everything but the environment
 is TorchRL's own: collector, policy, advantages and loss.
@@ -10,26 +11,15 @@ import argparse
 import logging
 import time
 from collections import deque
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from matplotlib.figure import Figure
-from tensordict.nn import NormalParamExtractor, TensorDictModule
-from torch import nn
-from torchrl.collectors import Collector
-from torchrl.envs import DoubleToFloat, InitTracker, RewardSum, TransformedEnv
-from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
-from torchrl.objectives import ClipPPOLoss
-from torchrl.objectives.value import GAE
-from tqdm import tqdm
-
-from gymbridge.trainers.torchrl import make_torchrl
-
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="continuous actions")
     parser.add_argument("--device", default="cpu", help="of simulation and networks")
     parser.add_argument("--seed", type=int, default=1, help="of networks and environments")
@@ -39,8 +29,32 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--num-steps", type=int, default=64, help="of each between two updates")
     parser.add_argument("--epochs", type=int, default=8, help="passes over the steps of an update")
     parser.add_argument("--minibatch", type=int, default=1024, help="steps in a gradient step")
+    parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
     parser.add_argument("--out", default="", help="by default runs/torchrl/<env id>")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import numpy as np
+    import torch
+    from matplotlib.figure import Figure
+    from tensordict.nn import NormalParamExtractor, TensorDictModule
+    from torch import Tensor, nn
+    from torchrl.collectors import Collector
+    from torchrl.envs import DoubleToFloat, InitTracker, RewardSum, TransformedEnv
+    from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
+    from torchrl.objectives import ClipPPOLoss
+    from torchrl.objectives.value import GAE
+    from tqdm import tqdm
+
+    from gymbridge.errors import NotInstalledError
+    from gymbridge.trainers.torchrl import make_torchrl
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[torchrl,brax,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
 
 
 def make_env(args: argparse.Namespace) -> TransformedEnv:
@@ -52,21 +66,44 @@ def make_env(args: argparse.Namespace) -> TransformedEnv:
     return env
 
 
-def make_models(env: TransformedEnv, device: str) -> tuple[ProbabilisticActor, ValueOperator]:
-    inputs, outputs = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
-    bodies = [
-        nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh())
-        for _ in range(2)
-    ]
-    policy = nn.Sequential(bodies[0], nn.Linear(64, 2 * outputs), NormalParamExtractor())
+class Network(nn.Module):
+    """Observations to mean and scale of what the policy draws before its tanh."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.body = make_body(inputs, 2 * outputs)
+        self.split = NormalParamExtractor()
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (n, outputs) each."""
+        return self.split(self.body(obs))
+
+
+class Policy(nn.Module):
+    """The actions without noise, of float32 observations (num_envs, size)."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Return actions in [-1, 1], as `TanhNormal` draws them."""
+        return self.network(obs)[0].tanh()
+
+
+def make_body(inputs: int, outputs: int) -> nn.Sequential:
+    hidden = [nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()]
+    return nn.Sequential(*hidden, nn.Linear(64, outputs))
+
+
+def make_models(network: Network, inputs: int) -> tuple[ProbabilisticActor, ValueOperator]:
     actor = ProbabilisticActor(
-        TensorDictModule(policy, ["observation"], ["loc", "scale"]),
+        TensorDictModule(network, ["observation"], ["loc", "scale"]),
         in_keys=["loc", "scale"],
         distribution_class=TanhNormal,
         return_log_prob=True,
     )
-    critic = ValueOperator(nn.Sequential(bodies[1], nn.Linear(64, 1)))
-    return actor.to(device), critic.to(device)
+    return actor, ValueOperator(make_body(inputs, 1))
 
 
 def update(batch: Any, loss_module: ClipPPOLoss, adam: torch.optim.Adam, args: Any) -> None:
@@ -81,9 +118,12 @@ def update(batch: Any, loss_module: ClipPPOLoss, adam: torch.optim.Adam, args: A
             adam.step()
 
 
-def train(args: argparse.Namespace, env: TransformedEnv) -> list[tuple[float, float]]:
+def train(
+    args: argparse.Namespace, env: TransformedEnv, network: Network
+) -> list[tuple[float, float]]:
     """Train until a limit is reached; return (steps, mean return) per update."""
-    actor, critic = make_models(env, args.device)
+    actor, critic = make_models(network, env.observation_spec["observation"].shape[-1])
+    critic.to(args.device)
     loss_module = ClipPPOLoss(actor, critic, entropy_coeff=0.0, normalize_advantage=True)
     advantages = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
     adam = torch.optim.Adam(loss_module.parameters(), 1e-3)
@@ -91,8 +131,10 @@ def train(args: argparse.Namespace, env: TransformedEnv) -> list[tuple[float, fl
     collector = Collector(env, actor, frames_per_batch=frames, total_frames=args.total_steps)
     returns: deque[float] = deque(maxlen=100)
     progress: list[tuple[float, float]] = []
-    with tqdm(total=args.total_steps, unit=" steps", unit_scale=True) as bar:
-        for batch in collector:
+    first = next(batches := iter(collector))  # compiles: not for estimates
+    scale = {"total": args.total_steps, "unit": " steps", "unit_scale": True, "smoothing": 0.05}
+    with tqdm(**scale) as bar:
+        for batch in chain([first], batches):
             with torch.no_grad():
                 advantages(batch)
             update(batch, loss_module, adam, args)
@@ -123,19 +165,37 @@ def write_results(folder: Path, title: str, progress: list[tuple[float, float]])
     figure.savefig(folder / "learning_curve.png", dpi=120)
 
 
+@torch.no_grad()
+def evaluate(env: TransformedEnv, policy: nn.Module) -> float:
+    """Return the mean return of the episodes that end within 1000 steps."""
+    act = TensorDictModule(policy, ["observation"], ["action"])
+    steps = env.rollout(1000, act, break_when_any_done=False)["next"]
+    return steps["episode_reward"][steps["done"]].mean().item()
+
+
 def main() -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     args = parse_args()
     torch.manual_seed(args.seed)
-    started = time.perf_counter()
-    progress = train(args, make_env(args))
-    folder = Path(args.out or Path("runs", "torchrl", args.env_id))
-    write_results(folder, args.env_id, progress)
-    seconds = time.perf_counter() - started
-    print(f"Wrote progress.csv and learning_curve.png to {folder}")
-    print(f"{args.env_id}: mean return {progress[-1][1]:.2f}, {seconds:.0f} s")
+    env, started = make_env(args), time.perf_counter()
+    if args.evaluate:
+        mean = evaluate(env, torch.jit.load(args.evaluate, args.device))
+    else:
+        sizes = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
+        network = Network(*sizes).to(args.device)
+        progress = train(args, env, network)
+        folder = Path(args.out or Path("runs", "torchrl", args.env_id))
+        write_results(folder, args.env_id, progress)
+        example = torch.zeros(2, sizes[0], device=args.device)
+        torch.jit.save(torch.jit.trace(Policy(network), example), folder / "policy.pt")
+        mean = progress[-1][1]
+        print(f"Wrote progress.csv, learning_curve.png and policy.pt to {folder}")
+    print(f"{args.env_id}: mean return {mean:.2f}, {time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

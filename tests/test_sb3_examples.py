@@ -26,16 +26,19 @@ def run_script(name: str, *arguments: str) -> tuple[str, str]:
     return done.stdout.splitlines()[-1], done.stdout + done.stderr
 
 
-def test_sb3_ppo__runs_with_a_progress_bar() -> None:
+def test_sb3_ppo__runs_with_a_progress_bar_and_plays_its_policy(tmp_path: Path) -> None:
     pytest.importorskip("envpool")
-    line, log = run_script("sb3_ppo.py", "--total-steps=256", "--num-envs=4", "--eval-episodes=3")
+    sizes = ("--num-envs=4", "--eval-episodes=3", f"--out={tmp_path}")
+    line, log = run_script("sb3_ppo.py", "--total-steps=256", *sizes)
+    again, _ = run_script("sb3_ppo.py", f"--evaluate={tmp_path}/CartPole-v1_ppo.zip", *sizes)
+    assert again.rpartition(",")[0] == line.rpartition(",")[0]
     env_id, mean, episodes, _ = SOLVED.fullmatch(line).groups()
     assert (env_id, episodes) == ("EnvPool/CartPole-v1", "3")
     assert 5 < float(mean) <= 500
     assert "256/256" in log
 
 
-def test_sb3_sac__runs_with_a_progress_bar() -> None:
+def test_sb3_sac__runs_with_a_progress_bar(tmp_path: Path) -> None:
     pytest.importorskip("brax")
     line, log = run_script(
         "sb3_sac.py",
@@ -43,7 +46,9 @@ def test_sb3_sac__runs_with_a_progress_bar() -> None:
         "--episode-steps=5",
         "--total-steps=1632",
         "--eval-episodes=16",
+        f"--out={tmp_path}",
     )
+    assert (tmp_path / "fast-v0_sac.zip").exists()
     env_id, before, after, _ = IMPROVED.fullmatch(line).groups()
     assert env_id == "Brax/fast-v0"
     assert abs(float(before) - float(after)) < 1, "its rewards are small"
@@ -58,17 +63,19 @@ def test_sb3_benchmark__prints_both_bars() -> None:
 
 
 @pytest.mark.slow
-def test_sb3_ppo__solves_cart_pole() -> None:
+def test_sb3_ppo__solves_cart_pole(tmp_path: Path) -> None:
     pytest.importorskip("envpool")
-    env_id, mean, episodes, _ = SOLVED.fullmatch(run_script("sb3_ppo.py")[0]).groups()
+    line, _ = run_script("sb3_ppo.py", f"--out={tmp_path}")
+    env_id, mean, episodes, _ = SOLVED.fullmatch(line).groups()
     assert (env_id, episodes) == ("EnvPool/CartPole-v1", "20")
     assert float(mean) >= 475
 
 
 @pytest.mark.slow
-def test_sb3_sac__improves_on_reacher() -> None:
+def test_sb3_sac__improves_on_reacher(tmp_path: Path) -> None:
     pytest.importorskip("brax")
-    env_id, before, after, _ = IMPROVED.fullmatch(run_script("sb3_sac.py")[0]).groups()
+    line, _ = run_script("sb3_sac.py", f"--out={tmp_path}")
+    env_id, before, after, _ = IMPROVED.fullmatch(line).groups()
     assert env_id == "Brax/reacher-v0"
     assert float(after) > 0.7 * float(before), "returns are negative"
 
@@ -83,6 +90,7 @@ def test_record_video__writes_what_a_policy_does(tmp_path: Path) -> None:
     line, log = run_script("record_video.py", "--train-steps=1024", *options)
     assert re.match(r"Return \d+\.0 in \d+ steps; wrote ", line)
     assert "1,024/1,024" in log
+    assert (tmp_path / "CartPole-v1.png").exists()
     policy = tmp_path / "CartPole-v1.zip"
     gif, film = (policy.with_suffix(suffix) for suffix in (".gif", ".mp4"))
     with Image.open(gif) as frames:

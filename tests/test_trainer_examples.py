@@ -34,6 +34,9 @@ def test_torchrl_ppo__trains_and_writes_its_curve(env_id: str, tmp_path: Path) -
     assert "2.05k/2.05k" in log
     table = np.loadtxt(tmp_path / "progress.csv", delimiter=",", skiprows=1)
     assert table[:, 0].tolist() == [1024, 2048]
+    if env_id == "EnvPool/Pendulum-v1":  # its episodes have 200 steps
+        policy = f"--evaluate={tmp_path}/policy.pt"
+        assert -2000 < run_script("torchrl_ppo.py", *budget, policy)[1] < 0
     assert (tmp_path / "learning_curve.png").exists()
 
 
@@ -45,6 +48,8 @@ def test_rsl_rl_ppo__trains_and_evaluates(tmp_path: Path) -> None:
     assert "Learning iteration 1/2" in log
     assert -2000 < mean < 0
     assert (tmp_path / "model_1.pt").exists()
+    again = run_script("rsl_rl_ppo.py", "--num-envs", 4, "--evaluate", tmp_path / "policy.pt")[1]
+    assert -2000 < again < 0
 
 
 @pytest.mark.slow

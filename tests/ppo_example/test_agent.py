@@ -68,3 +68,26 @@ def test_agent__makes_observations_flat(ppo):
 def test_agent__refuses_other_actions(ppo):
     with pytest.raises(SystemExit, match="Discrete or Box"):
         ppo.Agent(spaces_of(spaces.Box(-1.0, 1.0, (2,)), spaces.MultiBinary(3)))
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions"),
+    [
+        (spaces.Box(-1.0, 1.0, (3,)), spaces.Box(-2.0, 6.0, (2,))),
+        (spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Discrete(3, start=5)),
+        (spaces.Dict(a=spaces.Box(-1.0, 1.0, (2,)), b=spaces.Discrete(4)), spaces.Discrete(3)),
+    ],
+)
+def test_policy__that_was_saved_acts_as_the_agent_does(ppo, observations, actions, tmp_path):
+    agent = ppo.Agent(spaces_of(observations, actions))
+    torch.nn.init.normal_(agent.actor[-1].weight)
+    ppo.save_policy(tmp_path / "policy.pt", agent)
+    saved = torch.jit.load(tmp_path / "policy.pt")
+    obs = torch.rand(7, agent.obs_size) * 100
+    with torch.no_grad():
+        wanted = agent.act(obs)
+        torch.testing.assert_close(saved(obs), wanted)
+        if shape := observations.shape:
+            torch.testing.assert_close(saved(obs.reshape(7, *shape)), wanted)
+    assert len(wanted.unique()) > 1
+    assert all(action in actions for action in wanted.numpy())

@@ -105,7 +105,7 @@ def test_rollouts__on_tensors_wait_for_nothing_in_torch(ppo):
 
 def test_evaluate__is_what_first_episodes_earn_with_the_likeliest_actions(ppo, agent):
     args = ppo.Args(num_envs=3, eval_steps=4)  # the third environment's takes 5
-    found = ppo.evaluate(scripted_vector_env(LENGTHS, TRUNCATES), agent, args)
+    found = ppo.evaluate(scripted_vector_env(LENGTHS, TRUNCATES), agent, args, agent.act)
     replay = scripted_vector_env(LENGTHS, TRUNCATES)
     [obs] = agent.from_env(replay.reset())
     wanted = np.zeros(3)

@@ -1,0 +1,76 @@
+"""Draw learning curves of several runs each as a mean and a band, over steps and over seconds.
+
+    for seed in 0 1 2; do python examples/ppo.py --seed $seed --out runs/ppo/$seed; done
+    for seed in 0 1 2; do python examples/shac.py --seed $seed --out runs/shac/$seed; done
+    python examples/compare_curves.py --curve PPO runs/ppo/* --curve SHAC runs/shac/*
+
+Reads `progress.csv` in each folder, which `ppo.py` and `shac.py` write. The line is the mean over
+runs, the band goes from the lowest to the highest. A run that ended early keeps its last value.
+"""
+
+import argparse
+from pathlib import Path
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    text = "a name, and the folders of its runs; may be given more than once"
+    curve = {"nargs": "+", "action": "append", "required": True, "metavar": ("NAME", "FOLDER")}
+    parser.add_argument("--curve", help=text, **curve)
+    parser.add_argument("--title", default="", help="above the picture")
+    parser.add_argument("--out", type=Path, default=Path("runs", "curves.png"), help="a picture")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import numpy as np
+    from matplotlib.figure import Figure
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[examples]'"
+    raise SystemExit(f"{error}; {install}") from None
+
+AXES = {"env_steps": "environment steps", "seconds": "seconds"}
+
+
+def read_runs(folders: list[str]) -> list[np.ndarray]:
+    """Return the table of each run, without the rows before its first episode ended."""
+    tables = [
+        np.genfromtxt(Path(folder, "progress.csv"), delimiter=",", names=True, ndmin=1)
+        for folder in folders
+    ]
+    return [table[np.isfinite(table["mean_return"])] for table in tables]
+
+
+def band(runs: list[np.ndarray], column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return places on the axis (points,), and each run's mean return there (runs, points)."""
+    first, last = (pick(run[column][at] for run in runs) for pick, at in ((max, 0), (max, -1)))
+    places = np.linspace(first, last, 300)
+    return places, np.stack([np.interp(places, run[column], run["mean_return"]) for run in runs])
+
+
+def main() -> None:
+    args = parse_args()
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
+    for axes, (column, label) in zip(figure.subplots(1, 2, sharey=True), AXES.items(), strict=True):
+        for name, *folders in args.curve:
+            places, returns = band(read_runs(folders), column)
+            (line,) = axes.plot(places, returns.mean(0), label=f"{name}, {len(folders)} runs")
+            axes.fill_between(
+                places, returns.min(0), returns.max(0), color=line.get_color(), alpha=0.2
+            )
+        axes.set(xlabel=label, ylabel="mean return", xlim=(0, None))
+        axes.grid(alpha=0.3)
+        axes.label_outer()
+    axes.legend(title=args.title or None)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(args.out, dpi=100)
+    print(f"Wrote {args.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""The flags of `ppo.py`, and what makes flags of any such class; no script, and no slow import."""
+
+import argparse
+import math
+from dataclasses import dataclass
+from typing import Annotated, TypeVar, get_type_hints
+
+Flags = TypeVar("Flags")
+
+
+@dataclass
+class Args:
+    """Hyperparameters, each a flag: ``--num-envs 8``."""
+
+    env_id: Annotated[str, "Gymnasium id of the task"] = "Brax/inverted_pendulum-v0"
+    env_kwargs: Annotated[str, "further keywords of gym.make_vec, as JSON"] = "{}"
+    seed: Annotated[int, "seed of networks, actions and environments"] = 1
+    arrays: Annotated[str, "what environments return: numpy or torch"] = "numpy"
+    device: Annotated[str, "of the networks, and of environments with torch arrays"] = "cpu"
+    out: Annotated[str, "folder for results, by default runs/<env id>"] = ""
+    evaluate: Annotated[str, "policy.pt of a run to play, without training"] = ""
+    resume: Annotated[bool, "go on from the checkpoint in the folder for results"] = False
+    checkpoint_updates: Annotated[int, "updates from one checkpoint to the next"] = 10
+    total_steps: Annotated[int, "steps at most, of all environments together"] = 5_000_000
+    max_seconds: Annotated[float, "wall time at most, of this start"] = math.inf
+    target_return: Annotated[float, "stop at this mean over the last episodes"] = math.inf
+    last_episodes: Annotated[int, "episodes that the running mean covers"] = 100
+    eval_steps: Annotated[int, "steps of the greedy evaluation at the end, or 0"] = 1000
+    num_envs: Annotated[int, "environments stepped at once"] = 64
+    num_steps: Annotated[int, "steps of each environment between two updates"] = 64
+    epochs: Annotated[int, "passes over the steps in one update"] = 8
+    minibatches: Annotated[int, "gradient steps in one pass"] = 4
+    learning_rate: Annotated[float, "of Adam, falling to 0 over total_steps"] = 1e-3
+    gamma: Annotated[float, "discount"] = 0.99
+    gae_lambda: Annotated[float, "weight of long advantage estimates"] = 0.95
+    clip: Annotated[float, "how far one update may move the policy"] = 0.2
+    entropy_coef: Annotated[float, "weight of the entropy bonus"] = 0.0
+    value_coef: Annotated[float, "weight of the value loss"] = 0.5
+    max_grad_norm: Annotated[float, "norm to which gradients are clipped"] = 0.5
+
+
+def parse_args(defaults: Flags, text: str | None = None) -> Flags:
+    """Return an instance of a dataclass like `Args`, from the command line and these defaults."""
+    kind = type(defaults)
+    parser = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        option = {"default": getattr(defaults, name), "help": hint.__metadata__[0]}
+        how = {"action": "store_true"} if hint.__origin__ is bool else {"type": hint.__origin__}
+        parser.add_argument("--" + name.replace("_", "-"), **how, **option)
+    return kind(**vars(parser.parse_args()))

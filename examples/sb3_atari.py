@@ -1,0 +1,89 @@
+"""Train Stable-Baselines3's PPO on EnvPool's Pong, from images.
+
+    python examples/sb3_atari.py
+    python examples/sb3_atari.py --evaluate runs/sb3/Pong-v5_ppo.zip
+    python examples/record_video.py --env-id EnvPool/Pong-v5 --policy runs/sb3/Pong-v5_ppo.zip
+
+EnvPool resizes, stacks and skips frames in C++: observations are (4, 84, 84) uint8 already, so that
+SB3 needs no `VecFrameStack`. Pong needs millions of steps, which take hours on a CPU. `--device
+cuda` puts the network on a GPU.
+"""
+
+import argparse
+from pathlib import Path
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--env-id", default="EnvPool/Pong-v5", help="an Atari game")
+    parser.add_argument("--total-steps", type=int, default=5_000_000, help="of training")
+    parser.add_argument("--num-envs", type=int, default=8, help="games played at once")
+    parser.add_argument("--num-steps", type=int, default=128, help="of each between two updates")
+    parser.add_argument("--eval-episodes", type=int, default=8, help="games played at the end")
+    parser.add_argument("--max-episode-steps", type=int, default=27_000, help="time limit")
+    parser.add_argument("--seed", type=int, default=0, help="of network and games")
+    parser.add_argument("--device", default="cpu", help="of the network")
+    parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs", "sb3"), help="folder for the policy"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+
+    from gymbridge.errors import NotInstalledError
+    from gymbridge.trainers.sb3 import make_vec_env
+except ImportError as error:
+    install = "in a checkout of gymbridge: pip install '.[sb3,envpool,examples]'"
+    raise SystemExit(f"{error}; {install}") from None
+
+
+def make_envs(args: argparse.Namespace, num_envs: int, seed: int) -> VecEnv:
+    limit = {"max_episode_steps": args.max_episode_steps}
+    return VecMonitor(make_vec_env(args.env_id, num_envs, seed=seed, env_kwargs=limit))
+
+
+def train(args: argparse.Namespace) -> PPO:
+    """Train, save and return a policy; the numbers are SB3's own for Atari."""
+    model = PPO(
+        "CnnPolicy",
+        make_envs(args, args.num_envs, args.seed),
+        n_steps=args.num_steps,
+        batch_size=256,
+        n_epochs=4,
+        learning_rate=lambda remaining: 2.5e-4 * remaining,
+        clip_range=lambda remaining: 0.1 * remaining,
+        ent_coef=0.01,
+        seed=args.seed,
+        device=args.device,
+    )
+    model.learn(args.total_steps, progress_bar=True)
+    path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
+    model.save(path)
+    print(f"Wrote {path}")
+    return model
+
+
+def main() -> None:
+    args = parse_args()
+    model = PPO.load(args.evaluate, device=args.device) if args.evaluate else train(args)
+    envs = make_envs(args, min(args.eval_episodes, 8), args.seed + 1000)
+    mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
+    games = f"over {args.eval_episodes} episodes"
+    print(f"{args.env_id}: mean return {mean:.2f} +- {deviation:.2f} {games}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except NotInstalledError as error:
+        raise SystemExit(str(error)) from None

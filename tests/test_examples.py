@@ -1,0 +1,203 @@
+"""Every example can be copied, explains its flags at once, names missing libraries, is tested."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+TESTS = Path(__file__).parent
+EXAMPLES = TESTS.parent / "examples"
+PARTS = ("ppo_flags", "run_folder")
+"""What examples import, and is no script."""
+
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in PARTS)
+SLOW_IMPORTS = (
+    *("brax", "envpool", "gymbridge", "gymnasium", "jax", "matplotlib", "moviepy", "numpy", "ray"),
+    *("rsl_rl", "stable_baselines3", "torch", "torchrl", "tqdm"),
+)
+
+
+def siblings(name: str) -> set[str]:
+    """Return the files of `examples` that a script imports, also by way of others."""
+    tree = ast.parse((EXAMPLES / f"{name}.py").read_text(encoding="utf-8"))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    found = {node.module.replace(".", "/") for node in nodes if node.module}
+    ours = {module for module in found if (EXAMPLES / f"{module}.py").exists()}
+    return ours.union(*map(siblings, ours))
+
+
+@pytest.fixture(params=NAMES)
+def copied(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of an example with what it says to copy, where no library can be imported."""
+    for name in (request.param, *siblings(request.param)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(EXAMPLES / f"{name}.py", tmp_path / f"{name}.py")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in SLOW_IMPORTS:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setenv("LOCAL_RANK", "0")  # of torchrun
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path / f"{request.param}.py"
+
+
+def test_help__has_a_text_for_every_flag_before_any_slow_import(copied, monkeypatch):
+    found = []
+
+    def stop(parser: argparse.ArgumentParser, *_: Any) -> None:
+        found.append(parser)
+        parser.format_help()
+        raise SystemExit
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(copied), run_name="__main__")
+    assert ended.value.code is None
+    assert [action.dest for action in found[0]._actions if not action.help] == []
+
+
+def test_missing_library__is_named_in_one_line_with_the_command(copied, monkeypatch):
+    needed = ["--curve", "a", "b"] if copied.stem == "compare_curves" else []
+    monkeypatch.setattr(sys, "argv", [str(copied), *needed])
+    with pytest.raises(SystemExit, match=r"^.* in a checkout of gymbridge: pip install '\.\[.*\]'"):
+        runpy.run_path(str(copied), run_name="__main__")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_docstring__names_the_files_to_copy(name):
+    text = ast.get_docstring(ast.parse((EXAMPLES / f"{name}.py").read_text(encoding="utf-8")))
+    assert text is not None
+    assert [file for file in siblings(name) if f"`{file}.py`" not in text] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_example__has_a_test_that_runs_it(name):
+    used = re.compile(rf'["/]{name}(\.py)?"')
+    files = TESTS.rglob("*.py")
+    assert any(used.search(path.read_text(encoding="utf-8")) for path in files)
+
+
+def run_script(name: str, *arguments: Any, cwd: Path) -> list[str]:
+    """Return the lines that a script prints."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+def test_partial_resets__plays_each_seed_once_whatever_the_batch(tmp_path):
+    pytest.importorskip("brax")
+    pytest.importorskip("matplotlib")
+    tables = []
+    for num_envs in (2, 3):
+        flags = (f"--num-envs={num_envs}", "--episodes=4", "--max-episode-steps=9")
+        lines = run_script("partial_resets", *flags, "--env-id=Brax/fast-v0", cwd=tmp_path)
+        assert lines[-1].endswith(" over 4 episodes")
+        folder = tmp_path / "runs" / "partial_resets"
+        tables.append(np.genfromtxt(folder / "episodes.csv", delimiter=",", names=True))
+        assert (folder / "lengths.png").exists()
+    assert tables[0]["seed"].tolist() == [0, 1, 2, 3]
+    assert (tables[0]["length"] == tables[1]["length"]).all()
+    np.testing.assert_allclose(tables[0]["return"], tables[1]["return"], rtol=1e-4)
+
+
+def test_planning__plays_planned_and_random_actions(tmp_path):
+    pytest.importorskip("brax")
+    pytest.importorskip("matplotlib")
+    sizes = ("--num-envs=4", "--horizon=2", "--best=2", "--steps=3")
+    lines = run_script("planning", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path)
+    found = [line.split(":")[0] for line in lines[:2]]
+    assert found == ["Brax/fast-v0, random", "Brax/fast-v0, planned"]
+    assert (tmp_path / "runs" / "planning" / "returns.png").exists()
+
+
+@pytest.mark.slow
+def test_planning__balances_the_pendulum(tmp_path):
+    pytest.importorskip("brax")
+    random, planned, _ = run_script("planning", "--steps=40", cwd=tmp_path)
+    assert int(planned.split()[-2]) == 40
+    assert int(random.split()[-2]) < 40
+
+
+def test_compare_curves__draws_mean_and_band(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    script = runpy.run_path(str(EXAMPLES / "compare_curves.py"))
+    header = "env_steps,seconds,episodes,mean_return"
+    for name, shift in (("a", 0), ("b", 2)):
+        (tmp_path / name).mkdir()
+        rows = [[0, 0.5, 0, np.nan], [10, 1, 3, 1 + shift], [20, 2, 5, 5 + shift]]
+        path = tmp_path / name / "progress.csv"
+        np.savetxt(path, rows, delimiter=",", header=header, comments="")
+    runs = script["read_runs"]([tmp_path / "a", tmp_path / "b"])
+    places, returns = script["band"](runs, "env_steps")
+    assert (places[0], places[-1]) == (10, 20)
+    np.testing.assert_allclose(returns[:, [0, -1]], [[1, 5], [3, 7]])
+    out = tmp_path / "picture.png"
+    folders = (str(tmp_path / "a"), str(tmp_path / "b"))
+    monkeypatch.setattr(sys, "argv", ["x", "--curve", "both", *folders, "--out", str(out)])
+    script["main"]()
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_sb3_atari__trains_saves_and_plays(tmp_path):
+    pytest.importorskip("envpool.registration")
+    pytest.importorskip("stable_baselines3")
+    play = ("--eval-episodes=1", "--max-episode-steps=40", "--out=.")
+    sizes = ("--num-envs=2", "--num-steps=16", "--total-steps=32")
+    assert run_script("sb3_atari", *sizes, *play, cwd=tmp_path)[-1].endswith(" over 1 episodes")
+    flag = "--evaluate=Pong-v5_ppo.zip"
+    assert "over 1 episodes" in run_script("sb3_atari", flag, *play, cwd=tmp_path)[-1]
+
+
+GALLERY = TESTS.parent / "docs" / "tutorials" / "gallery.md"
+UNSEEN = ("rllib_ppo", "soak")
+"""RLlib needs another Gymnasium, and the soak test shows nothing."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in UNSEEN])
+def test_gallery__has_each_example_with_a_small_picture(name):
+    assert f"![{name}](../img/gallery/{name}.png) | **{name}.py**<br>" in GALLERY.read_text("utf-8")
+    picture = (GALLERY.parents[1] / "img" / "gallery" / f"{name}.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("index", "task"), [(0, "CartPole-v1"), (1, "Pendulum-v1"), (2, "Pendulum-v1")]
+)
+def test_gallery__diffs_of_cleanrl_build_a_batch(index, task):
+    pytest.importorskip("envpool.registration")
+    diff = re.findall(r"```diff\n(.*?)```", GALLERY.read_text("utf-8"), re.DOTALL)[index]
+    lines = [line[1:] for line in diff.splitlines() if line.startswith("+")]
+    names: dict[str, Any] = {
+        "args": argparse.Namespace(env_id=f"EnvPool/{task}", num_envs=2, seed=1, gamma=0.99)
+    }
+    exec("\n".join(lines), names)
+    observations, _ = names["envs"].reset(seed=1)
+    assert len(observations) == 2
+    names["envs"].close()
+
+
+def test_thumbnails__are_made_of_pictures_and_of_texts(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (900, 350), "red").save(tmp_path / "wide.png")
+    (tmp_path / "long.txt").write_text("a line\n" * 90, encoding="utf-8")
+    script = runpy.run_path(str(GALLERY.parent / "scripts" / "thumbnails.py"))
+    monkeypatch.setitem(script["main"].__globals__, "FOLDER", tmp_path / "out")
+    pairs = [f"{name}={tmp_path}/{file}" for name, file in (("a", "wide.png"), ("b", "long.txt"))]
+    monkeypatch.setattr(sys, "argv", ["thumbnails.py", *pairs])
+    script["main"]()
+    for name in ("a", "b"):
+        with image.open(tmp_path / "out" / f"{name}.png") as picture:
+            assert picture.size == (360, 240)
