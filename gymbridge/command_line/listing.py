@@ -15,7 +15,7 @@ from gymbridge.command_line.tables import make_table
 __all__ = ["add_to", "find_entries", "run"]
 
 _WIDEST = 64
-"""Characters of a cell; names of `Dict` spaces have up to 500."""
+"""Characters of a space in a table; names of `Dict` spaces have up to 700."""
 
 
 def add_to(commands: Any) -> None:
@@ -64,5 +64,15 @@ def find_entries(pattern: str) -> list[Entry]:
 
 def _table(found: list[Entry]) -> str:
     header = ("id", "family", "observation space", "action space", "limit")
-    rows = [["-" if cell is None else cell for cell in entry] for entry in found]
-    return make_table([header, *rows], numbers=[4], widest=_WIDEST)
+    return make_table([header, *map(_row, found)], numbers=[4])
+
+
+def _row(entry: Entry) -> list[object]:
+    cells = entry._replace(
+        observation_space=_cut(entry.observation_space), action_space=_cut(entry.action_space)
+    )
+    return ["-" if cell is None else cell for cell in cells]
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

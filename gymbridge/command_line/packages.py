@@ -14,7 +14,7 @@ EXTRAS = {
     "playground": ("playground", "brax", "jax"),
     "envpool": ("envpool",),
     "torch": ("torch",),
-    "video": ("imageio-ffmpeg",),
+    "video": ("moviepy",),
     "sb3": ("stable-baselines3",),
     "torchrl": ("torchrl",),
     "skrl": ("skrl",),

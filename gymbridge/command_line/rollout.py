@@ -43,7 +43,7 @@ def add_to(commands: Any) -> None:
     )
     parser.set_defaults(run=run)
     add_id(parser)
-    text = "MP4 video to write; needs imageio-ffmpeg (default: none)"
+    text = "MP4 video to write; needs moviepy (default: none)"
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help=text)
     parser.add_argument(
         "--policy",

@@ -7,22 +7,19 @@ from collections.abc import Iterable, Sequence
 __all__ = ["make_table"]
 
 
-def make_table(
-    rows: Iterable[Sequence[object]], *, numbers: Sequence[int] = (), widest: int | None = None
-) -> str:
+def make_table(rows: Iterable[Sequence[object]], *, numbers: Sequence[int] = ()) -> str:
     """Return rows as aligned columns, two spaces apart.
 
     Args:
         rows: Cells by row; the first row is the header.
         numbers: Columns that are aligned at the right.
-        widest: Longer cells are cut to so many characters, the last one "…"; None for no limit.
 
     Example:
         >>> print(make_table([("id", "limit"), ("Brax/ant-v0", 1000)], numbers=[1]))
         id           limit
         Brax/ant-v0   1000
     """
-    cells = [[_cut(str(cell), widest) for cell in row] for row in rows]
+    cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = (
         "  ".join(
@@ -32,7 +29,3 @@ def make_table(
         for row in cells
     )
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _cut(text: str, widest: int | None) -> str:
-    return text if widest is None or len(text) <= widest else f"{text[: widest - 1]}…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ Draw = Callable[[np.ndarray], None]
 
 
 @contextmanager
-def open_video(path: Path | None, fps: int) -> Iterator[Draw]:
+def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
     """Give a function that adds a frame to a video; on None, one that does nothing.
 
     Args:
@@ -27,55 +27,44 @@ def open_video(path: Path | None, fps: int) -> Iterator[Draw]:
         fps: Frames per second.
 
     Raises:
-        NotInstalledError: imageio-ffmpeg is not installed.
+        NotInstalledError: moviepy is not installed.
         ArgumentError: The file has another ending, or cannot be written.
     """
     if path is None:
         yield lambda frame: None
         return
-    writer = _Writer(path, fps)
-    try:
-        yield writer.add
-    finally:
-        writer.close()
+    make_writer, writer = _load_writer(path), None
+    with _naming(path), ExitStack() as stack:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
 
-
-class _Writer:
-    def __init__(self, path: Path, fps: int) -> None:
-        if path.suffix != ".mp4":
-            raise ArgumentError(f"`--video` must end in .mp4, got {str(path)!r}.")
-        try:
-            import imageio_ffmpeg
-        except ImportError as error:
-            raise NotInstalledError(
-                f"`--video` needs imageio-ffmpeg. Install it with {install_command('video')} "
-                f"({error})."
-            ) from error
-        self._write_frames, self._path, self._fps = imageio_ffmpeg.write_frames, path, fps
-        self._frames: Any = None
-        with self._names_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-
-    def add(self, frame: np.ndarray) -> None:
-        with self._names_file():
-            if self._frames is None:
+        def draw(frame: np.ndarray) -> None:
+            nonlocal writer
+            if writer is None:  # not earlier: the first frame has the size
                 height, width, _ = frame.shape
-                # H.264 takes even sizes only: ffmpeg scales others by a pixel.
-                self._frames = self._write_frames(
-                    str(self._path), (width, height), fps=self._fps, macro_block_size=2
-                )
-                self._frames.send(None)
-            self._frames.send(np.ascontiguousarray(frame))
+                writer = stack.enter_context(make_writer(str(path), (width, height), fps))
+            writer.write_frame(frame)
 
-    def close(self) -> None:
-        if self._frames is not None:
-            self._frames.close()
+        yield draw
 
-    @contextmanager
-    def _names_file(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ArgumentError(f"`--video`: {self._path} cannot be written: {reason}") from error
+
+def _load_writer(path: Path) -> Any:
+    if path.suffix != ".mp4":
+        raise ArgumentError(f"`--video` must end in .mp4, got {str(path)!r}.")
+    try:
+        from moviepy.video.io.ffmpeg_writer import FFMPEG_VideoWriter
+    except ImportError as error:
+        raise NotInstalledError(
+            f"`--video` needs moviepy. Install it with {install_command('video')} ({error})."
+        ) from error
+    return FFMPEG_VideoWriter
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in errors of the operating system and of ffmpeg."""
+    try:
+        yield
+    except OSError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ArgumentError(f"`--video`: {path} cannot be written: {reason}") from error

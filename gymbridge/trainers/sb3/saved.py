@@ -23,9 +23,8 @@ def load_actor(path: Path, envs: VectorEnv[Any, Any, Any]) -> Callable[[Any], An
         envs: The batch to act in; the policy was trained in a `Sb3VecEnv` of such a batch, whose
             integers begin at 0.
     """
-    data, parameters, _ = load_from_zip_file(path, device="cpu")
-    assert data is not None, "`save` writes it"
-    assert parameters is not None, "`save` writes them"
+    loaded: Any = load_from_zip_file(path, device="cpu")
+    data, parameters, _ = loaded
     make, options = data["policy_class"], data["policy_kwargs"]
     if issubclass(make, ActorCriticPolicy):  # PPO and A2C give it to them beside `policy_kwargs`
         options = {**options, "use_sde": data["use_sde"]}
