@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -18,6 +19,7 @@ from gymbridge.command_line.policies import load_policy
 from gymbridge.errors import ArgumentError
 
 CARTPOLE = "EnvPool/CartPole-v1"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 
 
 def roll(capsys: Any, *arguments: str) -> Any:
@@ -112,6 +114,23 @@ def test_module__acts_in_any_number_of_environments(
     actions = load_policy(path, envs, 0)(np.zeros((5, 4)))
     assert actions.tolist() == [1] * 5
     assert actions.dtype == envs.action_space.dtype
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_envpool")
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_page__writes_policies_that_act(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    exec("\n".join(blocks), {})
+    runs = [
+        roll(capsys, "EnvPool/Pendulum-v1", "--policy", f"policy{ending}", "--steps=20")
+        for ending in (".pt", ".pt2")
+    ]
+    assert runs[0]["mean_return"] == pytest.approx(runs[1]["mean_return"])
 
 
 def test_module__acts_on_dicts() -> None:
