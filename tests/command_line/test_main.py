@@ -13,6 +13,7 @@ import gymnasium as gym
 import pytest
 
 from gymbridge.command_line import listing, main, make_parser
+from gymbridge.errors import NotInstalledError
 
 COMMANDS = ("list", "info", "check", "bench", "rollout")
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
@@ -69,9 +70,10 @@ def test_unknown_id__exits_with_2_and_names_the_nearest(command: str, capsys: An
 def test_missing_engine__exits_with_2_and_names_the_command_that_installs_it(
     command: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("gymbridge.envpool.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "envpool", None)
+    def miss(name: str) -> Any:
+        raise NotInstalledError("EnvPoolVectorEnv needs envpool: `pip install '.[envpool]'`")
+
+    monkeypatch.setattr("gymbridge.envpool.__getattr__", miss)
     assert main([command, "EnvPool/CartPole-v1"]) == 2
     assert "pip install '.[envpool]'" in capsys.readouterr().err
 
