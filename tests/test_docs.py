@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 import gymbridge
-from gymbridge import registration
 from gymbridge.errors import GymbridgeError, NotInstalledError
 
 ROOT = Path(__file__).parents[1]
@@ -193,14 +192,20 @@ def test_names_of_libraries__exist(page: str) -> None:
         assert pkgutil.resolve_name(name) is not None
 
 
-@pytest.mark.parametrize("name", ["autoreset", "how_it_works"])
-def test_picture__is_what_its_script_draws(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+def load_script(name: str) -> Any:
+    """Return a script of the documentation as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    script: Any = importlib.util.module_from_spec(spec)
+    script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
+    return script
+
+
+@pytest.mark.parametrize("name", ["autoreset", "how_it_works"])
+def test_picture__is_what_its_script_draws(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    script = load_script(name)
     committed = script.PICTURE.read_text(encoding="utf-8")
     script.PICTURE = tmp_path / "picture.svg"
     script.main()
@@ -209,7 +214,5 @@ def test_picture__is_what_its_script_draws(name: str, tmp_path: Path) -> None:
     assert texts.findall(drawn) == texts.findall(committed) != []
 
 
-def test_ids_page__has_every_id() -> None:
-    page = PAGES["docs/reference/ids.md"]
-    ids = [env_id for engine in registration.ENGINES.values() for env_id, _, _ in engine.ids()]
-    assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == ids
+def test_ids_page__is_what_its_script_writes() -> None:
+    assert load_script("ids").make_page() == PAGES["docs/reference/ids.md"]

@@ -59,6 +59,7 @@ else:
     [
         "import gymbridge",
         "from gymbridge import BridgeVectorEnv",
+        "import gymbridge.command_line",
         "import gymbridge.testing",
         "import gymbridge.single_env",
         "import gymbridge.trainers.cleanrl",

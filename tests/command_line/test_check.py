@@ -1,4 +1,4 @@
-"""`python -m gymbridge check`."""
+"""`gymbridge check`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gymbridge.__main__ import main
+from gymbridge.command_line import main
 
 ARGUMENTS = ("check", "EnvPool/CartPole-v1", "--kwarg=max_episode_steps=10", "--steps=60")
 
@@ -50,7 +50,7 @@ def test_check__gives_sync_vector_env_its_mode(capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["EnvPool/CartPol-v1"], "NameNotFound"),
+        (["EnvPool/CartPol-v1"], "Did you mean: `CartPole`"),
         (["EnvPool/CartPole-v1", "--kwarg=array=torch"], "array"),
         (["EnvPool/CartPole-v1", "--kwarg=limit"], "KEY=VALUE"),
         (["EnvPool/CartPole-v1", "--num-envs=0"], "num_envs"),

@@ -1,0 +1,145 @@
+"""``gymbridge bench``: steps per second of a batch, of its engine, and of `SyncVectorEnv`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from contextlib import ExitStack, closing
+from typing import Any
+
+from gymnasium.vector import VectorEnv
+
+from gymbridge.command_line.batches import make_batch
+from gymbridge.command_line.contenders import draw_actions, make_bare_step, make_step, make_sync
+from gymbridge.command_line.options import (
+    add_id,
+    add_json,
+    add_kwargs,
+    add_mode,
+    add_num_envs,
+    positive,
+    read_keywords,
+)
+from gymbridge.command_line.packages import EXTRAS, REQUIRED, find_version
+from gymbridge.command_line.tables import make_table
+from gymbridge.command_line.timing import ROUNDS, Spread, measure_rates, name_processor
+from gymbridge.errors import ArgumentError
+from gymbridge.registration import ENGINES, find_engine
+
+__all__ = ["add_to", "run"]
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "bench",
+        help="measure this machine's steps per second",
+        description="Measure the steps per second of a gymbridge batch, of the bare engine, and of "
+        "Gymnasium's SyncVectorEnv where Gymnasium has the task under the same name. They are "
+        f"timed in turn, in {ROUNDS} rounds, with the same random actions. A step of a batch "
+        "counts once for each environment.",
+    )
+    parser.set_defaults(run=run)
+    add_id(parser)
+    add_num_envs(parser, 64)
+    add_mode(parser)
+    text = "kind of arrays that the batch takes and returns (default: %(default)s)"
+    parser.add_argument("--arrays", choices=("numpy", "torch", "jax"), default="numpy", help=text)
+    text = "time of all rounds, after compiling and warming up (default: %(default)s)"
+    parser.add_argument("--seconds", type=positive, default=10, metavar="S", help=text)
+    add_kwargs(parser)
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Measure and print.
+
+    Raises:
+        ArgumentError: The id is not one of gymbridge.
+    """
+    if find_engine(given.id) is None:
+        raise ArgumentError(
+            f"`bench` compares ids of gymbridge, which begin with {', '.join(ENGINES)}, got "
+            f"{given.id!r}; `gymbridge list` shows them."
+        )
+    mode = {} if given.mode is None else {"autoreset_mode": given.mode}
+    kwargs = {"arrays": given.arrays, **mode, **read_keywords(given)}
+    with closing(make_batch(given.id, num_envs=given.num_envs, **kwargs)) as envs:
+        found = _measure(envs, given.seconds)
+    print(json.dumps(found, indent=2) if given.json else _text(found))
+    return 0
+
+
+def _measure(envs: VectorEnv[Any, Any, Any], seconds: float) -> dict[str, Any]:
+    """Return what was measured, and how, as JSON can hold it."""
+    actions = draw_actions(envs)
+    steps = {"gymbridge": make_step(envs, actions), "engine": make_bare_step(envs, actions)}
+    with ExitStack() as stack:
+        try:
+            sync = stack.enter_context(closing(make_sync(envs)))
+            steps["SyncVectorEnv"], missing = make_step(sync, actions), {}
+        except ArgumentError as error:
+            missing = {"SyncVectorEnv": str(error)}
+        rates = measure_rates(steps, seconds)
+    return {
+        **_describe(envs),
+        "seconds": seconds,
+        "rounds": ROUNDS,
+        "steps_per_second": {
+            name: Spread.of([envs.num_envs * rate for rate in rates[name]])._asdict()
+            for name in steps
+        },
+        "share_of_engine": {
+            name: Spread.of(_ratios(rates[name], rates["engine"]))._asdict() for name in steps
+        },
+        "not_measured": missing,
+    }
+
+
+def _describe(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
+    """Return what the figures hold for."""
+    batch: Any = envs.unwrapped
+    assert envs.spec is not None, "make_vec sets it"
+    engine = EXTRAS[str(envs.spec.namespace).lower()]
+    names = dict.fromkeys((*REQUIRED, *engine, *{batch.arrays} - {"numpy"}))
+    return {
+        "id": envs.spec.id,
+        "num_envs": envs.num_envs,
+        "mode": envs.metadata["autoreset_mode"].name,
+        "arrays": batch.arrays,
+        "device": str(batch.device or "cpu"),
+        "processor": name_processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": {name: find_version(name) for name in names},
+    }
+
+
+def _ratios(rates: list[float], others: list[float]) -> list[float]:
+    return [rate / other for rate, other in zip(rates, others, strict=True)]
+
+
+def _text(found: dict[str, Any]) -> str:
+    rows: list[tuple[str, ...]] = [
+        ("", "steps/s", "10th to 90th percentile", "over engine", "10th to 90th percentile")
+    ]
+    for name, rate in found["steps_per_second"].items():
+        share = found["share_of_engine"][name]
+        rows.append((name, *_cells(rate, ",.0f"), *_cells(share, ".2f")))
+    versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
+    lines = [
+        "{id}: {num_envs} environments, {mode}, {arrays} arrays on {device}".format(**found),
+        "{processor}, {cores} cores, Python {python}, ".format(**found) + versions,
+        "medians of {rounds} interleaved rounds in {seconds:g} s".format(**found),
+        "",
+        make_table(rows, numbers=[1, 2, 3, 4]),
+        *(f"{name} was not measured: {why}" for name, why in found["not_measured"].items()),
+    ]
+    return "\n".join(lines)
+
+
+def _cells(spread: dict[str, float], style: str) -> tuple[str, str]:
+    low, high = format(spread["low"], style), format(spread["high"], style)
+    return format(spread["median"], style), f"{low} to {high}"

@@ -1,0 +1,53 @@
+"""``gymbridge check``: a vector environment against Gymnasium's rules."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from typing import Any
+
+from gymbridge.command_line.batches import make_batch, mode_keyword
+from gymbridge.command_line.options import (
+    add_id,
+    add_json,
+    add_kwargs,
+    add_mode,
+    add_num_envs,
+    read_keywords,
+)
+
+__all__ = ["add_to", "run"]
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "check",
+        help="check a vector environment against Gymnasium's rules",
+        description="Check a vector environment against Gymnasium's rules, and print a table. The "
+        "exit code is 1 where a rule of Gymnasium is broken. A small "
+        "`--kwarg max_episode_steps=10` lets the check see truncations.",
+    )
+    parser.set_defaults(run=run)
+    add_id(parser)
+    add_num_envs(parser, 4)
+    add_mode(parser)
+    text = "steps of the longest run (default: %(default)s)"
+    parser.add_argument("--steps", type=int, default=1000, metavar="N", help=text)
+    text = "first seed (default: %(default)s)"
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help=text)
+    add_kwargs(parser)
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Check, print, and return 1 if a rule of Gymnasium is broken."""
+    from gymbridge.testing import check_vector_env
+
+    kwargs = mode_keyword(given.id, given.mode) | read_keywords(given)
+    make = partial(make_batch, given.id, num_envs=given.num_envs, **kwargs)
+    make().close()  # errors while it is built are the user's, not the environment's
+    report = check_vector_env(make, steps=given.steps, seed=given.seed)
+    print(json.dumps(report.to_dict(), indent=2) if given.json else report)
+    return 1 if report.broken else 0

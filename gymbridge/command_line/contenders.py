@@ -1,0 +1,110 @@
+"""What `gymbridge bench` times: a batch, its engine's own step, and Gymnasium's `SyncVectorEnv`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import load_env_creator
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gymbridge.command_line.batches import make_batch
+from gymbridge.errors import ArgumentError, GymbridgeError
+from gymbridge.registration import find_engine
+
+__all__ = ["Step", "draw_actions", "make_bare_step", "make_step", "make_sync"]
+
+Step = Callable[[int], Any]
+"""A step by its number, which returns rewards, (num_envs,)."""
+
+_NUM_ACTIONS = 64
+_ARRAY_MODULES = {"numpy": "numpy", "torch": "torch", "jax": "jax.numpy"}
+
+
+def draw_actions(envs: VectorEnv[Any, Any, Any]) -> list[Any]:
+    """Return numpy actions for a batch, the same ones each time."""
+    envs.action_space.seed(0)
+    return [envs.action_space.sample() for _ in range(_NUM_ACTIONS)]
+
+
+def make_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
+    """Reset a batch and return its step; with DISABLED, it resets the environments that end.
+
+    Args:
+        envs: The batch.
+        actions: numpy actions, which are given in the arrays of the batch.
+    """
+    actions = [_convert(action, envs.unwrapped) for action in actions]
+    is_disabled = envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED
+    envs.reset(seed=0)
+
+    def step(index: int) -> Any:
+        _, rewards, terminations, truncations, _ = envs.step(actions[index % len(actions)])
+        if is_disabled and (ended := terminations | truncations).any():
+            envs.reset(options={"reset_mask": ended})
+        return rewards
+
+    return step
+
+
+def _convert(action: Any, batch: Any) -> Any:
+    if isinstance(action, dict):
+        return {key: _convert(value, batch) for key, value in action.items()}
+    arrays = getattr(batch, "arrays", "numpy")
+    if arrays == "numpy":
+        return action
+    return import_module(_ARRAY_MODULES[arrays]).asarray(action, device=batch.device)
+
+
+def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
+    """Return the step of the engine itself; see `gymbridge.registration.Engine`."""
+    engine = find_engine(envs.spec.id) if envs.spec else None
+    assert engine is not None, "only batches of gymbridge have an engine"
+    make: Any = load_env_creator(engine.bare_step)
+    return make(envs, actions)
+
+
+def make_sync(envs: VectorEnv[Any, Any, Any]) -> VectorEnv[Any, Any, Any]:
+    """Return the `SyncVectorEnv` of the task that Gymnasium has under the same name.
+
+    Args:
+        envs: A batch of gymbridge.
+
+    Raises:
+        ArgumentError: Gymnasium has none with spaces of the same shapes, or it cannot be built.
+    """
+    spec = envs.spec
+    task_id = spec.kwargs.get("task_id") if spec else None
+    if spec is None or task_id not in gym.registry:
+        raise ArgumentError("Gymnasium has no environment of that name")
+    try:
+        with warnings.catch_warnings():  # such as of a later version of the same task
+            warnings.simplefilter("ignore")
+            sync = make_batch(
+                str(task_id),
+                num_envs=envs.num_envs,
+                vectorization_mode="sync",
+                vector_kwargs={"autoreset_mode": envs.metadata["autoreset_mode"]},
+                max_episode_steps=spec.max_episode_steps,
+            )
+    except (GymbridgeError, gym.error.Error) as error:
+        raise ArgumentError(" ".join(str(error).split())) from error
+    for name in ("single_observation_space", "single_action_space"):
+        ours, theirs = getattr(envs, name), getattr(sync, name)
+        if not _is_alike(ours, theirs):
+            sync.close()
+            raise ArgumentError(f"Gymnasium's task of that name has another {name}, {theirs}")
+    return sync
+
+
+def _is_alike(ours: gym.Space[Any], theirs: gym.Space[Any]) -> bool:
+    """Return whether two spaces have values of the same shape; their bounds may differ."""
+    if isinstance(ours, gym.spaces.Dict) and isinstance(theirs, gym.spaces.Dict):
+        keys = ours.spaces.keys()
+        return keys == theirs.spaces.keys() and all(_is_alike(ours[k], theirs[k]) for k in keys)
+    sizes = [np.ravel(getattr(space, "n", ())).tolist() for space in (ours, theirs)]
+    return type(ours) is type(theirs) and ours.shape == theirs.shape and sizes[0] == sizes[1]

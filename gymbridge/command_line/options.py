@@ -1,0 +1,82 @@
+"""Flags that several commands have, and how they are read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from gymbridge.errors import ArgumentError
+
+__all__ = [
+    "add_id",
+    "add_json",
+    "add_kwargs",
+    "add_mode",
+    "add_num_envs",
+    "positive",
+    "read_keywords",
+]
+
+
+def add_id(parser: argparse.ArgumentParser) -> None:
+    """Add the id of the environment."""
+    parser.add_argument("id", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1")
+
+
+def add_num_envs(parser: argparse.ArgumentParser, default: int) -> None:
+    """Add ``--num-envs``."""
+    text = "size of the batch (default: %(default)s)"
+    parser.add_argument("--num-envs", type=int, default=default, metavar="N", help=text)
+
+
+def add_mode(parser: argparse.ArgumentParser) -> None:
+    """Add ``--mode``."""
+    modes = [mode.value for mode in AutoresetMode]
+    parser.add_argument("--mode", choices=modes, help="autoreset mode (default: the id's own)")
+
+
+def add_kwargs(parser: argparse.ArgumentParser) -> None:
+    """Add ``--kwarg``."""
+    parser.add_argument(
+        "--kwarg",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="keyword for gymnasium.make_vec, its value as JSON or text, such as backend=spring or "
+        "max_episode_steps=10; may be given more than once",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def positive(text: str) -> float:
+    """Return a positive number, for `type=` of a flag."""
+    number = float(text)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"must be positive, got {text}")
+    return number
+
+
+def read_keywords(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the keywords that ``--kwarg`` gave.
+
+    Raises:
+        ArgumentError: One is not of the form KEY=VALUE.
+    """
+    return dict(map(_read_keyword, given.kwarg))
+
+
+def _read_keyword(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise ArgumentError(f"`--kwarg` needs KEY=VALUE, got {text!r}.")
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value

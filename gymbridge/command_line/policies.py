@@ -1,0 +1,126 @@
+"""Policies for `gymbridge rollout`: random actions, or those of a file.
+
+A file is known by its ending:
+
+- ``.pt``: a module that `torch.jit.save` wrote, or ``.pt2``: one that `torch.export.save` wrote. It
+  maps observations to actions. Observations are a float32 tensor (num_envs, ...), or a dict of such
+  for `Dict` observations, whatever the dtype of the space. Actions are a tensor (num_envs, ...), or
+  a dict of such, in the action space; they are cast to its dtype and not clipped.
+- ``.zip``: a model that Stable-Baselines3's ``save`` wrote. Its actions are the deterministic ones.
+
+Loading a ``.zip`` runs code that is in it, so load only what you trust.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.vector import VectorEnv
+
+from gymbridge.command_line.packages import install_command
+from gymbridge.errors import ArgumentError, GymbridgeError, NotInstalledError
+
+__all__ = ["Policy", "load_policy"]
+
+Policy = Callable[[Any], Any]
+"""From observations, (num_envs, ...), to actions, (num_envs, ...)."""
+
+
+def load_policy(path: Path | None, envs: VectorEnv[Any, Any, Any], seed: int) -> Policy:
+    """Return the policy of a file, or a random one for None.
+
+    Args:
+        path: Of the file.
+        envs: The batch that it acts in, with numpy arrays.
+        seed: Of random actions.
+
+    Raises:
+        ArgumentError: There is no such file, its ending is unknown, it cannot be read, or (when
+            the policy is called) it cannot act on these observations.
+        NotInstalledError: torch or Stable-Baselines3 is not installed.
+    """
+    if path is None:
+        envs.action_space.seed(seed)
+        return lambda obs: envs.action_space.sample()
+    loaders = {".pt": _load_script, ".pt2": _load_exported, ".zip": _load_sb3}
+    if path.suffix not in loaders:
+        raise ArgumentError(f"`--policy` must end in {', '.join(loaders)}, got {str(path)!r}.")
+    if not path.is_file():
+        raise ArgumentError(f"`--policy`: there is no file {str(path)!r}.")
+    try:
+        policy = loaders[path.suffix](path, envs)
+    except GymbridgeError:
+        raise
+    except Exception as error:
+        raise ArgumentError(f"`--policy`: {path} cannot be loaded: {_reason(error)}") from error
+
+    def act(obs: Any) -> Any:
+        try:
+            return _cast(policy(obs), envs.action_space)
+        except Exception as error:
+            raise ArgumentError(
+                f"`--policy`: {path} cannot act on observations in {envs.observation_space}: "
+                f"{_reason(error)}"
+            ) from error
+
+    return act
+
+
+def _cast(actions: Any, space: Space[Any]) -> Any:
+    """Return actions as numpy arrays with the dtype of the space."""
+    if isinstance(space, spaces.Dict):
+        return {key: _cast(actions[key], sub) for key, sub in space.spaces.items()}
+    return np.asarray(actions).astype(space.dtype)
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"
+
+
+def _load_script(path: Path, _: Any) -> Policy:
+    torch = _import_torch()
+    with warnings.catch_warnings():
+        # torch 2.13 calls it deprecated in favour of `torch.export`; files of it are about.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return _on_tensors(torch.jit.load(str(path), "cpu").eval())
+
+
+def _load_exported(path: Path, _: Any) -> Policy:
+    return _on_tensors(_import_torch().export.load(path).module())
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise NotInstalledError(
+            f"This policy needs torch. Install it with {install_command('torch')} ({error})."
+        ) from error
+    return torch
+
+
+def _on_tensors(module: Callable[[Any], Any]) -> Policy:
+    torch = _import_torch()
+
+    def to_tensors(obs: Any) -> Any:
+        if isinstance(obs, dict):
+            return {key: to_tensors(value) for key, value in obs.items()}
+        return torch.as_tensor(np.asarray(obs, np.float32))
+
+    def act(obs: Any) -> Any:
+        with torch.inference_mode():
+            return module(to_tensors(obs))
+
+    return act
+
+
+def _load_sb3(path: Path, envs: VectorEnv[Any, Any, Any]) -> Policy:
+    from gymbridge.trainers.sb3.saved import load_actor
+
+    return load_actor(path, envs)

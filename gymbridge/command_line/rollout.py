@@ -1,0 +1,162 @@
+"""``gymbridge rollout``: episodes of a policy, their returns, and a video of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from statistics import mean, pstdev
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from gymbridge.command_line.batches import make_batch
+from gymbridge.command_line.options import add_id, add_json, add_kwargs, read_keywords
+from gymbridge.command_line.policies import Policy, load_policy
+from gymbridge.command_line.video import Draw, open_video
+from gymbridge.errors import ArgumentError
+from gymbridge.registration import find_engine
+
+__all__ = ["Episode", "add_to", "play", "run"]
+
+_STEPS_WITHOUT_LIMIT = 1000
+
+
+class Episode(NamedTuple):
+    """What came of an episode."""
+
+    episode_return: float  # the sum of its rewards
+    length: int  # in steps
+    end: str  # "terminated", "truncated", or "stopped" by `--steps`
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "rollout",
+        help="run episodes of a policy, and write a video of them",
+        description="Run episodes of a random or a saved policy in one environment, one after the "
+        "other; print the returns and the lengths, and write a video of all of them.",
+    )
+    parser.set_defaults(run=run)
+    add_id(parser)
+    text = "MP4 video to write; needs moviepy (default: none)"
+    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help=text)
+    parser.add_argument(
+        "--policy",
+        type=Path,
+        metavar="FILE",
+        help="a .pt file of torch.jit.save, a .pt2 file of torch.export.save, or a .zip file of "
+        "Stable-Baselines3; a .zip can run any code, so load only what you trust (default: random "
+        "actions)",
+    )
+    text = "how many episodes (default: %(default)s)"
+    parser.add_argument("--episodes", type=int, default=1, metavar="N", help=text)
+    text = "steps of an episode at most (default: the task's limit, or 1000 where it has none)"
+    parser.add_argument("--steps", type=int, metavar="N", help=text)
+    text = "of the environment and of random actions (default: %(default)s)"
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help=text)
+    add_kwargs(parser)
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the episodes, print what came of them, and write the video.
+
+    Raises:
+        ArgumentError: A number is out of its range, or the policy cannot be used.
+        NotInstalledError: A library that the policy or the video needs is not installed.
+    """
+    for name in ("episodes", "steps"):
+        if (value := getattr(given, name)) is not None and value < 1:
+            raise ArgumentError(f"`--{name}` must be positive, got {value}.")
+    drawn = {} if given.video is None else {"render_mode": "rgb_array"}
+    kwargs = _disabled(given.id) | drawn | read_keywords(given)
+    with closing(make_batch(given.id, num_envs=1, **kwargs)) as envs:
+        policy = load_policy(given.policy, envs, given.seed)
+        with open_video(given.video, int(envs.metadata.get("render_fps", 30))) as draw:
+            limit = given.steps or _own_limit(envs)
+            found = []
+            for episode in play(envs, policy, draw, given.episodes, limit, given.seed):
+                found.append(episode)
+                if not given.json:
+                    print(_line(len(found), episode), flush=True)
+    summary = _summarise(given, found)
+    print(json.dumps(summary, indent=2) if given.json else _text(summary))
+    return 0
+
+
+def _disabled(env_id: str) -> dict[str, Any]:
+    """Return the keywords of a batch that does not restart episodes by itself."""
+    if find_engine(env_id) is not None:
+        return {"autoreset_mode": "Disabled"}
+    return {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": "Disabled"}}
+
+
+def play(
+    envs: VectorEnv[Any, Any, Any], policy: Policy, draw: Draw, count: int, limit: int, seed: int
+) -> Iterator[Episode]:
+    """Yield one episode after the other; only the first one begins from the seed.
+
+    Args:
+        envs: A batch of one with `AutoresetMode.DISABLED`.
+        policy: Gives the actions.
+        draw: Takes a frame for each observation, if the batch draws them.
+        count: How many episodes.
+        limit: Steps of an episode at most.
+        seed: Of the environment.
+    """
+
+    def show() -> None:
+        if envs.render_mode is not None:
+            frames: Any = envs.render()
+            draw(np.asarray(frames[0]))
+
+    for episode in range(count):
+        obs, _ = envs.reset(seed=None if episode else seed)
+        show()
+        total, length, end = 0.0, 0, "stopped"
+        while end == "stopped" and length < limit:
+            obs, rewards, terminations, truncations, _ = envs.step(policy(obs))
+            show()
+            total, length = total + float(rewards[0]), length + 1
+            if terminations[0] or truncations[0]:
+                end = "terminated" if terminations[0] else "truncated"
+        yield Episode(total, length, end)
+
+
+def _own_limit(envs: VectorEnv[Any, Any, Any]) -> int:
+    own = envs.spec.max_episode_steps if envs.spec else None
+    return own or _STEPS_WITHOUT_LIMIT
+
+
+def _line(number: int, episode: Episode) -> str:
+    total, length, end = episode
+    return f"episode {number}: return {total:.2f}, {length} steps, {end}"
+
+
+def _summarise(given: argparse.Namespace, found: list[Episode]) -> dict[str, Any]:
+    returns, lengths = [one.episode_return for one in found], [one.length for one in found]
+    return {
+        "id": given.id,
+        "policy": "random" if given.policy is None else str(given.policy),
+        "seed": given.seed,
+        "mean_return": mean(returns),
+        "deviation_of_returns": pstdev(returns),
+        "mean_length": mean(lengths),
+        "episodes": [one._asdict() for one in found],
+        "video": None if given.video is None else str(given.video),
+    }
+
+
+def _text(summary: dict[str, Any]) -> str:
+    count = len(summary["episodes"])
+    text = (
+        "{id}, policy {policy}: mean return {mean_return:.2f} (standard deviation "
+        "{deviation_of_returns:.2f}), mean length {mean_length:.1f}".format(**summary)
+    )
+    wrote = f"\nWrote {summary['video']}" if summary["video"] else ""
+    return f"{text} over {count} episode{'s' * (count > 1)}{wrote}"

@@ -1,0 +1,78 @@
+"""Interleaved timing: how many steps a second, round by round."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, NamedTuple
+
+__all__ = ["ROUNDS", "Spread", "measure_rates", "name_processor"]
+
+ROUNDS = 10
+"""Rounds of a measurement, in each of which every function is timed."""
+
+
+class Spread(NamedTuple):
+    """The middle and the spread of a figure over rounds."""
+
+    median: float
+    low: float  # 10th percentile
+    high: float  # 90th percentile
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Return the spread of two values or more."""
+        deciles = quantiles(values, n=10, method="inclusive")
+        return cls(median(values), deciles[0], deciles[-1])
+
+
+def measure_rates(
+    steps: Mapping[str, Callable[[int], Any]], seconds: float, rounds: int = ROUNDS
+) -> dict[str, list[float]]:
+    """Time each function in turn, round by round, since a machine's speed drifts.
+
+    Args:
+        steps: Functions of a step's number, by name. They return rewards, (num_envs,): reading one
+            waits for the arrays of a device.
+        seconds: Time of all rounds together; warming up comes before it.
+        rounds: How many.
+
+    Returns:
+        Calls per second in each round, by name.
+    """
+    share = seconds / rounds / len(steps)
+    counts = {name: _count_calls(step, share) for name, step in steps.items()}
+    rates: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(rounds):
+        for name, step in steps.items():
+            rates[name].append(counts[name] / _time_calls(step, counts[name]))
+    return rates
+
+
+def _count_calls(step: Callable[[int], Any], share: float) -> int:
+    """Return how many calls take about `share` seconds, after calls that compile and warm up."""
+    _time_calls(step, 2)
+    count = 1
+    while (taken := _time_calls(step, count)) < share / 4:
+        count *= 2
+    return max(1, round(count * share / taken))
+
+
+def _time_calls(step: Callable[[int], Any], count: int) -> float:
+    start = time.perf_counter()
+    for index in range(count - 1):
+        step(index)
+    float(step(count - 1)[0])
+    return time.perf_counter() - start
+
+
+def name_processor() -> str:
+    """Return the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,70 @@
+"""Videos, written frame by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gymbridge.command_line.packages import install_command
+from gymbridge.errors import ArgumentError, NotInstalledError
+
+__all__ = ["Draw", "open_video"]
+
+Draw = Callable[[np.ndarray], None]
+"""Takes the next frame, (height, width, 3) uint8."""
+
+
+@contextmanager
+def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
+    """Give a function that adds a frame to a video; on None, one that does nothing.
+
+    Args:
+        path: Of the file, which ends in .mp4; its folder is made where there is none.
+        fps: Frames per second.
+
+    Raises:
+        NotInstalledError: moviepy is not installed.
+        ArgumentError: The file has another ending, or cannot be written.
+    """
+    if path is None:
+        yield lambda frame: None
+        return
+    make_writer, writer = _load_writer(path), None
+    with _naming(path), ExitStack() as stack:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+        def draw(frame: np.ndarray) -> None:
+            nonlocal writer
+            if writer is None:  # not earlier: the first frame has the size
+                height, width, _ = frame.shape
+                writer = stack.enter_context(make_writer(str(path), (width, height), fps))
+            writer.write_frame(frame)
+
+        yield draw
+
+
+def _load_writer(path: Path) -> Any:
+    if path.suffix != ".mp4":
+        raise ArgumentError(f"`--video` must end in .mp4, got {str(path)!r}.")
+    try:
+        from moviepy.video.io.ffmpeg_writer import FFMPEG_VideoWriter
+    except ImportError as error:
+        raise NotInstalledError(
+            f"`--video` needs moviepy. Install it with {install_command('video')} ({error})."
+        ) from error
+    return FFMPEG_VideoWriter
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in errors of the operating system and of ffmpeg."""
+    try:
+        yield
+    except OSError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ArgumentError(f"`--video`: {path} cannot be written: {reason}") from error

@@ -1,0 +1,151 @@
+"""`gymbridge bench`: what is timed, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import groupby
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from gymbridge.command_line import main
+from gymbridge.command_line.contenders import draw_actions, make_bare_step, make_step, make_sync
+from gymbridge.command_line.timing import Spread, measure_rates
+from gymbridge.errors import ArgumentError
+
+CARTPOLE = ("bench", "EnvPool/CartPole-v1", "--num-envs=2", "--seconds=0.05")
+
+
+def test_bench__compares_three_ways_to_step(capsys: Any) -> None:
+    pytest.importorskip("envpool")
+    assert main(CARTPOLE) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "EnvPool/CartPole-v1: 2 environments, NEXT_STEP, numpy arrays on cpu"
+    assert [line.split()[0] for line in lines[5:]] == ["gymbridge", "engine", "SyncVectorEnv"]
+    assert "over engine" in lines[4]
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
+def test_bench__prints_json(mode: str, capsys: Any) -> None:
+    pytest.importorskip("envpool")
+    assert main([*CARTPOLE, "--json", "--mode", mode, "--kwarg=max_episode_steps=3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["mode"] == {"SameStep": "SAME_STEP", "Disabled": "DISABLED"}[mode]
+    assert found["versions"]["envpool"]
+    rates = found["steps_per_second"]
+    assert rates.keys() == {"gymbridge", "engine", "SyncVectorEnv"}
+    assert all(0 < rate["low"] <= rate["median"] <= rate["high"] for rate in rates.values())
+    assert found["share_of_engine"]["engine"] == {"median": 1, "low": 1, "high": 1}
+
+
+def test_bench__gives_and_takes_other_arrays(arrays: str, capsys: Any) -> None:
+    pytest.importorskip("envpool")
+    assert main([*CARTPOLE, "--json", "--arrays", arrays]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["arrays"] == arrays
+    assert found["versions"][arrays]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "env_id", ["Brax/inverted_pendulum-v0", "Playground/CartpoleBalance-v0", "EnvPool/Hopper-v4"]
+)
+def test_bench__runs_every_engine(env_id: str, capsys: Any) -> None:
+    pytest.importorskip("mujoco_playground")
+    pytest.importorskip("envpool")
+    assert main(["bench", env_id, "--num-envs=2", "--seconds=1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    timed = {"gymbridge", "engine"}
+    if "EnvPool" in env_id:
+        assert found["steps_per_second"].keys() == timed | {"SyncVectorEnv"}
+    else:
+        assert found["steps_per_second"].keys() == timed
+        assert found["not_measured"].keys() == {"SyncVectorEnv"}
+
+
+def test_bench__refuses_ids_of_others(capsys: Any) -> None:
+    assert main(["bench", "CartPole-v1"]) == 2
+    assert "ids of gymbridge, which begin with Brax, Playground, EnvPool" in capsys.readouterr().err
+
+
+def test_bare_step__is_the_engine_s_own() -> None:
+    """The same task, threads and limit: its pole falls in the same step, and begins again."""
+    pytest.importorskip("envpool")
+    envs = gym.make_vec("EnvPool/MountainCar-v0", num_envs=3, max_episode_steps=4, num_threads=2)
+    step = make_bare_step(envs, draw_actions(envs))
+    rewards = np.array([step(index) for index in range(6)])
+    assert rewards.tolist() == [[-1] * 3] * 4 + [[0] * 3] + [[-1] * 3]
+    envs.close()
+
+
+@pytest.mark.slow
+def test_bare_step__of_jax_repeats_actions_as_the_batch_does() -> None:
+    pytest.importorskip("brax")
+    envs = gym.make_vec("Brax/inverted_pendulum-v0", num_envs=2, action_repeat=3, arrays="jax")
+    step = make_bare_step(envs, [np.zeros((2, 1), np.float32)])
+    once = gym.make_vec("Brax/inverted_pendulum-v0", num_envs=2)
+    step_once = make_bare_step(once, [np.zeros((2, 1), np.float32)])
+    assert step(0).shape == (2,)
+    assert isinstance(step_once(0), np.ndarray)
+    assert type(step(0)).__module__.startswith("jax")
+
+
+def test_disabled_batch__begins_anew_where_it_ends() -> None:
+    pytest.importorskip("envpool")
+    envs = gym.make_vec(
+        "EnvPool/CartPole-v1", num_envs=2, max_episode_steps=2, autoreset_mode="Disabled"
+    )
+    step = make_step(envs, draw_actions(envs))
+    assert [step(index).tolist() for index in range(5)] == [[1, 1]] * 5
+    envs.close()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "reason"),
+    [
+        ("EnvPool/Pong-v5", "Gymnasium has no environment of that name"),
+        ("EnvPool/Blackjack-v1", "has another single_observation_space"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
+def test_sync__is_of_the_same_task_only(env_id: str, reason: str) -> None:
+    pytest.importorskip("envpool")
+    with pytest.raises(ArgumentError, match=reason):
+        make_sync(gym.make_vec(env_id, num_envs=1))
+
+
+def test_sync__has_the_mode_and_the_limit_of_the_batch() -> None:
+    pytest.importorskip("envpool")
+    kwargs = {"num_envs": 2, "max_episode_steps": 3, "autoreset_mode": "SameStep"}
+    envs = gym.make_vec("EnvPool/CartPole-v1", **kwargs)
+    sync = make_sync(envs)
+    assert sync.metadata["autoreset_mode"] == envs.metadata["autoreset_mode"]
+    sync.reset(seed=0)
+    assert [sync.step([0, 0])[3].tolist() for _ in range(3)][-1] == [True, True]
+    sync.close()
+
+
+def test_rates__are_of_each_round_and_each_function() -> None:
+    calls: list[str] = []
+
+    def make(name: str, seconds: float) -> Any:
+        def step(index: int) -> list[float]:
+            calls.append(name)
+            time.sleep(seconds)
+            return [0.0]
+
+        return step
+
+    rates = measure_rates({"slow": make("slow", 4e-3), "quick": make("quick", 1e-3)}, 0.12, 3)
+    assert [len(found) for found in rates.values()] == [3, 3]
+    assert max(rates["slow"]) <= 250
+    assert max(rates["quick"]) <= 1000
+    turns = [name for name, _ in groupby(calls)]
+    assert turns[-6:] == ["slow", "quick"] * 3  # after warming up
+
+
+def test_spread__is_the_median_and_the_deciles() -> None:
+    assert Spread.of([*range(11)]) == (5, 1, 9)

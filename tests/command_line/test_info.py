@@ -1,0 +1,108 @@
+"""`gymbridge info`."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gymbridge
+from gymbridge.command_line import info, main
+from gymbridge.command_line.packages import EXTRAS, find_version, install_command
+from gymbridge.command_line.probes import Probe, run_probe, run_probes
+
+SETUP = Path(__file__).parents[2] / "setup.cfg"
+
+
+@pytest.fixture
+def probes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Probe]:
+    """Answers in the place of the real ones, which import JAX and torch."""
+    answers = {"JAX devices": Probe(["cpu:0", "cpu:1"]), "OpenGL": Probe([], "no EGL")}
+    monkeypatch.setattr(info, "run_probes", lambda versions: answers)
+    return answers
+
+
+@pytest.mark.usefixtures("probes")
+def test_info__prints_versions_and_devices(capsys: Any) -> None:
+    assert main(["info"]) == 0
+    text = re.sub("  +", ": ", capsys.readouterr().out)
+    assert f"gymbridge: {gymbridge.__version__}\n" in text
+    assert f"numpy: {find_version('numpy')}\n" in text
+    assert "JAX devices: cpu:0, cpu:1\n" in text
+    assert "OpenGL: no EGL\n" in text
+
+
+@pytest.mark.usefixtures("probes")
+def test_info__prints_json(capsys: Any) -> None:
+    assert main(["info", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["python"] == platform.python_version()
+    assert found["devices"]["OpenGL"] == {"found": [], "error": "no EGL"}
+
+
+@pytest.mark.usefixtures("probes")
+def test_info__says_what_installs_what_is_missing(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(info, "find_version", lambda name: None if name == "jax" else "1.0")
+    assert main(["info"]) == 0
+    above, below = capsys.readouterr().out.split("Extras that are not installed:\n")
+    assert re.search(r"^jax +-$", above, re.MULTILINE)
+    assert below.splitlines() == [
+        f"brax        install by {install_command('brax')}",
+        f"playground  install by {install_command('playground')}",
+    ]
+
+
+def test_extras__are_those_of_the_package() -> None:
+    """Leaves out versions, what extras have in common, and those for work on gymbridge itself."""
+    config = configparser.ConfigParser()
+    config.read(SETUP, encoding="utf-8")
+    listed = dict(config["options.extras_require"])
+    for own in ("examples", "test", "docs", "all"):
+        del listed[own]
+    names = {
+        extra: re.findall(r"^(?!gymbridge|#)([\w-]+)", text, re.MULTILINE)
+        for extra, text in listed.items()
+    }
+    names["playground"] += names["brax"]
+    assert {extra: set(found) for extra, found in EXTRAS.items()} == {
+        extra: set(found) - {"brax", "jax"} if extra not in ("brax", "playground") else set(found)
+        for extra, found in names.items()
+    }
+
+
+def test_probes__leave_out_what_is_not_installed() -> None:
+    found = run_probes({"jax": None, "torch": None})
+    assert found.keys() == {"OpenGL"}
+    assert (found["OpenGL"].error is None) == bool(found["OpenGL"].found)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("print('a\\nb')", Probe(["a", "b"])),
+        ("raise SystemExit('no driver')", Probe([], "no driver")),
+        ("import os; os._exit(3)", Probe([], "ended with code 3")),
+    ],
+)
+def test_probe__returns_lines_or_what_went_wrong(code: str, found: Probe) -> None:
+    assert run_probe(code) == found
+
+
+def test_probe__ends_where_nothing_answers() -> None:
+    assert run_probe("import time; time.sleep(60)", 0.2) == Probe([], "no answer in 0.2 s")
+
+
+@pytest.mark.slow
+def test_probes__find_the_devices_of_jax_and_torch() -> None:
+    pytest.importorskip("jax")
+    pytest.importorskip("torch")
+    found = run_probes({"jax": "any", "torch": "any"})
+    assert found["JAX devices"].error is None
+    assert found["torch devices"].found[0] == "cpu"

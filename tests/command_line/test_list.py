@@ -1,0 +1,139 @@
+"""`gymbridge list`, and the spaces that the package ships."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec, registry
+
+from gymbridge.command_line import catalogue, main
+from gymbridge.command_line.listing import find_entries
+from gymbridge.registration import ENGINES
+
+UNKNOWN = ["Brax/swimmer-v0", "EnvPool/VizdoomCustom-v1"]
+"""Brax 0.14.2 cannot step the first one with jax 0.10.2; the second one needs a game's files."""
+
+
+def own_ids() -> list[str]:
+    return [name for name in registry if name.partition("/")[0] in ENGINES]
+
+
+def test_list__prints_one_line_for_each_id(capsys: Any) -> None:
+    assert main(["list"]) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["id", "family", "observation", "space", "action", "space", "limit"]
+    assert [line.split()[0] for line in lines] == own_ids()
+
+
+def test_list__cuts_long_spaces_in_tables_only(capsys: Any) -> None:
+    assert main(["list", "envpool/tsp-"]) == 0
+    assert "Dict(action_mask: MultiBinary((20,)), coordinates: Box(0, 1, (2…  " in (
+        capsys.readouterr().out
+    )
+    assert main(["list", "envpool/tsp-", "--json"]) == 0
+    assert "trajectory: Box(-1, 19, (20,), int32))" in capsys.readouterr().out
+
+
+def test_list__prints_json(capsys: Any) -> None:
+    assert main(["list", "EnvPool/CartPole-v1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "id": "EnvPool/CartPole-v1",
+            "family": "classic_control",
+            "observation_space": "Box(-inf, inf, (4,), float32)",
+            "action_space": "Discrete(2)",
+            "max_episode_steps": 500,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("brax/*PENDULUM", ["Brax/inverted_double_pendulum-v0", "Brax/inverted_pendulum-v0"]),
+        ("playground/reacher????-", ["Playground/ReacherEasy-v0", "Playground/ReacherHard-v0"]),
+        ("[xyz]axis-v0", [f"Playground/{name}CubeRotateZAxis-v0" for name in ("Leap", "Aero")]),
+    ],
+)
+def test_pattern__matches_a_part_in_any_case(pattern: str, found: list[str]) -> None:
+    assert [entry.id for entry in find_entries(pattern)] == found
+
+
+def test_pattern__matches_a_family() -> None:
+    assert {entry.family for entry in find_entries("toy_text")} == {"toy_text"}
+    assert {entry.id for entry in find_entries("dm_control")} > {"Playground/CheetahRun-v0"}
+
+
+def test_list__exits_with_1_where_no_id_matches(capsys: Any) -> None:
+    assert main(["list", "cartpol-"]) == 1
+    assert capsys.readouterr() == ("", "No id matches 'cartpol-'.\n")
+
+
+def test_list__has_ids_of_the_user_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = EnvSpec("EnvPool/Own-v0", kwargs={"task_id": "Own-v0"}, max_episode_steps=7)
+    monkeypatch.setitem(registry, spec.id, spec)
+    assert find_entries("own-v0") == [catalogue.Entry(spec.id, None, None, None, 7)]
+
+
+def test_shipped_spaces__are_of_every_id_but_the_unknown_ones() -> None:
+    assert sorted([*catalogue.load_spaces(), *UNKNOWN]) == sorted(own_ids())
+
+
+@pytest.mark.parametrize("env_id", ["EnvPool/TSP-v1", "EnvPool/Pong-v5", "EnvPool/FrozenLake-v1"])
+def test_shipped_spaces__are_the_engine_s(env_id: str) -> None:
+    """After an upgrade: ``python -m gymbridge.command_line.catalogue``."""
+    pytest.importorskip("envpool")
+    assert catalogue.read_spaces(env_id) == catalogue.load_spaces()[env_id]
+
+
+@pytest.mark.slow
+@pytest.mark.needs_qt5
+@pytest.mark.filterwarnings("ignore")  # Gymnasium's, of tasks with a later version
+def test_shipped_spaces__are_those_of_every_task_of_envpool() -> None:
+    pytest.importorskip("envpool")
+    shipped = {k: v for k, v in catalogue.load_spaces().items() if k.startswith("EnvPool/")}
+    assert {env_id: catalogue.read_spaces(env_id) for env_id in shipped} == shipped
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env_id", ["Brax/ant-v0", "Brax/reacher-v0", "Playground/CheetahRun-v0"])
+def test_shipped_spaces__are_those_of_jax_engines(env_id: str) -> None:
+    pytest.importorskip("mujoco_playground")
+    assert catalogue.read_spaces(env_id) == catalogue.load_spaces()[env_id]
+
+
+def test_generate__keeps_what_cannot_be_built(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def read(env_id: str) -> list[str]:
+        if "ant" in env_id:
+            raise gym.error.Error("no meshes")
+        return ["Box", "Discrete"]
+
+    own = {name: registry[name] for name in ("Brax/ant-v0", "Brax/fast-v0")}
+    monkeypatch.setattr(catalogue, "registry", own)
+    monkeypatch.setattr(catalogue, "read_spaces", read)
+    monkeypatch.setattr(catalogue, "load_spaces", lambda: {"Brax/ant-v0": ["old", "old"]})
+    assert catalogue.generate() == (
+        '{\n"Brax/ant-v0": ["old", "old"],\n"Brax/fast-v0": ["Box", "Discrete"]\n}\n'
+    )
+    assert capsys.readouterr().err == "Brax/ant-v0 keeps ['old', 'old']: no meshes\n"
+
+
+@pytest.mark.parametrize(
+    ("space", "name"),
+    [
+        (
+            spaces.Box(np.array([-1, -2.5]), np.array([np.inf, 3]), dtype=float),
+            "Box(-2.5, inf, (2,), float64)",
+        ),
+        (spaces.Box(0, 255, (4, 84, 84), np.uint8), "Box(0, 255, (4, 84, 84), uint8)"),
+        (spaces.Discrete(3, dtype=np.int32), "Discrete(3)"),
+        (spaces.MultiBinary((3, 3)), "MultiBinary((3, 3))"),
+    ],
+)
+def test_space__has_a_short_name(space: gym.Space[Any], name: str) -> None:
+    assert catalogue.name_space(space) == name

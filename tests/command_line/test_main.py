@@ -1,0 +1,105 @@
+"""What every command shares: help, exit codes, and errors without a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+from gymbridge.command_line import listing, main, make_parser
+from gymbridge.errors import NotInstalledError
+
+COMMANDS = ("list", "info", "check", "bench", "rollout")
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command."""
+    actions = make_parser()._subparsers
+    assert actions is not None
+    return dict(actions._group_actions[0].choices)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help__has_a_sentence_for_each_flag(command: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    assert f"usage: gymbridge {command}" in capsys.readouterr().out
+    assert [action.dest for action in parsers()[command]._actions if not action.help] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_page__has_each_flag_and_no_other(command: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    section = re.split(r"^## ", page, flags=re.MULTILINE)
+    [text] = [part for part in section if part.startswith(f"`{command}`")]
+    flags = {name for action in parsers()[command]._actions for name in action.option_strings}
+    assert set(re.findall(r"^\| `(--[a-z-]+)", text, flags=re.MULTILINE)) == flags - {
+        "-h",
+        "--help",
+    }
+
+
+def test_commands__are_those_of_the_page() -> None:
+    assert tuple(parsers()) == COMMANDS
+
+
+@pytest.mark.parametrize("arguments", [[], ["lst"], ["list", "--nothing"], ["bench"]])
+def test_usage_error__exits_with_2(arguments: list[str], capsys: Any) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert "usage: gymbridge" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "bench", "rollout"])
+def test_unknown_id__exits_with_2_and_names_the_nearest(command: str, capsys: Any) -> None:
+    assert main([command, "EnvPool/CartPol-v1"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"gymbridge {command}: error: ")
+    assert "Did you mean: `CartPole`" in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize("command", ["check", "bench", "rollout"])
+def test_missing_engine__exits_with_2_and_names_the_command_that_installs_it(
+    command: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def miss(name: str) -> Any:
+        raise NotInstalledError("EnvPoolVectorEnv needs envpool: `pip install '.[envpool]'`")
+
+    monkeypatch.setattr("gymbridge.envpool.__getattr__", miss)
+    assert main([command, "EnvPool/CartPole-v1"]) == 2
+    assert "pip install '.[envpool]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (BrokenPipeError, 0)])
+def test_end_from_outside__has_no_traceback(
+    error: type[BaseException], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(pattern: str) -> None:
+        raise error
+
+    monkeypatch.setattr(listing, "find_entries", stop)
+    monkeypatch.setattr("os.dup2", lambda *_: None)
+    assert main(["list"]) == code
+
+
+def test_mistake_in_the_package__keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym, "spec", None)
+    with pytest.raises(TypeError):
+        main(["check", "CartPole-v1", "--mode=NextStep"])
+
+
+def test_list__runs_as_a_module_and_stops_with_its_reader() -> None:
+    command = f"{sys.executable} -m gymbridge list | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.split()[:2]) == (0, ["id", "family"])
+    assert "Error" not in done.stderr

@@ -1,0 +1,280 @@
+"""`gymbridge rollout`: episodes, policies from files, and videos."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from gymbridge.command_line import main
+from gymbridge.command_line.policies import load_policy
+from gymbridge.errors import ArgumentError
+
+CARTPOLE = "EnvPool/CartPole-v1"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
+
+
+def roll(capsys: Any, *arguments: str) -> Any:
+    """Return what `rollout` prints as JSON."""
+    assert main(["rollout", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def _envpool() -> None:
+    pytest.importorskip("envpool")
+
+
+@pytest.mark.usefixtures("_envpool")
+def test_rollout__prints_episodes_and_their_mean(capsys: Any) -> None:
+    assert main(["rollout", CARTPOLE, "--episodes=2", "--seed=1"]) == 0
+    *episodes, mean = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in episodes] == ["episode 1", "episode 2"]
+    assert mean.startswith(f"{CARTPOLE}, policy random: mean return ")
+    assert mean.endswith("over 2 episodes")
+
+
+@pytest.mark.usefixtures("_envpool")
+def test_rollout__is_repeated_by_its_seed(capsys: Any) -> None:
+    runs = [roll(capsys, CARTPOLE, "--episodes=3", f"--seed={seed}") for seed in (4, 4, 5)]
+    assert runs[0] == runs[1]
+    assert runs[0]["episodes"] != runs[2]["episodes"]
+    lengths = [episode["length"] for episode in runs[0]["episodes"]]
+    assert runs[0]["mean_length"] == np.mean(lengths)
+    assert len(set(lengths)) > 1  # only the first one begins from the seed
+
+
+@pytest.mark.usefixtures("_envpool")
+@pytest.mark.parametrize(
+    ("arguments", "end", "length"),
+    [
+        (["--kwarg=max_episode_steps=5"], "truncated", 5),
+        (["--steps=3"], "stopped", 3),
+        ([], "terminated", None),
+    ],
+)
+def test_episode__says_how_it_ended(
+    arguments: list[str], end: str, length: int | None, capsys: Any
+) -> None:
+    [episode] = roll(capsys, CARTPOLE, *arguments)["episodes"]
+    assert episode["end"] == end
+    assert length in (None, episode["length"])
+    assert episode["episode_return"] == episode["length"]
+
+
+def test_rollout__takes_any_id_of_gymnasium(capsys: Any) -> None:
+    assert roll(capsys, "CartPole-v1", "--steps=4")["mean_length"] == 4
+
+
+@pytest.fixture
+def right() -> Any:
+    """A module that always goes to the right, and asks for float32."""
+    torch = pytest.importorskip("torch")
+
+    class Right(torch.nn.Module):
+        def forward(self, obs: Any) -> Any:
+            assert obs.dtype == torch.float32
+            return torch.ones_like(obs[:, 0])
+
+    return Right()
+
+
+def save(module: Any, path: Path) -> Path:
+    """Write a module as each ending says."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if path.suffix == ".pt":
+            torch.jit.save(torch.jit.trace(module, torch.zeros(3, 4)), path)
+        else:
+            dynamic = ({0: torch.export.Dim("num_envs")},)
+            example = (torch.zeros(2, 4),)
+            torch.export.save(torch.export.export(module, example, dynamic_shapes=dynamic), path)
+    return path
+
+
+@pytest.mark.usefixtures("_envpool")
+@pytest.mark.parametrize("ending", [".pt", pytest.param(".pt2", marks=pytest.mark.slow)])
+def test_module__acts_in_any_number_of_environments(
+    ending: str, right: Any, tmp_path: Path, capsys: Any
+) -> None:
+    path = save(right, tmp_path / f"policy{ending}")
+    found = roll(capsys, CARTPOLE, "--policy", str(path))
+    assert 8 <= found["mean_length"] <= 11  # the pole falls to the left at once
+    envs = gym.make_vec("CartPole-v1", num_envs=5, vectorization_mode="sync")
+    actions = load_policy(path, envs, 0)(np.zeros((5, 4)))
+    assert actions.tolist() == [1] * 5
+    assert actions.dtype == envs.action_space.dtype
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_envpool")
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_page__writes_policies_that_act(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    exec("\n".join(blocks), {})
+    runs = [
+        roll(capsys, "EnvPool/Pendulum-v1", "--policy", f"policy{ending}", "--steps=20")
+        for ending in (".pt", ".pt2")
+    ]
+    assert runs[0]["mean_return"] == pytest.approx(runs[1]["mean_return"])
+
+
+def test_module__acts_on_dicts() -> None:
+    torch = pytest.importorskip("torch")
+    from gymbridge.command_line.policies import _on_tensors
+
+    act = _on_tensors(lambda obs: obs["a"] + obs["b"]["c"])
+    obs = {"a": np.ones(2, np.int64), "b": {"c": np.ones(2, np.float64)}}
+    assert torch.equal(act(obs), torch.tensor([2.0, 2.0]))
+
+
+@pytest.mark.usefixtures("_envpool")
+@pytest.mark.parametrize("name", ["PPO", "DQN"])
+def test_sb3_model__acts_as_it_does_itself(name: str, tmp_path: Path, capsys: Any) -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    algorithm = getattr(sb3, name)
+    model = algorithm("MlpPolicy", "CartPole-v1", seed=0, device="cpu")
+    path = tmp_path / "model.zip"
+    model.save(path)
+    envs = gym.make_vec("CartPole-v1", num_envs=7, vectorization_mode="sync")
+    obs = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
+    expected, _ = model.predict(obs, deterministic=True)
+    assert load_policy(path, envs, 0)(obs).tolist() == expected.tolist()
+    assert roll(capsys, CARTPOLE, "--policy", str(path))["policy"] == str(path)
+
+
+@pytest.mark.usefixtures("_envpool")
+@pytest.mark.parametrize("name", ["A2C", "SAC", "TD3"])
+def test_sb3_model__of_any_algorithm_can_be_read(name: str, tmp_path: Path) -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    model = getattr(sb3, name)("MlpPolicy", "Pendulum-v1", seed=0, device="cpu")
+    model.save(tmp_path / "model.zip")
+    envs = gym.make_vec("EnvPool/Pendulum-v1", num_envs=2)
+    obs = envs.observation_space.sample()
+    expected, _ = model.predict(obs, deterministic=True)
+    found = load_policy(tmp_path / "model.zip", envs, 0)(obs)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_sb3_model__has_actions_that_begin_at_zero(tmp_path: Path) -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    from gymbridge.trainers.sb3 import Sb3VecEnv
+    from gymbridge.trainers.sb3.saved import load_actor
+
+    def make() -> gym.Env[Any, Any]:
+        space = gym.spaces.Discrete(2, start=5)
+        return gym.wrappers.TransformAction(gym.make("CartPole-v1"), lambda a: a - 5, space)
+
+    envs = SyncVectorEnv([make], autoreset_mode=AutoresetMode.SAME_STEP)
+    model = sb3.PPO("MlpPolicy", Sb3VecEnv(envs), device="cpu", n_steps=2, batch_size=2)
+    model.save(tmp_path / "model.zip")
+    obs = envs.reset(seed=0)[0]
+    expected = model.predict(obs, deterministic=True)[0] + 5
+    assert load_actor(tmp_path / "model.zip", envs)(obs).tolist() == expected.tolist()
+    envs.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("policy.pkl", "must end in .pt, .pt2, .zip"),
+        ("absent.pt", "there is no file"),
+        ("broken.pt", "broken.pt cannot be loaded: "),
+        ("broken.zip", "broken.zip cannot be loaded: "),
+    ],
+)
+def test_policy__that_cannot_be_read_is_an_error(name: str, text: str, tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    for broken in ("broken.pt", "broken.zip"):
+        (tmp_path / broken).write_bytes(b"no policy")
+    with pytest.raises(ArgumentError, match=text):
+        load_policy(tmp_path / name, gym.make_vec("CartPole-v1"), 0)
+
+
+@pytest.mark.usefixtures("_envpool")
+def test_policy__of_other_observations_is_an_error(right: Any, tmp_path: Path, capsys: Any) -> None:
+    path = save(right, tmp_path / "policy.pt")
+    assert main(["rollout", "EnvPool/FrozenLake-v1", "--policy", str(path)]) == 2
+    printed = capsys.readouterr().err
+    assert f"{path} cannot act on observations in MultiDiscrete([16]" in printed
+
+
+@pytest.mark.parametrize(
+    ("missing", "name", "text"),
+    [
+        ("torch", "policy.pt", "pip install torch"),
+        ("moviepy.video.io.ffmpeg_writer", None, "pip install moviepy"),
+    ],
+)
+def test_missing_library__is_an_error_with_the_command_to_run(
+    missing: str, name: str | None, text: str, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    arguments = ["--video", str(tmp_path / "out.mp4")]
+    if name is not None:
+        (tmp_path / name).touch()
+        arguments = ["--policy", str(tmp_path / name)]
+    assert main(["rollout", "CartPole-v1", *arguments]) == 2
+    assert text in capsys.readouterr().err
+
+
+def read_video(path: Path) -> list[np.ndarray]:
+    cv2 = pytest.importorskip("cv2")
+    video, frames = cv2.VideoCapture(str(path)), []
+    while (found := video.read())[0]:
+        frames.append(found[1])
+    return frames
+
+
+@pytest.mark.usefixtures("_envpool")
+def test_video__has_a_frame_for_each_observation(tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("moviepy")
+    path = tmp_path / "new" / "out.mp4"
+    size = "--kwarg=render_size=[601,401]"  # odd, which most encoders refuse
+    found = roll(capsys, CARTPOLE, "--video", str(path), "--episodes=2", size)
+    frames = read_video(path)
+    assert len(frames) == sum(episode["length"] + 1 for episode in found["episodes"])
+    assert frames[0].shape == (401, 601, 3)
+    assert (frames[0] != frames[found["episodes"][0]["length"]]).any()
+
+
+@pytest.mark.usefixtures("_envpool")
+@pytest.mark.needs_opengl
+def test_video__shows_physics(tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("moviepy")
+    path = tmp_path / "out.mp4"
+    roll(capsys, "EnvPool/Hopper-v5", "--video", str(path), "--steps=3")
+    frames = read_video(path)
+    assert len(frames) == 4
+    assert len(np.unique(frames[0].reshape(-1, 3), axis=0)) > 10  # colours
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--episodes=0"], "`--episodes` must be positive, got 0"),
+        (["--steps=-1"], "`--steps` must be positive, got -1"),
+        (["--video=out.avi"], "`--video` must end in .mp4, got 'out.avi'"),
+        (["--video=/dev/null/out.mp4"], "/dev/null/out.mp4 cannot be written"),
+    ],
+)
+def test_rollout__exits_with_2_for_what_it_cannot_do(
+    arguments: list[str], text: str, capsys: Any
+) -> None:
+    pytest.importorskip("moviepy")
+    assert main(["rollout", "CartPole-v1", *arguments]) == 2
+    assert text in capsys.readouterr().err
