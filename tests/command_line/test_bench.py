@@ -51,7 +51,7 @@ def test_bench__gives_and_takes_other_arrays(arrays: str, capsys: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "env_id", ["Brax/inverted_pendulum-v0", "Playground/CartpoleBalance-v0", "EnvPool/Hopper-v4"]
+    "env_id", ["Brax/inverted_pendulum-v0", "Playground/CartpoleBalance-v0", "EnvPool/Hopper-v5"]
 )
 def test_bench__runs_every_engine(env_id: str, capsys: Any) -> None:
     pytest.importorskip("mujoco_playground")
