@@ -8,7 +8,7 @@
 `--policy` takes a file of SB3's PPO, and the `policy.pt` of the other examples, whose observations
 are a Box. The last frame goes to a PNG.
 
-Physics (Brax, Playground, EnvPool's MuJoCo tasks) is drawn by OpenGL: see docs/rendering.md.
+Physics (Brax, Playground, EnvPool's MuJoCo tasks) is drawn by OpenGL: see docs/how-to/rendering.md.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python examples/benchmarks/rendering.py [--rounds 9]
 
-Frames need OpenGL; see docs/rendering.md. Brax's own function uses the library that mujoco chooses
+Frames need OpenGL; see docs/how-to/rendering.md. Brax's own function uses the library that mujoco chooses
 by MUJOCO_GL, which is set here to what gymbridge would use.
 """
 
