@@ -182,11 +182,11 @@ DOTTED = re.compile(
 """A name of a library in backticks, called or not."""
 
 
+@pytest.mark.slow  # it imports every library
 @pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
-@pytest.mark.parametrize("page", ["docs/how-to/coming-from.md", "docs/tutorials/quickstart.md"])
-def test_names_of_libraries__exist(page: str) -> None:
-    names = set(DOTTED.findall(PAGES[page]))
-    assert names
+def test_names_of_libraries__exist() -> None:
+    names = set(DOTTED.findall(PAGES["docs/how-to/coming-from.md"]))
+    assert len(names) > 20
     for name in names:
         pytest.importorskip(name.partition(".")[0])
         assert pkgutil.resolve_name(name) is not None
