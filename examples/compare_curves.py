@@ -30,6 +30,7 @@ if __name__ == "__main__":
 try:
     import numpy as np
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[examples]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -64,6 +65,7 @@ def main() -> None:
                 places, returns.min(0), returns.max(0), color=line.get_color(), alpha=0.2
             )
         axes.set(xlabel=label, ylabel="mean return", xlim=(0, None))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(alpha=0.3)
         axes.label_outer()
     axes.legend(title=args.title or None)

@@ -62,6 +62,7 @@ def train(args: argparse.Namespace) -> PPO:
         device="cpu",
     )
     model.learn(args.total_steps, progress_bar=True)
+    args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
     model.save(path)
     print(f"Wrote {path}")

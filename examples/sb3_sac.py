@@ -67,6 +67,7 @@ def train(args: argparse.Namespace, envs: Any) -> tuple[float, float]:
     )
     before = evaluate(model, envs, args)
     model.learn(args.total_steps, progress_bar=True)
+    args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"{args.env_id.rpartition('/')[2]}_sac.zip"
     model.save(path)
     print(f"Wrote {path}")

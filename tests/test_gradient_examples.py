@@ -229,6 +229,7 @@ def read_table(path: Path) -> np.ndarray:
     return np.atleast_1d(table)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_shac__writes_its_results_and_plays_its_policy(shac, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["shac.py", *FAST, *TINY])

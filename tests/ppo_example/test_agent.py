@@ -70,6 +70,7 @@ def test_agent__refuses_other_actions(ppo):
         ppo.Agent(spaces_of(spaces.Box(-1.0, 1.0, (2,)), spaces.MultiBinary(3)))
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize(
     ("observations", "actions"),
     [
@@ -89,5 +90,5 @@ def test_policy__that_was_saved_acts_as_the_agent_does(ppo, observations, action
         torch.testing.assert_close(saved(obs), wanted)
         if shape := observations.shape:
             torch.testing.assert_close(saved(obs.reshape(7, *shape)), wanted)
-    assert len(wanted.unique()) > 1
+    assert len(wanted.unique()) > 1 or isinstance(actions, spaces.Discrete)
     assert all(action in actions for action in wanted.numpy())
