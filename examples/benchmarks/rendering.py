@@ -2,8 +2,8 @@
 
     python examples/benchmarks/rendering.py [--rounds 9]
 
-Frames need OpenGL; see docs/how-to/rendering.md. Brax's own function uses the library that mujoco chooses
-by MUJOCO_GL, which is set here to what gymbridge would use.
+Frames need OpenGL; see docs/how-to/rendering.md. Brax's own function uses the library that mujoco
+chooses by MUJOCO_GL, which is set here to what gymbridge would use.
 """
 
 from __future__ import annotations
