@@ -232,7 +232,7 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
                 returns.extend(running[ended].tolist())
                 episodes += int(ended.sum())
                 running[ended] = 0
-            mean, seconds = np.mean(returns or [math.nan]), time.perf_counter() - START
+            mean, seconds = float(np.mean(returns or [math.nan])), time.perf_counter() - START
             is_solved = len(returns) == args.last_episodes and mean >= args.target_return
             bar.set_postfix_str(f"mean return {mean:.2f}{', solved' * is_solved}", refresh=False)
             bar.update(args.num_steps * args.num_envs)

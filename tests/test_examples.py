@@ -108,7 +108,7 @@ def test_partial_resets__plays_each_seed_once_whatever_the_batch(tmp_path):
         assert (folder / "lengths.png").exists()
     assert tables[0]["seed"].tolist() == [0, 1, 2, 3]
     assert (tables[0]["length"] == tables[1]["length"]).all()
-    np.testing.assert_allclose(tables[0]["return"], tables[1]["return"], rtol=1e-4)
+    np.testing.assert_allclose(tables[0]["return_"], tables[1]["return_"], rtol=1e-4)
 
 
 def test_planning__plays_planned_and_random_actions(tmp_path):
@@ -193,7 +193,7 @@ def test_thumbnails__are_made_of_pictures_and_of_texts(tmp_path, monkeypatch):
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (900, 350), "red").save(tmp_path / "wide.png")
     (tmp_path / "long.txt").write_text("a line\n" * 90, encoding="utf-8")
-    script = runpy.run_path(str(GALLERY.parent / "scripts" / "thumbnails.py"))
+    script = runpy.run_path(str(GALLERY.parents[1] / "scripts" / "thumbnails.py"))
     monkeypatch.setitem(script["main"].__globals__, "FOLDER", tmp_path / "out")
     pairs = [f"{name}={tmp_path}/{file}" for name, file in (("a", "wide.png"), ("b", "long.txt"))]
     monkeypatch.setattr(sys, "argv", ["thumbnails.py", *pairs])
