@@ -4,7 +4,8 @@
 
 Two policies train for the same number of steps: one with the model's own physics, the other with a
 leaf of the model drawn anew for each episode. Both then play greedily with that leaf set to values
-from a range that is wider than the one trained on. Table and picture go to `runs/<env id>/`.
+from a range that is wider than the one trained on. Table and picture go to
+`runs/<env id>/randomization/`.
 
 The policies go there as well. To copy this script, copy `ppo.py`, `ppo_flags.py` and
 `run_folder.py` as well.

@@ -139,7 +139,7 @@ def test_readme__has_exactly_two_commands() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_page__links_to_files_that_exist(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)\)", PAGES[page]):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", PAGES[page]):
         if not target.startswith("http"):
             assert ((ROOT / page).parent / target).exists(), target
 

@@ -82,7 +82,7 @@ def test_docstring__names_the_files_to_copy(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_example__has_a_test_that_runs_it(name):
-    used = re.compile(rf'["/]{name}(\.py)?"')
+    used = re.compile(rf'(["/]{name}\.py"|\(EXAMPLES / "{name}\.py"|run_script\(\s*"{name}["\.])')
     files = TESTS.rglob("*.py")
     assert any(used.search(path.read_text(encoding="utf-8")) for path in files)
 

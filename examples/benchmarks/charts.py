@@ -80,7 +80,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     plt.rcParams["svg.hashsalt"] = "gymbridge"  # the same file from the same results
     for task, results in tasks.items():
-        is_curve = len(results) > 1
+        is_curve = len({result["num_envs"] for result in results}) > 1
         routes = len(results[0]["steps_per_second"])
         fig, ax = plt.subplots(figsize=(8, 5 if is_curve else 0.6 + 0.26 * routes))
         ax.spines[["top", "right"]].set_visible(False)

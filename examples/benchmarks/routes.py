@@ -99,10 +99,11 @@ def of_gymbridge(env_id: str, mode: str, arrays: str, num_envs: int, **options: 
     envs.reset(seed=0)
     convert = {"numpy": np.asarray, "torch": _to_torch, "jax": _to_jax}[arrays]
 
-    def step_and_reset(actions: Any) -> None:
-        _, _, terminations, truncations, _ = envs.step(actions)
+    def step_and_reset(actions: Any) -> object:
+        obs, _, terminations, truncations, _ = envs.step(actions)
         if bool((ended := terminations | truncations).any()):
-            envs.reset(options={"reset_mask": ended})
+            obs, _ = envs.reset(options={"reset_mask": ended})
+        return obs
 
     step = step_and_reset if mode == "Disabled" else envs.step
     return cycle(step, draw(envs.action_space, convert))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 import warnings
 from multiprocessing import active_children, get_context
@@ -47,7 +48,7 @@ def serve(task: str, name: str, num_envs: int, pipe: Connection) -> None:
     step = route(num_envs)
     take(step, 0.2)  # compiles, wakes threads
     pipe.send("ready")
-    while seconds := pipe.recv():
+    while (seconds := pipe.recv()) is not None:
         pipe.send(take(step, seconds) * num_envs)
     for child in active_children():  # of `AsyncVectorEnv` and `SubprocVecEnv`
         child.kill()
@@ -55,14 +56,21 @@ def serve(task: str, name: str, num_envs: int, pipe: Connection) -> None:
 
 
 def take(step: Step, seconds: float) -> float:
-    """Return steps of the batch per second."""
-    for _ in range(2):
-        step()
+    """Return steps of the batch per second; the last one is waited for."""
+    step()
+    wait(step())
     count, start = 0, time.perf_counter()
-    while (passed := time.perf_counter() - start) < seconds:
-        step()
+    while time.perf_counter() - start < seconds or not count:
+        returned = step()
         count += 1
-    return count / passed
+    wait(returned)
+    return count / (time.perf_counter() - start)
+
+
+def wait(returned: object) -> None:
+    """Wait for the arrays of JAX in what a step returned; they are computed ahead."""
+    if jax := sys.modules.get("jax"):
+        jax.block_until_ready(returned)
 
 
 def measure(task: str, names: list[str], num_envs: int, args: argparse.Namespace) -> dict[str, Any]:
@@ -81,14 +89,18 @@ def measure(task: str, names: list[str], num_envs: int, args: argparse.Namespace
         except EOFError:
             print(f"{name} cannot be built with {num_envs} environments")
     rounds: dict[str, list[float]] = {name: [] for name in pipes}
-    for _ in range(args.rounds):
-        for name, pipe in pipes.items():
-            pipe.send(args.seconds)
-            rounds[name].append(pipe.recv())
-    for pipe in pipes.values():
-        pipe.send(0)
-    for process in processes:
-        process.join()
+    try:
+        for _ in range(args.rounds):
+            for name, pipe in pipes.items():
+                pipe.send(args.seconds)
+                rounds[name].append(pipe.recv())
+        for pipe in pipes.values():
+            pipe.send(None)
+        for process in processes:
+            process.join()
+    finally:
+        for process in processes:
+            process.kill()
     return {"task": task, "num_envs": num_envs, "steps_per_second": rounds}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import gymnasium as gym
@@ -28,13 +29,17 @@ def make_batch(env_id: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
         raise ArgumentError(f"{env_id} cannot be built: {type(error).__name__}: {error}") from error
 
 
-def mode_keyword(env_id: str, mode: str | None) -> dict[str, Any]:
+def mode_keyword(env_id: str, mode: str | None, **kwargs: Any) -> dict[str, Any]:
     """Return the keyword that gives a mode; none for None.
 
     Gymnasium's `SyncVectorEnv`, which `make_vec` takes for ids without a batch of their own, has
-    it inside another keyword.
+    it inside another keyword. Only a batch tells: ids may be ``module:id``, or have no version.
+
+    Raises:
+        GymbridgeError, gymnasium.error.Error: As `make_batch`.
     """
     if mode is None:
         return {}
-    is_own = gym.spec(env_id).vector_entry_point is not None
+    with closing(make_batch(env_id, **kwargs)) as envs:
+        is_own = envs.spec is not None and envs.spec.vector_entry_point is not None
     return {"autoreset_mode": mode} if is_own else {"vector_kwargs": {"autoreset_mode": mode}}

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -25,6 +26,7 @@ from gymbridge.command_line.options import (
 from gymbridge.command_line.packages import EXTRAS, REQUIRED, find_version
 from gymbridge.command_line.tables import make_table
 from gymbridge.command_line.timing import ROUNDS, Spread, measure_rates, name_processor
+from gymbridge.core.devices import read_device
 from gymbridge.errors import ArgumentError
 from gymbridge.registration import ENGINES, find_engine
 
@@ -67,18 +69,20 @@ def run(given: argparse.Namespace) -> int:
     mode = {} if given.mode is None else {"autoreset_mode": given.mode}
     kwargs = {"arrays": given.arrays, **mode, **read_keywords(given)}
     with closing(make_batch(given.id, num_envs=given.num_envs, **kwargs)) as envs:
-        found = _measure(envs, given.seconds)
+        found = _measure(envs, kwargs, given.seconds)
     print(json.dumps(found, indent=2) if given.json else _text(found))
     return 0
 
 
-def _measure(envs: VectorEnv[Any, Any, Any], seconds: float) -> dict[str, Any]:
+def _measure(
+    envs: VectorEnv[Any, Any, Any], keywords: Iterable[str], seconds: float
+) -> dict[str, Any]:
     """Return what was measured, and how, as JSON can hold it."""
     actions = draw_actions(envs)
     steps = {"gymbridge": make_step(envs, actions), "engine": make_bare_step(envs, actions)}
     with ExitStack() as stack:
         try:
-            sync = stack.enter_context(closing(make_sync(envs)))
+            sync = stack.enter_context(closing(make_sync(envs, keywords)))
             steps["SyncVectorEnv"], missing = make_step(sync, actions), {}
         except ArgumentError as error:
             missing = {"SyncVectorEnv": str(error)}
@@ -109,12 +113,18 @@ def _describe(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
         "num_envs": envs.num_envs,
         "mode": envs.metadata["autoreset_mode"].name,
         "arrays": batch.arrays,
-        "device": str(batch.device or "cpu"),
+        "device": _name_device(batch),
         "processor": name_processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "versions": {name: find_version(name) for name in names},
     }
+
+
+def _name_device(batch: Any) -> str:
+    """Return where the batch is: numpy arrays are fetched from the device of the simulator."""
+    place = read_device(batch.device or getattr(batch._simulator, "device", "cpu"))
+    return ", ".join(map(str, place)) if isinstance(place, tuple) else str(place)
 
 
 def _ratios(rates: list[float], others: list[float]) -> list[float]:

@@ -45,8 +45,9 @@ def run(given: argparse.Namespace) -> int:
     """Check, print, and return 1 if a rule of Gymnasium is broken."""
     from gymbridge.testing import check_vector_env
 
-    kwargs = mode_keyword(given.id, given.mode) | read_keywords(given)
-    make = partial(make_batch, given.id, num_envs=given.num_envs, **kwargs)
+    kwargs = {"num_envs": given.num_envs, **read_keywords(given)}
+    kwargs |= mode_keyword(given.id, given.mode, **kwargs)
+    make = partial(make_batch, given.id, **kwargs)
     make().close()  # errors while it is built are the user's, not the environment's
     report = check_vector_env(make, steps=given.steps, seed=given.seed)
     print(json.dumps(report.to_dict(), indent=2) if given.json else report)

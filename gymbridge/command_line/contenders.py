@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -22,6 +22,9 @@ Step = Callable[[int], Any]
 """A step by its number, which returns rewards, (num_envs,)."""
 
 _NUM_ACTIONS = 64
+_SAME_TASK = {"arrays", "autoreset_mode", "device", "max_episode_steps", "num_threads"}
+"""Keywords that leave the task as it is, or that `make_sync` hands on."""
+
 _ARRAY_MODULES = {"numpy": "numpy", "torch": "torch", "jax": "jax.numpy"}
 
 
@@ -68,19 +71,25 @@ def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
     return make(envs, actions)
 
 
-def make_sync(envs: VectorEnv[Any, Any, Any]) -> VectorEnv[Any, Any, Any]:
+def make_sync(
+    envs: VectorEnv[Any, Any, Any], keywords: Iterable[str] = ()
+) -> VectorEnv[Any, Any, Any]:
     """Return the `SyncVectorEnv` of the task that Gymnasium has under the same name.
 
     Args:
         envs: A batch of gymbridge.
+        keywords: Names of the keywords that it was built with.
 
     Raises:
-        ArgumentError: Gymnasium has none with spaces of the same shapes, or it cannot be built.
+        ArgumentError: Gymnasium has none with spaces of the same shapes, it cannot be built, or a
+            keyword may have changed the task.
     """
     spec = envs.spec
     task_id = spec.kwargs.get("task_id") if spec else None
     if spec is None or task_id not in gym.registry:
         raise ArgumentError("Gymnasium has no environment of that name")
+    if changing := sorted({*keywords} - _SAME_TASK):
+        raise ArgumentError(f"it was not given {', '.join(changing)}")
     try:
         with warnings.catch_warnings():  # such as of a later version of the same task
             warnings.simplefilter("ignore")

@@ -21,6 +21,9 @@ __all__ = [
 ]
 
 
+_PLACES = {"num_envs": "`--num-envs`", "env_id": "the first argument", "id": "the first argument"}
+
+
 def add_id(parser: argparse.ArgumentParser) -> None:
     """Add the id of the environment."""
     parser.add_argument("id", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1")
@@ -67,9 +70,13 @@ def read_keywords(given: argparse.Namespace) -> dict[str, Any]:
     """Return the keywords that ``--kwarg`` gave.
 
     Raises:
-        ArgumentError: One is not of the form KEY=VALUE.
+        ArgumentError: One is not of the form KEY=VALUE, or has a flag or a place of its own.
     """
-    return dict(map(_read_keyword, given.kwarg))
+    keywords = dict(map(_read_keyword, given.kwarg))
+    for name, place in _PLACES.items():
+        if name in keywords:
+            raise ArgumentError(f"`--kwarg {name}=…` is given as {place}.")
+    return keywords
 
 
 def _read_keyword(text: str) -> tuple[str, Any]:

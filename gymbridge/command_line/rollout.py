@@ -129,8 +129,10 @@ def play(
 
 
 def _own_limit(envs: VectorEnv[Any, Any, Any]) -> int:
-    own = envs.spec.max_episode_steps if envs.spec else None
-    return own or _STEPS_WITHOUT_LIMIT
+    spec = envs.spec
+    # `make_vec` leaves the limit that a user gives to `SyncVectorEnv` in the keywords; -1 is none.
+    own = spec.kwargs.get("max_episode_steps", spec.max_episode_steps) if spec else None
+    return own if own is not None and own > 0 else _STEPS_WITHOUT_LIMIT
 
 
 def _line(number: int, episode: Episode) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +33,27 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
     if path is None:
         yield lambda frame: None
         return
-    make_writer, writer = _load_writer(path), None
-    with _naming(path), ExitStack() as stack:
+    make_writer, writer, is_new = _load_writer(path), None, not path.exists()
+    with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
-        def draw(frame: np.ndarray) -> None:
-            nonlocal writer
+    def draw(frame: np.ndarray) -> None:
+        nonlocal writer
+        with _naming(path):
             if writer is None:  # not earlier: the first frame has the size
                 height, width, _ = frame.shape
-                writer = stack.enter_context(make_writer(str(path), (width, height), fps))
+                writer = make_writer(str(path), (width, height), fps)
             writer.write_frame(frame)
 
+    try:
         yield draw
+    finally:
+        with _naming(path):
+            if writer is not None:
+                writer.close()
+            elif is_new:
+                path.unlink()
 
 
 def _load_writer(path: Path) -> Any:
@@ -66,5 +74,5 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ArgumentError(f"`--video`: {path} cannot be written: {reason}") from error

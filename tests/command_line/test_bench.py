@@ -72,7 +72,7 @@ def test_bench__refuses_ids_of_others(capsys: Any) -> None:
 
 
 def test_bare_step__is_the_engine_s_own() -> None:
-    """The same task, threads and limit: its pole falls in the same step, and begins again."""
+    """The same task, threads and limit: it ends in the same step, and begins again."""
     pytest.importorskip("envpool")
     envs = gym.make_vec("EnvPool/MountainCar-v0", num_envs=3, max_episode_steps=4, num_threads=2)
     step = make_bare_step(envs, draw_actions(envs))
@@ -115,6 +115,13 @@ def test_sync__is_of_the_same_task_only(env_id: str, reason: str) -> None:
     pytest.importorskip("envpool")
     with pytest.raises(ArgumentError, match=reason):
         make_sync(gym.make_vec(env_id, num_envs=1))
+
+
+def test_sync__is_not_compared_where_a_keyword_may_have_changed_the_task() -> None:
+    pytest.importorskip("envpool")
+    envs = gym.make_vec("EnvPool/CartPole-v1", num_envs=1)
+    with pytest.raises(ArgumentError, match="it was not given reward_threshold"):
+        make_sync(envs, ["max_episode_steps", "reward_threshold"])
 
 
 def test_sync__has_the_mode_and_the_limit_of_the_batch() -> None:

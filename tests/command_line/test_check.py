@@ -42,6 +42,15 @@ def test_check__takes_any_id_and_exits_with_1_where_rules_are_broken() -> None:
     assert "broken      close" in done.stdout
 
 
+@pytest.mark.filterwarnings("ignore:.*Using the latest versioned")
+@pytest.mark.parametrize("env_id", ["gymbridge:EnvPool/CartPole-v1", "Acrobot"])
+def test_check__gives_the_mode_to_ids_with_a_module_or_without_a_version(
+    env_id: str, capsys: Any
+) -> None:
+    assert main(["check", env_id, "--mode=SameStep", "--steps=20"]) == 0
+    assert "SAME_STEP" in capsys.readouterr().out
+
+
 def test_check__gives_sync_vector_env_its_mode(capsys: Any) -> None:
     assert main(["check", "Acrobot-v1", "--mode=SameStep", "--steps=20", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["mode"] == "SAME_STEP"

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import pytest
 
 from gymbridge.command_line import listing, main, make_parser
@@ -91,9 +90,18 @@ def test_end_from_outside__has_no_traceback(
 
 
 def test_mistake_in_the_package__keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gym, "spec", None)
+    monkeypatch.setattr(listing, "find_entries", None)
     with pytest.raises(TypeError):
-        main(["check", "CartPole-v1", "--mode=NextStep"])
+        main(["list"])
+
+
+@pytest.mark.parametrize("command", ["check", "bench", "rollout"])
+@pytest.mark.parametrize("name", ["num_envs", "env_id", "id"])
+def test_keyword__that_has_a_place_of_its_own_exits_with_2(
+    command: str, name: str, capsys: Any
+) -> None:
+    assert main([command, "EnvPool/CartPole-v1", f"--kwarg={name}=3"]) == 2
+    assert f"`--kwarg {name}=…` is given as " in capsys.readouterr().err
 
 
 def test_list__runs_as_a_module_and_stops_with_its_reader() -> None:

@@ -265,6 +265,11 @@ def test_video__shows_physics(tmp_path: Path, capsys: Any) -> None:
     assert len(np.unique(frames[0].reshape(-1, 3), axis=0)) > 10  # colours
 
 
+def test_rollout__has_the_limit_that_is_given_to_gymnasium_s_own_id(capsys: Any) -> None:
+    [episode] = roll(capsys, "MountainCar-v0", "--kwarg=max_episode_steps=250")["episodes"]
+    assert (episode["length"], episode["end"]) == (250, "truncated")
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
