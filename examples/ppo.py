@@ -35,7 +35,7 @@ try:
     import torch
     from gymnasium import spaces
     from gymnasium.vector import VectorEnv
-    from run_folder import Checkpoint, save_policy, write_results
+    from run_folder import Checkpoint, print_returns, save_policy, write_results
     from torch import Tensor, nn
     from torch.distributions import Categorical, Distribution, Independent, Normal
     from torch.optim import Adam
@@ -278,8 +278,7 @@ def run(args: Args) -> None:
         progress = train(args, envs, agent, folder / "checkpoint.pt")
         write_results(folder, args.env_id, progress)
         save_policy(folder / "policy.pt", agent)
-    if greedy := evaluate(envs, agent, args, act):
-        print(f"Greedy policy: mean return {np.mean(greedy):.2f} over {len(greedy)} episodes")
+    print_returns(evaluate(envs, agent, args, act), args.eval_steps)
     envs.close()
     if not args.evaluate:
         _, seconds, episodes, mean = progress[-1]

@@ -2,7 +2,9 @@
 
 import argparse
 import math
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, TypeVar, get_type_hints
 
 Flags = TypeVar("Flags")
@@ -39,14 +41,18 @@ class Args:
     max_grad_norm: Annotated[float, "norm to which gradients are clipped"] = 0.5
 
 
-def parse_args(defaults: Flags, text: str | None = None) -> Flags:
+def parse_args(defaults: Flags) -> Flags:
     """Return an instance of a dataclass like `Args`, from the command line and these defaults."""
-    kind = type(defaults)
+    kind, text = type(defaults), sys.modules["__main__"].__doc__
     parser = argparse.ArgumentParser(
-        description=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        description=text and text.splitlines()[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     for name, hint in get_type_hints(kind, include_extras=True).items():
         option = {"default": getattr(defaults, name), "help": hint.__metadata__[0]}
         how = {"action": "store_true"} if hint.__origin__ is bool else {"type": hint.__origin__}
         parser.add_argument("--" + name.replace("_", "-"), **how, **option)
-    return kind(**vars(parser.parse_args()))
+    given = parser.parse_args()
+    if given.evaluate and not Path(given.evaluate).exists():
+        parser.error(f"there is no {given.evaluate}")
+    return kind(**vars(given))

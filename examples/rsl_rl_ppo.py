@@ -25,7 +25,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--iterations", type=int, default=150, help="updates")
     parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
     parser.add_argument("--out", default="", help="by default runs/rsl_rl/<env id>")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.evaluate and not Path(args.evaluate).exists():
+        parser.error(f"there is no {args.evaluate}")
+    return args
 
 
 if __name__ == "__main__":

@@ -136,3 +136,11 @@ def has_state(envs: VectorEnv) -> bool:
     except (AttributeError, SimulationError):
         return False
     return True
+
+
+def print_returns(returns: list[float], num_steps: int) -> None:
+    """Say what a greedy policy earned in the episodes that ended within some steps."""
+    if returns:
+        print(f"Greedy policy: mean return {np.mean(returns):.2f} over {len(returns)} episodes")
+    elif num_steps:
+        print(f"Greedy policy: no episode ended within {num_steps} steps")

@@ -29,7 +29,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=Path("runs", "sb3"), help="folder for the policy"
     )
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.evaluate and not Path(args.evaluate).exists():
+        parser.error(f"there is no {args.evaluate}")
+    return args
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ try:
     import torch
     from gymnasium import spaces
     from gymnasium.vector import VectorEnv
-    from run_folder import save_policy, write_results
+    from run_folder import print_returns, save_policy, write_results
     from torch import Tensor, nn
     from torch.optim import Adam
     from tqdm import tqdm
@@ -274,8 +274,7 @@ def main() -> None:
         folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
         write_results(folder, args.env_id, progress)
         save_policy(folder / "policy.pt", agent)
-    if greedy := evaluate(envs, act, args):
-        print(f"Greedy policy: mean return {np.mean(greedy):.2f} over {len(greedy)} episodes")
+    print_returns(evaluate(envs, act, args), args.eval_steps)
     envs.close()
     if not args.evaluate:
         (_, seconds, count, mean), most = progress[-1], args.last_episodes

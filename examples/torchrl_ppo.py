@@ -31,7 +31,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--minibatch", type=int, default=1024, help="steps in a gradient step")
     parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
     parser.add_argument("--out", default="", help="by default runs/torchrl/<env id>")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.evaluate and not Path(args.evaluate).exists():
+        parser.error(f"there is no {args.evaluate}")
+    return args
 
 
 if __name__ == "__main__":

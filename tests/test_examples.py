@@ -21,6 +21,12 @@ PARTS = ("ppo_flags", "run_folder")
 """What examples import, and is no script."""
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in PARTS)
+PLAYED = (
+    *("ppo", "playground_ppo", "custom_brax_env", "shac", "torchrl_ppo", "rsl_rl_ppo"),
+    *("sb3_ppo", "sb3_sac", "sb3_atari"),
+)
+"""Scripts that play a saved policy with `--evaluate`."""
+
 SLOW_IMPORTS = (
     *("brax", "envpool", "gymbridge", "gymnasium", "jax", "matplotlib", "moviepy", "numpy", "ray"),
     *("rsl_rl", "stable_baselines3", "torch", "torchrl", "tqdm"),
@@ -71,6 +77,16 @@ def test_missing_library__is_named_in_one_line_with_the_command(copied, monkeypa
     monkeypatch.setattr(sys, "argv", [str(copied), *needed])
     with pytest.raises(SystemExit, match=r"^.* in a checkout of gymbridge: pip install '\.\[.*\]'"):
         runpy.run_path(str(copied), run_name="__main__")
+
+
+def test_policy_to_evaluate__that_is_not_there_is_named_at_once(copied, monkeypatch, capsys):
+    if copied.stem not in PLAYED:
+        assert '"--evaluate"' not in copied.read_text("utf-8")
+        return
+    monkeypatch.setattr(sys, "argv", [str(copied), "--evaluate=no.pt"])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(str(copied), run_name="__main__")
+    assert capsys.readouterr().err.endswith("error: there is no no.pt\n")
 
 
 @pytest.mark.parametrize("name", NAMES)
