@@ -6,12 +6,13 @@
     python examples/record_video.py --env-id Brax/ant-v0 --policy runs/Brax/ant-v0/policy.pt
 
 `--policy` takes a file of SB3's PPO, and the `policy.pt` of the other examples, whose observations
-are a Box. The last frame goes to a PNG.
+are a Box; `--env-kwargs` builds the task as it was in training. The last frame goes to a PNG.
 
 Physics (Brax, Playground, EnvPool's MuJoCo tasks) is drawn by OpenGL: see docs/how-to/rendering.md.
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env-id", default="EnvPool/CartPole-v1", help="id of the task")
+    text = 'further keywords of the environment, as JSON, such as \'{"backend": "spring"}\''
+    parser.add_argument("--env-kwargs", type=json.loads, default={}, help=text)
     parser.add_argument("--policy", type=Path, help="a saved policy; trained if not given")
     parser.add_argument("--train-steps", type=int, default=50_000, help="of all environments")
     parser.add_argument("--num-envs", type=int, default=16, help="environments trained in")
@@ -50,11 +53,12 @@ except ImportError as error:
     raise SystemExit(f"{error}; {install}") from None
 
 
-def train(env_id: str, num_envs: int, total_steps: int, seed: int) -> PPO:
+def train(args: argparse.Namespace) -> PPO:
     torch.set_num_threads(1)  # fastest for small networks
-    envs = make_vec_env(env_id, num_envs, seed=seed)
-    model = PPO("MlpPolicy", envs, n_steps=1024 // num_envs, batch_size=256, seed=seed)
-    model.learn(total_steps, progress_bar=True)
+    envs = make_vec_env(args.env_id, args.num_envs, seed=args.seed, env_kwargs=args.env_kwargs)
+    num_steps = 1024 // args.num_envs
+    model = PPO("MlpPolicy", envs, n_steps=num_steps, batch_size=256, seed=args.seed)
+    model.learn(args.train_steps, progress_bar=True)
     envs.close()
     return model
 
@@ -95,10 +99,10 @@ def main() -> None:
     name = args.env_id.rpartition("/")[2]
     path = args.policy or args.out / f"{name}.zip"
     if args.policy is None:
-        train(args.env_id, args.num_envs, args.train_steps, args.seed).save(path)
+        train(args).save(path)
     policy = load_policy(path)
     size = {"render_size": args.size} if args.size else {}
-    env = gym.make(args.env_id, render_mode="rgb_array", **size)
+    env = gym.make(args.env_id, render_mode="rgb_array", **size, **args.env_kwargs)
     frames, total = draw_episode(env, policy, args.steps, args.seed)
     Image.fromarray(frames[-1]).save(args.out / f"{name}.png")
     clip = ImageSequenceClip(list(np.stack(frames)), fps=env.metadata["render_fps"])
