@@ -20,7 +20,7 @@ CARTPOLE = ("bench", "EnvPool/CartPole-v1", "--num-envs=2", "--seconds=0.05")
 
 
 def test_bench__compares_three_ways_to_step(capsys: Any) -> None:
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     assert main(CARTPOLE) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "EnvPool/CartPole-v1: 2 environments, NEXT_STEP, numpy arrays on cpu"
@@ -30,7 +30,7 @@ def test_bench__compares_three_ways_to_step(capsys: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
 def test_bench__prints_json(mode: str, capsys: Any) -> None:
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     assert main([*CARTPOLE, "--json", "--mode", mode, "--kwarg=max_episode_steps=3"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["mode"] == {"SameStep": "SAME_STEP", "Disabled": "DISABLED"}[mode]
@@ -42,7 +42,7 @@ def test_bench__prints_json(mode: str, capsys: Any) -> None:
 
 
 def test_bench__gives_and_takes_other_arrays(arrays: str, capsys: Any) -> None:
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     assert main([*CARTPOLE, "--json", "--arrays", arrays]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["arrays"] == arrays
@@ -55,7 +55,7 @@ def test_bench__gives_and_takes_other_arrays(arrays: str, capsys: Any) -> None:
 )
 def test_bench__runs_every_engine(env_id: str, capsys: Any) -> None:
     pytest.importorskip("mujoco_playground")
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     assert main(["bench", env_id, "--num-envs=2", "--seconds=1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     timed = {"gymbridge", "engine"}
@@ -73,7 +73,7 @@ def test_bench__refuses_ids_of_others(capsys: Any) -> None:
 
 def test_bare_step__is_the_engine_s_own() -> None:
     """The same task, threads and limit: it ends in the same step, and begins again."""
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     envs = gym.make_vec("EnvPool/MountainCar-v0", num_envs=3, max_episode_steps=4, num_threads=2)
     step = make_bare_step(envs, draw_actions(envs))
     rewards = np.array([step(index) for index in range(6)])
@@ -83,7 +83,7 @@ def test_bare_step__is_the_engine_s_own() -> None:
 
 @pytest.mark.slow
 def test_bare_step__of_jax_repeats_actions_as_the_batch_does() -> None:
-    pytest.importorskip("brax")
+    pytest.importorskip("brax.envs")
     envs = gym.make_vec("Brax/inverted_pendulum-v0", num_envs=2, action_repeat=3, arrays="jax")
     step = make_bare_step(envs, [np.zeros((2, 1), np.float32)])
     once = gym.make_vec("Brax/inverted_pendulum-v0", num_envs=2)
@@ -94,7 +94,7 @@ def test_bare_step__of_jax_repeats_actions_as_the_batch_does() -> None:
 
 
 def test_disabled_batch__begins_anew_where_it_ends() -> None:
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     envs = gym.make_vec(
         "EnvPool/CartPole-v1", num_envs=2, max_episode_steps=2, autoreset_mode="Disabled"
     )
@@ -112,20 +112,20 @@ def test_disabled_batch__begins_anew_where_it_ends() -> None:
 )
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
 def test_sync__is_of_the_same_task_only(env_id: str, reason: str) -> None:
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     with pytest.raises(ArgumentError, match=reason):
         make_sync(gym.make_vec(env_id, num_envs=1))
 
 
 def test_sync__is_not_compared_where_a_keyword_may_have_changed_the_task() -> None:
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     envs = gym.make_vec("EnvPool/CartPole-v1", num_envs=1)
     with pytest.raises(ArgumentError, match="it was not given reward_threshold"):
         make_sync(envs, ["max_episode_steps", "reward_threshold"])
 
 
 def test_sync__has_the_mode_and_the_limit_of_the_batch() -> None:
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     kwargs = {"num_envs": 2, "max_episode_steps": 3, "autoreset_mode": "SameStep"}
     envs = gym.make_vec("EnvPool/CartPole-v1", **kwargs)
     sync = make_sync(envs)

@@ -92,7 +92,7 @@ def test_shipped_spaces__are_of_every_id_but_the_unknown_ones() -> None:
 @pytest.mark.parametrize("env_id", ["EnvPool/TSP-v1", "EnvPool/Pong-v5", "EnvPool/FrozenLake-v1"])
 def test_shipped_spaces__are_the_engine_s(env_id: str) -> None:
     """After an upgrade: ``python -m gymbridge.command_line.catalogue``."""
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     assert catalogue.read_spaces(env_id) == catalogue.load_spaces()[env_id]
 
 
@@ -100,7 +100,7 @@ def test_shipped_spaces__are_the_engine_s(env_id: str) -> None:
 @pytest.mark.needs_qt5
 @pytest.mark.filterwarnings("ignore")  # Gymnasium's, of tasks with a later version
 def test_shipped_spaces__are_those_of_every_task_of_envpool() -> None:
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
     shipped = {k: v for k, v in catalogue.load_spaces().items() if k.startswith("EnvPool/")}
     assert {env_id: catalogue.read_spaces(env_id) for env_id in shipped} == shipped
 

@@ -30,7 +30,7 @@ def roll(capsys: Any, *arguments: str) -> Any:
 
 @pytest.fixture
 def _envpool() -> None:
-    pytest.importorskip("envpool")
+    pytest.importorskip("envpool.registration")
 
 
 @pytest.mark.usefixtures("_envpool")
