@@ -34,7 +34,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=[*ROUTES], default=[*ROUTES], help="what")
     parser.add_argument("--routes", default="", help="only those whose names contain this")
-    parser.add_argument("--num-envs", type=int, nargs="+", default=[256], help="batch sizes")
+    parser.add_argument("--num-envs", type=int, nargs="+", default=[64], help="batch sizes")
     parser.add_argument("--rounds", type=int, default=9, help="turns of each route")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="length of a turn")
     parser.add_argument("--out", type=Path, default=Path("runs/throughput.json"), help="results")
