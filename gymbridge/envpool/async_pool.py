@@ -1,4 +1,4 @@
-"""EnvPool's asynchronous mode: the environments that are ready first are received first."""
+"""EnvPool's asynchronous mode: `recv` returns the environments that are ready first."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ __all__ = ["AsyncEnvPool"]
 
 
 class AsyncEnvPool:
-    """Environments of one EnvPool task, of which `batch_size` are received at a time.
+    """An asynchronous pool of one EnvPool task: `recv` returns `batch_size` environments at a time.
 
-    No `VectorEnv`: which environments come is decided by who is ready. One that was received waits
-    for `send`. The episodes of each environment are those of `EnvPoolVectorEnv` in NEXT_STEP: the
-    answer that ends an episode has the final observation and its flags; the next `send` ignores the
-    action, and the answer to it has the next initial observation, with reward 0.
+    This is not a `VectorEnv`. `recv` returns the environments that are ready first, and these wait
+    until `send` gives them an action. Episodes run as in `EnvPoolVectorEnv` with NEXT_STEP: the
+    result that ends an episode has the final observation and its flags. The next `send` ignores the
+    action, and its result has the initial observation of the next episode, with reward 0.
 
     Args:
         task_id: EnvPool's name of the task, such as "Pong-v5".
-        num_envs: Environments in all.
-        batch_size: Environments that `recv` returns, fewer than `num_envs`.
+        num_envs: Number of environments in the pool.
+        batch_size: Number of environments that `recv` returns, smaller than `num_envs`.
         max_episode_steps: Time limit in steps of each environment; None for the task's own, -1 for
             none.
         info_keys: Which infos are carried beside "env_id"; as in `EnvPoolVectorEnv`.
@@ -45,8 +45,8 @@ class AsyncEnvPool:
         num_envs, batch_size: As given.
         max_episode_steps: The limit in force, or None.
         single_observation_space, single_action_space: Of one environment.
-        seed_range: Largest seed that is used as it is.
-        closed: After `close`.
+        seed_range: Largest seed that is passed to EnvPool unchanged.
+        closed: True after `close`.
 
     Raises:
         ArgumentError, KeywordError, SimulationError, UnknownTaskError: As `EnvPoolVectorEnv`, or
@@ -80,7 +80,7 @@ class AsyncEnvPool:
         if self.batch_size >= self.num_envs:
             raise ArgumentError(
                 f"`batch_size` must be smaller than `num_envs`, got {batch_size} of {num_envs}; "
-                "EnvPoolVectorEnv steps all environments at once."
+                "to step all environments at once, use EnvPoolVectorEnv."
             )
         simulator = make_simulator(
             "AsyncEnvPool",
@@ -105,7 +105,7 @@ class AsyncEnvPool:
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:
-        """The seed given to each environment; drawn from the operating system before the first."""
+        """The seed of each environment; drawn from the operating system if none was given."""
         if self._seeds is None:
             self._seeds = requests.draw_seeds(self.num_envs, self.seed_range)
         return self._seeds
@@ -117,14 +117,14 @@ class AsyncEnvPool:
 
         Args:
             seed: An int s to seed environment i with s + i, or a list with one int per environment;
-                None for those of `np_random_seed`. EnvPool fixes seeds when a pool is built, so the
-                pool is built anew, and answers that were not received are lost.
-            env_ids: (count,) int, environments that wait for `send`, in which new episodes begin
-                and continue their random streams; None for all.
+                None for the seeds in `np_random_seed`. EnvPool fixes seeds when a pool is built, so
+                the pool is built anew, and results that were not received are lost.
+            env_ids: (count,) int, environments that wait for `send`. They begin new episodes and
+                continue their random streams. None to begin episodes in all environments.
 
         Raises:
-            ArgumentError: Both arguments, a None in a list of seeds, environments that do not wait,
-                or neither argument while episodes run.
+            ArgumentError: Both arguments are given, a list of seeds has a None, an environment does
+                not wait for `send`, or neither argument is given while episodes run.
             ArgumentTypeError, BusyError, ClosedError, ResetNeededError: As in `send`.
         """
         with self._one_thread:
@@ -136,7 +136,7 @@ class AsyncEnvPool:
             else:
                 raise ArgumentError(
                     "`seed` cannot be given with `env_ids`: EnvPool fixes seeds when the pool is "
-                    "built."
+                    "built. Call `async_reset(seed=...)` without `env_ids`."
                 )
 
     def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -145,20 +145,22 @@ class AsyncEnvPool:
         Returns:
             observations: (batch_size, ...).
             rewards: (batch_size,) float32, 0 where an episode begins.
-            terminations: (batch_size,) bool, ended by the task's own rule.
-            truncations: (batch_size,) bool, cut by a limit and not terminated.
+            terminations: (batch_size,) bool, True where the task's own rule ended the episode.
+            truncations: (batch_size,) bool, True where a time limit ended the episode and the
+                task's own rule did not.
             infos: The task's own, without masks, and "env_id", (batch_size,) int32.
 
         Raises:
-            ArgumentError: Fewer environments are under way, so it would wait for ever.
+            ArgumentError: Fewer than `batch_size` environments are being stepped or reset, so the
+                call would never return.
             BusyError, ClosedError, ResetNeededError: As in `send`.
         """
         with self._one_thread:
             pool, layout = self._check_running(), self._layout
             if self._progress.coming < self.batch_size:
                 raise ArgumentError(
-                    f"`recv` needs {self.batch_size} environments under way, and "
-                    f"{self._progress.coming} are; send actions to those that wait."
+                    f"`recv` must wait for {self.batch_size} environments, but only "
+                    f"{self._progress.coming} are being stepped or reset; call `send` for more."
                 )
             self._carry = None  # until all is noted
             values = pool.receive()
@@ -180,10 +182,11 @@ class AsyncEnvPool:
 
         Raises:
             ActionError: The actions have another shape or lie outside a discrete space.
-            ArgumentError: An environment that does not wait, or one that is named twice.
-            ArgumentTypeError: Ids that are no integers, or actions of another type.
-            ResetNeededError: Before `async_reset`, or after an interrupted call.
-            BusyError, ClosedError: Another call of the pool is running; after `close`.
+            ArgumentError: An environment does not wait for `send`, or an id is given twice.
+            ArgumentTypeError: The ids are not integers, or the actions have a wrong type.
+            ResetNeededError: `async_reset` was not called, or a call was interrupted.
+            BusyError: Another call of the pool is running.
+            ClosedError: The pool is closed.
         """
         with self._one_thread:
             rows = self._read_rows(env_ids)
@@ -208,8 +211,8 @@ class AsyncEnvPool:
         given = requests.read_seeds(seed, self.num_envs)
         if seed is None and self._carry is not None:
             raise ArgumentError(
-                "`async_reset` needs `seed` or `env_ids` while episodes run: EnvPool fixes seeds "
-                "when the pool is built."
+                "`async_reset` needs `seed` or `env_ids` while episodes run. Give `seed` to build "
+                "the pool anew, or `env_ids` to begin new episodes in environments that wait."
             )
         if seed is not None and None in given:
             raise ArgumentError(f"`seed` must have an int for every environment, got {seed}.")
@@ -247,14 +250,14 @@ class AsyncEnvPool:
         self._carry = self._pool
 
     def _read_rows(self, env_ids: Any) -> np.ndarray:
-        """Return ids of environments that wait, (count,) intp, which numpy looks up quickest."""
+        """Return ids of environments that wait, (count,) intp, the quickest index of numpy."""
         self._check_running()
         rows = requests.read_ids("`env_ids`", env_ids, self.num_envs)
         waits = self._progress.waits[rows]
         if 0 in waits.tobytes():
             raise ArgumentError(
-                "`env_ids` must be environments that `recv` returned and that wait, got "
-                f"{rows[~waits].tolist()}, which are under way."
+                "`env_ids` must be environments that `recv` returned, got "
+                f"{rows[~waits].tolist()}, which are still being stepped or reset."
             )
         return rows
 
@@ -272,7 +275,7 @@ class AsyncEnvPool:
         if self._carry is None:
             self._check_open()
             raise ResetNeededError(
-                "No episodes run, or a call was interrupted and its result is lost. Call "
-                "`async_reset(seed=...)`."
+                "No episodes are running: `async_reset` was not called, or a call was interrupted "
+                "and its result is lost. Call `async_reset(seed=...)`."
             )
         return self._carry

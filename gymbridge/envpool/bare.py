@@ -1,4 +1,4 @@
-"""EnvPool's own ``step``, to compare a batch's speed with."""
+"""EnvPool's own ``step``, to compare its speed with that of a batch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["make_bare_step"]
 def make_bare_step(
     envs: VectorEnv[Any, Any, Any], actions: Sequence[Any]
 ) -> Callable[[int], np.ndarray]:
-    """Return the step of a pool with the threads and the options of a batch.
+    """Return the `step` of a new pool with the threads and the options of a batch.
 
-    Its time limit is that of the batch, and so it restarts episodes, as in NEXT_STEP.
+    The pool has the time limit of the batch, and it restarts episodes as in NEXT_STEP.
 
     Args:
-        envs: An `EnvPoolVectorEnv`, which is left as it is.
+        envs: An `EnvPoolVectorEnv`, which is not changed.
         actions: numpy actions for the batch; step i takes those at i modulo their number.
 
     Returns:

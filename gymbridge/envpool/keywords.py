@@ -1,7 +1,7 @@
-"""Which keywords an EnvPool task takes, and the values of them that would end the process.
+"""Which keywords an EnvPool task takes, and which of their values would end the process.
 
-EnvPool checks few values. What is checked here is what can be known without building a pool;
-docs/reference/envpool.md says what is not.
+EnvPool itself checks few values. This module checks what is known before a pool is built;
+docs/reference/envpool.md says what is not checked.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from gymbridge.errors import (
 __all__ = ["read_config", "read_task"]
 
 _OWNED = {
-    "differentiable": "EnvPool's environments are C++ and have no gradients; Brax's have",
-    "residuals": "EnvPool's environments are C++ and have no gradients; Brax's have",
-    "batch_size": "batches are synchronous here; gymbridge.envpool.AsyncEnvPool has it",
-    "env_seed": "seeds are given to `reset(seed=...)`",
-    "env_type": "it is always gymnasium here; leave it out",
+    "differentiable": "EnvPool's environments have no gradients; use an environment of Brax",
+    "residuals": "EnvPool's environments have no gradients; use an environment of Brax",
+    "batch_size": "to receive a part of the pool at a time, use gymbridge.envpool.AsyncEnvPool",
+    "env_seed": "give seeds to `reset(seed=...)` or `async_reset(seed=...)`",
+    "env_type": "it is always 'gymnasium'; leave it out",
     "gym_reset_return_info": "infos are always returned; leave it out",
-    "max_num_players": "tasks have one player here; leave it out",
-    "render_mode": "frames are drawn by `render` of a synchronous batch; leave it out",
-    "seed": "seeds are given to `reset(seed=...)`",
+    "max_num_players": "only tasks with one player are supported; leave it out",
+    "render_mode": "only EnvPoolVectorEnv draws frames; leave it out",
+    "seed": "give seeds to `reset(seed=...)` or `async_reset(seed=...)`",
     "action_repeat": "EnvPool's own keyword for it is `frame_skip`",
 }
 
@@ -51,7 +51,7 @@ def read_task(task_id: Any) -> str:
     """Return the family of a task.
 
     Raises:
-        ArgumentTypeError: `task_id` is no string.
+        ArgumentTypeError: `task_id` is not a string.
         UnknownTaskError: The installed EnvPool has no such task.
     """
     if not isinstance(task_id, str):
@@ -74,13 +74,13 @@ def read_config(
     *,
     owner: str = "EnvPoolVectorEnv",
 ) -> dict[str, Any]:
-    """Return the default configuration of a task.
+    """Check the user's keywords and return the default configuration of a task.
 
     Args:
         task_id: EnvPool's name of the task.
-        kwargs: What the user gave.
-        owned_by_limit: Keywords that the time limit sets.
-        owner: Class that they were given to, for errors.
+        kwargs: The user's keywords.
+        owned_by_limit: Keywords that only `max_episode_steps` may set.
+        owner: Class that got the keywords, for errors.
 
     Raises:
         KeywordError: A keyword that the task does not take.
@@ -96,7 +96,7 @@ def read_config(
     if config["max_num_players"] > 1:
         raise ArgumentError(
             f"`task_id` must be a task with one player, got {task_id!r} with "
-            f"{config['max_num_players']}: a batch here has one row per environment."
+            f"{config['max_num_players']} players; tasks with several players are not supported."
         )
     known = (config.keys() - _OWNED.keys()) | _MAKE_KEYWORDS
     for name in kwargs:

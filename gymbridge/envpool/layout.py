@@ -30,7 +30,7 @@ class Layout:
 
     Args:
         spec: EnvPool's spec of the task.
-        info_keys: None for all infos but row ids and ``ram``, "all", or a list of names.
+        info_keys: None for all infos except environment ids and ``ram``, "all", or a list of names.
 
     Raises:
         ArgumentError: A name that the task does not have.
@@ -84,11 +84,11 @@ class Layout:
         return _take(self._obs_tree, values)["obs"]
 
     def copy_obs(self, values: Values) -> Values:
-        """Return the same arrays but for observations, which are copied."""
+        """Return the list with its observations copied and the other arrays shared."""
         return _copy(values, self.obs_places)
 
     def copy_seen(self, values: Values) -> Values:
-        """Return the same arrays but for observations and infos, which are copied."""
+        """Return the list with its observations and infos copied and the other arrays shared."""
         return _copy(values, self.restarted_places)
 
 
@@ -100,7 +100,7 @@ def _copy(values: Values, places: list[int]) -> Values:
 
 
 def to_space(space: Any) -> Space[Any]:
-    """Return one of EnvPool's spaces with the dtype of the pool's arrays and without row ids."""
+    """Return a space of EnvPool with the dtypes of the pool's arrays and no environment ids."""
     if isinstance(space, spaces.Dict):
         kept = {key: sub for key, sub in space.spaces.items() if key not in ("env_id", "players")}
         return spaces.Dict({key: to_space(sub) for key, sub in kept.items()})

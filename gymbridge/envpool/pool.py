@@ -25,20 +25,20 @@ from gymbridge.errors import GymbridgeError, ResetNeededError, SimulationError
 __all__ = ["Pool", "Values", "name_task", "task_family", "to_ids"]
 
 Values = list[np.ndarray]
-"""What a pool answers: one array per key, each leading with the rows that were asked."""
+"""What a pool returns: one array per key, whose first axis is the environments that were asked."""
 
 
 class Pool:
-    """The environments of one task, from `build` on; a further `build` replaces them.
+    """The environments of one task; `build` makes them, and a further `build` replaces them.
 
-    A pool cannot be asked what it has done, so calls that move episodes are counted in `turn`. A
-    call that Ctrl-C or an error cuts short leaves the user with a state of an earlier turn.
+    A pool cannot be asked what it has done. Therefore `turn` counts the calls that change episodes.
+    After a call that Ctrl-C or an error interrupted, the user's state has an earlier turn.
 
     Args:
         task_id: EnvPool's name of the task.
         num_envs: Size of the batch.
         config: Keywords for `envpool.make`.
-        idle: Actions by leaf, each (num_envs, ...), for steps that ignore them.
+        idle: Actions by leaf, each (num_envs, ...), for steps that ignore actions.
     """
 
     def __init__(
@@ -75,16 +75,16 @@ class Pool:
             self._exchange = None
 
     def begin_turn(self, turn: int) -> None:
-        """Count a call that moves the episodes on from those of `turn`.
+        """Count a call that changes the episodes, and check first that they are those of `turn`.
 
         Raises:
-            ResetNeededError: An interrupted call has moved them since, or may have.
+            ResetNeededError: An interrupted call may have changed them since.
         """
         self.check_turn(turn)
         self.turn += 1
 
     def check_turn(self, turn: int) -> None:
-        """Raise `ResetNeededError` if the episodes are no more at that turn."""
+        """Raise `ResetNeededError` if the episodes have changed since that turn."""
         if turn != self.turn:
             raise ResetNeededError(
                 "The previous call was interrupted and its result is lost. Call `reset()`."
@@ -99,7 +99,7 @@ class Pool:
         return self._exchange.render(self.all_ids, width, height, camera)
 
     def drain(self) -> None:
-        """Receive the answers that an interrupted call left, if there are any."""
+        """Receive the results that an interrupted call left in the pool, if there are any."""
         self.turn += 1
         while len(self.receive()[0]):
             pass
@@ -114,7 +114,7 @@ class Pool:
         self._exchange.send([ids, ids, *actions])
 
     def receive(self) -> Values:
-        """Return the answers to what was sent, in its order."""
+        """Wait for the results of what was sent, and return them."""
         return self._exchange.receive()
 
     def step(self, ids: np.ndarray, actions: list[np.ndarray]) -> Values:
@@ -123,15 +123,15 @@ class Pool:
         return self.receive()
 
     def send_renewal(self, ids: np.ndarray) -> None:
-        """Let the pool restart the environments `ids`, which it ended, by a step.
+        """Step the environments `ids`, whose episodes the pool ended, so that it restarts them.
 
-        Where a lost life ends an episode, this goes on with the game, and a reset by id does not
-        (atari_env.h, vizdoom_env.h: ``Reset``).
+        Where a lost life ends an episode, this step continues the game. A reset by id would begin a
+        new game (atari_env.h, vizdoom_env.h: ``Reset``).
         """
         self.send(ids, self.idle_actions(ids))
 
     def idle_actions(self, ids: np.ndarray) -> list[np.ndarray]:
-        """Return actions for steps that ignore them."""
+        """Return one action for each of `ids`, for steps that ignore actions."""
         return [leaf[: len(ids)] for leaf in self._idle]
 
     def send_reset(self, ids: np.ndarray) -> None:
@@ -148,10 +148,10 @@ class Pool:
 
         Args:
             mask: (num_envs,) bool.
-            done: (num_envs,) bool, rows that the pool ended itself.
+            done: (num_envs,) bool, True where the pool itself ended the episode.
 
         Returns:
-            Pairs of ids and their answers.
+            Pairs of ids and their results.
         """
         parts = []
         if (ids := to_ids(mask & done)).size:
@@ -163,7 +163,7 @@ class Pool:
 
 
 def to_ids(mask: np.ndarray) -> np.ndarray:
-    """Return the rows under a mask as a pool takes them, (count,) int32."""
+    """Return the ids of the environments under a mask, (count,) int32, as a pool takes them."""
     return mask.nonzero()[0].astype(np.int32)
 
 
@@ -174,7 +174,7 @@ def task_family(task_id: str) -> str:
 
 @contextmanager
 def name_task(verb: str, task_id: str) -> Iterator[None]:
-    """Name the task in what EnvPool raises, and silence EnvPool's warnings on Box precision."""
+    """Turn errors of EnvPool into a `SimulationError` that names the task; silence its warnings."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

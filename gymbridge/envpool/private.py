@@ -24,7 +24,7 @@ def make_exchange(pool: Any) -> Exchange:
     """Return the calls of a pool.
 
     Raises:
-        SimulationError: The installed EnvPool has not got them.
+        SimulationError: The installed EnvPool lacks one of them.
     """
     return Exchange(*(_get(pool, name) for name in ("_send", "_recv", "_reset", "_render")))
 

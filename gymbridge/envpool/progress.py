@@ -1,4 +1,4 @@
-"""How far the episodes of an asynchronous pool are, and which of its environments wait."""
+"""How many steps the episodes of an asynchronous pool have, and which environments wait."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ __all__ = ["Progress"]
 class Progress:
     """What is known of each environment of an asynchronous pool since it was built.
 
-    Python's work shows in full where steps are cheap. So indices are intp, which numpy looks up in
-    a fraction of the time that int32 takes; numbers are arrays, which it adds and compares in half
-    the time; and rare events are looked for as bytes, in a tenth of the time of `any`.
+    Where steps are cheap, Python's own work is a large part of the time. So indices are intp, which
+    numpy looks up in a fraction of the time that int32 takes; numbers are arrays, which it adds and
+    compares in half the time; and a search for rare events in bytes takes a tenth of the time of
+    `any`.
 
     Args:
-        num_envs: Environments in all.
-        batch_size: Environments that answer at a time.
+        num_envs: Number of environments in the pool.
+        batch_size: Number of environments that one `recv` returns.
         limit: The time limit in steps, or None.
 
     Attributes:
-        waits: (num_envs,) bool, that answered and were not sent on.
-        is_cut: (num_envs,) bool, whose episodes ended by the limit, which the pool does not know.
-        coming: How many are under way.
+        waits: (num_envs,) bool, True where the environment was received and waits for `send`.
+        is_cut: (num_envs,) bool, True where the time limit ended the episode, which the pool does
+            not know.
+        coming: Number of environments that are being stepped or reset.
     """
 
     def __init__(self, num_envs: int, batch_size: int, limit: int | None) -> None:
@@ -34,7 +36,7 @@ class Progress:
         self._zeros, self._ones = np.zeros_like(self._limits), np.ones_like(self._limits)
 
     def are_renewed(self, rows: np.ndarray) -> np.ndarray:
-        """Return in which rows, which wait, the pool begins a new episode with the next step."""
+        """Return for each of the waiting `rows` whether its next step begins a new episode."""
         return (self._steps[rows] == 0) & ~self.is_cut[rows]
 
     def note_resets(self, rows: np.ndarray) -> None:
@@ -43,20 +45,20 @@ class Progress:
         self.note_sent(rows)
 
     def note_sent(self, rows: np.ndarray) -> None:
-        """Note that environments are under way."""
+        """Note that environments are being stepped or reset."""
         self.waits[rows] = False
         self.coming += len(rows)
 
     def note_answers(
         self, ids: np.ndarray, ended: np.ndarray, truncated: np.ndarray, rewards: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Note a batch of answers, and return its terminations and truncations.
+        """Note a batch of results, and return its terminations and truncations.
 
         Args:
             ids: (batch_size,) int32.
-            ended: (batch_size,) bool, by the pool; becomes the terminations if all are.
-            truncated: (batch_size,) bool, by the pool; becomes the truncations.
-            rewards: (batch_size,) float32; becomes 0 where an episode begins.
+            ended: (batch_size,) bool, as the pool reports it; it may be returned as terminations.
+            truncated: (batch_size,) bool, as the pool reports it; changed and returned.
+            rewards: (batch_size,) float32; set to 0 where an episode begins.
         """
         rows = ids.astype(np.intp)
         steps, terminated = self._steps[rows], ended

@@ -1,7 +1,8 @@
-"""Frames of EnvPool's environments, which it draws itself.
+"""Frames of EnvPool's environments, which EnvPool itself draws.
 
-Its MuJoCo families end the process where no OpenGL context is current in the calling thread, since
-MuJoCo's loader finds no functions then. So one of mujoco's is made current around each call.
+Its MuJoCo families end the process if no OpenGL context is current in the calling thread, because
+MuJoCo's loader then finds no functions. So a context of the `mujoco` package is made current around
+each call.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ class PoolRenderer:
 
     Args:
         pool: The pool.
-        family: Of its task.
-        view: What the user wants; a camera is the number of one of the model's, -1 the default.
-            Which there are is known when the first frame is drawn.
+        family: The family of its task.
+        view: Size and camera of the frames. The camera is the number of a camera of the model, or
+            -1 for the default. A number that the model lacks is an error of the first `draw`.
 
     Raises:
         KeywordError: EnvPool does not draw this family, or it has no cameras.
         ArgumentTypeError: The camera is a name.
-        ArgumentError: No model has such a camera.
+        ArgumentError: The camera is a number that no model can have.
     """
 
     def __init__(self, pool: Pool, family: str, view: View) -> None:
@@ -50,10 +51,11 @@ class PoolRenderer:
         if family in UNDRAWN_FAMILIES:
             raise _unexpected("render_mode", family, "EnvPool does not draw these tasks")
         if view.camera is not None and not self._needs_opengl:
-            raise _unexpected("camera", family, "these tasks are drawn in one way only")
+            raise _unexpected("camera", family, "only MuJoCo tasks have cameras")
         if isinstance(view.camera, str):
             raise ArgumentTypeError(
-                f"`camera` must be the number of a camera in EnvPool's tasks, got {view.camera!r}."
+                "`camera` must be the number of a camera for EnvPool's tasks, not a name, got "
+                f"{view.camera!r}."
             )
         self._camera = -1 if view.camera is None else view.camera
         if not -1 <= self._camera < 2**31:
@@ -76,7 +78,7 @@ class PoolRenderer:
         return [frame.copy() for frame in frames]  # who keeps one does not keep all
 
     def close(self) -> None:
-        """Release the pool, since what it drew with dies in its context, and the context."""
+        """Release the pool and then the OpenGL context, in which the pool must be destroyed."""
         if self._release is not None:
             self._release()
 
@@ -111,16 +113,16 @@ def check_pixels(family: str, kwargs: Mapping[str, Any]) -> None:
     MuJoCo then finds OpenGL only in a library of OSMesa that is loaded already.
 
     Raises:
-        SimulationError: Another library than OSMesa was chosen.
-        NotInstalledError: OSMesa is not here.
+        SimulationError: OpenGL would come from another library than OSMesa.
+        NotInstalledError: OSMesa is not installed.
     """
     if not kwargs.get("from_pixels") or not is_mujoco(family):  # others have no pixels
         return
     if wanted_library() != "osmesa":
         raise SimulationError(
             "`from_pixels=True` draws in EnvPool's own threads, which works with OSMesa alone and "
-            "would end the process here. Set MUJOCO_GL=osmesa before Python starts, or draw by "
-            "`render_mode='rgb_array'`."
+            "would end the process here. Set MUJOCO_GL=osmesa before Python starts, or use "
+            "`render_mode='rgb_array'` and `render()`."
         )
     if find_library("osmesa") is None:
         raise NotInstalledError(

@@ -1,9 +1,9 @@
-"""The runner of a pool: a step without Python that it does not need, equal to the plain rule.
+"""The runner of a pool: a quick step with the same results as the plain rule.
 
-A pool's workers fall asleep while Python runs between two exchanges, so every microsecond there
-costs more than one. The quick step counts and copies while the pool works. It looks at the limit
-only when some episode can have reached it, and leaves restarts to the pool where the pool knows
-that the row ended. Tests compare it with `HostRunner` over the same simulator.
+A pool's workers fall asleep while Python runs between two exchanges, so a microsecond of Python
+there costs more than a microsecond. The quick step counts and copies while the pool works. It looks
+at the limit only when an episode can have reached it, and leaves restarts to the pool where the
+pool itself ended the episode. Tests compare it with `HostRunner` over the same simulator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Answers", "PoolCarry", "PoolRunner"]
 
 
 class PoolCarry(NamedTuple):
-    """A `Carry` with what the quick step has to know."""
+    """A `Carry` with what the quick step needs in addition."""
 
     state: PoolState
     elapsed: np.ndarray  # (num_envs,) int32
@@ -46,7 +46,7 @@ class PoolRunner:
     """Runs the rule over an `EnvPoolSimulator`.
 
     Args:
-        rule: The batch's.
+        rule: The episode rule of the batch.
         infos: The layout of its infos.
     """
 
@@ -74,7 +74,7 @@ class PoolRunner:
         return self._infos.arrange(self._advance(self, carry, actions))
 
     def hold(self, carry: PoolCarry, rows: np.ndarray) -> PoolCarry:
-        """Return the carry with rows held, which the plain rule does; see `Runner.hold`."""
+        """Return the carry with rows held, for the plain rule to step; see `Runner.hold`."""
         return carry._replace(ended=carry.ended | rows, cut=True)
 
     def unpack(self, carry: PoolCarry) -> PoolCarry:

@@ -1,4 +1,4 @@
-"""EnvPool behind the two verbs: a thread pool of C++ environments as a host `Simulator`."""
+"""EnvPool as a host `Simulator`: a thread pool of C++ environments."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class EnvPoolSimulator:
 
     @property
     def engine(self) -> Any:
-        """EnvPool's spec of the task; calls on the pool itself would move episodes unseen."""
+        """EnvPool's spec of the task, not the pool, whose calls would change episodes unnoticed."""
         return self.spec
 
     @property
@@ -90,8 +90,8 @@ class EnvPoolSimulator:
         """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`.
 
         Raises:
-            ArgumentError: Seeds for a part of a pool that exists.
-            ResetNeededError: A part of a batch whose last call was interrupted.
+            ArgumentError: Seeds are given for some environments only, of a pool that is built.
+            ResetNeededError: The last call was interrupted, and `mask` is not True everywhere.
         """
         is_full = bool(mask.all())
         if seeds is not None and seeds.given.any():
@@ -137,7 +137,7 @@ class EnvPoolSimulator:
         return self._return(values)
 
     def make_renderer(self, view: View) -> PoolRenderer:
-        """Return who draws the pool's environments; see `PoolRenderer`."""
+        """Return the renderer of the pool's environments; see `PoolRenderer`."""
         return PoolRenderer(self.pool, self._family, view)
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ def make_simulator(
     kwargs: dict[str, Any],
     **more: Any,
 ) -> EnvPoolSimulator:
-    """Return the simulator of a task, with a pool in which the right one keeps the limit.
+    """Return the simulator of a task; its `limit_rule` decides where the time limit is enforced.
 
     Args:
         owner: Class whose arguments these are, for errors.
@@ -192,9 +192,9 @@ def _check_seeds(seeds: Seeds, is_full: bool) -> None:
         )
     if not seeds.given.all():
         raise ArgumentError(
-            "`seed` must have an int for every environment of a pool that exists, got None for "
+            "`seed` must have an int for every environment of a pool that is built, got None for "
             f"environments {np.flatnonzero(~seeds.given).tolist()}: EnvPool fixes seeds when the "
-            "pool is built."
+            "pool is built. Give a seed to all environments or to none."
         )
 
 

@@ -1,15 +1,15 @@
-"""What has to be known about EnvPool's tasks. Reading it imports no engine.
+"""Facts about EnvPool's tasks, which can be read without importing the engine.
 
 `tasks.json` beside this module holds for each task id the package it comes from, the steps after
 which a pool with default options truncates, and the number of players. With EnvPool installed,
 ``python -m gymbridge.envpool.tasks`` writes it anew. Below are the rules for the time limit and for
 threads, and the keyword values that would end the process.
 
-EnvPool calls an end on the very last allowed step a truncation even where the task terminated
-(envpool/core/env.h: ``trunc = done && current_step >= max_episode_steps``). A limit beyond the
-pool's reach gives the truth, and the core counts the steps. Where the limit changes the task itself
-the pool gets the user's, and reports such ties in its way. The core counts in either case, so a
-limit holds also for tasks that ignore it.
+EnvPool reports an end on the last allowed step as a truncation even where the task terminated
+(envpool/core/env.h: ``trunc = done && current_step >= max_episode_steps``). Therefore most pools
+get a limit that no episode reaches, and the core counts the steps. Where the limit changes the task
+itself, the pool gets the user's limit, and reports such an end as a truncation. The core counts in
+either case, so a limit also holds for tasks that ignore it.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class LimitRule(NamedTuple):
     """How the limit of a family is kept.
 
     Attributes:
-        keeper: "core", "pool" or "task", as the documentation's table has it.
-        keywords: (limit or None for none, the user's keywords) -> keywords for the pool; asked
+        keeper: "core", "pool" or "task", as in the documentation's table.
+        keywords: (limit or None for none, the user's keywords) -> keywords for the pool; called
             only where `applies_by_default` or the user gave a limit.
         applies_by_default: Whether the pool gets the keywords also for the task's own limit.
         owns: Keywords that the user cannot give, since the rule sets them.
@@ -208,7 +208,7 @@ LIMIT_RULES: dict[str, LimitRule] = {
 
 
 def limit_rule(task_id: str, family: str) -> LimitRule:
-    """Return who keeps the limit of a task."""
+    """Return the rule for the time limit of a task."""
     return LIMIT_RULES.get(task_id) or LIMIT_RULES.get(family, _CORE)
 
 
@@ -256,7 +256,7 @@ _SMALL_BATCH = 64
 def choose_threads(family: str, num_envs: int) -> int:
     """Return the default `num_threads`: 1 where that is quicker, or 0 for EnvPool's own choice.
 
-    In small batches, a step of a cheap family can cost less than to wake a second worker.
+    In small batches of a cheap family, a step can cost less than waking a second worker.
     docs/reference/benchmarks.md has the measurement.
     """
     return 1 if family in _CHEAP_FAMILIES and num_envs <= _SMALL_BATCH else 0

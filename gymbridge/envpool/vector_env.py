@@ -51,6 +51,7 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         UnknownTaskError: The installed EnvPool has no such task.
         KeywordError: A keyword that the task does not take.
         ArgumentError: An argument has an invalid value, or the task has several players.
+        ArgumentTypeError: An argument has a wrong type.
         SimulationError: EnvPool cannot build the task on this machine.
 
     EnvPool fixes seeds when a pool is built, so it is built at the first `reset`, and built anew by
@@ -100,12 +101,12 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         """Refuse: EnvPool gives no access to the state of its environments.
 
         Raises:
-            SimulationError: Always, and so do `set_state`, `save_state` and `load_state`.
+            SimulationError: Always. `set_state`, `save_state` and `load_state` raise it as well.
         """
         raise SimulationError(
-            "Snapshots need an engine whose state can be read, and EnvPool keeps its own in C++. "
-            "Repeat the run from `envs.np_random_seed` with the same actions, or save what you "
-            "learned and begin new episodes."
+            "EnvPool has no snapshots, because it gives no access to the state of its "
+            "environments. Repeat the run from `envs.np_random_seed` with the same actions, or "
+            "save the policy and begin new episodes."
         )
 
     set_state = save_state = load_state = get_state

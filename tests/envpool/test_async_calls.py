@@ -45,12 +45,12 @@ def pool() -> Any:
         (lambda pool, ids: pool.send([0, 1], [-1, 0]), ArgumentError, "0 to 3"),
         (lambda pool, ids: pool.send([], np.zeros(0, int)), ArgumentError, "at least one"),
         (lambda pool, ids: pool.send([0, 1], [0.0, 1.0]), ArgumentTypeError, "array of ints"),
-        (lambda pool, ids: pool.send([0], 3 - ids[:1]), ArgumentError, "which are under way"),
+        (lambda pool, ids: pool.send([0], 3 - ids[:1]), ArgumentError, "still being stepped"),
         (lambda pool, ids: pool.async_reset(), ArgumentError, "needs `seed` or `env_ids`"),
         (lambda pool, ids: pool.async_reset(seed=1, env_ids=ids), ArgumentError, "cannot be"),
         (lambda pool, ids: pool.async_reset(seed=[1, None, 2, 3]), ArgumentError, "every env"),
         (lambda pool, ids: pool.async_reset(seed=[1]), ArgumentError, "4 environments"),
-        (lambda pool, ids: pool.async_reset(env_ids=3 - ids[:1]), ArgumentError, "under way"),
+        (lambda pool, ids: pool.async_reset(env_ids=3 - ids[:1]), ArgumentError, "being stepped"),
     ],
 )
 def test_bad_calls__raise_and_change_nothing(pool: Any, call: Any, error: Any, text: str) -> None:
@@ -75,9 +75,9 @@ def test_bad_calls__raise_and_change_nothing(pool: Any, call: Any, error: Any, t
 def test_recv__does_not_wait_for_ever(pool: Any) -> None:
     pool.recv()
     pool.send([0], pool.waiting[:1])
-    with pytest.raises(ArgumentError, match="needs 2 environments under way, and 1 are"):
+    with pytest.raises(ArgumentError, match="wait for 2 environments, but only 1 are"):
         pool.recv()
-    with pytest.raises(ArgumentError, match="which are under way"):
+    with pytest.raises(ArgumentError, match="which are still being stepped or reset"):
         pool.send([0], pool.waiting[:1])
     pool.send([0], pool.waiting[1:])
     assert len(pool.recv()[0]) == 2
@@ -91,7 +91,7 @@ def test_recv__does_not_wait_for_ever(pool: Any) -> None:
         ({"batch_size": 0}, ArgumentError, "`batch_size`"),
         ({"batch_size": 2.0}, ArgumentTypeError, "`batch_size`"),
         ({"batch_size": 2, "wisdom": 1}, KeywordError, "AsyncEnvPool.*'wisdom'"),
-        ({"batch_size": 2, "seed": 1}, KeywordError, "Seeds are given to"),
+        ({"batch_size": 2, "seed": 1}, KeywordError, "Give seeds to"),
     ],
 )
 def test_construction__refuses(kwargs: dict[str, Any], error: Any, text: str) -> None:
