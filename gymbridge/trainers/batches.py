@@ -1,4 +1,4 @@
-"""Batches for trainers: made from an id, and what every view needs of them."""
+"""Batches for trainers: how they are made from an id, and the checks that every view makes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ __all__ = [
 
 
 def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
-    """Return a batch in SAME_STEP mode of any id of Gymnasium's registry; ours can be drawn.
+    """Return a batch in SAME_STEP mode of any id of Gymnasium's registry.
+
+    An id whose own batch takes no autoreset mode runs in `SyncVectorEnv`. Environments that can
+    draw frames get ``render_mode="rgb_array"``, except in a batch of another package.
 
     Args:
-        env_id: The id, with its module before a colon if that registers it.
+        env_id: The id, with the module that registers it before a colon if needed.
         num_envs: Size of the batch.
-        kwargs: Of the environment. An id whose own batch takes no autoreset mode runs in
-            `SyncVectorEnv`.
+        kwargs: Keywords of the environment.
 
     Raises:
         gymnasium.error.Error: There is no such id.
@@ -59,7 +61,7 @@ def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> Vector
 
 
 def sync_same_step(make_env: Any, num_envs: int) -> VectorEnv[Any, Any, Any]:
-    """Return a `SyncVectorEnv` in SAME_STEP mode of what a function makes."""
+    """Return a `SyncVectorEnv` in SAME_STEP mode of the environments that a function makes."""
     return SyncVectorEnv([make_env] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
@@ -96,19 +98,19 @@ def check_batch(
     *,
     arrays: str = "numpy",
 ) -> None:
-    """Raise unless a trainer can read what a batch gives.
+    """Raise unless a batch has the arrays and the autoreset mode that a trainer needs.
 
     Args:
-        name: Of the argument, for the error.
-        envs: To be a `VectorEnv` of such arrays in such a mode.
-        trainer: Who reads it.
-        modes: Autoreset mode that it must have, or several.
-        hint: What to do with something that is not a batch.
-        arrays: Kind of arrays that it must give.
+        name: Name of the argument, for the error.
+        envs: The value to check.
+        trainer: Name of the trainer, for the error.
+        modes: Autoreset mode that the batch must have, or several of which it must have one.
+        hint: What to do if `envs` is not a batch, for the error.
+        arrays: Kind of arrays that the batch must give.
 
     Raises:
-        ArgumentTypeError: It is not a `VectorEnv`.
-        ArgumentError: It gives other arrays, or has another autoreset mode.
+        ArgumentTypeError: `envs` is not a `VectorEnv`.
+        ArgumentError: The batch gives other arrays, or has another autoreset mode.
     """
     if not isinstance(envs, VectorEnv):
         raise ArgumentTypeError(
@@ -133,16 +135,16 @@ def check_batch(
 
 
 def check_own_id(env_id: str, hint: str) -> None:
-    """Raise `ArgumentError` unless an id is one of gymbridge's, whose batches give tensors.
+    """Raise `ArgumentError` unless an id is one of gymbridge's, whose batches can give tensors.
 
     Args:
         env_id: The id.
-        hint: What to do with another one.
+        hint: What to do with another id, for the error.
     """
     if find_engine(env_id) is None:
         raise ArgumentError(
-            f"`env_id` must be one of gymbridge, which begin with {', '.join(ENGINES)}, got "
-            f"{env_id!r}; {hint}."
+            f"`env_id` must be an id of gymbridge, which begins with one of {', '.join(ENGINES)}, "
+            f"got {env_id!r}; {hint}."
         )
 
 
@@ -150,13 +152,13 @@ def check_final_obs(name: str, infos: dict[str, Any], ids: np.ndarray) -> None:
     """Raise `EnvContractError` unless a step that ended episodes gives their final observations.
 
     Args:
-        name: Of the argument that the batch was, for the error.
-        infos: Of the step.
+        name: Name of the argument that took the batch, for the error.
+        infos: The infos of the step.
         ids: (count,) int, environments whose episode ended.
     """
     if "final_obs" not in infos:
         raise EnvContractError(
             f"`{name}` ended the episodes of environments {ids.tolist()} without "
-            "`infos['final_obs']`, which AutoresetMode.SAME_STEP promises; without the final "
-            "observations every timeout would be learned from as a termination."
+            "`infos['final_obs']`, which AutoresetMode.SAME_STEP requires; without final "
+            "observations a trainer would treat every timeout as a termination."
         )

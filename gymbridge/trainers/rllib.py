@@ -1,6 +1,6 @@
 """RLlib: `BridgeEnvRunner`, which gives each env runner seeds and a share of the machine.
 
-RLlib's new API stack takes the ids as they are; this class is one keyword more::
+RLlib's new API stack takes gymbridge's ids unchanged. To use this class, add one keyword::
 
     from gymbridge.trainers.rllib import BridgeEnvRunner
 
@@ -44,19 +44,19 @@ __all__ = ["BridgeEnvRunner"]
 class BridgeEnvRunner(SingleAgentEnvRunner):
     """RLlib's env runner of single agents, for batches on many processes and machines.
 
-    It goes to ``config.env_runners(env_runner_cls=BridgeEnvRunner)``; Ray builds it.
+    Pass the class to ``config.env_runners(env_runner_cls=BridgeEnvRunner)``; Ray builds it.
 
-    Seeds: RLlib seeds runner w with ``seed + w`` and a batch seeds its environment i with i more,
-    so neighbouring runners would play all but one of their episodes alike. Here environment i of
-    runner w begins with ``seed + w * num_envs + i``, once: RLlib seeds again before each sample of
-    whole episodes, which would be the same ones every time. Evaluation keeps to that, so that
-    every evaluation plays the same episodes.
+    Seeds: RLlib seeds runner w with ``seed + w``, and a batch adds i for its environment i. So
+    neighbouring runners would share all but one of their seeds. This class seeds environment i of
+    runner w with ``seed + w * num_envs + i``, and does so only once: RLlib seeds again before each
+    sample of whole episodes, so every sample would have the same episodes. Evaluation runners are
+    seeded each time, so that every evaluation plays the same episodes.
 
-    Share: in a runner of its own process an EnvPool id gets ``num_threads`` (a callable says so
-    itself), and JAX on the CPU as many threads (by ``NPROC``, unless that is set), as Ray reserves:
-    `num_cpus_per_env_runner`. With `num_gpus_per_env_runner` Ray gives the runner its GPU alone,
-    and JAX takes memory as it needs it instead of three quarters at once
-    (``XLA_PYTHON_CLIENT_PREALLOCATE``, unless that is set). What `env_config` says goes first.
+    Share of the machine: for a runner in a process of its own, Ray reserves
+    `num_cpus_per_env_runner` cores. An EnvPool id gets that number as ``num_threads``, unless
+    `env_config` has one; a callable must set it itself. JAX on the CPU gets it by ``NPROC``, unless
+    that is set. With `num_gpus_per_env_runner`, JAX takes GPU memory as it needs it instead of
+    three quarters at once, unless ``XLA_PYTHON_CLIENT_PREALLOCATE`` is set.
 
     Raises:
         ArgumentError: The batch does not restart by NEXT_STEP, which RLlib expects, or does not
@@ -64,7 +64,7 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
     """
 
     def make_env(self) -> None:
-        """Build the batch; RLlib calls this when it begins and where it replaces a failed batch."""
+        """Build the batch; RLlib calls this at the start and to replace a batch that failed."""
         if self.worker_index:  # the local runner shares its process with the algorithm
             _limit_process(self.config)
             self.config.env_config = _with_threads(self.config)

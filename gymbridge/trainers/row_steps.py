@@ -26,7 +26,7 @@ Ended = tuple[list[int], list[Any], Infos]
 
 
 class Rows(NamedTuple):
-    """A step; all of it belongs to the caller."""
+    """The results of a step, which the caller may keep and change."""
 
     obs: Any  # (num_envs, ...), of the new episode where one ended
     rewards: np.ndarray  # (num_envs,) float
@@ -38,15 +38,15 @@ class Rows(NamedTuple):
 
 
 def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
-    """Take one step of a SAME_STEP batch; ours is not asked for infos in Gymnasium's layout.
+    """Take one step of a SAME_STEP batch, without Gymnasium's layout of infos if it is ours.
 
     Args:
-        name: Of the argument that the batch was, for errors.
+        name: Name of the argument that took the batch, for errors.
         envs: The batch, with wrappers or without.
         actions: (num_envs, ...).
 
     Raises:
-        EnvContractError: It ended episodes and does not give their final observations.
+        EnvContractError: The batch ended episodes and does not give their final observations.
     """
     is_ours = isinstance(envs, BridgeVectorEnv) and type(envs).step is BridgeVectorEnv.step
     if is_ours and "step" not in vars(envs):  # nobody has put a step of their own in its place

@@ -1,11 +1,13 @@
 """rsl_rl: `RslRlVecEnv`, a batch of tensors as its ``VecEnv``, and `make_rsl_rl` for an id.
 
-from rsl_rl.runners import OnPolicyRunner
+Example::
 
-from gymbridge.trainers.rsl_rl import make_rsl_rl
+    from rsl_rl.runners import OnPolicyRunner
 
-env = make_rsl_rl("Playground/CartpoleBalance-v0", 1024)
-OnPolicyRunner(env, train_cfg, device=str(env.device)).learn(100)
+    from gymbridge.trainers.rsl_rl import make_rsl_rl
+
+    env = make_rsl_rl("Playground/CartpoleBalance-v0", 1024)
+    OnPolicyRunner(env, train_cfg, device=str(env.device)).learn(100)
 """
 
 from __future__ import annotations
@@ -41,11 +43,11 @@ def make_rsl_rl(env_id: str, num_envs: int, **kwargs: Any) -> RslRlVecEnv:
     Args:
         env_id: The id, such as "Brax/ant-v0".
         num_envs: Size of the batch.
-        **kwargs: Of the batch: ``device=``, ``max_episode_steps=``, ``randomization_fn=`` or the
-            engine's.
+        **kwargs: Keywords of the batch, such as ``device=``, ``max_episode_steps=``,
+            ``randomization_fn=`` or the engine's.
 
     Raises:
-        ArgumentError: An id of another package, or see `RslRlVecEnv`.
+        ArgumentError: The id is of another package, or the batch is one that `RslRlVecEnv` refuses.
     """
     check_own_id(env_id, "`RslRlVecEnv` takes batches of torch tensors only")
     wanted = {"autoreset_mode": "SameStep", "arrays": "torch", **kwargs}
@@ -56,25 +58,26 @@ class RslRlVecEnv(VecEnv):
     """A ``rsl_rl.env.VecEnv`` (rsl_rl 5) view of a batch with ``arrays="torch"`` in SAME_STEP mode.
 
     Args:
-        envs: The batch; it is reset here. Its actions are a `Box`, its observations a `Box` or a
-            `Dict` of such.
-        cfg: What rsl_rl's loggers store as the configuration of the environment.
+        envs: The batch, which is reset here. Its actions are a `Box`, its observations a `Box` or a
+            `Dict` of Boxes.
+        cfg: The configuration of the environment, which rsl_rl's loggers store.
 
     Attributes:
         envs: The batch.
-        num_actions: Numbers in one action, whose shape is flattened.
-        max_episode_length: The limit in steps; 2**31 - 1 without one.
-        device: The batch's, a `torch.device`.
-        step_dt: 1.0, by which rsl_rl multiplies the weight of its curiosity reward (RND).
+        num_actions: Size of one action, flattened.
+        max_episode_length: The time limit in steps; 2**31 - 1 without one.
+        device: The device of the batch, a `torch.device`.
+        step_dt: 1.0; rsl_rl multiplies the weight of its curiosity reward (RND) by it.
 
     Raises:
-        ArgumentTypeError: It is no vector environment.
-        ArgumentError: It gives other arrays, has another mode, or such spaces as rsl_rl has not.
+        ArgumentTypeError: `envs` is not a vector environment.
+        ArgumentError: `envs` gives other arrays, has another autoreset mode, or has spaces that
+            rsl_rl does not support.
 
     Observations are float32 in the group "policy", or in groups named by the keys of a `Dict`.
-    Actions are clipped to their space. ``extras["time_outs"]`` is True where an episode was cut and
-    had not terminated. Where episodes ended, ``extras["log"]`` has the means of their returns and
-    lengths, as rsl_rl's other environments have.
+    Actions are clipped to their space. ``extras["time_outs"]`` is True where an episode was
+    truncated and not terminated. In steps that end episodes, ``extras["log"]`` has the mean return
+    and the mean length of these episodes, as rsl_rl's other environments have.
     """
 
     step_dt = 1.0
@@ -97,7 +100,7 @@ class RslRlVecEnv(VecEnv):
         self.reset()
 
     def __reduce__(self) -> Any:
-        """Pickle and copy as the construction, as the batch does."""
+        """Pickle and copy by building the view again around a copy of the batch."""
         return partial(type(self), cfg=self.cfg), (self.envs,)
 
     @property
@@ -106,10 +109,10 @@ class RslRlVecEnv(VecEnv):
         return self
 
     def reset(self, seed: int | None = None) -> TensorDict:
-        """Begin new episodes everywhere, and return their observations; rsl_rl never calls it.
+        """Begin new episodes everywhere, and return their observations. rsl_rl never calls this.
 
         Args:
-            seed: Environment i gets ``seed + i``; None to continue its random stream.
+            seed: Environment i gets ``seed + i``; None to continue the random streams.
         """
         self._obs = self._group(self.envs.reset(seed=seed)[0])
         self._lengths = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
@@ -120,8 +123,8 @@ class RslRlVecEnv(VecEnv):
     def episode_length_buf(self) -> torch.Tensor:
         """Steps since each episode began, (num_envs,) int64, a copy.
 
-        Assigning raises an `ArgumentError`: episodes are counted by the batch, so that
-        ``learn(init_at_random_ep_len=True)`` cannot spread their ends.
+        Assigning raises an `ArgumentError`, because the batch counts the steps itself. So
+        ``learn(init_at_random_ep_len=True)`` is not supported.
         """
         return self._lengths.clone()
 
@@ -129,14 +132,14 @@ class RslRlVecEnv(VecEnv):
     def episode_length_buf(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, lengths: Any
     ) -> None:
-        """Refuse."""
+        """Raise an `ArgumentError`."""
         raise ArgumentError(
-            "`episode_length_buf` cannot be assigned: the batch counts steps itself, and its limit "
-            "is exact; call `learn(..., init_at_random_ep_len=False)`."
+            "`episode_length_buf` cannot be assigned, because the batch counts the steps itself; "
+            "call `learn(..., init_at_random_ep_len=False)`."
         )
 
     def get_observations(self) -> TensorDict:
-        """Return the current observations, the caller's own; this changes nothing."""
+        """Return a copy of the current observations."""
         return self._obs.clone()
 
     def step(
@@ -192,10 +195,11 @@ def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
     action, obs = envs.single_action_space, envs.single_observation_space
     if not isinstance(action, spaces.Box) or action.dtype.kind != "f":
         raise ArgumentError(
-            f"`envs` must have actions in a Box of floats, as rsl_rl's are, got {action}."
+            f"`envs` must have actions in a Box of floats, as rsl_rl expects, got {action}."
         )
     parts = obs.spaces.values() if isinstance(obs, spaces.Dict) else [obs]
     if not all(isinstance(part, spaces.Box) for part in parts):
         raise ArgumentError(
-            f"`envs` must have observations in a Box or a Dict of Boxes, as rsl_rl's, got {obs}."
+            "`envs` must have observations in a Box or a Dict of Boxes, as rsl_rl expects, got "
+            f"{obs}."
         )

@@ -1,6 +1,6 @@
 """skrl: `SkrlWrapper`, for batches of tensors on their device.
 
-Batches of numpy arrays go into skrl's own `wrap_env`, as they are.
+Pass batches of numpy arrays to skrl's own `wrap_env` instead.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ __all__ = ["SkrlWrapper"]
 
 
 class SkrlWrapper(GymnasiumWrapper):
-    """skrl's wrapper of vector environments, without a way through numpy.
+    """skrl's wrapper of vector environments, for tensors that stay on their device.
 
-    skrl's own `wrap_env` turns actions into numpy arrays and copies what comes back, in every step.
+    In every step, skrl's own `wrap_env` turns actions into numpy arrays and copies the results.
 
     Args:
         envs: A batch with ``arrays="torch"`` in NEXT_STEP or SAME_STEP mode. Prefer NEXT_STEP: skrl
-            bootstraps from the observation that a step returns, which is the final one there.
+            bootstraps from the observation that a step returns, and in NEXT_STEP this is the final
+            one.
 
     Raises:
-        ArgumentTypeError: It is no vector environment.
-        ArgumentError: It gives other arrays, or is in DISABLED mode, in which skrl resets nothing.
+        ArgumentTypeError: `envs` is not a vector environment.
+        ArgumentError: `envs` gives other arrays, or is in DISABLED mode, in which skrl would never
+            reset ended environments.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:

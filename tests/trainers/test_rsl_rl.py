@@ -220,9 +220,9 @@ def test_bad_input__is_refused() -> None:
         RslRlVecEnv(scripted(autoreset_mode="SameStep"))
     with pytest.raises(ArgumentError, match="build it with `autoreset_mode='SameStep'`"):
         RslRlVecEnv(scripted(arrays="torch"))
-    with pytest.raises(ArgumentError, match="must have actions in a Box of floats, as rsl_rl's"):
+    with pytest.raises(ArgumentError, match="must have actions in a Box of floats, as rsl_rl"):
         RslRlVecEnv(scripted(autoreset_mode="SameStep", arrays="torch"))
     with pytest.raises(ArgumentTypeError, match="build one with `make_rsl_rl`"):
         RslRlVecEnv("Brax/ant-v0")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match=r"must be one of gymbridge.*got 'Pendulum-v1'"):
+    with pytest.raises(ArgumentError, match=r"must be an id of gymbridge.*got 'Pendulum-v1'"):
         make_rsl_rl("Pendulum-v1", 2)

@@ -1,6 +1,6 @@
-"""CleanRL: what its scripts put in place of their ``gym.vector.SyncVectorEnv([...])``.
+"""CleanRL: a batch in place of the ``gym.vector.SyncVectorEnv([...])`` of its scripts.
 
-`gymbridge.trainers.cleanrl.envpool` has what goes in place of ``envpool.make``.
+`gymbridge.trainers.cleanrl.envpool` replaces the ``envpool.make`` of its scripts on EnvPool.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def make_cleanrl(
     capture_video: str | Literal[False] = False,
     **kwargs: Any,
 ) -> CleanRLVectorEnv | ScaledVectorEnv:
-    """Return a `CleanRLVectorEnv` of an id: the batch that a CleanRL script builds, in one line.
+    """Return a batch of any id as a CleanRL script needs it: a `CleanRLVectorEnv`, scaled or not.
 
     Args:
         env_id: Any id of Gymnasium's registry, such as "EnvPool/CartPole-v1".
@@ -36,24 +36,26 @@ def make_cleanrl(
         seed: Seeds `single_action_space`, from which the off-policy scripts draw their first
             actions; the episodes' seed goes to `reset`, as in every script.
         normalize: None for a script that has only ``RecordEpisodeStatistics`` in its ``make_env``.
-            "env" for all that ppo_continuous_action and rpo_continuous_action have there; "batch"
-            for the same with one set of statistics for all environments. See `ScaledVectorEnv`.
-        gamma: Discount of the return that scales rewards; read with `normalize` alone.
-        capture_video: Folder into which environment 0 is recorded, as by the scripts' `make_env`:
-            ``args.capture_video and f"videos/{run_name}"``. See Gymnasium's vector `RecordVideo`,
-            whose schedule of episodes and whose limit in SAME_STEP (no last frame) it has.
-        **kwargs: Of the environment.
+            "env" for the wrappers that ppo_continuous_action and rpo_continuous_action have there.
+            "batch" for the same with one set of statistics for all environments. See
+            `ScaledVectorEnv`.
+        gamma: Discount of the return that scales rewards; used only with `normalize`.
+        capture_video: Folder for videos of environment 0, or False for none, as in the scripts:
+            ``args.capture_video and f"videos/{run_name}"``. Gymnasium's vector `RecordVideo`
+            chooses the episodes; in SAME_STEP it does not record the last frame of an episode.
+        **kwargs: Keywords of the environment.
 
     Raises:
-        ArgumentError: `seed`, `normalize` or `gamma` has an invalid value, or see
-            `CleanRLVectorEnv`.
-        ArgumentTypeError: `env_id` is not a string, or `seed` not an int.
+        ArgumentError: `seed`, `normalize` or `gamma` has an invalid value, or the batch is one that
+            `CleanRLVectorEnv` refuses.
+        ArgumentTypeError: `env_id` is not a string, `seed` is not an int, or `capture_video` is
+            neither a folder nor False.
         gymnasium.error.Error: There is no such id.
     """
     if not isinstance(env_id, str):
         raise ArgumentTypeError(
-            f"`env_id` must be an id such as 'EnvPool/CartPole-v1', got {type(env_id).__name__}; a "
-            "batch that exists goes to `CleanRLVectorEnv(envs)`."
+            f"`env_id` must be an id such as 'EnvPool/CartPole-v1', got {type(env_id).__name__}; "
+            "for a batch that you have built, use `CleanRLVectorEnv(envs)`."
         )
     check_scaling(normalize, gamma)
     seed = read_seed(seed)

@@ -1,7 +1,7 @@
-"""What a CleanRL script for EnvPool puts in place of its ``envpool.make(..., env_type="gym")``.
+"""A replacement for the ``envpool.make(..., env_type="gym")`` of CleanRL's scripts on EnvPool.
 
 Those scripts were written for EnvPool 0.6, whose batches had the interface of old gym. EnvPool 1.x
-gives Gymnasium's under the same keyword, so they do not run on it.
+gives Gymnasium's interface under the same keyword, so the scripts do not run on it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def make_cleanrl_envpool(
 
     Args:
         task_id: EnvPool's name of the task, such as "Breakout-v5", or its id here.
-        env_type: "gym"; the only one that these scripts ask for.
+        env_type: "gym", the only value that these scripts use.
         num_envs: Size of the batch.
         seed: Environment i gets ``seed + i`` at the first `reset`; None draws from the operating
             system.
-        **kwargs: Of `gymbridge.EnvPoolVectorEnv`, such as ``episodic_life=True``.
+        **kwargs: Keywords of `gymbridge.EnvPoolVectorEnv`, such as ``episodic_life=True``.
 
     Raises:
-        ArgumentError: `env_type` is another one, or an argument has an invalid value.
+        ArgumentError: `env_type` is not "gym", or an argument has an invalid value.
         ArgumentTypeError: `seed` is not an int.
         gymnasium.error.Error: There is no such task.
     """
@@ -56,14 +56,14 @@ class OldGymVectorEnv:
     """A view of a NEXT_STEP batch with the interface that EnvPool 0.6 gave to old gym.
 
     Args:
-        envs: A batch in NEXT_STEP mode, as EnvPool restarts.
-        seed: For the first `reset`.
+        envs: A batch in NEXT_STEP mode, in which EnvPool 0.6 restarted episodes.
+        seed: Seed of the first `reset`.
 
     Attributes:
         num_envs: Size of the batch; like all attributes here, a script may assign it.
         observation_space, single_observation_space: Of one environment.
-        action_space, single_action_space: Of one environment. Where the script has imported old
-            gym, its Boxes and Discretes are old gym's, which the script compares with.
+        action_space, single_action_space: Of one environment. If the script has imported old gym,
+            Box and Discrete spaces are those of old gym, which the script tests for.
 
     Raises:
         ArgumentError: `envs` has another autoreset mode or gives no numpy arrays.
@@ -92,7 +92,7 @@ class OldGymVectorEnv:
         return obs
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Take one step; an environment that ended in the last one begins anew instead.
+        """Take one step; an environment that ended in the previous one begins an episode instead.
 
         Args:
             actions: (num_envs, ...) in the action space.
@@ -100,17 +100,17 @@ class OldGymVectorEnv:
         Returns:
             observations: (num_envs, ...); the final one where an episode ends.
             rewards: (num_envs,) float32.
-            dones: (num_envs,) bool, ended in either way.
+            dones: (num_envs,) bool, terminated or truncated.
             infos: The engine's, without masks, and for every task those below.
 
         Infos of every task::
 
             reward               (num_envs,) float32, before any clipping
             lives                (num_envs,) int32, 0 where the task has none
-            terminated           (num_envs,) int32, 1 where the game is over, by its own rule or by
-                                 the limit, and not by a lost life; scripts begin their statistics
-                                 anew there
-            TimeLimit.truncated  (num_envs,) bool, cut by the limit
+            terminated           (num_envs,) int32, 1 where the game is over by its own rule or by
+                                 the limit, 0 where only a life was lost; scripts reset their
+                                 statistics where it is 1
+            TimeLimit.truncated  (num_envs,) bool, True where the limit ended the episode
         """
         obs, rewards, terminations, truncations, infos = self.envs.step(actions)
         dones = terminations | truncations

@@ -23,16 +23,16 @@ _EPSILON = 1e-8
 
 
 class RunningMoments:
-    """Mean and variance of what was seen, of each environment for itself or of all together.
+    """Running mean and variance of values, for each environment or for all of them together.
 
     Args:
         num_envs: Size of the batch.
-        shape: Of one environment's value.
-        statistics: "env" or "batch".
+        shape: Shape of one environment's value.
+        statistics: "env" for each environment, "batch" for all together.
 
     Attributes:
-        mean, var: (num_envs, ...) float64 for "env", (1, ...) for "batch"; the rest is `shape`.
-        count: (num_envs, 1, ...) float64 or (1, 1, ...), values seen.
+        mean, var: (num_envs, *shape) float64 for "env", (1, *shape) for "batch".
+        count: (num_envs, 1, ...) float64 for "env", (1, 1, ...) for "batch"; number of values.
     """
 
     def __init__(self, num_envs: int, shape: tuple[int, ...], statistics: str) -> None:
@@ -43,7 +43,7 @@ class RunningMoments:
         self.count = np.full((lead, *(1 for _ in shape)), 1e-4)
 
     def update(self, values: np.ndarray, rows: Any) -> None:
-        """Take in the values, (k, ...), of the k environments that `rows` picks."""
+        """Update the moments with the values, (k, *shape), of the k environments in `rows`."""
         rows, seen = self._group(rows), (values, 0.0, 1)
         if self._is_shared:
             seen = values.mean(0, np.float64), values.var(0, np.float64), len(values)
@@ -52,11 +52,11 @@ class RunningMoments:
         self.mean[rows], self.var[rows], self.count[rows] = new
 
     def scale(self, rows: Any) -> np.ndarray:
-        """Return (k, ...) or (1, ...), what to divide by."""
+        """Return the standard deviations to divide by, (k, *shape) or (1, *shape)."""
         return np.sqrt(self.var[self._group(rows)] + _EPSILON)
 
     def center(self, rows: Any) -> np.ndarray:
-        """Return (k, ...) or (1, ...), what to subtract."""
+        """Return the means to subtract, (k, *shape) or (1, *shape)."""
         return self.mean[self._group(rows)]
 
     def _group(self, rows: Any) -> Any:
@@ -68,23 +68,23 @@ class ScaledVectorEnv(VectorWrapper):
 
     Args:
         envs: A `CleanRLVectorEnv`.
-        statistics: "env" gives each environment its own running mean and variance, exactly as
-            wrappers inside a ``SyncVectorEnv``. "batch" has one set for all, so that every row is
-            scaled alike and the statistics settle num_envs times faster; the better choice for
-            large batches, and the same for a batch of one.
+        statistics: "env" gives each environment its own running mean and variance, as wrappers
+            inside a ``SyncVectorEnv`` do. "batch" has one set for all environments: all are scaled
+            alike, and each step adds num_envs values to it. Prefer "batch" for large batches.
         gamma: Discount of the return whose variance scales the rewards.
 
     Attributes:
-        observation_moments: Of the observations, final ones included.
-        return_moments: Of the discounted returns.
+        observation_moments: `RunningMoments` of the observations, final ones included.
+        return_moments: `RunningMoments` of the discounted returns.
 
     Raises:
-        ArgumentError: `statistics` or `gamma` has an invalid value, or observations are no Box.
+        ArgumentError: `statistics` or `gamma` has an invalid value, or the observation space is not
+            a Box.
 
-    Actions are clipped to their Box. Observations are centred, divided by their deviation and
-    clipped to [-10, 10], final observations too; rewards are divided by the deviation of the
-    discounted return and clipped to [-10, 10]. Returns in ``final_info`` are of the task's own
-    rewards.
+    Actions are clipped to their Box. Observations, final ones included, are centred, divided by
+    their standard deviation and clipped to [-10, 10]. Rewards are divided by the standard deviation
+    of the discounted return and clipped to [-10, 10]. Returns in ``final_info`` are sums of the
+    task's own rewards.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ScaledVectorEnv(VectorWrapper):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin new episodes; observations outside a ``reset_mask`` are not counted again."""
+        """Begin new episodes; observations outside a ``reset_mask`` do not update the moments."""
         obs, infos = self.env.reset(seed=seed, options=options)
         rows = (options or {}).get("reset_mask", slice(None))
         self.observation_moments.update(obs[rows], rows)
@@ -155,7 +155,7 @@ class ScaledVectorEnv(VectorWrapper):
 
 
 def check_scaling(statistics: Any, gamma: Any) -> None:
-    """Raise unless both can be given to `ScaledVectorEnv`, or `statistics` is None."""
+    """Raise `ArgumentError` unless `ScaledVectorEnv` takes both; `statistics` may also be None."""
     if statistics not in (None, "env", "batch"):
         raise ArgumentError(
             "`normalize` must be None, 'env' (statistics for each environment) or 'batch' (one set "

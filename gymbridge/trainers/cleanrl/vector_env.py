@@ -1,8 +1,8 @@
 """A batch with the infos of gymnasium 0.29, which CleanRL's scripts read.
 
-There the infos of a step held the final info of each ended environment as a dict. Gymnasium 1.x has
-the same facts as arrays over the batch. The view turns them back in steps that end an episode, and
-adds the return and length that ``RecordEpisodeStatistics`` gave.
+In gymnasium 0.29 the infos of a step held the final info of each ended environment as a dict.
+Gymnasium 1.x has arrays over the batch instead. In steps that end an episode, the view converts
+them to such dicts, and adds the return and the length that ``RecordEpisodeStatistics`` gave.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class CleanRLVectorEnv(VectorWrapper):
 
     Raises:
         ArgumentError: `envs` has another autoreset mode or gives no numpy arrays, its observations
-            are a Dict with members that cannot be joined to one float vector, or its actions do
-            not count from 0.
+            are a Dict with other leaves than Boxes, or its Discrete actions do not start at 0.
         ArgumentTypeError: `envs` is not a `VectorEnv`.
 
     Steps that end an episode carry these infos; the others have none of them::
@@ -48,12 +47,12 @@ class CleanRLVectorEnv(VectorWrapper):
         _final_observation    (num_envs,) bool, the same
 
     Each dict has ``"episode"``: ``r`` (1,) float32, the sum of the rewards; ``l`` (1,) int32, the
-    number of steps; ``t`` (1,) float32, seconds. Where the environment gave an ``"episode"``
-    itself, because of a `RecordEpisodeStatistics` inside, that one stays.
+    number of steps; ``t`` (1,) float32, seconds. If a `RecordEpisodeStatistics` inside gives an
+    ``"episode"``, that one is kept.
 
-    Observations that are a Dict of Boxes are joined to one vector, since the scripts know Boxes
-    alone. Discrete actions are int64, as the scripts' ``gather`` needs them. The dtype of
-    `single_observation_space` may be assigned; observations have it from then on.
+    Observations that are a Dict of Boxes are joined to one vector, since the scripts support only
+    Boxes. Discrete actions are int64, as the scripts' ``gather`` needs them. A script may assign
+    the dtype of `single_observation_space`; observations are cast to it from then on.
 
     Example:
         >>> from gymbridge.testing import scripted_vector_env
@@ -83,9 +82,9 @@ class CleanRLVectorEnv(VectorWrapper):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin new episodes; see the batch's own `reset`, whose arguments these are.
+        """Begin new episodes; the arguments are those of the batch's own `reset`.
 
-        Statistics begin anew with the episodes; under a ``reset_mask``, in its rows alone.
+        The statistics of the environments that are reset begin anew.
         """
         given = None if options is None else dict(options)  # `SyncVectorEnv` takes the mask out
         obs, infos = self.env.reset(seed=seed, options=given)
@@ -93,7 +92,7 @@ class CleanRLVectorEnv(VectorWrapper):
         return self._to_script(obs, (self.num_envs,)), infos
 
     def step(self, actions: Any) -> Step:
-        """Take one step; see the batch's own `step` for arguments, errors and the first four.
+        """Take one step; see the batch's own `step` for arguments, errors and all but the infos.
 
         Raises:
             EnvContractError: An episode ended and the batch does not give its final observation.
@@ -151,7 +150,7 @@ def _to_script_observations(space: Space[Any]) -> Space[Any]:
     for key, member in space.items():
         if not isinstance(member, spaces.Box | spaces.Dict):
             raise ArgumentError(
-                "`envs` must have Box observations or a Dict of such for CleanRL's scripts, got "
+                "`envs` must have Box observations or a Dict of Boxes for CleanRL's scripts, got "
                 f"{type(member).__name__} under {key!r}; leave it out with "
                 "`gymnasium.wrappers.FilterObservation`."
             )
@@ -164,8 +163,8 @@ def _to_script_actions(space: Space[Any]) -> Space[Any]:
         return copy.deepcopy(space)
     if space.start != 0:
         raise ArgumentError(
-            f"`envs` must count its actions from 0, as CleanRL's argmax does, got {space}; shift "
-            "them with `gymnasium.wrappers.vector.TransformAction`."
+            "`envs` must have Discrete actions that start at 0, as CleanRL's argmax does, got "
+            f"{space}; shift them with `gymnasium.wrappers.vector.TransformAction`."
         )
     return spaces.Discrete(int(space.n))
 

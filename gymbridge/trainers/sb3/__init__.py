@@ -55,21 +55,22 @@ def make_vec_env(
     """Return a monitored batch for Stable-Baselines3, with the arguments of its `make_vec_env`.
 
     Args:
-        env_id: A Gymnasium id, the class of a vector environment, or what makes a single one.
+        env_id: A Gymnasium id, the class of a vector environment, or a callable that makes a single
+            environment.
         n_envs: Size of the batch.
-        seed: Environment i gets ``seed + i`` at the first reset; None draws one.
-        start_index: Added to the seed of the action space, and the name of the monitor's file.
+        seed: Environment i gets ``seed + i`` at the first reset; None draws a seed.
+        start_index: Added to the seed of the action space; also the name of the monitor's file.
         monitor_dir: Folder for ``<start_index>.monitor.csv``, with all environments' episodes.
         wrapper_class: A `gymnasium.vector.VectorWrapper`, put around the batch.
         env_kwargs: Keywords of the batch, such as ``max_episode_steps=`` or the engine's.
         vec_env_cls: `Sb3VecEnv` or a subclass.
         vec_env_kwargs: Further keywords of `vec_env_cls`.
-        monitor_kwargs: ``info_keywords=`` of SB3's ``VecMonitor``.
+        monitor_kwargs: Keywords of SB3's ``VecMonitor``, of which only ``info_keywords`` is taken.
         wrapper_kwargs: Keywords of `wrapper_class`.
 
     Raises:
-        ArgumentError: A value that a batch cannot honour; the message says what to do instead.
-        ArgumentTypeError: `env_id` or `n_envs` is of another type.
+        ArgumentError: A batch cannot do what an argument asks for; the message says what to do.
+        ArgumentTypeError: `env_id` or `n_envs` has a wrong type.
     """
     layers = [*_wrappers(wrapper_class, wrapper_kwargs), _view(vec_env_cls, vec_env_kwargs)]
     info_keywords = _read_monitor_kwargs(monitor_kwargs or {})
@@ -146,7 +147,7 @@ def _read_monitor_kwargs(monitor_kwargs: dict[str, Any]) -> tuple[str, ...]:
 
 def _make_batch(env_id: Any, n_envs: int, env_kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
     if "num_envs" in env_kwargs:
-        raise ArgumentError("`env_kwargs` must not have 'num_envs'; use `n_envs`.")
+        raise ArgumentError("`env_kwargs` must not have 'num_envs'; use `n_envs` instead.")
     if isinstance(env_id, str):
         return make_same_step(env_id, n_envs, env_kwargs)
     if _is_subclass(env_id, VectorEnv):

@@ -27,15 +27,15 @@ class EnvMembers:
         self._envs = envs
 
     def get(self, name: str, ids: Sequence[int]) -> list[Any]:
-        """Return attribute `name` of the environments `ids`, a method uncalled.
+        """Return attribute `name` of the environments `ids`; a method is returned, not called.
 
         Raises:
-            AttributeError: One of them has none.
+            AttributeError: One of them has no such attribute.
         """
         return [self._envs[index].get_wrapper_attr(name) for index in ids]
 
     def set(self, name: str, value: Any, ids: Sequence[int]) -> None:
-        """Set attribute `name` where it is defined, else on the outermost wrapper."""
+        """Set attribute `name` on the layer that has it, or else on the outermost wrapper."""
         for index in ids:
             self._envs[index].set_wrapper_attr(name, value)
 
@@ -53,11 +53,12 @@ class BatchMembers:
 
     Args:
         envs: The batch, without wrappers. `call`, `get_attr` and `set_attr` are used as
-            `gymnasium.vector.AsyncVectorEnv` has them; without `call`, attributes of the batch are
-            those of each environment.
+            `gymnasium.vector.AsyncVectorEnv` has them. Without `call`, each environment has the
+            attributes of the batch.
 
-    What is set for some environments and unknown to the others is kept here, since a batch has no
-    place for it; everything is, of a batch without `set_attr`.
+    An attribute that is set for some environments and that the others lack is kept in this object,
+    since a batch cannot store it. So are all attributes that are set if the batch has no
+    `set_attr`.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
@@ -66,10 +67,10 @@ class BatchMembers:
         self._own: list[dict[str, Any]] = [{} for _ in self._all]
 
     def get(self, name: str, ids: Sequence[int]) -> list[Any]:
-        """Return attribute `name` of the environments `ids`, a method uncalled.
+        """Return attribute `name` of the environments `ids`; a method is returned, not called.
 
         Raises:
-            AttributeError: One of them has none.
+            AttributeError: One of them has no such attribute.
         """
         is_known = all(name in self._own[index] for index in ids)
         values = () if is_known else self._read(name)
@@ -81,7 +82,7 @@ class BatchMembers:
         """Set attribute `name` of the environments `ids`.
 
         Raises:
-            ArgumentError: It is fixed when the batch is built.
+            ArgumentError: The attribute is fixed when the batch is built.
         """
         values = self._merge(name, value, ids)
         if isinstance(self._envs, BridgeVectorEnv):
@@ -98,8 +99,8 @@ class BatchMembers:
         """Return what method `name` of the environments `ids` returns.
 
         Raises:
-            ArgumentError: A part of a batch that calls all of its environments at once.
-            AttributeError: One of them has none.
+            ArgumentError: `ids` are some environments of a batch that can only call all of them.
+            AttributeError: One of them has no such method.
         """
         if name == "render":
             frames = self._envs.render() or (None,) * len(self._all)
@@ -117,8 +118,9 @@ class BatchMembers:
     def are_wrapped(self, wrapper: type[Any], ids: Sequence[int]) -> list[bool]:
         """Return for each of `ids` whether a wrapper of that class is around it.
 
-        Workers of `AsyncVectorEnv` send no classes, so there the name decides, that of a subclass
-        too. A batch that has no `call`, or is ours, has no wrapped environments.
+        Workers of `AsyncVectorEnv` send no classes, so names of classes are compared, those of
+        subclasses included. A batch of gymbridge, or one without `call`, has no wrapped
+        environments.
         """
         if isinstance(self._envs, BridgeVectorEnv) or not hasattr(self._envs, "call"):
             return [False for _ in ids]

@@ -16,12 +16,11 @@ __all__ = ["load_actor"]
 
 
 def load_actor(path: Path, envs: VectorEnv[Any, Any, Any]) -> Callable[[Any], Any]:
-    """Return the deterministic actions of a saved policy as a function of observations.
+    """Return a function from observations to the deterministic actions of a saved policy.
 
     Args:
-        path: What ``save`` of any algorithm of Stable-Baselines3 wrote.
-        envs: The batch to act in; the policy was trained in a `Sb3VecEnv` of such a batch, whose
-            integers begin at 0.
+        path: File that ``save`` of an algorithm of Stable-Baselines3 wrote.
+        envs: The batch to act in. The policy was trained in a `Sb3VecEnv` of such a batch.
     """
     loaded: Any = load_from_zip_file(path, device="cpu")
     data, parameters, _ = loaded

@@ -42,17 +42,18 @@ class Sb3VecEnv(VecEnv):
     Attributes:
         vector_env: The batch.
         reset_infos: (num_envs,) dicts, the info with which each running episode began.
-        observation_space, action_space: Those of one environment; a `Discrete` or `MultiDiscrete`
-            that begins elsewhere begins at 0 here, and values are shifted both ways.
+        observation_space, action_space: Those of one environment. A `Discrete` or `MultiDiscrete`
+            always begins at 0 here, and observations and actions are shifted accordingly.
 
     Raises:
-        ArgumentTypeError: It is not a vector environment.
+        ArgumentTypeError: `vector_env` is not a vector environment.
         ArgumentError: It has another autoreset mode, gives no numpy arrays, or has observations
             that are nested deeper than Stable-Baselines3 can read.
 
-    The infos of a step are those of the step itself. Where it ended the episode they hold
-    ``terminal_observation``, a copy, and the infos of the new episode are in `reset_infos`.
-    ``TimeLimit.truncated`` is in every one. All that is returned belongs to the caller.
+    The infos of a step are those of the step itself. Where the step ended an episode, they hold a
+    copy of the final observation as ``terminal_observation``, and the infos of the new episode are
+    in `reset_infos`. ``TimeLimit.truncated`` is in every info. Later calls do not change what was
+    returned.
 
     Example:
         >>> from gymbridge.testing import scripted_vector_env
@@ -87,27 +88,27 @@ class Sb3VecEnv(VecEnv):
         return self.vector_env.spec
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
-        """Seed environment i with ``seed + i`` at the next reset, and with nothing thereafter.
+        """Seed environment i with ``seed + i`` at the next reset; later resets are not seeded.
 
         Args:
-            seed: None draws one, as Stable-Baselines3 does.
+            seed: The seed; None draws one, as in Stable-Baselines3.
 
         Raises:
-            ArgumentError: A negative seed.
-            ArgumentTypeError: It is no int.
+            ArgumentError: The seed is negative.
+            ArgumentTypeError: The seed is not an int.
         """
         return super().seed(read_seed(seed))
 
     def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
-        """Hand options to the next reset.
+        """Set the options of the next reset.
 
         Args:
-            options: For all environments, or a list with one equal dict for each.
+            options: A dict for all environments, or a list with an equal dict for each.
 
         Raises:
-            ArgumentError: Environments with options of their own, or a ``reset_mask``, which
-                resets a part of the batch.
-            ArgumentTypeError: Something else than dicts.
+            ArgumentError: The list has another length or dicts that differ, or the options have a
+                ``reset_mask``, which would reset only a part of the batch.
+            ArgumentTypeError: The options are neither a dict nor a list of dicts.
         """
         given = options if isinstance(options, list | tuple) else [options] * self.num_envs
         entries = [{} if entry is None else entry for entry in given]
@@ -127,15 +128,16 @@ class Sb3VecEnv(VecEnv):
             )
         if "reset_mask" in entries[0]:
             raise ArgumentError(
-                "`options` must not have 'reset_mask': this `reset` is that of the whole batch."
+                "`options` must not have 'reset_mask', because this `reset` resets all "
+                "environments; leave it out."
             )
         super().set_options(entries[0])
 
     def reset(self) -> Any:
-        """Begin new episodes everywhere, with what `seed` and `set_options` left for it.
+        """Begin new episodes everywhere, with the seed and the options that were set for it.
 
         Returns:
-            (num_envs, ...) observations; a dict or tuple of such for a `Dict` or `Tuple` space.
+            Observations, (num_envs, ...); a dict or tuple of arrays for a `Dict` or `Tuple` space.
 
         Raises:
             ArgumentTypeError: The batch returns other arrays than numpy's.
@@ -185,20 +187,22 @@ class Sb3VecEnv(VecEnv):
         self.vector_env.close()
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """Return one frame per environment, or Nones with a warning without "rgb_array"."""
+        """Return a frame of each environment; without "rgb_array", warn and return Nones."""
         if self.render_mode == "rgb_array":
             return [np.asarray(frame) for frame in self.vector_env.render() or ()]
         warnings.warn(
-            f"The render mode is {self.render_mode}, and images need `rgb_array`.", stacklevel=2
+            f"The render mode is {self.render_mode!r}, and images need 'rgb_array'; build the "
+            "batch with `render_mode='rgb_array'`.",
+            stacklevel=2,
         )
         return [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute of each environment, a method uncalled.
+        """Return an attribute of each environment; a method is returned, not called.
 
         Raises:
-            AttributeError: One of them has none.
-            IndexError: An index beyond the batch.
+            AttributeError: One of them has no such attribute.
+            IndexError: An index lies outside the batch.
         """
         ids = self._read_indices(indices)
         if attr_name == "render_mode":
@@ -209,8 +213,8 @@ class Sb3VecEnv(VecEnv):
         """Set an attribute of each environment to the same value.
 
         Raises:
-            ArgumentError: The simulation is built with it, so setting it would change nothing.
-            IndexError: An index beyond the batch.
+            ArgumentError: The attribute is fixed when the batch is built.
+            IndexError: An index lies outside the batch.
         """
         self._members.set(attr_name, value, self._read_indices(indices))
 
@@ -220,8 +224,9 @@ class Sb3VecEnv(VecEnv):
         """Return what a method of each environment returns.
 
         Raises:
-            AttributeError: One of them has none.
-            IndexError: An index beyond the batch.
+            ArgumentError: The batch can call a method only of all environments at once.
+            AttributeError: One of them has no such method.
+            IndexError: An index lies outside the batch.
         """
         ids = self._read_indices(indices)
         return self._members.call(method_name, ids, *method_args, **method_kwargs)

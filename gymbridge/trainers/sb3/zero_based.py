@@ -1,4 +1,4 @@
-"""Spaces whose integers begin at 0, for trainers that know no other."""
+"""Spaces whose integers begin at 0, for trainers that support no others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["from_zero", "has_offsets", "sub_spaces", "to_zero", "zero_based_spac
 
 
 def zero_based_space(space: Space[Any]) -> Space[Any]:
-    """Return `space` with every `Discrete` and `MultiDiscrete` begun at 0; itself if all do.
+    """Return the space with all `Discrete` and `MultiDiscrete` beginning at 0; itself if they do.
 
     Example:
         >>> zero_based_space(spaces.Discrete(3, start=5))

@@ -63,13 +63,13 @@ def make_torchrl(
         env_id: The id, such as "Brax/ant-v0".
         num_envs: Size of the batch.
         categorical_action_encoding: See `TorchRLEnv`.
-        from_pixels: Whether every step draws a frame under "pixels", (num_envs, height, width, 3)
+        from_pixels: Whether every step draws frames under "pixels", (num_envs, height, width, 3)
             uint8, by TorchRL's `PixelRenderTransform`.
-        **kwargs: Of the batch: ``device=``, ``max_episode_steps=``, ``differentiable=``,
-            ``action_repeat=``, ``info_keys=`` or the engine's.
+        **kwargs: Keywords of the batch, such as ``device=``, ``max_episode_steps=``,
+            ``differentiable=``, ``action_repeat=``, ``info_keys=`` or the engine's.
 
     Raises:
-        ArgumentError: An id of another package.
+        ArgumentError: The id is of another package, or the batch is one that `TorchRLEnv` refuses.
     """
     check_own_id(env_id, "for others use torchrl's GymWrapper(gymnasium.make_vec(...))")
     wanted: dict[str, Any] = {"autoreset_mode": "Disabled", "arrays": "torch", **kwargs}
@@ -91,7 +91,7 @@ class TorchRLEnv(EnvBase):
     """A ``torchrl.envs.EnvBase`` view of a batch with ``arrays="torch"`` in DISABLED mode.
 
     Args:
-        envs: The batch; it is reset here.
+        envs: The batch, which is reset here.
         categorical_action_encoding: Whether `Discrete` and `MultiDiscrete` actions are integers;
             by default they are one-hot, as in TorchRL.
 
@@ -100,13 +100,14 @@ class TorchRLEnv(EnvBase):
         available_envs: Ids that `make_torchrl` takes.
 
     Raises:
-        ArgumentTypeError: It is no batch of gymbridge, or it is in a wrapper.
-        ArgumentError: It gives other arrays, has another mode, or spaces that no spec describes.
+        ArgumentTypeError: `envs` is not a batch of gymbridge, or is inside a wrapper.
+        ArgumentError: `envs` gives other arrays, has another autoreset mode, or has spaces for
+            which TorchRL has no spec.
 
     Tensors stay on the batch's device. Observations are under "observation", or under the keys of a
-    `Dict` space; integers are integers, not one-hot. Infos are under ("info", key). The next
-    observation of an ended episode is its final one. With ``differentiable=True`` a rollout carries
-    the graph; `detach` cuts it.
+    `Dict` space. Integer observations stay integers, not one-hot. Infos are under ("info", key).
+    The next observation of an ended episode is its final one. With ``differentiable=True`` a
+    rollout carries the graph; `detach` cuts it.
 
     Example:
         >>> env = make_torchrl("EnvPool/CartPole-v1", 2)
@@ -162,7 +163,7 @@ class TorchRLEnv(EnvBase):
         """Return the environment itself if it is on that device.
 
         Raises:
-            ArgumentError: It is on another one: a batch stays where it was built.
+            ArgumentError: It is on another device; a batch cannot be moved.
         """
         device = torch.empty(0, device=self.device).to(*args, **kwargs).device
         if device != self.device:
@@ -173,16 +174,17 @@ class TorchRLEnv(EnvBase):
         return self
 
     def render(self, mode: str = "rgb_array") -> torch.Tensor:
-        """Draw each environment as it is now, as TorchRL's `PixelRenderTransform` asks for.
+        """Draw each environment in its current state, for TorchRL's `PixelRenderTransform`.
 
         Args:
-            mode: "rgb_array".
+            mode: "rgb_array", the only mode.
 
         Returns:
             frames: (num_envs, height, width, 3) uint8.
 
         Raises:
-            ArgumentError: Another mode, or the batch was built without ``render_mode="rgb_array"``.
+            ArgumentError: `mode` is another one, or the batch was built without
+                ``render_mode="rgb_array"``.
         """
         if mode != "rgb_array":
             raise ArgumentError(f"`mode` must be 'rgb_array', got {mode!r}.")

@@ -1,4 +1,4 @@
-"""TorchRL's specs of Gymnasium's spaces and of a batch's infos."""
+"""TorchRL's specs for Gymnasium's spaces and for the infos of a batch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 def expand(spec: TensorSpec, batch: torch.Size) -> TensorSpec:
-    """Return the spec of a batch of values."""
+    """Return the spec of a batch of values, given that of one value."""
     return spec.expand(torch.Size([*batch, *spec.shape]))
 
 
@@ -37,7 +37,7 @@ def to_action_spec(space: Space[Any], is_categorical: bool) -> TensorSpec:
     """Return the spec of one action.
 
     Raises:
-        ArgumentError: A space that TorchRL has no spec for.
+        ArgumentError: TorchRL has no spec for the space.
     """
     if isinstance(space, spaces.Discrete) and space.start == 0:
         n, one = int(space.n), torch.Size([])
@@ -54,7 +54,7 @@ def to_observation_specs(space: Space[Any]) -> dict[str, TensorSpec]:
     """Return the specs of the entries of one observation.
 
     Raises:
-        ArgumentError: A key that TorchRL uses itself, or a space that it has no spec for.
+        ArgumentError: TorchRL uses a key itself, or has no spec for a space.
     """
     if not isinstance(space, spaces.Dict):
         return {"observation": _to_spec("observation_space", space)}
@@ -99,7 +99,7 @@ def to_info_spec(infos: dict[str, Any], batch: torch.Size) -> Composite:
 
 
 def without_masks(infos: dict[str, Any]) -> dict[str, Any]:
-    """Return infos without the mask beside each key, which a step has True everywhere.
+    """Return infos without the masks beside their keys, which are True everywhere in a step.
 
     Unsigned integers of more than a byte, which torch cannot add or mask, become int64.
     """
