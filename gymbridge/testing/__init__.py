@@ -1,4 +1,4 @@
-"""A checker for any vector environment, and simulators with a script for tests."""
+"""A checker for any vector environment, and environments for tests that follow a script."""
 
 from gymbridge.testing.checker import RULES, Evidence, Report, Result, Rule, check_vector_env
 from gymbridge.testing.scripted import (

@@ -33,7 +33,8 @@ Table = Sequence[int] | Sequence[Sequence[int]] | np.ndarray
 def draw_number(seed: Any, episode: Any) -> Any:
     """Return the number that an episode draws as it begins; uint32, elementwise.
 
-    A multiply-xorshift hash, so that every pair has its own and both scripts can repeat it.
+    It is a multiply-xorshift hash of both arguments, which `ScriptedSimulator` and `ScriptedEnv`
+    compute alike.
     """
     mixed = np.asarray(seed, np.uint64) * 0x9E3779B1 + np.asarray(episode, np.uint64) * 0x85EBCA77
     with np.errstate(over="ignore"):  # numpy warns where a scalar wraps around
@@ -55,10 +56,11 @@ class ScriptedSimulator:
     """A batch whose episodes end when a table says so.
 
     Args:
-        lengths: (num_envs,) or (num_envs, episodes) int, steps of each episode; the last column is
-            followed by the first.
-        truncates: Same shape, True where the task cuts the episode instead of terminating it.
-        task_limit: The task's own time limit, or None.
+        lengths: (num_envs,) or (num_envs, episodes) int, steps of each episode. After the last
+            column comes the first again.
+        truncates: bool, broadcast to the shape of `lengths`; True where the task truncates the
+            episode instead of terminating it.
+        task_limit: The task's own time limit in steps, or None.
     """
 
     seed_range = 2**32 - 1
@@ -80,12 +82,12 @@ class ScriptedSimulator:
 
     @property
     def engine(self) -> ScriptedSimulator:
-        """The object whose attributes every environment shares."""
+        """This simulator, whose attributes every environment shares."""
         return self
 
     @property
     def built_with(self) -> None:
-        """Nothing."""
+        """None, since no engine is built."""
 
     def restart(
         self, state: ScriptedState | None, mask: np.ndarray, seeds: Seeds | None
@@ -118,11 +120,11 @@ class ScriptedSimulator:
         return stepped, self._time_step(stepped)
 
     def make_renderer(self, view: View) -> ScriptedRenderer:
-        """Return who draws the batch; it has no cameras."""
+        """Return a renderer of the batch; the camera of `view` is ignored."""
         return ScriptedRenderer(view)
 
     def close(self) -> None:
-        """Remember that the batch was closed."""
+        """Set `closed`."""
         self.closed = True
 
     def _begin(self, state: ScriptedState, mask: np.ndarray, seeds: Seeds | None) -> ScriptedState:
@@ -147,20 +149,24 @@ class ScriptedSimulator:
 
 
 class ScriptedRenderer:
-    """Draws the number of the step in red and that of the episode in green, 8 x 4 pixels."""
+    """Draws the number of the step in red and that of the episode in green.
+
+    Args:
+        view: Its size is (width, height) of a frame; None for 8 x 4 pixels.
+    """
 
     def __init__(self, view: View) -> None:
         self._size = view.size or (8, 4)
         self.is_closed = False
 
     def draw(self, state: ScriptedState) -> list[np.ndarray]:
-        """Return a frame of each environment, (4, 8, 3) uint8."""
+        """Return a frame of each environment, (height, width, 3) uint8."""
         width, height = self._size
         colours = np.stack([state.step, state.episode, 0 * state.step], axis=-1).astype(np.uint8)
         return [np.full((height, width, 3), colour) for colour in colours]
 
     def close(self) -> None:
-        """Remember that drawing is over."""
+        """Set `is_closed`."""
         self.is_closed = True
 
 
@@ -168,10 +174,10 @@ class ScriptedEnv(gym.Env[Any, Any]):
     """The same task as one `gymnasium.Env`: the reference to compare a batch with.
 
     Args:
-        plan: (seed, episode) -> (length, truncates) of that episode.
-        draw: (seed, episode) -> the number drawn, uint32.
-        limit: The user's time limit; an episode that ends by itself on the last allowed step is
-            terminated only.
+        plan: Function of (seed, episode) that returns (length, truncates) of that episode.
+        draw: Function of (seed, episode) that returns the number drawn, uint32.
+        limit: The user's time limit in steps, or None. An episode that terminates on the last
+            allowed step is not truncated.
         extra_info: Further entries of every info.
     """
 
@@ -221,8 +227,9 @@ def scripted_vector_env(lengths: Table, truncates: Any = False, **kwargs: Any) -
 
     Args:
         lengths: (num_envs,) or (num_envs, episodes) int, steps of each episode.
-        truncates: Same shape, True where the task cuts the episode.
-        **kwargs: Of `BridgeVectorEnv`.
+        truncates: bool, broadcast to the shape of `lengths`; True where the task truncates the
+            episode instead of terminating it.
+        **kwargs: Keywords of `BridgeVectorEnv`.
 
     Example:
         >>> envs = scripted_vector_env(lengths=[1, 2])

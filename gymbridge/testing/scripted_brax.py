@@ -1,7 +1,7 @@
 """The scripted task as a Brax environment without physics, so that the compiled rule can be tested.
 
-A pure environment cannot know its place in the batch, so the number that an episode draws picks the
-row of the table: `episode_draw` repeats the draw outside.
+A pure environment cannot know its index in the batch. So the number that an episode draws picks the
+row of the table, and `episode_draw` computes the same number outside the environment.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class ScriptedBraxEnv(brax_envs.Env):
     """A `brax.envs.Env` without ``sys`` and with ``pipeline_state=None``.
 
     Args:
-        lengths: (kinds,) int, steps of an episode whose draw picks that kind.
-        truncates: (kinds,) bool, True where such an episode is cut instead of terminated.
+        lengths: (kinds,) int, steps of an episode of each kind; the episode's draw picks the kind.
+        truncates: (kinds,) bool, True where an episode of that kind is truncated instead of
+            terminated.
     """
 
     action_space = spaces.Discrete(3)
@@ -59,7 +60,7 @@ class ScriptedBraxEnv(brax_envs.Env):
         return replace(state, obs=step, reward=reward, done=done, info=info)
 
     def render(self, state: brax_envs.State) -> np.ndarray:
-        """Return an image in the number of the step, (4, 8, 3) uint8."""
+        """Return an image with the number of the step in every entry, (4, 8, 3) uint8."""
         return np.full((4, 8, 3), np.asarray(state.obs), np.uint8)
 
     @property
@@ -74,5 +75,5 @@ class ScriptedBraxEnv(brax_envs.Env):
 
     @property
     def backend(self) -> str:
-        """Name of the physics backend: there is none."""
+        """The text "script", in place of a physics backend's name."""
         return "script"

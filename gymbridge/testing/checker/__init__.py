@@ -1,4 +1,4 @@
-"""Checks any `gymnasium.vector.VectorEnv` against the rules of Gymnasium, one by one."""
+"""Checks any `gymnasium.vector.VectorEnv` against the rules of Gymnasium."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ RULES: tuple[Rule, ...] = (
 def check_vector_env(make_env: Callable[[], Any], *, steps: int = 1000, seed: int = 0) -> Report:
     """Check a vector environment against the rules of Gymnasium, and against some of our own.
 
-    The environment is driven through runs that are recorded, made again, and made again with one
-    thing changed. Whatever it returns or raises is evidence in the report, not an error here.
+    The check records a run of the environment and repeats it, unchanged and with one thing changed
+    at a time. An error of a call becomes evidence in the report; an error of `make_env` is raised.
 
     Args:
-        make_env: Returns a new environment, each time an independent one that was built alike.
-            Three are made.
-        steps: Batch steps of the longest run. More of them reach more ends of episodes.
-        seed: First seed. The same one gives the same check.
+        make_env: Returns a new, independent environment, built in the same way each time. It is
+            called up to three times.
+        steps: Batch steps of the longest run. More steps reach more ends of episodes.
+        seed: First seed. The same seed gives the same check.
 
     Returns:
         The outcome of every rule, with its evidence.
@@ -92,7 +92,7 @@ def check_vector_env(make_env: Callable[[], Any], *, steps: int = 1000, seed: in
 
 
 def _run(check: Check, another: Any, fresh: Any) -> None:
-    """Run every probe, those last that may leave an environment of no use."""
+    """Run every probe; those that may leave an environment unusable come last."""
     driver = check.driver
     _attempt(check.run_record)
     if not check.record:

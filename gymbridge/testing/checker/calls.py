@@ -1,4 +1,4 @@
-"""What `reset` and `step` return, read into one form; the rules of its types and shapes."""
+"""Reads what `reset` and `step` return; the rules about its types and shapes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OBSERVATIONS = Rule(
 )
 IN_SPACE = Rule(
     "observations-in-space",
-    "Each observation lies in `single_observation_space`, final ones in `final_obs` too.",
+    "Each observation, including those in `final_obs`, lies in `single_observation_space`.",
     "utils/passive_env_checker.py, `check_obs`",
 )
 REWARDS = Rule("rewards", "Rewards are a floating-point array of shape (num_envs,).", _TEST)
@@ -45,7 +45,7 @@ FLAGS = Rule(
 )
 RESET_MASK = Rule(
     "reset-mask",
-    "`reset(options={'reset_mask': mask})` begins episodes under the mask alone.",
+    "`reset(options={'reset_mask': mask})` begins episodes only where the mask is True.",
     "tests/vector/test_vector_env.py, `test_partial_reset`",
     documented_in=AutoresetMode.DISABLED,
 )
@@ -76,7 +76,7 @@ RULES = (
 
 
 class StoppedError(Exception):
-    """Raised when an environment answers in a way that leaves nothing to judge in a run."""
+    """Raised when a call returns something with which the run cannot be continued."""
 
 
 @dataclass
@@ -85,14 +85,14 @@ class Call:
 
     Attributes:
         place: Seed of the run and number of the step.
-        returned: What the environment returned, as it was.
-        values: A copy of that in numpy.
-        observations: Of each environment.
+        returned: What the environment returned, not copied.
+        values: A copy of `returned` in numpy.
+        observations: The observation of each environment, in numpy.
         rewards: (num_envs,) float; zeros for `reset`.
         terminated: (num_envs,) bool.
         truncated: (num_envs,) bool.
         infos: A copy in numpy.
-        mask: (num_envs,) bool for a `reset`, those that it was asked to reset; None for a `step`.
+        mask: (num_envs,) bool for a `reset`, True for environments to reset; None for a `step`.
         kinds: How the episode of each environment had ended before the call; "" if it had not.
     """
 
@@ -120,12 +120,12 @@ class Call:
 
 
 class Reader:
-    """Makes calls of an environment and reads what they return.
+    """Calls an environment and reads what it returns.
 
     Args:
-        ledger: Takes what is seen.
-        single_spaces: Of a single observation of each environment.
-        batch_space: Of a batch of them.
+        ledger: Records which rules were kept or broken.
+        single_spaces: Space of a single observation, for each environment.
+        batch_space: Space of a batch of observations.
         num_envs: Size of the batch.
     """
 
@@ -147,7 +147,7 @@ class Reader:
         kinds: list[str],
         rule: Rule,
     ) -> Call:
-        """Make a call of `reset` for the sake of a rule, and read what it returns."""
+        """Call `reset` and read what it returns; an error breaks `rule`."""
         returned = self._call(rule, 2, function, place)
         obs, infos = values = to_numpy(returned)
         rows = self._read_observations(obs, place, rule)
@@ -155,7 +155,7 @@ class Reader:
         return Call(place, returned, values, rows, zeros, flags, flags, infos, mask, kinds)
 
     def step(self, function: Callable[[], Any], place: Place, kinds: list[str], rule: Rule) -> Call:
-        """Make a call of `step` for the sake of a rule, and read what it returns."""
+        """Call `step` and read what it returns; an error breaks `rule`."""
         returned = self._call(rule, 5, function, place)
         obs, rewards, terminated, truncated, infos = values = to_numpy(returned)
         rows = self._read_observations(obs, place, rule)

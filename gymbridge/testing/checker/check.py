@@ -39,13 +39,13 @@ class Check:
         steps: Steps of the longest run.
 
     Attributes:
-        ledger: Takes what is seen.
+        ledger: Records which rules were kept or broken.
         statistics: What all runs have shown.
         driver: Drives `envs`.
         num_envs: Size of the batch.
         num_steps: Steps taken by all drivers.
-        record: Calls of the first run, up to ends of both kinds if there were any.
-        other_seed: A seed with which episodes begin otherwise, or None as long as none was seen.
+        record: Calls of the first run, until enough ends of both kinds were seen.
+        other_seed: A seed with other initial observations, or None until one is found.
     """
 
     def __init__(self, envs: Any, ledger: Ledger, seed: int, steps: int) -> None:
@@ -58,7 +58,7 @@ class Check:
         self.other_seed: int | None = None
 
     def drive(self, envs: Any) -> Driver:
-        """Return a driver of an environment, all of whose calls are judged."""
+        """Return a driver for an environment; every call that it makes is judged."""
         length_judge: list[LengthJudge] = []
         judges = (
             judge_ownership,
@@ -111,7 +111,7 @@ class Check:
             is_recording = is_recording and not (is_enough and not call.ended.any())
 
     def replay(self, driver: Driver, num_calls: int | None = None, **options: Any) -> list[Call]:
-        """Make the recorded run, or the first calls of it, again; return its calls."""
+        """Repeat the recorded run, or its first calls, and return the calls."""
         driver.settle(self.policy(9))
         calls: list[Call] = []
         wanted = len(self.record) if num_calls is None else num_calls
@@ -136,18 +136,18 @@ class Check:
         kinds: Sequence[str] | None = None,
         parts: Sequence[str] = _PARTS,
     ) -> bool:
-        """Enter whether calls returned the recorded observations, rewards and flags.
+        """Record whether calls returned the recorded observations, rewards and flags.
 
         Args:
             rule: The rule that asks for it.
-            calls: Calls.
-            recorded: What they are compared with.
+            calls: Calls to compare.
+            recorded: Calls to compare them with.
             rows: (num_envs,) bool, environments to compare; None for all.
-            kinds: Kind of end for which each environment stands, for a rule of ends.
+            kinds: For a rule of ends, the kind of end by environment.
             parts: What to compare.
 
         Returns:
-            Whether they did.
+            Whether all of them were equal.
         """
         chosen = np.arange(self.num_envs) if rows is None else np.flatnonzero(rows)
         for call, other in zip(calls, recorded, strict=False):

@@ -1,4 +1,4 @@
-"""Rules of what an environment declares before its first call."""
+"""Rules about what an environment declares before its first call."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _SPACES = ("single_observation_space", "observation_space", "single_action_space
 
 
 def check_declarations(envs: Any, another: Any, ledger: Ledger) -> None:
-    """Look at the attributes of an environment, and at those of another from the same factory."""
+    """Check the attributes of an environment, and those of another from the same factory."""
     num_envs = read(envs, "num_envs")
     is_count = isinstance(num_envs, int) and num_envs > 0
     ledger.expect(
@@ -135,7 +135,7 @@ def _check_metadata(envs: Any, another: Any, ledger: Ledger) -> None:
 
 
 def can_be_driven(envs: Any, ledger: Ledger) -> bool:
-    """Return whether there are spaces and methods enough to make calls."""
+    """Return whether an environment has the spaces and the methods that calls need."""
     methods = all(callable(read(envs, name)) for name in ("reset", "step", "close"))
     is_sized = isinstance(read(envs, "metadata"), dict)
     return methods and is_sized and not any(map(ledger.is_broken, (NUM_ENVS, SPACES)))

@@ -1,4 +1,4 @@
-"""Drives one environment through resets and steps, and has every call of it judged."""
+"""Resets and steps one environment, and lets judges look at every call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gymbridge.testing.checker.values import rows_of, same, to_numpy
 __all__ = ["Driver", "Judge"]
 
 Judge = Callable[["Driver", Call], None]
-"""Looks at one call, with the one before it in `Driver.last`, and enters what it saw."""
+"""Checks one call, with the one before it in `Driver.last`, and records the rules it reached."""
 
 _PATIENCE = 20
 """Steps among which there should be one that ends no episode."""
@@ -39,15 +39,15 @@ class Driver:
 
     Args:
         envs: The environment.
-        ledger: Takes what the judges see.
-        judges: Look at every call, in this order.
+        ledger: Records which rules were kept or broken.
+        judges: Functions that check every call, in this order.
 
     Attributes:
         mode: Its autoreset mode, or None if it declares none.
-        single_spaces: Of the observations of each environment.
-        observation_space: The batch of its single space.
+        single_spaces: Space of a single observation, for each environment.
+        observation_space: Space of a batch of observations.
         last: The last call, or None.
-        kinds: How the episode of each environment has ended that waits for its restart, else "".
+        kinds: How the episode of each environment ended that waits for its restart; "" for others.
         num_steps: Steps taken.
     """
 
@@ -72,7 +72,7 @@ class Driver:
     ) -> Call:
         """Reset all environments, or those of a mask; return the call.
 
-        An error breaks `rule`, which is that of all resets or of those with masks if not given.
+        An error breaks `rule`, by default `reset-returns`, or `reset-mask` with a mask.
         """
         rule = rule or (RESET_RETURNS if mask is None else RESET_MASK)
         given: dict[str, Any] = {}
@@ -99,8 +99,8 @@ class Driver:
 
         Args:
             actions: One for each environment.
-            as_list: Give them as they are instead of batched.
-            rule: What an error breaks.
+            as_list: Whether to pass the list itself instead of a batch.
+            rule: The rule that an error breaks.
         """
         self._place = self._place._replace(step=(self._place.step or 0) + 1)
         batch = actions if as_list else batch_actions(self.envs.single_action_space, actions)
@@ -119,7 +119,7 @@ class Driver:
         seed: int | None,
         choose: Callable[[list[Any], list[str]], list[Any]] = lambda actions, kinds: actions,
     ) -> Iterator[Call]:
-        """Reset and take steps, and yield each call; DISABLED resets at once what ended.
+        """Reset and take steps, and yield each call; with DISABLED, reset ended environments.
 
         Args:
             policy: Draws actions.
@@ -135,11 +135,11 @@ class Driver:
                 yield self.reset(mask=call.ended)
 
     def observe(self, obs: Any) -> list[Any]:
-        """Return the observations of each environment in numpy."""
+        """Return the observation of each environment, in numpy."""
         return rows_of(self.observation_space, to_numpy(obs))
 
     def settle(self, policy: Policy) -> None:
-        """Step until no environment waits for its restart, so that `reset` has none to clear."""
+        """Step until no environment waits for its restart, so that `reset` need not clear any."""
         for _ in range(_PATIENCE):
             if not any(self.kinds):
                 return

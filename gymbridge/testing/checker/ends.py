@@ -1,4 +1,4 @@
-"""Rules of the ends of episodes that one call, or two that follow each other, show."""
+"""Rules about ends of episodes that need only one call, or two successive calls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FINAL_INFO = Rule(
 )
 NO_FINAL_KEYS = Rule(
     "no-final-keys",
-    "There is no `final_obs` and no `final_info`.",
+    "Infos have no `final_obs` and no `final_info`.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`",
     modes=(AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED),
 )
@@ -60,7 +60,7 @@ LIMIT_KEPT = Rule(
 )
 TRUNCATED_AT_LIMIT = Rule(
     "truncated-at-limit",
-    "With `spec.max_episode_steps`, only an episode of that many steps is truncated.",
+    "If `spec.max_episode_steps` is set, only episodes of that length are truncated.",
     "other truncations are allowed: core.py, `Env.step`",
     EXTRA,
 )
@@ -77,7 +77,7 @@ RULES = (
 
 
 def judge_next_step(driver: Driver, call: Call) -> None:
-    """Look at the steps that restart episodes with NEXT_STEP."""
+    """Check the steps that restart episodes with NEXT_STEP."""
     if driver.mode != AutoresetMode.NEXT_STEP or call.mask is not None:
         return
     for env, kind in enumerate(call.kinds):
@@ -99,7 +99,7 @@ def judge_next_step(driver: Driver, call: Call) -> None:
 
 
 def judge_final_keys(driver: Driver, call: Call) -> None:
-    """Look at `final_obs` and `final_info`."""
+    """Check `final_obs` and `final_info`."""
     keys = sorted(call.infos.keys() & {"final_obs", "final_info"})
     if driver.mode == AutoresetMode.SAME_STEP and call.mask is None:
         _judge_mask(driver, call, FINAL_OBS, "final_obs")

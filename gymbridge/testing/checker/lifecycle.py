@@ -1,4 +1,4 @@
-"""Rules of everything around a run: attributes, frames, specs, copies and the end."""
+"""Rules about attributes, frames, specs, pickled copies and closing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SPEC = Rule(
 PICKLE = Rule("pickle", "A pickled copy runs as the original does.", "not stated", EXTRA)
 CLOSE = Rule(
     "close",
-    "`close` sets `closed`, and a second `close` is no error.",
+    "`close` sets `closed`, and a second `close` is not an error.",
     "vector/vector_env.py, `VectorEnv.close`",
 )
 CLOSED_REFUSED = Rule(
@@ -98,7 +98,7 @@ def check_attributes(check: Check, driver: Driver) -> None:
 
 
 def check_frames(check: Check, driver: Driver) -> None:
-    """Draw the environments, and make the recorded run again with drawing in between."""
+    """Repeat the recorded run, and draw the environments after each call."""
     if read(driver.envs, "render_mode") != "rgb_array":
         return
     driver.settle(check.policy(9))
@@ -148,7 +148,7 @@ def check_spec(check: Check, driver: Driver) -> None:
 
 
 def check_pickle(check: Check, driver: Driver) -> None:
-    """Make the first steps of the recorded run in a pickled copy."""
+    """Repeat the first steps of the recorded run in a pickled copy."""
     try:
         copy = pickle.loads(pickle.dumps(driver.envs))
     except Exception as error:

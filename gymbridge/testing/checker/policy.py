@@ -1,4 +1,4 @@
-"""The actions of a check: the same for the same seed, and each environment's its own."""
+"""The actions of a check, which depend only on the seed and the environment's index."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _BLOCK = (5, 20)
 
 
 class Policy:
-    """Draws an action for each environment: random ones in turns with repeated ones.
+    """Draws an action for each environment: blocks of random actions, and of one repeated action.
 
-    Repeated actions end episodes that random ones keep alive, and the other way round. What one
-    environment does depends on its own seed alone.
+    Repeated actions end episodes that random ones do not, and the other way round. The actions of
+    an environment depend on its own seed only.
 
     Args:
-        space: Of a single action.
-        seeds: One for each environment.
+        space: Space of a single action.
+        seeds: One seed for each environment.
     """
 
     def __init__(self, space: gym.Space[Any], seeds: Iterable[int]) -> None:
@@ -53,5 +53,5 @@ class _Row:
 
 
 def batch_actions(space: gym.Space[Any], actions: list[Any]) -> Any:
-    """Return single actions as a batch; `space` is that of one."""
+    """Return single actions as a batch; `space` is that of a single action."""
     return concatenate(space, actions, create_empty_array(space, len(actions), np.zeros))

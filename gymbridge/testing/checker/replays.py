@@ -1,4 +1,4 @@
-"""Rules that show where the recorded run is made again with one thing changed."""
+"""Rules that are checked by repeating the recorded run with one thing changed."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ NEXT_ACTION = Rule(
 )
 INDEPENDENT_STEPS = Rule(
     "independent-steps",
-    "The first episode of an environment does not depend on when its neighbours restart.",
+    "The first episode of an environment does not depend on when other environments restart.",
     '"multiple independent copies": vector/vector_env.py, `VectorEnv`',
 )
 INDEPENDENT_EPISODES = Rule(
     "independent-episodes",
-    "No episode of an environment depends on its neighbours.",
+    "No episode of an environment depends on the other environments.",
     "vector/sync_vector_env.py, `SyncVectorEnv`, where each has a random generator of its own",
     EXTRA,
 )
 AUTORESET_IS_RESET = Rule(
     "autoreset-is-reset",
-    "An episode that begins by itself is the one that a partial `reset` begins.",
+    "An autoreset begins the same episode that a partial `reset` would begin.",
     _SYNC,
     EXTRA,
     of_ends=True,
@@ -47,7 +47,7 @@ AUTORESET_IS_RESET = Rule(
 )
 AUTORESET_INFOS = Rule(
     "autoreset-infos",
-    "The step after an end has the infos of that partial `reset`.",
+    "The step after an end returns the infos that a partial `reset` would return.",
     _SYNC,
     EXTRA,
     of_ends=True,
@@ -55,7 +55,7 @@ AUTORESET_INFOS = Rule(
 )
 MASK_CLEARS = Rule(
     "reset-mask-clears",
-    "A partial `reset` clears a pending restart; the step after it is a step.",
+    "A partial `reset` clears a pending restart: the next step takes its action.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
     of_ends=True,
@@ -63,7 +63,7 @@ MASK_CLEARS = Rule(
 )
 WRITABLE = Rule(
     "writable",
-    "NumPy results can be written into, and that does not change the run.",
+    "The caller can write into NumPy results, and this does not change the run.",
     "vector/sync_vector_env.py, `copy=True`",
     EXTRA,
 )
@@ -80,11 +80,11 @@ RULES = (
 
 
 _TRIALS = 6
-"""Runs with other neighbours."""
+"""Runs with other actions for some environments."""
 
 
 def check_ignored_actions(check: Check, driver: Driver) -> None:
-    """Make the run again with other actions where episodes restart."""
+    """Repeat the run with other actions in the steps that restart episodes."""
     if driver.mode != AutoresetMode.NEXT_STEP or check.ledger.is_broken(REPEATS):
         return
     others = check.policy(1)
@@ -101,7 +101,7 @@ def check_ignored_actions(check: Check, driver: Driver) -> None:
 
 
 def check_neighbours(check: Check, driver: Driver) -> None:
-    """Make the run again, a few times, with other actions for every second environment."""
+    """Repeat the run a few times with other actions for every second environment."""
     if check.ledger.is_broken(REPEATS):
         return
     for trial in range(_TRIALS):
@@ -139,7 +139,7 @@ def _compare_neighbours(check: Check, calls: Iterator[Call], stays: np.ndarray) 
 
 
 def check_restarts(check: Check, driver: Driver) -> None:
-    """Reset by a mask what the recorded run restarted by itself, and compare."""
+    """Reset by a mask the environments that the recorded run restarted by itself, and compare."""
     is_broken = check.ledger.is_broken(REPEATS)
     if driver.mode != AutoresetMode.NEXT_STEP or is_broken:
         return
@@ -194,7 +194,7 @@ def _compare_restart(
 
 
 def check_writes(check: Check, driver: Driver) -> None:
-    """Make the run again, and write into all that it returns."""
+    """Repeat the run, and write into every array that it returns."""
     if check.ledger.is_broken(REPEATS):
         return
     driver.settle(check.policy(9))

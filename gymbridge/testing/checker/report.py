@@ -21,7 +21,7 @@ class Evidence:
         step: Number of the step in that run; 0 is its `reset`.
         env: Index of the environment, or None for all of them.
         expected: What the rule asks for.
-        seen: What was there.
+        seen: What the environment did.
     """
 
     seed: int | None
@@ -44,13 +44,14 @@ class Result:
 
     Attributes:
         id: Name of the rule.
-        sentence: What holds where it is kept.
+        sentence: The rule in words.
         source: Where Gymnasium says or does so.
         level: "gymnasium" or "extra".
         outcome: "held", "broken" or "not reached".
-        count: How often it was looked at.
-        evidence: The first violation; without one, the first time that it was seen to be kept.
-        note: What was missing for a rule that was reached in part.
+        count: How many times the rule was reached.
+        evidence: The first violation; without one, the first time that the rule was kept; None if
+            the rule was never reached.
+        note: What was missing if a rule was reached only by one kind of end, or "".
     """
 
     id: str
@@ -68,7 +69,7 @@ class Report:
     """Which rules an environment keeps, which it breaks, and which the run never reached.
 
     Attributes:
-        env: The environment, as it prints itself.
+        env: Text of the environment, from ``str(envs)``.
         mode: Its autoreset mode, or None if it declares none.
         seed: First seed of the check.
         steps: Batch steps taken in all runs.
@@ -102,7 +103,7 @@ class Report:
 
     @property
     def extras(self) -> tuple[Result, ...]:
-        """All rules for which Gymnasium does not ask, with their outcomes."""
+        """All rules that Gymnasium does not ask for, whatever their outcome."""
         return tuple(result for result in self.results if result.level == "extra")
 
     def raise_if_broken(self) -> None:
@@ -113,10 +114,11 @@ class Report:
         """
         if self.broken:
             lines = [f"{rule.id}: {rule.sentence} {rule.evidence}" for rule in self.broken]
-            raise BrokenRulesError("\n  ".join([f"{self.env} breaks {len(lines)} rules:", *lines]))
+            noun = "rule" if len(lines) == 1 else "rules"
+            raise BrokenRulesError("\n  ".join([f"{self.env} breaks {len(lines)} {noun}:", *lines]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON can hold it."""
+        """Return the report as a dict of values that JSON can hold."""
         return dataclasses.asdict(self)
 
     def __str__(self) -> str:

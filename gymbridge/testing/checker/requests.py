@@ -1,4 +1,4 @@
-"""Rules of what `reset` and `step` take and refuse."""
+"""Rules about the arguments that `reset` and `step` accept or refuse."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _DISABLED = AutoresetMode.DISABLED
 
 MASK_ERRORS = Rule(
     "reset-mask-errors",
-    "A `reset_mask` of another type or dtype is a `TypeError`; one of another shape or without "
+    "A `reset_mask` that is not a bool array is a `TypeError`; one of another shape or without "
     "True is a `ValueError`.",
     "tests/vector/test_vector_env.py, `test_partial_reset_failure`",
     documented_in=_DISABLED,
 )
 MASK_SEED = Rule(
     "reset-mask-seed",
-    "`reset(seed=s, options={'reset_mask': mask})` begins under the mask the episodes of seed s, "
-    "or it is an error.",
+    "`reset(seed=s, options={'reset_mask': mask})` begins the episodes of seed s where the mask "
+    "is True, or is an error.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
 )
@@ -48,13 +48,13 @@ ACTION_COUNT = Rule(
 )
 ACTION_LIST = Rule(
     "action-list",
-    "`step` takes a list of single actions, where observations are NumPy arrays.",
+    "If observations are NumPy arrays, `step` accepts a list of single actions.",
     "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`",
     EXTRA,
 )
 REFUSED_STEP = Rule(
     "refused-step",
-    "A `step` that is refused leaves the run as if it had not been made.",
+    "A `step` that raises an error because of its actions does not change the run.",
     "not kept by `SyncVectorEnv`",
     EXTRA,
 )
@@ -66,7 +66,8 @@ BEFORE_RESET = Rule(
 )
 ENDED_REFUSED = Rule(
     "ended-refused",
-    "An ended environment is not stepped; it raises, or stays as it is with reward 0.",
+    "`step` does not advance an ended environment: it raises an error, or returns the same "
+    "observation with reward 0.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`, which asserts",
     EXTRA,
     of_ends=True,
@@ -109,7 +110,7 @@ def check_masks(check: Check, driver: Driver) -> None:
 
 
 def check_mask_errors(check: Check, driver: Driver) -> None:
-    """Try masks that must be refused."""
+    """Reset with masks that must raise an error."""
     num_envs = check.num_envs
     wrong = [
         (TypeError, [True] * num_envs, "a list"),
@@ -128,7 +129,7 @@ def check_mask_errors(check: Check, driver: Driver) -> None:
 
 
 def check_action_list(check: Check, driver: Driver) -> None:
-    """Give the first actions of the recorded run as a list."""
+    """Step with the first actions of the recorded run as a list."""
     if check.ledger.is_broken(REPEATS) or len(check.record) < 2:
         return
     driver.settle(check.policy(9))
@@ -140,7 +141,7 @@ def check_action_list(check: Check, driver: Driver) -> None:
 
 
 def check_action_counts(check: Check, driver: Driver) -> None:
-    """Give one action too few and one too many, and go on with the recorded run."""
+    """Step with one action too many and one too few, and then repeat the first recorded step."""
     driver.settle(check.policy(9))
     driver.reset(check.seed)
     actions, space = check.actions_of(1), driver.envs.single_action_space
@@ -162,7 +163,7 @@ def check_action_counts(check: Check, driver: Driver) -> None:
 
 
 def check_step_before_reset(check: Check, envs: Any) -> None:
-    """Step an environment that was never reset; it is of no use afterwards."""
+    """Step an environment that was never reset, and that is not used afterwards."""
     actions = batch_actions(envs.single_action_space, check.actions_of(1))
     expected = "an error that asks for `reset`"
     expect_error(check.ledger, BEFORE_RESET, lambda: envs.step(actions), Exception, expected)

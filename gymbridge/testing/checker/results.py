@@ -1,4 +1,4 @@
-"""Rules of what every call returns beside its types: whose it is, infos, both flags at once."""
+"""Rules about the results of every call: ownership, infos, and both flags at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INFO_MASKS = Rule(
 )
 INNER_MASKS = Rule(
     "inner-info-masks",
-    "So has each key of a dict in infos.",
+    "Each key of a dict in infos has such a mask in that dict.",
     f"{_INFOS}; not kept: `RecordEpisodeStatistics`",
     EXTRA,
 )
@@ -49,7 +49,7 @@ EXACT_TIES = Rule(
 )
 RESET_MASK_INFOS = Rule(
     "reset-mask-infos",
-    "A partial `reset` returns infos under its mask alone.",
+    "A partial `reset` returns infos only where its mask is True.",
     "tests/vector/test_vector_env.py, `test_partial_reset`",
     documented_in=AutoresetMode.DISABLED,
 )
@@ -66,7 +66,7 @@ RULES = (
 
 
 def judge_ownership(driver: Driver, call: Call) -> None:
-    """Look whether this call changed what the last one had returned."""
+    """Check whether this call changed what the previous one had returned."""
     before = driver.last
     if before is None or before.returned is None:
         return
@@ -81,14 +81,14 @@ def judge_ownership(driver: Driver, call: Call) -> None:
     driver.ledger.expect(
         OWNERSHIP,
         not changed,
-        expected="results of the call before this one as they were",
+        expected="unchanged results of the call before this one",
         seen=f"{changed[0]} changed" if changed else "no change",
         place=call.place,
     )
 
 
 def judge_flags(driver: Driver, call: Call) -> None:
-    """Look whether an episode ended in both ways at once."""
+    """Check whether an episode was terminated and truncated at once."""
     if not call.ended.any():
         return
     both = call.terminated & call.truncated
@@ -102,7 +102,7 @@ def judge_flags(driver: Driver, call: Call) -> None:
 
 
 def judge_infos(driver: Driver, call: Call) -> None:
-    """Look at the layout of infos."""
+    """Check the layout of infos."""
     num_envs = driver.num_envs
     is_numpy = all(isinstance(array, np.ndarray) for array in arrays_in(call.returned[-1]))
     for rule, key, value, mask in _entries(call.infos):
@@ -150,7 +150,7 @@ def _entries(
 
 
 def judge_partial_reset(driver: Driver, call: Call) -> None:
-    """Look at what a partial reset left alone."""
+    """Check that a partial reset changed nothing outside its mask."""
     before = driver.last
     if call.mask is None or call.mask.all() or before is None:
         return

@@ -1,4 +1,4 @@
-"""What a rule is, and the ledger in which each look at a rule is entered."""
+"""What a rule is, and the ledger that records where each rule was kept or broken."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from gymbridge.testing.checker.values import describe
 __all__ = ["EXTRA", "GYMNASIUM", "Ledger", "Place", "Rule", "expect_error", "is_refused"]
 
 GYMNASIUM = "gymnasium"
-"""Level of what Gymnasium documents for `VectorEnv`, or all of its own vector environments keep."""
+"""Level of rules that Gymnasium documents, or that all of its own vector environments keep."""
 
 EXTRA = "extra"
-"""Level of what `SyncVectorEnv` alone keeps, or users expect and Gymnasium does not ask for."""
+"""Level of rules that only `SyncVectorEnv` keeps, or that users expect and Gymnasium does not."""
 
 _END_KINDS = ("termination", "truncation")
 
 
 class Rule(NamedTuple):
-    """A rule.
+    """A rule for vector environments.
 
     Attributes:
         id: Its name in reports.
-        sentence: What holds where the rule is kept.
+        sentence: The rule in words.
         source: Where Gymnasium 1.4 says or does so. Paths are relative to its package, those with
             ``tests/`` to its repository.
         level: "gymnasium" or "extra".
-        of_ends: True if the rule is about ended episodes. It is held only if both terminations and
-            truncations were seen to keep it.
-        modes: Autoreset modes that it is about; environments of others are not asked.
-        documented_in: The only mode for which Gymnasium documents it; in others it is an extra.
+        of_ends: True if the rule is about ended episodes. Then its outcome is "held" only if both a
+            termination and a truncation kept it.
+        modes: Autoreset modes to which the rule applies.
+        documented_in: The only mode for which Gymnasium documents the rule, or None; in other modes
+            it is an extra.
     """
 
     id: str
@@ -46,7 +47,7 @@ class Rule(NamedTuple):
     documented_in: AutoresetMode | None = None
 
     def is_asked(self, mode: AutoresetMode | None) -> bool:
-        """Return whether the rule is about environments of that mode, or of an unknown one."""
+        """Return whether the rule applies to environments of that mode; None is an unknown mode."""
         return mode is None or mode in self.modes
 
     def level_in(self, mode: AutoresetMode | None) -> str:
@@ -87,14 +88,14 @@ class Ledger:
         place: Place = Place(),  # noqa: B008, since it is immutable
         kind: str = "",
     ) -> bool:
-        """Enter that a rule was reached, and whether it was kept; return that.
+        """Record that a rule was reached and whether it was kept, and return `is_kept`.
 
         Args:
             rule: The rule.
-            is_kept: Whether it was.
-            expected: What it asks for, a sentence or a value.
-            seen: What was there, a sentence or a value.
-            place: Where.
+            is_kept: Whether the rule was kept.
+            expected: What the rule asks for, a text or a value.
+            seen: What the environment did, a text or a value.
+            place: Where in the run.
             kind: For a rule of ends, "termination" or "truncation".
         """
         entry = self._entries.setdefault(rule.id, _Entry())
@@ -108,12 +109,12 @@ class Ledger:
         return is_kept
 
     def is_broken(self, rule: Rule) -> bool:
-        """Return whether the rule was seen to be broken."""
+        """Return whether the rule was broken."""
         entry = self._entries.get(rule.id)
         return entry is not None and entry.violation is not None
 
     def is_held(self, rule: Rule) -> bool:
-        """Return whether the rule was reached, in all that it asks for, and never broken."""
+        """Return whether the rule was never broken, and reached by both kinds of end if needed."""
         return self.judge(rule, None).outcome == "held"
 
     def judge(self, rule: Rule, mode: AutoresetMode | None) -> Result:
@@ -135,12 +136,12 @@ class Ledger:
 
 
 def is_refused(ledger: Ledger, rule: Rule, function: Callable[[], Any]) -> bool:
-    """Return whether a call raises, which a rule allows and the ledger then says."""
+    """Return whether a call raises; if so, record that the rule, which allows it, was kept."""
     try:
         function()
     except Exception as error:
         seen = f"{type(error).__name__}: {error}"
-        return ledger.expect(rule, True, expected="that or an error", seen=seen)
+        return ledger.expect(rule, True, expected="what the rule says, or an error", seen=seen)
     return False
 
 
@@ -151,7 +152,7 @@ def expect_error(
     errors: type[Exception] | tuple[type[Exception], ...],
     expected: str,
 ) -> None:
-    """Enter whether a call raises one of these errors."""
+    """Record whether a call raises one of these errors."""
     try:
         returned = function()
     except errors as error:

@@ -1,4 +1,4 @@
-"""Rules of seeds, tried by runs that are made again."""
+"""Rules about seeds, which are checked by repeating the recorded run."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ REPEATS = Rule(
 )
 DIFFERS = Rule(
     "seed-differs",
-    "Another seed gives another run, where the environment is random at all.",
+    "If the environment is random, another seed gives another run.",
     "vector/vector_env.py, `VectorEnv.reset`",
 )
 RECORDED = Rule(
     "seed-recorded",
-    "`np_random_seed` is the seed given or a tuple of each environment's, and `reset()` keeps it.",
+    "`np_random_seed` is the given seed or a tuple with one seed per environment, and `reset()` "
+    "does not change it.",
     f"vector/vector_env.py, `VectorEnv.np_random_seed`; {_SEEDS}",
 )
 UNSEEDED = Rule(
     "unseeded-reset",
-    "`reset()` goes on drawing; it does not begin the seed's first episodes again.",
+    "`reset()` continues the random streams; it does not repeat the first episodes of the seed.",
     "core.py, `Env.reset`",
 )
 CLEARS_ENDS = Rule(
@@ -59,7 +60,7 @@ LISTS = Rule(
 )
 NONES = Rule(
     "seed-list-none",
-    "None in a list of seeds lets that environment go on drawing, or it is an error.",
+    "None in a list of seeds continues that environment's random stream, or is an error.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
 )
@@ -67,14 +68,14 @@ RULES = (REPEATS, DIFFERS, RECORDED, UNSEEDED, CLEARS_ENDS, SEQUENCE, LISTS, NON
 """Rules of seeds."""
 
 _TRIALS = 6
-"""Seeds to try until one begins otherwise."""
+"""Seeds to try until one has other initial observations."""
 
 _RESETS = 8
-"""Resets without a seed to try until one begins otherwise."""
+"""Resets without a seed to try until one has other initial observations."""
 
 
 def check_seeds(check: Check, another: Driver) -> None:
-    """Make the recorded run again in another instance, twice, and with another seed."""
+    """Repeat the recorded run in another instance, and look for a seed that gives another one."""
     check.expect_same(REPEATS, check.replay(another), check.record)
     for _ in range(2):  # up to the first end, so that none waits for its restart in between
         check.expect_same(REPEATS, check.replay(another, 1 + check.num_steps_to_end), check.record)
@@ -83,13 +84,13 @@ def check_seeds(check: Check, another: Driver) -> None:
 
 
 def _check_other_seeds(check: Check, driver: Driver) -> None:
-    """Look whether episodes begin otherwise with other seeds, the first or those after it."""
+    """Check whether other seeds give other initial observations, at once or in later resets."""
     first = check.record[0]
     for trial in range(1, _TRIALS):
         other = driver.reset(check.seed + 1000 * trial)
         if not _same_start(other, first):
             check.other_seed = check.seed + 1000 * trial
-            _expect(check, DIFFERS, True, f"others than with seed {check.seed}", other)
+            _expect(check, DIFFERS, True, _unlike(check), other)
             return
     calls, others = (
         [driver.reset(seed), *(driver.reset() for _ in range(_RESETS))]
@@ -97,11 +98,15 @@ def _check_other_seeds(check: Check, driver: Driver) -> None:
     )
     varies = any(not _same_start(call, first) for call in calls)
     if varies and all(map(_same_start, calls, others)):
-        _expect(check, DIFFERS, False, f"others than with seed {check.seed}", others[0])
+        _expect(check, DIFFERS, False, _unlike(check), others[0])
+
+
+def _unlike(check: Check) -> str:
+    return f"other observations than with seed {check.seed}"
 
 
 def check_unseeded_reset(check: Check, driver: Driver) -> None:
-    """Look at what `reset()` does and does not do after a seeded one."""
+    """Check what `reset()` without a seed does after a seeded one."""
     driver.settle(check.policy(9))
     first = driver.reset(check.seed)
     seeds = (check.seed, tuple(range(check.seed, check.seed + check.num_envs)))
@@ -146,7 +151,7 @@ def check_clearing(check: Check, driver: Driver) -> None:
 
 
 def check_seed_forms(check: Check, driver: Driver) -> None:
-    """Try the seed that follows, a list of seeds, one of None, and one of a wrong length."""
+    """Try the next seed, a list of seeds, a list with None, and a list of a wrong length."""
     num_envs, seed = check.num_envs, check.seed
     driver.settle(check.policy(9))
     if check.other_seed is not None and num_envs > 1 and not check.ledger.is_broken(REPEATS):

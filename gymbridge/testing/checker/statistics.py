@@ -1,8 +1,8 @@
-"""Rules that many episodes show together: what one of them does may be chance.
+"""Rules that need many episodes, because what a single episode shows may be chance.
 
-An observation that ends an episode may equal the initial one of the next, by chance or since the
-episode ends where all of them begin. Where all do, and these are several observations, the final
-ones are lost.
+A final observation may equal the next initial one by chance, or because the episode ends where all
+episodes begin. If every final observation does, and these are several different observations, then
+the environment loses its final observations.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from gymbridge.testing.checker.values import infos_of, same
 __all__ = ["RULES", "Statistics"]
 
 _ENOUGH = 4
-"""Different values that must all have been found in both places before it counts."""
+"""Number of different values that must be equal in both places before this counts."""
 
 FINAL_OBSERVATION = Rule(
     "final-observation",
-    "The final observation of an episode is returned, not the next initial one in its place.",
+    "The final observation of an episode is returned, and not the next initial one in its place.",
     "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py",
     of_ends=True,
 )
 SAME_STEP_INFOS = Rule(
     "same-step-infos",
-    "Outside `final_info`, infos of an environment that ended are those of its reset.",
+    "Outside `final_info`, infos of an environment whose episode ended are those of its new "
+    "episode.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`",
     of_ends=True,
     modes=(AutoresetMode.SAME_STEP,),
 )
 FRESH_STATES = Rule(
     "fresh-states",
-    "Episodes begin with new draws where initial observations are random.",
+    "If initial observations are random, each new episode draws another one.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`",
     EXTRA,
 )
@@ -65,7 +66,7 @@ class _Pairs:
         self.places.setdefault((kind, is_equal), (place, seen))
 
     def enter(self, ledger: Ledger, rule: Rule, expected: str) -> None:
-        """Enter each kind that was seen to differ, or often enough not to."""
+        """Record the rule for each kind with a pair that differs, or with enough that are equal."""
         for kind, equal in self.equal.items():
             is_kept = self.unlike[kind] > 0
             if not is_kept and len(equal) < _ENOUGH:
@@ -100,11 +101,11 @@ class Statistics:
             self._note_changes(call, before)
 
     def note_initials(self, first: Call, calls: list[Call]) -> None:
-        """Compare the beginnings of a run's episodes with those of its `reset`.
+        """Compare the initial observations of a run's later episodes with those of its `reset`.
 
         Args:
             first: The reset.
-            calls: Later ones, of the same instance.
+            calls: Later calls of the same instance.
         """
         for call in calls:
             for env in _begun(call):
@@ -114,11 +115,11 @@ class Statistics:
 
     @property
     def has_new_draws(self) -> bool:
-        """Whether an episode of a run began otherwise than its `reset`."""
+        """Whether an episode of a run had another initial observation than its `reset`."""
         return self._initials.unlike[""] > 0
 
     def finish(self, ledger: Ledger) -> None:
-        """Enter what all runs have shown."""
+        """Record what all runs have shown."""
         self._finals.enter(
             ledger,
             FINAL_OBSERVATION,

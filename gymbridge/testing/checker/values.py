@@ -1,4 +1,4 @@
-"""Values that an environment returned: copies in numpy, single entries, comparison, short texts."""
+"""Functions for values that an environment returned: copy, take apart, compare and describe."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_array(value: Any) -> bool:
 
 
 def read(envs: Any, name: str) -> Any:
-    """Return an attribute, or None where there is none and where it raises."""
+    """Return an attribute, or None if there is none or if reading it raises."""
     try:
         return getattr(envs, name, None)
     except Exception:  # of a property
@@ -57,7 +57,7 @@ def to_numpy(tree: Any) -> Any:
 
 
 def rows_of(space: gym.Space[Any], batch: Any) -> list[Any]:
-    """Return the single entries of a batch in numpy; `space` is that of the batch."""
+    """Return the entries of a batch in numpy, one by environment; `space` is that of the batch."""
     return list(iterate(space, batch))
 
 
@@ -77,7 +77,7 @@ def contains(space: gym.Space[Any], value: Any) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Return whether two trees are equal, numbers to rounding and NaN included."""
+    """Return whether two trees are equal; floats may differ by rounding, and NaN equals NaN."""
     if isinstance(left, Mapping):
         return (
             isinstance(right, Mapping)
@@ -124,7 +124,7 @@ def _same_arrays(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 def arrays_in(tree: Any) -> Iterator[Any]:
-    """Yield every array of a tree, of any library, and those in arrays of objects."""
+    """Yield every array of a tree, whatever its library, also those inside arrays of objects."""
     if isinstance(tree, Mapping | tuple | list):
         for value in tree.values() if isinstance(tree, Mapping) else tree:
             yield from arrays_in(value)
@@ -135,7 +135,7 @@ def arrays_in(tree: Any) -> Iterator[Any]:
 
 
 def infos_of(infos: Mapping[str, Any], env: int, path: str = "") -> dict[str, Any]:
-    """Return what an environment has under its masks, by dotted path, without final infos."""
+    """Return the infos that an environment has by its masks, by dotted path, without final ones."""
     found: dict[str, Any] = {}
     for key, value in infos.items():
         mask: Any = infos.get(f"_{key}")
@@ -149,7 +149,7 @@ def infos_of(infos: Mapping[str, Any], env: int, path: str = "") -> dict[str, An
 
 
 def fits(space: gym.Space[Any], value: Any, *, is_batch: bool) -> bool:
-    """Return whether a value has the structure and shapes of its space, a batch its dtypes too."""
+    """Return whether a value has the structure, shapes and, for a batch, dtypes of its space."""
     if isinstance(space, spaces.Dict):
         same_keys = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
         return same_keys and all(
@@ -168,7 +168,7 @@ def fits(space: gym.Space[Any], value: Any, *, is_batch: bool) -> bool:
 
 
 def describe(value: Any) -> str:
-    """Return a short text for a report; texts are returned as they are, but for their length."""
+    """Return a value as a short text for a report, of at most about 100 characters."""
     if isinstance(value, np.ndarray):
         text = np.array2string(value, threshold=8, edgeitems=2, precision=5)
     else:
