@@ -14,7 +14,7 @@ __all__ = ["make_batch", "mode_keyword"]
 
 
 def make_batch(env_id: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
-    """Return what `gymnasium.make_vec` makes.
+    """Return the batch that `gymnasium.make_vec` makes.
 
     Raises:
         GymbridgeError: gymbridge refuses a keyword, or a library is not installed.
@@ -30,10 +30,11 @@ def make_batch(env_id: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
 
 
 def mode_keyword(env_id: str, mode: str | None, **kwargs: Any) -> dict[str, Any]:
-    """Return the keyword that gives a mode; none for None.
+    """Return the keyword of `make_batch` that sets an autoreset mode; no keyword if it is None.
 
-    Gymnasium's `SyncVectorEnv`, which `make_vec` takes for ids without a batch of their own, has
-    it inside another keyword. Only a batch tells: ids may be ``module:id``, or have no version.
+    `make_vec` builds a `SyncVectorEnv` for ids without a batch of their own, and takes its mode
+    inside another keyword. Which of the two an id is, is read from a batch, because ids may be
+    ``module:id`` or have no version.
 
     Raises:
         GymbridgeError, gymnasium.error.Error: As `make_batch`.

@@ -49,7 +49,7 @@ def add_to(commands: Any) -> None:
     add_mode(parser)
     text = "kind of arrays that the batch takes and returns (default: %(default)s)"
     parser.add_argument("--arrays", choices=("numpy", "torch", "jax"), default="numpy", help=text)
-    text = "time of all rounds, after compiling and warming up (default: %(default)s)"
+    text = "seconds of all rounds together, after compiling and warming up (default: %(default)s)"
     parser.add_argument("--seconds", type=positive, default=10, metavar="S", help=text)
     add_kwargs(parser)
     add_json(parser)
@@ -63,8 +63,8 @@ def run(given: argparse.Namespace) -> int:
     """
     if find_engine(given.id) is None:
         raise ArgumentError(
-            f"`bench` compares ids of gymbridge, which begin with {', '.join(ENGINES)}, got "
-            f"{given.id!r}; `gymbridge list` shows them."
+            f"`bench` needs an id of gymbridge, which begins with one of {', '.join(ENGINES)}, got "
+            f"{given.id!r}; `gymbridge list` shows the ids."
         )
     mode = {} if given.mode is None else {"autoreset_mode": given.mode}
     kwargs = {"arrays": given.arrays, **mode, **read_keywords(given)}

@@ -1,4 +1,4 @@
-"""The ids of every engine with what can be said of them before an engine is imported.
+"""The ids of every engine, and what is known about them without importing the engine.
 
 `spaces.json` beside this module holds the names of the observation and the action space of each id.
 With every engine installed, ``python -m gymbridge.command_line.catalogue`` writes it anew. Ids that
@@ -72,7 +72,7 @@ def _family(spec: EnvSpec) -> str | None:
 
 
 def name_space(space: Space[Any]) -> str:
-    """Return a short name of a space; a `Box` has its lowest and its highest bound.
+    """Return a short name of a space; that of a `Box` has its lowest and its highest bound.
 
     Example:
         >>> name_space(spaces.Box(-1, 1, (6,)))
@@ -103,7 +103,7 @@ def generate() -> str:
 
 
 def read_spaces(env_id: str) -> list[str]:
-    """Return the names of an id's spaces, from the engine."""
+    """Build an id's environment, and return the names of its two spaces."""
     envs = make_batch(env_id, num_envs=1)
     names = [name_space(envs.single_observation_space), name_space(envs.single_action_space)]
     envs.close()

@@ -26,8 +26,8 @@ def add_to(commands: Any) -> None:
         "check",
         help="check a vector environment against Gymnasium's rules",
         description="Check a vector environment against Gymnasium's rules, and print a table. The "
-        "exit code is 1 where a rule of Gymnasium is broken. A small "
-        "`--kwarg max_episode_steps=10` lets the check see truncations.",
+        "exit code is 1 if a rule of Gymnasium is broken. A small time limit, such as "
+        "`--kwarg max_episode_steps=10`, lets the check see truncations.",
     )
     parser.set_defaults(run=run)
     add_id(parser)

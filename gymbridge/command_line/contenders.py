@@ -81,15 +81,15 @@ def make_sync(
         keywords: Names of the keywords that it was built with.
 
     Raises:
-        ArgumentError: Gymnasium has none with spaces of the same shapes, it cannot be built, or a
-            keyword may have changed the task.
+        ArgumentError: Gymnasium has no such task with spaces of the same shapes, the task cannot be
+            built, or a keyword may have changed the task.
     """
     spec = envs.spec
     task_id = spec.kwargs.get("task_id") if spec else None
     if spec is None or task_id not in gym.registry:
         raise ArgumentError("Gymnasium has no environment of that name")
     if changing := sorted({*keywords} - _SAME_TASK):
-        raise ArgumentError(f"it was not given {', '.join(changing)}")
+        raise ArgumentError(f"it does not get {', '.join(changing)}, which may change the task")
     try:
         with warnings.catch_warnings():  # such as of a later version of the same task
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""``gymbridge info``: versions, devices and OpenGL here, and what installs the rest."""
+"""``gymbridge info``: versions, devices and OpenGL, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def add_to(commands: Any) -> None:
         "info",
         help="show versions, devices and OpenGL, and what is missing",
         description="Show the versions of gymbridge and of the libraries that it works with, the "
-        "devices of JAX and torch, and whether OpenGL draws physics. What is missing comes with "
-        "the command that installs it. The exit code is 0 also where something is missing.",
+        "devices of JAX and torch, and the OpenGL library that draws physics. For what is missing, "
+        "show the command that installs it. The exit code is 0 even if something is missing.",
     )
     parser.set_defaults(run=run)
     add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print what is here and what is missing."""
+    """Print what is installed and what is missing."""
     found = collect()
     print(json.dumps(found, indent=2) if given.json else _text(found))
     return 0
 
 
 def collect() -> dict[str, Any]:
-    """Return what is here and what is missing, as JSON can hold it."""
+    """Return what is installed and what is missing, as a dict that JSON can hold."""
     names = [*REQUIRED, *dict.fromkeys(name for names in EXTRAS.values() for name in names)]
     versions = {name: find_version(name) for name in names}
     return {

@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
         help="list the ids with their spaces and time limits",
         description="List the ids of Brax, Playground and EnvPool with the engine's family, the "
         "spaces of one environment and the time limit in steps. No engine is imported, and none "
-        "needs to be installed. The exit code is 1 where no id matches.",
+        "needs to be installed. The exit code is 1 if no id matches.",
     )
     parser.set_defaults(run=run)
     parser.add_argument(

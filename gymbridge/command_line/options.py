@@ -25,7 +25,7 @@ _PLACES = {"num_envs": "`--num-envs`", "env_id": "the first argument", "id": "th
 
 
 def add_id(parser: argparse.ArgumentParser) -> None:
-    """Add the id of the environment."""
+    """Add the argument for the id of the environment."""
     parser.add_argument("id", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1")
 
 
@@ -70,12 +70,12 @@ def read_keywords(given: argparse.Namespace) -> dict[str, Any]:
     """Return the keywords that ``--kwarg`` gave.
 
     Raises:
-        ArgumentError: One is not of the form KEY=VALUE, or has a flag or a place of its own.
+        ArgumentError: One is not of the form KEY=VALUE, or the command has another argument for it.
     """
     keywords = dict(map(_read_keyword, given.kwarg))
     for name, place in _PLACES.items():
         if name in keywords:
-            raise ArgumentError(f"`--kwarg {name}=…` is given as {place}.")
+            raise ArgumentError(f"`--kwarg {name}=…` is not allowed; use {place} instead.")
     return keywords
 
 

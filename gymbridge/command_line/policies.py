@@ -1,6 +1,6 @@
 """Policies for `gymbridge rollout`: random actions, or those of a file.
 
-A file is known by its ending:
+The ending of the file says what it contains:
 
 - ``.pt``: a module that `torch.jit.save` wrote, or ``.pt2``: one that `torch.export.save` wrote. It
   maps observations to actions. Observations are a float32 tensor (num_envs, ...), or a dict of such
@@ -35,9 +35,9 @@ def load_policy(path: Path | None, envs: VectorEnv[Any, Any, Any], seed: int) ->
     """Return the policy of a file, or a random one for None.
 
     Args:
-        path: Of the file.
-        envs: The batch that it acts in, with numpy arrays.
-        seed: Of random actions.
+        path: Path of the file, or None.
+        envs: The batch to act in, with numpy arrays.
+        seed: Seed of random actions.
 
     Raises:
         ArgumentError: There is no such file, its ending is unknown, it cannot be read, or (when

@@ -1,7 +1,7 @@
 """What JAX, torch and OpenGL find on this machine.
 
-Each is asked in a process of its own, all at the same time. So one that hangs or crashes is a line
-of the answer, and GPU memory that JAX takes is given back.
+Each is tried in a process of its own, all at the same time. So if one hangs or crashes, the result
+says so, and GPU memory that JAX takes is freed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 __all__ = ["Probe", "run_probe", "run_probes"]
 
 _SECONDS = 60
-"""After which a probe has failed."""
+"""Seconds after which a probe has failed."""
 
 _JAX = "import jax; print(*(f'{d} ({d.device_kind})' for d in jax.devices()), sep='\\n')"
 
@@ -39,17 +39,17 @@ print(type(context).__module__.removeprefix("mujoco."))
 
 
 class Probe(NamedTuple):
-    """An answer: what was found, or why nothing was."""
+    """What a probe found, or why it found nothing."""
 
     found: list[str]
     error: str | None = None
 
 
 def run_probes(versions: Mapping[str, str | None]) -> dict[str, Probe]:
-    """Return the devices of JAX and torch where they are installed, and the library of OpenGL.
+    """Return the devices of JAX and torch, if these are installed, and the OpenGL library.
 
     Args:
-        versions: Of distributions, None for those that are not installed.
+        versions: Versions of distributions by name, None for those that are not installed.
     """
     codes = {"JAX devices": ("jax", _JAX), "torch devices": ("torch", _TORCH)}
     wanted = {name: code for name, (package, code) in codes.items() if versions.get(package)}
@@ -59,7 +59,7 @@ def run_probes(versions: Mapping[str, str | None]) -> dict[str, Probe]:
 
 
 def run_probe(code: str, seconds: float = _SECONDS) -> Probe:
-    """Return the lines that a program prints, or the last line of what went wrong."""
+    """Return the lines that a program prints, or the last line of its error."""
     settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONWARNINGS": "ignore"}
     try:
         done = subprocess.run(

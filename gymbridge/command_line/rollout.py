@@ -26,7 +26,7 @@ _STEPS_WITHOUT_LIMIT = 1000
 
 
 class Episode(NamedTuple):
-    """What came of an episode."""
+    """The outcome of an episode."""
 
     episode_return: float  # the sum of its rewards
     length: int  # in steps
@@ -53,18 +53,18 @@ def add_to(commands: Any) -> None:
         "Stable-Baselines3; a .zip can run any code, so load only what you trust (default: random "
         "actions)",
     )
-    text = "how many episodes (default: %(default)s)"
+    text = "number of episodes (default: %(default)s)"
     parser.add_argument("--episodes", type=int, default=1, metavar="N", help=text)
-    text = "steps of an episode at most (default: the task's limit, or 1000 where it has none)"
+    text = "maximum steps of an episode (default: the task's limit, or 1000 if it has none)"
     parser.add_argument("--steps", type=int, metavar="N", help=text)
-    text = "of the environment and of random actions (default: %(default)s)"
+    text = "seed of the environment and of random actions (default: %(default)s)"
     parser.add_argument("--seed", type=int, default=0, metavar="N", help=text)
     add_kwargs(parser)
     add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the episodes, print what came of them, and write the video.
+    """Run the episodes, print their returns and lengths, and write the video.
 
     Raises:
         ArgumentError: A number is out of its range, or the policy cannot be used.
@@ -103,11 +103,11 @@ def play(
 
     Args:
         envs: A batch of one with `AutoresetMode.DISABLED`.
-        policy: Gives the actions.
-        draw: Takes a frame for each observation, if the batch draws them.
-        count: How many episodes.
-        limit: Steps of an episode at most.
-        seed: Of the environment.
+        policy: Function from observations to actions.
+        draw: Takes a frame for each observation, if the batch draws frames.
+        count: Number of episodes.
+        limit: Maximum steps of an episode.
+        seed: Seed of the environment.
     """
 
     def show() -> None:

@@ -12,7 +12,7 @@ def make_table(rows: Iterable[Sequence[object]], *, numbers: Sequence[int] = ())
 
     Args:
         rows: Cells by row; the first row is the header.
-        numbers: Columns that are aligned at the right.
+        numbers: Indices of columns that are aligned at the right.
 
     Example:
         >>> print(make_table([("id", "limit"), ("Brax/ant-v0", 1000)], numbers=[1]))

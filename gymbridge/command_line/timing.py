@@ -37,8 +37,8 @@ def measure_rates(
     Args:
         steps: Functions of a step's number, by name. They return rewards, (num_envs,): reading one
             waits for the arrays of a device.
-        seconds: Time of all rounds together; warming up comes before it.
-        rounds: How many.
+        seconds: Time of all rounds together, without warming up.
+        rounds: Number of rounds.
 
     Returns:
         Calls per second in each round, by name.

@@ -20,10 +20,10 @@ Draw = Callable[[np.ndarray], None]
 
 @contextmanager
 def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
-    """Give a function that adds a frame to a video; on None, one that does nothing.
+    """Yield a function that adds a frame to a video; if `path` is None, it does nothing.
 
     Args:
-        path: Of the file, which ends in .mp4; its folder is made where there is none.
+        path: Path of the file, which must end in .mp4; its folder is made if there is none.
         fps: Frames per second.
 
     Raises:

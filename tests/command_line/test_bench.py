@@ -68,7 +68,10 @@ def test_bench__runs_every_engine(env_id: str, capsys: Any) -> None:
 
 def test_bench__refuses_ids_of_others(capsys: Any) -> None:
     assert main(["bench", "CartPole-v1"]) == 2
-    assert "ids of gymbridge, which begin with Brax, Playground, EnvPool" in capsys.readouterr().err
+    assert (
+        "an id of gymbridge, which begins with one of Brax, Playground, EnvPool"
+        in capsys.readouterr().err
+    )
 
 
 def test_bare_step__is_the_engine_s_own() -> None:
@@ -120,7 +123,7 @@ def test_sync__is_of_the_same_task_only(env_id: str, reason: str) -> None:
 def test_sync__is_not_compared_where_a_keyword_may_have_changed_the_task() -> None:
     pytest.importorskip("envpool.registration")
     envs = gym.make_vec("EnvPool/CartPole-v1", num_envs=1)
-    with pytest.raises(ArgumentError, match="it was not given reward_threshold"):
+    with pytest.raises(ArgumentError, match="it does not get reward_threshold, which may"):
         make_sync(envs, ["max_episode_steps", "reward_threshold"])
 
 

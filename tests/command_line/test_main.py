@@ -101,7 +101,7 @@ def test_keyword__that_has_a_place_of_its_own_exits_with_2(
     command: str, name: str, capsys: Any
 ) -> None:
     assert main([command, "EnvPool/CartPole-v1", f"--kwarg={name}=3"]) == 2
-    assert f"`--kwarg {name}=…` is given as " in capsys.readouterr().err
+    assert f"`--kwarg {name}=…` is not allowed; use " in capsys.readouterr().err
 
 
 def test_list__runs_as_a_module_and_stops_with_its_reader() -> None:
