@@ -16,11 +16,11 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    text = "a name, and the folders of its runs; may be given more than once"
+    text = "name of a curve and the folders of its runs; may be given more than once"
     curve = {"nargs": "+", "action": "append", "required": True, "metavar": ("NAME", "FOLDER")}
     parser.add_argument("--curve", help=text, **curve)
-    parser.add_argument("--title", default="", help="above the picture")
-    parser.add_argument("--out", type=Path, default=Path("runs", "curves.png"), help="a picture")
+    parser.add_argument("--title", default="", help="title of the legend")
+    parser.add_argument("--out", type=Path, default=Path("runs", "curves.png"), help="picture file")
     return parser.parse_args()
 
 

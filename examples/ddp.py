@@ -15,12 +15,12 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env-id", default="Brax/reacher-v0", help="Brax task")
-    parser.add_argument("--backend", default="spring", help="of Brax")
-    parser.add_argument("--num-envs", type=int, default=64, help="of all processes together")
-    parser.add_argument("--steps", type=int, default=31, help="of an episode, which is a window")
+    parser.add_argument("--backend", default="spring", help="physics backend of Brax")
+    parser.add_argument("--num-envs", type=int, default=64, help="environments of all processes")
+    parser.add_argument("--steps", type=int, default=31, help="steps of an episode and of a window")
     parser.add_argument("--windows", type=int, default=150, help="steps of Adam")
-    parser.add_argument("--learning-rate", type=float, default=1e-2, help="of Adam")
-    parser.add_argument("--seed", type=int, default=0, help="of networks and environments")
+    parser.add_argument("--learning-rate", type=float, default=1e-2, help="learning rate of Adam")
+    parser.add_argument("--seed", type=int, default=0, help="seed of networks and environments")
     parser.add_argument("--out", default="runs/ddp", help="folder for policy.pt of rank 0")
     return parser.parse_args()
 

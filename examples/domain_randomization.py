@@ -26,19 +26,22 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="Brax task")
-    parser.add_argument("--backend", default="generalized", help="of Brax")
-    parser.add_argument("--leaf", default="dof.damping", help="of the model, by dotted path")
-    parser.add_argument("--low", type=float, default=0.1, help="least factor in training")
+    parser.add_argument("--backend", default="generalized", help="physics backend of Brax")
+    parser.add_argument("--leaf", default="dof.damping", help="leaf of the model, a dotted path")
+    parser.add_argument("--low", type=float, default=0.1, help="smallest factor in training")
     parser.add_argument("--high", type=float, default=10.0, help="largest factor in training")
     parser.add_argument(
-        "--margin", type=float, default=3.0, help="how much wider the range played is"
+        "--margin",
+        type=float,
+        default=3.0,
+        help="evaluate factors from low / margin to high * margin",
     )
-    parser.add_argument("--points", type=int, default=13, help="factors in the range played")
-    parser.add_argument("--episodes", type=int, default=16, help="episodes of each factor")
-    parser.add_argument("--eval-steps", type=int, default=1000, help="steps of an episode at most")
-    parser.add_argument("--total-steps", type=int, default=250_000, help="of each training")
+    parser.add_argument("--points", type=int, default=13, help="number of factors evaluated")
+    parser.add_argument("--episodes", type=int, default=16, help="episodes for each factor")
+    parser.add_argument("--eval-steps", type=int, default=1000, help="maximum steps of an episode")
+    parser.add_argument("--total-steps", type=int, default=250_000, help="steps of each training")
     parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
-    parser.add_argument("--seed", type=int, default=1, help="of networks and environments")
+    parser.add_argument("--seed", type=int, default=1, help="seed of networks and environments")
     parser.add_argument("--out", default="", help="folder, by default runs/<env id>/randomization")
     return parser.parse_args()
 

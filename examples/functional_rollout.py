@@ -20,7 +20,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="Brax or Playground")
     parser.add_argument("--mode", default="NextStep", help="autoreset mode")
-    parser.add_argument("--seed", type=int, default=0, help="of environments and actions")
+    parser.add_argument("--seed", type=int, default=0, help="seed of environments and actions")
     parser.add_argument("--num-envs", type=int, default=256, help="environments stepped at once")
     parser.add_argument("--num-steps", type=int, default=100, help="steps of one rollout")
     parser.add_argument("--rounds", type=int, default=5, help="rollouts of each kind")

@@ -21,9 +21,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--num-envs", type=int, default=64, help="plans tried at once")
     parser.add_argument("--horizon", type=int, default=15, help="steps of a plan")
     parser.add_argument("--iterations", type=int, default=2, help="rounds of plans before a step")
-    parser.add_argument("--best", type=int, default=8, help="plans that the next are drawn after")
-    parser.add_argument("--steps", type=int, default=100, help="steps that are really taken")
-    parser.add_argument("--seed", type=int, default=0, help="of the episode and of the plans")
+    parser.add_argument("--best", type=int, default=8, help="plans around which to draw the next")
+    parser.add_argument("--steps", type=int, default=100, help="maximum steps of the episode")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the episode and the plans")
     parser.add_argument("--out", type=Path, default=Path("runs", "planning"), help="folder")
     return parser.parse_args()
 

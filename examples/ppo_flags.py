@@ -17,23 +17,23 @@ class Args:
     env_id: Annotated[str, "Gymnasium id of the task"] = "Brax/inverted_pendulum-v0"
     env_kwargs: Annotated[str, "further keywords of gym.make_vec, as JSON"] = "{}"
     seed: Annotated[int, "seed of networks, actions and environments"] = 1
-    arrays: Annotated[str, "what environments return: numpy or torch"] = "numpy"
-    device: Annotated[str, "of the networks, and of environments with torch arrays"] = "cpu"
+    arrays: Annotated[str, "arrays that environments return: numpy or torch"] = "numpy"
+    device: Annotated[str, "device of the networks, and of environments with torch arrays"] = "cpu"
     out: Annotated[str, "folder for results, by default runs/<env id>"] = ""
     evaluate: Annotated[str, "policy.pt of a run to play, without training"] = ""
-    resume: Annotated[bool, "go on from the checkpoint in the folder for results"] = False
-    checkpoint_updates: Annotated[int, "updates from one checkpoint to the next"] = 10
-    total_steps: Annotated[int, "steps at most, of all environments together"] = 5_000_000
-    max_seconds: Annotated[float, "wall time at most, of this start"] = math.inf
-    target_return: Annotated[float, "stop at this mean over the last episodes"] = math.inf
+    resume: Annotated[bool, "continue from the checkpoint in the folder for results"] = False
+    checkpoint_updates: Annotated[int, "updates between two checkpoints"] = 10
+    total_steps: Annotated[int, "maximum steps, of all environments together"] = 5_000_000
+    max_seconds: Annotated[float, "maximum wall time of this start, in seconds"] = math.inf
+    target_return: Annotated[float, "stop at this mean return of the last episodes"] = math.inf
     last_episodes: Annotated[int, "episodes that the running mean covers"] = 100
     eval_steps: Annotated[int, "steps of the greedy evaluation at the end, or 0"] = 1000
     num_envs: Annotated[int, "environments stepped at once"] = 64
     num_steps: Annotated[int, "steps of each environment between two updates"] = 64
     epochs: Annotated[int, "passes over the steps in one update"] = 8
     minibatches: Annotated[int, "gradient steps in one pass"] = 4
-    learning_rate: Annotated[float, "of Adam, falling to 0 over total_steps"] = 1e-3
-    gamma: Annotated[float, "discount"] = 0.99
+    learning_rate: Annotated[float, "learning rate of Adam, falling to 0 over total_steps"] = 1e-3
+    gamma: Annotated[float, "discount factor"] = 0.99
     gae_lambda: Annotated[float, "weight of long advantage estimates"] = 0.95
     clip: Annotated[float, "how far one update may move the policy"] = 0.2
     entropy_coef: Annotated[float, "weight of the entropy bonus"] = 0.0
@@ -54,5 +54,5 @@ def parse_args(defaults: Flags) -> Flags:
         parser.add_argument("--" + name.replace("_", "-"), **how, **option)
     given = parser.parse_args()
     if given.evaluate and not Path(given.evaluate).exists():
-        parser.error(f"there is no {given.evaluate}")
+        parser.error(f"--evaluate: there is no file {given.evaluate}")
     return kind(**vars(given))

@@ -24,12 +24,14 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--env-id", default="EnvPool/CartPole-v1", help="id of the task")
     text = 'further keywords of the environment, as JSON, such as \'{"backend": "spring"}\''
     parser.add_argument("--env-kwargs", type=json.loads, default={}, help=text)
-    parser.add_argument("--policy", type=Path, help="a saved policy; trained if not given")
-    parser.add_argument("--train-steps", type=int, default=50_000, help="of all environments")
-    parser.add_argument("--num-envs", type=int, default=16, help="environments trained in")
-    parser.add_argument("--steps", type=int, default=200, help="frames at most; one episode")
-    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), help="in pixels")
-    parser.add_argument("--seed", type=int, default=1, help="of training and of the episode")
+    parser.add_argument("--policy", type=Path, help="saved policy; if not given, one is trained")
+    parser.add_argument("--train-steps", type=int, default=50_000, help="steps of training")
+    parser.add_argument("--num-envs", type=int, default=16, help="environments of training")
+    parser.add_argument("--steps", type=int, default=200, help="maximum frames of the episode")
+    parser.add_argument(
+        "--size", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), help="size of frames in pixels"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of training and of the episode")
     parser.add_argument("--out", type=Path, default=Path("runs", "videos"), help="folder")
     return parser.parse_args()
 

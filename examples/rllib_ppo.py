@@ -18,14 +18,21 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument("--env-id", default="EnvPool/CartPole-v1", help="id of the task")
     parser.add_argument(
-        "--env-config", type=ast.literal_eval, default={}, help="keywords, a Python dict"
+        "--env-config",
+        type=ast.literal_eval,
+        default={},
+        help="keywords of the environment, a dict",
     )
-    parser.add_argument("--target", type=float, default=450, help="mean return that ends it")
-    parser.add_argument("--total-steps", type=int, default=400_000, help="steps at most")
-    parser.add_argument("--num-env-runners", type=int, default=2, help="processes")
-    parser.add_argument("--num-envs", type=int, default=16, help="of each env runner")
-    parser.add_argument("--seed", type=int, default=0, help="of networks and environments")
-    parser.add_argument("--address", help="of a Ray cluster; default a new one on this machine")
+    parser.add_argument("--target", type=float, default=450, help="mean return to stop at")
+    parser.add_argument("--total-steps", type=int, default=400_000, help="maximum steps")
+    parser.add_argument(
+        "--num-env-runners", type=int, default=2, help="env runners, each a process"
+    )
+    parser.add_argument("--num-envs", type=int, default=16, help="environments of each env runner")
+    parser.add_argument("--seed", type=int, default=0, help="seed of networks and environments")
+    parser.add_argument(
+        "--address", help="address of a Ray cluster; if not given, one is started here"
+    )
     return parser.parse_args()
 
 

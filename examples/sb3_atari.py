@@ -18,20 +18,20 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env-id", default="EnvPool/Pong-v5", help="an Atari game")
-    parser.add_argument("--total-steps", type=int, default=5_000_000, help="of training")
+    parser.add_argument("--total-steps", type=int, default=5_000_000, help="steps of training")
     parser.add_argument("--num-envs", type=int, default=8, help="games played at once")
-    parser.add_argument("--num-steps", type=int, default=128, help="of each between two updates")
+    parser.add_argument("--num-steps", type=int, default=128, help="steps per env between updates")
     parser.add_argument("--eval-episodes", type=int, default=8, help="games played at the end")
     parser.add_argument("--max-episode-steps", type=int, default=27_000, help="time limit")
-    parser.add_argument("--seed", type=int, default=0, help="of network and games")
-    parser.add_argument("--device", default="cpu", help="of the network")
-    parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
+    parser.add_argument("--seed", type=int, default=0, help="seed of network and games")
+    parser.add_argument("--device", default="cpu", help="device of the network")
+    parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
     parser.add_argument(
         "--out", type=Path, default=Path("runs", "sb3"), help="folder for the policy"
     )
     args = parser.parse_args()
     if args.evaluate and not Path(args.evaluate).exists():
-        parser.error(f"there is no {args.evaluate}")
+        parser.error(f"--evaluate: there is no file {args.evaluate}")
     return args
 
 

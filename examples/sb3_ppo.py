@@ -16,17 +16,17 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env-id", default="EnvPool/CartPole-v1", help="id of the task")
-    parser.add_argument("--total-steps", type=int, default=120_000, help="of training")
-    parser.add_argument("--num-envs", type=int, help="stepped at once", default=8)
+    parser.add_argument("--total-steps", type=int, default=120_000, help="steps of training")
+    parser.add_argument("--num-envs", type=int, help="size of the batch", default=8)
     parser.add_argument("--eval-episodes", type=int, help="episodes played at the end", default=20)
-    parser.add_argument("--seed", type=int, default=0, help="of networks and environments")
-    parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
+    parser.add_argument("--seed", type=int, default=0, help="seed of networks and environments")
+    parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
     parser.add_argument(
         "--out", type=Path, default=Path("runs", "sb3"), help="folder for the policy"
     )
     args = parser.parse_args()
     if args.evaluate and not Path(args.evaluate).exists():
-        parser.error(f"there is no {args.evaluate}")
+        parser.error(f"--evaluate: there is no file {args.evaluate}")
     return args
 
 

@@ -20,18 +20,20 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument("--env-id", default="Brax/reacher-v0", help="id of the task")
     parser.add_argument("--episode-steps", type=int, default=50, help="time limit")
-    parser.add_argument("--total-steps", type=int, default=16_000, help="of training")
-    parser.add_argument("--num-envs", type=int, help="stepped at once", default=16)
-    parser.add_argument("--gradient-steps", type=int, default=8, help="per step of the batch")
+    parser.add_argument("--total-steps", type=int, default=16_000, help="steps of training")
+    parser.add_argument("--num-envs", type=int, help="size of the batch", default=16)
+    parser.add_argument(
+        "--gradient-steps", type=int, default=8, help="gradient steps per batch step"
+    )
     parser.add_argument("--eval-episodes", type=int, help="episodes played at the end", default=32)
-    parser.add_argument("--seed", type=int, default=0, help="of networks and environments")
-    parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
+    parser.add_argument("--seed", type=int, default=0, help="seed of networks and environments")
+    parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
     parser.add_argument(
         "--out", type=Path, default=Path("runs", "sb3"), help="folder for the policy"
     )
     args = parser.parse_args()
     if args.evaluate and not Path(args.evaluate).exists():
-        parser.error(f"there is no {args.evaluate}")
+        parser.error(f"--evaluate: there is no file {args.evaluate}")
     return args
 
 

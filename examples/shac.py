@@ -42,19 +42,19 @@ class Args:
     seed: Annotated[int, "seed of networks, actions and environments"] = 1
     out: Annotated[str, "folder for results, by default runs/<env id>/shac"] = ""
     evaluate: Annotated[str, "policy.pt of a run to play, without training"] = ""
-    total_steps: Annotated[int, "steps at most, of all environments together"] = 80_000
-    max_seconds: Annotated[float, "wall time at most"] = math.inf
-    target_return: Annotated[float, "stop at this mean over the last episodes"] = math.inf
+    total_steps: Annotated[int, "maximum steps, of all environments together"] = 80_000
+    max_seconds: Annotated[float, "maximum wall time in seconds"] = math.inf
+    target_return: Annotated[float, "stop at this mean return of the last episodes"] = math.inf
     last_episodes: Annotated[int, "episodes that the running mean covers"] = 100
     eval_steps: Annotated[int, "steps of the greedy evaluation at the end, or 0"] = 1000
     num_envs: Annotated[int, "environments stepped at once"] = 64
     num_steps: Annotated[int, "steps of each environment in one window"] = 8
-    actor_rate: Annotated[float, "Adam's for the policy, falling to 0 over total_steps"] = 1e-2
-    critic_rate: Annotated[float, "Adam's for the critic, likewise"] = 2e-3
+    actor_rate: Annotated[float, "learning rate of the policy, falling to 0"] = 1e-2
+    critic_rate: Annotated[float, "learning rate of the critic, falling to 0"] = 2e-3
     critic_epochs: Annotated[int, "the critic's passes over a window"] = 8
     minibatches: Annotated[int, "the critic's gradient steps in one pass"] = 4
-    target_rate: Annotated[float, "how far the target critic follows in one window"] = 0.6
-    gamma: Annotated[float, "discount"] = 0.99
+    target_rate: Annotated[float, "fraction that the target critic moves in one window"] = 0.6
+    gamma: Annotated[float, "discount factor"] = 0.99
     td_lambda: Annotated[float, "weight of long sums in the critic's targets"] = 0.95
     max_grad_norm: Annotated[float, "norm to which gradients are clipped"] = 1.0
 

@@ -49,14 +49,20 @@ GROUPS = 31
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--env-ids", nargs="+", default=[*SIZES], help="with observations in a Box")
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=[*MODES], help="of autoreset")
     parser.add_argument(
-        "--arrays", nargs="+", choices=KINDS, default=[*KINDS], help="kinds of them"
+        "--env-ids", nargs="+", default=[*SIZES], help="ids whose observations are a Box"
     )
-    parser.add_argument("--steps", type=int, help="of the batch; None for those in SIZES")
-    parser.add_argument("--num-envs", type=int, help="None for those in SIZES")
-    parser.add_argument("--out", type=Path, default=Path("runs/soak/soak.json"), help="results")
+    parser.add_argument(
+        "--modes", nargs="+", choices=MODES, default=[*MODES], help="autoreset modes"
+    )
+    parser.add_argument(
+        "--arrays", nargs="+", choices=KINDS, default=[*KINDS], help="kinds of arrays"
+    )
+    parser.add_argument("--steps", type=int, help="steps of the batch; None for those in SIZES")
+    parser.add_argument("--num-envs", type=int, help="environments; None for those in SIZES")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/soak/soak.json"), help="results file"
+    )
     return parser.parse_args()
 
 

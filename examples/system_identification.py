@@ -21,9 +21,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--num-envs", type=int, default=16, help="pendulums to identify at once")
     parser.add_argument("--num-steps", type=int, default=15, help="steps that are observed")
     parser.add_argument("--iterations", type=int, default=150, help="steps of Adam")
-    parser.add_argument("--learning-rate", type=float, default=0.05, help="of Adam")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="learning rate of Adam")
     parser.add_argument("--force", type=float, default=0.1, help="largest action, 1 at most")
-    parser.add_argument("--seed", type=int, default=1, help="of physics, states and actions")
+    parser.add_argument("--seed", type=int, default=1, help="seed of physics, states and actions")
     parser.add_argument("--out", default="runs/system_identification", help="folder for results")
     return parser.parse_args()
 

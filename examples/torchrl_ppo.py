@@ -20,20 +20,24 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="continuous actions")
-    parser.add_argument("--device", default="cpu", help="of simulation and networks")
-    parser.add_argument("--seed", type=int, default=1, help="of networks and environments")
-    parser.add_argument("--total-steps", type=int, default=400_000, help="steps at most")
-    parser.add_argument("--target-return", type=float, default=950.0, help="stop at this mean")
+    parser.add_argument(
+        "--env-id", default="Brax/inverted_pendulum-v0", help="task with Box actions"
+    )
+    parser.add_argument("--device", default="cpu", help="device of simulation and networks")
+    parser.add_argument("--seed", type=int, default=1, help="seed of networks and environments")
+    parser.add_argument("--total-steps", type=int, default=400_000, help="maximum steps")
+    parser.add_argument(
+        "--target-return", type=float, default=950.0, help="stop at this mean return"
+    )
     parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
-    parser.add_argument("--num-steps", type=int, default=64, help="of each between two updates")
+    parser.add_argument("--num-steps", type=int, default=64, help="steps per env between updates")
     parser.add_argument("--epochs", type=int, default=8, help="passes over the steps of an update")
-    parser.add_argument("--minibatch", type=int, default=1024, help="steps in a gradient step")
-    parser.add_argument("--evaluate", metavar="FILE", help="a saved policy to play, untrained")
-    parser.add_argument("--out", default="", help="by default runs/torchrl/<env id>")
+    parser.add_argument("--minibatch", type=int, default=1024, help="steps in one minibatch")
+    parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
+    parser.add_argument("--out", default="", help="folder, by default runs/torchrl/<env id>")
     args = parser.parse_args()
     if args.evaluate and not Path(args.evaluate).exists():
-        parser.error(f"there is no {args.evaluate}")
+        parser.error(f"--evaluate: there is no file {args.evaluate}")
     return args
 
 

@@ -86,7 +86,7 @@ def test_policy_to_evaluate__that_is_not_there_is_named_at_once(copied, monkeypa
     monkeypatch.setattr(sys, "argv", [str(copied), "--evaluate=no.pt"])
     with pytest.raises(SystemExit, match="2"):
         runpy.run_path(str(copied), run_name="__main__")
-    assert capsys.readouterr().err.endswith("error: there is no no.pt\n")
+    assert capsys.readouterr().err.endswith("error: --evaluate: there is no file no.pt\n")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -84,7 +84,7 @@ def gain_row(task: str, num_envs: int, batch_size: int, budget: dict[str, int]) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15, help="of each")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds of each measurement")
     parser.add_argument(
         "--count", type=int, default=300, help="turns in a round; fewer for the rest"
     )

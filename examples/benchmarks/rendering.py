@@ -64,7 +64,7 @@ def frame_row(name: str, rounds: int) -> Row:
 
 def main() -> None:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9, help="of each")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of each measurement")
     rounds = parser.parse_args().rounds
     rows = [
         step_row("EnvPool/CartPole-v1", 64, rounds, 2000),

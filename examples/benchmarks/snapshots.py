@@ -51,7 +51,7 @@ def snapshot_row(name: str, num_envs: int, folder: Path, rounds: int, **kwargs: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9, help="of each")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of each measurement")
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
         print_table([snapshot_row("ant", 4096, Path(folder), rounds, backend="spring")])

@@ -194,7 +194,9 @@ def main() -> None:
     parser.add_argument("backend")
     parser.add_argument("out", type=Path)
     parser.add_argument("--unroll", action="store_true")
-    parser.add_argument("--seconds", type=int, help="of processor time, before the process dies")
+    parser.add_argument(
+        "--seconds", type=int, help="processor time in seconds after which the process is ended"
+    )
     options = parser.parse_args()
     if options.seconds:
         # Beyond the first limit SIGXCPU ends the process, beyond the second one SIGKILL.

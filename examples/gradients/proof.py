@@ -114,9 +114,11 @@ def run(pairs: list[str], folder: Path, seconds: int, *, again: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", help="such as ant/spring,reacher/spring; default all")
+    parser.add_argument("--pairs", help="pairs such as ant/spring,reacher/spring; all if not given")
     parser.add_argument("--out", type=Path, default=Path("runs/gradients"))
-    parser.add_argument("--seconds", type=int, default=1800, help="processor time of each process")
+    parser.add_argument(
+        "--seconds", type=int, default=1800, help="processor time of each process, in seconds"
+    )
     parser.add_argument("--again", action="store_true", help="measure again what failed")
     parser.add_argument("--table", action="store_true", help="print the table and measure nothing")
     parser.add_argument("--page", type=Path, help=f"where the table goes too, after {MARK!r}")
