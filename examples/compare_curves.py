@@ -1,11 +1,12 @@
-"""Draw learning curves of several runs each as a mean and a band, over steps and over seconds.
+"""Draw learning curves, each the mean and range of several runs, over steps and over seconds.
 
     for seed in 0 1 2; do python examples/ppo.py --seed $seed --out runs/ppo/$seed; done
     for seed in 0 1 2; do python examples/shac.py --seed $seed --out runs/shac/$seed; done
     python examples/compare_curves.py --curve PPO runs/ppo/* --curve SHAC runs/shac/*
 
-Reads `progress.csv` in each folder, which `ppo.py` and `shac.py` write. The line is the mean over
-runs, the band goes from the lowest to the highest. A run that ended early keeps its last value.
+The script reads `progress.csv` in each folder, which `ppo.py` and `shac.py` write. The line is the
+mean over runs, and the band goes from the lowest to the highest value. A run that ended early keeps
+its last value.
 """
 
 import argparse
@@ -48,7 +49,7 @@ def read_runs(folders: list[str]) -> list[np.ndarray]:
 
 
 def band(runs: list[np.ndarray], column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return places on the axis (points,), and each run's mean return there (runs, points)."""
+    """Return positions on the axis (points,), and each run's mean return there (runs, points)."""
     first, last = (pick(run[column][at] for run in runs) for pick, at in ((max, 0), (max, -1)))
     places = np.linspace(first, last, 300)
     return places, np.stack([np.interp(places, run[column], run["mean_return"]) for run in runs])

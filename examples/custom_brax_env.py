@@ -1,10 +1,10 @@
-"""Write a Brax environment, register it, and train PPO on it; results go to `runs/Docking-v0/`.
+"""Register a custom Brax environment and train PPO on it; results go to `runs/Docking-v0/`.
 
     python examples/custom_brax_env.py
 
 A spacecraft in a plane has to reach a dock and stop there. `Docking` has no `sys` and no physics
-pipeline, its observation is a dict, and its episodes end by themselves: a `brax.envs.Env` is all
-that `BraxVectorEnv` needs. Trainer and flags are those of `ppo.py`. To copy this script, copy
+pipeline, its observation is a dict, and it terminates episodes itself: `BraxVectorEnv` needs no
+more than a `brax.envs.Env`. Trainer and flags are those of `ppo.py`. To copy this script, copy
 `ppo.py`, `ppo_flags.py` and `run_folder.py` as well.
 """
 
@@ -62,12 +62,12 @@ class Docking(Env):
 
     @property
     def action_size(self) -> int:
-        """Number of thrusters; each takes [-1, 1], the default for an environment's actions."""
+        """Number of thrusters; each takes a value in [-1, 1], the default range of actions."""
         return 2
 
     @property
     def backend(self) -> str:
-        """No physics of Brax's."""
+        """An empty text, since there is no physics of Brax."""
         return ""
 
 

@@ -1,9 +1,10 @@
-"""One process per GPU: torch's DistributedDataParallel, each process with a batch of its own.
+"""Train with one process per GPU: torch's DistributedDataParallel and a batch in each process.
 
     torchrun --nproc-per-node=2 examples/ddp.py
 
-Every process simulates its part of the batch on its own GPU, or on the CPU where there is none, and
-differentiates a window of it; torch averages the gradients, so that all take the same step.
+Every process simulates its part of the environments on its own GPU, or on the CPU if there is none,
+and computes the gradient of a window of steps. Torch averages the gradients, so that all processes
+take the same optimizer step.
 """
 
 import argparse
@@ -53,7 +54,7 @@ except ImportError as error:
 
 
 class Window(nn.Module):
-    """A policy with the steps it takes: DDP must see one call per backward pass."""
+    """A policy and the steps of a window as one call, since DDP needs one per backward pass."""
 
     def __init__(self, envs: gym.vector.VectorEnv, steps: int) -> None:
         super().__init__()

@@ -1,14 +1,13 @@
-"""Train with and without randomised physics, and compare over a range of it; about 3 minutes.
+"""Train with and without randomised physics, and compare both policies; takes about 3 minutes.
 
     python examples/domain_randomization.py
 
 Two policies train for the same number of steps: one with the model's own physics, the other with a
 leaf of the model drawn anew for each episode. Both then play greedily with that leaf set to values
-from a range that is wider than the one trained on. Table and picture go to
+from a range that is wider than the one trained on. Table, picture and policies go to
 `runs/<env id>/randomization/`.
 
-The policies go there as well. To copy this script, copy `ppo.py`, `ppo_flags.py` and
-`run_folder.py` as well.
+To copy this script, copy `ppo.py`, `ppo_flags.py` and `run_folder.py` as well.
 
 The leaf is the viscous friction of the joints. Any other float leaf that the backend reads works:
 
@@ -99,7 +98,7 @@ def train_policy(args: argparse.Namespace, name: str, **keywords: Any) -> Agent:
 
 @torch.no_grad()
 def play(envs: VectorEnv, agent: Agent, args: argparse.Namespace, leaves: np.ndarray) -> np.ndarray:
-    """Return what each environment's first episode earns (num_envs,), with these leaves."""
+    """Return the sum of rewards of each environment's first episode, with these leaves."""
     options = {"randomization": {args.leaf: leaves}}
     obs, _ = envs.reset(seed=args.seed, options=options)
     returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)

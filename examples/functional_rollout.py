@@ -1,10 +1,10 @@
-"""Steps per second of a batch inside `jax.lax.scan`, beside those of its class.
+"""Measure the steps per second of a batch inside `jax.lax.scan`, and by `step` of its class.
 
     python examples/functional_rollout.py --env-id Brax/inverted_pendulum-v0
 
 `envs.functional()` returns the batch as pure functions, so that a whole rollout is one compiled
-call: time limit, autoreset mode, seeds and infos are those of the class. Both rollouts here take
-the same steps from the same state, and the script checks that their rewards are equal.
+call. Time limit, autoreset mode, seeds and infos are those of the class. Both rollouts take the
+same steps from the same state, and the script checks that their rewards are equal.
 """
 
 import argparse
@@ -46,7 +46,7 @@ except ImportError as error:
 
 
 def make_scan(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the compiled rollout: (carry, actions) -> (carry, rewards), with leading num_steps."""
+    """Return the compiled rollout: (carry, actions) -> (carry, rewards), by step in front."""
 
     def take(carry: Any, actions: jax.Array) -> tuple[Any, jax.Array]:
         carry, (_, rewards, _, _, _) = step(carry, actions)

@@ -1,10 +1,11 @@
-"""Reach the target by gradient descent on a sequence of actions; no policy, nothing is learned.
+"""Reach the target by gradient descent on a sequence of actions, without a policy.
 
     python examples/open_loop.py
 
 `envs.unroll` plays a whole sequence of actions as one node of torch's graph, so that one backward
 pass gives the gradient of the sequence's rewards with respect to each of its actions. Adam follows
-it, for many first states at once; a picture of the costs goes to `runs/<env id>/open_loop/`.
+this gradient from many initial states at once. A picture of the costs goes to
+`runs/<env id>/open_loop/`.
 """
 
 import argparse
@@ -47,14 +48,14 @@ except ImportError as error:
 
 
 class Plan(NamedTuple):
-    """What each iteration's actions gave."""
+    """The costs and rewards of each iteration's actions."""
 
     costs: Tensor  # (iterations, num_envs), minus the sum of rewards
     rewards: Tensor  # (iterations, num_steps, num_envs)
 
 
 def optimise(envs: VectorEnv, args: argparse.Namespace) -> Plan:
-    """Return what each iteration's actions give, from the same first states every time."""
+    """Optimise the actions; every iteration plays them from the same initial states."""
     envs.reset(seed=args.seed)
     start, space = envs.get_state(), envs.single_action_space
     low, high = torch.as_tensor(space.low), torch.as_tensor(space.high)
@@ -106,7 +107,7 @@ def main() -> None:
     envs.close()
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "open_loop"))
     folder.mkdir(parents=True, exist_ok=True)
-    draw(folder / "costs.png", f"{args.env_id}, {args.num_envs} first states", plan)
+    draw(folder / "costs.png", f"{args.env_id}, {args.num_envs} initial states", plan)
     before, after = plan.costs[0].mean(), plan.costs[-1].mean()
     print(f"Wrote costs.png to {folder}")
     print(f"{args.env_id}: mean cost {before:.3f} before, {after:.3f} after")

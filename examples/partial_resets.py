@@ -2,10 +2,10 @@
 
     python examples/partial_resets.py --episodes 64
 
-A fixed set of seeds is shared out among the environments. As soon as an episode ends, that
-environment alone begins the next seed, by `reset` with a `reset_mask`; the others go on. Every seed
-is played to its end and counted once. (The first episodes to end are the short ones, so that a mean
-over the first 64 would be too low.) Where no seed is left, `step_some` holds the environment. Brax
+The environments share a fixed set of seeds. When an episode ends, a `reset` with a `reset_mask`
+begins the next seed in that environment; the others continue. Every seed is played to the end of
+its episode and counted once. (Short episodes end first, so a mean over the first 64 episodes to end
+would be too low.) When no seed is left, `step_some` does not step the environment any more. Brax
 and Playground take seeds in a partial reset; EnvPool does not.
 """
 

@@ -4,9 +4,9 @@
 
 `randomization_fn` may vary the leaves of the model that `reset` or `step` reads, and each backend
 reads its own. This script traces both, and looks up which float leaves their results depend on; it
-runs no physics. In a backend with a star they are read by `reset` alone: a step uses what was
-computed from them. A leaf that is read need not matter everywhere: a friction acts only in a
-contact.
+runs no physics. A star after a backend means that only `reset` reads these leaves; a step uses
+values that `reset` computed from them. A leaf that is read need not act in every state: a friction
+acts only in a contact.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def acting_leaves(env: Any, attribute: str = "sys") -> dict[str, bool]:
 
     Args:
         env: A `brax.envs.Env`, or an `MjxEnv` of Playground.
-        attribute: Where it keeps its model: "sys" of Brax, "_mjx_model" of Playground.
+        attribute: The attribute that holds its model: "sys" in Brax, "_mjx_model" in Playground.
     """
     env = env.unwrapped
     model = getattr(env, attribute)
@@ -71,7 +71,7 @@ def is_float(leaf: Any) -> bool:
 
 
 def backends_by_leaf(env_name: str) -> dict[str, tuple[str, ...]]:
-    """Return the backends in which each leaf acts, with a star where `reset` alone reads it."""
+    """Return the backends in which each leaf acts, with a star where only `reset` reads it."""
     found: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for backend in BACKENDS:
         env = BraxVectorEnv(env_name, backend=backend).get_attr("unwrapped")[0]

@@ -1,11 +1,12 @@
-"""Balance a pendulum by planning with snapshots: the cross-entropy method, nothing is learned.
+"""Balance a pendulum by planning with snapshots: the cross-entropy method, without learning.
 
     python examples/planning.py
 
-All environments begin with one seed, so they are in the same state. Before each step the batch is
-saved by `get_state`, every environment tries a plan of its own, and `set_state` brings the state
-back. The best plans say where the next ones are drawn. Then all take the first action of the best.
-Random actions are played beside that. Brax and Playground have snapshots, EnvPool has none.
+All environments begin with one seed, so they are in the same state. Before each step, `get_state`
+saves the batch, every environment tries a plan of its own, and `set_state` restores the state. The
+next plans are drawn around the best ones. Then all environments take the first action of the best
+plan. For comparison, an episode with random actions is played first. Brax and Playground have
+snapshots, EnvPool has none.
 """
 
 import argparse
@@ -46,7 +47,7 @@ except ImportError as error:
 
 
 def try_plans(envs: VectorEnv, plans: np.ndarray) -> np.ndarray:
-    """Return what each environment's plan earns, (num_envs,); the batch is as before."""
+    """Return the return of each environment's plan, (num_envs,), and restore the batch."""
     state, total, running = envs.get_state(), np.zeros(envs.num_envs), True
     for actions in plans:
         _, rewards, terminations, truncations, _ = envs.step(actions)
@@ -57,7 +58,7 @@ def try_plans(envs: VectorEnv, plans: np.ndarray) -> np.ndarray:
 
 
 def plan(envs: VectorEnv, means: np.ndarray, args: argparse.Namespace, rng: np.random.Generator):
-    """Return the means (horizon, ...) around which the best plans lie, and the best's action."""
+    """Return the means of the best plans, (horizon, ...), and the first action of the best one."""
     space, deviations = envs.single_action_space, np.full_like(means, 1.0)
     for _ in range(args.iterations):
         noise = rng.standard_normal((args.horizon, args.num_envs, *space.shape))
@@ -70,7 +71,7 @@ def plan(envs: VectorEnv, means: np.ndarray, args: argparse.Namespace, rng: np.r
 
 
 def play(envs: VectorEnv, args: argparse.Namespace, *, planned: bool) -> np.ndarray:
-    """Return the rewards until the episode's end."""
+    """Return the rewards of one episode."""
     rng, rewards = np.random.default_rng(args.seed), []
     envs.reset(seed=[args.seed] * args.num_envs)
     means = np.zeros((args.horizon, *envs.single_action_space.shape))

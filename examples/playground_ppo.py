@@ -1,8 +1,9 @@
-"""Train `ppo.py` on MuJoCo Playground, in torch tensors from end to end.
+"""Train PPO on MuJoCo Playground by `ppo.py`, with torch tensors throughout.
 
     python examples/playground_ppo.py
 
-The numbers are for CartpoleBalance, whose returns are 1000 at most. Every flag of `ppo.py` works:
+The hyperparameters are for CartpoleBalance, whose return is at most 1000. Every flag of `ppo.py`
+works:
 
     python examples/playground_ppo.py --env-id Playground/CartpoleSwingup-v0 --target-return 800
 

@@ -6,13 +6,13 @@
 `torch.jit.load("policy.pt")(observations)` returns actions, and `--evaluate FILE` plays them. To
 copy this script, copy `ppo_flags.py` and `run_folder.py` as well.
 
-With torch arrays all is on `--device`, and no step of a simulator in JAX waits for the host.
+With torch arrays everything is on `--device`, and a step of JAX does not synchronise with the host.
 Actions: Discrete, Box. Observations: arrays (images go through a CNN), Discrete, Dict of these.
-A run that stopped or was killed goes on with `--resume`, and has the curve of an unbroken one.
+`--resume` continues a run that stopped or was killed, with the curve of an uninterrupted run.
 
 In `AutoresetMode.NEXT_STEP` the step after the end of an episode ignores its action and begins the
 next one, with reward 0. Such restart rows are left out of every loss. A truncation bootstraps from
-the critic's value of the final observation, which the ending step returns.
+the critic's value of the final observation, which the step that ends the episode returns.
 """
 
 import json
@@ -49,7 +49,7 @@ except ImportError as error:
 AT_MOST = (
     "{percentage:3.0f}%|{bar}| {n_fmt} of at most {total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
 )
-"""The bar of a run that may be solved at any time, so that no time left can be known."""
+"""Progress bar of a run with a target return, whose remaining time is unknown."""
 
 
 def flatten(space: spaces.Space, obs: Any, device: torch.device) -> Tensor:
@@ -75,7 +75,7 @@ def mlp(*sizes: int) -> nn.Module:
 
 
 class Agent(nn.Module):
-    """A policy and a critic; they share the CNN on images and nothing else."""
+    """A policy and a critic; for images they share the CNN, otherwise nothing."""
 
     def __init__(self, envs: VectorEnv) -> None:
         super().__init__()
@@ -118,17 +118,17 @@ class Agent(nn.Module):
         return Independent(normal, 1, validate_args=False), values
 
     def from_env(self, returned: tuple[Any, ...]) -> list[Tensor]:
-        """Return what `reset` or `step` returned but for infos, as tensors beside the networks."""
+        """Return what `reset` or `step` returned, without infos, on the device of the networks."""
         (obs, *rest), device = returned[:-1], self.log_std.device
         obs = flatten(self.obs_space, obs, device)
         return [obs, *(torch.as_tensor(array, device=device) for array in rest)]
 
     def act(self, obs: Tensor) -> Tensor:
-        """Return the likeliest actions for (n, ...) observations, as the action space has them."""
+        """Return the likeliest actions for observations (n, ...), in the action space."""
         return self.to_space(self(obs.flatten(1))[0].mode)
 
     def to_space(self, actions: Tensor) -> Tensor:
-        """Return actions of the action space; the policy's [-1, 1] spans a bounded Box."""
+        """Return actions in the action space; [-1, 1] is scaled to the bounds of a bounded Box."""
         if self.is_discrete:
             return actions + int(self.action_space.start)
         low, high = self.bounds.unbind()
@@ -159,7 +159,7 @@ class Rollout(NamedTuple):
 
 @torch.no_grad()
 def rollouts(envs: VectorEnv, agent: Agent, args: Args, carry: Any = None) -> Iterator[Any]:
-    """Yield a `Rollout` and the values (num_envs,) of the observations after it, for ever."""
+    """Yield rollouts without end, each with the values (num_envs,) of the observations after it."""
     zeros = torch.zeros(2, args.num_envs)
     carry = carry or (envs.reset(seed=args.seed)[0], zeros, zeros[0].bool())
     obs, sums, ended = agent.from_env((*carry, {}))
@@ -192,7 +192,7 @@ def estimate_advantages(rollout: Rollout, last_values: Tensor, args: Args) -> Te
 
 
 def update(args: Args, agent: Agent, adam: Adam, rollout: Rollout, last_values: Tensor) -> None:
-    """Improve the policy and the critic on all rows of the rollout but the restart rows."""
+    """Improve the policy and the critic on all rows of the rollout except restart rows."""
     rows = ~rollout.restarts
     obs, actions, old_log_probs = rollout.obs[rows], rollout.actions[rows], rollout.log_probs[rows]
     advantages = estimate_advantages(rollout, last_values, args)[rows]
@@ -250,7 +250,7 @@ def train(args: Args, envs: VectorEnv, agent: Agent, path: Path | None = None) -
 
 @torch.no_grad()
 def evaluate(envs: VectorEnv, agent: Agent, args: Args, act: Callable[..., Any]) -> list[float]:
-    """Return what `act`, of observations, earns in first episodes of at most `eval_steps`."""
+    """Return the returns of first episodes that end within `eval_steps`, with actions by `act`."""
     [obs] = agent.from_env(envs.reset())
     running = (total := torch.zeros(args.num_envs, device=obs.device)) == 0
     for _ in range(args.eval_steps):

@@ -1,4 +1,7 @@
-"""The flags of `ppo.py`, and what makes flags of any such class; no script, and no slow import."""
+"""The flags of `ppo.py`, and `parse_args`, which reads the flags of any such class.
+
+This module is not a script, and it imports nothing slow.
+"""
 
 import argparse
 import math

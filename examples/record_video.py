@@ -1,12 +1,12 @@
-"""Train a policy briefly, save it, load it, and write a video and a GIF of what it does.
+"""Train a policy briefly, save it, load it, and write a video and a GIF of one episode.
 
     python examples/record_video.py --env-id EnvPool/CartPole-v1
     python examples/record_video.py --env-id Brax/reacher-v0 --train-steps 200000 --steps 150
     python examples/record_video.py --env-id EnvPool/HalfCheetah-v5 --policy runs/cheetah.zip
     python examples/record_video.py --env-id Brax/ant-v0 --policy runs/Brax/ant-v0/policy.pt
 
-`--policy` takes a file of SB3's PPO, and the `policy.pt` of the other examples, whose observations
-are a Box; `--env-kwargs` builds the task as it was in training. The last frame goes to a PNG.
+`--policy` takes a file of SB3's PPO, or a `policy.pt` of the other examples for observations in a
+Box. Give `--env-kwargs` as in training. The last frame goes to a PNG.
 
 Physics (Brax, Playground, EnvPool's MuJoCo tasks) is drawn by OpenGL: see docs/how-to/rendering.md.
 """
@@ -66,7 +66,7 @@ def train(args: argparse.Namespace) -> PPO:
 
 
 class TorchPolicy:
-    """What `torch.jit.load` gives, with SB3's method."""
+    """A module that `torch.jit.load` reads, with SB3's method `predict`."""
 
     def __init__(self, path: Path) -> None:
         self.module = torch.jit.load(path, "cpu")
@@ -79,7 +79,7 @@ class TorchPolicy:
 
 def load_policy(path: Path) -> Any:
     if not path.exists():
-        raise SystemExit(f"There is no {path}: train a policy first, or omit --policy.")
+        raise SystemExit(f"--policy: there is no file {path}. Train one first, or omit --policy.")
     return TorchPolicy(path) if path.suffix == ".pt" else PPO.load(path, device="cpu")
 
 

@@ -1,10 +1,10 @@
-"""Train PPO of RLlib on env runners of a Ray cluster.
+"""Train RLlib's PPO with env runners of a Ray cluster.
 
     python examples/rllib_ppo.py                     # on this machine
     python examples/rllib_ppo.py --address auto      # on the cluster that this machine is part of
 
-It stops where the mean return of recent episodes reaches `--target`. RLlib pins an older Gymnasium,
-so give it a virtual environment: ``pip install '.[rllib,envpool,brax,torch]' tqdm``.
+Training stops when the mean return of recent episodes reaches `--target`. RLlib pins an older
+Gymnasium, so use a virtual environment: ``pip install '.[rllib,envpool,brax,torch]' tqdm``.
 """
 
 import argparse

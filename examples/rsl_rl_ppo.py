@@ -3,8 +3,8 @@
     python examples/rsl_rl_ppo.py --env-id Playground/CartpoleBalance-v0
     python examples/rsl_rl_ppo.py --evaluate runs/rsl_rl/EnvPool/Pendulum-v1/policy.pt
 
-`tensorboard --logdir runs/rsl_rl` shows the curves. Every episode that ends gets a new initial
-state, and `time_outs` are exact.
+`tensorboard --logdir runs/rsl_rl` shows the curves. Every new episode begins in a new initial
+state, and `time_outs` is True only for truncations.
 """
 
 import argparse
@@ -46,7 +46,7 @@ except ImportError as error:
 
 
 def make_config(env: RslRlVecEnv, num_steps: int) -> dict[str, Any]:
-    """Return a configuration whose actor reads what a robot senses, and whose critic reads all."""
+    """Return a configuration: the actor reads no privileged observations, the critic reads all."""
     groups = list(env.get_observations().keys())
     sensed = [name for name in groups if not name.startswith("privileged")]
     network = {
@@ -81,9 +81,9 @@ def evaluate(env: RslRlVecEnv, act: Any, groups: list[str]) -> float:
     """Return the mean return of the first episode of each environment.
 
     Args:
-        env: Where it plays.
-        act: The policy, of the groups of observations beside one another.
-        groups: Their names.
+        env: The environments.
+        act: The policy, a function of the groups of observations joined to one tensor.
+        groups: Names of these groups.
     """
     env = RslRlVecEnv(env.envs)  # begins new episodes
     obs = env.get_observations()

@@ -1,4 +1,4 @@
-"""What a training run leaves in its folder: its curve, its policy, and a checkpoint to go on from.
+"""The files of a training run: its learning curve, its policy, and a checkpoint to resume from.
 
 `ppo.py`, beside this file, writes them.
 """
@@ -23,7 +23,7 @@ MAY_CHANGE = (
     "target_return",
     "eval_steps",
 )
-"""Flags that say how long a run goes on and what it leaves, and do not bend its learning curve."""
+"""Flags that may change when a run is resumed, since its learning curve does not depend on them."""
 
 
 def write_results(folder: Path, title: str, progress: list[tuple[float, ...]]) -> None:
@@ -39,29 +39,29 @@ def write_results(folder: Path, title: str, progress: list[tuple[float, ...]]) -
 
 
 class Policy(torch.nn.Module):
-    """What an agent does without noise: float32 observations (num_envs, ...) to actions."""
+    """Maps float32 observations (num_envs, ...) to the actions of an agent without noise."""
 
     def __init__(self, agent: Any) -> None:
         super().__init__()
         self.agent = agent
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        """Return the actions (num_envs, ...), of the environment's action space."""
+        """Return actions (num_envs, ...) in the environment's action space."""
         return self.agent.act(obs)
 
 
 def save_policy(path: Path, agent: Any) -> None:
-    """Write what `torch.jit.load` reads without this file: networks and normalisation in one."""
+    """Write networks and normalisation as one module, which `torch.jit.load` reads."""
     obs = torch.zeros(2, agent.obs_size, device=agent.log_std.device)
     torch.jit.save(torch.jit.trace(Policy(agent), obs, check_trace=False), path)
     print(f"Wrote {path.name} to {path.parent}")
 
 
 class Checkpoint:
-    """A file with all that a run is between two updates; from there it goes on as if unbroken.
+    """A file with the whole state of a run between two updates, from which the run can resume.
 
     Args:
-        path: Of the file; its folder is made where there is none.
+        path: Path of the file; its folder is made if there is none.
         args: The flags of the run.
         envs: Its environments.
         **learner: Its networks and optimizers, by name.
@@ -77,11 +77,11 @@ class Checkpoint:
             print("The state of these environments cannot be saved: this run cannot be resumed.")
 
     def save(self, carry: tuple[torch.Tensor, ...], *values: Any) -> None:
-        """Write the file; a kill at any moment leaves this one or the one before it, whole.
+        """Replace the file at once, so that a killed process leaves a complete file.
 
         Args:
-            carry: What belongs to the current observations.
-            *values: What else the run is: numbers, and lists and tuples of such.
+            carry: Tensors that belong to the current observations.
+            *values: Further state of the run: numbers, and lists and tuples of numbers.
         """
         if not self.is_possible:
             return
@@ -102,16 +102,16 @@ class Checkpoint:
         os.replace(beside, self.path)
 
     def load(self) -> tuple[Any, ...]:
-        """Put learner, environments and random numbers back to the file.
+        """Restore learner, environments and random numbers from the file.
 
         Returns:
-            carry: As `save` was given it, on the CPU, behind the observations, (num_envs, ...).
-            *values: As `save` was given them.
+            carry: The observations, (num_envs, ...), and then the carry of `save` on the CPU.
+            *values: Those of `save`.
         """
         if not self.is_possible:
             raise SystemExit("The state of these environments cannot be saved: omit `--resume`.")
         if not self.path.exists():
-            raise SystemExit(f"There is no {self.path} to go on from: omit `--resume`.")
+            raise SystemExit(f"There is no checkpoint {self.path}: omit `--resume`.")
         run = torch.load(self.path, "cpu", weights_only=True)
         if odd := sorted(run["flags"].items() - self.flags.items()):
             flags = " ".join(f"--{name.replace('_', '-')}={flag}" for name, flag in odd)
@@ -139,7 +139,7 @@ def has_state(envs: VectorEnv) -> bool:
 
 
 def print_returns(returns: list[float], num_steps: int) -> None:
-    """Say what a greedy policy earned in the episodes that ended within some steps."""
+    """Print the mean return of a greedy policy over the episodes that ended within some steps."""
     if returns:
         print(f"Greedy policy: mean return {np.mean(returns):.2f} over {len(returns)} episodes")
     elif num_steps:

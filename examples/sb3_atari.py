@@ -4,9 +4,9 @@
     python examples/sb3_atari.py --evaluate runs/sb3/Pong-v5_ppo.zip
     python examples/record_video.py --env-id EnvPool/Pong-v5 --policy runs/sb3/Pong-v5_ppo.zip
 
-EnvPool resizes, stacks and skips frames in C++: observations are (4, 84, 84) uint8 already, so that
-SB3 needs no `VecFrameStack`. Pong needs millions of steps, which take hours on a CPU. `--device
-cuda` puts the network on a GPU.
+EnvPool resizes, stacks and skips frames in C++. Observations are (4, 84, 84) uint8, so SB3 needs no
+`VecFrameStack`. Pong needs millions of steps, which take hours on a CPU. `--device cuda` puts the
+network on a GPU.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def make_envs(args: argparse.Namespace, num_envs: int, seed: int) -> VecEnv:
 
 
 def train(args: argparse.Namespace) -> PPO:
-    """Train, save and return a policy; the numbers are SB3's own for Atari."""
+    """Train, save and return a policy; the hyperparameters are SB3's own for Atari."""
     model = PPO(
         "CnnPolicy",
         make_envs(args, args.num_envs, args.seed),

@@ -1,9 +1,9 @@
-"""Solve CartPole in EnvPool with Stable-Baselines3's PPO; 475 of 500 counts as solved.
+"""Solve EnvPool's CartPole with Stable-Baselines3's PPO; a return of 475 counts as solved.
 
     python examples/sb3_ppo.py
 
 The policy goes to `runs/sb3/`; `--evaluate runs/sb3/CartPole-v1_ppo.zip` plays it without training.
-The line that differs from a script on SB3's own environments is the import of `make_vec_env`.
+Only the import of `make_vec_env` differs from a script on SB3's own environments.
 """
 
 import argparse

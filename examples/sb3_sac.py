@@ -1,11 +1,11 @@
-"""Train Stable-Baselines3's SAC on a Brax task; the return before and after is printed.
+"""Train Stable-Baselines3's SAC on a Brax task, and print the return before and after.
 
     python examples/sb3_sac.py
     python examples/sb3_sac.py --evaluate runs/sb3/reacher-v0_sac.zip
 
-One step of the batch is followed by several gradient steps, which take most of the time: SAC
-learns from few environment steps. Episodes end by a time limit alone, so what SAC learns depends on
-``infos["TimeLimit.truncated"]`` and on the true last observations.
+Several gradient steps follow each step of the batch and take most of the time: SAC learns from few
+environment steps. Episodes end only by a time limit, so what SAC learns depends on
+``infos["TimeLimit.truncated"]`` and on the final observations.
 """
 
 import argparse

@@ -5,12 +5,12 @@
 
 Short-horizon actor-critic (Xu et al. 2022, "Accelerated Policy Learning with Parallel
 Differentiable Simulation") plays windows of a few steps, and the gradient of a window's rewards
-goes through the simulator into the policy. A critic stands for all rewards after the window.
+goes through the simulator into the policy. A critic estimates the rewards after the window.
 
-Episodes begin again by Gymnasium's `AutoresetMode.SAME_STEP`: a step that ends an episode returns
-the next one's first observation, without a gradient into the earlier episode. The observation that
-a row's step led to is in `infos["final_obs"]`, with its gradient. A sum of rewards goes on with the
-critic's value of it where the window or the episode was cut short, and with 0 at a termination.
+Episodes restart as in Gymnasium's `AutoresetMode.SAME_STEP`: a step that ends an episode returns
+the next initial observation, without a gradient into the earlier episode. The observation that the
+step itself led to is in `infos["final_obs"]`, with its gradient. Where a window ends or an episode
+is truncated, the critic's value of it is added to the rewards; at a termination, 0 is.
 
 To copy this script, copy `ppo_flags.py` and `run_folder.py` as well.
 """
@@ -100,7 +100,7 @@ class Agent(nn.Module):
         super().__init__()
         for space in (observation_space, action_space):
             if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-                raise SystemExit(f"This script takes flat Boxes, not {space}.")
+                raise SystemExit(f"Spaces must be flat Boxes here, got {space}.")
         self.obs_size = size = observation_space.shape[0]
         outputs = action_space.shape[0]
         self.actor, self.critic = mlp(size, 64, 64, outputs), mlp(size, 64, 64, 1)
@@ -156,8 +156,8 @@ def windows(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[Window]:
 def sum_rewards(window: Window, next_values: Tensor, gamma: float, weight: float) -> Tensor:
     """Return lambda-returns from every step on, (num_steps, num_envs); `weight` is lambda.
 
-    After a step a share 1 - lambda of the sum is the value of what the step led to; at the end of
-    an episode or of the window all is. At lambda 1 these are discounted rewards until there.
+    After a step, the value of the next observation has weight 1 - lambda, and the return from there
+    lambda. At the end of an episode or of the window, the value has weight 1.
     """
     next_values = next_values * ~window.terminated
     following, sums = next_values[-1], []
@@ -170,14 +170,14 @@ def sum_rewards(window: Window, next_values: Tensor, gamma: float, weight: float
 
 
 def policy_loss(window: Window, next_values: Tensor, gamma: float) -> Tensor:
-    """Return minus what the window's episodes earn, each from its first step in the window."""
+    """Return minus the returns of the window's episodes, each from its first step in the window."""
     sums = sum_rewards(window, next_values, gamma, 1.0)
     begins = torch.cat([torch.ones_like(window.ended[:1]), window.ended[:-1]])
     return -sums[begins].sum() / sums.numel()
 
 
 def step_adam(adam: Adam, loss: Tensor, max_norm: float) -> bool:
-    """Take a step down the clipped gradient and return True, or False where it is not finite."""
+    """Take a step and return True, or take none and return False if the gradient is not finite."""
     adam.zero_grad()
     loss.backward()
     norm = nn.utils.clip_grad_norm_(adam.param_groups[0]["params"], max_norm)
@@ -187,7 +187,7 @@ def step_adam(adam: Adam, loss: Tensor, max_norm: float) -> bool:
 
 
 def fit_critic(args: Args, agent: Agent, adam: Adam, obs: Tensor, targets: Tensor) -> None:
-    """Draw the critic's values of (n, size) to the targets (n,), and the target critic after it."""
+    """Fit the critic's values of `obs` (n, size) to the targets (n,); move the target critic."""
     features = agent.features(obs)
     for _ in range(args.critic_epochs):
         for batch in torch.randperm(len(obs)).chunk(args.minibatches):
@@ -245,7 +245,7 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
 
 @torch.no_grad()
 def evaluate(envs: VectorEnv, act: Callable[..., Any], args: Args) -> list[float]:
-    """Return what `act`, of observations, earns in first episodes of at most `eval_steps`."""
+    """Return the returns of first episodes that end within `eval_steps`, with actions by `act`."""
     obs, running, returns = envs.reset()[0], torch.zeros(args.num_envs), []
     first = torch.ones(args.num_envs, dtype=torch.bool)
     for _ in range(args.eval_steps):

@@ -1,18 +1,18 @@
-"""Step batches a million times, and show that neither memory nor compilations nor results drift.
+"""Step batches a million times, and check memory, compilations and repeated results.
 
     python examples/soak.py                                  # all 18 cases: an hour or more
     python examples/soak.py --modes SameStep --arrays torch --steps 10000
 
 A case is an environment, an autoreset mode and a kind of arrays; every engine has all of them. It
-runs twice with the same seeds and actions, each time in a process of its own. A case passes where
+runs twice with the same seeds and actions, each time in a process of its own. A case passes if
 
 - resident memory grows by less than one percent in both runs, from the median over the second tenth
   of the steps to the median over the last tenth: in the first tenth, allocators fill their pools;
 - JAX compiles nothing once `reset`, `step` and a partial reset have been called;
-- both runs return the same observations, rewards and flags, to the bit.
+- both runs return the same observations, rewards and flags, bit for bit.
 
 The file of results is written after each case. The next start skips the cases that are in it. The
-exit code is 1 where a case fails. To copy this script, copy `benchmarks/timing.py` as well.
+exit code is 1 if a case fails. To copy this script, copy `benchmarks/timing.py` as well.
 """
 
 import argparse
@@ -37,14 +37,14 @@ MODES = ("NextStep", "SameStep", "Disabled")
 KINDS = ("numpy", "torch", "jax")
 
 GROWTH = 1.0
-"""Percent of resident memory below which a run must stay."""
+"""Percent by which resident memory may grow; a case passes below it."""
 
 NUM_SAMPLES = 1000
 PARTIAL_RESET = 100
 """Steps from one partial reset of running environments to the next, in every mode."""
 
 GROUPS = 31
-"""Parts of a batch that these resets begin anew in turn, so that time limits end them in turn."""
+"""Groups of environments that these resets restart in turn, so that limits end them in turn."""
 
 
 def parse_args() -> argparse.Namespace:
@@ -83,7 +83,7 @@ except ImportError as error:
 
 
 class Case(NamedTuple):
-    """What is run."""
+    """An environment, a mode, a kind of arrays, and how long to run them."""
 
     env_id: str
     mode: str
@@ -96,7 +96,7 @@ class Case(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What one run of a case gave."""
+    """The measurements of one run of a case."""
 
     steps_per_second: float  # of the batch
     megabytes: float  # resident after warm-up
@@ -107,7 +107,7 @@ class Run(NamedTuple):
 
 
 def make_cases(args: argparse.Namespace) -> list[Case]:
-    """Return the cases, those of different environments in turn."""
+    """Return the cases; successive ones have different environments."""
     cases = []
     for arrays, mode, env_id in itertools.product(args.arrays, args.modes, args.env_ids):
         num_envs, steps = SIZES.get(env_id, (16, 10_000))
@@ -225,7 +225,7 @@ def read_results(path: Path) -> dict[Case, dict[str, Any]]:
 
 
 def write_results(path: Path, results: dict[Case, dict[str, Any]]) -> None:
-    """Write the file; a kill at any moment leaves this one or the one before it, whole."""
+    """Replace the file at once, so that a killed process leaves a complete file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".tmp")
     text = json.dumps({"machine": machine(), "cases": [*results.values()]}, indent=1)

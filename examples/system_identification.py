@@ -1,11 +1,11 @@
-"""Recover a mass and a friction from what was observed, by gradients through the simulator.
+"""Recover a mass and a friction from observations, by gradients through the simulator.
 
     python examples/system_identification.py
 
-Each environment is an inverted pendulum whose cart has a mass, and whose joints a viscous friction,
-of its own. Some steps with random actions are observed. Then the two are unknown: the fit begins at
-the model's own values, plays the same actions, and Adam follows the gradient of the error with
-respect to the physics, which are fields of `envs.physics_state`. Results go to
+Each environment is an inverted pendulum with its own mass of the cart and viscous friction of the
+joints. The script observes some steps with random actions. The fit does not know mass and friction:
+it begins at the model's own values, plays the same actions, and follows with Adam the gradient of
+the error with respect to the physics, which are fields of `envs.physics_state`. Results go to
 `runs/system_identification/`.
 """
 
@@ -63,7 +63,7 @@ def draw_physics(model: Any, key: jax.Array) -> dict[str, jax.Array]:
 
 
 class Observed(NamedTuple):
-    """Trajectories, each with a physics of its own."""
+    """The observed trajectories, each with its own mass and friction."""
 
     actions: Tensor  # (num_steps, num_envs, 1)
     obs: Tensor  # (num_steps, num_envs, 4)
@@ -72,7 +72,7 @@ class Observed(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What each iteration found."""
+    """The factors and the errors of each iteration."""
 
     factors: Tensor  # (iterations, num_envs, 2)
     errors: Tensor  # (iterations, num_envs), mean square over the spread of observations
@@ -102,9 +102,9 @@ def observe(envs: VectorEnv, args: argparse.Namespace) -> Observed:
 
 
 def play(envs: VectorEnv, seed: int, leaves: dict[str, Tensor], actions: Tensor) -> Tensor:
-    """Return the observations with these physics, with a graph to them.
+    """Return the observations with these physics, and with torch's graph to the physics.
 
-    `reset` gets them too, because the simulator's initial state is computed from them.
+    `reset` gets the physics too, because the simulator's initial state is computed from them.
     """
     given = {name: leaf.detach().numpy() for name, leaf in leaves.items()}
     with torch.no_grad():
@@ -117,7 +117,7 @@ def play(envs: VectorEnv, seed: int, leaves: dict[str, Tensor], actions: Tensor)
 
 
 def identify(envs: VectorEnv, observed: Observed, args: argparse.Namespace) -> Fit:
-    """Follow the gradient of the error from factors of 1; each environment's is its own."""
+    """Follow the gradient of each environment's own error, beginning with factors of 1."""
     model = envs.get_attr("sys")[0]
     logs = torch.zeros(args.num_envs, 2, requires_grad=True)
     adam, rows = Adam([logs], args.learning_rate), []

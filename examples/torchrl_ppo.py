@@ -74,7 +74,7 @@ def make_env(args: argparse.Namespace) -> TransformedEnv:
 
 
 class Network(nn.Module):
-    """Observations to mean and scale of what the policy draws before its tanh."""
+    """Maps observations to the mean and the scale of the actions before their tanh."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Network(nn.Module):
 
 
 class Policy(nn.Module):
-    """The actions without noise, of float32 observations (num_envs, size)."""
+    """Maps float32 observations (num_envs, size) to actions without noise."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()

@@ -212,7 +212,7 @@ def test_agent__acts_within_the_bounds(shac, space, low, high):
 
 
 def test_agent__refuses_other_spaces(shac):
-    with pytest.raises(SystemExit, match="flat Boxes, not Discrete"):
+    with pytest.raises(SystemExit, match="flat Boxes here, got Discrete"):
         shac.Agent(spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(3))
 
 
