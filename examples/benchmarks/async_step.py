@@ -2,8 +2,9 @@
 
     python examples/benchmarks/async_step.py [--rounds 15]
 
-The first row steps CartPole, whose steps are so cheap that every microsecond of Python shows. The
-others step environments whose steps take uneven times, as many in all, together and as they come.
+The first row steps CartPole, whose steps are so cheap that every microsecond of Python counts. The
+others step environments whose steps take uneven times. They compare the same number of steps, taken
+all together and in the order in which environments are ready.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def async_turn(pool: Any, actions: list[np.ndarray]) -> Callable[[int], None]:
 
 
 def overhead_row(num_envs: int, batch_size: int, budget: dict[str, int]) -> Row:
-    """Compare turns with one thread each, of five pairs of pools: each lands on its own cores."""
+    """Compare turns with one thread each, of five pairs of pools, since each gets other cores."""
     times: dict[str, list[float]] = {"ours": [], "own": []}
     for _ in range(5):
         ours = AsyncEnvPool("CartPole-v1", num_envs, batch_size, num_threads=1)
@@ -61,7 +62,7 @@ def overhead_row(num_envs: int, batch_size: int, budget: dict[str, int]) -> Row:
 
 
 def gain_row(task: str, num_envs: int, batch_size: int, budget: dict[str, int]) -> Row:
-    """Compare `num_envs` steps that come as they are ready with a step of as many together."""
+    """Compare `num_envs` steps in the order they are ready with one step of the whole batch."""
     threads = os.cpu_count() or 1
     pool = AsyncEnvPool(task, num_envs + batch_size, batch_size, num_threads=threads)
     pool.async_reset(seed=0)

@@ -2,8 +2,8 @@
 
     python examples/benchmarks/brax_step.py [--rounds 15]
 
-The reference fetches observation, reward and done as numpy arrays and never restarts anything. Both
-get the same fresh random actions.
+The reference fetches observation, reward and done as numpy arrays and never restarts an episode.
+Both get the same new random actions.
 """
 
 from __future__ import annotations

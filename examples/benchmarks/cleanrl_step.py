@@ -2,9 +2,9 @@
 
     python examples/benchmarks/cleanrl_step.py [--rounds 61]
 
-The reference is `EnvPoolVectorEnv.step` in SAME_STEP mode, whose infos the view takes apart. A
-second view normalises on top, as continuous PPO does. With random actions some of 64 CartPoles end
-in almost every step, so this is what ends cost, too.
+The reference is `EnvPoolVectorEnv.step` in SAME_STEP mode, whose infos the view splits by
+environment. A second view also normalises, as continuous PPO does. With random actions, some of 64
+CartPoles end in almost every step, so the figures include the cost of ends.
 """
 
 from __future__ import annotations

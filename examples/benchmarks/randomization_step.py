@@ -1,9 +1,9 @@
-"""What physics drawn per episode, Playground and `envs.functional()` cost over their plain likes.
+"""What physics drawn per episode, Playground and `envs.functional()` cost over bare jitted steps.
 
     python examples/benchmarks/randomization_step.py [--rounds 15]
 
-References return what ours returns, metrics and randomised leaves included, and never restart
-anything. Both get the same fresh random actions.
+The references return the same results, metrics and randomised leaves included, but never restart an
+episode. Both sides get the same new random actions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What frames cost, and what they cost a step that draws none.
+"""What frames cost, and what `render_mode` costs a step that draws none.
 
     python examples/benchmarks/rendering.py [--rounds 9]
 
 Frames need OpenGL; see docs/how-to/rendering.md. Brax's own function uses the library that mujoco
-chooses by MUJOCO_GL, which is set here to what gymbridge would use.
+chooses by MUJOCO_GL; the script sets it to the library that gymbridge would use.
 """
 
 from __future__ import annotations

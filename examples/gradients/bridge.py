@@ -15,10 +15,10 @@ __all__ = ["Bridge"]
 
 
 class Bridge:
-    """A differentiable batch in DISABLED mode: rows whose episode ended rest.
+    """A differentiable batch in DISABLED mode, in which ended environments stay as they are.
 
     Args:
-        name: Of the environment, in Brax's registry.
+        name: Name of the environment in Brax's registry.
         backend: Brax's name of the physics.
         num_envs: Size of the batch; row i starts its first episode with seed i.
     """

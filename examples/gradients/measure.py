@@ -1,6 +1,6 @@
-"""What one process measures of one pair: ``python measure.py ant spring out.json [--unroll]``.
+"""Measure one pair in this process: ``python measure.py ant spring out.json [--unroll]``.
 
-Floats have 64 bits where ``JAX_ENABLE_X64=1`` is in the environment, 32 bits otherwise.
+Floats have 64 bits if ``JAX_ENABLE_X64=1`` is in the environment, 32 bits otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CALM = {"float32": 1e-5, "float64": 1e-10}  # by what jax's gradient moves at mo
 
 
 class Rollout(NamedTuple):
-    """Inputs and what jax says of them."""
+    """The inputs of a rollout, and jax's results for them."""
 
     size: float  # of the actions
     inputs: Inputs
@@ -39,7 +39,7 @@ class Rollout(NamedTuple):
 
 
 def relative(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Return the norm of the difference over that of what is wanted, or over 1 if that is 0."""
+    """Return the norm of the difference, divided by that of `wanted` unless that is 0."""
     norm = float(np.linalg.norm(wanted))
     return float(np.linalg.norm(found - wanted)) / (norm or 1.0)
 
@@ -52,8 +52,8 @@ def compare(found: Outcome, wanted: Outcome) -> dict[str, float]:
 def draw_rollout(reference: Reference) -> Rollout:
     """Return the first rollout whose gradient is well-conditioned, else the gentlest one.
 
-    Where steps are chaotic no two programs agree on a gradient. What decides is how far jax's own
-    one moves under one ulp; how far ours is from it is not looked at.
+    Where steps are chaotic, no two programs agree on a gradient. The choice depends on how far
+    jax's own gradient moves under one ulp, and not on the difference to our gradient.
     """
     for size in SIZES:
         rng = np.random.default_rng(0)
@@ -84,7 +84,7 @@ def draw_inputs(reference: Reference, rng: np.random.Generator, size: float) -> 
 
 
 def balance(reference: Reference, inputs: Inputs) -> tuple[Inputs, dict[str, float]]:
-    """Return inputs where both parts of the loss matter alike, and the norms of their gradients."""
+    """Return inputs that balance both parts of the loss, and the norms of their gradients."""
     parts = {
         "rewards": inputs._replace(obs_weights=np.zeros_like(inputs.obs_weights)),
         "observations": inputs._replace(reward_weights=np.zeros_like(inputs.reward_weights)),
@@ -102,7 +102,7 @@ def balance(reference: Reference, inputs: Inputs) -> tuple[Inputs, dict[str, flo
 def sensitivity(
     reference: Reference, inputs: Inputs, wanted: Outcome, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Return how far jax's own gradients move when each weight moves by one ulp, at most."""
+    """Return the largest move of jax's own gradients when each weight moves by one ulp."""
     worst = dict.fromkeys(wanted.gradients, 0.0)
     for _ in range(DRAWS):
         towards = rng.choice([-np.inf, np.inf], inputs.policy.shape).astype(inputs.policy.dtype)
@@ -117,8 +117,8 @@ def finite_differences(
 ) -> dict[str, Any]:
     """Compare the gradient by the noise, row by row, with central differences.
 
-    Kept are rows where nothing begins or ceases to be active within the stencil, and where the
-    differences of two steps agree.
+    It keeps only rows where nothing begins or ceases to be active within the stencil, and where the
+    differences with two step sizes agree.
     """
     along = rng.normal(size=inputs.noise.shape)
     along /= np.linalg.norm(along, axis=(0, 2), keepdims=True)
@@ -148,7 +148,7 @@ def finite_differences(
 
 
 def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
-    """Return all figures of a pair in this process's floats."""
+    """Return all measurements of a pair, with the float type of this process."""
     began = time.process_time()
     try:
         bridge = Bridge(name, backend, NUM_ENVS)
@@ -177,7 +177,7 @@ def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
 def measure_open_loop(
     reference: Reference, bridge: Bridge, inputs: Inputs, *, unroll: bool
 ) -> dict[str, Any]:
-    """Return what is measured without a policy: central differences and `unroll`."""
+    """Return the measurements without a policy: central differences and `unroll`."""
     rng = np.random.default_rng(0)
     inputs = inputs._replace(policy=np.zeros_like(inputs.policy))
     found = bridge.differentiate(inputs)

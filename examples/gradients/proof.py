@@ -4,11 +4,11 @@
     python examples/gradients/proof.py --table
 
 Each pair of environment and backend is measured in 32 and in 64 bit floats, each in a process of
-its own, and has one result file; what is there already is not measured again. Where a process runs
-out of its processor time or memory, that is its result (`--again` measures those once more).
+its own. Each pair has one result file; results that are in it are not measured again. If a process
+runs out of processor time or memory, this is its result (`--again` measures such pairs again).
 
-64 bit programs are compiled without LLVM's optimisations, which halves the time and leaves the
-arithmetic as it is; 32 bit programs as always.
+64 bit programs are compiled without LLVM's optimisations, which halves the time and does not change
+the arithmetic. 32 bit programs are compiled as usual.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ MARK = "<!-- table -->"
 
 
 def result_path(folder: Path, pair: str) -> Path:
-    """Return where the result of a pair is."""
+    """Return the path of a pair's result."""
     return folder / f"{pair.replace('/', '-')}.json"
 
 
 def read_result(folder: Path, pair: str) -> dict[str, Any]:
-    """Return what is known of a pair."""
+    """Return the result of a pair, as far as it is measured."""
     path = result_path(folder, pair)
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"pair": pair}
 
 
 def write_result(folder: Path, pair: str, result: dict[str, Any]) -> None:
-    """Write what is known of a pair, all or nothing."""
+    """Replace the result of a pair at once, so that the file is always complete."""
     folder.mkdir(parents=True, exist_ok=True)
     path = result_path(folder, pair)
     part = path.with_suffix(".part")
@@ -67,7 +67,7 @@ def write_result(folder: Path, pair: str, result: dict[str, Any]) -> None:
 
 
 def missing_floats(result: dict[str, Any], *, again: bool) -> list[str]:
-    """Return which floats are still to be measured."""
+    """Return the float types that are still to be measured."""
     if any("refused" in result.get(floats, {}) for floats in FLOATS):
         return []
     return [
@@ -78,7 +78,7 @@ def missing_floats(result: dict[str, Any], *, again: bool) -> list[str]:
 
 
 def measure(pair: str, floats: str, seconds: int, *, unroll: bool = False) -> dict[str, Any]:
-    """Measure a pair in a process of its own, of at most so many seconds of processor time."""
+    """Measure a pair in a process of its own, with at most `seconds` of processor time."""
     environ = {"JAX_PLATFORMS": "cpu", **os.environ, "JAX_ENABLE_X64": "0"}
     if floats == "float64":
         flags = f"{environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
@@ -121,7 +121,7 @@ def main() -> None:
     )
     parser.add_argument("--again", action="store_true", help="measure again what failed")
     parser.add_argument("--table", action="store_true", help="print the table and measure nothing")
-    parser.add_argument("--page", type=Path, help=f"where the table goes too, after {MARK!r}")
+    parser.add_argument("--page", type=Path, help=f"page to write the table to, after {MARK!r}")
     options = parser.parse_args()
     pairs = options.pairs.split(",") if options.pairs else list(dict.fromkeys(PAIRS))
     unknown = [pair for pair in pairs if pair not in PAIRS]

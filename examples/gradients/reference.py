@@ -19,7 +19,7 @@ __all__ = ["Inputs", "Outcome", "Reference"]
 
 
 class Inputs(NamedTuple):
-    """What a rollout is made of, as numpy arrays."""
+    """The inputs of a rollout, as numpy arrays."""
 
     policy: np.ndarray  # (O, A)
     noise: np.ndarray  # (T, num_envs, A)
@@ -28,7 +28,7 @@ class Inputs(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a rollout gives, as numpy arrays."""
+    """The results of a rollout, as numpy arrays."""
 
     losses: np.ndarray  # (num_envs,)
     ended: np.ndarray  # (T, num_envs) bool, the episode ended in this step or before
@@ -39,7 +39,7 @@ class Reference:
     """A batch of plain Brax.
 
     Args:
-        name: Of the environment, in Brax's registry.
+        name: Name of the environment in Brax's registry.
         backend: Brax's name of the physics.
         num_envs: Size of the batch; row i starts its first episode with seed i.
     """
