@@ -133,7 +133,7 @@ def test_family__that_envpool_does_not_draw_refuses_the_mode(family: str) -> Non
 
 
 def test_camera__is_a_number_of_tasks_with_cameras() -> None:
-    with pytest.raises(KeywordError, match=r"argument 'camera'.*only MuJoCo tasks have cameras"):
+    with pytest.raises(KeywordError, match=r"argument 'camera'.*Only MuJoCo tasks have cameras"):
         make("CartPole-v1", camera=0)
     with pytest.raises(
         ArgumentTypeError, match="camera for EnvPool's tasks, not a name, got 'side'"
