@@ -112,7 +112,7 @@ def playground_rows(budget: dict[str, int]) -> list[Row]:
 
 
 def scanned(step: Callable[[Any, Any], Any], carry: Any, actions: jax.Array) -> Step:
-    """Return a compiled rollout that goes on from where the last one ended."""
+    """Return a compiled rollout that continues where the previous one ended."""
     rollout = jax.jit(lambda carry, actions: jax.lax.scan(step, carry, actions))
 
     def run(_: int) -> None:

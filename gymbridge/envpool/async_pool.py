@@ -236,7 +236,7 @@ class AsyncEnvPool:
             self._reset(rows[~renews])
 
     def _send(self, rows: np.ndarray, leaves: list[np.ndarray]) -> None:
-        """Step environments; those that the pool ended begin anew by it."""
+        """Step environments; where the pool ended an episode, this step begins the next one."""
         self._carry = None  # until all is noted
         self._pool.send(rows.astype(np.int32), leaves)
         self._progress.note_sent(rows)

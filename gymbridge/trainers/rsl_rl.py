@@ -145,13 +145,13 @@ class RslRlVecEnv(VecEnv):
     def step(
         self, actions: torch.Tensor
     ) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """Take one step in every environment; ended episodes begin anew.
+        """Take one step in every environment; where an episode ends, the next one begins.
 
         Args:
             actions: (num_envs, num_actions) float.
 
         Returns:
-            observations: Of the new episode where one ended.
+            observations: Of the new episode where one ended, else of the running one.
             rewards: (num_envs,) float32.
             dones: (num_envs,) int64, 1 where an episode ended.
             extras: "time_outs", (num_envs,) bool, and "log".

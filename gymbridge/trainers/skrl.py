@@ -59,7 +59,7 @@ class SkrlWrapper(GymnasiumWrapper):
 
         Returns:
             observations: (num_envs, size) float32, flat.
-            infos: Of the batch.
+            infos: The infos of the batch.
         """
         if self._reset_once:
             obs, self._info = self._env.reset(seed=self._seed)
@@ -79,7 +79,7 @@ class SkrlWrapper(GymnasiumWrapper):
             rewards: (num_envs, 1) float32.
             terminations: (num_envs, 1) bool.
             truncations: (num_envs, 1) bool.
-            infos: Of the batch.
+            infos: The infos of the batch.
         """
         given = unflatten_tensorized_space(self.action_space, actions)
         if isinstance(self.action_space, spaces.Discrete):

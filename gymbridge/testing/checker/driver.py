@@ -47,7 +47,7 @@ class Driver:
         single_spaces: Space of a single observation, for each environment.
         observation_space: Space of a batch of observations.
         last: The last call, or None.
-        kinds: How the episode of each environment ended that waits for its restart; "" for others.
+        kinds: (num_envs,) texts, how the episode ended where a restart is pending, "" elsewhere.
         num_steps: Steps taken.
     """
 

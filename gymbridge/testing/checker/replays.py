@@ -76,7 +76,7 @@ RULES = (
     MASK_CLEARS,
     WRITABLE,
 )
-"""Rules of runs that are made again."""
+"""Rules about repeated runs."""
 
 
 _TRIALS = 6
@@ -155,7 +155,7 @@ def check_restarts(check: Check, driver: Driver) -> None:
 
 
 def _changing_infos(check: Check, calls: list[Call]) -> set[str]:
-    """Return the paths of infos that differ when the run is made again, such as times."""
+    """Return the paths of infos that differ when the run is repeated, such as times."""
     changing: set[str] = set()
     for call, recorded in zip(calls, check.record, strict=False):
         for env in range(check.num_envs):

@@ -211,8 +211,8 @@ class TorchRLEnv(EnvBase):
 
         Args:
             tensordict: With "_reset", (num_envs, 1) bool, or without.
-            seed: Of the batch's `reset`; None for that of `set_seed`, if it waits for a full reset.
-            options: Of the batch's `reset`, such as ``{"randomization": ...}``.
+            seed: Seed for the batch's `reset`; None for that of `set_seed` in a full reset.
+            options: Options for the batch's `reset`, such as ``{"randomization": ...}``.
         """
         mask = None if tensordict is None else tensordict.get("_reset", None)
         keeps = torch.zeros_like(self._flags[0])
