@@ -1,5 +1,6 @@
-"""Fast simulators as exact Gymnasium vector environments.
+"""Brax, MuJoCo Playground and EnvPool as Gymnasium vector environments.
 
+Arrays are numpy's, torch's or jax's. Through Brax and Playground, torch can take gradients.
 Importing the package registers the ids of every engine and imports none of them.
 """
 

@@ -216,3 +216,11 @@ def test_picture__is_what_its_script_draws(name: str, tmp_path: Path) -> None:
 
 def test_ids_page__is_what_its_script_writes() -> None:
     assert load_script("ids").make_page() == PAGES["docs/reference/ids.md"]
+
+
+def test_words_page__has_docstrings_messages_and_hints() -> None:
+    page = load_script("words").make_page(ROOT / "gymbridge" / "core" / "requests.py")
+    assert "### `requests.read_count`, line" in page
+    assert "`ArgumentError`: `{name}` must be at least {least}, got {value}.\n" in page
+    assert "less than -2**99" in page
+    assert "_fold" not in page
