@@ -223,4 +223,3 @@ def test_words_page__has_docstrings_messages_and_hints() -> None:
     assert "### `requests.read_count`, line" in page
     assert "`ArgumentError`: `{name}` must be at least {least}, got {value}.\n" in page
     assert "less than -2**99" in page
-    assert "_fold" not in page

@@ -35,7 +35,7 @@ def read_messages(node: ast.AST) -> Iterator[str]:
             text = " | ".join(show(argument) for argument in child.args)
             yield f"- line {child.lineno}, `{ast.unparse(child.func)}`: {text}\n"
         elif isinstance(child, ast.Constant | ast.JoinedStr):
-            if show(child).count(" ") > 2:
+            if show(child).count(" ") > 1:
                 yield f"- line {child.lineno}: {show(child)}\n"
         elif not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
             yield from read_messages(child)  # all but docstrings
