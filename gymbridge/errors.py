@@ -4,8 +4,8 @@
 
     GymbridgeError
     ├── ArgumentError          also ValueError: a value breaks a rule of its argument
-    │   ├── EnvContractError   a custom environment breaks a rule that batching needs
-    │   └── KeywordError       also TypeError, as Python has it: a keyword that nothing here takes
+    │   ├── EnvContractError   a custom environment breaks a rule that batching requires
+    │   └── KeywordError       also TypeError, as in Python: an unknown keyword
     ├── ArgumentTypeError      also TypeError: a value of a type that the argument cannot take
     ├── ActionError            also gymnasium.error.InvalidAction and ValueError
     ├── ResetNeededError       also gymnasium.error.ResetNeeded: `reset` has to come first
@@ -18,10 +18,10 @@
     ├── DivergedError          also FloatingPointError: an environment produced NaN or Inf
     └── BrokenRulesError       also AssertionError: an environment breaks rules of Gymnasium
 
-Each member is also of the type that Gymnasium documents for that mistake, so code written for
-`SyncVectorEnv` catches it. Bad input to `reset` or `step` is an error that leaves the environment
-as it was before the call. A call that is interrupted (Ctrl-C, an error inside the engine) may have
-changed it: EnvPool batches then ask for `reset()`.
+Each error is also of the type that Gymnasium documents for that mistake, so code written for
+`SyncVectorEnv` catches it. `reset` and `step` check their arguments before anything changes: after
+such an error the environment goes on as if the call had not been made. An interrupted call (Ctrl-C,
+an error inside the engine) may have changed it: an EnvPool batch then needs `reset()`.
 """
 
 from __future__ import annotations
@@ -61,14 +61,15 @@ class ArgumentError(GymbridgeError, ValueError):
 
 
 class EnvContractError(ArgumentError):
-    """Raised when a custom environment breaks a rule that batching it needs."""
+    """Raised when a custom environment breaks a rule that batching requires."""
 
 
 class KeywordError(ArgumentError, TypeError):
     """Raised when an environment does not take a keyword.
 
-    Stable-Baselines3 tries ``render_mode="rgb_array"`` and goes on without it on a `TypeError`.
-    TorchRL does so with ``frameskip=`` and reads the message; see `unexpected_keyword`.
+    Trainers rely on its being a `TypeError`. Stable-Baselines3 passes ``render_mode="rgb_array"``
+    and tries again without it. TorchRL does the same with ``frameskip=``, if the message has
+    Python's words; see `unexpected_keyword`.
     """
 
 
@@ -85,7 +86,7 @@ class ResetNeededError(GymbridgeError, gymnasium.error.ResetNeeded):
 
 
 class EpisodeEndedError(ResetNeededError, AssertionError):
-    """Raised when an ended environment is stepped and nothing restarts it."""
+    """Raised when an ended environment is stepped with `AutoresetMode.DISABLED`."""
 
 
 class BrokenRulesError(GymbridgeError, AssertionError):
@@ -97,7 +98,7 @@ class ClosedError(GymbridgeError, gymnasium.error.ClosedEnvironmentError):
 
 
 class BusyError(GymbridgeError, RuntimeError):
-    """Raised when a thread or a signal handler calls a batch while another call of it runs."""
+    """Raised when a thread or a signal handler calls a batch during another call of it."""
 
 
 class NotInstalledError(GymbridgeError, gymnasium.error.DependencyNotInstalled):
@@ -109,7 +110,7 @@ class UnknownTaskError(GymbridgeError, gymnasium.error.UnregisteredEnv):
 
 
 class SimulationError(GymbridgeError, RuntimeError):
-    """Raised when the engine itself cannot build, trace or run a task."""
+    """Raised when the engine cannot build, trace or run a task, or cannot run after a `fork()`."""
 
 
 class DivergedError(GymbridgeError, FloatingPointError):
@@ -117,7 +118,7 @@ class DivergedError(GymbridgeError, FloatingPointError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known names most like `name`, or all of a short list.
+    """Return a hint: the known names that are most like `name`, or else the first 20 of all.
 
     Example:
         >>> nearest("antt", ["ant", "hopper"])
@@ -134,14 +135,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def unexpected_keyword(owner: str, name: str, target: str, advice: str) -> KeywordError:
-    """Return the error for a keyword, in the words that Python has for it.
+    """Return the error for an unknown keyword, worded as in Python.
 
     TorchRL looks for ``__init__() got an unexpected keyword argument '...'`` in the text.
 
     Args:
         owner: Name of the class that was called.
         name: The keyword.
-        target: What was to be built.
+        target: What should have been built, such as the task's name.
         advice: What to do, a sentence without its full stop or with a question mark.
 
     Example:

@@ -63,7 +63,7 @@ Ids = Iterator[tuple[str, dict[str, Any], int | None]]
 
 
 class Engine(NamedTuple):
-    """Where an engine's environments are made, and which there are."""
+    """The ids of one engine, and the entry points that make its environments."""
 
     ids: Callable[[], Ids]
     vector_entry_point: str
@@ -121,16 +121,20 @@ ENGINES = {
 
 
 def find_engine(env_id: str) -> Engine | None:
-    """Return the engine of an id, with or without a module before it; None for other ids."""
+    """Return the engine of an id; None for other ids.
+
+    Example:
+        >>> find_engine("gymbridge:Brax/ant-v0") is find_engine("Brax/ant-v0")
+        True
+    """
     return ENGINES.get(env_id.rpartition(":")[2].partition("/")[0])
 
 
 def register_all() -> None:
     """Register every id that is not registered yet.
 
-    The specs go straight into Gymnasium's registry: `gymnasium.register` looks through all of it
-    for each id, to find a versioned and an unversioned one of the same name. Of these ids none is
-    both.
+    The specs go straight into Gymnasium's registry, to save time: for each id, `gymnasium.register`
+    would search the whole registry for the same name with or without a version.
     """
     for engine in ENGINES.values():
         for env_id, kwargs, limit in engine.ids():

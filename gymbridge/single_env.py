@@ -1,4 +1,8 @@
-"""One environment as a `gymnasium.Env`: a view of a batch of one, for evaluation and checks."""
+"""One environment as a `gymnasium.Env`: a view of a batch of one, for evaluation and checks.
+
+`gymnasium.make` calls the functions here. They take the keywords of the vector environments, except
+`arrays`, `autoreset_mode`, `differentiable`, `max_episode_steps` and `num_envs`.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,14 @@ __all__ = ["SingleEnv", "make_brax", "make_envpool", "make_playground"]
 
 
 class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompatibleVariableOverride]
-    """A batch of one, seen as one environment with Python floats, bools and discrete values.
+    """A batch of one as a single environment; rewards, flags and discrete values are Python's.
 
     It has no time limit of its own: `gym.make` wraps it in `TimeLimit`, which sets `truncated` on
     the last allowed step even if the task terminates there. Only where a limit changes the task
-    itself (see `gymbridge.envpool.tasks`) does the task keep its own as well.
+    itself (see `gymbridge.envpool.tasks`) does the task keep its own limit as well.
 
     Args:
-        envs: A batch of one with `AutoresetMode.DISABLED`, which the view closes.
+        envs: A batch of one with `AutoresetMode.DISABLED`. `close` closes it.
     """
 
     def __init__(self, envs: BridgeVectorEnv) -> None:
@@ -41,17 +45,18 @@ class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompat
 
     @property
     def np_random_seed(self) -> int:
-        """The seed of the environment; drawn from the operating system if none was given yet."""
+        """The seed last given, or one drawn from the operating system if none was given yet."""
         return self.envs.np_random_seed[0]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin a new episode; with a seed, the first one of that seed.
+        """Begin a new episode, with a seed the first episode of that seed.
 
         Raises:
-            ArgumentError: A negative seed, or an option that the engine does not take.
+            ArgumentError: `seed` is negative, or the engine does not take one of the options.
             ArgumentTypeError: `seed` is neither int nor None.
+            ClosedError: After `close`.
         """
         seed = read_seed(seed)
         observations, infos = self.envs.reset(seed=seed, options=options)
@@ -59,11 +64,14 @@ class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompat
         return _unbatch(observations, self.observation_space), _unbatch_infos(infos)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take one step.
+        """Take one step; return observation, reward, terminated, truncated and infos.
 
         Raises:
-            ActionError: An action of another shape or outside a discrete space.
+            ActionError: The action has the wrong shape, or integers in it lie outside their space.
+            ArgumentTypeError: The action's type or dtype cannot be cast to that of the space.
             EpisodeEndedError: The episode is over; call `reset`.
+            ResetNeededError: Before the first `reset`.
+            ClosedError: After `close`.
         """
         obs, rewards, terminations, truncations, infos = self.envs.step(_batch(action))
         flags = bool(terminations[0]), bool(truncations[0])
@@ -71,7 +79,7 @@ class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompat
         return obs, float(rewards[0]), *flags, _unbatch_infos(infos)
 
     def render(self) -> Any:
-        """Return the frame of the environment, (height, width, 3) uint8; see the batch's."""
+        """Return a frame, (height, width, 3) uint8; see `RenderedVectorEnv.render`."""
         return self.envs.render()[0]
 
     def close(self) -> None:

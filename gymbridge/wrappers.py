@@ -28,7 +28,7 @@ class _Running(NamedTuple):
 class RecordEpisodeStatistics(SavesState, VectorWrapper):
     """Return, length and duration of each episode in the step that ends it, on the batch's device.
 
-    Every step adds, and nothing is read on the host::
+    Each step adds these infos, without synchronising with the host::
 
         infos["episode"] = {"r": returns, "l": lengths, "t": seconds}   each (num_envs,)
         infos["_episode"]                                               (num_envs,) bool
@@ -36,15 +36,15 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
     The keys are those of `gymnasium.wrappers.vector.RecordEpisodeStatistics`; values are 0 where no
     episode ended, and each episode is reported once. Returns have the dtype of rewards, lengths are
     integers, seconds are float64 in torch and float32 in jax without x64. A return has no gradient.
-    Steps of `unroll` are not counted; such calls are made on ``envs.unwrapped``. `get_state` and
-    `save_state` have the statistics of the episodes that run beside the state of the batch.
+    `unroll` is called on ``envs.unwrapped``, so its steps are not counted. `get_state` and
+    `save_state` include the statistics of the running episodes.
 
     Args:
         env: A batch with ``arrays="torch"`` or ``arrays="jax"``.
-        stats_key: Name in the infos.
+        stats_key: Key of the statistics in the infos.
 
     Raises:
-        ArgumentError: A batch of numpy arrays; Gymnasium's own wrapper is for those.
+        ArgumentError: `env` has numpy arrays; use Gymnasium's own wrapper for those.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], stats_key: str = "episode") -> None:
@@ -98,23 +98,30 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
         return obs, rewards, terminations, truncations, infos
 
     def get_state(self) -> Snapshot:
-        """Return the state of the batch and the statistics of the episodes that run."""
+        """Return the state of the batch, with the statistics of the running episodes.
+
+        Raises:
+            ArgumentError: Two wrappers have the same `stats_key`, or there is a wrapper of another
+                kind between this one and the batch.
+            ResetNeededError: Before the first `reset`.
+        """
         state, running = self._inner().get_state(), self._running
         fields = [np.empty(0)] * 4 if running is None else map(self._tools.to_numpy, running)
         leaves = dict(zip(self._names(), fields, strict=True))
         if leaves.keys() & state.leaves.keys():
             raise ArgumentError(
-                f"Two wrappers record {self._key!r} here; give one another `stats_key`."
+                f"Two wrappers here have the `stats_key` {self._key!r}; give each its own."
             )
         batch = {**state.batch, f"statistics {self._key!r}": "recorded"}
         return Snapshot(batch, state.seeds, {**state.leaves, **leaves})
 
     def set_state(self, state: Snapshot) -> Any:
-        """Put batch and statistics back to a snapshot, and return the current observation.
+        """Restore batch and statistics from a snapshot, and return the current observation.
 
         Raises:
-            ArgumentTypeError: `state` is no `Snapshot`.
-            ArgumentError: It has no such statistics, or see `set_state` of the batch.
+            ArgumentTypeError: `state` is not a `Snapshot`.
+            ArgumentError: `state` lacks the statistics of this wrapper, or breaks a rule of
+                `FunctionalVectorEnv.set_state`.
         """
         check_snapshot(state)
         running = self._read_running(state.leaves)
@@ -143,8 +150,8 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
         if any(field is None for field in fields) or shapes not in ({(0,)}, {(self.num_envs,)}):
             raise ArgumentError(
                 f"`state` must have the statistics {self._names()} of {self.num_envs} "
-                "environments, as `get_state` of such a wrapper returns them; a snapshot of the "
-                "batch alone goes to `envs.unwrapped.set_state`."
+                "environments, as `get_state` of such a wrapper returns them; restore a snapshot "
+                "of the batch alone with `envs.unwrapped.set_state`."
             )
         if not len(fields[0]):
             return None

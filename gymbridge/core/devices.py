@@ -14,7 +14,7 @@ __all__ = ["Device", "Place", "check_spread", "read_device"]
 
 @dataclass(frozen=True)
 class Device:
-    """Where arrays are, in the words of both torch and jax."""
+    """One device, with torch's name for its kind: "cuda" where JAX has "gpu"."""
 
     kind: str  # "cpu", "cuda", …
     index: int
@@ -33,9 +33,9 @@ def read_device(device: Any) -> Place | None:
     A list names several, and so does a `jax.sharding.NamedSharding`.
 
     Raises:
-        ArgumentTypeError: It is none of them.
-        ArgumentError: A string of another form than "cpu", "cuda" or "cuda:1"; a list without
-            devices, with one twice, or with devices of several platforms.
+        ArgumentTypeError: `device` is none of them.
+        ArgumentError: A string does not have the form "cpu", "cuda" or "cuda:1". A list has no
+            devices, one device twice, or devices of several platforms.
     """
     if hasattr(device, "mesh"):
         device = list(device.mesh.devices.flat)
@@ -72,10 +72,10 @@ def _read_one(device: Any) -> Device:
 
 
 def check_spread(num_envs: int, num_devices: int) -> None:
-    """Raise unless the batch has as many rows on each device.
+    """Raise unless the rows of a batch can be spread evenly over its devices.
 
     Raises:
-        ArgumentError: `num_envs` is no multiple of `num_devices`.
+        ArgumentError: `num_envs` is not a multiple of `num_devices`.
     """
     rest = num_envs % num_devices
     if rest:

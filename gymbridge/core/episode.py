@@ -1,15 +1,15 @@
 """The core: what a simulator is, and the one place where episodes end and begin again.
 
 The three autoreset modes of Gymnasium differ only in when a restart mask is applied, never in
-physics. So an engine implements two masked verbs, `restart` and `advance`, and this page holds the
-autoreset rule and the time limit for all of them. Nothing here names an array library: masks are
-combined with ``&``, ``|`` and ``~``, and the rest moves pytrees, so a runner can compile the rule
-over a pure simulator as one function, or call it over a host simulator as it stands::
+physics. So an engine implements two methods that take masks, `restart` and `advance`, and this
+module applies the autoreset rule and the time limit for every engine. It names no array library:
+masks are combined with ``&``, ``|`` and ``~``, and everything else is passed on as pytrees. So a
+runner can compile the rule and a pure simulator as one function, or call the rule on the host::
 
     the limit   elapsed = 0 where restarted, else elapsed + 1
                 truncated = (time_step.truncated | elapsed >= limit) & ~terminated
     NEXT_STEP   advance(restart = ended)                             ended' = terminated | truncated
-    SAME_STEP   advance(), then restart(mask = over)                 ended' = none
+    SAME_STEP   advance(), restart(mask = terminated | truncated)    ended' = False everywhere
     DISABLED    advance(hold = ended)                                ended' = terminated | truncated
 """
 
@@ -34,17 +34,17 @@ __all__ = [
 ]
 
 STEP_INFOS = ("nonfinite",)
-"""Infos of a step, not of the episode that begins in it: SAME_STEP keeps them from the step."""
+"""Infos about the step itself: with SAME_STEP they are not taken from the new episode."""
 
 _StateT = TypeVar("_StateT")
 _SimulatorT = TypeVar("_SimulatorT", bound="Simulator[Any]")
 
 
 class TimeStep(NamedTuple):
-    """What a simulator returns after a verb; every leaf leads with num_envs.
+    """What `restart` and `advance` return; the first axis of every array is num_envs.
 
-    `terminated` and `truncated` are the task's own flags when a simulator returns them, and
-    include the user's limit once the rule has seen them.
+    A simulator returns the task's own flags in `terminated` and `truncated`. `EpisodeRule` then
+    adds the time limit to `truncated`.
     """
 
     obs: Any  # pytree of (num_envs, ...)
@@ -59,11 +59,11 @@ class Carry(NamedTuple):
 
     state: Any  # the simulator's own
     elapsed: Any  # (num_envs,) int32, steps since the episode began
-    ended: Any  # (num_envs,) bool, rows whose episode is over and not yet begun again
+    ended: Any  # (num_envs,) bool, rows whose episode is over and was not restarted yet
 
 
 class Seeds(NamedTuple):
-    """What a user gives a restart; rows whose seed is not `given` draw on from their stream."""
+    """Seeds and options of a restart; rows without a given seed continue their random stream."""
 
     values: Any  # (num_envs,) uint32
     given: Any  # (num_envs,) bool
@@ -71,12 +71,12 @@ class Seeds(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one call of `reset` or `step` makes."""
+    """The result of one call of `reset` or `step`."""
 
     carry: Any  # a `Carry`, or what a runner keeps in its place
     time_step: TimeStep  # what the user sees
     final: TimeStep | None = None  # SAME_STEP steps: the time step before the restarts
-    begun: Any = None  # resets: (num_envs,) bool, rows that began an episode, which infos are of
+    begun: Any = None  # resets: (num_envs,) bool, rows that began an episode and have infos
 
 
 class View(NamedTuple):
@@ -87,29 +87,30 @@ class View(NamedTuple):
 
 
 class Renderer(Protocol):
-    """Draws a batch. It is made at construction, and needs OpenGL at the first frame at most."""
+    """Draws a batch. It is made with the batch, and only `draw` may need OpenGL."""
 
     def draw(self, state: Any) -> list[Any]:
         """Return a frame of each environment in a simulator's state, (height, width, 3) uint8."""
         ...
 
     def close(self) -> None:
-        """Release what drawing holds."""
+        """Release the resources for drawing."""
         ...
 
 
 class Simulator(Protocol[_StateT]):
-    """A batch of simulations with two masked verbs; all that an engine has to provide.
+    """A batch of simulations: all that an engine has to provide.
 
     Attributes:
+        num_envs: Size of the batch.
         single_observation_space: Space of one environment's observation.
         single_action_space: Space of one environment's action.
         metadata: Gymnasium metadata of the task, without the autoreset mode.
         task_limit: Steps after which the task's episodes are cut by default, or None.
         seed_range: Largest seed that the engine can hold; the smallest is 0.
-        reset_options: Readers of what `reset` takes in its options beside the mask, by name:
-            (value, mask) -> tree of (num_envs, ...) arrays, of which the rows under the mask
-            count; the mask is (num_envs,) bool.
+        reset_options: Readers of the further options of `reset`, by name. A reader is a function
+            (value, mask) -> tree of (num_envs, ...) arrays, with mask (num_envs,) bool. Only the
+            rows under the mask are used.
     """
 
     num_envs: int
@@ -122,7 +123,7 @@ class Simulator(Protocol[_StateT]):
 
     @property
     def engine(self) -> Any:
-        """The engine's own object, whose attributes are those of every environment."""
+        """The engine's own object; `get_attr` returns its attributes for every environment."""
         ...
 
     @property
@@ -141,10 +142,10 @@ class Simulator(Protocol[_StateT]):
         Args:
             state: The batch, or None to make the first one (then `mask` is all True).
             mask: (num_envs,) bool.
-            seeds: New seeds for rows under the mask, or None to draw on.
+            seeds: New seeds for rows under the mask; None to continue their random streams.
 
         Returns:
-            The state and a time step whose reward is zero and whose flags are False under the mask.
+            The state, and a time step. Under the mask its reward is 0 and its flags are False.
         """
         ...
 
@@ -158,8 +159,8 @@ class Simulator(Protocol[_StateT]):
             actions: Batched actions, (num_envs, ...).
             restart: (num_envs,) bool or None; these rows begin an episode and ignore their action.
             hold: (num_envs,) bool or None; these rows stay as they are: same observation and
-                flags, reward zero. Never overlaps `restart`. Which of the two masks exist is
-                fixed at construction.
+                flags, reward zero. Never overlaps `restart`. The autoreset mode alone decides
+                which of the two masks is None.
 
         Returns:
             The state and the time step after it.
@@ -167,16 +168,16 @@ class Simulator(Protocol[_StateT]):
         ...
 
     def make_renderer(self, view: View) -> Renderer:
-        """Return who draws the batch, without drawing yet.
+        """Return the renderer of the batch; it draws nothing yet.
 
         Raises:
             KeywordError: The task cannot be drawn.
-            ArgumentError: It has no such camera.
+            ArgumentError: The task has no such camera.
         """
         ...
 
     def close(self) -> None:
-        """Release what the simulator holds."""
+        """Release the simulator's resources."""
         ...
 
 
@@ -184,8 +185,8 @@ class EpisodeRule(Generic[_SimulatorT]):
     """When episodes begin and end in a batch: the autoreset mode and the time limit.
 
     Args:
-        simulator: Provider of physics.
-        mode: When ended rows begin again.
+        simulator: The batch of simulations.
+        mode: When ended rows restart.
         limit: Steps after which an episode is truncated, or None for never.
     """
 
@@ -210,7 +211,7 @@ class EpisodeRule(Generic[_SimulatorT]):
         return self.mode == AutoresetMode.SAME_STEP
 
     def reset(self, carry: Carry | None, mask: Any, seeds: Seeds | None) -> Outcome:
-        """Begin new episodes under `mask`; with no carry, in every row.
+        """Begin new episodes under `mask`, (num_envs,) bool; if `carry` is None, the first ones.
 
         Rows outside the mask keep observation, elapsed steps and a pending restart.
         """
@@ -223,7 +224,7 @@ class EpisodeRule(Generic[_SimulatorT]):
         return Outcome(Carry(state, elapsed, ended), time_step, begun=mask)
 
     def step(self, carry: Carry, actions: Any) -> Outcome:
-        """Take one step of every row, in this mode."""
+        """Take one step in every row, by the rule of the mode."""
         return self._step(self, carry, actions)
 
     def _next_step(self, carry: Carry, actions: Any) -> Outcome:

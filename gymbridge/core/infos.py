@@ -1,9 +1,11 @@
 """Time steps laid out as Gymnasium's vector infos.
 
-Each key ``k`` has a mask ``_k`` of the environments that it is true of; dicts nest, masks and
-all. See `gymnasium.vector.VectorEnv._add_info` for the layout's origin. numpy arrays come exactly
-as `SyncVectorEnv` gives them, where what is there depends on which episodes ended. For torch and
-jax arrays that would mean to read values on the host in every step, so there the keys never change.
+Each key ``k`` has a mask ``_k``, (num_envs,) bool, of the environments that have the value. Nested
+dicts have masks, too. The layout is that of `gymnasium.vector.VectorEnv._add_info`.
+
+With numpy arrays the keys are those of `SyncVectorEnv`: some are there only in a step that ended an
+episode. To find out, a step has to read values on the host. So with torch and jax arrays every step
+has the same keys.
 """
 
 from __future__ import annotations
@@ -30,17 +32,18 @@ Step = tuple[Any, Any, Any, Any, dict[str, Any]]
 
 
 class InfoLayout(Protocol):
-    """How the infos of a batch are arranged, and then laid out for its user."""
+    """How the infos of a batch are laid out for its user, in two parts."""
 
     def arrange(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with its infos arranged on the simulator's arrays.
+        """Do what can be done on the simulator's arrays; a runner may compile this.
 
-        A runner calls it, within a compiled function if it compiles.
+        Returns:
+            outcome: With infos as `lay_out` takes them.
         """
         ...
 
     def lay_out(self, outcome: Outcome) -> Step:
-        """Return what `step` does, from what a runner returned; `reset` takes its two of them."""
+        """Return the five values of `step` from an outcome; `reset` uses the first and the last."""
         ...
 
 
@@ -48,9 +51,9 @@ def make_info_layout(adapter: ArrayAdapter, num_envs: int, *, has_final: bool) -
     """Return the layout for a kind of arrays.
 
     Args:
-        adapter: The way from the simulator's arrays to the user's.
+        adapter: Converts the simulator's arrays to the user's.
         num_envs: Size of the batch.
-        has_final: Whether steps restart what they end.
+        has_final: Whether a step restarts the episodes that it ends.
     """
     if adapter.is_dense:
         return DenseInfos(adapter, has_final=has_final)
@@ -61,7 +64,7 @@ class SparseInfos:
     """`SyncVectorEnv`'s layout, made of numpy arrays after the step.
 
     Args:
-        adapter: The way from the simulator's arrays to numpy.
+        adapter: Converts the simulator's arrays to numpy's.
         num_envs: Size of the batch.
     """
 
@@ -74,7 +77,7 @@ class SparseInfos:
         return outcome
 
     def lay_out(self, outcome: Outcome) -> Step:
-        """Return what `step` does; keys of ended episodes are there if some ended."""
+        """Return the values of `step`; ``final_obs`` and others are there if an episode ended."""
         time_step, over, final = self.lay_out_time_steps(outcome)
         if outcome.begun is None:
             infos = make_infos(time_step.info, self._all)
@@ -86,7 +89,7 @@ class SparseInfos:
         return *time_step[:4], infos
 
     def lay_out_time_steps(self, outcome: Outcome) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
-        """Return the time step, the rows that ended, and the one before their restarts, if any."""
+        """Return the time step, the mask of ended rows, and the one before restarts, if any."""
         time_step: TimeStep = self._to_user(outcome.time_step)
         over = time_step.terminated | time_step.truncated
         # A scan of bytes costs a tenth of `over.any()`.
@@ -98,15 +101,16 @@ class SparseInfos:
 class DenseInfos:
     """The same keys in every step, with values arranged on the simulator's own arrays.
 
-    With `has_final`, ``final_obs`` and ``final_info`` are this step's own in every row, so that
-    ``final_obs`` is the true next observation without indexing; the masks say which rows ended.
+    With `has_final`, ``final_obs`` and ``final_info`` are those of this step in every row, ended or
+    not, so ``final_obs`` is the true next observation without indexing. The masks say which rows
+    ended.
 
-    All masks of a call have one of two values. These two cross to the user's arrays, and each key
-    gets its mask from them afterwards: each array that crosses costs some microseconds.
+    All masks of a call have one of two values. Only these two are converted to the user's arrays,
+    because each conversion takes some microseconds. Each key then gets its mask from them.
 
     Args:
-        adapter: The way from the simulator's arrays to the user's.
-        has_final: Whether steps restart what they end.
+        adapter: Converts the simulator's arrays to the user's.
+        has_final: Whether a step restarts the episodes that it ends.
     """
 
     def __init__(self, adapter: ArrayAdapter, *, has_final: bool) -> None:
@@ -114,7 +118,7 @@ class DenseInfos:
         self._give_mask = adapter.give_mask
 
     def arrange(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with parts of infos and with ended episodes among them."""
+        """Return the outcome with the parts that infos are made of, in place of the info."""
         time_step, begun = outcome.time_step, outcome.begun
         parts: dict[str, Any] = {"info": time_step.info}
         if begun is not None:
@@ -156,12 +160,12 @@ def make_infos(info: dict[str, Any], mask: Any, give_mask: Converter = _copy) ->
     """Return `info` with a mask beside each key.
 
     Args:
-        info: Nested dicts of (num_envs, ...) arrays, true of every environment under the mask.
-        mask: (num_envs,) bool.
-        give_mask: From the mask to what one key gets, by default a copy.
+        info: Nested dicts of (num_envs, ...) arrays.
+        mask: (num_envs,) bool, the environments that have the values.
+        give_mask: Function from the mask to the mask of one key, by default a copy.
 
     Returns:
-        The same arrays under the same keys, and what the key gets of the mask under ``_key``.
+        The same arrays under the same keys, and the mask of each under ``_key``.
     """
     infos: dict[str, Any] = {}
     for key, value in info.items():

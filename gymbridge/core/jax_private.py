@@ -1,4 +1,4 @@
-"""What JAX offers only by private names, read in jax 0.10.2; importing this imports no jax."""
+"""Uses of private names of JAX, as of jax 0.10.2; importing this module does not import jax."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def used_inputs(function: Callable[..., Any], *args: Any) -> Any:
     Where a version of JAX lacks the name, every leaf counts as used.
 
     Args:
-        function: Pure, of trees of arrays.
-        *args: Their shapes and dtypes.
+        function: Pure function of trees of arrays.
+        *args: Shapes and dtypes of its arguments.
     """
     import jax
     from jax.interpreters import partial_eval
@@ -47,15 +47,16 @@ def used_inputs(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def keeps_old_traces(function: Callable[..., Any], *args: Any) -> bool:
-    """Return whether functions that are compiled inside another ignore what is new to them.
+    """Return whether functions that `function` compiles keep what they read in an older trace.
 
-    `jax.jit` keeps a trace, and with it the attributes that the function read then. JAX traces anew
-    where its metadata differ, so a trace with metadata of its own sees what is there now. Where a
-    version of JAX lacks metadata, the answer is False.
+    `jax.jit` keeps its trace of a function, and with it the attributes that the function read then.
+    JAX traces the function again if metadata differ. So `function` is traced twice, the second time
+    with new metadata, and the answer is whether the two traces differ. Where a version of JAX lacks
+    metadata, the answer is False.
 
     Args:
-        function: Pure, of trees of arrays.
-        *args: Their shapes and dtypes.
+        function: Pure function of trees of arrays.
+        *args: Shapes and dtypes of its arguments.
     """
     try:
         # jax does not say what metadata may be

@@ -1,8 +1,9 @@
-"""OpenGL without a window, by the contexts that mujoco makes.
+"""OpenGL without a window, in contexts that mujoco makes.
 
-Which library draws is mujoco's `MUJOCO_GL`: "egl", "osmesa" or "glfw". Where that is not set on
-Linux, it is EGL if its library is there, else OSMesa. (mujoco's own choice is GLFW, which needs a
-display.) PyOpenGL keeps to one of them in a process, so a second one cannot be tried.
+The environment variable `MUJOCO_GL` chooses the library, as in mujoco: "egl", "osmesa" or "glfw".
+If it is not set, on Linux the library is EGL if that is installed, else OSMesa. (mujoco would
+choose GLFW, which needs a display.) PyOpenGL uses one library for as long as a process runs, so a
+second one cannot be tried.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _makers: set[int] = set()
 _LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}
 
 _ADVICE = (
-    "Install mujoco by pip, and EGL or OSMesa, which need no display, on Debian and Ubuntu by "
-    "`apt-get install libegl1 libosmesa6`; MUJOCO_GL=egl or MUJOCO_GL=osmesa, set before Python "
-    "starts, chooses one."
+    "Install mujoco with pip, and EGL or OSMesa with `apt-get install libegl1 libosmesa6` (Debian "
+    "and Ubuntu). Both work without a display. To choose one, set MUJOCO_GL=egl or "
+    "MUJOCO_GL=osmesa before Python starts."
 )
 
 
@@ -37,7 +38,7 @@ def make_context() -> Any:
 
     Raises:
         NotInstalledError: mujoco, or an OpenGL library that works, is missing.
-        SimulationError: A context was made before this process was forked.
+        SimulationError: This process was forked after a context was made.
     """
     if _makers - {os.getpid()}:
         raise SimulationError(
@@ -91,5 +92,5 @@ def _choose() -> str:
         if find_library(kind):
             return kind
     raise NotInstalledError(
-        f"Rendering needs OpenGL, and neither EGL nor OSMesa is here. {_ADVICE}"
+        f"Rendering needs OpenGL, and neither EGL nor OSMesa was found. {_ADVICE}"
     )

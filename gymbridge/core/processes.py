@@ -1,7 +1,7 @@
-"""Who may use a batch: the process that built it, and one thread at a time.
+"""Where a batch may be used: in the process that built it, by one thread at a time.
 
-A forked child has the memory of its parent and none of its threads, so JAX and EnvPool wait there
-for ever. Children are to be spawned, or come from a fork server, and to build their own batches.
+A forked child has the memory of its parent, but none of its threads, so JAX and EnvPool would wait
+there for ever. Start workers with 'spawn' or 'forkserver', and build their batches in them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _RLock: Any = type(threading.RLock())
 
 
 class OneThread(_RLock):
-    """A context in which one call is at a time; a second one gets an error at once.
+    """A lock for one call at a time; a second call raises at once and does not wait.
 
-    That holds for other threads, and for a signal handler that interrupts a call of its own
-    thread. The exit is that of Python's lock, in C: Ctrl-C cannot arrive within it.
+    A second call can come from another thread, or from a signal handler that interrupts a call in
+    its own thread. Python's lock is released by code in C, which Ctrl-C cannot interrupt.
 
     Raises:
-        BusyError: A call is inside.
+        BusyError: Another call has the lock.
     """
 
     def __enter__(self) -> None:
@@ -78,7 +78,7 @@ def check_not_forked() -> None:
     """Raise if JAX had started in the parent before this process was forked, whoever used it.
 
     Raises:
-        SimulationError: It had, so it would hang here.
+        SimulationError: JAX had started, so it would hang in this process.
     """
     if _jax_is_dead:
         raise SimulationError(

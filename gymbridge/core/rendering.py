@@ -1,4 +1,4 @@
-"""What a user sees of a batch: how frames are asked for, and who draws them."""
+"""Frames of a batch: `render`, and the arguments that choose what is drawn."""
 
 from __future__ import annotations
 
@@ -16,28 +16,31 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError
 __all__ = ["DEFAULT_FPS", "RenderedVectorEnv", "read_view"]
 
 DEFAULT_FPS = 30
-"""Frames per second of a video, where nobody knows how long a step is."""
+"""Frames per second of a video, where the simulated time of a step is unknown."""
 
 _MOST_PIXELS = 4096
 
 
 class RenderedVectorEnv(SubEnvsVectorEnv):
-    """A vector environment that draws its state, if it was built to."""
+    """A vector environment that can draw its state, if it was built with a render mode."""
 
     _renderer: Renderer | None
     _one_thread: OneThread
 
     def render(self) -> tuple[np.ndarray, ...]:
-        """Draw each environment as it is now: in SAME_STEP, at the beginning of a new episode.
+        """Draw each environment as it is now.
+
+        With `AutoresetMode.SAME_STEP`, an environment whose episode ended in the last step is drawn
+        in the initial state of the next episode.
 
         Returns:
-            frames: num_envs arrays, (height, width, 3) uint8, the caller's own.
+            frames: num_envs arrays, (height, width, 3) uint8, which no later call overwrites.
 
         Raises:
             ArgumentError: The batch was built without ``render_mode="rgb_array"``, or the task
                 has no such camera.
             ResetNeededError: Before the first `reset`, or after an interrupted call.
-            NotInstalledError: There is no OpenGL library, and these frames need one.
+            NotInstalledError: The frames need OpenGL, and no library for it works.
             BusyError: Another call of the batch is running.
             ClosedError: After `close`.
         """
@@ -53,7 +56,7 @@ class RenderedVectorEnv(SubEnvsVectorEnv):
 
 
 def read_view(render_mode: Any, render_size: Any, camera: Any) -> View | None:
-    """Return how a user wants a batch to be drawn, or None for not at all.
+    """Return the checked arguments for `render`; None if the batch is not drawn.
 
     Args:
         render_mode: None or "rgb_array".
@@ -61,8 +64,9 @@ def read_view(render_mode: Any, render_size: Any, camera: Any) -> View | None:
         camera: Number or name, or None.
 
     Raises:
-        ArgumentError: Another mode, a size out of range, or a size or camera without a mode.
-        ArgumentTypeError: A size or camera of another type.
+        ArgumentError: The mode is another one, the size is out of range, or there is a size or
+            camera without a mode.
+        ArgumentTypeError: The size or the camera has another type.
     """
     if render_mode is None:
         for name, value in (("render_size", render_size), ("camera", camera)):

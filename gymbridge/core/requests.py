@@ -1,7 +1,6 @@
-"""What a user asks for, checked once: seeds, reset options and constructor values.
+"""Checks of what a user gives: seeds, reset options and constructor values.
 
-Everything here raises before anything has changed, and returns values in the one form that the rest
-of the package works with.
+Each function raises before anything has changed, or returns the value as the package works with it.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ def read_count(name: str, value: Any, least: int = 1) -> int:
     """Return `value` as an int of at least `least`; `name` is the argument's, for the error.
 
     Raises:
-        ArgumentTypeError: It is no integer.
-        ArgumentError: It is below `least`.
+        ArgumentTypeError: `value` is not an integer.
+        ArgumentError: `value` is below `least`.
     """
     if read_number(name, value) < least:
         raise ArgumentError(f"`{name}` must be at least {least}, got {value}.")
@@ -56,8 +55,8 @@ def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:
     """Return ids of different environments, (count,) intp, at least one.
 
     Raises:
-        ArgumentTypeError: They are no integers in a list or an array of one dimension.
-        ArgumentError: One is out of range or named twice, or there is none.
+        ArgumentTypeError: `ids` is not a list or one-dimensional array of integers.
+        ArgumentError: An id is out of range or there twice, or there are no ids.
     """
     array = np.asarray(ids)
     if array.dtype.kind not in "iu" or array.ndim != 1:
@@ -65,7 +64,7 @@ def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:
     rows = array.astype(np.intp)
     if not _are_different(rows, num_envs):
         raise ArgumentError(
-            f"{name} must be different environments of 0 to {num_envs - 1}, at least one, got "
+            f"{name} must be distinct environments from 0 to {num_envs - 1}, at least one, got "
             f"{array.tolist()}."
         )
     return rows
@@ -74,7 +73,7 @@ def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:
 def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
     """Return the time limit in steps: the task's own for None, and None for -1 (no limit).
 
-    A limit beyond the reach of an int32 counter, 2**31 - 1, is none.
+    Steps are counted in int32, so a limit above 2**31 - 1 is no limit.
     """
     if max_episode_steps is None:
         return task_limit if task_limit is None or task_limit < 2**31 else None
@@ -93,15 +92,15 @@ def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
 def read_info_keys(
     info_keys: Iterable[Any] | str | None, known: Collection[str]
 ) -> frozenset[str] | None:
-    """Return the names that are carried, or None for the engine's default.
+    """Return the names of the infos that a user wants, or None for the engine's default.
 
     Args:
         info_keys: None, "all", or a collection of names.
-        known: Names that the task has.
+        known: Names of the task's infos.
 
     Raises:
-        ArgumentTypeError: It is neither None, "all" nor a collection of names.
-        ArgumentError: Another string, or a name that the task lacks.
+        ArgumentTypeError: `info_keys` is neither None, "all" nor a collection of names.
+        ArgumentError: `info_keys` is another string, or has a name that the task lacks.
     """
     if info_keys is None:
         return None
@@ -116,8 +115,8 @@ def read_info_keys(
             raise ArgumentTypeError(f"`info_keys` must hold names, got {name!r}.")
         if name not in known:
             raise ArgumentError(
-                f"`info_keys` names {name!r}, which is no info of the task (PRNG keys stay "
-                f"inside); {nearest(name, known)}"
+                f"`info_keys` has {name!r}, which is not an info of the task (PRNG keys are never "
+                f"infos); {nearest(name, known)}"
             )
     return frozenset(info_keys)
 
@@ -137,8 +136,8 @@ def read_seed(seed: Any) -> int | None:
     """Return the seed of one environment as a Python int; None stays None.
 
     Raises:
-        ArgumentTypeError: It is neither int nor None.
-        ArgumentError: It is negative.
+        ArgumentTypeError: `seed` is neither int nor None.
+        ArgumentError: `seed` is negative.
     """
     if seed is None:
         return None
@@ -156,7 +155,7 @@ def read_seeds(seed: Any, num_envs: int) -> list[int | None]:
 
     Raises:
         ArgumentTypeError: `seed` or an entry of it is neither int nor None.
-        ArgumentError: A seed is negative, or the length is wrong.
+        ArgumentError: A seed is negative, or a list has another length than `num_envs`.
     """
     if seed is None:
         return [None] * num_envs
@@ -179,7 +178,7 @@ def read_seeds(seed: Any, num_envs: int) -> list[int | None]:
 
 
 def draw_seeds(num_envs: int, seed_range: int) -> tuple[int, ...]:
-    """Return seeds that count up from one of the operating system's, within the range."""
+    """Return consecutive seeds within the range; the operating system draws the first."""
     first = np.random.SeedSequence().generate_state(1)[0]
     last = seed_range - num_envs + 1
     return tuple(int(first % last) + index for index in range(num_envs))
@@ -197,13 +196,13 @@ def fold_seeds(seeds: Sequence[int | None], seed_range: int) -> Seeds:
     """Return the seeds as an engine takes them.
 
     Args:
-        seeds: (num_envs,) of any size, or None.
+        seeds: A non-negative int of any size, or None, for each environment.
         seed_range: Largest seed that is used as it is. A larger one is hashed into 0 to
             `seed_range` by `numpy.random.SeedSequence`, always to the same number.
 
     Returns:
-        values: (num_envs,) uint32, 0 where none was given.
-        given: (num_envs,) bool.
+        values: (num_envs,) uint32, 0 where no seed was given.
+        given: (num_envs,) bool, True where a seed was given.
     """
     given = np.array([seed is not None for seed in seeds], np.bool_)
     values = [_fold(seed, seed_range) if seed else 0 for seed in seeds]
@@ -234,12 +233,12 @@ def read_options(
     Args:
         options: None, or a dict.
         num_envs: Size of the batch.
-        to_numpy: From the name and a mask in the user's kind of arrays to numpy; it is copied.
-        readers: Of further options, by name; see `Simulator.reset_options`.
+        to_numpy: Function (name, mask in the user's kind of arrays) -> numpy mask, which is copied.
+        readers: Functions that read further options, by name; see `Simulator.reset_options`.
 
     Raises:
-        ArgumentTypeError: `options` is no mapping, or the mask no bool array.
-        ArgumentError: An unknown key, a mask of another shape, or one without any True.
+        ArgumentTypeError: `options` is not a mapping, or the mask is not an array of bools.
+        ArgumentError: `options` has an unknown key, or the mask has another shape or no True.
     """
     if options is None:
         return None, {}
@@ -262,8 +261,8 @@ def read_mask(name: str, mask: Any, num_envs: int) -> np.ndarray:
     """Return a copy of a mask of environments, (num_envs,) bool.
 
     Raises:
-        ArgumentTypeError: It is no numpy array of bools.
-        ArgumentError: It has another shape, or no True.
+        ArgumentTypeError: `mask` is not a numpy array of bools.
+        ArgumentError: `mask` has another shape, or no True.
     """
     if not isinstance(mask, np.ndarray):
         raise ArgumentTypeError(f"{name} must be a numpy array, got {type(mask)}")

@@ -42,7 +42,7 @@ def take_row(batch: Any, index: Any) -> Any:
 def split_rows(batch: Tree, ids: np.ndarray) -> list[Any]:
     """Return the rows `ids` of a batch, apart from it and from one another; see `take_row`.
 
-    Rows of an array of objects are copies of these.
+    Objects in an array of objects are copied.
     """
     if isinstance(batch, dict):
         columns = [split_rows(value, ids) for value in batch.values()]
@@ -56,7 +56,7 @@ def split_rows(batch: Tree, ids: np.ndarray) -> list[Any]:
 
 
 def split_infos(infos: dict[str, Any], num_envs: int, *, keeps_dtypes: bool = False) -> Infos:
-    """Return one fresh dict per environment.
+    """Return one new dict per environment.
 
     Args:
         infos: (num_envs, ...) arrays and nested dicts of such, with (num_envs,) bool masks. The

@@ -16,7 +16,7 @@ class Runner(Protocol):
     """`reset` and `step` of one batch, with infos arranged for its user.
 
     Args:
-        rule: The batch's.
+        rule: The episode rule of the batch.
         infos: The layout of its infos.
 
     Attributes:
@@ -36,9 +36,10 @@ class Runner(Protocol):
         ...
 
     def hold(self, carry: Any, rows: np.ndarray) -> Any:
-        """Return the carry with `rows`, (num_envs,) bool, held in the next step, with DISABLED.
+        """Return the carry with which the next step leaves `rows`, (num_envs,) bool, as they are.
 
-        There ended rows are held, and whether a row has ended is found anew in each step.
+        It is for `AutoresetMode.DISABLED`, whose step leaves ended rows as they are: `rows` are
+        marked as ended. Each step finds out anew which rows have ended.
         """
         ...
 
@@ -48,7 +49,7 @@ class Runner(Protocol):
 
 
 class HostRunner:
-    """Calls the rule as it stands, over a simulator that works with numpy arrays."""
+    """Calls the rule directly, over a simulator that works with numpy arrays."""
 
     native: ClassVar[str] = "numpy"
 
@@ -64,7 +65,7 @@ class HostRunner:
         return self._infos.arrange(self._rule.step(carry, actions))
 
     def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
-        """Return the carry with rows held; see `Runner.hold`."""
+        """Return the carry whose next step leaves some rows as they are; see `Runner.hold`."""
         return carry._replace(ended=carry.ended | rows)
 
     def unpack(self, carry: Carry) -> Carry:

@@ -1,8 +1,8 @@
-"""Snapshots: all that a batch is between two calls, in memory and on disk.
+"""Snapshots: the whole state of a batch between two calls, in memory and on disk.
 
-A file is numpy's `.npz` without pickles: the arrays, and a header in JSON with the SHA-256 of all
-else. It is written beside its place and put there at once, so that a writer that is
-killed leaves the file that was there before.
+A file is numpy's `.npz` without pickles: the arrays, and a header in JSON with the SHA-256 of
+everything else. It is written under another name and then renamed, so the older file stays whole if
+the writer is killed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FORMAT, _HEADER = 1, "header.json"
 
 
 class Snapshot(NamedTuple):
-    """All that a batch is between two calls, as `get_state` returns it and `set_state` takes it."""
+    """The state of a batch between two calls: `get_state` returns it, `set_state` takes it."""
 
     batch: Mapping[str, str]  # what it is: a batch that takes the snapshot has to be the same
     seeds: tuple[int, ...]  # given to each environment
@@ -39,21 +39,22 @@ class Snapshot(NamedTuple):
 
 
 class SavesState(ABC):
-    """An environment whose state can be taken, put back, and kept on disk."""
+    """An environment whose state can be saved and restored, in memory and on disk."""
 
     @abstractmethod
     def get_state(self) -> Snapshot:
-        """Return all that the batch is."""
+        """Return the whole state of the batch."""
 
     @abstractmethod
     def set_state(self, state: Snapshot) -> Any:
-        """Put the batch back to a snapshot, and return the current observation."""
+        """Restore the batch from a snapshot, and return the current observation."""
 
     def save_state(self, path: str | os.PathLike[str]) -> None:
-        """Write what `get_state` returns to a file, which takes the place of an older one at once.
+        """Write what `get_state` returns to a file, which replaces an older one in one operation.
 
         Args:
-            path: Of the file, in a folder that exists; it is numpy's `.npz`, whatever its name.
+            path: Path of the file, in a folder that exists. The format is numpy's `.npz`, whatever
+                the name.
 
         Raises:
             OSError: The file cannot be written.
@@ -62,24 +63,26 @@ class SavesState(ABC):
         _write(Path(path), self.get_state())
 
     def load_state(self, path: str | os.PathLike[str]) -> Any:
-        """Go on from a file that `save_state` wrote, also in a new process, and before `reset`.
+        """Restore the batch from a file that `save_state` wrote.
+
+        It works in a new process, too, and before the first `reset`.
 
         Args:
-            path: Of the file.
+            path: Path of the file.
 
         Returns:
             observations: (num_envs, ...), the current ones.
 
         Raises:
             OSError: The file cannot be read.
-            ArgumentError: It is truncated, was changed, is no snapshot, or one of another batch;
-                the message names the difference.
+            ArgumentError: The file is truncated, was changed or is not a snapshot, or it is of
+                another batch; the message names the difference.
         """
         return self.set_state(_read(Path(path)))
 
 
 def check_snapshot(state: Any) -> None:
-    """Raise `ArgumentTypeError` unless `state` is a `Snapshot`, which users can put together."""
+    """Raise `ArgumentTypeError` unless `state` is a `Snapshot`, which users can also make."""
     if not isinstance(state, Snapshot):
         raise ArgumentTypeError(
             f"`state` must be what `get_state` returned, got {type(state).__name__}."
@@ -107,7 +110,7 @@ def check_same_batch(found: Mapping[str, str], wanted: Mapping[str, str]) -> Non
         there = ", ".join(f"{name}={found.get(name, 'nothing')}" for name in odd)
         here = ", ".join(f"{name}={wanted.get(name, 'nothing')}" for name in odd)
         raise ArgumentError(
-            f"`state` must be of a batch like this one, which has {here}; it is of one with "
+            f"`state` must be of a batch like this one, which has {here}; the snapshot's has "
             f"{there}."
         )
 

@@ -1,7 +1,7 @@
-"""How a batch is built again: from its construction, or from the `EnvSpec` that Gymnasium keeps.
+"""How a batch is built again: from its arguments, or from the `EnvSpec` that Gymnasium keeps.
 
-A spec is true of the batch, and its values are those that JSON can hold, but for functions and
-other objects that were given.
+A spec has the arguments that are in force, as values that JSON can hold. Only functions and other
+objects that a user gave stay as they are.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["KeepsSpec", "RebuildableVectorEnv", "name_device"]
 
 
 class KeepsSpec:
-    """An environment whose `spec` is what Gymnasium built it from, as JSON can hold it.
+    """An environment whose `spec` can be written as JSON.
 
-    `gymnasium.make` and `make_vec` set it after construction.
+    `gymnasium.make` and `make_vec` set the spec after construction.
     """
 
     _spec: EnvSpec | None = None
 
     @property
     def spec(self) -> EnvSpec | None:
-        """What `gymnasium.make` or `make_vec` built this from, with the limit in force; or None."""
+        """The spec from `gymnasium.make` or `make_vec`, with the time limit in force; or None."""
         return self._spec
 
     @spec.setter
@@ -45,7 +45,9 @@ class KeepsSpec:
 class RebuildableVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
     KeepsSpec, VectorEnv[Any, Any, Any]
 ):
-    """A vector environment that pickles and copies as its construction.
+    """A vector environment that is pickled and copied as its arguments.
+
+    The copy is a new batch, which is not yet reset.
 
     Attributes:
         autoreset_mode: The mode in force.
@@ -119,7 +121,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def name_device(value: Any) -> Any:
-    """Return the name of a `jax.Device` or `torch.device`, in a list, too; else what was given.
+    """Return the names of `jax.Device`s and `torch.device`s, also in lists; other values as given.
 
     A `jax.Device` cannot be pickled, and JSON knows neither.
     """

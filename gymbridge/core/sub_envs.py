@@ -1,4 +1,4 @@
-"""Attributes of the single environments in a batch, in `SyncVectorEnv`'s manner.
+"""Attributes of the single environments in a batch, with the methods of `SyncVectorEnv`.
 
 A batch has no environment objects inside, so an attribute is looked up in turn among those set by
 `set_attr`, those that Gymnasium defines for one environment, and those of the engine's object.
@@ -34,10 +34,10 @@ _PLAIN_PACKAGES = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
 
 
 class SubEnvs:
-    """What `SyncVectorEnv` would ask its environments for.
+    """The attributes that `SyncVectorEnv` would read from its environments.
 
     Args:
-        simulator: Provider of the engine's object.
+        simulator: The batch of simulations, with the engine's object.
         gymnasium_id: Id under which Gymnasium may have the same task, or None.
     """
 
@@ -49,13 +49,13 @@ class SubEnvs:
     def call(
         self, envs: VectorEnv[Any, Any, Any], name: str, *args: Any, **kwargs: Any
     ) -> tuple[Any, ...]:
-        """Return attribute `name` of each environment, called with the arguments if it can be.
+        """Return attribute `name` of each environment, or what it returns if it is callable.
 
-        ``get_wrapper_attr`` and ``has_wrapper_attr`` are those of `gymnasium.Env`; ``render``
-        without a render mode gives Nones, which skrl's trainers call in every step by default.
+        ``get_wrapper_attr`` and ``has_wrapper_attr`` are those of `gymnasium.Env`. Without a render
+        mode ``render`` returns Nones, because skrl's trainers call it in every step by default.
 
         Raises:
-            AttributeError: No environment has it.
+            AttributeError: No environment has the attribute.
         """
         if name == "get_wrapper_attr":
             return self._read(envs, *args, **kwargs)
@@ -88,7 +88,7 @@ class SubEnvs:
         """Give each environment an attribute of that name.
 
         Raises:
-            ArgumentError: A list of another length than num_envs, or see `check_settable`.
+            ArgumentError: A list has another length than num_envs, or `check_settable` raises.
         """
         self.check_settable(envs, name)
         per_env: tuple[Any, ...] = (values,) * envs.num_envs
@@ -105,8 +105,8 @@ class SubEnvs:
         """Raise for an attribute that is fixed when a batch is built: setting it changes nothing.
 
         Raises:
-            ArgumentError: It is one of Gymnasium's, of the batch `envs`, of the engine or of what
-                the engine is built with, or of the Gymnasium environment with the same id.
+            ArgumentError: The attribute is one of Gymnasium's, of the batch `envs`, of the engine,
+                of what the engine is built with, or of the Gymnasium environment with the same id.
         """
         first = name.partition(".")[0]  # of "opt.gravity"
         is_fixed = (
@@ -127,13 +127,18 @@ class SubEnvs:
 
 
 class SubEnvsVectorEnv(RebuildableVectorEnv):
-    """A vector environment whose single environments can be asked as those of `SyncVectorEnv`."""
+    """A vector environment with the `call`, `get_attr` and `set_attr` of `SyncVectorEnv`."""
 
     sub_envs: SubEnvs
     _is_forked = False
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Return attribute `name` of each environment, called if it can be; see `SyncVectorEnv`."""
+        """Return attribute `name` of each environment, or what it returns if it is callable.
+
+        Raises:
+            AttributeError: No environment has the attribute.
+            ClosedError: After `close`.
+        """
         self._check_open()
         return self.sub_envs.call(self, name, *args, **kwargs)
 
@@ -149,7 +154,7 @@ class SubEnvsVectorEnv(RebuildableVectorEnv):
         toy-text environment that Gymnasium has under the same id. Setting it would change nothing.
 
         Raises:
-            ArgumentError: Such a name, or a list of another length than `num_envs`.
+            ArgumentError: The name is such a one, or a list has another length than `num_envs`.
             ClosedError: After `close`.
         """
         self._check_open()

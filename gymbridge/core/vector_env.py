@@ -37,15 +37,16 @@ class BridgeVectorEnv(RenderedVectorEnv):
     """A `gymnasium.vector.VectorEnv` over any `Simulator`.
 
     Args:
-        simulator: Provider of physics.
+        simulator: The batch of simulations; see `Simulator`.
         max_episode_steps: Steps after which an episode is truncated, counted in steps of this
             batch; None for the task's own limit, -1 for none.
-        autoreset_mode: When ended environments begin again.
-        arrays: Kind of what `reset` and `step` return: "numpy", "torch" or "jax".
+        autoreset_mode: When an ended environment restarts: an `AutoresetMode`, or "NextStep",
+            "SameStep" or "Disabled".
+        arrays: Kind of arrays that `reset` and `step` return: "numpy", "torch" or "jax".
         device: Where those arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a `jax.Device`;
-            None for where the simulator has them.
-        runner: Class of the runner.
-        view: How `render` draws; None for a batch that is not drawn.
+            None for the simulator's own device.
+        runner: Class that runs the episode rule; see `gymbridge.core.runner`.
+        view: What `render` draws; None for a batch without `render`.
         gymnasium_id: Id under which Gymnasium may have the same task; see `set_attr`.
 
     Attributes:
@@ -116,7 +117,7 @@ class BridgeVectorEnv(RenderedVectorEnv):
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The seed given to each environment; drawn from the operating system before the first."""
+        """The seed last given to each environment, or one drawn from the operating system."""
         if self._seeds is None:
             self._seeds = draw_seeds(self.num_envs, self.seed_range)
         return self._seeds
@@ -131,17 +132,17 @@ class BridgeVectorEnv(RenderedVectorEnv):
                 or a list with one int or None per environment. Under a mask it applies to the
                 environments under the mask. A seed above `seed_range` is hashed into that range;
                 `np_random_seed` has it as given.
-            options: None or a dict with ``"reset_mask"``, (num_envs,) bool, and what the engine
-                takes beside it.
+            options: None or a dict with ``"reset_mask"``, (num_envs,) bool with at least one True,
+                and further options of the engine.
 
         Returns:
-            observations: (num_envs, ...), the current one outside the mask.
-            infos: Of the environments under the mask.
+            observations: (num_envs, ...), outside the mask the current ones.
+            infos: Dict with a (num_envs,) bool mask beside each key, False outside the mask.
 
         Raises:
-            ArgumentError: A value of `seed` or `options` breaks its rule.
-            ArgumentTypeError: A type does.
-            ResetNeededError: A reset of some environments before the first one of all.
+            ArgumentError: `seed` or `options` has an invalid value.
+            ArgumentTypeError: `seed` or `options` has a value of the wrong type.
+            ResetNeededError: The first reset has a mask that is not True everywhere.
             BusyError: Another call of the batch is running.
             ClosedError: After `close`.
         """
@@ -155,7 +156,7 @@ class BridgeVectorEnv(RenderedVectorEnv):
         given = read_seeds(seed, self.num_envs)
         if self._carry is None and mask is not None and not mask.all():
             raise ResetNeededError(
-                "`options['reset_mask']` needs episodes that run; call `reset()` without it first."
+                "`options['reset_mask']` needs running episodes; call `reset()` without it first."
             )
         is_all = mask is None
         mask = np.ones(self.num_envs, np.bool_) if mask is None else mask
@@ -186,16 +187,18 @@ class BridgeVectorEnv(RenderedVectorEnv):
             rewards: (num_envs,) float.
             terminations: (num_envs,) bool, ended by the task's own rule.
             truncations: (num_envs,) bool, cut by a limit and not terminated.
-            infos: With a mask beside each key.
+            infos: Dict with a (num_envs,) bool mask beside each key.
 
         Raises:
-            ActionError: An action has the wrong shape or lies outside a discrete space.
+            ActionError: Actions have the wrong shape, or with numpy arrays integers lie outside
+                their space. With torch and jax arrays integers are clipped instead.
             ArgumentError: Actions are on another device than the batch.
-            ArgumentTypeError: An action has a type or dtype that cannot be cast.
+            ArgumentTypeError: Actions have a type or dtype that cannot be cast.
             EpisodeEndedError: With `AutoresetMode.DISABLED`, an ended environment was not reset.
+                Engines in JAX with torch or jax arrays leave it as it is, with reward 0.
+            DivergedError: With ``nonfinite="raise"``, an environment produced NaN or Inf.
             ResetNeededError: Before the first `reset`, or after an interrupted call.
-            BusyError: Another call of the batch is running.
-            ClosedError: After `close`.
+            BusyError, ClosedError: As in `reset`.
         """
         with self._one_thread:
             return self._step(actions, None)
@@ -208,12 +211,12 @@ class BridgeVectorEnv(RenderedVectorEnv):
             mask: (num_envs,) bool, as ``options["reset_mask"]`` is.
 
         Returns:
-            What `step` does; outside the mask the same observations and flags as before, reward 0.
+            What `step` returns; outside the mask the former observations and flags, and reward 0.
 
         Raises:
-            ArgumentError: The batch restarts episodes by itself, the mask has another shape or no
-                True, or see `step`, whose rules hold under the mask.
-            ArgumentTypeError: The mask is no array of bools.
+            ArgumentError: The mode is not "Disabled", or the mask has another shape or no True.
+            ArgumentTypeError: The mask is not an array of bools.
+            EpisodeEndedError: An ended environment under the mask was not reset. See also `step`.
         """
         if self.autoreset_mode != AutoresetMode.DISABLED:
             raise ArgumentError(
@@ -225,16 +228,15 @@ class BridgeVectorEnv(RenderedVectorEnv):
             return self._step(actions, rows)
 
     def step_time_steps(self, actions: Any) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
-        """Take one step, as `step` does, for those who lay out infos in another way.
+        """Take one step, as `step` does, and return infos of every environment without masks.
 
         Returns:
-            time_step: What `step` returns, with infos without masks, true of every environment.
+            time_step: What `step` returns, with such infos.
             over: (num_envs,) bool, environments whose episode ended.
-            final: With `AutoresetMode.SAME_STEP`, if some ended: the time step before they began
-                anew.
+            final: With `AutoresetMode.SAME_STEP`, the time step before restarts; None without any.
 
         Raises:
-            ArgumentError: The batch gives torch or jax arrays; otherwise see `step`.
+            ArgumentError: The batch has torch or jax arrays. Other errors are those of `step`.
         """
         if self.arrays != "numpy":
             raise ArgumentError(

@@ -37,8 +37,8 @@ def test_read_info_keys__is_a_set_or_none(info_keys: Any, read: Any) -> None:
         (
             ["sped"],
             ArgumentError,
-            r"^`info_keys` names 'sped', which is no info of the task \(PRNG keys stay inside\); "
-            r"did you mean 'speed'",
+            r"^`info_keys` has 'sped', which is not an info of the task \(PRNG keys are never "
+            r"infos\); did you mean 'speed'",
         ),
     ],
 )

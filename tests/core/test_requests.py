@@ -79,12 +79,12 @@ def test_read_ids__copies_any_kind_of_integers(kind: str) -> None:
         (
             np.array([2**64 - 1], np.uint64),
             ArgumentError,
-            r"of 0 to 4, at least one, got \[18446744073709551615\]",
+            r"from 0 to 4, at least one, got \[18446744073709551615\]",
         ),
         (
             np.array([1, 1]),
             ArgumentError,
-            r"must be different environments of 0 to 4.*got \[1, 1\]",
+            r"must be distinct environments from 0 to 4.*got \[1, 1\]",
         ),
         ([-1, 4], ArgumentError, r"got \[-1, 4\]"),
         (np.zeros(0, int), ArgumentError, r"at least one, got \[\]"),

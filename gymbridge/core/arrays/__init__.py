@@ -1,7 +1,7 @@
 """Adapters of arrays between a runner and its user: the one place that converts them.
 
-A runner works with numpy, jax or (with a graph through it) torch arrays, its user with any of the
-three. `make_adapter` chooses the way between the two at construction.
+A runner works with numpy or jax arrays, or with torch tensors if it gives gradients. Its user works
+with any of the three. `make_adapter` chooses the conversions when a batch is built.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ def make_adapter(native: str, arrays: Any, device: Any) -> ArrayAdapter:
     Args:
         native: Kind of the runner's arrays.
         arrays: Kind of the user's.
-        device: Where the user's arrays are, as `gymbridge.core.devices.read_device` has it; None
-            for the simulator's own device. Several are for jax runners and users of numpy or jax.
+        device: Where the user's arrays are, as `gymbridge.core.devices.read_device` returns it;
+            None for the simulator's own device. Several devices need a jax runner, and numpy or jax
+            arrays.
 
     Raises:
-        ArgumentError: An unknown kind, a device that does not exist, or several for others.
+        ArgumentError: `arrays` is an unknown kind, the device does not exist, or several devices
+            are not possible.
         NotInstalledError: The library of that kind is not installed.
     """
     if arrays not in ARRAYS:

@@ -32,7 +32,7 @@ MaskReader = Callable[[str, Any], Any]
 
 
 def own(tree: Any) -> Any:
-    """Return what belongs to its receiver already as it is: a time step, a mask or a space."""
+    """Return a time step, a mask or a space as it is, where nothing has to be converted."""
     return tree
 
 
@@ -42,7 +42,7 @@ def leave(_: str, mask: Any) -> Any:
 
 
 class ArrayAdapter(NamedTuple):
-    """The way of arrays between a runner and its user."""
+    """The conversions of arrays between a runner and its user."""
 
     arrays: str  # the user's kind
     to_user: Converter  # trees of the runner's arrays -> arrays that are the user's own
@@ -55,7 +55,7 @@ class ArrayAdapter(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Whether values stay unread on the host, so that infos have one shape in every step."""
+        """Whether steps read no values on the host, so that all steps have the same infos."""
         return self.arrays != "numpy"
 
 
@@ -72,11 +72,11 @@ class ArrayReader(ABC):
     """Reads arrays of one library on one device, and numpy arrays; integers are clipped.
 
     Args:
-        space: Of one action, without subspaces.
+        space: Space of one action, without subspaces.
         lead: Dimensions of a batch.
         place: Device of the batch.
-        hand_over: From the user's arrays to the simulator's.
-        upload: From numpy arrays, which may belong to the user, to the simulator's.
+        hand_over: Function from the library's arrays to the simulator's.
+        upload: Function from numpy arrays, which may belong to the user, to the simulator's.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ def jax_to_numpy(tree: Any) -> Any:
 
 
 def fetch_together(tree: Any) -> Any:
-    """Return what `jax_to_numpy` does, with all transfers under way before the first is awaited."""
+    """Return what `jax_to_numpy` does, after starting all transfers together."""
     map_arrays(_begin_fetch, tree)
     return jax_to_numpy(tree)
 

@@ -1,4 +1,4 @@
-"""The adapter to jax arrays: handed on as they are, or carried to and from a host simulator."""
+"""The adapter to jax arrays: passed on as they are, or copied to and from a host simulator."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["find_jax_device", "make_jax_adapter", "upload_packed"]
 def find_jax_device(device: Place | None) -> Any:
     """Return the device as JAX knows it; JAX's default one for None.
 
-    For several it is the `jax.sharding.NamedSharding` that spreads leading axes over them.
+    Several devices become a `jax.sharding.NamedSharding` that spreads leading axes over them.
 
     Raises:
         ArgumentError: JAX has no such device.
-        SimulationError: JAX had started before this process was forked.
+        SimulationError: This process was forked after JAX had started.
     """
     check_not_forked()
     if device is None:
@@ -48,8 +48,9 @@ def find_jax_device(device: Place | None) -> Any:
 def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
     """Return the adapter to a user of jax arrays.
 
-    jax arrays cannot be written, and those of a compiled step have buffers of their own, so they
-    are handed on as they are; a host simulator's are uploaded in one transfer.
+    Nobody can write into jax arrays, and a compiled step returns new ones, so these are passed on
+    as they are. The arrays of a host simulator are copied to the device, in one transfer if it is
+    an accelerator.
     """
     if native == "numpy":
         place = find_jax_device(device or Device("cpu", 0))

@@ -1,4 +1,4 @@
-"""The adapter to torch tensors: shared with jax through DLPack, or carried to and from the host."""
+"""The adapter to torch tensors: shared with jax through DLPack, or copied to and from the host."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def jax_to_torch(tree: Any) -> Any:
 def torch_to_jax(tensor: torch.Tensor) -> Any:
     """Return a copy of a tensor as an argument for a compiled function of jax.
 
-    A copy, so that writing into the tensor later cannot meet a computation that still runs. On the
-    CPU it is a numpy array, which a compiled function takes for an eighth of `jax.dlpack`'s cost.
+    It is a copy, since the user may write into the tensor while the function still runs. On the CPU
+    it is a numpy array: to pass one costs an eighth of what `jax.dlpack` costs.
     """
     try:
         copy = tensor.detach().clone(memory_format=torch.contiguous_format)
@@ -84,8 +84,8 @@ def torch_to_jax(tensor: torch.Tensor) -> Any:
 
 def _valueless(error: RuntimeError) -> ArgumentTypeError:
     return ArgumentTypeError(
-        f"`actions` must hold values, and this tensor holds none ({error}). A tensor inside a "
-        "transformation of torch.func has none: a batch has a state and cannot be stepped there."
+        f"`actions` must hold values, got a tensor that has none ({error}). Tensors inside a "
+        "transformation of torch.func have none: a batch has a state and cannot be stepped there."
     )
 
 
@@ -132,11 +132,11 @@ def _make_uploader(place: torch.device) -> Converter:
 
 
 def upload_packed(tree: Any, place: torch.device, *, pin: bool) -> Any:
-    """Return a tree of numpy arrays as tensors on a device, in one transfer that waits for nothing.
+    """Return a tree of numpy arrays as tensors on a device, in one asynchronous transfer.
 
-    The arrays travel as one buffer of bytes, from which each tensor is copied on the device: a
-    part of the buffer would keep the whole of it alive. A pinned buffer is kept by torch until its
-    transfer is over.
+    The arrays are transferred as one buffer of bytes. On the device each tensor is copied from it,
+    because a view would keep the whole buffer alive. Torch keeps a pinned buffer until its transfer
+    is over.
     """
     leaves: list[np.ndarray] = []
     map_arrays(leaves.append, tree)

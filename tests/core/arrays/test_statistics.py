@@ -205,7 +205,7 @@ def test_snapshot__through_what_would_be_lost_is_refused() -> None:
     batch.reset(seed=0)
     with pytest.raises(ArgumentError, match="would lose the state of Between"):
         RecordEpisodeStatistics(Between(batch)).get_state()
-    with pytest.raises(ArgumentError, match="Two wrappers record 'episode' here"):
+    with pytest.raises(ArgumentError, match="have the `stats_key` 'episode'"):
         RecordEpisodeStatistics(RecordEpisodeStatistics(batch)).get_state()
     twice = RecordEpisodeStatistics(RecordEpisodeStatistics(batch), "again")
     twice.reset(seed=0)
