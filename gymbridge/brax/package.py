@@ -1,4 +1,4 @@
-"""The one import of Brax, without what Brax and its libraries say about themselves meanwhile."""
+"""The one import of Brax, without the notices that Brax and its libraries print meanwhile."""
 
 from __future__ import annotations
 

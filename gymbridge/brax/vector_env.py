@@ -58,21 +58,23 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             spreads the batch evenly over them, with numpy or jax arrays.
         action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
             episode's end.
-        info_keys: Which metrics and entries of ``state.info`` are carried: None for what fits into
-            about 1 kB per environment, "all", or a list of names.
+        info_keys: Which metrics and entries of ``state.info`` are in the infos: None for as many as
+            fit into 1 kB per environment, "all", or a list of names.
         nonfinite: What happens when an environment produces NaN or Inf. "terminate" ends that
             environment with reward 0 and its last finite observation, and flags it in
             ``infos["nonfinite"]``. "raise" (numpy arrays only) raises and rolls the step back.
-            "ignore" returns the values. Checked are observation, reward and generalised positions
-            and velocities.
+            "ignore" returns the values. The check covers observation, reward and generalised
+            positions and velocities.
         differentiable: With ``arrays="torch"``, whether `step` carries torch's graph; see
             `DifferentiableVectorEnv`.
-        residuals: What a differentiable step keeps for the backward pass: "store" what it needs,
-            "recompute" the state and the actions alone. Needs ``differentiable=True``.
-        randomization_fn: Physics drawn anew for each episode: (sys, key) -> a dict of leaves by
-            dotted path, such as ``{"gravity": (3,) float}``, or Brax's own kind of function,
-            (sys, (n, 2) keys) -> (sys with leaves (n, ...), axes). ``infos["randomization"]`` has
-            the values; ``reset(options={"randomization": {path: (num_envs, ...)}})`` sets them.
+        residuals: What a differentiable step keeps for the backward pass. "store" keeps what it
+            needs; "recompute" keeps state and actions and computes the step again (gradient
+            checkpointing). Needs ``differentiable=True``.
+        randomization_fn: Function that draws the physics of each episode: (sys, key) -> a dict of
+            leaves by dotted path, such as ``{"gravity": (3,) float}``, or Brax's own kind of
+            function, (sys, (n, 2) keys) -> (sys with leaves (n, ...), axes). The values are in
+            ``infos["randomization"]``. To set them, call
+            ``reset(options={"randomization": {path: (num_envs, ...)}})``.
         action_space: Space of one action, if the environment declares none; default [-1, 1], which
             is what `step` of every registered environment takes.
         observation_space: Space of one observation, if the environment declares none.
@@ -85,14 +87,16 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
 
     Raises:
         UnknownTaskError: No registered environment has that name.
-        KeywordError: A keyword that the environment does not take.
+        KeywordError: The environment does not take one of the keywords.
         ArgumentError: An argument has an invalid value.
+        ArgumentTypeError: An argument has the wrong type.
+        NotInstalledError: An argument needs a library that is not installed, such as torch.
         EnvContractError: The environment cannot be batched; the message names the rule.
-        SimulationError: Brax cannot build or trace the environment, or JAX had started before
-            this process was forked.
+        SimulationError: Brax cannot build or trace the environment, or this process was forked
+            after JAX had started.
 
     A seed up to 2**32 - 1 is used as it is; see `reset` for larger ones. Episode k of an
-    environment with seed s is the same whatever the batch size, mode or neighbours.
+    environment with seed s begins in the same state whatever the batch size, mode or neighbours.
 
     Example:
         >>> envs = BraxVectorEnv("fast", num_envs=2)

@@ -22,16 +22,18 @@ def make_page(env: Any, states: list[Any], index: int, seconds: float, height: i
 
     Args:
         env: A `FunctionalEnv` with `mj_model`.
-        states: Batches of the environment's states, in their order.
-        index: Environment of the batch that is shown.
-        seconds: Between two states.
-        height: Of the viewer, in pixels.
+        states: Batches of the environment's states, in the order of time.
+        index: Index of the environment that is shown.
+        seconds: Simulated seconds between two states.
+        height: Height of the viewer in pixels.
 
     Raises:
-        SimulationError: The viewer cannot show its model, or Brax cannot read it.
+        SimulationError: The viewer cannot show the model, or Brax cannot read it.
     """
     if (env.mj_model.geom_type == _ELLIPSOID).any():
-        raise SimulationError(f"Brax's viewer shows no ellipsoids, of which {env.name} has some.")
+        raise SimulationError(
+            f"Brax's viewer cannot show ellipsoids, and the model of {env.name} has some."
+        )
     rows: Any = [
         SimpleNamespace(x=_find_bodies(env.drawn(state).physics, index)) for state in states
     ]

@@ -17,12 +17,12 @@ __all__ = ["make_bare_step"]
 def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: Sequence[Any]) -> Callable[[int], Any]:
     """Return the step of the engine's own environment: `reset` and `step` of Brax or Playground.
 
-    It never ends or restarts an episode. For a batch with numpy arrays it fetches observations,
-    rewards and ends, and for others they stay where the batch simulates.
+    It never ends or restarts an episode. For a batch with numpy arrays it copies observations,
+    rewards and ends to the host; for other arrays they stay on the device.
 
     Args:
-        envs: A batch of one of these engines, which is left as it is.
-        actions: numpy actions for the batch; step i takes those at i modulo their number.
+        envs: A batch of one of these engines; its state does not change.
+        actions: numpy actions for the batch; step i takes ``actions[i % len(actions)]``.
 
     Returns:
         A function of the step's number that returns rewards, (num_envs,).

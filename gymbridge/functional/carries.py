@@ -1,4 +1,4 @@
-"""The arrays of a batch between two calls, by name: what a snapshot has of it."""
+"""The arrays of a batch between two calls by name, as a snapshot has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CarryLeaves:
     """The leaves of a batch's carries as plain arrays by name; typed keys become their data.
 
     Args:
-        rule: The batch's.
+        rule: Episode rule of the batch.
     """
 
     def __init__(self, rule: EpisodeRule[FunctionalSimulator]) -> None:
@@ -54,7 +54,7 @@ class CarryLeaves:
         """Return the carry with copies of leaves, on the batch's device.
 
         Raises:
-            ArgumentError: A leaf is missing, beyond, without values, or of another shape or dtype.
+            ArgumentError: A leaf is missing, unknown, without values, or of another shape or dtype.
         """
         wanted = dict(zip(self._names, self._shapes, strict=True))
         for name in {**wanted, **leaves}:
@@ -62,7 +62,7 @@ class CarryLeaves:
             if here != there:
                 raise ArgumentError(
                     f"`state` must be of a batch like this one, whose leaf {name!r} is {here}; in "
-                    f"the state it is {there}."
+                    f"the snapshot it is {there}."
                 )
         placed = jax.device_put([leaves[name] for name in self._names], self._place)
         arrays = [
@@ -101,7 +101,7 @@ def _unique(names: list[str]) -> list[str]:
 
 def _name_shape(array: Any) -> str:
     if not hasattr(array, "dtype"):
-        return "missing" if array is None else f"no array but {type(array).__name__}"
+        return "missing" if array is None else f"not an array but a {type(array).__name__}"
     if hasattr(array, "is_deleted") and array.is_deleted():
         return "an array that was donated"
     return f"{array.dtype}{list(array.shape)}"

@@ -1,4 +1,4 @@
-"""What an environment with Brax's kind of states must be so that it can be batched.
+"""The rules by which an environment with Brax's kind of states can be batched.
 
 Tracing `reset` and `step` of one environment finds its structure, shapes and dtypes without running
 it; a mismatch is reported here, with the leaf that breaks the rule, instead of deep inside XLA.
@@ -33,7 +33,7 @@ _MODEL_LOCK = threading.RLock()
 
 
 class Style(NamedTuple):
-    """What an engine calls things, where its states are like Brax's."""
+    """The names that an engine with states like Brax's gives to things."""
 
     engine: str  # "Brax"
     argument: str  # of the vector environment, for errors: "brax_env"
@@ -51,15 +51,15 @@ class Contract:
 
     Args:
         env: The environment, unbatched and without training wrappers.
-        style: Of its engine.
+        style: Names in its engine.
         action_space: Space of one action, where the environment declares none.
         observation_space: Space of one observation, where the environment declares none.
-        info_keys: Which infos are carried; see `make_info_selector`.
+        info_keys: Which infos there are; see `make_info_selector`.
 
     Raises:
         SimulationError: `reset` or `step` fails while it is traced.
-        EnvContractError: The environment is wrapped for training, or the two disagree in structure,
-            shape or dtype, or `done` is no scalar.
+        EnvContractError: The environment is wrapped for training, `reset` and `step` disagree in
+            structure, shape or dtype, or reward or `done` is not a scalar.
         ArgumentError: A space does not fit the environment.
     """
 
@@ -146,7 +146,7 @@ class Contract:
         """Return the shapes of a state: observations in plain dicts, float rewards, no weak types.
 
         Raises:
-            EnvContractError: It is no state of a single environment.
+            EnvContractError: `state` is not a state of a single environment.
         """
         parts = ("obs", "reward", "done", "metrics", "info", "replace")
         if not all(hasattr(state, name) for name in parts):
@@ -190,7 +190,7 @@ def _refuse_training_wrappers(env: Any, style: Style) -> None:
             if base.__module__ in style.training and base.__name__ != "Wrapper":
                 raise EnvContractError(
                     f"`{style.argument}` must not be wrapped in {style.engine}'s {base.__name__}: "
-                    "batching, time limit, randomisation and autoreset are done here. Pass the "
+                    "gymbridge does batching, time limit, randomisation and autoreset. Pass the "
                     "environment inside it, with `max_episode_steps`, `action_repeat`, "
                     "`randomization_fn` and `autoreset_mode`."
                 )
@@ -210,8 +210,8 @@ def _check_scalars(state: Any) -> None:
     for name, leaf in scalars.items():
         if getattr(leaf, "shape", None) != ():
             raise EnvContractError(
-                f"`State.{name}` must be a scalar in a single environment, got {leaf}; batching "
-                "is done here, so pass an unbatched environment."
+                f"`State.{name}` must be a scalar in a single environment, got {leaf}; gymbridge "
+                "does the batching, so pass an unbatched environment."
             )
 
 
@@ -270,7 +270,7 @@ def _to_space(struct: Any) -> Space[Any]:
     dtype = struct.dtype
     if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
         raise EnvContractError(
-            f"`State.obs` must hold bools, integers or floats of numpy's, got {dtype}."
+            f"`State.obs` must have a bool, integer or float dtype of numpy, got {dtype}."
         )
     if dtype.kind == "b":
         return spaces.Box(0, 1, struct.shape, dtype)

@@ -24,20 +24,20 @@ Path = tuple[str, ...]
 def make_info_selector(
     state: Any, info_keys: Sequence[str] | str | None
 ) -> Callable[[Any], dict[str, Any]]:
-    """Return the function from a state to the infos that are carried.
+    """Return the function from a state to its infos.
 
-    Metrics come flat under their own names, entries of ``state.info`` likewise. A name that
-    collides with a metric or that Gymnasium gives a meaning goes under ``"info"``; where that holds
-    for a metric and an info of one name, the metric goes under ``"metrics"`` in there. PRNG keys
-    stay inside.
+    Metrics and entries of ``state.info`` are infos under their own names. The dict ``"info"`` among
+    the infos has those whose name Gymnasium or gymbridge uses or that begins with ``_``, and
+    entries with the name of a metric. If a metric and an entry have the same reserved name, the
+    metric is in the dict ``"metrics"`` inside that dict. PRNG keys are left out.
 
     Args:
         state: Shapes of one environment's state.
         info_keys: None for what fits into about 1 kB per environment, "all", or a list of names.
 
     Raises:
-        ArgumentError: A name that the environment has not.
-        ArgumentTypeError: `info_keys` is of another type.
+        ArgumentError: `info_keys` has a name that the environment lacks.
+        ArgumentTypeError: `info_keys` has another type.
     """
     chosen = _choose(_find_places(state), info_keys)
 

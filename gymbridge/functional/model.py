@@ -16,13 +16,13 @@ class ModelLeaves:
     """A model, and models like it with other leaves.
 
     Args:
-        model: Of one environment, a pytree.
+        model: Model of one environment, a pytree.
 
     Attributes:
         model: The model itself.
         own: Its leaves by dotted path; a leaf may be None.
-        structure: Of the tree, with None as a leaf.
-        doubled: Paths that two leaves share, as where a key has a dot.
+        structure: Structure of the tree, with None as a leaf.
+        doubled: Paths that two leaves share, for example because a key has a dot.
     """
 
     def __init__(self, model: Any) -> None:

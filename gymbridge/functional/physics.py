@@ -17,16 +17,16 @@ __all__ = ["PhysicsDraw"]
 
 
 class PhysicsDraw:
-    """From a key to the leaves of a model that vary.
+    """Function from a key to the leaves of a model that vary.
 
     Args:
-        leaves: Of the model.
+        leaves: Leaves of the model.
         function: (model, key) -> physics by dotted path; or, as Brax and Playground have it,
             (model, (1, 2) keys) -> (model with leaves (1, ...), the same tree with 0 for these
             leaves and None for the others).
 
     Attributes:
-        shapes: Of the leaves that vary, by dotted path.
+        shapes: Shapes and dtypes of the leaves that vary, by dotted path.
 
     Raises:
         EnvContractError: The function breaks a rule; the message names the leaf.

@@ -1,4 +1,4 @@
-"""What a functional JAX environment has to provide, whoever wrote it."""
+"""What a functional JAX environment has to provide so that it can be batched."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ class FunctionalEnv(Protocol[_StateT]):
     """One environment as pure functions, unbatched, which JAX can trace.
 
     A state is any pytree of arrays. `reset` and `step` return states of one structure, whose leaves
-    have the same shapes and dtypes. A translation whose states store no observation keeps the parts
-    of the time step beside them.
+    have the same shapes and dtypes. Where an engine's states store no observation, the states here
+    have the observation, the reward and the flags beside them.
 
     Attributes:
         observation_space: Space of one observation.
         action_space: Space of one action.
         name: What it is called in messages, such as "Reacher (backend spring)".
-        engine: The object of the engine, whose attributes are those of every environment.
+        engine: The object of the engine; `get_attr` returns its attributes for every environment.
         loop_advice: What a user can do where reverse mode cannot pass `step`.
 
-    An environment whose `reset` takes something beside the key has `reset_options`, its name and
-    its reader; one with a model of its physics may have it as `model`, as `built_with`. See
-    `gymbridge.core.episode.Simulator` for both. One that knows the simulated seconds of a step has
-    `step_seconds`. One that can be drawn has `is_drawable`, `make_renderer(view)` as a `Simulator`
-    has it, and ``drawn(states)``: of a batch of states, what its renderer's `draw` takes.
+    Optional attributes:
+        reset_options: Further arguments of `reset`, by name, each with its reader; see
+            `gymbridge.core.episode.Simulator`.
+        model: The model of the physics; see `Simulator.built_with`.
+        step_seconds: Simulated seconds of a step.
+        is_drawable: Whether frames can be drawn. Then there are also ``make_renderer(view)``, as in
+            `Simulator`, and ``drawn(states)``, which returns what the renderer's `draw` takes.
     """
 
     observation_space: Space[Any]
@@ -61,9 +63,9 @@ class FunctionalEnv(Protocol[_StateT]):
         ...
 
     def finish(self, state: _StateT) -> _StateT:
-        """Return the state as one whose episode has terminated, with nothing to read but numbers.
+        """Return the state as terminated, with 0 in place of NaN and Inf in its infos.
 
-        Asked of rows that produced NaN or Inf; NaN in infos becomes 0.
+        It is called for rows whose observation, reward or positions are NaN or Inf.
         """
         ...
 
@@ -72,7 +74,7 @@ class FunctionalEnv(Protocol[_StateT]):
         ...
 
     def physics_leaves(self, state: _StateT) -> Any:
-        """Return the leaves whose overflow makes the vjp of a step zero; see `sever`."""
+        """Return the leaves that make the vjp of a step zero when they overflow; see `sever`."""
         ...
 
 

@@ -49,10 +49,10 @@ class RandomizedEnv:
 
     Args:
         env: The environment, with a model.
-        function: How they are drawn; see `PhysicsDraw`.
+        function: Function that draws the physics; see `PhysicsDraw`.
 
     Raises:
-        ArgumentTypeError: It is no function.
+        ArgumentTypeError: `function` is not a function.
         EnvContractError: The environment has no model, or the function breaks a rule; the message
             names the leaf.
         SimulationError: The function cannot be traced.
@@ -108,7 +108,7 @@ class RandomizedEnv:
         return self._env.physics_leaves(state.state)
 
     def drawn(self, state: RandomizedState) -> Drawn:
-        """Return what a frame is drawn of, the physics of the episode included."""
+        """Return what frames are drawn from, the physics of the episodes included."""
         return self._env.drawn(state.state)._replace(randomization=state.physics)
 
     def _check_read(self) -> None:
@@ -146,12 +146,14 @@ class RandomizedEnv:
         """Return ``options["randomization"]`` as arrays, (num_envs, ...) by path.
 
         Raises:
-            ArgumentTypeError: It is no dict, or a value is no array of floats.
-            ArgumentError: A path that does not vary, another shape, or NaN or Inf under the mask.
+            ArgumentTypeError: The option is not a dict, or a value is not an array of numbers.
+            ArgumentError: A path does not vary, or a value has another shape or NaN or Inf under
+                the mask.
         """
         if not isinstance(given, Mapping):
             raise ArgumentTypeError(
-                f"`options['randomization']` must be a dict by path, got {type(given).__name__}."
+                "`options['randomization']` must be a dict from dotted paths to arrays, got "
+                f"{type(given).__name__}."
             )
         return {name: self._read_leaf(name, value, mask) for name, value in given.items()}
 
@@ -159,7 +161,8 @@ class RandomizedEnv:
         label = f"`options['randomization'][{name!r}]`"
         if name not in self._draw.shapes:
             raise ArgumentError(
-                f"{label} is no leaf that varies; {nearest(str(name), self._draw.shapes)}"
+                f"{label} is not a leaf that `randomization_fn` varies; "
+                f"{nearest(str(name), self._draw.shapes)}"
             )
         like = self._draw.shapes[name]
         try:

@@ -1,4 +1,4 @@
-"""Frames of functional environments: what MuJoCo draws of their physics, or what they draw."""
+"""Frames of functional environments, drawn by MuJoCo or by the environment itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DATA = {
 
 
 class Drawn(NamedTuple):
-    """What a frame is drawn of; every leaf leads with num_envs."""
+    """What frames are drawn from; the first axis of every leaf is num_envs."""
 
     states: Any  # of the environment
     physics: Any  # the state of the simulation in them
@@ -47,7 +47,7 @@ class OwnRenderer:
 
     Args:
         render: (state) -> (height, width, 3) uint8.
-        name: Of the environment, for errors.
+        name: Name of the environment, for errors.
     """
 
     def __init__(self, render: Callable[[Any], Any], name: str) -> None:
@@ -57,7 +57,7 @@ class OwnRenderer:
         """Return a frame of each environment.
 
         Raises:
-            EnvContractError: The function returns no image.
+            EnvContractError: `render` does not return an image.
         """
         count = len(jax.tree.leaves(state.states)[0])
         rows = (jax.tree.map(lambda leaf, row=row: leaf[row], state.states) for row in range(count))
@@ -83,7 +83,7 @@ class MujocoRenderer:
 
     Args:
         model: The `mujoco.MjModel` of the physics; a copy is drawn.
-        view: What the user wants.
+        view: Size and camera.
 
     Raises:
         ArgumentError: The model has no such camera.
@@ -116,7 +116,7 @@ class MujocoRenderer:
             ]
 
     def close(self) -> None:
-        """Release what is in OpenGL's hands."""
+        """Release the OpenGL context and what is in it."""
         if self._release is not None:
             self._release()
         self._release = None
@@ -157,10 +157,10 @@ def _make_camera(model: Any, wanted: int | str | None) -> Any:
     elif isinstance(wanted, str) and wanted in names:
         wanted = names.index(wanted)
     if isinstance(wanted, str) or not -1 <= wanted < len(names):
-        hint = nearest(wanted, names) if isinstance(wanted, str) else f"named {names}"
+        hint = f"; {nearest(wanted, names)}" if isinstance(wanted, str) else "."
         raise ArgumentError(
-            f"`camera` must be -1 for the free camera or one of the model's {len(names)}, got "
-            f"{wanted!r}; {hint}"
+            f"`camera` must be -1 for the free camera, or number or name of one of the model's "
+            f"cameras {names}, got {wanted!r}{hint}"
         )
     camera = mujoco.MjvCamera()
     camera.fixedcamid = wanted

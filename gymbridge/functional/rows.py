@@ -47,12 +47,12 @@ def cut_gradients(mask: jax.Array, tree: Any) -> Any:
 def sever(step: Any, physics_leaves: Any) -> Any:
     """Return the step with a vjp that is exactly zero in the rows that diverged in it.
 
-    Or began to: where a part of the physics that is not checked ceases to be finite, the row
-    diverges later, and a slope of this step would turn that step's zero into NaN.
+    It is also zero where one of the `physics_leaves` stopped being finite. Such a row diverges in a
+    later step, and the zero gradient from there, times an infinite slope in this one, would be NaN.
 
     Args:
         step: (state, actions) -> (state, (num_envs,) bool, rows that diverged).
-        physics_leaves: From a state to the leaves whose overflow counts.
+        physics_leaves: Function from a state to the leaves whose overflow counts.
     """
     severed = jax.custom_vjp(step)
 

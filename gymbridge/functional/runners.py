@@ -1,4 +1,4 @@
-"""Runners of pure simulators: the rule compiled with the physics into one function."""
+"""Runners of pure simulators: the episode rule and the physics, compiled as one function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def choose_plain_runner(arrays: str, nonfinite: str) -> type[Runner]:
     """Return the runner of a batch without gradients.
 
     Raises:
-        ArgumentError: The arguments, those of the vector environment, do not fit one another.
+        ArgumentError: `nonfinite` is unknown, or needs other `arrays`.
     """
     if nonfinite not in _NONFINITE:
         raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
@@ -35,8 +35,8 @@ def choose_plain_runner(arrays: str, nonfinite: str) -> type[Runner]:
         return JitRunner
     if arrays != "numpy":
         raise ArgumentError(
-            f"`nonfinite='raise'` reads values on the host, which `arrays={arrays!r}` never does "
-            "in a step; use `arrays='numpy'` or `nonfinite='terminate'`."
+            f"`nonfinite='raise'` reads values on the host in each step, and `arrays={arrays!r}` "
+            "excludes that; use `arrays='numpy'` or `nonfinite='terminate'`."
         )
     return RaisingRunner
 
@@ -44,7 +44,7 @@ def choose_plain_runner(arrays: str, nonfinite: str) -> type[Runner]:
 class JitRunner:
     """One compiled function for `reset` and one for `step`.
 
-    On several devices each runs the rule on the rows that it has: rows know nothing of each other.
+    Each of several devices runs the rule on its own rows, since no row depends on another.
     """
 
     native: ClassVar[str] = "jax"
@@ -75,7 +75,7 @@ class JitRunner:
         return jax.tree.map(jnp.copy, self.rule.simulator.read(carry.state).obs)
 
     def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
-        """Return the carry with rows held; see `gymbridge.core.runner.Runner.hold`."""
+        """Return the carry whose next step leaves some rows as they are; see `Runner.hold`."""
         return carry._replace(ended=carry.ended | rows)
 
     def unpack(self, carry: Carry) -> Carry:
@@ -91,11 +91,11 @@ def make_pure(
     """Return a copy of a batch's carry, and its `reset` and `step` as pure functions of JAX.
 
     Args:
-        runner: Of a batch with jax arrays.
-        carry: Its present one.
+        runner: Runner of a batch with jax arrays.
+        carry: Carry of the batch.
 
     Returns:
-        carry: In buffers of its own.
+        carry: A copy.
         reset: (carry, mask, seeds) -> (carry, (observations, infos)); seeds are (num_envs,) uint32
             or None.
         step: (carry, actions) -> (carry, what `step` returns).
@@ -117,9 +117,9 @@ def make_pure(
 
 
 class RaisingRunner:
-    """A `JitRunner` that raises when a row diverged, before anything is kept.
+    """A `JitRunner` that raises if a step produced NaN or Inf, and forgets that step.
 
-    The simulator is guarded, and the layout leaves "nonfinite" as the simulator gave it.
+    The simulator must be guarded, and `infos` must leave "nonfinite" as the simulator gives it.
     """
 
     native: ClassVar[str] = "jax"
@@ -130,14 +130,14 @@ class RaisingRunner:
         self.pack, self.unpack = self._runner.pack, self._runner.unpack
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
-        """Begin new episodes, which have not diverged."""
+        """Begin new episodes; see `Runner.reset`."""
         return self._runner.reset(carry, mask, seeds)
 
     def step(self, carry: Any, actions: Any) -> Outcome:
         """Take one step.
 
         Raises:
-            DivergedError: The physics of a row ceased to be finite.
+            DivergedError: A row produced NaN or Inf.
         """
         outcome = self._runner.step(carry, actions)
         rows = np.flatnonzero(np.asarray(outcome.time_step.info["nonfinite"]))
@@ -156,7 +156,7 @@ def _name_devices(simulator: FunctionalSimulator) -> str:
 
 
 def log_compilation(function: str, simulator: FunctionalSimulator) -> None:
-    """Log that a function is compiled. Call it where the function is traced, so once."""
+    """Log that a function is compiled; call it inside the function, so that a trace runs it."""
     _LOG.info(
         "Compiling %s of %s, %d environments on %s. This can take a minute.",
         function,

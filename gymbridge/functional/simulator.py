@@ -1,7 +1,7 @@
-"""A batch of any functional JAX environment behind the two verbs, as a pure `Simulator`.
+"""A batch of any functional JAX environment as a `Simulator` of pure functions.
 
-A restart draws ``fold_in(PRNGKey(seed), episode)``, so episode k of an environment depends on its
-seed and k alone: not on the batch size, the mode or the neighbours.
+A restart draws with the key ``fold_in(PRNGKey(seed), episode)``, so episode k of an environment
+depends only on its seed and k: not on the batch size, the mode or other environments.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FunctionalState(NamedTuple):
     """
 
     leaves: tuple[jax.Array, ...]  # each (num_envs, ...)
-    diverged: jax.Array  # (num_envs,) bool, the last step left the finite numbers
+    diverged: jax.Array  # (num_envs,) bool, the last step produced NaN or Inf
     seed: jax.Array  # (num_envs,) uint32
     episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
 
@@ -50,10 +50,10 @@ class FunctionalSimulator:
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
-        guarded: Whether diverged rows are found, ended, and keep their last finite values.
+        guarded: Whether a row that produces NaN or Inf ends with its last finite observation.
 
     Raises:
-        ArgumentError: The size is no multiple of the number of devices, or JAX has no such device.
+        ArgumentError: `num_envs` is not a multiple of the devices, or JAX has no such device.
     """
 
     seed_range = 2**32 - 1
@@ -93,7 +93,7 @@ class FunctionalSimulator:
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
 
     def split(self) -> FunctionalSimulator:
-        """Return a simulator of as many rows as each device has."""
+        """Return a simulator of the rows of one device."""
         return self._rebuilt_with(self.num_envs // self.num_devices)()
 
     def __reduce__(self) -> Any:
@@ -154,21 +154,21 @@ class FunctionalSimulator:
         return stepped, self.read(stepped)
 
     def make_renderer(self, view: View) -> FunctionalRenderer:
-        """Return who draws the batch; see `gymbridge.core.episode.Simulator.make_renderer`."""
+        """Return the renderer; see `gymbridge.core.episode.Simulator.make_renderer`."""
         env: Any = self.env
         return FunctionalRenderer(self, env.make_renderer(view))
 
     def close(self) -> None:
-        """Do nothing: arrays go with their last reference."""
+        """Do nothing: arrays are freed with their last reference."""
 
     def leaf_names(self) -> list[str]:
-        """Return what the engine calls each leaf of its state; levels are joined by dots."""
+        """Return the engine's name of each leaf of its state; levels are joined by dots."""
         paths = jax.tree_util.tree_flatten_with_path(self.shapes)[0]
         names = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths)
         return [name.removeprefix("state.") for name in names]  # of a `RandomizedState`
 
     def env_state(self, state: FunctionalState) -> Any:
-        """Return the batch as the environment knows it."""
+        """Return the batch of states in the environment's own structure."""
         return jax.tree.unflatten(jax.tree.structure(self.shapes), state.leaves)
 
     def read(self, state: FunctionalState) -> TimeStep:
@@ -260,7 +260,7 @@ class FunctionalRenderer(NamedTuple):
         return self.renderer.draw(env.drawn(self.simulator.env_state(state)))
 
     def close(self) -> None:
-        """Release what drawing holds."""
+        """Release the resources for drawing."""
         self.renderer.close()
 
 

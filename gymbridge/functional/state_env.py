@@ -74,28 +74,29 @@ class StateEnv:
         return [getattr(self.physics_leaves(state), name, None) for name in names]
 
     def make_renderer(self, view: View) -> Renderer:
-        """Return who draws what `drawn` returns; an environment's own `render` comes first.
+        """Return the renderer for what `drawn` returns: the environment's own, if it has one.
 
         Raises:
-            KeywordError: Nothing draws it, or it does so itself, in one way only.
+            KeywordError: The environment cannot be drawn, or its own `render` takes no such choice.
             ArgumentError: The model has no such camera.
         """
         unexpected = partial(unexpected_keyword, f"{self._style.engine}VectorEnv")
         if self._render is not None:
             for name, value in zip(("render_size", "camera"), view, strict=True):
                 if value is not None:
-                    why = "it draws itself, by its own `render(state)`; leave it out"
+                    why = "the environment draws itself, by its `render(state)`; leave it out"
                     raise unexpected(name, self.name, why)
             return OwnRenderer(self._render, self.name)
         if self.mj_model is None:
             why = (
-                "MuJoCo has no model of it; give it a method `render(state)` that returns an image"
+                "the environment has no MuJoCo model; give it a method `render(state)` that "
+                "returns an image"
             )
             raise unexpected("render_mode", self.name, why)
         return MujocoRenderer(self.mj_model, view)
 
     def drawn(self, state: Any) -> Drawn:
-        """Return what a frame is drawn of."""
+        """Return what frames of a batch of states are drawn from."""
         return Drawn(state, self.physics_leaves(state), {})
 
     def physics_leaves(self, state: Any) -> Any:

@@ -41,11 +41,11 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         self._about = self._describe()  # now: the user may change what was given
 
     def get_state(self) -> Snapshot:
-        """Return all that the batch is: physics, random numbers, counters, flags, observation.
+        """Return the whole state: physics, random streams, counters, flags and observation.
 
         Returns:
-            snapshot: Without a graph; what the batch does later does not change it. A batch with
-                another kind of arrays, on another device or without gradients takes it, too.
+            snapshot: Arrays without a graph, which later calls do not change. A batch with other
+                arrays, on another device or without gradients can be restored from it, too.
 
         Raises:
             ResetNeededError: Before the first `reset`.
@@ -58,15 +58,15 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             return Snapshot(self._about, self.np_random_seed, self._leaves.take(carry))
 
     def set_state(self, state: Snapshot) -> Any:
-        """Put the batch back to a snapshot of a batch like this one, and cut the graph.
+        """Restore the batch from a snapshot of a batch like this one, and cut the graph.
 
         Returns:
             observations: (num_envs, ...), the current ones.
 
         Raises:
-            ArgumentTypeError: `state` is no `Snapshot`, or was put together from other types.
-            ArgumentError: It is one of another environment, mode or number of environments, of
-                other keywords, or of another version of gymbridge.
+            ArgumentTypeError: `state` is not a `Snapshot`, or has parts of the wrong type.
+            ArgumentError: The snapshot is of another environment, mode or number of environments,
+                of other keywords, or of another version of gymbridge.
             BusyError: Another call of the batch is running.
             ClosedError: After `close`.
         """
@@ -84,17 +84,17 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """Return a page with Brax's viewer of one environment; it loads the viewer from the web.
 
         Args:
-            states: Snapshots of this batch, in their order; None for the current state.
-            index: Which environment is shown.
-            height: Of the viewer, in pixels.
+            states: Snapshots of this batch, in the order of time; None for the current state.
+            index: Index of the environment that is shown.
+            height: Height of the viewer in pixels.
 
         Returns:
-            page: HTML, which plays the states as fast as they were simulated.
+            page: HTML that plays the states in simulated time.
 
         Raises:
             ArgumentTypeError: `states` is neither None nor a list of snapshots.
-            ArgumentError: There are none, or one of another batch; there is no such environment;
-                or the task has no MuJoCo model.
+            ArgumentError: `states` is empty or has a snapshot of another batch, `index` is out of
+                range, or the task has no MuJoCo model.
             ResetNeededError: Before the first `reset`, without `states`.
             SimulationError: The viewer cannot show the model, such as one with an ellipsoid.
         """
@@ -117,14 +117,15 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
     def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
         """Return the batch as pure functions, which `jax.jit`, `jax.lax.scan` and `jax.vmap` take.
 
-        Modes, limits, restarts, seeds and infos are those of the class. Nothing is checked: actions
-        have the dtype of their space, and lie in it.
+        Modes, limits, restarts, seeds and infos are those of the class. Arguments are not checked:
+        actions must have the dtype of their space and lie in it.
 
         Returns:
-            A copy of the batch's present carry, which leaves the batch itself where it is; then
-            ``reset(carry, mask, seeds) -> (carry, (observations, infos))``, with a (num_envs,) bool
-            mask, and seeds (num_envs,) uint32 or None to draw on; and ``step(carry, actions) ->
-            (carry, (observations, rewards, terminations, truncations, infos))``.
+            carry: A copy of the batch's state; the functions do not change the batch.
+            reset: ``(carry, mask, seeds) -> (carry, (observations, infos))``, with mask (num_envs,)
+                bool, and seeds (num_envs,) uint32 or None to continue the random streams.
+            step: ``(carry, actions) -> (carry, (observations, rewards, terminations, truncations,
+                infos))``.
 
         Raises:
             ArgumentError: The batch was not built with ``arrays="jax"``, or is on several devices.

@@ -1,4 +1,4 @@
-"""One `torch.autograd.Function` around any pure function of jax; it knows no environments.
+"""One `torch.autograd.Function` around any pure function of jax, not only of environments.
 
 The vjp of a jax function is a pytree of arrays, so the function that makes it is compiled once and
 the function that applies it once more: a call is one compiled function forward, one backward, and
@@ -133,8 +133,8 @@ class _Node(torch.autograd.Function):
         (token,) = ctx.saved_tensors
         if not hasattr(token, "kept"):
             raise RuntimeError(
-                "What a function of jax keeps for its backward pass cannot be moved by "
-                "`saved_tensors_hooks`; call it outside of them."
+                "`saved_tensors_hooks` cannot move what a function of jax keeps for its backward "
+                "pass. Call the function, or step the batch, outside of the hooks."
             )
         kept, inputs = token.kept
         cotangents = tuple(

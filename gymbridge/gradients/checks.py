@@ -20,10 +20,10 @@ def check_differentiable(env: FunctionalEnv[Any], shapes: Any) -> None:
 
     Args:
         env: The environment.
-        shapes: Of one state.
+        shapes: Shapes and dtypes of one state.
 
     Raises:
-        EnvContractError: Actions are no floats, the state has complex numbers, or reverse mode
+        EnvContractError: Actions are not floats, the state has complex numbers, or reverse mode
             cannot pass `env.step`.
     """
     _check_float_actions(env.action_space)
@@ -41,9 +41,7 @@ def _check_float_actions(space: Space[Any]) -> None:
         for sub in space.spaces.values():
             _check_float_actions(sub)
     elif not np.issubdtype(np.dtype(space.dtype), np.floating):
-        raise EnvContractError(
-            f"`differentiable=True` needs actions that have gradients, so floats, got {space}."
-        )
+        raise EnvContractError(f"`differentiable=True` needs actions that are floats, got {space}.")
 
 
 def _check_reverse_mode(env: FunctionalEnv[Any], shapes: Any) -> None:
@@ -60,7 +58,7 @@ def _check_reverse_mode(env: FunctionalEnv[Any], shapes: Any) -> None:
         reason = f"{type(error).__name__}: {error}"
         if "Reverse-mode differentiation does not work" in str(error):
             reason = (
-                "it iterates in a `lax.while_loop`, through which reverse mode does not go. "
+                "it iterates in a `lax.while_loop`, which reverse mode cannot pass. "
                 f"{env.loop_advice}"
             )
         raise EnvContractError(

@@ -18,8 +18,13 @@ class Packing:
     """The float leaves of a carry as one array.
 
     Args:
-        carry: Shapes of a carry.
-        names: What the float leaves are called, in their order.
+        carry: Shapes and dtypes of a carry.
+        names: Names of the float leaves, in their order.
+
+    Attributes:
+        dtype: Dtype of the array, which can hold every float leaf.
+        size: Number of its columns.
+        fields: Columns of each leaf, by name.
     """
 
     def __init__(self, carry: Carry, names: list[str]) -> None:
@@ -45,7 +50,7 @@ class Packing:
         return jnp.concatenate(columns, 1), tuple(leaf for leaf in leaves if not is_float(leaf))
 
     def unpack(self, packed: Any, rest: tuple[Any, ...]) -> Carry:
-        """Return the carry of packed and other leaves."""
+        """Return the carry with these float leaves, (num_envs, size), and these others."""
         columns = jnp.split(packed, self._ends[:-1], 1)
         floats: Iterator[Any] = (
             column.reshape(like.shape).astype(like.dtype)

@@ -47,14 +47,14 @@ class GraphCarry(NamedTuple):
 
 
 class GraphRunner:
-    """Runs the rule over tensors, with a graph where one is asked for.
+    """Runs the rule over tensors, with a graph if an input requires grad.
 
     Args:
-        rule: The batch's, over any functional simulator.
+        rule: Episode rule of the batch, over any functional simulator.
         infos: The layout of its infos.
 
     Raises:
-        EnvContractError: Actions are no floats, the state has complex numbers, or reverse mode
+        EnvContractError: Actions are not floats, the state has complex numbers, or reverse mode
             cannot pass the environment's step.
     """
 
@@ -93,7 +93,7 @@ class GraphRunner:
         return self._run(self._step_graph, carry, actions)
 
     def hold(self, carry: GraphCarry, rows: np.ndarray) -> GraphCarry:
-        """Return the carry with rows held; see `gymbridge.core.runner.Runner.hold`."""
+        """Return the carry whose next step leaves some rows as they are; see `Runner.hold`."""
         *others, ended = carry.rest  # `Carry.ended` is the last leaf
         return carry._replace(rest=(*others, ended | rows))
 
@@ -108,11 +108,11 @@ class GraphRunner:
 
     @_eager
     def share(self, carry: GraphCarry) -> tuple[torch.Tensor, GraphCarry]:
-        """Return the packed leaves as a tensor of the user's own, and the carry behind it.
+        """Return a copy of the packed leaves for the user, and the carry that comes after it.
 
-        The carry's graph goes through the tensor, so that gradients and hooks on it see what flows
-        through the state; its values do not, so that writing into it changes nothing. Where torch
-        keeps no graph the tensor has none, and that of the carry stays.
+        The carry's graph goes through the copy, so gradients and hooks on it see what flows through
+        the state. Its values do not, so writing into it changes nothing. Under `torch.no_grad` the
+        copy has no graph, and the carry keeps its own.
         """
         tensor = carry.tensor if torch.is_grad_enabled() else None
         with torch.inference_mode(False), torch.enable_grad():
@@ -126,8 +126,8 @@ class GraphRunner:
         """Return the carry with other packed leaves, (num_envs, size), which keep their graph.
 
         Raises:
-            ArgumentTypeError: No dense tensor, or one of another dtype.
-            ArgumentError: One of another shape or on another device.
+            ArgumentTypeError: `state` is not a dense tensor, or has another dtype.
+            ArgumentError: `state` has another shape or is on another device.
         """
         like = torch.from_dlpack(carry.packed)
         is_tensor = isinstance(state, torch.Tensor)

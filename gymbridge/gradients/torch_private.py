@@ -1,7 +1,7 @@
-"""What torch offers only by private names, read in torch 2.13.0.
+"""Uses of private names of torch, as of torch 2.13.0.
 
-Both questions guard against a wrong use. Where a version of torch lacks a name, the answer is no,
-and such a use is not found out.
+They find out two wrong uses of a batch. Where a version of torch lacks a name, that wrong use is
+not found.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["check_context"]
 
 
 def check_context(leaves: list[torch.Tensor]) -> None:
-    """Raise where torch would take a step for a function without effects.
+    """Raise where torch would treat a step as a function without side effects.
 
     Args:
         leaves: Actions of the step.
@@ -27,8 +27,8 @@ def check_context(leaves: list[torch.Tensor]) -> None:
     """
     if _is_in_backward_pass():
         raise SimulationError(
-            "A simulator cannot step inside a backward pass, where `torch.utils.checkpoint` would "
-            "step it a second time, from another state; use `residuals='recompute'`."
+            "A batch cannot be stepped inside a backward pass: `torch.utils.checkpoint` would step "
+            "it a second time, from another state. Use `residuals='recompute'` instead."
         )
     if _has_dual_level() and any(
         forward_ad.unpack_dual(leaf).tangent is not None for leaf in leaves

@@ -1,4 +1,4 @@
-"""A batch through which torch's gradients flow: the graph's cuts, its state and whole windows."""
+"""A batch through which torch's gradients flow: `detach`, `unroll` and `physics_state`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def choose_runner(
     """Return the runner that a batch of a functional environment needs.
 
     Raises:
-        ArgumentError: The arguments, those of the vector environment, do not fit one another.
-        NotInstalledError: Gradients without torch.
+        ArgumentError: An argument has an invalid value, or two cannot be combined.
+        NotInstalledError: Gradients need torch, which is not installed.
     """
     from gymbridge.functional.runners import choose_plain_runner
 
@@ -55,13 +55,13 @@ def choose_runner(
 
 
 class DifferentiableVectorEnv(FunctionalVectorEnv):
-    """A `FunctionalVectorEnv` whose runner may be a `GraphRunner`.
+    """A `FunctionalVectorEnv` through which torch's gradients can flow.
 
-    Built with ``differentiable=True``, `step` carries torch's graph from actions and state to
-    observations, rewards, ``final_obs`` and the next state. The graph grows until `detach`.
-    Flags and other infos have no gradient. Rows that restart have none into the earlier episode,
-    rows that diverged none at all in that step. A step or a partial reset under `torch.no_grad`
-    cuts the graph of every row.
+    If it is built with ``differentiable=True``, `step` carries torch's graph from actions and state
+    to observations, rewards, ``final_obs`` and the next state. The graph grows until `detach`.
+    Flags and other infos have no gradient. No gradient passes from an episode into the one before
+    it, nor through a step in which the environment produced NaN or Inf. A step or a partial reset
+    under `torch.no_grad` cuts the graph of every environment.
     """
 
     def detach(self) -> Any:
@@ -73,6 +73,8 @@ class DifferentiableVectorEnv(FunctionalVectorEnv):
         Raises:
             ArgumentError: The batch was not built with ``differentiable=True``.
             ResetNeededError: Before the first `reset`.
+            BusyError: Another call of the batch is running.
+            ClosedError: After `close`.
         """
         with self._one_thread:
             runner, carry = self._graph("detach")
@@ -80,20 +82,21 @@ class DifferentiableVectorEnv(FunctionalVectorEnv):
             return runner.observe(carry)
 
     def unroll(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take T steps as one node of the graph; the batch goes on from the last one.
+        """Take T steps as one node of the graph; the batch continues after the last one.
 
-        Compiled anew for each T. With ``residuals="recompute"`` the backward pass computes each
-        step again from its state and action.
+        Each T is compiled once. With ``residuals="recompute"`` the backward pass computes each step
+        again from its state and action.
 
         Args:
             actions: (T, num_envs, ...) in the action space, T at least 1.
 
         Returns:
-            What T calls of `step` return, each leaf leading with T.
+            What T calls of `step` return, each array with T as its first axis.
 
         Raises:
-            ActionError, ArgumentError, ArgumentTypeError: As in `step`, or not differentiable.
-            ResetNeededError: Before the first `reset`.
+            ArgumentError: The batch was not built with ``differentiable=True``, or `actions` do not
+                lead with (T, num_envs).
+            ResetNeededError: Before the first `reset`. Other errors are those of `step`.
         """
         with self._one_thread:
             runner, carry = self._graph("unroll")
@@ -103,11 +106,17 @@ class DifferentiableVectorEnv(FunctionalVectorEnv):
 
     @property
     def physics_state(self) -> Tensor:
-        """The simulation's float leaves, (num_envs, S) float; `physics_state_fields` names them.
+        """All floats of the engine's state, (num_envs, S); see `physics_state_fields` for columns.
 
-        The tensor is part of the graph: gradients with respect to it and hooks on it work, and so
-        does assigning one, with or without a graph of its own. Writing into it changes nothing;
-        assign instead. The current observation is a field of its own, which nothing recomputes.
+        The tensor is part of the graph, so it can have a gradient and hooks. Writing into it
+        changes nothing. Assign a tensor instead, with or without a graph of its own. The current
+        observation has columns of its own, which are not computed again from the others.
+
+        Raises:
+            ArgumentTypeError: An assigned value is not a dense tensor of the same dtype.
+            ArgumentError: It has another shape or device, or the batch was not built with
+                ``differentiable=True``.
+            ResetNeededError: Before the first `reset`.
         """
         with self._one_thread:
             runner, carry = self._graph("physics_state")
@@ -116,14 +125,14 @@ class DifferentiableVectorEnv(FunctionalVectorEnv):
 
     @physics_state.setter
     def physics_state(self, state: Any) -> None:
-        """Go on from another state, which keeps its graph."""
+        """Continue from another state, which keeps its graph."""
         with self._one_thread:
             runner, carry = self._graph("physics_state")
             self._carry = runner.take(carry, state)
 
     @property
     def physics_state_fields(self) -> dict[str, slice]:
-        """Where each field of the engine's state is in `physics_state`; see the engine's page."""
+        """Columns of `physics_state` by the field of the engine's state; see the engine's page."""
         return dict(self._graph_runner("physics_state_fields").packing.fields)
 
     def _graph(self, name: str) -> tuple[GraphRunner, GraphCarry]:

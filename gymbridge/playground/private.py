@@ -1,4 +1,4 @@
-"""What Playground offers only by private names, read in playground 0.2.0."""
+"""Uses of private names of Playground, as of playground 0.2.0."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["MENAGERIE", "menagerie_is_missing"]
 MENAGERIE = (
     'python -c "from mujoco_playground._src.mjx_env import ensure_menagerie_exists as e; e()"'
 )
-"""The command that makes Playground's download of meshes."""
+"""The command that downloads the meshes as Playground does."""
 
 
 def menagerie_is_missing() -> bool:
     """Return whether Playground would download meshes when it loads a robot.
 
-    Where a version lacks the name, the answer is no, and Playground downloads.
+    Where a version of Playground lacks the name, the answer is False, and Playground downloads.
     """
     path = getattr(getattr(registry, "mjx_env", None), "MENAGERIE_PATH", None)
     return path is not None and not path.exists()

@@ -49,7 +49,7 @@ _LOOP_ADVICE = (
 
 _WARP = (
     "with 'warp' all environments share their contacts, so that some arrays have no environment "
-    "axis, and this was not tested on a GPU"
+    "axis, and gymbridge was not tested with 'warp' on a GPU"
 )
 
 
@@ -65,16 +65,17 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
 
     Args:
         env: A name, or an environment.
-        config: Of a named one, or None for its default.
-        config_overrides: Of a named one, by dotted path.
-        impl: Of MJX, for a named one; None for "jax".
+        config: Configuration of a named environment; None for its default.
+        config_overrides: Entries of the configuration of a named environment, by dotted path.
+        impl: Implementation of MJX for a named environment; None for "jax".
 
     Raises:
         UnknownTaskError: No registered environment has that name.
-        ArgumentTypeError: It is neither a name nor an `MjxEnv`, or the options are of other types.
-        ArgumentError: Another `impl` than "jax", or options for an environment that is built.
-        NotInstalledError: The meshes of its robot are not on disk.
-        SimulationError: Playground cannot build it.
+        ArgumentTypeError: `env` is neither a name nor an `MjxEnv`, or an option has another type.
+        ArgumentError: `impl` is not "jax", or there are options beside a built environment.
+        EnvContractError: A built environment has another `impl` than "jax".
+        NotInstalledError: The meshes of the robot are not on disk.
+        SimulationError: Playground cannot build the environment.
     """
     if not isinstance(env, str):
         return _check_env(env, config=config, config_overrides=config_overrides, impl=impl)
@@ -91,8 +92,8 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
         overrides["impl"] = "jax"
     if env not in playground.dm_control_suite.ALL_ENVS and menagerie_is_missing():
         raise NotInstalledError(
-            f"{env!r} needs the meshes of mujoco_menagerie, which are not on disk. Playground "
-            f"downloads them with git: {MENAGERIE}"
+            f"{env!r} needs the meshes of mujoco_menagerie, which are not on disk. To download "
+            f"them with git, run: {MENAGERIE}"
         )
     try:
         with quiet():
@@ -113,8 +114,8 @@ def _copy(config: Any) -> ConfigDict:
     """Return a copy of a configuration, which the environment may change."""
     if not isinstance(config, ConfigDict):
         raise ArgumentTypeError(
-            f"`config` must be a ConfigDict of ml_collections, got {type(config).__name__}; give "
-            "single entries by `config_overrides`."
+            f"`config` must be a ConfigDict of ml_collections, got {type(config).__name__}; to "
+            "change single entries, use `config_overrides`."
         )
     return config.copy_and_resolve_references()
 
@@ -156,8 +157,8 @@ def episode_steps(env: Any, action_repeat: int | None) -> tuple[int, int | None]
         action_repeat: What the user gave; None for the configuration's.
 
     Raises:
-        ArgumentTypeError: One of the configuration's is no int.
-        ArgumentError: It is below 1.
+        ArgumentTypeError: A value of the configuration is not an int.
+        ArgumentError: A value of the configuration is below 1.
     """
     config: Any = getattr(env.unwrapped, "_config", None)
     entries: dict[str, Any] = dict(config) if isinstance(config, Mapping | ConfigDict) else {}

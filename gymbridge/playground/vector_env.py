@@ -49,31 +49,34 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             spreads the batch evenly over them, with numpy or jax arrays.
         action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
             episode's end. None for the configuration's.
-        info_keys: Which metrics and entries of ``state.info`` are carried: None for what fits into
-            about 1 kB per environment, "all", or a list of names.
+        info_keys: Which metrics and entries of ``state.info`` are in the infos: None for as many as
+            fit into 1 kB per environment, "all", or a list of names.
         nonfinite: What happens when an environment produces NaN or Inf: "terminate", "raise" or
             "ignore"; see `BraxVectorEnv`.
         differentiable: With ``arrays="torch"``, whether `step` carries torch's graph; see
-            `DifferentiableVectorEnv`. MJX takes that with one solver iteration.
+            `DifferentiableVectorEnv`. It needs MJX with one solver iteration.
         residuals: "store" or "recompute"; see `BraxVectorEnv`.
-        randomization_fn: Physics drawn anew for each episode; see `BraxVectorEnv`. The functions of
-            `mujoco_playground.registry.get_domain_randomizer` go as they are.
+        randomization_fn: Function that draws the physics of each episode; see `BraxVectorEnv`. A
+            function from `mujoco_playground.registry.get_domain_randomizer` works unchanged.
         config: An `ml_collections.ConfigDict` for a named environment; None for its default.
         config_overrides: Entries of the configuration by dotted path.
-        impl: Implementation of MJX, a shorthand for that entry. Only "jax", the default here;
-            "warp", Playground's own default, was not tested on a GPU and is refused.
+        impl: Implementation of MJX, also an entry of the configuration. Only "jax" is possible; it
+            is the default here. "warp", Playground's own default, is an error.
         action_space: Space of one action, if the environment declares none; default [-1, 1].
-        observation_space: Space of one observation, if the environment declares none. Mappings are
+        observation_space: Space of one observation, if the environment declares none; for mappings
             a `spaces.Dict`.
         render_mode, render_size, camera: See `BraxVectorEnv`.
 
     Raises:
         UnknownTaskError: No registered environment has that name.
-        KeywordError: A keyword that nothing here takes.
+        KeywordError: `PlaygroundVectorEnv` does not take one of the keywords.
         ArgumentError: An argument has an invalid value.
+        ArgumentTypeError: An argument has the wrong type.
         EnvContractError: The environment cannot be batched; the message names the rule.
-        NotInstalledError: The meshes of its robot are not on disk.
-        SimulationError: Playground cannot build or trace the environment.
+        NotInstalledError: The meshes of the robot are not on disk, or an argument needs a library
+            that is not installed, such as torch.
+        SimulationError: Playground cannot build or trace the environment, or this process was
+            forked after JAX had started.
 
     Seeds and episodes are those of `BraxVectorEnv`.
 

@@ -218,11 +218,11 @@ REFUSED = {
     "obs is missing": (_both(obs=None), "`State.obs` must be an array or a mapping"),
     "obs is a bfloat16": (
         _both(obs=jnp.zeros(2, jnp.bfloat16)),
-        "`State.obs` must hold bools, integers or floats of numpy's, got bfloat16",
+        "`State.obs` must have a bool, integer or float dtype of numpy, got bfloat16",
     ),
     "obs is a key": (
         SampleEnv(lambda rng: start(rng, obs=jax.random.wrap_key_data(rng))),
-        "`State.obs` must hold bools, integers or floats of numpy's, got key",
+        "`State.obs` must have a bool, integer or float dtype of numpy, got key",
     ),
     "truncation is a vector": (
         _both(info={"truncation": jnp.zeros(2)}),

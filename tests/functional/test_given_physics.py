@@ -112,11 +112,11 @@ BAD = [
     (given(mass=MASS + 0j), ArgumentTypeError, "must be castable to float32, got complex64"),
     (given(mass=None), ArgumentTypeError, "must be castable to float32, got object"),
     (given(mass=[[1], [2, 3], 4, 5]), ArgumentTypeError, "must be an array"),
-    ({"randomization": {"mass": MASS}}, ArgumentError, "no leaf that varies.*'link.mass'"),
-    ({"randomization": {"colour": MASS}}, ArgumentError, "'colour'.*no leaf that varies"),
-    ({"randomization": {("link", "mass"): MASS}}, ArgumentError, "no leaf that varies"),
-    ({"randomization": MASS}, ArgumentTypeError, "must be a dict by path, got ndarray"),
-    ({"randomization": None}, ArgumentTypeError, "must be a dict by path, got NoneType"),
+    ({"randomization": {"mass": MASS}}, ArgumentError, "is not a leaf.*'link.mass'"),
+    ({"randomization": {"colour": MASS}}, ArgumentError, "'colour'.*is not a leaf"),
+    ({"randomization": {("link", "mass"): MASS}}, ArgumentError, "is not a leaf"),
+    ({"randomization": MASS}, ArgumentTypeError, "must be a dict from .*, got ndarray"),
+    ({"randomization": None}, ArgumentTypeError, "must be a dict from .*, got NoneType"),
     ({"randomisation": {"link.mass": MASS}}, ArgumentError, "did you mean 'randomization'"),
 ]
 

@@ -61,7 +61,7 @@ class Called(PointMass):
         (Solver(), r"mjx(.|\n)*while_loop(.|\n)*opt.iterations(.|\n)*'spring'"),
         (Waves(), "complex64"),
         (Called(), "callback"),
-        (ScriptedBraxEnv([2]), r"so floats, got Discrete\(3\)"),
+        (ScriptedBraxEnv([2]), r"are floats, got Discrete\(3\)"),
     ],
 )
 def test_environment__without_gradients_is_refused(env: Any, text: str) -> None:

@@ -160,7 +160,7 @@ def test_model__is_shown_by_braxs_viewer_but_for_ellipsoids(name: str) -> None:
         drawn=lambda state: SimpleNamespace(physics=state),
     )
     if name in ("FishSwim", "SwimmerSwimmer6"):
-        with pytest.raises(SimulationError, match=f"no ellipsoids, of which {name}"):
+        with pytest.raises(SimulationError, match=f"cannot show ellipsoids, .* of {name}"):
             make_page(seen, [data], 0, 0.02, 480)
     else:
         assert "brax-viewer" in make_page(seen, [data], 0, 0.02, 480)
