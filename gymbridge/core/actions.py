@@ -44,10 +44,10 @@ def make_action_reader(
         space: The single action space: `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`, or a
             `Dict` of such.
         lead: Dimensions of a batch, (num_envs,) in a step.
-        make_leaf: Makes the reader of one kind of arrays.
+        make_leaf: Function that makes the reader of one kind of arrays.
 
     Raises:
-        ArgumentError: A space of another kind.
+        ArgumentError: `space` is of another kind.
     """
     if isinstance(space, spaces.Dict):
         subspaces = cast("spaces.Dict[Any]", space).spaces.items()
@@ -94,7 +94,7 @@ class NumpyReader:
     """Reads a batch of actions of one space with numpy.
 
     Args:
-        space: Of one action, without subspaces.
+        space: Space of one action, without subspaces.
         lead: Dimensions of a batch.
     """
 
@@ -193,8 +193,8 @@ def to_array(actions: Any) -> np.ndarray:
     """Return actions as one numpy array.
 
     Raises:
-        ActionError: They are ragged.
-        ArgumentTypeError: numpy cannot read them.
+        ActionError: `actions` are ragged.
+        ArgumentTypeError: numpy cannot read `actions`.
     """
     try:
         return np.asarray(actions)

@@ -4,8 +4,8 @@ Each key ``k`` has a mask ``_k``, (num_envs,) bool, of the environments that hav
 dicts have masks, too. The layout is that of `gymnasium.vector.VectorEnv._add_info`.
 
 With numpy arrays the keys are those of `SyncVectorEnv`: some are there only in a step that ended an
-episode. To find out, a step has to read values on the host. So with torch and jax arrays every step
-has the same keys.
+episode. To know whether one ended, a step has to read values on the host. So with torch and jax
+arrays the keys are the same in every step.
 """
 
 from __future__ import annotations

@@ -195,8 +195,8 @@ def _read(path: Path) -> Snapshot:
         )
     if header["format"] != _FORMAT:
         raise ArgumentError(
-            f"`path` must be a snapshot of format {_FORMAT}, got '{path}' of {header['format']}; "
-            "load it with the version of gymbridge that wrote it."
+            f"`path` must be a snapshot of format {_FORMAT}, got '{path}' of format "
+            f"{header['format']}; load it with the version of gymbridge that wrote it."
         )
     seeds = tuple(int(seed, 16) for seed in header["seeds"])
     return Snapshot(header["batch"], seeds, leaves)

@@ -19,7 +19,7 @@ def cast_space(space: Space[Any], to_dtype: Callable[[Any], Any]) -> Space[Any]:
 
     Args:
         space: `Box`, `Discrete`, `MultiDiscrete` or a `Dict` of such; others come back as they are.
-        to_dtype: From a numpy dtype to the one in its place.
+        to_dtype: Function from a numpy dtype to the dtype that replaces it.
 
     Example:
         >>> from gymnasium.spaces import Discrete

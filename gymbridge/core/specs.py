@@ -121,7 +121,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def name_device(value: Any) -> Any:
-    """Return the names of `jax.Device`s and `torch.device`s, also in lists; other values as given.
+    """Return the name of a `jax.Device` or `torch.device`, also inside a list; others as they are.
 
     A `jax.Device` cannot be pickled, and JSON knows neither.
     """

@@ -1,1 +1,1 @@
-"""Functional JAX environments, whoever wrote them: their batch and how it is compiled."""
+"""Batches of functional JAX environments, of any engine, and how they are compiled."""

@@ -99,7 +99,7 @@ class PhysicsDraw:
         named, structure = flatten_named(model)
         if structure != self._leaves.structure:
             odd = sorted({name for name, _ in named} ^ self._own.keys())
-            found = f"but {odd[0]!r} is in one of them alone" if odd else f"got {type(model)}"
+            found = f"but only one of them has {odd[0]!r}" if odd else f"got {type(model)}"
             raise EnvContractError(
                 f"`randomization_fn` must return a model of the structure that it got, {found}."
             )
@@ -129,8 +129,8 @@ class PhysicsDraw:
         for name, leaf in self.shapes.items():
             if name in self._leaves.doubled:
                 raise EnvContractError(
-                    f"`randomization_fn` must vary leaves with a path of their own, but the model "
-                    f"has two under {name!r}."
+                    "`randomization_fn` must vary leaves with a unique path, but two leaves of the "
+                    f"model have the path {name!r}."
                 )
             if self._own[name] is None:
                 raise EnvContractError(

@@ -31,13 +31,14 @@ class FunctionalEnv(Protocol[_StateT]):
         engine: The object of the engine; `get_attr` returns its attributes for every environment.
         loop_advice: What a user can do where reverse mode cannot pass `step`.
 
-    Optional attributes:
-        reset_options: Further arguments of `reset`, by name, each with its reader; see
-            `gymbridge.core.episode.Simulator`.
-        model: The model of the physics; see `Simulator.built_with`.
-        step_seconds: Simulated seconds of a step.
-        is_drawable: Whether frames can be drawn. Then there are also ``make_renderer(view)``, as in
-            `Simulator`, and ``drawn(states)``, which returns what the renderer's `draw` takes.
+    Further attributes are optional:
+
+    - ``reset_options``: further arguments of `reset`, by name, each with its reader; see
+      `gymbridge.core.episode.Simulator`.
+    - ``model``: the model of the physics, which is the simulator's `built_with`.
+    - ``step_seconds``: simulated seconds of a step.
+    - ``is_drawable``: whether frames can be drawn. Then there are also ``make_renderer(view)``, as
+      in a `Simulator`, and ``drawn(states)``, which returns what the renderer's `draw` takes.
     """
 
     observation_space: Space[Any]

@@ -127,7 +127,7 @@ class RandomizedEnv:
         except Exception as error:
             raise SimulationError(
                 f"{env.name} cannot be traced with the physics of `randomization_fn`; it may use "
-                f"a varied leaf as a number of Python. {type(error).__name__}: {error}"
+                f"a varied leaf as a Python number. {type(error).__name__}: {error}"
             ) from error
         if keeps_own:
             raise EnvContractError(

@@ -63,7 +63,7 @@ class StateEnv:
         return replace(state, obs=obs, reward=reward)
 
     def finish(self, state: Any) -> Any:
-        """Return the state with `done` 1, no truncation, and 0 for NaN in metrics and infos."""
+        """Return the state with `done` 1, no truncation, and 0 for NaN and Inf in its infos."""
         info = jax.tree_util.tree_map_with_path(_finish_info, state.info)
         metrics = jax.tree.map(make_finite, state.metrics)
         return replace(state, done=jnp.ones_like(state.done), metrics=metrics, info=info)

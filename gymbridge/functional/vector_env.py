@@ -121,11 +121,10 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         actions must have the dtype of their space and lie in it.
 
         Returns:
-            carry: A copy of the batch's state; the functions do not change the batch.
-            reset: ``(carry, mask, seeds) -> (carry, (observations, infos))``, with mask (num_envs,)
-                bool, and seeds (num_envs,) uint32 or None to continue the random streams.
-            step: ``(carry, actions) -> (carry, (observations, rewards, terminations, truncations,
-                infos))``.
+            A copy of the batch's state, called ``carry``, and two functions that do not change the
+            batch: ``reset(carry, mask, seeds) -> (carry, (observations, infos))``, with mask
+            (num_envs,) bool, and seeds (num_envs,) uint32 or None to continue the random streams;
+            ``step(carry, actions) -> (carry, returned)``, with the five values of `step`.
 
         Raises:
             ArgumentError: The batch was not built with ``arrays="jax"``, or is on several devices.

@@ -45,7 +45,7 @@ class Branching(FallingBall):
 
 def test_leaf_as_a_number_of_python__is_an_error_that_says_so() -> None:
     BraxVectorEnv(Branching(), 2)
-    with pytest.raises(SimulationError, match=r"as a number of Python. TracerBool"):
+    with pytest.raises(SimulationError, match=r"as a Python number. TracerBool"):
         BraxVectorEnv(Branching(), 2, randomization_fn=draw)
 
 
@@ -97,7 +97,7 @@ class Doubled(SampleEnv):
 
 def test_paths_that_two_leaves_share__cannot_vary() -> None:
     env = Doubled()
-    with pytest.raises(EnvContractError, match=r"the model has two under 'a.b'"):
+    with pytest.raises(EnvContractError, match=r"two leaves of the model have the path 'a.b'"):
         BraxVectorEnv(env, randomization_fn=lambda model, key: {"a.b": jax.numpy.float32(2)})
 
 
