@@ -38,14 +38,6 @@ def test_scaling_page__spreads_a_batch_over_two_devices(tmp_path: Path) -> None:
     assert printed == "[(512,), (512,)]\n"
 
 
-def test_devices_benchmark__prints_a_row_per_number_of_devices() -> None:
-    pytest.importorskip("brax")
-    script = ROOT / "examples" / "benchmarks" / "devices.py"
-    sizes = ("--env=fast", "--num-envs=4", "--rounds=1", "--count=1")
-    printed = run_python(script, "--force-cpu-devices=2", *sizes)
-    assert printed.count("| fast spring, 4 envs, ") == 2
-
-
 def test_scaling_page__steps_batches_on_two_devices(tmp_path: Path) -> None:
     pytest.importorskip("brax")
     text = (ROOT / "docs" / "how-to" / "scaling.md").read_text(encoding="utf-8")

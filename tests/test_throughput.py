@@ -23,10 +23,15 @@ def run(script: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("libraries", "task", "names", "num_routes"),
     [
-        (("envpool.registration", "torchrl", "stable_baselines3"), "CartPole-v1", "", 16),
+        (("envpool.registration", "torchrl", "stable_baselines3"), "^CartPole-v1", "", 16),
         # Each route of these compiles physics.
-        (("brax.envs", "torchrl"), "inverted_pendulum (Brax, generalized)", "rap", 2),
-        (("mujoco_playground",), "CartpoleBalance (Playground)", "wrap", 1),
+        (("brax.envs", "torchrl"), "^inverted_pendulum", "training|BraxWrapper", 2),
+        (("mujoco_playground",), "^CartpoleBalance", "wrap", 1),
+        (("brax.envs",), "^devices", "jax", 1),
+        (("brax.envs",), "^gradients", "gymbridge|scan", 4),
+        (("brax.envs",), "^infos", "", 3),
+        (("brax.envs",), "^restarts of reacher", "wrap|SameStep", 2),
+        (("envpool.registration",), "^restarts of Pendulum", "", 4),
     ],
 )
 def test_routes__are_measured_and_drawn(
@@ -35,7 +40,7 @@ def test_routes__are_measured_and_drawn(
     for library in (*libraries, "jax", "torch", "matplotlib"):
         pytest.importorskip(library)
     out = tmp_path / "results.json"
-    options = ["--rounds=1", "--seconds=0.01", f"--out={out}", "--num-envs=2", "--tasks", task]
+    options = ["--rounds=1", "--seconds=0.01", f"--out={out}", "--values=2", "--tasks", task]
     options += ["--routes", names]
     printed = run("throughput.py", *options)
     [result] = json.loads(out.read_text(encoding="utf-8"))["results"]

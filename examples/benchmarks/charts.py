@@ -1,16 +1,15 @@
-"""Draw the results of `throughput.py`: medians with spread, and curves over the batch size.
+"""Draw the results of `throughput.py`: medians with spread, and curves over what varies.
 
     python examples/benchmarks/charts.py runs/throughput.json --out docs/img
 
-Each task with one batch size gives dots, each with several gives curves. Steps per second are on a
-logarithmic axis; lines reach from the second lowest round to the second highest.
+Each task measured at one value gives dots, each with several gives curves. Steps per second are on
+a logarithmic axis; lines and bands reach from the second lowest round to the second highest.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
@@ -23,6 +22,8 @@ mpl.use("svg")
 import matplotlib.pyplot as plt
 
 OURS, OTHERS = "#1f77b4", "#9e9e9e"
+COLORS = {"numpy": "#1f77b4", "torch": "#d62728", "jax": "#2ca02c"}
+STYLES = {"NextStep": "-", "SameStep": "--", "Disabled": ":"}
 Result = dict[str, Any]
 
 
@@ -48,27 +49,44 @@ def draw_dots(result: Result, ax: Any) -> None:
         ax.annotate(f"{middle:,.0f}", (1.01, row), xycoords=("axes fraction", "data"), va="center")
     ax.set_yticks(range(len(names)), names)
     ax.grid(axis="x", alpha=0.4)
-    ax.set(xscale="log", title=f"{result['task']}, {result['num_envs']:,} environments")
+    is_batch = result["axis"] == "environments"
+    count = f", {result['value']:,} environments" if is_batch else ""
+    ax.set(xscale="log", title=result["task"] + count)
     ax.set_xlabel("environment steps per second")
 
 
 def draw_curves(results: list[Result], ax: Any) -> None:
-    """Draw a curve for each route, over the sizes at which it could be built."""
-    curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for result in results:
+    """Draw a curve for each route, over the values at which it could be built."""
+    curves: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+    for result in sorted(results, key=lambda result: result["value"]):
         for name, rounds in result["steps_per_second"].items():
-            curves[name].append((result["num_envs"], median(rounds)))
+            curves[name].append((result["value"], median(rounds), *spread(rounds)))
     markers = iter("os^vD<>*XPhpd8" * 3)
     for name, points in curves.items():
-        style = {"color": color(name), "alpha": 1 if color(name) == OURS else 0.8}
-        ax.plot(*zip(*sorted(points), strict=True), label=name, marker=next(markers), **style)
-    ax.set(xscale="log", yscale="log", title=results[0]["task"], xlabel="environments")
-    ax.set_ylabel("environment steps per second")
-    ax.legend(fontsize=7)
+        values, middles, lows, highs = zip(*points, strict=True)
+        style = line_style(name) or {"color": OTHERS, "marker": next(markers)}
+        ax.plot(values, middles, label=name, markersize=4, **style)
+        ax.fill_between(values, lows, highs, color=style["color"], alpha=0.12, linewidth=0)
+    every = sorted({result["value"] for result in results})
+    ax.set(xscale="log" if every[0] else "symlog", yscale="log", xlabel=results[0]["axis"])
+    ax.set(title=results[0]["task"], ylabel="environment steps per second")
+    ax.set_xticks(every, [f"{value:,}" for value in every])
+    ax.minorticks_off()
+    ax.grid(axis="y", alpha=0.4)
+    ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+
+
+def line_style(name: str) -> dict[str, str]:
+    """Return how our routes are drawn, by kind of arrays and mode; nothing for the others."""
+    library, *options = name.split(", ")
+    if library != "gymbridge":
+        return {}
+    arrays, mode = options
+    return {"color": COLORS[arrays], "linestyle": STYLES[mode]}
 
 
 def file_name(kind: str, task: str) -> str:
-    return f"{kind}_{re.split(r'[ (]', task)[0].lower()}.svg"
+    return f"{kind}_{task.partition(' (')[0].lower().replace(' ', '_')}.svg"
 
 
 def main() -> None:
@@ -80,7 +98,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     plt.rcParams["svg.hashsalt"] = "gymbridge"  # the same file from the same results
     for task, results in tasks.items():
-        is_curve = len({result["num_envs"] for result in results}) > 1
+        is_curve = len({result["value"] for result in results}) > 1
         routes = len(results[0]["steps_per_second"])
         fig, ax = plt.subplots(figsize=(8, 5 if is_curve else 0.6 + 0.26 * routes))
         ax.spines[["top", "right"]].set_visible(False)

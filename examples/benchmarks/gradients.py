@@ -186,37 +186,40 @@ def memory_rows(device: str, rounds: int) -> list[Row]:
     return [Row(case, median(times), ratio, 1.02, f"{sizes[-1] / 2**20:.0f} MiB")]
 
 
-def torchrl_rows(device: str, rounds: int) -> list[Row]:
-    """Compare with TorchRL's wrapper on the same work."""
-    try:
-        from torchrl.envs.libs.brax import BraxWrapper
-    except ImportError:
-        return []
-    window = Window("inverted_pendulum", 64, 16, device)
-    theirs = BraxWrapper(
-        window.env,
-        batch_size=[64],
-        requires_grad=True,
-        device=device,
-        categorical_action_encoding=False,
-    )
-    weights = torch.tensor(window.weights, device=device, requires_grad=True)
+def torchrl_window(window: Window) -> Callable[[], Any]:
+    """Return the same work on TorchRL's wrapper."""
+    from torchrl.envs.libs.brax import BraxWrapper
 
-    def run(_: int) -> None:
+    options = {"requires_grad": True, "categorical_action_encoding": False}
+    num_envs = window.envs.num_envs
+    theirs = BraxWrapper(window.env, batch_size=[num_envs], device=window.device, **options)
+    weights = torch.tensor(window.weights, device=window.device, requires_grad=True)
+
+    def run() -> None:
         data, loss = theirs.reset(), 0
-        for _ in range(16):
+        for _ in range(window.num_steps):
             data["action"] = data["observation"] @ weights
             data = theirs.step(data)["next"]
             loss = loss + (data["observation"] ** 2).sum() - data["reward"].sum()
         loss.backward()
 
+    return run
+
+
+def torchrl_rows(device: str, rounds: int) -> list[Row]:
+    """Compare with TorchRL's wrapper on the same work."""
+    window = Window("inverted_pendulum", 64, 16, device)
+    try:
+        run = torchrl_window(window)
+    except ImportError:
+        return []
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
-    run(0)
+    run()
     for _ in range(max(2, rounds // 3)):
         window.torch_policy()  # TorchRL traces so much anew that JAX forgets our compiled step
-        for name, step in (("ours", lambda _: window.torch_policy()), ("theirs", run)):
+        for name, step in (("ours", window.torch_policy), ("theirs", run)):
             start = time.perf_counter()
-            step(0)
+            step()
             times[name].append((time.perf_counter() - start) * 1e6)
     ours = compare(times, "ours", "theirs")
     note = (

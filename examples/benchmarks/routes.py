@@ -20,6 +20,13 @@ Route = Callable[[int], Step]
 NUM_ACTIONS = 64
 MODES = ("NextStep", "SameStep", "Disabled")
 KINDS = ("numpy", "torch", "jax")
+LARGEST = {
+    "AsyncVectorEnv": 64,
+    "SB3 SubprocVecEnv": 64,
+    "TorchRL SerialEnv of GymEnv": 1024,
+    "TorchRL BraxWrapper": 1024,
+}
+"""Sizes up to which a route is measured: a process for each environment, or a very slow step."""
 
 
 def cycle(step: Callable[[Any], object], actions: list[Any]) -> Step:
@@ -191,6 +198,19 @@ def _brax_wrapper(num_envs: int) -> Any:
     return BraxWrapper(brax_envs.get_environment(**PENDULUM), batch_size=[num_envs], device="cpu")
 
 
+def _gym_wrapper_step(num_envs: int) -> Step:
+    """Step Brax's class for OpenAI's `gym`, which is no longer maintained: ``pip install gym``."""
+    import jax
+    from brax import envs as brax_envs
+    from brax.envs.wrappers.gym import VectorGymWrapper
+
+    envs = VectorGymWrapper(brax_envs.create(**PENDULUM, batch_size=num_envs), seed=0)
+    envs.reset()
+    rng = np.random.default_rng(0)
+    actions = list(rng.uniform(-1, 1, (NUM_ACTIONS, num_envs, 1)).astype(np.float32))
+    return cycle(lambda action: jax.device_get(envs.step(action)[:3]), actions)
+
+
 def _bare_brax(num_envs: int) -> tuple[Callable[..., Any], Any, int]:
     import jax
     from brax import envs as brax_envs
@@ -238,6 +258,7 @@ ROUTES: dict[str, dict[str, Route]] = {
     "inverted_pendulum (Brax, generalized)": {
         "bare jitted step": partial(of_jax, _bare_brax),
         "Brax training.wrap": partial(of_jax, _wrapped_brax),
+        "Brax VectorGymWrapper": _gym_wrapper_step,
         "TorchRL BraxWrapper": partial(of_torchrl, _brax_wrapper),
         **_ours("Brax/inverted_pendulum-v0", backend="generalized"),
     },

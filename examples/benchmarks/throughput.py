@@ -1,7 +1,8 @@
 """Steps per second of every route to a task, in one file of results and two charts.
 
-    python examples/benchmarks/throughput.py                       # about ten minutes
-    python examples/benchmarks/throughput.py --num-envs 1 16 256   # curves over the batch size
+    python examples/benchmarks/throughput.py --tasks ^CartPole                     # dots
+    python examples/benchmarks/throughput.py --tasks ^CartPole --values 1 16 256   # curves
+    python examples/benchmarks/throughput.py --tasks restarts                      # two tasks
 
 Each route runs in a process of its own, and all of them stay alive: in every round each takes its
 turn for a fraction of a second, so that a slow moment of the machine meets all of them. The file
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -22,7 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from routes import ROUTES, Route, Step
+from routes import LARGEST, Route, Step
+from sweeps import TASKS
 from timing import machine
 from tqdm import tqdm
 
@@ -32,24 +35,25 @@ SECONDS = 0.5
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", choices=[*ROUTES], default=[*ROUTES], help="what")
-    parser.add_argument("--routes", default="", help="only those whose names contain this")
-    parser.add_argument("--num-envs", type=int, nargs="+", default=[64], help="batch sizes")
+    parser.add_argument("--tasks", default="", help="regular expression of their names")
+    parser.add_argument("--routes", default="", help="regular expression of their names")
+    parser.add_argument("--values", type=int, nargs="+", help="batch sizes or others, by task")
     parser.add_argument("--rounds", type=int, default=9, help="turns of each route")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="length of a turn")
     parser.add_argument("--out", type=Path, default=Path("runs/throughput.json"), help="results")
     return parser.parse_args()
 
 
-def serve(task: str, name: str, num_envs: int, pipe: Connection) -> None:
+def serve(task: str, name: str, value: int, pipe: Connection) -> None:
     """Build a route, then answer each length of a turn with the steps/s of the environments."""
     warnings.filterwarnings("ignore")  # of other libraries, about themselves
-    route: Route = ROUTES[task][name]
-    step = route(num_envs)
+    route: Route = TASKS[task].routes[name]
+    step = route(value)
     take(step, 0.2)  # compiles, wakes threads
     pipe.send("ready")
+    num_steps = TASKS[task].num_steps or value
     while (seconds := pipe.recv()) is not None:
-        pipe.send(take(step, seconds) * num_envs)
+        pipe.send(take(step, seconds) * num_steps)
     for child in active_children():  # of `AsyncVectorEnv` and `SubprocVecEnv`
         child.kill()
     os._exit(0)  # engines with threads take their time to end
@@ -73,13 +77,17 @@ def wait(returned: object) -> None:
         jax.block_until_ready(returned)
 
 
-def measure(task: str, names: list[str], num_envs: int, args: argparse.Namespace) -> dict[str, Any]:
+def measure(task: str, value: int, args: argparse.Namespace) -> dict[str, Any]:
     """Return the rounds of each route."""
     context, pipes, processes = get_context("spawn"), {}, []
-    for name in tqdm(names, desc=f"{task}, {num_envs} environments", unit=" routes", leave=False):
+    axis = TASKS[task].axis
+    names = [name for name in TASKS[task].routes if re.search(args.routes, name)]
+    if axis == "environments":
+        names = [name for name in names if value <= LARGEST.get(name, value)]
+    for name in tqdm(names, desc=f"{task}, {value} {axis}", unit=" routes", leave=False):
         pipe, other = context.Pipe()
         # No daemons: some routes have processes of their own.
-        process = context.Process(target=serve, args=(task, name, num_envs, other))
+        process = context.Process(target=serve, args=(task, name, value, other))
         process.start()
         other.close()
         processes.append(process)
@@ -87,7 +95,7 @@ def measure(task: str, names: list[str], num_envs: int, args: argparse.Namespace
             pipe.recv()
             pipes[name] = pipe
         except EOFError:
-            print(f"{name} cannot be built with {num_envs} environments")
+            print(f"{name} cannot be built with {value} {axis}")
     rounds: dict[str, list[float]] = {name: [] for name in pipes}
     try:
         for _ in range(args.rounds):
@@ -101,25 +109,27 @@ def measure(task: str, names: list[str], num_envs: int, args: argparse.Namespace
     finally:
         for process in processes:
             process.kill()
-    return {"task": task, "num_envs": num_envs, "steps_per_second": rounds}
+    return {"task": task, "axis": axis, "value": value, "steps_per_second": rounds}
 
 
 def main() -> None:
     args = parse_args()
+    tasks = [task for task in TASKS if re.search(args.tasks, task)]
+    if not tasks:
+        raise SystemExit(f"No task matches {args.tasks!r}; there are {', '.join(TASKS)}.")
     results: dict[str, Any] = {"machine": machine(), "results": []}
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    for task in args.tasks:
-        names = [name for name in ROUTES[task] if args.routes in name]
-        for num_envs in args.num_envs:
-            results["results"].append(measure(task, names, num_envs, args))
+    for task in tasks:
+        for value in args.values or TASKS[task].values:
+            results["results"].append(measure(task, value, args))
             args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    print(f"\n{results['machine']}\n\n| task | environments | route | steps/s (spread) |")
+    print(f"\n{results['machine']}\n\n| task | value | route | steps/s (spread) |")
     print("|---|---:|---|---:|")
     for result in results["results"]:
         for name, rounds in result["steps_per_second"].items():
             middle, low, high = (f"{value:,.0f}" for value in (median(rounds), *spread(rounds)))
-            task, num_envs = result["task"], result["num_envs"]
-            print(f"| {task} | {num_envs:,} | {name} | {middle} ({low} to {high}) |")
+            task, value = result["task"], f"{result['value']:,} {result['axis']}"
+            print(f"| {task} | {value} | {name} | {middle} ({low} to {high}) |")
 
 
 def spread(rounds: list[float]) -> tuple[float, float]:
