@@ -45,7 +45,11 @@ def read_runs(folders: list[str]) -> list[np.ndarray]:
         np.genfromtxt(Path(folder, "progress.csv"), delimiter=",", names=True, ndmin=1)
         for folder in folders
     ]
-    return [table[np.isfinite(table["mean_return"])] for table in tables]
+    runs = [table[np.isfinite(table["mean_return"])] for table in tables]
+    for folder, run in zip(folders, runs, strict=True):
+        if not len(run):
+            raise SystemExit(f"{folder}: no episode ended in this run; train it for more steps.")
+    return runs
 
 
 def band(runs: list[np.ndarray], column: str) -> tuple[np.ndarray, np.ndarray]:

@@ -131,6 +131,13 @@ def test_commands__name_scripts_and_extras_that_exist() -> None:
             assert {*extras.split(",")} <= {*settings["options.extras_require"]}, (page, extras)
 
 
+def test_front_page__has_the_first_screen_of_the_readme() -> None:
+    readme, page = PAGES["README.md"], PAGES["docs/index.md"]
+    first_screen = readme[readme.index("\n\n") : readme.index("No test and no benchmark")]
+    expected = first_screen.replace("](docs/", "](").replace("<!-- slow -->\n", "% slow\n")
+    assert expected in page
+
+
 def test_readme__has_exactly_two_commands() -> None:
     blocks = re.findall(r"```bash\n(.*?)```", PAGES["README.md"], flags=re.DOTALL)
     assert len(blocks) == 2

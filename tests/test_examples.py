@@ -165,6 +165,26 @@ def test_compare_curves__draws_mean_and_band(tmp_path, monkeypatch):
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
+def test_compare_curves__names_a_run_without_an_episode(tmp_path):
+    pytest.importorskip("matplotlib")
+    script = runpy.run_path(str(EXAMPLES / "compare_curves.py"))
+    text = "env_steps,seconds,episodes,mean_return\n10,1,0,nan\n"
+    (tmp_path / "progress.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit, match="no episode ended in this run"):
+        script["read_runs"]([str(tmp_path)])
+
+
+@pytest.mark.slow
+def test_string_shape__trains_both_and_draws_their_curves(tmp_path):
+    pytest.importorskip("brax.envs")
+    pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    run_script("string_shape", "--seeds", 1, "--max-seconds=1", "--out=out", cwd=tmp_path)
+    for name in ("shac", "ppo"):
+        assert (tmp_path / "out" / name / "1" / "policy.pt").exists()
+    assert (tmp_path / "out" / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.slow
 def test_sb3_atari__trains_saves_and_plays(tmp_path):
     pytest.importorskip("envpool.registration")

@@ -169,8 +169,8 @@ def test_info_keys__as_a_list_are_what_is_carried(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("info_keys", "error", "message"),
     [
-        (["speed", "sped"], ArgumentError, "names 'sped'.*did you mean 'speed'"),
-        (["rng"], ArgumentError, "names 'rng'.*PRNG keys stay inside"),
+        (["speed", "sped"], ArgumentError, "has 'sped'.*did you mean 'speed'"),
+        (["rng"], ArgumentError, "has 'rng'.*PRNG keys are never infos"),
         ([3], ArgumentTypeError, "hold names, got 3"),
         ("speed", ArgumentError, "`info_keys` must be None,"),
         (3, ArgumentTypeError, "`info_keys` must be None,"),

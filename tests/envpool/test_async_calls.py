@@ -40,7 +40,7 @@ def pool() -> Any:
     [
         (lambda pool, ids: pool.send([0, 1, 0], ids), ActionError, "one action per environment"),
         (lambda pool, ids: pool.send([0, 2], ids), ActionError, "must lie in"),
-        (lambda pool, ids: pool.send([0, 1], [ids[0]] * 2), ArgumentError, "must be different"),
+        (lambda pool, ids: pool.send([0, 1], [ids[0]] * 2), ArgumentError, "must be distinct"),
         (lambda pool, ids: pool.send([0, 1], [0, 9]), ArgumentError, "0 to 3"),
         (lambda pool, ids: pool.send([0, 1], [-1, 0]), ArgumentError, "0 to 3"),
         (lambda pool, ids: pool.send([], np.zeros(0, int)), ArgumentError, "at least one"),

@@ -68,7 +68,7 @@ def test_layout__carries_all_infos_but_row_ids_and_memory_unless_asked() -> None
     row_ids = {"env_id": values[0], "players": {"env_id": values[1]}}
     assert_same(Layout(spec, "all").read_info(values), {**usual, **row_ids, "ram": values[7]})
     assert_same(Layout(spec, ["ram"]).read_info(values), {"ram": values[7]})
-    with pytest.raises(ArgumentError, match=r"names 'angle', which is no info"):
+    with pytest.raises(ArgumentError, match=r"has 'angle', which is not an info"):
         Layout(spec, ["angle"])
 
 

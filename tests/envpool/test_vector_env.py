@@ -98,7 +98,7 @@ BAD_KEYWORDS = [
     ("CartPole-v1", "max_episode_steps", 0, "`max_episode_steps` must be at least 1, .*got 0"),
     ("CartPole-v1", "num_envs", 0, "`num_envs` must be at least 1, got 0"),
     ("CartPole-v1", "autoreset_mode", "Never", "`autoreset_mode` must be .*'SameStep'.*'Never'"),
-    ("CartPole-v1", "info_keys", ["elapsed"], "`info_keys` names 'elapsed'.*'elapsed_step'"),
+    ("CartPole-v1", "info_keys", ["elapsed"], "`info_keys` has 'elapsed'.*'elapsed_step'"),
     ("CartPole-v1", "info_keys", "every", "`info_keys` must be None, .*got 'every'"),
     # Values with which EnvPool ends the process or hangs:
     ("Pong-v5", "frame_skip", -1, "`frame_skip` must be at least 1, got -1"),

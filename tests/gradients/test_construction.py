@@ -90,7 +90,7 @@ def test_mjx__goes_with_the_option_that_the_error_names() -> None:
 @pytest.mark.parametrize("name", ["differentiable", "residuals"])
 def test_envpool__has_no_gradients(name: str) -> None:
     pytest.importorskip("envpool")
-    with pytest.raises(ArgumentError, match=f"keyword argument '{name}' (.|\n)*C\\+\\+"):
+    with pytest.raises(ArgumentError, match=f"keyword argument '{name}' (.|\n)*have no gradients"):
         EnvPoolVectorEnv("CartPole-v1", 2, **{name: True})
 
 

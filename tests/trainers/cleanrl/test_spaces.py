@@ -87,7 +87,7 @@ def test_discrete_actions__are_int64_from_zero() -> None:
 def test_discrete_actions__that_count_from_elsewhere_are_refused() -> None:
     simulator = ScriptedSimulator([2])
     simulator.single_action_space = spaces.Discrete(3, start=-1)
-    with pytest.raises(ArgumentError, match=r"from 0.*start=-1"):
+    with pytest.raises(ArgumentError, match=r"start at 0.*start=-1"):
         CleanRLVectorEnv(BridgeVectorEnv(simulator, autoreset_mode="SameStep"))
 
 
