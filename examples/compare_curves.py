@@ -21,6 +21,8 @@ def parse_args() -> argparse.Namespace:
     curve = {"nargs": "+", "action": "append", "required": True, "metavar": ("NAME", "FOLDER")}
     parser.add_argument("--curve", help=text, **curve)
     parser.add_argument("--title", default="", help="title of the legend")
+    text = "lowest return in the picture; by default that of the curves"
+    parser.add_argument("--bottom", type=float, help=text)
     parser.add_argument("--out", type=Path, default=Path("runs", "curves.png"), help="picture file")
     return parser.parse_args()
 
@@ -69,7 +71,7 @@ def main() -> None:
             axes.fill_between(
                 places, returns.min(0), returns.max(0), color=line.get_color(), alpha=0.2
             )
-        axes.set(xlabel=label, ylabel="mean return", xlim=(0, None))
+        axes.set(xlabel=label, ylabel="mean return", xlim=(0, None), ylim=(args.bottom, None))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(alpha=0.3)
         axes.label_outer()

@@ -112,8 +112,8 @@ def main() -> None:
             command = [sys.executable, HERE / f"{name}.py", *task, *flags, *limits]
             subprocess.run(command, check=True, cwd=HERE)
         curves += ["--curve", name.upper(), *folders]
-    command = [sys.executable, HERE / "compare_curves.py", *curves]
-    subprocess.run([*command, "--title=String-v0", f"--out={args.out}/curves.png"], check=True)
+    picture = ["--title=String-v0", "--bottom=-40", f"--out={args.out}/curves.png"]
+    subprocess.run([sys.executable, HERE / "compare_curves.py", *curves, *picture], check=True)
 
 
 if __name__ == "__main__":

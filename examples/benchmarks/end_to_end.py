@@ -66,7 +66,7 @@ class Target(BaseCallback):
 
     def _on_step(self) -> bool:
         returns = [episode["r"] for episode in self.model.ep_info_buffer]
-        self.is_reached = len(returns) == 100 and sum(returns) / 100 >= self.target
+        self.is_reached = len(returns) == 100 and bool(sum(returns) / 100 >= self.target)
         return not self.is_reached
 
 

@@ -104,7 +104,8 @@ def of_gymbridge(env_id: str, mode: str, arrays: str, num_envs: int, **options: 
     options |= {"autoreset_mode": mode, "arrays": arrays}
     envs: Any = gym.make_vec(env_id, num_envs=num_envs, **options)
     envs.reset(seed=0)
-    convert = {"numpy": np.asarray, "torch": _to_torch, "jax": _to_jax}[arrays]
+    to_jax = partial(_to_jax, device=envs.device)
+    convert = {"numpy": np.asarray, "torch": _to_torch, "jax": to_jax}[arrays]
 
     def step_and_reset(actions: Any) -> object:
         obs, _, terminations, truncations, _ = envs.step(actions)
@@ -122,10 +123,10 @@ def _to_torch(array: Any) -> Any:
     return torch.from_numpy(np.asarray(array))
 
 
-def _to_jax(array: Any) -> Any:
+def _to_jax(array: Any, device: Any) -> Any:
     import jax
 
-    return jax.numpy.asarray(array)
+    return jax.device_put(np.asarray(array), device)
 
 
 def _ours(env_id: str, **options: Any) -> dict[str, Route]:
