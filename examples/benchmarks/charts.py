@@ -20,6 +20,7 @@ from throughput import spread
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import EngFormatter, LogLocator
 
 OURS, OTHERS = "#1f77b4", "#9e9e9e"
 COLORS = {"numpy": "#1f77b4", "torch": "#d62728", "jax": "#2ca02c"}
@@ -71,15 +72,17 @@ def draw_curves(results: list[Result], ax: Any) -> None:
     ax.set(xscale="log" if every[0] else "symlog", yscale="log", xlabel=results[0]["axis"])
     ax.set(title=results[0]["task"], ylabel="environment steps per second")
     ax.set_xticks(every, [f"{value:,}" for value in every])
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter(EngFormatter(sep=""))
     ax.minorticks_off()
     ax.grid(axis="y", alpha=0.4)
     ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 
 
 def line_style(name: str) -> dict[str, str]:
-    """Return how our routes are drawn, by kind of arrays and mode; nothing for the others."""
+    """Return how our routes are drawn, by kind of arrays and mode; nothing for others."""
     library, *options = name.split(", ")
-    if library != "gymbridge":
+    if library != "gymbridge" or options[0] not in COLORS:
         return {}
     arrays, mode = options
     return {"color": COLORS[arrays], "linestyle": STYLES[mode]}
