@@ -146,8 +146,7 @@ class AsyncEnvPool:
             observations: (batch_size, ...).
             rewards: (batch_size,) float32, 0 where an episode begins.
             terminations: (batch_size,) bool, True where the task's own rule ended the episode.
-            truncations: (batch_size,) bool, True where a time limit ended the episode and the
-                task's own rule did not.
+            truncations: (batch_size,) bool, True where only a time limit ended the episode.
             infos: The task's own, without masks, and "env_id", (batch_size,) int32.
 
         Raises:

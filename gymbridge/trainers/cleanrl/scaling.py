@@ -31,7 +31,7 @@ class RunningMoments:
         statistics: "env" for each environment, "batch" for all together.
 
     Attributes:
-        mean, var: (num_envs, *shape) float64 for "env", (1, *shape) for "batch".
+        mean, var: ``(num_envs, *shape)`` float64 for "env", ``(1, *shape)`` for "batch".
         count: (num_envs, 1, ...) float64 for "env", (1, 1, ...) for "batch"; number of values.
     """
 
@@ -43,7 +43,7 @@ class RunningMoments:
         self.count = np.full((lead, *(1 for _ in shape)), 1e-4)
 
     def update(self, values: np.ndarray, rows: Any) -> None:
-        """Update the moments with the values, (k, *shape), of the k environments in `rows`."""
+        """Update the moments with the values, ``(k, *shape)``, of the k environments in `rows`."""
         rows, seen = self._group(rows), (values, 0.0, 1)
         if self._is_shared:
             seen = values.mean(0, np.float64), values.var(0, np.float64), len(values)
@@ -52,11 +52,11 @@ class RunningMoments:
         self.mean[rows], self.var[rows], self.count[rows] = new
 
     def scale(self, rows: Any) -> np.ndarray:
-        """Return the standard deviations to divide by, (k, *shape) or (1, *shape)."""
+        """Return the standard deviations to divide by, ``(k, *shape)`` or ``(1, *shape)``."""
         return np.sqrt(self.var[self._group(rows)] + _EPSILON)
 
     def center(self, rows: Any) -> np.ndarray:
-        """Return the means to subtract, (k, *shape) or (1, *shape)."""
+        """Return the means to subtract, ``(k, *shape)`` or ``(1, *shape)``."""
         return self.mean[self._group(rows)]
 
     def _group(self, rows: Any) -> Any:
