@@ -159,7 +159,7 @@ def _make_camera(model: Any, wanted: int | str | None) -> Any:
     if isinstance(wanted, str) or not -1 <= wanted < len(names):
         hint = f"; {nearest(wanted, names)}" if isinstance(wanted, str) else "."
         raise ArgumentError(
-            f"`camera` must be -1 for the free camera, or number or name of one of the model's "
+            "`camera` must be -1 for the free camera, or the number or name of one of the model's "
             f"cameras {names}, got {wanted!r}{hint}"
         )
     camera = mujoco.MjvCamera()
