@@ -88,6 +88,21 @@ def line_style(name: str) -> dict[str, str]:
     return {"color": COLORS[arrays], "linestyle": STYLES[mode]}
 
 
+def print_medians(results: list[Result]) -> None:
+    """Print the curves as a Markdown table, the fastest at the largest value first."""
+    results = sorted(results, key=lambda result: result["value"])
+    names = dict.fromkeys(name for result in results for name in result["steps_per_second"])
+    medians = {
+        name: [median(result["steps_per_second"].get(name, [0])) for result in results]
+        for name in names
+    }
+    values = " | ".join(f"{result['value']:,}" for result in results)
+    print(f"\n| {results[0]['axis']} | {values} |")
+    print("|---|" + "---:|" * len(results))
+    for name, row in sorted(medians.items(), key=lambda item: item[1][::-1], reverse=True):
+        print(f"| {name} | {' | '.join(f'{value:,.0f}' if value else '' for value in row)} |")
+
+
 def file_name(kind: str, task: str) -> str:
     return f"{kind}_{task.partition(' (')[0].lower().replace(' ', '_')}.svg"
 
@@ -107,6 +122,7 @@ def main() -> None:
         ax.spines[["top", "right"]].set_visible(False)
         if is_curve:
             draw_curves(results, ax)
+            print_medians(results)
         else:
             draw_dots(results[0], ax)
         path = args.out / file_name("curves" if is_curve else "dots", task)
