@@ -19,6 +19,26 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
+def test_curves__are_printed_and_drawn_with_values_that_a_route_lacks(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    task = {"task": "some (64 environments)", "axis": "devices"}
+    ours, theirs = "gymbridge, jax, NextStep", "bare"
+    results = [
+        {**task, "value": 1, "steps_per_second": {ours: [1e3, 4e3, 2e3], theirs: [5e3]}},
+        {**task, "value": 2, "steps_per_second": {ours: [3e3]}},
+    ]
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"machine": "", "results": results}), encoding="utf-8")
+    printed = run("charts.py", str(path), f"--out={tmp_path}").splitlines()
+    assert printed[1:5] == [
+        "| devices | 1 | 2 |",
+        "|---|---:|---:|",
+        f"| {ours} | 2,000 | 3,000 |",
+        f"| {theirs} | 5,000 |  |",
+    ]
+    assert (tmp_path / "curves_some.svg").read_text("utf-8").startswith("<?xml")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("libraries", "task", "names", "num_routes"),

@@ -133,9 +133,9 @@ def main() -> None:
 
 
 def spread(rounds: list[float]) -> tuple[float, float]:
-    """Return the second lowest and the second highest round: most of nine lie between."""
+    """Return the second lowest and the second highest round; of fewer than five, the extremes."""
     ordered = sorted(rounds)
-    inner = ordered[1:-1] or ordered
+    inner = ordered[1:-1] if len(ordered) > 4 else ordered
     return inner[0], inner[-1]
 
 
