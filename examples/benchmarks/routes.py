@@ -235,7 +235,8 @@ def _balance(num_envs: int, *, is_wrapped: bool) -> tuple[Callable[..., Any], An
     import jax
     from mujoco_playground import registry, wrapper
 
-    env: Any = registry.load("CartpoleBalance")
+    # The default, "warp", is made for GPUs.
+    env: Any = registry.load("CartpoleBalance", config_overrides={"impl": "jax"})
     if is_wrapped:
         wrapped = wrapper.wrap_for_brax_training(env, episode_length=1000)
         reset, step = wrapped.reset, wrapped.step
