@@ -1,5 +1,11 @@
 """Sphinx configuration; `sphinx-build -n -W -b html docs docs/_build/html`."""
 
+import inspect
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.util.inspect import stringify_signature
+
 from gymbridge import __version__
 
 project = "gymbridge"
@@ -9,12 +15,27 @@ release = __version__
 extensions = ["myst_parser", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = "gymbridge"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 exclude_patterns = ["_build"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_mock_imports = ["ray"]  # it needs another Gymnasium than the rest of the documentation
 default_role = "code"
+maximum_signature_line_length = 80  # longer ones have a line for each parameter
 nitpick_ignore_regex = [("py:.*", r".*")]  # names of other libraries; no inventories are fetched
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
+
+
+def show_init(app: Sphinx, what: str, name: str, obj: Any, *_: Any) -> tuple[str, str] | None:
+    """Return the signature of `__init__` for classes, of which autodoc would take `__new__`'s."""
+    if what != "class" or obj.__new__ is object.__new__:
+        return None
+    signature = inspect.signature(obj).replace(return_annotation=inspect.Signature.empty)
+    return stringify_signature(signature, unqualified_typehints=True), ""
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-signature", show_init)
