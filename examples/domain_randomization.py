@@ -2,9 +2,9 @@
 
     python examples/domain_randomization.py
 
-Two policies train for the same number of steps: one with the model's own physics, the other with a
-leaf of the model drawn anew for each episode. Both then play greedily with that leaf set to values
-from a range that is wider than the one trained on. Table, picture and policies go to
+For each seed two policies train for the same number of steps: one with the model's own physics, the
+other with a leaf of the model drawn for each episode. Both then play greedily with that leaf set to
+values from a range that is wider than the one trained on. Table, picture and policies go to
 `runs/<env id>/randomization/`.
 
 To copy this script, copy `ppo.py`, `ppo_flags.py` and `run_folder.py` as well.
@@ -40,7 +40,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--eval-steps", type=int, default=1000, help="maximum steps of an episode")
     parser.add_argument("--total-steps", type=int, default=250_000, help="steps of each training")
     parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
-    parser.add_argument("--seed", type=int, default=1, help="seed of networks and environments")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="one per training")
     parser.add_argument("--out", default="", help="folder, by default runs/<env id>/randomization")
     return parser.parse_args()
 
@@ -84,23 +84,25 @@ def make_draw(args: argparse.Namespace) -> Callable[[Any, jax.Array], dict[str, 
     return draw
 
 
-def train_policy(args: argparse.Namespace, name: str, **keywords: Any) -> Agent:
-    """Train by `ppo.py` and return the agent."""
-    print(f"Training {name}")
-    torch.manual_seed(args.seed)
-    numbers = Args(num_envs=args.num_envs, total_steps=args.total_steps, seed=args.seed)
+def train_policies(args: argparse.Namespace, name: str, **keywords: Any) -> list[Agent]:
+    """Train one agent per seed by `ppo.py`."""
+    agents = []
     envs = gym.make_vec(args.env_id, num_envs=args.num_envs, backend=args.backend, **keywords)
-    agent = Agent(envs)
-    train(numbers, envs, agent)
+    for seed in args.seeds:
+        print(f"Training {name}, seed {seed}")
+        torch.manual_seed(seed)
+        agents.append(Agent(envs))
+        numbers = Args(num_envs=args.num_envs, total_steps=args.total_steps, seed=seed)
+        train(numbers, envs, agents[-1])
     envs.close()
-    return agent
+    return agents
 
 
 @torch.no_grad()
 def play(envs: VectorEnv, agent: Agent, args: argparse.Namespace, leaves: np.ndarray) -> np.ndarray:
     """Return the sum of rewards of each environment's first episode, with these leaves."""
     options = {"randomization": {args.leaf: leaves}}
-    obs, _ = envs.reset(seed=args.seed, options=options)
+    obs, _ = envs.reset(seed=args.seeds[0], options=options)
     returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)
     for _ in trange(args.eval_steps, desc="playing"):
         policy, _ = agent(torch.as_tensor(obs))
@@ -113,9 +115,9 @@ def play(envs: VectorEnv, agent: Agent, args: argparse.Namespace, leaves: np.nda
 
 
 def compare(
-    agents: dict[str, Agent], args: argparse.Namespace
+    agents: dict[str, list[Agent]], args: argparse.Namespace
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the factors (points,), and each agent's returns (points, episodes)."""
+    """Return the factors (points,), and each agent's mean returns (seeds, points) by name."""
     low, high = args.low / args.margin, args.high * args.margin
     factors = np.geomspace(low, high, args.points)
     envs = gym.make_vec(
@@ -126,9 +128,13 @@ def compare(
     )
     own = np.asarray(read_leaf(envs.get_attr("sys")[0], args.leaf))
     leaves = np.multiply.outer(np.repeat(factors, args.episodes), own)
-    returns = {name: play(envs, agent, args, leaves) for name, agent in agents.items()}
+    returns = {
+        name: np.stack([play(envs, agent, args, leaves) for agent in group])
+        for name, group in agents.items()
+    }
     envs.close()
-    return factors, {name: found.reshape(args.points, -1) for name, found in returns.items()}
+    shape = (len(args.seeds), args.points, args.episodes)
+    return factors, {name: found.reshape(shape).mean(2) for name, found in returns.items()}
 
 
 def write_results(
@@ -140,16 +146,17 @@ def write_results(
     axes.axvspan(args.low, args.high, color="tab:gray", alpha=0.12, label="range of training")
     columns = [factors]
     for name, found in returns.items():
-        low, high = np.percentile(found, [10, 90], axis=1)
-        (line,) = axes.plot(factors, found.mean(1), "o-", ms=3, label=name)
+        middle, low, high = found.mean(0), found.min(0), found.max(0)
+        (line,) = axes.plot(factors, middle, "o-", ms=3, label=f"{name}, {len(found)} seeds")
         axes.fill_between(factors, low, high, color=line.get_color(), alpha=0.2)
-        columns += [found.mean(1), low, high]
+        columns += [middle, low, high]
     axes.set(xscale="log", xlabel=f"factor of {args.leaf}", title=f"{args.env_id}, {args.backend}")
-    axes.set_ylabel("return: mean, 10th to 90th percentile")
+    axes.set_ylabel("return: mean, lowest and highest seed")
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(folder / "returns.png", dpi=100)
-    header = ["factor", *(f"{name}_{part}" for name in returns for part in ("mean", "p10", "p90"))]
+    parts = ("mean", "lowest", "highest")
+    header = ["factor", *(f"{name}_{part}" for name in returns for part in parts)]
     table = np.stack(columns, 1)
     np.savetxt(folder / "returns.csv", table, "%.6g", ",", header=",".join(header), comments="")
 
@@ -158,17 +165,18 @@ def main() -> None:
     args = parse_args()
     torch.set_num_threads(1)  # fastest for small networks
     agents = {
-        "without": train_policy(args, "without randomisation"),
-        "with": train_policy(args, "with randomisation", randomization_fn=make_draw(args)),
+        "without": train_policies(args, "without randomisation"),
+        "with": train_policies(args, "with randomisation", randomization_fn=make_draw(args)),
     }
     factors, returns = compare(agents, args)
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "randomization"))
     write_results(folder, args, factors, returns)
-    for name, agent in agents.items():
-        save_policy(folder / f"policy_{name}.pt", agent)
+    for name, group in agents.items():
+        for seed, agent in zip(args.seeds, group, strict=True):
+            save_policy(folder / f"policy_{name}_{seed}.pt", agent)
     print(f"Wrote returns.csv and returns.png to {folder}")
     for name, found in returns.items():
-        print(f"{name}: mean return {found.mean():.1f}, worst factor {found.mean(1).min():.1f}")
+        print(f"{name}: mean return {found.mean():.1f}, worst factor {found.mean(0).min():.1f}")
 
 
 if __name__ == "__main__":
