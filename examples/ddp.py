@@ -103,7 +103,9 @@ def main() -> None:
         mean = reward.detach()
         distributed.all_reduce(mean)
         means.append(mean.item() / world)
-        bar.set_postfix(reward=f"{means[-1]:.3f}")
+        bar.set_postfix(reward=f"{means[-1]:.3f}", refresh=False)
+        if len(means) == 1:
+            bar.unpause()  # it compiled, which says nothing of the others
     tenth = max(1, args.windows // 10)
     before, after = (sum(part) / tenth for part in (means[:tenth], means[-tenth:]))
     weights = sum(weight.detach().double().sum().item() for weight in window.parameters())

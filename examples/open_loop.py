@@ -72,6 +72,8 @@ def optimise(envs: VectorEnv, args: argparse.Namespace) -> Plan:
         adam.step()
         bar.set_postfix_str(f"mean cost {costs.mean():.3f}", refresh=False)
         rows.append((costs.detach(), rewards.detach()))
+        if len(rows) == 1:
+            bar.unpause()  # it compiled, which says nothing of the others
     return Plan(*map(torch.stack, zip(*rows, strict=True)))
 
 

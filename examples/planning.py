@@ -85,6 +85,8 @@ def play(envs: VectorEnv, args: argparse.Namespace, *, planned: bool) -> np.ndar
         _, reward, terminations, truncations, _ = envs.step(actions)
         rewards.append(reward[0])
         bar.set_postfix(total=f"{sum(rewards):.1f}", refresh=False)
+        if len(rewards) == 1:
+            bar.unpause()  # it compiled, which says nothing of the others
         if terminations[0] or truncations[0]:
             break
     bar.close()

@@ -132,6 +132,8 @@ def identify(envs: VectorEnv, observed: Observed, args: argparse.Namespace) -> F
         errors.sum().backward()
         adam.step()
         bar.set_postfix_str(f"mean error {errors.mean():.2e}", refresh=False)
+        if len(rows) == 1:
+            bar.unpause()  # it compiled, which says nothing of the others
     return Fit(*map(torch.stack, zip(*rows, strict=True)))
 
 
