@@ -89,7 +89,7 @@ def test_functional_rollout__prints_both_throughputs(tmp_path, mode):
 
 @pytest.mark.slow
 def test_domain_randomization__compares_two_policies_over_the_range(tmp_path):
-    sizes = ("--num-envs=4", "--total-steps=256", "--points=3", "--episodes=2", "--eval-steps=5")
+    sizes = ("--num-envs=4", "--total-steps=256", "--points=3", "--episodes=2", "--eval-steps=100")
     flags = ("--backend=spring", "--leaf=gravity", "--low=0.5", "--high=2", "--margin=2")
     run_script("domain_randomization", *sizes, *flags, "--seeds", "0", "1", cwd=tmp_path)
     folder = tmp_path / "runs" / "Brax" / "inverted_pendulum-v0" / "randomization"
