@@ -3,13 +3,20 @@
     python examples/rllib_ppo.py                     # on this machine
     python examples/rllib_ppo.py --address auto      # on the cluster that this machine is part of
 
-Training stops when the mean return of recent episodes reaches `--target`. RLlib pins an older
-Gymnasium, so use a virtual environment: ``pip install '.[rllib,envpool,brax,torch]' tqdm``.
+Training stops when the mean return of recent episodes reaches `--target`. The checkpoint, policy
+included, goes to `runs/rllib/<env id>/`, and plays again without training:
+
+    python examples/rllib_ppo.py --evaluate runs/rllib/EnvPool/CartPole-v1
+
+RLlib pins an older Gymnasium, so use a virtual environment:
+``pip install '.[rllib,envpool,brax,torch]' tqdm``.
 """
 
 import argparse
 import ast
 import time
+from pathlib import Path
+from typing import Any
 
 
 def parse_args() -> argparse.Namespace:
@@ -33,7 +40,13 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         "--address", help="address of a Ray cluster; if not given, one is started here"
     )
-    return parser.parse_args()
+    parser.add_argument("--out", default="", help="folder, by default runs/rllib/<env id>")
+    parser.add_argument("--evaluate", metavar="FOLDER", help="checkpoint to play, no training")
+    parser.add_argument("--eval-episodes", type=int, default=16, help="episodes of --evaluate")
+    args = parser.parse_args()
+    if args.evaluate and not Path(args.evaluate).exists():
+        parser.error(f"--evaluate: there is no file {args.evaluate}")
+    return args
 
 
 if __name__ == "__main__":
@@ -77,10 +90,7 @@ def make_config(args: argparse.Namespace) -> PPOConfig:
     )
 
 
-def main() -> None:
-    args = parse_args()
-    ray.init(address=args.address or "local", log_to_driver=False)
-    algorithm = make_config(args).build_algo()
+def train(args: argparse.Namespace, algorithm: Any) -> None:
     start, mean, steps = time.perf_counter(), float("nan"), 0
     with tqdm(total=args.total_steps, unit="step") as bar:
         while steps < args.total_steps and not mean >= args.target:
@@ -91,7 +101,29 @@ def main() -> None:
             bar.update(taken)
             bar.set_postfix(mean_return=f"{mean:.1f}")
     seconds = time.perf_counter() - start
+    folder = Path(args.out or Path("runs", "rllib", args.env_id)).resolve()
+    algorithm.save_to_path(str(folder))
     print(f"{args.env_id}: mean return {mean:.2f} after {steps} steps, {seconds:.0f} s")
+
+
+def main() -> None:
+    args = parse_args()
+    ray.init(address=args.address or "local", log_to_driver=False)
+    config = make_config(args)
+    if args.evaluate:  # in this process, greedily
+        config.env_runners(num_env_runners=0)
+        config.evaluation(
+            evaluation_interval=1,
+            evaluation_duration=args.eval_episodes,
+            evaluation_config={"explore": False},
+        )
+    algorithm = config.build_algo()
+    if args.evaluate:
+        algorithm.restore_from_path(str(Path(args.evaluate).resolve()))
+        mean = algorithm.evaluate()["env_runners"]["episode_return_mean"]
+        print(f"{args.env_id}: mean return {mean:.2f} over {args.eval_episodes} episodes")
+    else:
+        train(args, algorithm)
     algorithm.stop()
     ray.shutdown()
 

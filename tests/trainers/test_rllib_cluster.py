@@ -38,13 +38,17 @@ def test_scaling_page__trains(tmp_path):
     assert 5 < float(run_script(script).splitlines()[-1]) <= 200
 
 
-def test_rllib_example__solves_cart_pole():
-    line = run_script(ROOT / "examples" / "rllib_ppo.py").splitlines()[-1]
+def test_rllib_example__solves_cart_pole_and_plays_what_it_saved(tmp_path):
+    example = ROOT / "examples" / "rllib_ppo.py"
+    line = run_script(example, f"--out={tmp_path}/saved").splitlines()[-1]
     mean, steps = re.fullmatch(
         r"EnvPool/CartPole-v1: mean return (\S+) after (\d+) steps, \d+ s", line
     ).groups()
     assert float(mean) >= 450
     assert int(steps) < 400_000
+    played = run_script(example, f"--evaluate={tmp_path}/saved").splitlines()[-1]
+    mean = re.fullmatch(r"EnvPool/CartPole-v1: mean return (\S+) over 16 episodes", played)[1]
+    assert float(mean) >= 450
 
 
 @pytest.fixture(scope="module")
