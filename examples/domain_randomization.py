@@ -1,4 +1,4 @@
-"""Train with and without randomised physics, and compare both policies; takes about 3 minutes.
+"""Train with and without randomised physics, and compare both policies; takes 2 to 3 minutes.
 
     python examples/domain_randomization.py
 
