@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-NAMES = ("inverted_pendulum",)
+NAMES = ("inverted_pendulum", "ant")
 BACKENDS = ("spring", "positional", "generalized", "mjx")
 
 
