@@ -14,6 +14,7 @@ from gymbridge.command_line.options import (
     add_kwargs,
     add_mode,
     add_num_envs,
+    at_least,
     read_keywords,
 )
 
@@ -34,9 +35,9 @@ def add_to(commands: Any) -> None:
     add_num_envs(parser, 4)
     add_mode(parser)
     text = "steps of the longest run (default: %(default)s)"
-    parser.add_argument("--steps", type=int, default=1000, metavar="N", help=text)
+    parser.add_argument("--steps", type=at_least(1), default=1000, metavar="N", help=text)
     text = "first seed (default: %(default)s)"
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help=text)
+    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help=text)
     add_kwargs(parser)
     add_json(parser)
 

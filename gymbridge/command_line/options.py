@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+from collections.abc import Callable
 from typing import Any
 
 from gymnasium.vector import AutoresetMode
@@ -16,6 +18,7 @@ __all__ = [
     "add_kwargs",
     "add_mode",
     "add_num_envs",
+    "at_least",
     "positive",
     "read_keywords",
 ]
@@ -32,7 +35,7 @@ def add_id(parser: argparse.ArgumentParser) -> None:
 def add_num_envs(parser: argparse.ArgumentParser, default: int) -> None:
     """Add ``--num-envs``."""
     text = "size of the batch (default: %(default)s)"
-    parser.add_argument("--num-envs", type=int, default=default, metavar="N", help=text)
+    parser.add_argument("--num-envs", type=at_least(1), default=default, metavar="N", help=text)
 
 
 def add_mode(parser: argparse.ArgumentParser) -> None:
@@ -58,11 +61,29 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def at_least(least: int) -> Callable[[str], int]:
+    """Return a function that reads an int which is not smaller, for `type=` of a flag."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be an int, got {text!r}") from None
+        if number < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
+        return number
+
+    return read
+
+
 def positive(text: str) -> float:
-    """Return a positive number, for `type=` of a flag."""
-    number = float(text)
-    if not number > 0:
-        raise argparse.ArgumentTypeError(f"must be positive, got {text}")
+    """Return a positive, finite number, for `type=` of a flag."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be positive and finite, got {text}")
     return number
 
 

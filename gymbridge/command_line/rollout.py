@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from gymbridge.command_line.batches import make_batch
-from gymbridge.command_line.options import add_id, add_json, add_kwargs, read_keywords
+from gymbridge.command_line.options import add_id, add_json, add_kwargs, at_least, read_keywords
 from gymbridge.command_line.policies import Policy, load_policy
 from gymbridge.command_line.video import Draw, open_video
 from gymbridge.errors import ArgumentError
@@ -54,11 +54,11 @@ def add_to(commands: Any) -> None:
         "actions)",
     )
     text = "number of episodes (default: %(default)s)"
-    parser.add_argument("--episodes", type=int, default=1, metavar="N", help=text)
+    parser.add_argument("--episodes", type=at_least(1), default=1, metavar="N", help=text)
     text = "maximum steps of an episode (default: the task's limit, or 1000 if it has none)"
-    parser.add_argument("--steps", type=int, metavar="N", help=text)
+    parser.add_argument("--steps", type=at_least(1), metavar="N", help=text)
     text = "seed of the environment and of random actions (default: %(default)s)"
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help=text)
+    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help=text)
     add_kwargs(parser)
     add_json(parser)
 
@@ -67,15 +67,17 @@ def run(given: argparse.Namespace) -> int:
     """Run the episodes, print their returns and lengths, and write the video.
 
     Raises:
-        ArgumentError: A number is out of its range, or the policy cannot be used.
+        ArgumentError: The policy cannot be used, or the batch of a video draws no frames.
         NotInstalledError: A library that the policy or the video needs is not installed.
     """
-    for name in ("episodes", "steps"):
-        if (value := getattr(given, name)) is not None and value < 1:
-            raise ArgumentError(f"`--{name}` must be positive, got {value}.")
     drawn = {} if given.video is None else {"render_mode": "rgb_array"}
     kwargs = _disabled(given.id) | drawn | read_keywords(given)
     with closing(make_batch(given.id, num_envs=1, **kwargs)) as envs:
+        if given.video is not None and envs.render_mode != "rgb_array":
+            raise ArgumentError(
+                f"`--video` needs `render_mode` 'rgb_array', got {envs.render_mode!r}; "
+                "omit `--kwarg render_mode=…`."
+            )
         policy = load_policy(given.policy, envs, given.seed)
         with open_video(given.video, int(envs.metadata.get("render_fps", 30))) as draw:
             limit = given.steps or _own_limit(envs)

@@ -36,7 +36,7 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
     make_writer, writer, is_new = _load_writer(path), None, not path.exists()
     with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        path.open("ab").close()  # a folder raises, and a file keeps what it has
 
     def draw(frame: np.ndarray) -> None:
         nonlocal writer

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from offenders import FloatFlags
 from walks import Walk, make_walks
 
-from gymbridge.errors import BrokenRulesError, GymbridgeError
+from gymbridge.errors import ArgumentError, BrokenRulesError, GymbridgeError
 from gymbridge.testing import RULES, check_vector_env
 from gymbridge.testing.checker.rule import Ledger, Place, Rule
 
@@ -51,6 +51,12 @@ def test_object__that_is_no_vector_env_breaks_rules_and_raises_nothing(made: Any
     assert broken
     assert "seed-repeats" in {result.id for result in report.not_reached}
     assert str(report)
+
+
+@pytest.mark.parametrize("numbers", [{"steps": 0}, {"steps": -3}, {"seed": -1}])
+def test_number_out_of_its_range__is_refused(numbers: dict[str, int]) -> None:
+    with pytest.raises(ArgumentError, match=f"`{next(iter(numbers))}` must be at least"):
+        check_vector_env(lambda: make_walks(AutoresetMode.NEXT_STEP), **numbers)
 
 
 def test_broken_rule__has_its_evidence() -> None:

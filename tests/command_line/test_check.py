@@ -67,7 +67,7 @@ def test_check__gives_sync_vector_env_its_mode(capsys: Any) -> None:
         (["EnvPool/CartPol-v1"], "Did you mean: `CartPole`"),
         (["EnvPool/CartPole-v1", "--kwarg=array=torch"], "array"),
         (["EnvPool/CartPole-v1", "--kwarg=limit"], "KEY=VALUE"),
-        (["EnvPool/CartPole-v1", "--num-envs=0"], "num_envs"),
+        (["EnvPool/CartPole-v1", "--kwarg=max_episode_steps=0"], "max_episode_steps"),
     ],
 )
 def test_check__exits_with_2_where_nothing_can_be_built(

@@ -56,6 +56,28 @@ def test_usage_error__exits_with_2(arguments: list[str], capsys: Any) -> None:
     assert "usage: gymbridge" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["check", "--steps=-3"], "--steps: must be at least 1, got -3"),
+        (["check", "--seed=-1"], "--seed: must be at least 0, got -1"),
+        (["check", "--num-envs=0"], "--num-envs: must be at least 1, got 0"),
+        (["bench", "--num-envs=two"], "--num-envs: must be an int, got 'two'"),
+        (["bench", "--seconds=inf"], "--seconds: must be positive and finite, got inf"),
+        (["bench", "--seconds=long"], "--seconds: must be a number, got 'long'"),
+        (["rollout", "--episodes=0"], "--episodes: must be at least 1, got 0"),
+        (["rollout", "--steps=-1"], "--steps: must be at least 1, got -1"),
+        (["rollout", "--seed=-1"], "--seed: must be at least 0, got -1"),
+    ],
+)
+def test_number_out_of_its_range__exits_with_2(
+    arguments: list[str], text: str, capsys: Any
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([*arguments, "CartPole-v1"])
+    assert text in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["check", "bench", "rollout"])
 def test_unknown_id__exits_with_2_and_names_the_nearest(command: str, capsys: Any) -> None:
     assert main([command, "EnvPool/CartPol-v1"]) == 2

@@ -273,15 +273,18 @@ def test_rollout__has_the_limit_that_is_given_to_gymnasium_s_own_id(capsys: Any)
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--episodes=0"], "`--episodes` must be positive, got 0"),
-        (["--steps=-1"], "`--steps` must be positive, got -1"),
         (["--video=out.avi"], "`--video` must end in .mp4, got 'out.avi'"),
         (["--video=/dev/null/out.mp4"], "/dev/null/out.mp4 cannot be written"),
+        (["--video=folder.mp4"], "folder.mp4 cannot be written: [Errno 21] Is a directory"),
+        (["--video=out.mp4", "--kwarg=render_mode=null"], "needs `render_mode` 'rgb_array'"),
     ],
 )
 def test_rollout__exits_with_2_for_what_it_cannot_do(
-    arguments: list[str], text: str, capsys: Any
+    arguments: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     pytest.importorskip("moviepy")
+    monkeypatch.chdir(tmp_path)
+    Path("folder.mp4").mkdir()
     assert main(["rollout", "CartPole-v1", *arguments]) == 2
     assert text in capsys.readouterr().err
+    assert not Path("out.mp4").exists()

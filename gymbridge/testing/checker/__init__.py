@@ -8,6 +8,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
+from gymbridge.core.requests import read_count
 from gymbridge.testing.checker import (
     calls,
     declarations,
@@ -49,11 +50,14 @@ def check_vector_env(make_env: Callable[[], Any], *, steps: int = 1000, seed: in
     Args:
         make_env: Returns a new, independent environment, built in the same way each time. It is
             called up to three times.
-        steps: Batch steps of the longest run. More steps reach more ends of episodes.
+        steps: Batch steps of the longest run, at least 1. More steps reach more ends of episodes.
         seed: First seed. The same seed gives the same check.
 
     Returns:
         The outcome of every rule, with its evidence.
+
+    Raises:
+        ArgumentError: `steps` is below 1, or `seed` below 0.
 
     Example:
         >>> import gymnasium as gym
@@ -65,6 +69,7 @@ def check_vector_env(make_env: Callable[[], Any], *, steps: int = 1000, seed: in
         >>> [rule.id for rule in report.extras if rule.outcome == "broken"]
         ['options-unchanged', 'refused-step', 'pickle', 'closed-refused']
     """
+    steps, seed = read_count("steps", steps), read_count("seed", seed, least=0)
     ledger, made, check = Ledger(), [], None
     try:
         made.append(make_env())
