@@ -12,11 +12,24 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "examples" / "benchmarks"
 
 
-def run(script: str, *arguments: str) -> str:
+def start(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(FOLDER / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+
+
+def run(script: str, *arguments: str) -> str:
+    """Return what a script prints."""
+    done = start(script, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def fail(script: str, *arguments: str) -> str:
+    """Return the error of a script, which has no traceback."""
+    done = start(script, *arguments)
+    assert done.returncode > 0
+    assert "Traceback" not in done.stderr
+    return done.stderr
 
 
 def test_curves__are_printed_and_drawn_with_values_that_a_route_lacks(tmp_path: Path) -> None:
@@ -37,6 +50,50 @@ def test_curves__are_printed_and_drawn_with_values_that_a_route_lacks(tmp_path: 
         f"| {theirs} | 5,000 |  |",
     ]
     assert (tmp_path / "curves_some.svg").read_text("utf-8").startswith("<?xml")
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"results": [{"task": "some"}]}'])
+def test_charts__of_a_broken_file_say_which(text: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "broken.json"
+    path.write_text(text, encoding="utf-8")
+    for file in (path, tmp_path / "missing.json"):
+        assert f"{file} is not a file of throughput.py: " in fail("charts.py", str(file))
+
+
+def test_charts__leave_out_routes_without_rounds(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    task = {"task": "some", "axis": "environments", "value": 1}
+    results = [
+        {**task, "steps_per_second": {"one": [2e3], "two": []}},
+        {**task, "task": "other", "steps_per_second": {}},
+    ]
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"results": results}), encoding="utf-8")
+    assert run("charts.py", str(path), f"--out={tmp_path}").split() == [f"{tmp_path}/dots_some.svg"]
+    chart = (tmp_path / "dots_some.svg").read_text(encoding="utf-8")
+    assert "<!-- one -->" in chart
+    assert "<!-- two -->" not in chart
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--tasks=["], "'[' is not a regular expression: "),
+        (["--tasks=nothing"], "No task matches 'nothing'; there are CartPole-v1, "),
+        (["--routes=nothing"], "No route was measured: 'nothing' matches none"),
+        (["--rounds=0"], "--rounds: must be at least 1, got 0"),
+        (["--seconds=-1"], "--seconds: must be positive and finite, got -1"),
+        (["--values=-2"], "--values: must be at least 0, got -2"),
+    ],
+)
+def test_flags__that_measure_nothing_are_an_error(
+    flags: list[str], text: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("tqdm")
+    out = tmp_path / "results.json"
+    assert text in fail("throughput.py", *flags, f"--out={out}")
+    assert not out.exists()
 
 
 @pytest.mark.slow

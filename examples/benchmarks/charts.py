@@ -35,6 +35,22 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def read_results(paths: list[Path]) -> dict[str, list[Result]]:
+    """Return the results by task, without routes that have no rounds."""
+    tasks: dict[str, list[Result]] = defaultdict(list)
+    for path in paths:
+        try:
+            for result in json.loads(path.read_text(encoding="utf-8"))["results"]:
+                measured = result["steps_per_second"].items()
+                rounds = {name: found for name, found in measured if found}
+                if rounds:
+                    tasks[result["task"]].append({**result, "steps_per_second": rounds})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            message = f"{path} is not a file of throughput.py: {type(error).__name__}: {error}"
+            raise SystemExit(message) from None
+    return tasks
+
+
 def color(name: str) -> str:
     return OURS if name.startswith("gymbridge") else OTHERS
 
@@ -109,10 +125,7 @@ def file_name(kind: str, task: str) -> str:
 
 def main() -> None:
     args = parse_args()
-    tasks: dict[str, list[Result]] = defaultdict(list)
-    for path in args.results:
-        for result in json.loads(path.read_text(encoding="utf-8"))["results"]:
-            tasks[result["task"]].append(result)
+    tasks = read_results(args.results)
     args.out.mkdir(parents=True, exist_ok=True)
     plt.rcParams["svg.hashsalt"] = "gymbridge"  # the same file from the same results
     for task, results in tasks.items():

@@ -26,6 +26,7 @@ from brax import envs as brax_envs
 from timing import Row, compare, interleave, print_table
 
 from gymbridge import BraxVectorEnv
+from gymbridge.command_line.options import at_least
 
 warnings.filterwarnings("ignore", message="Brax System")
 KINDS = {"inverted_pendulum": "generalized", "reacher": "spring"}
@@ -239,10 +240,12 @@ ROWS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--rows", nargs="*", choices=ROWS, default=list(ROWS))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu", help="where everything is, such as cuda")
+    text = "rounds of a comparison; TorchRL has a third of them (default: %(default)s)"
+    parser.add_argument("--rounds", type=at_least(1), default=9, help=text)
+    text = "parts of the table (default: all)"
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), help=text)
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows: list[Row] = []

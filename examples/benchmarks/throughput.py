@@ -29,19 +29,31 @@ from sweeps import TASKS
 from timing import machine
 from tqdm import tqdm
 
+from gymbridge.command_line.options import at_least, positive
+
 SECONDS = 0.5
 """Length of a turn."""
 
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--tasks", default="", help="regular expression of their names")
-    parser.add_argument("--routes", default="", help="regular expression of their names")
-    parser.add_argument("--values", type=int, nargs="+", help="batch sizes or others, by task")
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each route")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="length of a turn")
+    parser.add_argument("--tasks", type=pattern, default="", help="regular expression of names")
+    parser.add_argument("--routes", type=pattern, default="", help="regular expression of names")
+    text = "batch sizes, or what else varies in the task"
+    parser.add_argument("--values", type=at_least(0), nargs="+", help=text)
+    parser.add_argument("--rounds", type=at_least(1), default=9, help="turns of each route")
+    parser.add_argument("--seconds", type=positive, default=SECONDS, help="length of a turn")
     parser.add_argument("--out", type=Path, default=Path("runs/throughput.json"), help="results")
     return parser.parse_args()
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Return a regular expression, for `type=` of a flag."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        message = f"{text!r} is not a regular expression: {error}"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def serve(task: str, name: str, value: int, pipe: Connection) -> None:
@@ -81,7 +93,7 @@ def measure(task: str, value: int, args: argparse.Namespace) -> dict[str, Any]:
     """Return the rounds of each route."""
     context, pipes, processes = get_context("spawn"), {}, []
     axis = TASKS[task].axis
-    names = [name for name in TASKS[task].routes if re.search(args.routes, name)]
+    names = [name for name in TASKS[task].routes if args.routes.search(name)]
     if axis == "environments":
         names = [name for name in names if value <= LARGEST.get(name, value)]
     for name in tqdm(names, desc=f"{task}, {value} {axis}", unit=" routes", leave=False):
@@ -114,15 +126,22 @@ def measure(task: str, value: int, args: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     args = parse_args()
-    tasks = [task for task in TASKS if re.search(args.tasks, task)]
+    tasks = [task for task in TASKS if args.tasks.search(task)]
     if not tasks:
-        raise SystemExit(f"No task matches {args.tasks!r}; there are {', '.join(TASKS)}.")
+        given = args.tasks.pattern
+        raise SystemExit(f"No task matches {given!r}; there are {', '.join(TASKS)}.")
+    tasks = [task for task in tasks if any(map(args.routes.search, TASKS[task].routes))]
     results: dict[str, Any] = {"machine": machine(), "results": []}
     args.out.parent.mkdir(parents=True, exist_ok=True)
     for task in tasks:
         for value in args.values or TASKS[task].values:
-            results["results"].append(measure(task, value, args))
-            args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            if (result := measure(task, value, args))["steps_per_second"]:
+                results["results"].append(result)
+                args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if not results["results"]:
+        raise SystemExit(
+            f"No route was measured: {args.routes.pattern!r} matches none, or none runs."
+        )
     print(f"\n{results['machine']}\n\n| task | value | route | steps/s (spread) |")
     print("|---|---:|---|---:|")
     for result in results["results"]:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from statistics import median, quantiles
 from typing import NamedTuple
 
+from gymbridge.command_line.packages import find_version
+
 
 class Ratio(NamedTuple):
     """How long something takes over how long a reference takes."""
@@ -84,11 +86,10 @@ def print_table(rows: list[Row]) -> None:
 
 
 def machine() -> str:
-    """Return processor, cores and versions in one line."""
-    from importlib.metadata import version
-
-    names = ("gymnasium", "numpy", "jax", "brax", "envpool")
-    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    """Return processor, cores, and versions of what is installed, in one line."""
+    names = ("gymnasium", "numpy", "jax", "brax", "playground", "envpool", "torch", "torchrl")
+    found = {name: find_version(name) for name in (*names, "stable-baselines3")}
+    versions = ", ".join(f"{name} {number}" for name, number in found.items() if number)
     cores, python = os.cpu_count(), platform.python_version()
     return f"{processor()}, {cores} cores, Python {python}, {versions}"
 
