@@ -24,7 +24,11 @@ def parse_args() -> argparse.Namespace:
     text = "lowest return in the picture; by default that of the curves"
     parser.add_argument("--bottom", type=float, help=text)
     parser.add_argument("--out", type=Path, default=Path("runs", "curves.png"), help="picture file")
-    return parser.parse_args()
+    args = parser.parse_args()
+    for name, *folders in args.curve:
+        if not folders:
+            parser.error(f"--curve {name} needs the folder of a run")
+    return args
 
 
 if __name__ == "__main__":
@@ -43,6 +47,9 @@ AXES = {"env_steps": "environment steps", "seconds": "seconds"}
 
 def read_runs(folders: list[str]) -> list[np.ndarray]:
     """Return the table of each run, without the rows before its first episode ended."""
+    for folder in folders:
+        if not Path(folder, "progress.csv").is_file():
+            raise SystemExit(f"{folder}: there is no file progress.csv; train a run first.")
     tables = [
         np.genfromtxt(Path(folder, "progress.csv"), delimiter=",", names=True, ndmin=1)
         for folder in folders

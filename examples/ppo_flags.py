@@ -4,6 +4,7 @@ This module is not a script, and it imports nothing slow.
 """
 
 import argparse
+import json
 import math
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Annotated, TypeVar, get_type_hints
 
 Flags = TypeVar("Flags")
+
+MAY_BE_ZERO = ("seed", "eval_steps")
+"""Ints that may be 0; the others are at least 1."""
 
 
 @dataclass
@@ -56,6 +60,15 @@ def parse_args(defaults: Flags) -> Flags:
         how = {"action": "store_true"} if hint.__origin__ is bool else {"type": hint.__origin__}
         parser.add_argument("--" + name.replace("_", "-"), **how, **option)
     given = parser.parse_args()
-    if given.evaluate and not Path(given.evaluate).exists():
+    for name, value in vars(given).items():
+        least = 0 if name in MAY_BE_ZERO else 1
+        if type(value) is int and value < least:
+            flag = name.replace("_", "-")
+            parser.error(f"--{flag} must be at least {least}, got {value}")
+    if given.evaluate and not Path(given.evaluate).is_file():
         parser.error(f"--evaluate: there is no file {given.evaluate}")
+    try:
+        json.loads(given.env_kwargs)
+    except json.JSONDecodeError as error:
+        parser.error(f"--env-kwargs must be JSON, got {given.env_kwargs!r}: {error}")
     return kind(**vars(given))

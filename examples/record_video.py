@@ -58,7 +58,7 @@ except ImportError as error:
 def train(args: argparse.Namespace) -> PPO:
     torch.set_num_threads(1)  # fastest for small networks
     envs = make_vec_env(args.env_id, args.num_envs, seed=args.seed, env_kwargs=args.env_kwargs)
-    num_steps = 1024 // args.num_envs
+    num_steps = max(1, 1024 // args.num_envs)
     model = PPO("MlpPolicy", envs, n_steps=num_steps, batch_size=256, seed=args.seed)
     model.learn(args.train_steps, progress_bar=True)
     envs.close()

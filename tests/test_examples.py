@@ -174,6 +174,37 @@ def test_compare_curves__names_a_run_without_an_episode(tmp_path):
         script["read_runs"]([str(tmp_path)])
 
 
+@pytest.mark.parametrize(
+    ("folders", "text"),
+    [([], "error: --curve PPO needs the folder of a run"), (["no"], "no: there is no file pro")],
+)
+def test_compare_curves__names_what_is_missing(folders, text, tmp_path):
+    pytest.importorskip("matplotlib")
+    command = [sys.executable, EXAMPLES / "compare_curves.py", "--curve", "PPO", *folders]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode > 0
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--total-steps=0", "--total-steps must be at least 1, got 0"),
+        ("--num-envs=-1", "--num-envs must be at least 1, got -1"),
+        ("--seed=-1", "--seed must be at least 0, got -1"),
+        ("--env-kwargs={backend", "--env-kwargs must be JSON, got '{backend': "),
+    ],
+)
+@pytest.mark.parametrize("name", ["ppo", "playground_ppo", "custom_brax_env", "shac"])
+def test_flags__out_of_their_range_are_named_at_once(name, flag, text, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(sys, "argv", [name, flag])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert f"error: {text}" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_string_shape__trains_both_and_draws_their_curves(tmp_path):
     pytest.importorskip("brax.envs")
