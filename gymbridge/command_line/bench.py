@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from gymnasium.vector import VectorEnv
+from tabulate import tabulate
 
 from gymbridge.command_line.batches import make_batch
 from gymbridge.command_line.contenders import draw_actions, make_bare_step, make_step, make_sync
@@ -24,13 +25,14 @@ from gymbridge.command_line.options import (
     read_keywords,
 )
 from gymbridge.command_line.packages import EXTRAS, REQUIRED, find_version
-from gymbridge.command_line.tables import make_table
 from gymbridge.command_line.timing import ROUNDS, Spread, measure_rates, name_processor
 from gymbridge.core.devices import read_device
 from gymbridge.errors import ArgumentError
 from gymbridge.registration import ENGINES, find_engine
 
 __all__ = ["add_to", "run"]
+
+_ALIGNMENT = ("left", "right", "right", "right", "right")
 
 
 def add_to(commands: Any) -> None:
@@ -144,7 +146,7 @@ def _text(found: dict[str, Any]) -> str:
         "{processor}, {cores} cores, Python {python}, ".format(**found) + versions,
         "medians of {rounds} interleaved rounds in {seconds:g} s".format(**found),
         "",
-        make_table(rows, numbers=[1, 2, 3, 4]),
+        tabulate(rows, "firstrow", "plain", disable_numparse=True, colalign=_ALIGNMENT),
         *(f"{name} was not measured: {why}" for name, why in found["not_measured"].items()),
     ]
     return "\n".join(lines)

@@ -7,11 +7,12 @@ import json
 import platform
 from typing import Any
 
+from tabulate import tabulate
+
 import gymbridge
 from gymbridge.command_line.options import add_json
 from gymbridge.command_line.packages import EXTRAS, REQUIRED, find_version, install_command
 from gymbridge.command_line.probes import Probe, run_probes
-from gymbridge.command_line.tables import make_table
 
 __all__ = ["add_to", "collect", "run"]
 
@@ -58,10 +59,10 @@ def _text(found: dict[str, Any]) -> str:
     here = {name: found[name] for name in ("gymbridge", "python", "platform")}
     versions = {name: number or "-" for name, number in found["versions"].items()}
     devices = {name: _line(Probe(**probe)) for name, probe in found["devices"].items()}
-    lines = [make_table([*(here | versions | devices).items()])]
+    lines = [tabulate((here | versions | devices).items(), tablefmt="plain", disable_numparse=True)]
     if found["missing"]:
         missing = [(extra, f"install by {command}") for extra, command in found["missing"].items()]
-        lines += ["", "Extras that are not installed:", make_table(missing)]
+        lines += ["", "Extras that are not installed:", tabulate(missing, tablefmt="plain")]
     return "\n".join(lines)
 
 

@@ -8,9 +8,10 @@ import sys
 from fnmatch import fnmatchcase
 from typing import Any
 
+from tabulate import tabulate
+
 from gymbridge.command_line.catalogue import Entry, read_catalogue
 from gymbridge.command_line.options import add_json
-from gymbridge.command_line.tables import make_table
 
 __all__ = ["add_to", "find_entries", "run"]
 
@@ -64,7 +65,8 @@ def find_entries(pattern: str) -> list[Entry]:
 
 def _table(found: list[Entry]) -> str:
     header = ("id", "family", "observation space", "action space", "limit")
-    return make_table([header, *map(_row, found)], numbers=[4])
+    alignment = [*["left"] * 4, "right"]
+    return tabulate(map(_row, found), header, "plain", colalign=alignment, disable_numparse=True)
 
 
 def _row(entry: Entry) -> list[object]:

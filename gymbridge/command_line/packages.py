@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 __all__ = ["EXTRAS", "REQUIRED", "find_version", "install_command"]
 
 REQUIRED = ("gymnasium", "numpy")
-"""Distributions that gymbridge cannot do without."""
+"""Distributions that every batch rests on."""
 
 EXTRAS = {
     "brax": ("brax", "jax"),
