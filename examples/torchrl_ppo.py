@@ -127,8 +127,8 @@ def update(batch: Any, loss_module: ClipPPOLoss, adam: torch.optim.Adam, args: A
 
 def train(
     args: argparse.Namespace, env: TransformedEnv, network: Network
-) -> list[tuple[float, float]]:
-    """Train until a limit is reached; return (steps, mean return) per update."""
+) -> list[tuple[float, float, float]]:
+    """Train until a limit is reached; return (steps, seconds, mean return) per update."""
     actor, critic = make_models(network, env.observation_spec["observation"].shape[-1])
     critic.to(args.device)
     loss_module = ClipPPOLoss(actor, critic, entropy_coeff=0.0, normalize_advantage=True)
@@ -137,7 +137,8 @@ def train(
     frames = args.num_envs * args.num_steps
     collector = Collector(env, actor, frames_per_batch=frames, total_frames=args.total_steps)
     returns: deque[float] = deque(maxlen=100)
-    progress: list[tuple[float, float]] = []
+    progress: list[tuple[float, float, float]] = []
+    started = time.perf_counter()
     first = next(batches := iter(collector))  # compiles: not for estimates
     scale = {"total": args.total_steps, "unit": " steps", "unit_scale": True, "smoothing": 0.05}
     with tqdm(**scale) as bar:
@@ -151,7 +152,7 @@ def train(
             text = f"mean return {mean:.2f}" + ", solved" * is_solved
             bar.set_postfix_str(text, refresh=False)
             bar.update(frames)
-            progress.append((bar.n, mean))
+            progress.append((bar.n, time.perf_counter() - started, mean))
             if is_solved:
                 bar.total = bar.n
                 break
@@ -159,14 +160,14 @@ def train(
     return progress
 
 
-def write_results(folder: Path, title: str, progress: list[tuple[float, float]]) -> None:
+def write_results(folder: Path, title: str, progress: list[tuple[float, float, float]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     table = np.array(progress)
-    header = "env_steps,mean_return"
+    header = "env_steps,seconds,mean_return"
     np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=header, comments="")
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.subplots()
-    axes.plot(*table.T)
+    axes.plot(table[:, 0], table[:, 2])
     axes.set(title=title, xlabel="steps", ylabel="mean return of 100 episodes", xlim=(0, None))
     axes.grid(alpha=0.3)
     figure.savefig(folder / "learning_curve.png", dpi=120)
@@ -196,7 +197,7 @@ def main() -> None:
         write_results(folder, args.env_id, progress)
         example = torch.zeros(2, sizes[0], device=args.device)
         torch.jit.save(torch.jit.trace(Policy(network), example), folder / "policy.pt")
-        mean = progress[-1][1]
+        mean = progress[-1][-1]
         print(f"Wrote progress.csv, learning_curve.png and policy.pt to {folder}")
     print(f"{args.env_id}: mean return {mean:.2f}, {time.perf_counter() - started:.0f} s")
 

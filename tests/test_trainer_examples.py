@@ -34,6 +34,7 @@ def test_torchrl_ppo__trains_and_writes_its_curve(env_id: str, tmp_path: Path) -
     assert "2.05k/2.05k" in log
     table = np.loadtxt(tmp_path / "progress.csv", delimiter=",", skiprows=1)
     assert table[:, 0].tolist() == [1024, 2048]
+    assert 0 < table[0, 1] < table[1, 1]
     if env_id == "EnvPool/Pendulum-v1":  # its episodes have 200 steps
         policy = f"--evaluate={tmp_path}/policy.pt"
         assert -2000 < run_script("torchrl_ppo.py", *budget, policy)[1] < 0
