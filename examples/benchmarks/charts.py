@@ -1,4 +1,4 @@
-"""Draw the results of `throughput.py`: medians with spread, and curves over what varies.
+"""Draw results of `throughput.py` and `run_all.py`: medians with spread, and curves.
 
     python examples/benchmarks/charts.py runs/throughput.json --out docs/img
 
@@ -30,7 +30,7 @@ Result = dict[str, Any]
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("results", type=Path, nargs="+", help="files that throughput.py wrote")
+    parser.add_argument("results", type=Path, nargs="+", help="files of results")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder of the charts")
     return parser.parse_args()
 
@@ -41,11 +41,11 @@ def read_results(paths: list[Path]) -> dict[str, list[Result]]:
     for path in paths:
         try:
             for result in json.loads(path.read_text(encoding="utf-8"))["results"]:
-                measured = result["steps_per_second"].items()
+                measured = result.get("steps_per_second", {}).items()  # run_all.py has others
                 rounds = {name: found for name, found in measured if found}
                 if rounds:
                     tasks[result["task"]].append({**result, "steps_per_second": rounds})
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             message = f"{path} is not a file of throughput.py: {type(error).__name__}: {error}"
             raise SystemExit(message) from None
     return tasks

@@ -23,13 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from brax import envs as brax_envs
-from timing import Row, compare, interleave, print_table
+from timing import Row, compare, interleave, print_table, wait
 
 from gymbridge import BraxVectorEnv
 from gymbridge.command_line.options import at_least
 
 warnings.filterwarnings("ignore", message="Brax System")
-KINDS = {"inverted_pendulum": "generalized", "reacher": "spring"}
+KINDS = {"inverted_pendulum": "generalized", "reacher": "spring", "ant": "spring"}
+NO_ENDS: dict[str, Any] = {"ant": {"terminate_when_unhealthy": False}}
+"""Keywords without which episodes end within a window."""
+
 BALANCE = np.array([[0.0], [2.0], [0.3], [0.5]], np.float32)
 """A linear policy that keeps the pendulum up, so that no episode ends within a window."""
 
@@ -60,11 +63,10 @@ class Window:
     """
 
     def __init__(self, name: str, num_envs: int, num_steps: int, device: str) -> None:
-        options = {"backend": KINDS[name], "max_episode_steps": -1}
-        self.env = brax_envs.get_environment(name, backend=KINDS[name])
-        self.envs = BraxVectorEnv(
-            name, num_envs, arrays="torch", device=device, differentiable=True, **options
-        )
+        kind = {"backend": KINDS[name], **NO_ENDS.get(name, {})}
+        self.env = brax_envs.get_environment(name, **kind)
+        options = {"arrays": "torch", "device": device, "differentiable": True, **kind}
+        self.envs = BraxVectorEnv(name, num_envs, max_episode_steps=-1, **options)
         self.envs.reset(seed=0)
         self.start = self.envs.get_state()
         self.num_steps, self.device = num_steps, device
@@ -93,7 +95,9 @@ class Window:
 
         def loss(weights: Any, first: Any) -> Any:
             def step(state: Any, _: Any) -> Any:
-                state = jax.vmap(self.env.step)(state, state.obs @ weights)
+                # On a GPU the default precision is less than torch's.
+                actions = jnp.matmul(state.obs, weights, precision="highest")
+                state = jax.vmap(self.env.step)(state, actions)
                 return state, (state.obs**2).sum() - state.reward.sum()
 
             return jax.lax.scan(step, first, None, self.num_steps)[1].sum()
@@ -115,9 +119,9 @@ class Window:
     def _jitted(self, loss: Callable[..., Any], given: np.ndarray) -> Callable[[], Any]:
         function = jax.jit(jax.value_and_grad(loss))
         given = jnp.asarray(given)
-        return lambda: np.asarray(function(given, self.state)[1])
+        return lambda: function(given, self.state)[1]
 
-    def torch_policy(self) -> np.ndarray:
+    def torch_policy(self) -> torch.Tensor:
         """Return the gradient with respect to a linear policy, step by step."""
         self.envs.set_state(self.start)
         weights = torch.tensor(self.weights, device=self.device, requires_grad=True)
@@ -127,23 +131,33 @@ class Window:
             loss = loss + (obs**2).sum() - rewards.sum()
         loss.backward()
         assert not terminations.any(), "the reference knows no restarts"
-        return weights.grad.cpu().numpy()
+        return weights.grad
 
-    def torch_actions(self) -> np.ndarray:
+    def torch_actions(self) -> torch.Tensor:
         """Return the gradient with respect to given actions, as one node."""
         self.envs.set_state(self.start)
         actions = torch.tensor(self.actions, device=self.device, requires_grad=True)
         obs, rewards, _, _, _ = self.envs.unroll(actions)
         ((obs**2).sum() - rewards.sum()).backward()
-        return actions.grad.cpu().numpy()
+        return actions.grad
+
+
+def difference(reference: Callable[[], Any], ours: Callable[[], torch.Tensor]) -> float:
+    """Return how much two gradients differ, over the norm of the reference."""
+    jax_gradient, gradient = np.asarray(reference()), ours().cpu().numpy()
+    return float(np.linalg.norm(gradient - jax_gradient) / np.linalg.norm(jax_gradient))
+
+
+def waiting(step: Callable[[], Any]) -> Callable[[int], None]:
+    """Return a function that waits for each gradient, as an optimiser does."""
+    return lambda _: wait(step())
 
 
 def window_row(case: str, steps: dict[str, Callable[[], Any]], bar: float, rounds: int) -> Row:
     """Compare gradients, then times."""
-    jax_gradient, gradient = (step() for step in steps.values())
-    error = np.linalg.norm(gradient - jax_gradient) / np.linalg.norm(jax_gradient)
+    error = difference(*steps.values())
     assert error < 1e-4, f"{case}: gradients differ by {error:.1e}"
-    timed = {name: (lambda _, step=step: step()) for name, step in steps.items()}
+    timed = {name: waiting(step) for name, step in steps.items()}
     times = interleave(timed, count=2, rounds=rounds)
     reference, ours = timed
     return Row(case, *compare(times, ours, reference), bar, f"gradients differ by {error:.0e}")
@@ -187,11 +201,11 @@ def memory_rows(device: str, rounds: int) -> list[Row]:
     return [Row(case, median(times), ratio, 1.02, f"{sizes[-1] / 2**20:.0f} MiB")]
 
 
-def torchrl_window(window: Window) -> Callable[[], Any]:
+def torchrl_window(window: Window, **options: Any) -> Callable[[], Any]:
     """Return the same work on TorchRL's wrapper."""
     from torchrl.envs.libs.brax import BraxWrapper
 
-    options = {"requires_grad": True, "categorical_action_encoding": False}
+    options = {"requires_grad": True, "categorical_action_encoding": False, **options}
     num_envs = window.envs.num_envs
     theirs = BraxWrapper(window.env, batch_size=[num_envs], device=window.device, **options)
     weights = torch.tensor(window.weights, device=window.device, requires_grad=True)
@@ -220,7 +234,7 @@ def torchrl_rows(device: str, rounds: int) -> list[Row]:
         window.torch_policy()  # TorchRL traces so much anew that JAX forgets our compiled step
         for name, step in (("ours", window.torch_policy), ("theirs", run)):
             start = time.perf_counter()
-            step()
+            wait(step())
             times[name].append((time.perf_counter() - start) * 1e6)
     ours = compare(times, "ours", "theirs")
     note = (

@@ -105,7 +105,8 @@ def of_gymbridge(env_id: str, mode: str, arrays: str, num_envs: int, **options: 
     envs: Any = gym.make_vec(env_id, num_envs=num_envs, **options)
     envs.reset(seed=0)
     to_jax = partial(_to_jax, device=envs.device)
-    convert = {"numpy": np.asarray, "torch": _to_torch, "jax": to_jax}[arrays]
+    to_torch = partial(_to_torch, device=envs.device)
+    convert = {"numpy": np.asarray, "torch": to_torch, "jax": to_jax}[arrays]
 
     def step_and_reset(actions: Any) -> object:
         obs, _, terminations, truncations, _ = envs.step(actions)
@@ -117,10 +118,10 @@ def of_gymbridge(env_id: str, mode: str, arrays: str, num_envs: int, **options: 
     return cycle(step, draw(envs.action_space, convert))
 
 
-def _to_torch(array: Any) -> Any:
+def _to_torch(array: Any, device: Any) -> Any:
     import torch
 
-    return torch.from_numpy(np.asarray(array))
+    return torch.from_numpy(np.asarray(array)).to(device)
 
 
 def _to_jax(array: Any, device: Any) -> Any:

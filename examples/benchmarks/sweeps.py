@@ -23,6 +23,7 @@ from routes import (
     of_gymbridge,
     of_gymnasium,
 )
+from timing import wait
 
 
 class Task(NamedTuple):
@@ -179,7 +180,8 @@ def _window(method: str, _: int) -> Step:
 
     window = Window("inverted_pendulum", **WINDOW, device="cpu")
     run = getattr(window, method)
-    return run() if method.startswith("jax") else run
+    run = run() if method.startswith("jax") else run
+    return lambda: wait(run())
 
 
 def _torchrl_window(_: int) -> Step:

@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import re
-import sys
 import time
 import warnings
 from multiprocessing import active_children, get_context
@@ -26,7 +25,7 @@ from typing import Any
 
 from routes import LARGEST, Route, Step
 from sweeps import TASKS
-from timing import machine
+from timing import machine, wait
 from tqdm import tqdm
 
 from gymbridge.command_line.options import at_least, positive
@@ -81,12 +80,6 @@ def take(step: Step, seconds: float) -> float:
         count += 1
     wait(returned)
     return count / (time.perf_counter() - start)
-
-
-def wait(returned: object) -> None:
-    """Wait for the arrays of JAX in what a step returned; they are computed ahead."""
-    if jax := sys.modules.get("jax"):
-        jax.block_until_ready(returned)
 
 
 def measure(task: str, value: int, args: argparse.Namespace) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median, quantiles
 from typing import NamedTuple
 
@@ -41,29 +42,49 @@ class Row(NamedTuple):
 
 
 def interleave(
-    steps: dict[str, Callable[[int], object]], *, count: int, rounds: int
+    steps: dict[str, Callable[[int], object]], *, count: int | Mapping[str, int], rounds: int
 ) -> dict[str, list[float]]:
     """Time each function in turn, round by round.
 
     Args:
         steps: Functions of the step number, by name.
-        count: Calls per round and function.
+        count: Calls per round and function, or that of each function by name.
         rounds: Rounds.
 
     Returns:
-        Per name, the microseconds per call in each round.
+        Per name, the microseconds per call in each round. The last call of a round is waited for.
     """
+    counts = count if isinstance(count, Mapping) else dict.fromkeys(steps, count)
     times: dict[str, list[float]] = {name: [] for name in steps}
-    for step in steps.values():  # compile, wake and warm up
-        for index in range(max(2, count // 10)):
-            step(index)
+    for name, step in steps.items():  # compile, wake and warm up
+        seconds_per_call(step, max(2, counts[name] // 10))
     for _ in range(rounds):
         for name, step in steps.items():
-            start = time.perf_counter()
-            for index in range(count):
-                step(index)
-            times[name].append((time.perf_counter() - start) / count * 1e6)
+            times[name].append(seconds_per_call(step, counts[name]) * 1e6)
     return times
+
+
+def seconds_per_call(step: Callable[[int], object], count: int) -> float:
+    """Call a function of the step number; return the mean time, and wait for the last call."""
+    start = time.perf_counter()
+    for index in range(count):
+        returned = step(index)
+    wait(returned)
+    return (time.perf_counter() - start) / count
+
+
+def fitting_count(step: Callable[[int], object], seconds: float) -> int:
+    """Return how many calls take about that long, at least one."""
+    seconds_per_call(step, 2)  # compile, wake and warm up
+    return max(1, round(seconds / seconds_per_call(step, 3)))
+
+
+def wait(returned: object) -> None:
+    """Wait for arrays of JAX and for torch's GPU, which both compute behind the calls."""
+    if jax := sys.modules.get("jax"):
+        jax.block_until_ready(returned)
+    if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 def compare(times: dict[str, list[float]], name: str, reference: str) -> Taken:
@@ -86,12 +107,19 @@ def print_table(rows: list[Row]) -> None:
 
 
 def machine() -> str:
-    """Return processor, cores, and versions of what is installed, in one line."""
+    """Return processor, cores, GPU and the versions of what is installed, in one line."""
     names = ("gymnasium", "numpy", "jax", "brax", "playground", "envpool", "torch", "torchrl")
     found = {name: find_version(name) for name in (*names, "stable-baselines3")}
     versions = ", ".join(f"{name} {number}" for name, number in found.items() if number)
     cores, python = os.cpu_count(), platform.python_version()
-    return f"{processor()}, {cores} cores, Python {python}, {versions}"
+    return f"{processor()}, {cores} cores{accelerator()}, Python {python}, {versions}"
+
+
+def accelerator() -> str:
+    """Return the kind of JAX's GPU, if this process has started JAX on one."""
+    jax = sys.modules.get("jax")
+    is_gpu = jax and jax.default_backend() == "gpu"
+    return f", {jax.devices()[0].device_kind}" if is_gpu else ""
 
 
 def processor() -> str:

@@ -54,7 +54,7 @@ def brax_rows(rounds: int) -> list[Row]:
     options: dict[str, Any] = {"backend": "generalized"}
     env = make_torchrl("Brax/inverted_pendulum-v0", 256, **options)
     brax_env = brax_envs.get_environment("inverted_pendulum", **options)
-    theirs = BraxWrapper(brax_env, batch_size=[256], device="cpu")
+    theirs = BraxWrapper(brax_env, batch_size=[256], device=env.device)
     case = f"inverted_pendulum generalized, 256 envs, rollout of {ROLLOUT} steps"
     steps = {"view": rollout_of(env, ROLLOUT), "step": loop_of(env, ROLLOUT)}
     times = interleave(steps, count=1, rounds=rounds)
