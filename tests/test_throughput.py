@@ -58,7 +58,7 @@ def test_charts__of_a_broken_file_say_which(text: str, tmp_path: Path) -> None:
     path = tmp_path / "broken.json"
     path.write_text(text, encoding="utf-8")
     for file in (path, tmp_path / "missing.json"):
-        assert f"{file} is not a file of throughput.py: " in fail("charts.py", str(file))
+        assert f"{file} has no results: " in fail("charts.py", str(file))
 
 
 def test_charts__leave_out_routes_without_rounds(tmp_path: Path) -> None:

@@ -27,15 +27,16 @@ def timed(name: str, contest: str, sizes: tuple[int, ...] = SIZES, *, is_bar: bo
 
 
 def trained(library: str, task: str, *, is_bar: bool = False) -> Case:
-    """Return a case of `ppo_on_device.py`, whose own limit is 150 s of training."""
+    """Return a case of `ppo_on_device.py`, whose own limit is shorter."""
     flags = (f"--task={task}", "--device={device}", "--out={out}")
     name = f"PPO on {task} ({library})"
-    return Case(name, "ppo_on_device.py", (library, *flags), (), is_bar, 240)
+    return Case(name, "ppo_on_device.py", (library, *flags), (), is_bar, 300)
 
 
 def printed(script: str, *flags: str) -> Case:
     """Return a case that keeps the table which a script prints, on JAX's default device."""
-    return Case(script, script, ("--rounds={rounds}", *flags), (), False, 300)
+    name = " ".join((script, *(flag for flag in flags if "{" not in flag)))
+    return Case(name, script, ("--rounds={rounds}", *flags), (), False, 300)
 
 
 def cases(device: str) -> list[Case]:
@@ -49,7 +50,9 @@ def cases(device: str) -> list[Case]:
         timed("step of ant over TorchRL (spring)", "torchrl", (256, 4096), is_bar=True),
         trained("gymbridge", task, is_bar=True),
         trained("Brax", task, is_bar=True),
-        timed("gradient of a window over TorchRL (ant)", "torchrl_window", (256, 4096)),
+        timed(
+            "gradient of a window over TorchRL (ant)", "torchrl_window", (256, 4096), is_bar=True
+        ),
         timed("gradient of an unroll (ant, spring, 16 steps)", "unroll"),
         timed("other steps of ant (Brax, spring, torch policy)", "other_steps"),
         timed("step of CartpoleBalance (Playground, torch policy)", "playground"),
@@ -66,7 +69,8 @@ def cases(device: str) -> list[Case]:
         printed("brax_step.py"),
         printed("randomization_step.py"),
         printed("snapshots.py"),
-        printed("gradients.py", "--device={device}"),
+        printed("gradients.py", "--device={device}", "--rows", "arrays", "window", "unroll"),
+        printed("gradients.py", "--device={device}", "--rows", "memory"),
         printed("trainers_step.py"),
         printed("envpool_step.py"),
         printed("sb3_step.py"),

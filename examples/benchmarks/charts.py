@@ -35,20 +35,23 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def read_results(paths: list[Path]) -> dict[str, list[Result]]:
-    """Return the results by task, without routes that have no rounds."""
+def read_results(paths: list[Path]) -> tuple[dict[str, list[Result]], list[Result]]:
+    """Return the throughputs by task, without routes that have no rounds, and the trainings."""
     tasks: dict[str, list[Result]] = defaultdict(list)
+    trainings: list[Result] = []
     for path in paths:
         try:
             for result in json.loads(path.read_text(encoding="utf-8"))["results"]:
-                measured = result.get("steps_per_second", {}).items()  # run_all.py has others
+                measured = result.get("steps_per_second", {}).items()
                 rounds = {name: found for name, found in measured if found}
                 if rounds:
                     tasks[result["task"]].append({**result, "steps_per_second": rounds})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            message = f"{path} is not a file of throughput.py: {type(error).__name__}: {error}"
+                elif "progress" in result:
+                    trainings.append(result)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            message = f"{path} has no results: {type(error).__name__}: {error}"
             raise SystemExit(message) from None
-    return tasks
+    return tasks, trainings
 
 
 def color(name: str) -> str:
@@ -95,6 +98,18 @@ def draw_curves(results: list[Result], ax: Any) -> None:
     ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 
 
+def draw_trainings(results: list[Result], ax: Any) -> None:
+    """Draw the mean return of each training over its wall clock, and the target."""
+    for result in results:
+        rows = [row for row in result["progress"] if row[2] is not None]
+        _, seconds, means = zip(*rows, strict=True) if rows else ((), (), ())
+        ax.plot(seconds, means, label=result["task"])
+    ax.axhline(results[0]["target"], color=OTHERS, linestyle=":")
+    ax.set(xlabel="seconds, with compiling", ylabel="mean return of 100 episodes")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+
+
 def line_style(name: str) -> dict[str, str]:
     """Return how our routes are drawn, by kind of arrays and mode; nothing for others."""
     library, *options = name.split(", ")
@@ -125,7 +140,7 @@ def file_name(kind: str, task: str) -> str:
 
 def main() -> None:
     args = parse_args()
-    tasks = read_results(args.results)
+    tasks, trainings = read_results(args.results)
     args.out.mkdir(parents=True, exist_ok=True)
     plt.rcParams["svg.hashsalt"] = "gymbridge"  # the same file from the same results
     for task, results in tasks.items():
@@ -138,10 +153,17 @@ def main() -> None:
             print_medians(results)
         else:
             draw_dots(results[0], ax)
-        path = args.out / file_name("curves" if is_curve else "dots", task)
-        fig.savefig(path, bbox_inches="tight", metadata={"Date": None})
-        plt.close(fig)
-        print(path)
+        save(fig, args.out / file_name("curves" if is_curve else "dots", task))
+    if trainings:
+        fig, ax = plt.subplots(figsize=(8, 4))
+        draw_trainings(trainings, ax)
+        save(fig, args.out / "trainings.svg")
+
+
+def save(fig: Any, path: Path) -> None:
+    fig.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    plt.close(fig)
+    print(path)
 
 
 if __name__ == "__main__":

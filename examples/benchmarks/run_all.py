@@ -140,12 +140,12 @@ def run(job: Job, args: argparse.Namespace, seconds: float, rounds: int) -> dict
         command = [sys.executable, str(FOLDER / job.case.script), *flags]
         with shown.open("w", encoding="utf-8") as prints:
             status = wait_for(command, make_environ(args), prints, errors, seconds)
-        text = shown.read_text(encoding="utf-8")
+        told, text = log.read_text(encoding="utf-8"), shown.read_text(encoding="utf-8")
         errors.write(f"\n{text}")
         if status is None:
             return {"failed": f"more than {seconds:.0f} s"}
         if status:
-            return {"failed": read_reason(status, log.read_text(encoding="utf-8"))}
+            return {"failed": read_reason(status, told)}
         return json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"printed": text}
 
 
@@ -194,10 +194,14 @@ def run_jobs(
     jobs: list[Job], args: argparse.Namespace, results: dict[str, Any], deadline: float
 ) -> list[Job]:
     """Run what is not in the results yet, one after the other; return what did not fit."""
-    if args.again:
-        results["results"] = [result for result in results["results"] if "failed" not in result]
+    chosen = {(job.case.name, job.size): job for job in jobs}
+    results["results"] = [
+        result
+        for result in results["results"]
+        if not (args.again and "failed" in result and (result["task"], result["size"]) in chosen)
+    ]
     known = {(result["task"], result["size"]) for result in results["results"]}
-    missing = [job for job in jobs if (job.case.name, job.size) not in known]
+    missing = [job for key, job in chosen.items() if key not in known]
     if args.compile:
         compile_all(missing, args, deadline)
     for number, job in enumerate(missing, 1):
@@ -229,8 +233,9 @@ def main() -> None:
     left = run_jobs(jobs, args, results, begin + args.minutes * 60 - RESERVE)
     print_report(results)
     print("\n".join(["", "Not run yet:", *(f"- {job}" for job in left)] if left else []))
-    charts = [sys.executable, str(FOLDER / "charts.py"), str(args.out)]
-    subprocess.run([*charts, f"--out={args.out.parent}"], check=False)
+    if any("printed" not in result for result in results["results"]):
+        charts = [sys.executable, str(FOLDER / "charts.py"), str(args.out)]
+        subprocess.run([*charts, f"--out={args.out.parent}"], check=False)
 
 
 if __name__ == "__main__":
