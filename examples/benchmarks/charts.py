@@ -141,6 +141,9 @@ def file_name(kind: str, task: str) -> str:
 def main() -> None:
     args = parse_args()
     tasks, trainings = read_results(args.results)
+    if not tasks and not trainings:
+        names = ", ".join(map(str, args.results))
+        raise SystemExit(f"{names} has no results: neither steps per second nor trainings")
     args.out.mkdir(parents=True, exist_ok=True)
     plt.rcParams["svg.hashsalt"] = "gymbridge"  # the same file from the same results
     for task, results in tasks.items():
