@@ -149,9 +149,10 @@ def test_page__names_leaves_that_act_in_the_backend(monkeypatch):
 
 
 @pytest.mark.slow
-def test_randomization_benchmark__prints_its_rows(monkeypatch, capsys):
+def test_randomization_benchmark__prints_its_rows(tmp_path, monkeypatch, capsys):
     pytest.importorskip("mujoco_playground")
     module = load(EXAMPLES / "benchmarks" / "randomization_step.py", monkeypatch)
+    monkeypatch.chdir(tmp_path)  # the results go to its folder `runs`
     monkeypatch.setattr(module, "NUM_ENVS", 2)
     monkeypatch.setattr(module, "SCAN_STEPS", 3)
     budget = {"count": 1, "rounds": 1}

@@ -69,11 +69,12 @@ def test_rsl_rl_ppo__swings_the_pendulum_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_benchmark__prints_its_rows() -> None:
+def test_benchmark__prints_its_rows(tmp_path: Path) -> None:
     for library in ("brax.envs", "torchrl", "rsl_rl.env"):
         pytest.importorskip(library)
     command = [sys.executable, str(EXAMPLES / "benchmarks/trainers_step.py"), "--rounds=1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     bars = re.findall(r"\| <= (\S+) \|", done.stdout)
     assert bars == ["1.50", "0.05", "1.05", "1.10"]
+    assert (tmp_path / "runs" / "trainers_step.json").exists()

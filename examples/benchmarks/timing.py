@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
@@ -96,7 +98,14 @@ def compare(times: dict[str, list[float]], name: str, reference: str) -> Taken:
 
 
 def print_table(rows: list[Row]) -> None:
-    """Print the rows as a Markdown table under a line that names the machine."""
+    """Print the rows as a Markdown table under a line that names the machine.
+
+    The same goes to `runs/<name of the script>.json`.
+    """
+    path = Path("runs", Path(sys.argv[0]).stem).with_suffix(".json")
+    path.parent.mkdir(exist_ok=True)
+    written = {"machine": machine(), "results": [to_json(row) for row in rows]}
+    path.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     print(f"\n{machine()}\n")
     print("| case | us per step | ratio (spread) | bar | note |")
     print("|---|---:|---:|---:|---|")
@@ -104,6 +113,11 @@ def print_table(rows: list[Row]) -> None:
         bar = "" if row.bar is None else f"<= {row.bar:.2f}"
         ratio = f"{row.ratio:.2f}" if isinstance(row.ratio, float) else str(row.ratio)
         print(f"| {row.case} | {row.microseconds:.1f} | {ratio} | {bar} | {row.note} |")
+
+
+def to_json(row: Row) -> dict[str, object]:
+    ratio = row.ratio._asdict() if isinstance(row.ratio, Ratio) else {"value": row.ratio}
+    return {**row._asdict(), "ratio": ratio}
 
 
 def machine() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -193,5 +194,9 @@ def test_benchmark__prints_its_row(tmp_path: Path) -> None:
     )
     folder = TESTS.parent / "examples" / "benchmarks"
     command = [sys.executable, "-c", program, folder, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.splitlines()[-1].startswith("| snapshot of fast, 2 environments, to disk")
+    (file,) = (tmp_path / "runs").iterdir()
+    (row,) = json.loads(file.read_text(encoding="utf-8"))["results"]
+    assert row["case"] == "snapshot of fast, 2 environments, to disk"
+    assert row["ratio"].keys() == {"value", "low", "high"}
