@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -90,20 +90,30 @@ class JaxFunction:
 _KEPT_BYTES = 1 << 16
 
 
-def _zeros(shape: tuple[int, ...], dtype: Any) -> jax.Array:
-    """Return zeros; small ones are kept, 4 MiB of them at most."""
+def _zeros(shape: tuple[int, ...], dtype: Any, place: Any) -> jax.Array:
+    """Return zeros on a device; small ones are kept, 4 MiB of them at most."""
     is_small = math.prod(shape) * dtype.itemsize <= _KEPT_BYTES
-    return (_keep_zeros if is_small else _make_zeros)(shape, dtype)
+    return (_keep_zeros if is_small else _make_zeros)(shape, dtype, place)
 
 
-_make_zeros = jax.jit(
-    jnp.zeros, static_argnums=(0, 1)
-)  # compiled: a sixth of the plain call's cost
+def _make_zeros(shape: tuple[int, ...], dtype: Any, place: Any) -> jax.Array:
+    return _zeros_maker(place)(shape, dtype)
+
+
+@cache
+def _zeros_maker(place: Any) -> Callable[..., jax.Array]:
+    """Return `jnp.zeros` on a device; compiled, it costs a sixth of the plain call."""
+    return jax.jit(jnp.zeros, static_argnums=(0, 1), out_shardings=place)
 
 
 @lru_cache(maxsize=64)
-def _keep_zeros(shape: tuple[int, ...], dtype: Any) -> jax.Array:
-    return _make_zeros(shape, dtype)
+def _keep_zeros(shape: tuple[int, ...], dtype: Any, place: Any) -> jax.Array:
+    return _make_zeros(shape, dtype, place)
+
+
+def _describe(outputs: tuple[jax.Array, ...]) -> list[Any]:
+    """Return shape, dtype and place of each output, as `_zeros` takes them."""
+    return [(output.shape, output.dtype, output.sharding) for output in outputs]
 
 
 class _Node(torch.autograd.Function):
@@ -122,7 +132,7 @@ class _Node(torch.autograd.Function):
         token.kept = (kept, inputs)  # pyright: ignore[reportAttributeAccessIssue]
         ctx.save_for_backward(token)
         ctx.set_materialize_grads(False)
-        ctx.call, ctx.like = call, [(output.shape, output.dtype) for output in outputs]
+        ctx.call, ctx.like = call, _describe(outputs)
         return tuple(map(torch.from_dlpack, outputs))
 
     @staticmethod

@@ -39,7 +39,7 @@ def find_jax_device(device: Place | None) -> Any:
     try:
         return {found.id: found for found in jax.devices(device.kind)}[device.index]
     except (RuntimeError, KeyError) as error:
-        hint = " Install it with: pip install 'jax[cuda12]'." if device.kind == "cuda" else ""
+        hint = " Install it with: pip install 'jax[cuda13]'." if device.kind == "cuda" else ""
         raise ArgumentError(
             f"`device` must be one that JAX has, got '{device}'; it has {jax.devices()}.{hint}"
         ) from error

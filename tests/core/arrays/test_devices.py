@@ -46,7 +46,7 @@ def test_read_device__refuses_the_rest(given: Any, error: type[Exception]) -> No
 
 @pytest.mark.parametrize("engine", ["host", "brax"])
 def test_missing_device__is_an_error_and_never_a_run_elsewhere(engine: str, arrays: str) -> None:
-    hint = "jax.cuda12" if arrays == "jax" or engine == "brax" else "pytorch.org"
+    hint = "jax.cuda13" if arrays == "jax" or engine == "brax" else "pytorch.org"
     with pytest.raises(ArgumentError, match=rf"got 'cuda:7'(.|\n)*{hint}"):
         make_batch(engine, arrays=arrays, device="cuda:7")
 
@@ -59,7 +59,7 @@ def test_numpy_arrays_of_a_host_engine__are_on_the_cpu() -> None:
 
 def test_numpy_arrays_of_brax__come_from_any_device() -> None:
     pytest.importorskip("brax")
-    with pytest.raises(ArgumentError, match=r"jax.cuda12"):
+    with pytest.raises(ArgumentError, match=r"jax.cuda13"):
         make_batch("brax", device="cuda")
 
 
@@ -127,6 +127,30 @@ for _ in range(3):
     for one, other in zip(here.step(actions)[:4], there.step(actions)[:4], strict=True):
         assert torch.equal(one, other)
 """
+
+
+UNUSED_OUTPUTS = """
+import jax, torch
+from gymbridge import BraxVectorEnv
+from gymbridge.gradients.autograd import JaxFunction
+given = []
+pull = JaxFunction.pull
+JaxFunction.pull = lambda self, kept, found: given.extend(found) or pull(self, kept, found)
+envs = BraxVectorEnv("fast", 2, device="cpu:1", arrays="torch", differentiable=True)
+envs.reset(seed=0)
+envs.physics_state = envs.physics_state.detach().requires_grad_()
+envs.step(torch.zeros(2, 1))[0].sum().backward()
+places = [one.devices() for one in given if isinstance(one, jax.Array)]
+assert len(places) == 2, given
+assert places == [{jax.devices()[1]}] * 2, places
+"""
+
+
+def test_backward_pass__makes_the_gradients_of_unused_outputs_on_the_device() -> None:
+    """They were on JAX's default device, and each backward pass moved them."""
+    pytest.importorskip("brax")
+    pytest.importorskip("torch")
+    run_on_two_devices(UNUSED_OUTPUTS)
 
 
 def test_snapshot__goes_on_on_another_device() -> None:
