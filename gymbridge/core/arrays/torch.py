@@ -52,7 +52,7 @@ def make_torch_adapter(native: str, device: Device | None) -> ArrayAdapter:
     found: Any = read_device(find_jax_device(device))
     place = find_torch_device(found)
     if native == "torch":
-        to_user, hand_over, upload = own, own, partial(torch.tensor, device=place)
+        to_user, hand_over, upload = own, own, partial(_upload, place=place)
     else:
         upload = np.array if place.type == "cpu" else partial(_upload_to_jax, place=place)
         to_user, hand_over = jax_to_torch, torch_to_jax
@@ -77,9 +77,18 @@ def torch_to_jax(tensor: torch.Tensor) -> Any:
             return copy.numpy()
     except RuntimeError as error:
         raise _valueless(error) from error
+    return _share_with_jax(copy)
+
+
+def _share_with_jax(tensor: torch.Tensor) -> Any:
+    """Return a tensor on a GPU as an array of jax, whose work waits for torch's current stream.
+
+    Torch exports tensors of its current device alone.
+    """
     import jax.dlpack
 
-    return jax.dlpack.from_dlpack(copy)
+    with torch.cuda.device(tensor.device):
+        return jax.dlpack.from_dlpack(tensor)
 
 
 def _valueless(error: RuntimeError) -> ArgumentTypeError:
@@ -114,14 +123,22 @@ def _to_host(tensor: torch.Tensor) -> np.ndarray:
         raise _valueless(error) from error
 
 
+def _upload(array: np.ndarray, place: torch.device) -> torch.Tensor:
+    """Return a copy of a numpy array on a device.
+
+    A transfer from pinned memory does not hold up the host, which would otherwise wait for all that
+    is queued on the GPU.
+    """
+    host = torch.tensor(array, device="cpu", pin_memory=place.type != "cpu")
+    return host.to(place, non_blocking=True)
+
+
 def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
     """Return a numpy array as `torch_to_jax` gives tensors on an accelerator.
 
     By the same way as tensors, so that a compiled function takes both for one kind of argument.
     """
-    import jax.dlpack
-
-    return jax.dlpack.from_dlpack(torch.tensor(array, device=place))
+    return _share_with_jax(_upload(array, place))
 
 
 def _make_uploader(place: torch.device) -> Converter:

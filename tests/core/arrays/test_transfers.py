@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -161,6 +163,57 @@ def test_upload_to_a_gpu__is_pinned_and_waits_for_nothing(monkeypatch: pytest.Mo
     with torch.device("meta"):
         uploaded = upload_packed(tree, torch.device("cpu"), pin=True)
     assert uploaded["a"].tolist() == [0, 1, 2]
+
+
+def test_numpy_actions_to_a_gpu__are_pinned_and_wait_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seen without one, where pinned memory and CUDA's tensors cannot be made."""
+    torch = pytest.importorskip("torch")
+    from gymbridge.core.arrays.torch import _upload
+
+    asked: dict[str, Any] = {}
+    tensor, to = torch.tensor, torch.Tensor.to
+
+    def note_tensor(*args: Any, pin_memory: bool, **kwargs: Any) -> Any:
+        asked["pinned"] = pin_memory
+        return tensor(*args, **kwargs)
+
+    def note_to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.update(kwargs)
+        return to(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch, "tensor", note_tensor)
+    monkeypatch.setattr(torch.Tensor, "to", note_to)
+    actions = np.arange(3.0)
+    assert _upload(actions, torch.device("meta")).device.type == "meta"
+    assert asked == {"pinned": True, "non_blocking": True}
+    found = _upload(actions, torch.device("cpu"))
+    assert asked["pinned"] is False
+    actions[:] = 9
+    assert found.tolist() == [0, 1, 2]
+
+
+def test_tensor_of_another_gpu__is_exported_with_that_one_as_torch_s_current(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Torch refuses others. Seen without a GPU: a tensor on "meta" goes the way of CUDA's."""
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax.dlpack")
+    from gymbridge.core.arrays.torch import torch_to_jax
+
+    current: list[Any] = []
+
+    @contextmanager
+    def set_current(device: Any) -> Iterator[None]:
+        current.append(device)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", set_current)
+    monkeypatch.setattr(jax, "from_dlpack", lambda tensor: (tensor.device, *current))
+    meta = torch.device("meta")
+    assert torch_to_jax(torch.ones(2, device=meta)) == (meta, meta)
+    assert current == []
 
 
 def test_memory__is_shared_between_jax_and_torch() -> None:
