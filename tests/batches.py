@@ -160,16 +160,17 @@ def draw_actions(envs: VectorEnv, rng: np.random.Generator) -> np.ndarray:
     return actions.astype(np.float32).astype(space.dtype)
 
 
-def to_kind(array: np.ndarray, arrays: str) -> Any:
-    """Return a numpy array as one of that kind."""
+def to_kind(array: np.ndarray, arrays: str, device: Any = None) -> Any:
+    """Return a numpy array as one of that kind; on a device, if one is given."""
     if arrays == "torch":
         import torch
 
-        return torch.from_numpy(array.copy())
+        return torch.from_numpy(array.copy()).to(device)
     if arrays == "jax":
+        import jax
         import jax.numpy as jnp
 
-        return jnp.asarray(array)
+        return jnp.asarray(array) if device is None else jax.device_put(array.copy(), device)
     return array
 
 
@@ -181,7 +182,7 @@ def to_numpy(tree: Any) -> Any:
         return tuple(to_numpy(value) for value in tree)
     if isinstance(tree, np.ndarray | np.generic) or not hasattr(tree, "shape"):
         return copy.deepcopy(tree)
-    return tree.detach().numpy().copy() if hasattr(tree, "detach") else np.array(tree)
+    return tree.detach().cpu().numpy().copy() if hasattr(tree, "detach") else np.array(tree)
 
 
 def leaves(tree: Any) -> Iterator[Any]:
@@ -213,19 +214,20 @@ def play(
         touch: Called after each call with what it returned and what it took.
     """
     rng, kind = np.random.default_rng(seed), getattr(envs.unwrapped, "arrays", "numpy")
+    device = getattr(envs.unwrapped, "device", None)
     is_disabled = envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED
     seeds = [seed + index for index in range(envs.num_envs)]
     returned: Any = envs.reset(seed=seeds)
     log = [to_numpy(returned)]
     touch((returned, seeds))
     for _ in range(num_steps):
-        actions = to_kind(draw_actions(envs, rng), kind)
+        actions = to_kind(draw_actions(envs, rng), kind, device)
         returned = envs.step(actions)
         log.append(to_numpy(returned))
         over = log[-1][2] | log[-1][3]
         touch((returned, actions))
         if is_disabled and over.any():
-            options = {"reset_mask": to_kind(over, kind)}
+            options = {"reset_mask": to_kind(over, kind, device)}
             returned = envs.reset(options=options)
             log.append(to_numpy(returned))
             touch((returned, options))

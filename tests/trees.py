@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from batches import leaves
 
-__all__ = ["assert_same", "scribble", "walk_infos"]
+__all__ = ["assert_same", "scribble", "spoil", "unique", "walk_infos"]
 
 
-def assert_same(actual: Any, expected: Any, path: str = "") -> None:
-    """Raise unless both trees have the same keys, types, dtypes, shapes and values."""
+def assert_same(actual: Any, expected: Any, path: str = "", digits: float = 0) -> None:
+    """Raise unless both trees have the same keys, types, dtypes, shapes and values.
+
+    Args:
+        actual: A tree.
+        expected: What it should be.
+        path: Where it is in a larger tree, for messages.
+        digits: Relative and absolute tolerance of floats in arrays.
+    """
     if isinstance(expected, dict):
         assert isinstance(actual, dict), f"{path}: {type(actual)} is no dict"
         assert actual.keys() == expected.keys(), f"{path}: {sorted(actual)} != {sorted(expected)}"
         for key, value in expected.items():
-            assert_same(actual[key], value, f"{path}[{key!r}]")
+            assert_same(actual[key], value, f"{path}[{key!r}]", digits)
     elif isinstance(expected, list | tuple):
         assert len(actual) == len(expected), f"{path}: {len(actual)} != {len(expected)} entries"
         for index, (left, right) in enumerate(zip(actual, expected, strict=True)):
-            assert_same(left, right, f"{path}[{index}]")
+            assert_same(left, right, f"{path}[{index}]", digits)
     elif isinstance(expected, np.ndarray):
         assert isinstance(actual, np.ndarray), f"{path}: {type(actual)} is no array"
         assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), path
         if expected.dtype == object:
-            assert_same(list(actual), list(expected), path)
+            assert_same(list(actual), list(expected), path, digits)
+        elif digits and expected.dtype.kind == "f":
+            np.testing.assert_allclose(actual, expected, digits, digits, err_msg=path)
         else:
             np.testing.assert_array_equal(actual, expected, err_msg=path)
     else:
@@ -50,6 +60,41 @@ def scribble(tree: Any) -> None:
             tree[...] = "garbage"
         else:
             tree[...] = ~tree if tree.dtype == bool else 93
+
+
+def unique(tree: Any) -> list[Any]:
+    """Return the different arrays of a tree."""
+    return [*{id(leaf): leaf for leaf in leaves(tree)}.values()]
+
+
+def spoil(kind: str, *, waits: bool = True) -> Callable[[Any], None]:
+    """Return what a user may do to everything: write into it, or donate it.
+
+    Args:
+        kind: Kind of the arrays.
+        waits: Whether a donation is over when the function returns.
+    """
+    if kind == "numpy":
+        return scribble
+    if kind == "torch":
+        import torch
+
+        def write(tree: Any) -> None:
+            for leaf in leaves(tree):
+                leaf.copy_(~leaf if leaf.dtype == torch.bool else torch.full_like(leaf, 93))
+
+        return write
+    import jax
+
+    jitted = jax.jit(lambda leaf: ~leaf if leaf.dtype == bool else leaf * 3 + 1, donate_argnums=0)
+
+    def donate(tree: Any) -> None:
+        for leaf in unique(tree):
+            spoilt = jitted(leaf)
+            if waits:
+                jax.block_until_ready(spoilt)
+
+    return donate
 
 
 def walk_infos(infos: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from batches import leaves, make_batch, play, shared_batch, to_kind, to_numpy
-from trees import assert_same, scribble
+from trees import assert_same, scribble, spoil, unique
 
 MASK = np.array([True, False, True, False])
-
-
-def spoil(kind: str) -> Callable[[Any], None]:
-    """Return what a user may do to everything: write into it, or donate it."""
-    if kind == "numpy":
-        return scribble
-    if kind == "torch":
-        import torch
-
-        def write(tree: Any) -> None:
-            for leaf in leaves(tree):
-                leaf.copy_(~leaf if leaf.dtype == torch.bool else torch.full_like(leaf, 93))
-
-        return write
-    import jax
-
-    jitted = jax.jit(lambda leaf: ~leaf if leaf.dtype == bool else leaf * 3 + 1, donate_argnums=0)
-
-    def donate(tree: Any) -> None:
-        for leaf in unique(tree):
-            jax.block_until_ready(jitted(leaf))
-
-    return donate
-
-
-def unique(tree: Any) -> list[Any]:
-    """Return the different arrays of a tree."""
-    return [*{id(leaf): leaf for leaf in leaves(tree)}.values()]
 
 
 def test_run__is_the_same_if_its_user_spoils_everything(engine: str, kind: str, mode: str) -> None:

@@ -64,7 +64,7 @@ def ends_of(results: list[Any]) -> np.ndarray:
     """Return which rows ended in each step, (T, NUM_ENVS) bool."""
     return torch.stack(
         [terminated | truncated for _, _, terminated, truncated, _ in results]
-    ).numpy()
+    ).numpy(force=True)
 
 
 def run(envs: BraxVectorEnv, actions: torch.Tensor) -> torch.Tensor:
@@ -75,12 +75,12 @@ def run(envs: BraxVectorEnv, actions: torch.Tensor) -> torch.Tensor:
 
 def loss_of(results: list[Any]) -> torch.Tensor:
     """Return the weighted sum of all that has a gradient."""
-    loss = torch.zeros(())
+    loss: Any = 0.0
     for step, (obs, rewards, _, _, infos) in enumerate(results):
-        loss = loss + (torch.from_numpy(_OBS[step]) * obs).sum()
-        loss = loss + (torch.from_numpy(_REWARD[step]) * rewards).sum()
+        loss = loss + (torch.from_numpy(_OBS[step]).to(obs) * obs).sum()
+        loss = loss + (torch.from_numpy(_REWARD[step]).to(rewards) * rewards).sum()
         if "final_obs" in infos:
-            loss = loss + (torch.from_numpy(_FINAL[step]) * infos["final_obs"]).sum()
+            loss = loss + (torch.from_numpy(_FINAL[step]).to(obs) * infos["final_obs"]).sum()
     return loss
 
 
