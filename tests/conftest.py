@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
-
-# Before any import of jax: tests run on the CPU, and compiled physics is kept between runs.
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.expanduser("~/.cache/gymbridge/jax"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
-# Most of a run is XLA's compilation, and what is compiled runs shortly. The slow leg of `.ci/run`
-# compiles as users do.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+from functools import cache
+from pathlib import Path
 
 import pytest
+from gpu_runs import FOLDER, find_obstacle, is_gpu_run, prepare_cpu_run, prepare_gpu_run
 from hypothesis import Phase, settings
 from system_libraries import NEEDED, check_libraries
+
+SET_HERE = prepare_cpu_run()  # which `pytest_configure` takes back for a run on a GPU
 
 settings.register_profile("gymbridge", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("gymbridge")
 # For `mutmut run`: that a test fails is enough, its example need not be small.
 settings.register_profile("mutants", settings(phases=[Phase.explicit, Phase.generate]))
 
-REQUIRE = "--require-system-libraries"
+REQUIRE, GPU_DEVICE = "--require-system-libraries", "--gpu-device"
+
+_obstacle = cache(find_obstacle)
 
 MODES = ("NextStep", "SameStep", "Disabled")
 
@@ -42,13 +40,36 @@ def arrays(request: pytest.FixtureRequest) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of the slow leg, in which no test is skipped."""
+    """Add the option of the slow leg, in which no test is skipped, and that of the GPU's tests."""
     text = "fail tests whose system libraries are missing, instead of skipping them"
     parser.addoption(REQUIRE, action="store_true", help=text)
+    text = (
+        "device of the tests with the marker gpu: 'cuda' (default), 'cuda:1', or 'cpu' for a dry "
+        "run, which shows that the tests run and says nothing about a GPU"
+    )
+    parser.addoption(GPU_DEVICE, default="cuda", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `-m gpu` see the GPU; processes of pytest-xdist inherit the variables."""
+    if _is_gpu_run(config):
+        prepare_gpu_run(SET_HERE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no other tests for `-m gpu`: to import them all takes a minute."""
+    is_near = FOLDER.is_relative_to(collection_path) or collection_path.is_relative_to(FOLDER)
+    return True if config.option.markexpr == "gpu" and not is_near else None
+
+
+def _is_gpu_run(config: pytest.Config) -> bool:
+    return is_gpu_run(config.option.markexpr, config.getoption(GPU_DEVICE))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Look for the system libraries of a marked test."""
+    """Look for the device or the system libraries of a marked test."""
+    if item.get_closest_marker("gpu") and (why := _obstacle(item.config.getoption(GPU_DEVICE))):
+        pytest.skip(why)
     for marker in NEEDED:
         if item.get_closest_marker(marker):
             check_libraries(marker, is_required=item.config.getoption(REQUIRE))

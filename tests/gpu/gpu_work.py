@@ -1,0 +1,64 @@
+"""Work that keeps a GPU busy, so that what does not wait for it is found out; nothing on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+
+__all__ = ["CYCLES", "busy_jax", "busy_torch", "finish", "own_stream"]
+
+CYCLES = 100_000_000
+"""Cycles of a GPU's clock, 50 to 100 ms."""
+
+
+def busy_torch(device: torch.device, cycles: int = CYCLES) -> None:
+    """Keep torch's current stream busy; on a CPU, where torch has no streams, return at once."""
+    if device.type == "cuda":
+        torch.cuda._sleep(cycles)
+
+
+def busy_jax(device: Any) -> Any:
+    """Keep JAX's stream on a GPU busy for some 50 ms, and return the array that ends it."""
+    size, rounds = (4096, 30) if device.platform == "gpu" else (8, 1)
+    return _multiply(jax.device_put(_ones(size), device), rounds)
+
+
+@cache
+def _ones(size: int) -> Any:
+    return jnp.full((size, size), 1 / size)
+
+
+@jax.jit
+def _once(array: jax.Array) -> jax.Array:
+    return array @ array
+
+
+def _multiply(array: jax.Array, rounds: int) -> jax.Array:
+    for _ in range(rounds):  # no loop of XLA's, which may wait for its condition on the host
+        array = _once(array)
+    return array
+
+
+@contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """Let torch work on a stream that is not its default one; on a CPU change nothing."""
+    if device.type != "cuda":
+        yield
+        return
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream(device).wait_stream(stream)
+
+
+def finish(device: torch.device) -> None:
+    """Wait for all work on a GPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

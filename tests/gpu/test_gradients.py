@@ -1,0 +1,69 @@
+"""Gradients on the GPU are those of the CPU: to rounding in float64, and in float32 beside JAX."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import torch
+from point_mass import make_batch
+from rollouts import SEED, draw_actions, ends_of, expected, loss_of, play_steps, steps_of
+
+pytestmark = pytest.mark.gpu
+
+TESTS = Path(__file__).parents[1]
+SCRIPT = Path(__file__).with_name("gradient_errors.py")
+
+
+def test_float64__differs_by_rounding_alone(device: str) -> None:
+    folders = (TESTS / "gradients", os.environ.get("PYTHONPATH", ""))
+    variables = {"JAX_ENABLE_X64": "1", "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), device]
+    done = subprocess.run(
+        command, env=os.environ | variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    errors = json.loads(done.stdout.splitlines()[-1])
+    assert len(errors) == 6
+    assert {name: error for name, error in errors.items() if max(error) > 1e-9} == {}
+
+
+@pytest.mark.parametrize("is_window", [False, True], ids=["steps", "unroll"])
+def test_gradient__is_that_of_each_episode_by_itself(
+    is_window: bool, mode: str, device: str
+) -> None:
+    envs = make_batch(autoreset_mode=mode, max_episode_steps=6, device=device)
+    envs.reset(seed=SEED)
+    actions = draw_actions().detach().to(envs.device).requires_grad_()
+    results = steps_of(envs.unroll(actions)) if is_window else play_steps(envs, actions)
+    (gradient,) = torch.autograd.grad(loss_of(results), actions)
+    ended = ends_of(results)
+    assert 2 < ended.sum() < ended.size - 5
+    with jax.default_device(jax.devices("cpu")[0]):
+        _, wanted = expected(mode, actions.cpu(), ended)
+    np.testing.assert_allclose(gradient.cpu().numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_physics_state__is_a_leaf_on_the_device(device: str, torch_device: Any) -> None:
+    """Its gradient, and writes into what was assigned, while the GPU still works."""
+    slopes = []
+    for place in ("cpu", device):
+        envs = make_batch(device=place)
+        envs.reset(seed=SEED)
+        state = envs.physics_state.detach().clone().requires_grad_()
+        envs.physics_state = state
+        with torch.no_grad():
+            given = state.clone()
+            state.fill_(93)
+        obs = envs.step(torch.full((4, 2), 0.1, device=envs.device))[0]
+        slopes.append(torch.autograd.grad(obs.sum(), state)[0].cpu())
+        assert given.device == envs.device
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-4, atol=1e-5)
+    assert slopes[0].abs().max() > 0.1

@@ -1,0 +1,77 @@
+"""Torch and JAX on one card: who takes how much of its memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from batches import make_batch, play
+from trees import assert_same
+
+pytestmark = pytest.mark.gpu
+
+SMALL = 1 << 26  # of a dry run, in bytes
+
+PROGRAM = """
+import json, sys
+import torch
+from gymbridge import BraxVectorEnv
+device, share = sys.argv[1], float(sys.argv[2])
+envs = BraxVectorEnv("fast", 4096, arrays="torch", device=device)
+envs.reset(seed=0)
+obs = envs.step(torch.zeros(4096, 1, device=device))[0]
+free, total = torch.cuda.mem_get_info() if device.startswith("cuda") else (1, 1)
+size = int(share * total) if device.startswith("cuda") else 1 << 26
+block = torch.ones(size, dtype=torch.uint8, device=device)
+obs = envs.step(torch.zeros(4096, 1, device=device))[0]
+found = [block[-1].item(), obs.isfinite().all().item()]
+print(json.dumps({"taken": 1 - free / total, "found": found}))
+"""
+
+
+def test_batch__runs_beside_a_large_tensor(device: str, is_cuda: bool, torch_device: Any) -> None:
+    envs = make_batch("fast", "SameStep", arrays="torch", num_envs=4096, limit=5, device=device)
+    wanted = play(envs, 6)
+    size = int(0.6 * torch.cuda.mem_get_info(torch_device)[0]) if is_cuda else SMALL
+    block = torch.full((size,), 7, dtype=torch.uint8, device=torch_device)
+    assert_same(play(envs, 6), wanted)
+    twin = make_batch("fast", "SameStep", arrays="torch", num_envs=4096, limit=5, device=device)
+    assert_same(play(twin, 6), wanted)
+    assert block[:: size // 1000].unique().tolist() == [7]
+
+
+class Case(NamedTuple):
+    """What is set, the share of the card that JAX then takes, and how much torch gets of the rest.
+
+    JAX's shares have room for what CUDA itself takes.
+    """
+
+    variables: dict[str, str]
+    lowest: float
+    highest: float
+    torch_share: float
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, 0, 0.15, 0.6),
+        Case({"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25"}, 0.2, 0.4, 0.5),
+        Case({}, 0.7, 0.9, 0.1),
+    ],
+    ids=["as needed", "a quarter", "default"],
+)
+def test_variables__leave_torch_the_rest(case: Case, device: str, is_cuda: bool) -> None:
+    environ = {name: x for name, x in os.environ.items() if not name.startswith("XLA_")}
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, device, str(case.torch_share)]
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 200}
+    done = subprocess.run(command, env=environ | case.variables, check=False, **options)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["found"] == [1, True]
+    assert not is_cuda or case.lowest <= found["taken"] <= case.highest, found

@@ -1,0 +1,62 @@
+"""Snapshots go from the CPU to the GPU and back, in memory and on disk, and the run goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from batches import make_batch, to_kind, to_numpy
+from point_mass import make_batch as make_masses
+from trees import assert_same
+
+pytestmark = pytest.mark.gpu
+
+
+def make(engine: str, mode: str, arrays: str, device: str) -> Any:
+    options = {"autoreset_mode": mode, "max_episode_steps": 5, "device": device}
+    if engine == "gradients":
+        return make_masses(**options)
+    if engine == "masses":
+        return make_masses(arrays=arrays, differentiable=False, **options)
+    return make_batch(engine, mode, limit=5, arrays=arrays, device=device)
+
+
+def go_on(envs: Any, num_steps: int) -> list[Any]:
+    """Return what some steps return; with autoreset disabled, ended environments are reset."""
+    log, rng = [], np.random.default_rng(7)
+    for _ in range(num_steps):
+        space = envs.single_action_space
+        actions = rng.uniform(-0.3, 0.3, (4, *space.shape)).astype(space.dtype)
+        log.append(to_numpy(envs.step(to_kind(actions, envs.arrays, envs.device))))
+        over = log[-1][2] | log[-1][3]
+        if envs.autoreset_mode.value == "Disabled" and over.any():
+            log.append(to_numpy(envs.reset(options={"reset_mask": over})))
+    return log
+
+
+@pytest.mark.parametrize("to_gpu", [True, False], ids=["to the GPU", "to the CPU"])
+@pytest.mark.parametrize(
+    ("engine", "arrays"),
+    [("masses", "numpy"), ("masses", "torch"), ("gradients", "torch"), ("func_env", "jax")],
+)
+def test_snapshot__goes_on_on_the_other_device(
+    engine: str, arrays: str, mode: str, to_gpu: bool, device: str, tmp_path: Path
+) -> None:
+    places = ("cpu", device) if to_gpu else (device, "cpu")
+    here, there = (make(engine, mode, arrays, place) for place in places)
+    here.reset(seed=[5, 1, 7, 7])
+    before = go_on(here, 7)[-1][0]
+    state = here.get_state()
+    here.save_state(tmp_path / "state")
+    wanted = go_on(here, 8)
+    for restore in (there.set_state, lambda _: there.load_state(tmp_path / "state")):
+        obs = restore(state)
+        assert_same(to_numpy(obs), before)
+        assert there.np_random_seed == (5, 1, 7, 7)
+        if arrays == "torch":
+            assert obs.device == there.device == torch.empty(0, device=places[1]).device
+        assert_same(go_on(there, 8), wanted, digits=1e-5)
+    assert np.any([step[2] | step[3] for step in wanted if len(step) == 5])

@@ -1,0 +1,120 @@
+"""Trainers and `examples/ppo.py` on the GPU, from end to end and small."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+pytestmark = pytest.mark.gpu
+
+PPO = Path(__file__).parents[2] / "examples" / "ppo.py"
+TASKS = ["Brax/fast-v0", "EnvPool/Pendulum-v1"]
+
+_MODEL = {"class_name": "MLPModel", "hidden_dims": [16], "activation": "elu"}
+_NORMAL = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "scalar"}
+TRAIN_CFG: dict[str, Any] = {
+    "num_steps_per_env": 8,
+    "save_interval": 50,
+    "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+    "actor": {**_MODEL, "distribution_cfg": _NORMAL},
+    "critic": _MODEL,
+    "algorithm": {"class_name": "PPO", "num_learning_epochs": 2, "num_mini_batches": 2},
+}
+
+
+def _act_by(policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda td: td.set("action", policy(td["observation"]))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_torchrl__rolls_out_on_the_device(task: str, device: str, torch_device: Any) -> None:
+    pytest.importorskip("torchrl")
+    from gymbridge.trainers.torchrl import make_torchrl
+
+    runs = []
+    for place in ("cpu", device):
+        env = make_torchrl(task, 4, max_episode_steps=5, device=place)
+        policy = torch.nn.Linear(env.observation_spec["observation"].shape[-1], 1)
+        torch.nn.init.constant_(policy.weight, 0.1)
+        torch.nn.init.constant_(policy.bias, 0.1)
+        policy.to(env.device).requires_grad_(False)
+        env.set_seed(3)
+        runs.append(env.rollout(12, policy=_act_by(policy), break_when_any_done=False))
+    wanted, found = runs
+    assert found.device == torch_device
+    for key in ("observation", "done", ("next", "observation"), ("next", "reward")):
+        torch.testing.assert_close(found[key].cpu(), wanted[key], rtol=1e-4, atol=1e-5)
+    assert wanted["next", "done"].sum() == 8
+
+
+def test_torchrl__carries_the_graph(device: str) -> None:
+    pytest.importorskip("torchrl")
+    from point_mass import make_batch
+
+    from gymbridge.trainers.torchrl import TorchRLEnv
+
+    gradients = []
+    for place in ("cpu", device):
+        env = TorchRLEnv(make_batch(autoreset_mode="Disabled", device=place))
+        gain = torch.full((), 0.1, device=env.device, requires_grad=True)
+        act = _act_by(lambda obs, gain=gain: gain * obs[:, :2])
+        env.set_seed(3)
+        rollout = env.rollout(4, policy=act, break_when_any_done=False)
+        rollout["next", "reward"].sum().backward()
+        gradients.append(gain.grad.cpu())
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-5)
+    assert gradients[0].abs() > 1e-3
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_rsl_rl__trains_on_the_device(task: str, device: str, torch_device: Any) -> None:
+    pytest.importorskip("rsl_rl.env")
+    from rsl_rl.runners import OnPolicyRunner
+
+    from gymbridge.trainers.rsl_rl import make_rsl_rl
+
+    torch.manual_seed(0)
+    env = make_rsl_rl(task, 16, max_episode_steps=5, device=device)
+    runner = OnPolicyRunner(env, copy.deepcopy(TRAIN_CFG), device=str(env.device))
+    actor = runner.alg.get_policy()
+    before = [parameter.detach().clone() for parameter in actor.parameters()]
+    runner.learn(2)
+    after = list(actor.parameters())
+    assert {parameter.device for parameter in after} == {torch_device}
+    assert all(parameter.isfinite().all() for parameter in after)
+    assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
+    assert env.get_observations()["policy"].device == torch_device
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_ppo_example__trains_and_plays(task: str, device: str, tmp_path: Path) -> None:
+    for module in ("matplotlib", "tqdm"):
+        pytest.importorskip(module)
+
+    def run(*flags: str) -> str:
+        command = [sys.executable, str(PPO), f"--env-id={task}", "--arrays=torch", *flags]
+        command += [f"--device={device}", "--num-envs=16", "--num-steps=8", "--epochs=1"]
+        command += ["--eval-steps=4", '--env-kwargs={"max_episode_steps": 6}']
+        done = subprocess.run(
+            command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    assert f"{task}: mean return" in run("--total-steps=384", "--checkpoint-updates=1")
+    folder = tmp_path / "runs" / task
+    table = np.genfromtxt(folder / "progress.csv", delimiter=",", names=True, ndmin=1)
+    assert table["env_steps"].tolist() == [128, 256, 384]
+    assert np.isfinite(table["mean_return"]).all()
+    policy = torch.jit.load(folder / "policy.pt", "cpu")  # as on a machine without the GPU
+    obs_size = policy.agent.actor.state_dict()["0.weight"].shape[1]
+    assert policy(torch.zeros(2, obs_size)).shape == (2, 1)

@@ -1,0 +1,72 @@
+"""`-m gpu` sees a GPU, other runs do not, and a machine without one says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_runs import find_obstacle, is_gpu_run, prepare_cpu_run, prepare_gpu_run
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("markers", "device", "wanted"),
+    [
+        ("gpu", "cuda", True),
+        ("gpu and not slow", "cuda:1", True),
+        ("gpu", "cpu", False),
+        ("not slow and not gpu", "cuda", False),
+        ("slow or needs_qt5", "cuda", False),
+        ("", "cuda", False),
+    ],
+)
+def test_run_on_a_gpu__is_known_by_its_markers(markers: str, device: str, wanted: bool) -> None:
+    assert is_gpu_run(markers, device) == wanted
+
+
+def test_variables__are_for_the_gpu_unless_they_were_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    names = ("JAX_PLATFORMS", "JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_PYTHON_CLIENT_PREALLOCATE")
+    for name in (*names, "JAX_DEFAULT_MATMUL_PRECISION"):
+        monkeypatch.setenv(name, "")  # so that it is restored
+        monkeypatch.delenv(name)
+    prepared = prepare_cpu_run()
+    assert [os.environ.get(name) for name in names] == ["cpu", "1", None]
+    prepare_gpu_run(prepared)
+    assert [os.environ.get(name) for name in names] == [None, None, "false"]
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda,cpu")
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
+    prepare_gpu_run(prepare_cpu_run())
+    assert [os.environ.get(name) for name in names] == ["cuda,cpu", None, "true"]
+
+
+def test_obstacle__names_what_was_looked_for() -> None:
+    torch, _ = pytest.importorskip("torch"), pytest.importorskip("jax")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    why = find_obstacle("cuda")
+    assert why is not None
+    assert "JAX sees no 'cuda'" in why
+    assert "torch.cuda.is_available() is False" in why
+    assert "pytest -m gpu --gpu-device cpu" in why
+    assert find_obstacle("cpu") is None
+    assert "JAX sees no 'cpu:77'" in (find_obstacle("cpu:77") or "")
+
+
+def test_leg__skips_with_its_reason_and_imports_no_other_tests() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("brax.envs")
+    pytest.importorskip("envpool.registration")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    skipped = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert len(skipped) == 1
+    assert "JAX sees no 'cuda'" in skipped[0]
+    assert "deselected" not in done.stdout.splitlines()[-1]

@@ -1,0 +1,86 @@
+"""The function that counts waits for a GPU, on events as a profiler of CUDA writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from host_syncs import count_copies, count_host_syncs, cut_to_run, forbid_host_syncs, trace
+
+
+def event(name: str, category: str = "cuda_runtime", phase: str = "X") -> dict[str, Any]:
+    return {"ph": phase, "cat": category, "name": name, "ts": 1.0, "dur": 2.0, "tid": 3}
+
+
+WAITS = [
+    event("cudaStreamSynchronize"),
+    event("cudaDeviceSynchronize"),
+    event("cudaEventSynchronize"),
+    event("cudaMemcpy"),
+    event("cuStreamSynchronize", "cuda_driver"),
+    event("cuCtxSynchronize", "cuda_driver"),
+    event("cuMemcpyDtoH_v2", "cuda_driver"),
+    event("Stream Sync", "cuda_sync"),
+    event("Event Sync", "cuda_sync"),
+    event("Context Sync", "cuda_sync"),
+    event("Memcpy DtoH (Device -> Pinned)", "gpu_memcpy"),
+    event("Memcpy DtoH (Device -> Pageable)", "gpu_memcpy"),
+]
+
+OTHERS = [
+    event("aten::add", "cpu_op"),
+    event("cudaLaunchKernel"),
+    event("cudaMemcpyAsync"),
+    event("cudaStreamWaitEvent"),
+    event("cudaEventRecord"),
+    event("cudaEventQuery"),
+    event("cuLaunchKernelEx", "cuda_driver"),
+    event("Stream Wait Event", "cuda_sync"),
+    event("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy"),
+    event("Memcpy DtoD (Device -> Device)", "gpu_memcpy"),
+    event("Stream Sync", phase="M"),
+    {"ph": "s", "id": 4, "cat": "ac2g", "name": "ac2g"},
+    {"ph": "M", "name": "process_name"},
+]
+
+
+def test_count__has_every_wait_and_nothing_else() -> None:
+    names = [found["name"] for found in WAITS]
+    assert count_host_syncs([*OTHERS, *WAITS]) == dict.fromkeys(names, 1)
+    assert count_host_syncs(WAITS * 3).total() == 3 * len(WAITS)
+    assert count_host_syncs(OTHERS).total() == 0
+
+
+def test_copies__are_counted_by_direction_and_memory() -> None:
+    assert count_copies([*OTHERS, *WAITS, OTHERS[8]]) == {
+        "HtoD from Pinned": 2,
+        "DtoD from Device": 1,
+        "DtoH from Device": 2,
+    }
+
+
+def test_run__is_cut_out_of_a_trace() -> None:
+    """The profiler waits for the GPU when it ends; a copy may still run then."""
+    span = {**event("gymbridge run", "user_annotation"), "ts": 10.0, "dur": 5.0}
+    twin = {**span, "cat": "gpu_user_annotation", "ts": 11.0, "dur": 99.0}
+    times = (9.0, 10.0, 14.0, 16.0)
+    waits = [{**WAITS[0], "ts": ts} for ts in times]
+    copies = [{**WAITS[-1], "ts": ts} for ts in times]
+    found = cut_to_run([twin, *waits, OTHERS[-1], *copies, span])
+    assert [one["ts"] for one in found if one["name"] == WAITS[0]["name"]] == [10, 14]
+    assert [one["ts"] for one in found if one["name"] == WAITS[-1]["name"]] == [10, 14, 16]
+
+
+def test_trace__has_what_ran() -> None:
+    torch = pytest.importorskip("torch")
+    events = trace(lambda: torch.ones(3).sum().item(), "cpu")
+    assert {"aten::sum", "aten::item"} <= {found.get("name") for found in events}
+    assert count_host_syncs(events).total() == 0, "a CPU is not waited for"
+
+
+def test_forbidding__ends_with_its_block() -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("torch")
+    with forbid_host_syncs("cpu"):
+        assert jax.config.jax_transfer_guard_device_to_host == "disallow_explicit"
+    assert jax.config.jax_transfer_guard_device_to_host == "allow"
