@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import torch
 
-__all__ = ["CYCLES", "busy_jax", "busy_torch", "finish", "own_stream"]
+__all__ = ["CYCLES", "busy_jax", "busy_torch", "finish", "own_stream", "unordered_stream"]
 
 CYCLES = 100_000_000
 """Cycles of a GPU's clock, 50 to 100 ms."""
@@ -56,6 +57,17 @@ def own_stream(device: torch.device) -> Iterator[None]:
     with torch.cuda.stream(stream):
         yield
     torch.cuda.current_stream(device).wait_stream(stream)
+
+
+@contextmanager
+def unordered_stream(device: torch.device) -> Iterator[None]:
+    """Let torch work on a stream that waits for no other, after 5 ms; on a CPU change nothing."""
+    if device.type != "cuda":
+        yield
+        return
+    time.sleep(0.005)
+    with torch.cuda.stream(torch.cuda.Stream(device)):
+        yield
 
 
 def finish(device: torch.device) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from batches import leaves, make_batch, play, shared_batch, to_kind, to_numpy
-from gpu_work import busy_jax, busy_torch, finish
+from gpu_work import busy_jax, busy_torch, finish, unordered_stream
 from trees import assert_same, spoil, unique
 
 pytestmark = pytest.mark.gpu
@@ -28,7 +28,10 @@ def test_run__is_the_same_if_its_user_spoils_everything(
 def test_actions__may_be_overwritten_while_jax_is_busy(
     device: str, torch_device: Any, jax_device: Any
 ) -> None:
-    """A step that read the user's own memory would read what is written there later."""
+    """A step that read the user's own memory would read what is written there later.
+
+    It is written on another stream, since torch's current one waits for the results of the step.
+    """
     envs = shared_batch("brax", limit=4, arrays="torch", device=device)
     rng = np.random.default_rng(0)
     table = rng.integers(0, 3, (6, 4))
@@ -38,9 +41,11 @@ def test_actions__may_be_overwritten_while_jax_is_busy(
         log = []
         for row in table:
             buffer = torch.tensor(row, device=torch_device)
+            finish(torch_device)
             kept = busy_jax(jax_device) if is_busy else None
             log.append(envs.step(buffer))
-            buffer.fill_(2)
+            with unordered_stream(torch_device):
+                buffer.fill_(2)
             del kept
         finish(torch_device)
         runs.append(to_numpy(log))
