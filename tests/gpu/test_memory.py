@@ -62,9 +62,8 @@ class Case(NamedTuple):
     [
         Case({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, 0, 0.15, 0.6),
         Case({"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25"}, 0.2, 0.4, 0.5),
-        Case({}, 0.7, 0.9, 0.1),
     ],
-    ids=["as needed", "a quarter", "default"],
+    ids=["as needed", "a quarter"],
 )
 def test_variables__leave_torch_the_rest(case: Case, device: str, is_cuda: bool) -> None:
     environ = {name: x for name, x in os.environ.items() if not name.startswith("XLA_")}
