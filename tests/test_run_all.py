@@ -98,11 +98,13 @@ def test_cases__run_once_in_order_and_are_printed_and_drawn(runner, capfd):
 
 def test_trainings__are_compared_by_their_wall_clock(runner, capfd):
     pytest.importorskip("matplotlib")
-    runner.run([runner.case("trains gymbridge ant"), runner.case("trains Brax ant")])
+    runner.run([runner.case("trains gymbridge on ant"), runner.case("trains Brax on ant")])
     printed = capfd.readouterr().out.splitlines()
-    ours = "| trains gymbridge ant | 9.0 | 3.0 | 300 | 5 of 4 | 1.80 of Brax's, <= 1.50, missed |"
+    ours = (
+        "| trains gymbridge on ant | 9.0 | 3.0 | 300 | 5 of 4 | 1.80 of Brax's, <= 1.50, missed |"
+    )
     assert ours in printed
-    assert "| trains Brax ant | 5.0 | 2.0 | 200 | 4 of 4 |  |" in printed
+    assert "| trains Brax on ant | 5.0 | 2.0 | 200 | 4 of 4 |  |" in printed
     assert (runner.folder / "results" / "trainings.svg").exists()
 
 
@@ -174,3 +176,22 @@ def test_list__has_every_case_of_scripts_that_exist():
     scripts = {line.split(".py")[0] for line in rest if ".py" in line}
     assert scripts
     assert {name for name in scripts if not (FOLDER / f"{name}.py").exists()} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "kind", "count"),
+    [(r"^(CartPole|step of ant \()", "steps_per_second", 2), ("^PPO", "progress", 3)],
+)
+def test_cases__run_on_a_cpu(names, kind, count, tmp_path):
+    for library in ("brax", "envpool", "jax", "matplotlib", "stable_baselines3", "torch", "tqdm"):
+        pytest.importorskip(library)
+    out = tmp_path / "results.json"
+    flags = ["--device=cpu", "--sizes", "2", "--rounds=1", f"--only={names}", f"--out={out}"]
+    subprocess.run([*COMMAND, *flags], check=True)
+    results = json.loads(out.read_text(encoding="utf-8"))["results"]
+    assert [result for result in results if kind not in result] == []
+    assert len(results) == count
+    assert len(list(tmp_path.glob("*.svg"))) == len(
+        {"PPO" if "PPO" in r["task"] else r["task"] for r in results}
+    )

@@ -21,9 +21,10 @@ class Case(NamedTuple):
 
 
 def timed(name: str, contest: str, sizes: tuple[int, ...] = SIZES, *, is_bar: bool = False) -> Case:
-    """Return a case of `on_device.py`."""
+    """Return a case of `on_device.py`; gradients take longer to compile."""
     flags = ("--device={device}", "--size={size}", "--rounds={rounds}", "--out={out}")
-    return Case(name, "on_device.py", (contest, *flags), sizes, is_bar)
+    seconds = 300 if name.startswith("gradient") else 180
+    return Case(name, "on_device.py", (contest, *flags), sizes, is_bar, seconds)
 
 
 def trained(library: str, task: str, *, is_bar: bool = False) -> Case:
@@ -43,6 +44,9 @@ def cases(device: str) -> list[Case]:
     """Return all cases for "cpu" or "cuda"; those with a bar come first."""
     on_cpu = device == "cpu"
     task = "inverted_pendulum" if on_cpu else "ant"
+    warp = (
+        () if on_cpu else (timed("step of CartpoleBalance, warp (Playground)", "playground_warp"),)
+    )
     pool_sizes = (8, 64, 512, 4096)
     return [
         timed("step of ant (Brax, spring, torch policy)", "step", is_bar=True),
@@ -56,11 +60,7 @@ def cases(device: str) -> list[Case]:
         timed("gradient of an unroll (ant, spring, 16 steps)", "unroll"),
         timed("other steps of ant (Brax, spring, torch policy)", "other_steps"),
         timed("step of CartpoleBalance (Playground, torch policy)", "playground"),
-        *(
-            []
-            if on_cpu
-            else [timed("step of CartpoleBalance, warp (Playground)", "playground_warp")]
-        ),
+        *warp,
         timed("rollout of ant (Brax, spring, 32 steps)", "functional"),
         timed("CartPole-v1 (EnvPool)", "CartPole-v1", pool_sizes),
         timed("HalfCheetah-v4 (EnvPool)", "HalfCheetah-v4", pool_sizes),

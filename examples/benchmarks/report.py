@@ -82,7 +82,9 @@ def print_trainings(found: Iterable[Result]) -> None:
         bar = ""
         if library == "gymbridge" and is_solved(run) and is_solved(runs.get("Brax")):
             ratio = seconds / runs["Brax"]["progress"][-1][1]
-            bar = f"{ratio:.2f} of Brax's, {aim(ratio, PPO_BAR if 'ant' in run['task'] else None)}"
+            bar = f"{ratio:.2f} of Brax's"
+            if "on ant" in run["task"]:  # others only try it out
+                bar += f", {aim(ratio, PPO_BAR)}"
         shown = "" if mean is None else f"{mean:,.0f} of {run['target']:,}"
         first = run["progress"][0][1]
         print(f"| {run['task']} | {seconds:.1f} | {first:.1f} | {steps:,} | {shown} | {bar} |")
