@@ -42,11 +42,7 @@ def printed(script: str, *flags: str) -> Case:
 
 def cases(device: str) -> list[Case]:
     """Return all cases for "cpu" or "cuda"; those with a bar come first."""
-    on_cpu = device == "cpu"
-    task = "inverted_pendulum" if on_cpu else "ant"
-    warp = (
-        () if on_cpu else (timed("step of CartpoleBalance, warp (Playground)", "playground_warp"),)
-    )
+    task = "inverted_pendulum" if device == "cpu" else "ant"
     pool_sizes = (8, 64, 512, 4096)
     return [
         timed("step of ant (Brax, spring, torch policy)", "step", is_bar=True),
@@ -60,7 +56,7 @@ def cases(device: str) -> list[Case]:
         timed("gradient of an unroll (ant, spring, 16 steps)", "unroll"),
         timed("other steps of ant (Brax, spring, torch policy)", "other_steps"),
         timed("step of CartpoleBalance (Playground, torch policy)", "playground"),
-        *warp,
+        timed("step of CartpoleBalance, warp (Playground)", "playground_warp"),
         timed("rollout of ant (Brax, spring, 32 steps)", "functional"),
         timed("CartPole-v1 (EnvPool)", "CartPole-v1", pool_sizes),
         timed("HalfCheetah-v4 (EnvPool)", "HalfCheetah-v4", pool_sizes),
