@@ -113,6 +113,7 @@ def train_brax(name: str, task: Task, device: str, seconds: float) -> list[Row]:
 
     if not hasattr(jax, "device_put_replicated"):  # Brax 0.14.2 needs what JAX 0.10 has no longer
         jax.device_put_replicated = replicate  # pyright: ignore[reportAttributeAccessIssue]
+    sizes = {"policy_hidden_layer_sizes": (64, 64), "value_hidden_layer_sizes": (64, 64)}
     rows: list[Row] = []
     mean, start = float("nan"), time.perf_counter()
 
@@ -126,7 +127,6 @@ def train_brax(name: str, task: Task, device: str, seconds: float) -> list[Row]:
         if mean >= task.target or rows[-1][1] >= seconds:
             raise OverError
 
-    hidden = {"policy_hidden_layer_sizes": (64, 64), "value_hidden_layer_sizes": (64, 64)}
     with contextlib.suppress(OverError):
         train.train(
             brax_envs.get_environment(name, backend=task.backend),
@@ -138,9 +138,7 @@ def train_brax(name: str, task: Task, device: str, seconds: float) -> list[Row]:
             batch_size=task.batch,
             num_minibatches=task.minibatches,
             num_updates_per_batch=task.epochs,
-            network_factory=partial(
-                networks.make_ppo_networks, **hidden, activation=jax.numpy.tanh
-            ),
+            network_factory=partial(networks.make_ppo_networks, activation=jax.nn.tanh, **sizes),
             log_training_metrics=True,
             run_evals=False,
             progress_fn=note,
