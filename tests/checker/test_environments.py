@@ -54,8 +54,6 @@ def cases() -> Iterator[Any]:
     """Yield engines, kinds and modes: all of them, but for engines that compile for long."""
     for engine in (param.values[0] for param in ENGINES):
         for shift, kind in enumerate(KINDS):
-            if (engine, kind) in (("playground", "numpy"), ("playground", "jax")):
-                continue  # the longest to compile, by the simulator that has Brax's batches too
             modes = [*AutoresetMode]
             if engine in COMPILED:
                 modes = [modes[(shift + COMPILED.index(engine)) % len(modes)]]
