@@ -110,7 +110,7 @@ def main() -> None:
     args = parse_args()
     ray.init(address=args.address or "local", log_to_driver=False)
     config = make_config(args)
-    if args.evaluate:  # greedily, in this process: a runner of its own could wait for a core forever
+    if args.evaluate:  # greedily, in this process: another could wait for a core forever
         config.env_runners(num_env_runners=0)
         config.evaluation(
             evaluation_interval=1,

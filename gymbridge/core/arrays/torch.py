@@ -53,7 +53,7 @@ def make_torch_adapter(native: str, device: Device | None) -> ArrayAdapter:
     place = find_torch_device(found)
     if native == "torch":
         to_user, hand_over = own, own
-        upload = torch.tensor if place.type == "cpu" else partial(_upload, place=place)
+        upload = partial(torch.tensor if place.type == "cpu" else _upload, device=place)
     else:
         upload = np.array if place.type == "cpu" else partial(_upload_to_jax, place=place)
         to_user, hand_over = jax_to_torch, torch_to_jax
@@ -124,14 +124,14 @@ def _to_host(tensor: torch.Tensor) -> np.ndarray:
         raise _valueless(error) from error
 
 
-def _upload(array: np.ndarray, place: torch.device) -> torch.Tensor:
+def _upload(array: np.ndarray, device: torch.device) -> torch.Tensor:
     """Return a copy of a numpy array on a GPU.
 
     A transfer from pinned memory does not hold up the host, which would otherwise wait for all that
     is queued on the GPU.
     """
     pinned = torch.tensor(array, device="cpu", pin_memory=True)
-    return pinned.to(place, non_blocking=True)
+    return pinned.to(device, non_blocking=True)
 
 
 def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
