@@ -4,7 +4,7 @@
     for seed in 0 1 2; do python examples/shac.py --seed $seed --out runs/shac/$seed; done
     python examples/compare_curves.py --curve PPO runs/ppo/* --curve SHAC runs/shac/*
 
-The script reads `progress.csv` in each folder, which `ppo.py` and `shac.py` write. The line is the
+The script reads `progress.csv` in each folder, which most scripts that train write. The line is the
 mean over runs, and the band goes from the lowest to the highest value. A run that ended early keeps
 its last value.
 """

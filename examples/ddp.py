@@ -9,6 +9,8 @@ take the same optimizer step.
 
 import argparse
 import os
+import time
+from pathlib import Path
 
 
 def parse_args() -> argparse.Namespace:
@@ -16,13 +18,15 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env-id", default="Brax/reacher-v0", help="Brax task")
-    parser.add_argument("--backend", default="spring", help="physics backend of Brax")
+    parser.add_argument("--backend", default="generalized", help="physics backend of Brax")
     parser.add_argument("--num-envs", type=int, default=64, help="environments of all processes")
     parser.add_argument("--steps", type=int, default=31, help="steps of an episode and of a window")
-    parser.add_argument("--windows", type=int, default=150, help="steps of Adam")
+    parser.add_argument("--windows", type=int, default=100, help="steps of Adam")
     parser.add_argument("--learning-rate", type=float, default=1e-2, help="learning rate of Adam")
     parser.add_argument("--seed", type=int, default=0, help="seed of networks and environments")
-    parser.add_argument("--out", default="runs/ddp", help="folder for policy.pt of rank 0")
+    parser.add_argument(
+        "--out", type=Path, default="runs/ddp", help="folder for the files of rank 0"
+    )
     return parser.parse_args()
 
 
@@ -41,7 +45,9 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 try:
     import gymnasium as gym
+    import numpy as np
     import torch
+    from matplotlib.figure import Figure
     from torch import distributed, nn
     from torch.nn.parallel import DistributedDataParallel
     from tqdm import trange
@@ -73,6 +79,40 @@ class Window(nn.Module):
         return total / self.steps
 
 
+def write_results(args: argparse.Namespace, window: Window, progress: list[list[float]]) -> None:
+    """Write the policy, rows of (env steps, seconds, mean return), and a picture of them."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    policy = nn.Sequential(window.policy, nn.Tanh())
+    torch.jit.save(torch.jit.trace(policy, window.envs.detach()), args.out / "policy.pt")
+    header, table = "env_steps,seconds,mean_return", np.array(progress)
+    np.savetxt(args.out / "progress.csv", table, "%.10g", ",", header=header, comments="")
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.add_subplot(title=args.env_id, xlabel="env steps", ylabel="mean return")
+    axes.plot(table[:, 0], table[:, 2])
+    figure.savefig(args.out / "learning_curve.png", dpi=120)
+
+
+def train(args: argparse.Namespace, window: nn.Module) -> list[list[float]]:
+    """Return rows of (env steps, seconds, mean return), which are of all processes."""
+    rank, world = distributed.get_rank(), distributed.get_world_size()
+    optimizer = torch.optim.Adam(window.parameters(), args.learning_rate)
+    progress, started = [], time.perf_counter()
+    for index in (bar := trange(args.windows, disable=rank != 0, smoothing=0.05)):
+        optimizer.zero_grad()
+        reward = window()
+        (-reward).backward()
+        nn.utils.clip_grad_norm_(window.parameters(), 1.0)
+        optimizer.step()
+        total = reward.detach() * args.steps
+        distributed.all_reduce(total)
+        env_steps = (index + 1) * args.steps * args.num_envs
+        progress.append([env_steps, time.perf_counter() - started, total.item() / world])
+        bar.set_postfix(mean_return=f"{progress[-1][-1]:.3f}", refresh=False)
+        if index == 0:
+            bar.unpause()  # it compiled, which says nothing of the others
+    return progress
+
+
 def main() -> None:
     args = parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -92,31 +132,16 @@ def main() -> None:
     )
     envs.reset(seed=args.seed + rank * num_envs)  # no two processes simulate the same episode
     window = DistributedDataParallel(Window(envs, args.steps).to(device))
-    optimizer = torch.optim.Adam(window.parameters(), args.learning_rate)
-    means = []
-    for _ in (bar := trange(args.windows, disable=rank != 0, smoothing=0.05)):
-        optimizer.zero_grad()
-        reward = window()
-        (-reward).backward()
-        nn.utils.clip_grad_norm_(window.parameters(), 1.0)
-        optimizer.step()
-        mean = reward.detach()
-        distributed.all_reduce(mean)
-        means.append(mean.item() / world)
-        bar.set_postfix(reward=f"{means[-1]:.3f}", refresh=False)
-        if len(means) == 1:
-            bar.unpause()  # it compiled, which says nothing of the others
+    progress = train(args, window)
+    if rank == 0:
+        write_results(args, window.module, progress)
     tenth = max(1, args.windows // 10)
-    before, after = (sum(part) / tenth for part in (means[:tenth], means[-tenth:]))
+    before, after = (np.mean(part, 0)[-1] for part in (progress[:tenth], progress[-tenth:]))
     weights = sum(weight.detach().double().sum().item() for weight in window.parameters())
     line = (
         f"rank {rank} of {world}, seeds from {envs.np_random_seed[0]}: "
-        f"reward {before:.3f} to {after:.3f}, sum of weights {weights:.9f}\n"
+        f"mean return {before:.3f} to {after:.3f}, sum of weights {weights:.9f}\n"
     )
-    if rank == 0:
-        policy, obs = nn.Sequential(window.module.policy, nn.Tanh()), envs.detach()
-        os.makedirs(args.out, exist_ok=True)
-        torch.jit.save(torch.jit.trace(policy, obs), os.path.join(args.out, "policy.pt"))
     # One write each: the ranks share a terminal, and print() writes a line's end by itself.
     print(line, end="", flush=True)
     distributed.destroy_process_group()

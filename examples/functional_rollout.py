@@ -4,12 +4,14 @@
 
 `envs.functional()` returns the batch as pure functions, so that a whole rollout is one compiled
 call. Time limit, autoreset mode, seeds and infos are those of the class. Both rollouts take the
-same steps from the same state, and the script checks that their rewards are equal.
+same steps from the same state, and the script checks that their rewards are equal. A picture shows
+the median and the range over the rounds.
 """
 
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -24,6 +26,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--num-envs", type=int, default=256, help="environments stepped at once")
     parser.add_argument("--num-steps", type=int, default=100, help="steps of one rollout")
     parser.add_argument("--rounds", type=int, default=5, help="rollouts of each kind")
+    text = "picture file"
+    parser.add_argument("--out", type=Path, default=Path("runs", "rollouts.png"), help=text)
     return parser.parse_args()
 
 
@@ -36,6 +40,8 @@ try:
     import jax.numpy as jnp
     import numpy as np
     from gymnasium.vector import VectorEnv
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
     from tqdm import trange
 
     import gymbridge  # noqa: F401 (registers the ids)
@@ -66,8 +72,8 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def compare(envs: VectorEnv, args: argparse.Namespace) -> tuple[float, float]:
-    """Return the median seconds of a rollout, of the class and of the scan."""
+def compare(envs: VectorEnv, args: argparse.Namespace) -> dict[str, list[float]]:
+    """Return the seconds of each rollout, of the class and of the scan."""
     envs.reset(seed=args.seed)
     carry, _, step = envs.functional()
     scan = make_scan(step)
@@ -84,7 +90,18 @@ def compare(envs: VectorEnv, args: argparse.Namespace) -> tuple[float, float]:
         else:
             of_class.append(seconds)
             of_scan.append(more_seconds)
-    return median(of_class), median(of_scan)
+    return {"class": of_class, "lax.scan": of_scan}
+
+
+def draw(rates: dict[str, list[float]], title: str) -> Figure:
+    """Draw the median of some steps/s as a bar, and their range as a line."""
+    figure = Figure(figsize=(6, 2.5), layout="constrained")
+    axes = figure.add_subplot(title=title, xlabel="steps per second")
+    medians = np.array([median(rate) for rate in rates.values()])
+    lowest, highest = np.transpose([(min(rate), max(rate)) for rate in rates.values()])
+    axes.barh(list(rates), medians, xerr=(medians - lowest, highest - medians), capsize=4)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    return figure
 
 
 def main() -> None:
@@ -93,9 +110,15 @@ def main() -> None:
     taken = compare(envs, args)
     envs.close()
     steps = args.num_steps * args.num_envs
-    for name, seconds in zip(("class", "lax.scan"), taken, strict=True):
-        print(f"{name}: {steps / seconds:,.0f} steps/s, {seconds / args.num_steps * 1e6:.0f} us")
-    print(f"{args.env_id}: the scan takes {taken[1] / taken[0]:.2f} times as long as the class")
+    for name, seconds in taken.items():
+        middle = median(seconds)
+        print(f"{name}: {steps / middle:,.0f} steps/s, {middle / args.num_steps * 1e6:.0f} us")
+    rates = {name: [steps / taken for taken in seconds] for name, seconds in taken.items()}
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    draw(rates, f"{args.env_id}, {args.num_envs} environments").savefig(args.out, dpi=120)
+    print(f"Wrote {args.out}")
+    ratio = median(taken["lax.scan"]) / median(taken["class"])
+    print(f"{args.env_id}: the scan takes {ratio:.2f} times as long as the class")
 
 
 if __name__ == "__main__":

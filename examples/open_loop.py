@@ -18,13 +18,13 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env-id", default="Brax/reacher-v0", help="Brax task with Box actions")
-    parser.add_argument("--backend", default="spring", help="physics backend of Brax")
+    parser.add_argument("--backend", default="generalized", help="physics backend of Brax")
     parser.add_argument("--seed", type=int, default=1, help="seed of the initial states")
     parser.add_argument("--out", default="", help="folder, by default runs/<env id>/open_loop")
     parser.add_argument("--num-envs", type=int, default=16, help="number of initial states")
     parser.add_argument("--num-steps", type=int, default=50, help="actions in one sequence")
-    parser.add_argument("--iterations", type=int, default=100, help="steps of Adam")
-    parser.add_argument("--learning-rate", type=float, default=0.05, help="learning rate of Adam")
+    parser.add_argument("--iterations", type=int, default=60, help="steps of Adam")
+    parser.add_argument("--learning-rate", type=float, default=0.02, help="learning rate of Adam")
     return parser.parse_args()
 
 

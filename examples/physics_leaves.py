@@ -1,4 +1,4 @@
-"""Print which leaves of a Brax model act in each backend, as a Markdown table.
+"""Show which leaves of a Brax model act in each backend, as a Markdown table and as a picture.
 
     python examples/physics_leaves.py --env-name hopper
 
@@ -13,6 +13,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 
@@ -21,6 +22,8 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env-name", default="hopper", help="a registered Brax environment")
+    text = "picture file; by default runs/physics_leaves/<env name>.png"
+    parser.add_argument("--out", type=Path, help=text)
     return parser.parse_args()
 
 
@@ -30,11 +33,14 @@ if __name__ == "__main__":
 try:
     import jax
     import jax.numpy as jnp
+    from matplotlib.figure import Figure
 
     from gymbridge import BraxVectorEnv
     from gymbridge.core.jax_private import used_inputs
 except ImportError as error:
-    raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[brax]'") from None
+    raise SystemExit(
+        f"{error}; in a checkout of gymbridge: pip install '.[brax,examples]'"
+    ) from None
 
 BACKENDS = ("spring", "positional", "generalized", "mjx")
 
@@ -90,8 +96,28 @@ def to_table(found: dict[str, tuple[str, ...]]) -> str:
     return "\n".join(["| backend | leaves |", "|---|---|", *lines])
 
 
+def draw(found: dict[str, tuple[str, ...]], title: str) -> Figure:
+    """Draw a square where a leaf acts in a backend, a pale one where only `reset` reads it."""
+    shades = [
+        [(b in found[leaf]) + 0.4 * (f"{b}*" in found[leaf]) for b in BACKENDS] for leaf in found
+    ]
+    figure = Figure(figsize=(5, 1 + 0.18 * len(found)), layout="constrained")
+    axes = figure.add_subplot(title=title)
+    axes.pcolormesh(shades, cmap="Blues", vmin=0, vmax=1.2, edgecolors="white")
+    axes.set_xticks([0.5 + i for i in range(len(BACKENDS))], BACKENDS)
+    axes.set_yticks([0.5 + i for i in range(len(found))], list(found), fontsize=7)
+    axes.invert_yaxis()
+    return figure
+
+
 def main() -> None:
-    print(to_table(backends_by_leaf(parse_args().env_name)))
+    args = parse_args()
+    found = backends_by_leaf(args.env_name)
+    print(to_table(found))
+    path = args.out or Path("runs", "physics_leaves", f"{args.env_name}.png")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draw(dict(sorted(found.items())), f"leaves of {args.env_name}").savefig(path, dpi=120)
+    print(f"\nWrote {path}")
 
 
 if __name__ == "__main__":

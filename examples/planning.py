@@ -20,7 +20,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="Brax or Playground")
     parser.add_argument("--num-envs", type=int, default=64, help="plans tried at once")
-    parser.add_argument("--horizon", type=int, default=15, help="steps of a plan")
+    parser.add_argument("--horizon", type=int, default=30, help="steps of a plan")
     parser.add_argument("--iterations", type=int, default=2, help="rounds of plans before a step")
     parser.add_argument("--best", type=int, default=8, help="plans around which to draw the next")
     parser.add_argument("--steps", type=int, default=100, help="maximum steps of the episode")
@@ -102,7 +102,9 @@ def main() -> None:
     axes = figure.add_subplot(title=args.env_id, xlabel="step", ylabel="sum of rewards")
     for name, planned in (("random", False), ("planned", True)):
         rewards = play(envs, args, planned=planned)
-        axes.plot(1 + np.arange(len(rewards)), rewards.cumsum(), ".-", label=name)
+        axes.plot(
+            1 + np.arange(len(rewards)), rewards.cumsum(), ".-", label=name, zorder=3 - planned
+        )
         print(f"{args.env_id}, {name}: return {rewards.sum():.2f} in {len(rewards)} steps")
     envs.close()
     axes.legend()

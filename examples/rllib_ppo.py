@@ -4,12 +4,13 @@
     python examples/rllib_ppo.py --address auto      # on the cluster that this machine is part of
 
 Training stops when the mean return of recent episodes reaches `--target`. The checkpoint, policy
-included, goes to `runs/rllib/<env id>/`, and plays again without training:
+included, goes to `runs/rllib/<env id>/`, with a picture of the learning curve. It plays again
+without training:
 
     python examples/rllib_ppo.py --evaluate runs/rllib/EnvPool/CartPole-v1
 
 RLlib pins an older Gymnasium, so use a virtual environment:
-``pip install '.[rllib,envpool,brax,torch]' tqdm``.
+``pip install '.[rllib,envpool,brax,torch]' matplotlib tqdm``.
 """
 
 import argparse
@@ -53,7 +54,9 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import numpy as np
     import ray
+    from matplotlib.figure import Figure
     from ray.rllib.algorithms.ppo import PPOConfig
     from tqdm import tqdm
 
@@ -91,7 +94,7 @@ def make_config(args: argparse.Namespace) -> PPOConfig:
 
 
 def train(args: argparse.Namespace, algorithm: Any) -> None:
-    start, mean, steps = time.perf_counter(), float("nan"), 0
+    start, mean, steps, progress = time.perf_counter(), float("nan"), 0, []
     with tqdm(total=args.total_steps, unit="step") as bar:
         while steps < args.total_steps and not mean >= args.target:
             found = algorithm.train()["env_runners"]
@@ -100,10 +103,23 @@ def train(args: argparse.Namespace, algorithm: Any) -> None:
             steps += taken
             bar.update(taken)
             bar.set_postfix(mean_return=f"{mean:.1f}")
+            progress.append((steps, time.perf_counter() - start, mean))
     seconds = time.perf_counter() - start
     folder = Path(args.out or Path("runs", "rllib", args.env_id)).resolve()
     algorithm.save_to_path(str(folder))
+    write_progress(folder, args.env_id, progress)
+    print(f"Wrote a checkpoint, progress.csv and learning_curve.png to {folder}")
     print(f"{args.env_id}: mean return {mean:.2f} after {steps} steps, {seconds:.0f} s")
+
+
+def write_progress(folder: Path, title: str, progress: list[tuple[float, ...]]) -> None:
+    """Write rows of (env steps, seconds, mean return), and a picture of them."""
+    header, table = "env_steps,seconds,mean_return", np.array(progress)
+    np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=header, comments="")
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.add_subplot(title=title, xlabel="env steps", ylabel="mean return")
+    axes.plot(table[:, 0], table[:, 2])
+    figure.savefig(folder / "learning_curve.png", dpi=120)
 
 
 def main() -> None:

@@ -39,9 +39,11 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import matplotlib.pyplot as plt
     from stable_baselines3 import PPO
     from stable_baselines3.common.evaluation import evaluate_policy
-    from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+    from stable_baselines3.common.monitor import load_results
+    from stable_baselines3.common.results_plotter import X_TIMESTEPS, plot_results
 
     from gymbridge.errors import NotInstalledError
     from gymbridge.trainers.sb3 import make_vec_env
@@ -50,16 +52,14 @@ except ImportError as error:
     raise SystemExit(f"{error}; {install}") from None
 
 
-def make_envs(args: argparse.Namespace, num_envs: int, seed: int) -> VecEnv:
-    limit = {"max_episode_steps": args.max_episode_steps}
-    return VecMonitor(make_vec_env(args.env_id, num_envs, seed=seed, env_kwargs=limit))
-
-
-def train(args: argparse.Namespace) -> PPO:
+def train(args: argparse.Namespace, limit: dict[str, int]) -> PPO:
     """Train, save and return a policy; the hyperparameters are SB3's own for Atari."""
+    path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
+    episodes = str(path.with_suffix(""))  # folder of SB3's monitor.csv
+    keywords = {"env_kwargs": limit, "monitor_dir": episodes}
     model = PPO(
         "CnnPolicy",
-        make_envs(args, args.num_envs, args.seed),
+        make_vec_env(args.env_id, args.num_envs, seed=args.seed, **keywords),
         n_steps=args.num_steps,
         batch_size=256,
         n_epochs=4,
@@ -70,17 +70,21 @@ def train(args: argparse.Namespace) -> PPO:
         device=args.device,
     )
     model.learn(args.total_steps, progress_bar=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
     model.save(path)
     print(f"Wrote {path}")
+    if not load_results(episodes).empty:
+        plot_results([episodes], None, X_TIMESTEPS, args.env_id, figsize=(6, 3.5))
+        plt.savefig(picture := path.with_suffix(".png"))
+        print(f"Wrote the returns of the episodes in training to {picture}")
     return model
 
 
 def main() -> None:
     args = parse_args()
-    model = PPO.load(args.evaluate, device=args.device) if args.evaluate else train(args)
-    envs = make_envs(args, min(args.eval_episodes, 8), args.seed + 1000)
+    limit = {"max_episode_steps": args.max_episode_steps}
+    model = PPO.load(args.evaluate, device=args.device) if args.evaluate else train(args, limit)
+    num_envs = min(args.eval_episodes, 8)
+    envs = make_vec_env(args.env_id, num_envs, seed=args.seed + 1000, env_kwargs=limit)
     mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
     games = f"over {args.eval_episodes} episodes"
     print(f"{args.env_id}: mean return {mean:.2f} +- {deviation:.2f} {games}")

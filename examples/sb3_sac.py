@@ -41,9 +41,13 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import matplotlib.pyplot as plt
     import torch
     from stable_baselines3 import SAC
     from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import load_results
+    from stable_baselines3.common.results_plotter import X_TIMESTEPS, plot_results
+    from stable_baselines3.common.vec_env import VecMonitor
 
     from gymbridge.errors import NotInstalledError
     from gymbridge.trainers.sb3 import make_vec_env
@@ -58,10 +62,12 @@ def evaluate(model: SAC, envs: Any, args: argparse.Namespace) -> float:
 
 
 def train(args: argparse.Namespace, envs: Any) -> tuple[float, float]:
-    """Train and save a policy; return its mean return before and after."""
+    """Train a policy, write it and its returns; return the mean return before and after."""
+    path = args.out / f"{args.env_id.rpartition('/')[2]}_sac.zip"
+    episodes = str(path.with_suffix(""))  # folder of SB3's monitor.csv
     model = SAC(
         "MlpPolicy",
-        envs,
+        VecMonitor(envs.venv, f"{episodes}/0"),  # not of the episodes that are played for the mean
         learning_starts=1600,
         gradient_steps=args.gradient_steps,
         gamma=0.95,
@@ -72,10 +78,12 @@ def train(args: argparse.Namespace, envs: Any) -> tuple[float, float]:
     )
     before = evaluate(model, envs, args)
     model.learn(args.total_steps, progress_bar=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / f"{args.env_id.rpartition('/')[2]}_sac.zip"
     model.save(path)
     print(f"Wrote {path}")
+    if not load_results(episodes).empty:
+        plot_results([episodes], None, X_TIMESTEPS, args.env_id, figsize=(6, 3.5))
+        plt.savefig(picture := path.with_suffix(".png"))
+        print(f"Wrote the returns of the episodes in training to {picture}")
     return before, evaluate(model, envs, args)
 
 

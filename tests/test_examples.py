@@ -223,6 +223,7 @@ def test_sb3_atari__trains_saves_and_plays(tmp_path):
     play = ("--eval-episodes=1", "--max-episode-steps=40", "--out=.")
     sizes = ("--num-envs=2", "--num-steps=16", "--total-steps=32")
     assert run_script("sb3_atari", *sizes, *play, cwd=tmp_path)[-1].endswith(" over 1 episodes")
+    assert not (tmp_path / "Pong-v5_ppo.png").exists(), "a picture of no episode"
     flag = "--evaluate=Pong-v5_ppo.zip"
     assert "over 1 episodes" in run_script("sb3_atari", flag, *play, cwd=tmp_path)[-1]
 

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
 RANK = re.compile(
-    r"rank (\d) of 2, seeds from (\d+): reward (\S+) to (\S+), sum of weights (\S+)\n"
+    r"rank (\d) of 2, seeds from (\d+): mean return (\S+) to (\S+), sum of weights (\S+)\n"
 )
 
 
@@ -61,20 +62,25 @@ def test_ddp__says_how_to_run_it() -> None:
 
 
 @pytest.mark.slow
-def test_ddp__takes_the_same_steps_on_different_episodes() -> None:
-    for library in ("brax", "tqdm"):
+def test_ddp__takes_the_same_steps_on_different_episodes(tmp_path: Path) -> None:
+    for library in ("brax", "matplotlib", "tqdm"):
         pytest.importorskip(library)
     torch = pytest.importorskip("torch")
     script = ROOT / "examples" / "ddp.py"
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2")
-    printed = run_python(*torchrun, script, "--windows=8", "--num-envs=8", "--steps=8")
+    sizes = ("--backend=spring", "--windows=8", "--num-envs=8", "--steps=8")
+    printed = run_python(*torchrun, script, *sizes, f"--out={tmp_path}")
     lines = sorted(RANK.findall(printed))
     assert len(lines) == 2, printed
-    (_, first, *rewards, weights), (_, second, *same, others) = lines
+    (_, first, *returns, weights), (_, second, *same, others) = lines
     assert (first, second) == ("0", "4")
-    assert rewards == same
+    assert returns == same
     assert weights == others
     torch.manual_seed(0)
     layers = torch.nn.Linear(11, 64), torch.nn.Linear(64, 2)  # reacher's policy in the script
     begun = sum(weight.detach().double().sum() for layer in layers for weight in layer.parameters())
     assert abs(float(weights) - float(begun)) > 1e-3, "nothing was learned"
+    table = np.genfromtxt(tmp_path / "progress.csv", delimiter=",", names=True)
+    assert table["env_steps"].tolist() == [64 * window for window in range(1, 9)]
+    assert table["mean_return"][[0, -1]] == pytest.approx([*map(float, returns)], abs=5e-4)
+    assert (tmp_path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")

@@ -84,7 +84,8 @@ def test_functional_rollout__prints_both_throughputs(tmp_path, mode):
     lines = run_script("functional_rollout", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path)
     assert re.fullmatch(r"class: [\d,]+ steps/s, \d+ us", lines[0])
     assert re.fullmatch(r"lax\.scan: [\d,]+ steps/s, \d+ us", lines[1])
-    assert lines[2].startswith("Brax/fast-v0: the scan takes ")
+    assert lines[3].startswith("Brax/fast-v0: the scan takes ")
+    check_picture(tmp_path / "runs" / "rollouts.png")
 
 
 @pytest.mark.slow
@@ -132,6 +133,7 @@ def test_page__has_the_leaves_that_the_script_prints(tmp_path):
     printed = run_script("physics_leaves", cwd=tmp_path)
     table = page.split("<!-- leaves of hopper -->")[1].strip().split("\n\n")[0]
     assert table.splitlines() == [line for line in printed if line.startswith("|")]
+    check_picture(tmp_path / "runs" / "physics_leaves" / "hopper.png")
 
 
 @pytest.mark.slow

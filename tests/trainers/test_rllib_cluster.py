@@ -46,6 +46,12 @@ def test_rllib_example__solves_cart_pole_and_plays_what_it_saved(tmp_path):
     ).groups()
     assert float(mean) >= 450
     assert int(steps) < 400_000
+    table = np.genfromtxt(tmp_path / "saved" / "progress.csv", delimiter=",", names=True)
+    assert (table["env_steps"][-1], table["mean_return"][-1]) == (
+        int(steps),
+        pytest.approx(float(mean), abs=0.01),
+    )
+    assert (tmp_path / "saved" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     played = run_script(example, f"--evaluate={tmp_path}/saved").splitlines()[-1]
     mean = re.fullmatch(r"EnvPool/CartPole-v1: mean return (\S+) over 16 episodes", played)[1]
     assert float(mean) >= 450
