@@ -106,6 +106,7 @@ def draw(found: dict[str, tuple[str, ...]], title: str) -> Figure:
     axes.pcolormesh(shades, cmap="Blues", vmin=0, vmax=1.2, edgecolors="white")
     axes.set_xticks([0.5 + i for i in range(len(BACKENDS))], BACKENDS)
     axes.set_yticks([0.5 + i for i in range(len(found))], list(found), fontsize=7)
+    axes.xaxis.tick_top()
     axes.invert_yaxis()
     return figure
 

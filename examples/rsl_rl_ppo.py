@@ -3,12 +3,13 @@
     python examples/rsl_rl_ppo.py --env-id Playground/CartpoleBalance-v0
     python examples/rsl_rl_ppo.py --evaluate runs/rsl_rl/EnvPool/Pendulum-v1/policy.pt
 
-`tensorboard --logdir runs/rsl_rl` shows the curves. Every new episode begins in a new initial
-state, and `time_outs` is True only for truncations.
+`tensorboard --logdir runs/rsl_rl` shows all curves during the training. Every new episode begins in
+a new initial state, and `time_outs` is True only for truncations.
 """
 
 import argparse
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,11 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import numpy as np
     import torch
+    from matplotlib.figure import Figure
     from rsl_rl.runners import OnPolicyRunner
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     from gymbridge.errors import NotInstalledError
     from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
@@ -98,11 +102,25 @@ def evaluate(env: RslRlVecEnv, act: Any, groups: list[str]) -> float:
     return returns.mean().item()
 
 
+def write_progress(folder: Path, title: str, started: float, steps: int) -> None:
+    """Write rows of (env steps, seconds, mean return) from rsl_rl's log, and a picture of them."""
+    log = EventAccumulator(str(folder)).Reload()
+    rows = log.Scalars("Train/mean_reward") if "Train/mean_reward" in log.Tags()["scalars"] else []
+    progress = [[(row.step + 1) * steps, row.wall_time - started, row.value] for row in rows]
+    header, table = "env_steps,seconds,mean_return", np.array(progress).reshape(-1, 3)
+    np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=header, comments="")
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.add_subplot(title=title, xlabel="env steps", ylabel="mean return")
+    axes.plot(table[:, 0], table[:, 2])
+    figure.savefig(folder / "learning_curve.png", dpi=120)
+
+
 def main() -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     args = parse_args()
     torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # fastest for small networks
     env = make_rsl_rl(args.env_id, args.num_envs, device=args.device)
     env.reset(seed=args.seed)
     config = make_config(env, args.num_steps)
@@ -111,10 +129,12 @@ def main() -> None:
     else:
         folder = Path(args.out or Path("runs", "rsl_rl", args.env_id))
         runner = OnPolicyRunner(env, config, log_dir=str(folder), device=args.device)
+        started = time.time()
         runner.learn(args.iterations)
         runner.export_policy_to_jit(str(folder))
         act = torch.jit.load(folder / "policy.pt", args.device)
-        print(f"Wrote logs and policy.pt to {folder}")
+        write_progress(folder, args.env_id, started, args.num_steps * env.num_envs)
+        print(f"Wrote logs, policy.pt, progress.csv and learning_curve.png to {folder}")
     mean = evaluate(env, act, config["obs_groups"]["actor"])
     print(f"{args.env_id}: mean return {mean:.2f} over {env.num_envs} episodes without noise")
 

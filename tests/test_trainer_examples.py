@@ -49,6 +49,7 @@ def test_rsl_rl_ppo__trains_and_evaluates(tmp_path: Path) -> None:
     assert "Learning iteration 1/2" in log
     assert -2000 < mean < 0
     assert (tmp_path / "model_1.pt").exists()
+    assert (tmp_path / "learning_curve.png").exists()
     again = run_script("rsl_rl_ppo.py", "--num-envs", 4, "--evaluate", tmp_path / "policy.pt")[1]
     assert -2000 < again < 0
 
@@ -66,6 +67,10 @@ def test_torchrl_ppo__solves_the_pendulum(tmp_path: Path) -> None:
 def test_rsl_rl_ppo__swings_the_pendulum_up(tmp_path: Path) -> None:
     pytest.importorskip("rsl_rl.env")
     assert run_script("rsl_rl_ppo.py", "--out", tmp_path)[1] > -450
+    table = np.loadtxt(tmp_path / "progress.csv", delimiter=",", skiprows=1)
+    assert table[-1, 0] == 150 * 64 * 64
+    assert (np.diff(table, axis=0)[:, :2] > 0).all()
+    assert table[0, 2] < -1000 < -450 < table[-1, 2]
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
 """Make the thumbnails of `docs/tutorials/gallery.md` from what the examples wrote.
 
     python docs/scripts/thumbnails.py ppo=runs/Brax/inverted_pendulum-v0/learning_curve.png
-    python examples/physics_leaves.py > leaves.txt
-    python docs/scripts/thumbnails.py physics_leaves=leaves.txt
 
-A picture is made smaller. Of a text, the first lines are drawn. Both go to `docs/img/gallery/`.
+A picture is made smaller; of a tall one, only the top is kept. It goes to `docs/img/gallery/`.
 """
 
 import argparse
@@ -22,22 +20,15 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    from PIL import Image, ImageDraw, ImageFont, ImageOps
+    from PIL import Image, ImageOps
 
     FOLDER.mkdir(parents=True, exist_ok=True)
     for pair in args.pairs:
         name, _, file = pair.partition("=")
-        canvas = Image.new("RGB", (WIDTH, HEIGHT), "white")
-        if Path(file).suffix == ".txt":
-            lines = Path(file).read_text(encoding="utf-8").splitlines()
-            text = "\n".join(line[:64] for line in lines)
-            ImageDraw.Draw(canvas).multiline_text(
-                (8, 8), text, "black", ImageFont.load_default(10), spacing=4
-            )
-        else:
-            with Image.open(file) as picture:
-                canvas = ImageOps.pad(picture.convert("RGB"), canvas.size, color="white")
-        canvas.quantize(128).save(FOLDER / f"{name}.png", optimize=True)
+        with Image.open(file) as picture:
+            top = picture.convert("RGB").crop((0, 0, picture.width, min(picture.size)))
+        small = ImageOps.pad(top, (WIDTH, HEIGHT), color="white")
+        small.quantize(128).save(FOLDER / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":
