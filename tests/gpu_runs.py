@@ -19,6 +19,8 @@ _CPU_VARIABLES = {
     # Most of a run is XLA's compilation, and what is compiled runs shortly. The slow leg of
     # `.ci/run` compiles as users do.
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    # Torch's threads spin while they wait: two test processes would take each other's cores.
+    "OMP_NUM_THREADS": "1",
 }
 
 _GPU_VARIABLES = {
