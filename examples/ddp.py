@@ -4,7 +4,9 @@
 
 Every process simulates its part of the environments on its own GPU, or on the CPU if there is none,
 and computes the gradient of a window of steps. Torch averages the gradients, so that all processes
-take the same optimizer step.
+take the same optimizer step. To film the policy:
+
+    python examples/record_video.py --env-id Brax/reacher-v0 --policy runs/ddp/policy.pt
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """Train with and without randomised physics, and compare both policies; takes 2 to 3 minutes.
 
     python examples/domain_randomization.py
+    python examples/domain_randomization.py --evaluate runs/Brax/inverted_pendulum-v0/randomization
 
 For each seed two policies train for the same number of steps: one with the model's own physics, the
 other with a leaf of the model drawn for each episode. Both then play greedily with that leaf set to
@@ -41,8 +42,13 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--total-steps", type=int, default=250_000, help="steps of each training")
     parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="one per training")
+    text = "folder of saved policies to play, no training"
+    parser.add_argument("--evaluate", metavar="FOLDER", help=text)
     parser.add_argument("--out", default="", help="folder, by default runs/<env id>/randomization")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.evaluate and not Path(args.evaluate).exists():
+        parser.error(f"--evaluate: there is no file {args.evaluate}")
+    return args
 
 
 if __name__ == "__main__":
@@ -84,29 +90,38 @@ def make_draw(args: argparse.Namespace) -> Callable[[Any, jax.Array], dict[str, 
     return draw
 
 
-def train_policies(args: argparse.Namespace, name: str, **keywords: Any) -> list[Agent]:
-    """Train one agent per seed by `ppo.py`."""
-    agents = []
+def train_policies(args: argparse.Namespace, folder: Path, name: str, **keywords: Any) -> None:
+    """Train and save one policy per seed by `ppo.py`."""
     envs = gym.make_vec(args.env_id, num_envs=args.num_envs, backend=args.backend, **keywords)
     for seed in args.seeds:
-        print(f"Training {name}, seed {seed}")
+        print(f"Training {name} randomisation, seed {seed}")
         torch.manual_seed(seed)
-        agents.append(Agent(envs))
+        agent = Agent(envs)
         numbers = Args(num_envs=args.num_envs, total_steps=args.total_steps, seed=seed)
-        train(numbers, envs, agents[-1])
+        train(numbers, envs, agent)
+        save_policy(folder / f"policy_{name}_{seed}.pt", agent)
     envs.close()
-    return agents
+
+
+def load_policies(folder: Path, name: str, seeds: list[int]) -> list[torch.nn.Module]:
+    paths = [folder / f"policy_{name}_{seed}.pt" for seed in seeds]
+    for path in paths:
+        if not path.exists():
+            raise SystemExit(f"There is no file {path}: train with this seed first.")
+    return [torch.jit.load(path, "cpu") for path in paths]
 
 
 @torch.no_grad()
-def play(envs: VectorEnv, agent: Agent, args: argparse.Namespace, leaves: np.ndarray) -> np.ndarray:
+def play(
+    envs: VectorEnv, policy: torch.nn.Module, args: argparse.Namespace, leaves: np.ndarray
+) -> np.ndarray:
     """Return the sum of rewards of each environment's first episode, with these leaves."""
     options = {"randomization": {args.leaf: leaves}}
     obs, _ = envs.reset(seed=args.seeds[0], options=options)
     returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)
     for _ in trange(args.eval_steps, desc="playing"):
-        policy, _ = agent(torch.as_tensor(obs))
-        obs, rewards, terminated, truncated, _ = envs.step(agent.to_env(policy.mode))
+        actions = policy(torch.as_tensor(obs)).numpy()
+        obs, rewards, terminated, truncated, _ = envs.step(actions)
         returns += rewards * running
         running &= ~(terminated | truncated)
         if not running.any():
@@ -115,9 +130,9 @@ def play(envs: VectorEnv, agent: Agent, args: argparse.Namespace, leaves: np.nda
 
 
 def compare(
-    agents: dict[str, list[Agent]], args: argparse.Namespace
+    policies: dict[str, list[torch.nn.Module]], args: argparse.Namespace
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the factors (points,), and each agent's mean returns (seeds, points) by name."""
+    """Return the factors (points,), and each policy's mean returns (seeds, points) by name."""
     low, high = args.low / args.margin, args.high * args.margin
     factors = np.geomspace(low, high, args.points)
     envs = gym.make_vec(
@@ -129,8 +144,8 @@ def compare(
     own = np.asarray(read_leaf(envs.get_attr("sys")[0], args.leaf))
     leaves = np.multiply.outer(np.repeat(factors, args.episodes), own)
     returns = {
-        name: np.stack([play(envs, agent, args, leaves) for agent in group])
-        for name, group in agents.items()
+        name: np.stack([play(envs, policy, args, leaves) for policy in group])
+        for name, group in policies.items()
     }
     envs.close()
     shape = (len(args.seeds), args.points, args.episodes)
@@ -140,7 +155,6 @@ def compare(
 def write_results(
     folder: Path, args: argparse.Namespace, factors: np.ndarray, returns: dict[str, np.ndarray]
 ) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     axes.axvspan(args.low, args.high, color="tab:gray", alpha=0.12, label="range of training")
@@ -164,16 +178,16 @@ def write_results(
 def main() -> None:
     args = parse_args()
     torch.set_num_threads(1)  # fastest for small networks
-    agents = {
-        "without": train_policies(args, "without randomisation"),
-        "with": train_policies(args, "with randomisation", randomization_fn=make_draw(args)),
-    }
-    factors, returns = compare(agents, args)
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "randomization"))
+    folder.mkdir(parents=True, exist_ok=True)
+    keywords = {"without": {}, "with": {"randomization_fn": make_draw(args)}}
+    if not args.evaluate:
+        for name in keywords:
+            train_policies(args, folder, name, **keywords[name])
+    saved = Path(args.evaluate or folder)
+    policies = {name: load_policies(saved, name, args.seeds) for name in keywords}
+    factors, returns = compare(policies, args)
     write_results(folder, args, factors, returns)
-    for name, group in agents.items():
-        for seed, agent in zip(args.seeds, group, strict=True):
-            save_policy(folder / f"policy_{name}_{seed}.pt", agent)
     print(f"Wrote returns.csv and returns.png to {folder}")
     for name, found in returns.items():
         print(f"{name}: mean return {found.mean():.1f}, worst factor {found.mean(0).min():.1f}")

@@ -92,8 +92,12 @@ def test_functional_rollout__prints_both_throughputs(tmp_path, mode):
 def test_domain_randomization__compares_two_policies_over_the_range(tmp_path):
     sizes = ("--num-envs=4", "--total-steps=256", "--points=3", "--episodes=2", "--eval-steps=100")
     flags = ("--backend=spring", "--leaf=gravity", "--low=0.5", "--high=2", "--margin=2")
-    run_script("domain_randomization", *sizes, *flags, "--seeds", "0", "1", cwd=tmp_path)
+    flags = (*flags, "--seeds", "0", "1")
+    run_script("domain_randomization", *sizes, *flags, cwd=tmp_path)
     folder = tmp_path / "runs" / "Brax" / "inverted_pendulum-v0" / "randomization"
+    played = f"--evaluate={folder}"
+    run_script("domain_randomization", *sizes, *flags, played, "--out=again", cwd=tmp_path)
+    assert (tmp_path / "again" / "returns.csv").read_text() == (folder / "returns.csv").read_text()
     table = read_table(folder / "returns.csv")
     assert table["factor"].tolist() == pytest.approx([0.25, 1.0, 4.0])
     assert (table["with_mean"] >= 1).all()
