@@ -4,9 +4,9 @@
     for seed in 0 1 2; do python examples/shac.py --seed $seed --out runs/shac/$seed; done
     python examples/compare_curves.py --curve PPO runs/ppo/* --curve SHAC runs/shac/*
 
-The script reads `progress.csv` in each folder, which most scripts that train write. The line is the
-mean over runs, and the band goes from the lowest to the highest value. A run that ended early keeps
-its last value.
+The script reads `progress.csv` in each folder, or `0.monitor.csv` of Stable-Baselines3, of which it
+takes the mean return of 100 episodes. The line is the mean over runs, and the band goes from the
+lowest to the highest value. A run that ended early keeps its last value.
 """
 
 import argparse
@@ -47,18 +47,33 @@ AXES = {"env_steps": "environment steps", "seconds": "seconds"}
 
 def read_runs(folders: list[str]) -> list[np.ndarray]:
     """Return the table of each run, without the rows before its first episode ended."""
-    for folder in folders:
-        if not Path(folder, "progress.csv").is_file():
-            raise SystemExit(f"{folder}: there is no file progress.csv; train a run first.")
-    tables = [
-        np.genfromtxt(Path(folder, "progress.csv"), delimiter=",", names=True, ndmin=1)
-        for folder in folders
-    ]
+    tables = [read_table(Path(folder)) for folder in folders]
     runs = [table[np.isfinite(table["mean_return"])] for table in tables]
     for folder, run in zip(folders, runs, strict=True):
         if not len(run):
             raise SystemExit(f"{folder}: no episode ended in this run; train it for more steps.")
     return runs
+
+
+def read_table(folder: Path) -> np.ndarray:
+    """Return a run as a table with the columns env_steps, seconds and mean_return."""
+    for name, lines_before in (("progress.csv", 0), ("0.monitor.csv", 1)):
+        if (folder / name).is_file():
+            options = {"delimiter": ",", "names": True, "ndmin": 1, "skip_header": lines_before}
+            table = np.genfromtxt(folder / name, **options)
+            return table if name == "progress.csv" else average(table)
+    raise SystemExit(f"{folder}: there is no file progress.csv; train a run first.")
+
+
+def average(episodes: np.ndarray) -> np.ndarray:
+    """Return the table of SB3's episodes, with columns r (return), l (length) and t (seconds)."""
+    sums = np.concatenate([[0], np.cumsum(episodes["r"])])
+    last = np.arange(1, len(sums))
+    first = np.maximum(last - 100, 0)
+    means = (sums[last] - sums[first]) / (last - first)
+    names = [(name, float) for name in ("env_steps", "seconds", "mean_return")]
+    rows = zip(np.cumsum(episodes["l"]), episodes["t"], means, strict=True)
+    return np.array([*rows], dtype=names)
 
 
 def band(runs: list[np.ndarray], column: str) -> tuple[np.ndarray, np.ndarray]:

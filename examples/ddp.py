@@ -29,7 +29,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default="runs/ddp", help="folder for the files of rank 0"
     )
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.windows < 1:
+        parser.error(f"--windows must be at least 1, got {args.windows}")
+    return args
 
 
 if __name__ == "__main__":
@@ -121,7 +124,9 @@ def main() -> None:
     distributed.init_process_group("nccl" if device == "cuda" else "gloo")
     rank, world = distributed.get_rank(), distributed.get_world_size()
     torch.manual_seed(args.seed)
-    num_envs = args.num_envs // world
+    num_envs, rest = divmod(args.num_envs, world)
+    if rest:
+        raise SystemExit(f"--num-envs must be a multiple of {world} processes, got {args.num_envs}")
     envs = gym.make_vec(
         args.env_id,
         num_envs=num_envs,

@@ -44,7 +44,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="one per training")
     text = "folder of saved policies to play, no training"
     parser.add_argument("--evaluate", metavar="FOLDER", help=text)
-    parser.add_argument("--out", default="", help="folder, by default runs/<env id>/randomization")
+    text = "folder, by default that of --evaluate, or runs/<env id>/randomization"
+    parser.add_argument("--out", default="", help=text)
     args = parser.parse_args()
     if args.evaluate and not Path(args.evaluate).exists():
         parser.error(f"--evaluate: there is no file {args.evaluate}")
@@ -92,6 +93,7 @@ def make_draw(args: argparse.Namespace) -> Callable[[Any, jax.Array], dict[str, 
 
 def train_policies(args: argparse.Namespace, folder: Path, name: str, **keywords: Any) -> None:
     """Train and save one policy per seed by `ppo.py`."""
+    folder.mkdir(parents=True, exist_ok=True)
     envs = gym.make_vec(args.env_id, num_envs=args.num_envs, backend=args.backend, **keywords)
     for seed in args.seeds:
         print(f"Training {name} randomisation, seed {seed}")
@@ -178,14 +180,15 @@ def write_results(
 def main() -> None:
     args = parse_args()
     torch.set_num_threads(1)  # fastest for small networks
-    folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "randomization"))
-    folder.mkdir(parents=True, exist_ok=True)
+    own = Path("runs", args.env_id.split(":")[-1], "randomization")
+    folder = Path(args.out or args.evaluate or own)
     keywords = {"without": {}, "with": {"randomization_fn": make_draw(args)}}
     if not args.evaluate:
         for name in keywords:
             train_policies(args, folder, name, **keywords[name])
     saved = Path(args.evaluate or folder)
     policies = {name: load_policies(saved, name, args.seeds) for name in keywords}
+    folder.mkdir(parents=True, exist_ok=True)
     factors, returns = compare(policies, args)
     write_results(folder, args, factors, returns)
     print(f"Wrote returns.csv and returns.png to {folder}")

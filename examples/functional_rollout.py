@@ -26,9 +26,11 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--num-envs", type=int, default=256, help="environments stepped at once")
     parser.add_argument("--num-steps", type=int, default=100, help="steps of one rollout")
     parser.add_argument("--rounds", type=int, default=5, help="rollouts of each kind")
-    text = "picture file"
-    parser.add_argument("--out", type=Path, default=Path("runs", "rollouts.png"), help=text)
-    return parser.parse_args()
+    parser.add_argument("--out", type=Path, help="folder, by default runs/<env id>")
+    args = parser.parse_args()
+    if args.rounds < 1:
+        parser.error(f"--rounds must be at least 1, got {args.rounds}")
+    return args
 
 
 if __name__ == "__main__":
@@ -113,10 +115,11 @@ def main() -> None:
     for name, seconds in taken.items():
         middle = median(seconds)
         print(f"{name}: {steps / middle:,.0f} steps/s, {middle / args.num_steps * 1e6:.0f} us")
-    rates = {name: [steps / taken for taken in seconds] for name, seconds in taken.items()}
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    draw(rates, f"{args.env_id}, {args.num_envs} environments").savefig(args.out, dpi=120)
-    print(f"Wrote {args.out}")
+    rates = {name: [steps / each for each in seconds] for name, seconds in taken.items()}
+    path = (args.out or Path("runs", args.env_id)) / "rollouts.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draw(rates, f"{args.env_id}, {args.mode}, {args.num_envs} environments").savefig(path, dpi=120)
+    print(f"Wrote {path}")
     ratio = median(taken["lax.scan"]) / median(taken["class"])
     print(f"{args.env_id}: the scan takes {ratio:.2f} times as long as the class")
 

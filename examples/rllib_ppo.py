@@ -45,6 +45,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--evaluate", metavar="FOLDER", help="checkpoint to play, no training")
     parser.add_argument("--eval-episodes", type=int, default=16, help="episodes of --evaluate")
     args = parser.parse_args()
+    if args.total_steps < 1:
+        parser.error(f"--total-steps must be at least 1, got {args.total_steps}")
     if args.evaluate and not Path(args.evaluate).exists():
         parser.error(f"--evaluate: there is no file {args.evaluate}")
     return args

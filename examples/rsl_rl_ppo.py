@@ -106,13 +106,18 @@ def write_progress(folder: Path, title: str, started: float, steps: int) -> None
     """Write rows of (env steps, seconds, mean return) from rsl_rl's log, and a picture of them."""
     log = EventAccumulator(str(folder)).Reload()
     rows = log.Scalars("Train/mean_reward") if "Train/mean_reward" in log.Tags()["scalars"] else []
+    rows = [row for row in rows if row.wall_time >= started]  # the folder keeps earlier runs' logs
+    if not rows:
+        print("No episode ended in training, so there is no learning curve.")
+        return
     progress = [[(row.step + 1) * steps, row.wall_time - started, row.value] for row in rows]
-    header, table = "env_steps,seconds,mean_return", np.array(progress).reshape(-1, 3)
+    header, table = "env_steps,seconds,mean_return", np.array(progress)
     np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=header, comments="")
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot(title=title, xlabel="env steps", ylabel="mean return")
     axes.plot(table[:, 0], table[:, 2])
     figure.savefig(folder / "learning_curve.png", dpi=120)
+    print(f"Wrote progress.csv and learning_curve.png to {folder}")
 
 
 def main() -> None:
@@ -133,8 +138,9 @@ def main() -> None:
         runner.learn(args.iterations)
         runner.export_policy_to_jit(str(folder))
         act = torch.jit.load(folder / "policy.pt", args.device)
+        runner.logger.writer.flush()
+        print(f"Wrote logs and policy.pt to {folder}")
         write_progress(folder, args.env_id, started, args.num_steps * env.num_envs)
-        print(f"Wrote logs, policy.pt, progress.csv and learning_curve.png to {folder}")
     mean = evaluate(env, act, config["obs_groups"]["actor"])
     print(f"{args.env_id}: mean return {mean:.2f} over {env.num_envs} episodes without noise")
 

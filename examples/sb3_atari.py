@@ -7,6 +7,8 @@
 EnvPool resizes, stacks and skips frames in C++. Observations are (4, 84, 84) uint8, so SB3 needs no
 `VecFrameStack`. Pong needs millions of steps, which take hours on a CPU. `--device cuda` puts the
 network on a GPU.
+
+To copy this script, copy `sb3_returns.py` as well.
 """
 
 import argparse
@@ -39,11 +41,9 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
-    import matplotlib.pyplot as plt
+    from sb3_returns import draw_returns
     from stable_baselines3 import PPO
     from stable_baselines3.common.evaluation import evaluate_policy
-    from stable_baselines3.common.monitor import load_results
-    from stable_baselines3.common.results_plotter import X_TIMESTEPS, plot_results
 
     from gymbridge.errors import NotInstalledError
     from gymbridge.trainers.sb3 import make_vec_env
@@ -55,8 +55,8 @@ except ImportError as error:
 def train(args: argparse.Namespace, limit: dict[str, int]) -> PPO:
     """Train, save and return a policy; the hyperparameters are SB3's own for Atari."""
     path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
-    episodes = str(path.with_suffix(""))  # folder of SB3's monitor.csv
-    keywords = {"env_kwargs": limit, "monitor_dir": episodes}
+    episodes = path.with_suffix("")  # folder of SB3's 0.monitor.csv
+    keywords = {"env_kwargs": limit, "monitor_dir": str(episodes)}
     model = PPO(
         "CnnPolicy",
         make_vec_env(args.env_id, args.num_envs, seed=args.seed, **keywords),
@@ -72,10 +72,7 @@ def train(args: argparse.Namespace, limit: dict[str, int]) -> PPO:
     model.learn(args.total_steps, progress_bar=True)
     model.save(path)
     print(f"Wrote {path}")
-    if not load_results(episodes).empty:
-        plot_results([episodes], None, X_TIMESTEPS, args.env_id, figsize=(6, 3.5))
-        plt.savefig(picture := path.with_suffix(".png"))
-        print(f"Wrote the returns of the episodes in training to {picture}")
+    draw_returns(episodes, args.env_id)
     return model
 
 

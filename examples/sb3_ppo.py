@@ -4,6 +4,8 @@
 
 The policy goes to `runs/sb3/`; `--evaluate runs/sb3/CartPole-v1_ppo.zip` plays it without training.
 Only the import of `make_vec_env` differs from a script on SB3's own environments.
+
+To copy this script, copy `sb3_returns.py` as well.
 """
 
 import argparse
@@ -34,12 +36,10 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
-    import matplotlib.pyplot as plt
     import torch
+    from sb3_returns import draw_returns
     from stable_baselines3 import PPO
     from stable_baselines3.common.evaluation import evaluate_policy
-    from stable_baselines3.common.monitor import load_results
-    from stable_baselines3.common.results_plotter import X_TIMESTEPS, plot_results
 
     from gymbridge.errors import NotInstalledError
     from gymbridge.trainers.sb3 import make_vec_env
@@ -56,10 +56,10 @@ def falling(value: float):
 def train(args: argparse.Namespace) -> PPO:
     """Train and return a policy; write it, and its episodes as a table and a picture."""
     path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
-    episodes = str(path.with_suffix(""))  # folder of SB3's monitor.csv
+    episodes = path.with_suffix("")  # folder of SB3's 0.monitor.csv
     model = PPO(
         "MlpPolicy",
-        make_vec_env(args.env_id, args.num_envs, seed=args.seed, monitor_dir=episodes),
+        make_vec_env(args.env_id, args.num_envs, seed=args.seed, monitor_dir=str(episodes)),
         n_steps=32,
         batch_size=256,
         n_epochs=20,
@@ -73,10 +73,7 @@ def train(args: argparse.Namespace) -> PPO:
     model.learn(args.total_steps, progress_bar=True)
     model.save(path)
     print(f"Wrote {path}")
-    if not load_results(episodes).empty:
-        plot_results([episodes], None, X_TIMESTEPS, args.env_id, figsize=(6, 3.5))
-        plt.savefig(picture := path.with_suffix(".png"))
-        print(f"Wrote the returns of the episodes in training to {picture}")
+    draw_returns(episodes, args.env_id)
     return model
 
 

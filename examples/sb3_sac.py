@@ -6,6 +6,8 @@
 Several gradient steps follow each step of the batch and take most of the time: SAC learns from few
 environment steps. Episodes end only by a time limit, so what SAC learns depends on
 ``infos["TimeLimit.truncated"]`` and on the final observations.
+
+To copy this script, copy `sb3_returns.py` as well.
 """
 
 import argparse
@@ -41,12 +43,10 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
-    import matplotlib.pyplot as plt
     import torch
+    from sb3_returns import draw_returns
     from stable_baselines3 import SAC
     from stable_baselines3.common.evaluation import evaluate_policy
-    from stable_baselines3.common.monitor import load_results
-    from stable_baselines3.common.results_plotter import X_TIMESTEPS, plot_results
     from stable_baselines3.common.vec_env import VecMonitor
 
     from gymbridge.errors import NotInstalledError
@@ -64,7 +64,7 @@ def evaluate(model: SAC, envs: Any, args: argparse.Namespace) -> float:
 def train(args: argparse.Namespace, envs: Any) -> tuple[float, float]:
     """Train a policy, write it and its returns; return the mean return before and after."""
     path = args.out / f"{args.env_id.rpartition('/')[2]}_sac.zip"
-    episodes = str(path.with_suffix(""))  # folder of SB3's monitor.csv
+    episodes = path.with_suffix("")  # folder of SB3's 0.monitor.csv
     model = SAC(
         "MlpPolicy",
         VecMonitor(envs.venv, f"{episodes}/0"),  # not of the episodes that are played for the mean
@@ -80,10 +80,7 @@ def train(args: argparse.Namespace, envs: Any) -> tuple[float, float]:
     model.learn(args.total_steps, progress_bar=True)
     model.save(path)
     print(f"Wrote {path}")
-    if not load_results(episodes).empty:
-        plot_results([episodes], None, X_TIMESTEPS, args.env_id, figsize=(6, 3.5))
-        plt.savefig(picture := path.with_suffix(".png"))
-        print(f"Wrote the returns of the episodes in training to {picture}")
+    draw_returns(episodes, args.env_id)
     return before, evaluate(model, envs, args)
 
 

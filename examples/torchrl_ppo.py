@@ -166,10 +166,8 @@ def write_results(folder: Path, title: str, progress: list[tuple[float, float, f
     header = "env_steps,seconds,mean_return"
     np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=header, comments="")
     figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.subplots()
+    axes = figure.add_subplot(title=title, xlabel="env steps", ylabel="mean return")
     axes.plot(table[:, 0], table[:, 2])
-    axes.set(title=title, xlabel="steps", ylabel="mean return of 100 episodes", xlim=(0, None))
-    axes.grid(alpha=0.3)
     figure.savefig(folder / "learning_curve.png", dpi=120)
 
 

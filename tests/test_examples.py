@@ -17,7 +17,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 EXAMPLES = TESTS.parent / "examples"
-PARTS = ("ppo_flags", "run_folder")
+PARTS = ("ppo_flags", "run_folder", "sb3_returns")
 """What examples import, and is no script."""
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in PARTS)
@@ -174,6 +174,20 @@ def test_compare_curves__names_a_run_without_an_episode(tmp_path):
         script["read_runs"]([str(tmp_path)])
 
 
+def test_compare_curves__reads_the_monitor_of_stable_baselines3(tmp_path):
+    pytest.importorskip("matplotlib")
+    script = runpy.run_path(str(EXAMPLES / "compare_curves.py"))
+    returns, lengths = np.arange(250.0), np.tile([3, 2], 125)
+    rows = [f"{returns[i]},{lengths[i]},{0.5 * i}" for i in range(250)]
+    lines = ["#{}", "r,l,t", *rows, ""]
+    (tmp_path / "0.monitor.csv").write_text("\n".join(lines), encoding="utf-8")
+    [run] = script["read_runs"]([str(tmp_path)])
+    assert run["env_steps"].tolist() == np.cumsum(lengths).tolist()
+    assert run["seconds"][-1] == 0.5 * 249
+    expected = [returns[max(0, last - 99) : last + 1].mean() for last in range(250)]
+    np.testing.assert_allclose(run["mean_return"], expected)
+
+
 @pytest.mark.parametrize(
     ("folders", "text"),
     [([], "error: --curve PPO needs the folder of a run"), (["no"], "no: there is no file pro")],
@@ -220,10 +234,17 @@ def test_string_shape__trains_both_and_draws_their_curves(tmp_path):
 def test_sb3_atari__trains_saves_and_plays(tmp_path):
     pytest.importorskip("envpool.registration")
     pytest.importorskip("stable_baselines3")
-    play = ("--eval-episodes=1", "--max-episode-steps=40", "--out=.")
+    pytest.importorskip("pandas")
+    play = ("--eval-episodes=1", "--out=.")
     sizes = ("--num-envs=2", "--num-steps=16", "--total-steps=32")
-    assert run_script("sb3_atari", *sizes, *play, cwd=tmp_path)[-1].endswith(" over 1 episodes")
-    assert not (tmp_path / "Pong-v5_ppo.png").exists(), "a picture of no episode"
+    for limit in (10, 40):
+        flags = (*sizes, *play, f"--max-episode-steps={limit}")
+        printed = run_script("sb3_atari", *flags, cwd=tmp_path)
+        assert printed[-1].endswith(" over 1 episodes")
+        has_episodes = limit < 16
+        assert (tmp_path / "Pong-v5_ppo.png").exists() == has_episodes
+        assert ("No episode ended" in "".join(printed)) != has_episodes
+    play = (*play, "--max-episode-steps=40")
     flag = "--evaluate=Pong-v5_ppo.zip"
     assert "over 1 episodes" in run_script("sb3_atari", flag, *play, cwd=tmp_path)[-1]
 

@@ -28,14 +28,15 @@ def run_script(name: str, *arguments: str) -> tuple[str, str]:
     return done.stdout.splitlines()[-1], done.stdout + done.stderr
 
 
-def check_episodes(picture: Path, longest: int) -> None:
-    """Check a picture of returns, and the episodes that it shows."""
+def check_episodes(picture: Path, longest: int, num_steps: int) -> None:
+    """Check a picture of returns, and that the episodes in it are those of a training."""
     assert picture.read_bytes().startswith(b"\x89PNG")
     table = np.genfromtxt(
         picture.with_suffix("") / "0.monitor.csv", skip_header=1, names=True, delimiter=","
     )
     assert len(table) > 5
     assert 1 <= table["l"].min() <= table["l"].max() <= longest
+    assert num_steps - 16 * longest <= table["l"].sum() <= num_steps
 
 
 def test_sb3_ppo__runs_with_a_progress_bar_and_plays_its_policy(tmp_path: Path) -> None:
@@ -48,7 +49,7 @@ def test_sb3_ppo__runs_with_a_progress_bar_and_plays_its_policy(tmp_path: Path) 
     assert (env_id, episodes) == ("EnvPool/CartPole-v1", "3")
     assert 5 < float(mean) <= 500
     assert "256/256" in log
-    check_episodes(tmp_path / "CartPole-v1_ppo.png", longest=500)
+    check_episodes(tmp_path / "CartPole-v1_ppo.png", longest=500, num_steps=256)
 
 
 def test_sb3_sac__runs_with_a_progress_bar(tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_sb3_sac__runs_with_a_progress_bar(tmp_path: Path) -> None:
     assert env_id == "Brax/fast-v0"
     assert abs(float(before) - float(after)) < 1, "its rewards are small"
     assert "1,632/1,632" in log
-    check_episodes(tmp_path / "fast-v0_sac.png", longest=5)
+    check_episodes(tmp_path / "fast-v0_sac.png", longest=5, num_steps=1632)
 
 
 def test_sb3_benchmark__prints_both_bars() -> None:

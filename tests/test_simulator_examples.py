@@ -85,7 +85,7 @@ def test_functional_rollout__prints_both_throughputs(tmp_path, mode):
     assert re.fullmatch(r"class: [\d,]+ steps/s, \d+ us", lines[0])
     assert re.fullmatch(r"lax\.scan: [\d,]+ steps/s, \d+ us", lines[1])
     assert lines[3].startswith("Brax/fast-v0: the scan takes ")
-    check_picture(tmp_path / "runs" / "rollouts.png")
+    check_picture(tmp_path / "runs" / "Brax" / "fast-v0" / "rollouts.png")
 
 
 @pytest.mark.slow
@@ -97,6 +97,7 @@ def test_domain_randomization__compares_two_policies_over_the_range(tmp_path):
     folder = tmp_path / "runs" / "Brax" / "inverted_pendulum-v0" / "randomization"
     played = f"--evaluate={folder}"
     run_script("domain_randomization", *sizes, *flags, played, "--out=again", cwd=tmp_path)
+    assert not [*(tmp_path / "again").glob("*.pt")], "it trained again"
     assert (tmp_path / "again" / "returns.csv").read_text() == (folder / "returns.csv").read_text()
     table = read_table(folder / "returns.csv")
     assert table["factor"].tolist() == pytest.approx([0.25, 1.0, 4.0])

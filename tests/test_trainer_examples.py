@@ -43,10 +43,14 @@ def test_torchrl_ppo__trains_and_writes_its_curve(env_id: str, tmp_path: Path) -
 
 def test_rsl_rl_ppo__trains_and_evaluates(tmp_path: Path) -> None:
     pytest.importorskip("rsl_rl.env")
-    log, mean = run_script(
-        "rsl_rl_ppo.py", "--num-envs", 4, "--num-steps", 8, "--iterations", 2, "--out", tmp_path
-    )
+    budget = ("--num-envs", 4, "--num-steps", 256, "--iterations", 2, "--out", tmp_path)
+    for _ in range(2):  # the folder keeps the log of the first run
+        log, mean = run_script("rsl_rl_ppo.py", *budget)
     assert "Learning iteration 1/2" in log
+    table = np.loadtxt(tmp_path / "progress.csv", delimiter=",", skiprows=1)
+    assert table[:, 0].tolist() == [1024, 2048]
+    assert 0 < table[0, 1] < table[1, 1]
+    assert (table[:, 2] < 0).all()
     assert -2000 < mean < 0
     assert (tmp_path / "model_1.pt").exists()
     assert (tmp_path / "learning_curve.png").exists()

@@ -1,0 +1,22 @@
+"""The returns of a training by Stable-Baselines3, as a picture.
+
+`sb3_ppo.py`, `sb3_sac.py` and `sb3_atari.py`, beside this file, draw it.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from stable_baselines3.common.monitor import load_results
+from stable_baselines3.common.results_plotter import X_TIMESTEPS, plot_results
+
+
+def draw_returns(folder: Path, title: str) -> None:
+    """Draw the episodes of `0.monitor.csv` in a folder, into a picture beside that folder."""
+    picture = folder.with_suffix(".png")
+    picture.unlink(missing_ok=True)  # of an earlier run
+    if load_results(str(folder)).empty:
+        print("No episode ended in training, so there is no picture of the returns.")
+        return
+    plot_results([str(folder)], None, X_TIMESTEPS, title, figsize=(6, 3.5))
+    plt.savefig(picture)
+    print(f"Wrote the returns of the episodes in training to {picture}")
