@@ -65,10 +65,16 @@ def test_docstring_examples__print_what_they_say(name: str) -> None:
 
 
 def code_blocks() -> list[Any]:
-    """Return each block of each page as a test case, which is named by its page and line."""
-    blocks = []
+    """Return each block of each page as a test case, which is named by its page and line.
+
+    The front page repeats blocks of the README; they run once.
+    """
+    blocks, seen = [], set()
     for page, text in PAGES.items():
         for found in BLOCK.finditer(text):
+            if (shown := (found["code"], found["output"])) in seen:
+                continue
+            seen.add(shown)
             line = text.count("\n", 0, found.start("code"))
             code = compile("\n" * line + found["code"], page, "exec", ast.PyCF_ONLY_AST)
             marks = [pytest.mark.slow] if found["slow"] else []
