@@ -122,7 +122,8 @@ def test_code_block__runs(
 
 def test_code_blocks__are_found() -> None:
     found = sum(text.count("\n```python\n") for text in PAGES.values())
-    assert len(code_blocks()) == found > 30
+    repeated = PAGES["docs/index.md"].count("\n```python\n")
+    assert len(code_blocks()) == found - repeated > 30
     outputs = sum(text.count("\n```text\n") for text in PAGES.values())
     assert len([block for block in code_blocks() if block.values[1]]) == outputs > 10
 

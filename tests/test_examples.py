@@ -276,15 +276,20 @@ def test_gallery__diffs_of_cleanrl_build_a_batch(index, task):
     names["envs"].close()
 
 
-def test_thumbnails__are_made_of_pictures_and_of_texts(tmp_path, monkeypatch):
+def test_thumbnails__show_a_whole_picture_or_the_top_of_a_tall_one(tmp_path, monkeypatch):
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (900, 350), "red").save(tmp_path / "wide.png")
-    (tmp_path / "long.txt").write_text("a line\n" * 90, encoding="utf-8")
+    tall = image.new("RGB", (300, 900), "blue")
+    tall.paste("red", (0, 0, 300, 300))
+    tall.save(tmp_path / "tall.png")
     script = runpy.run_path(str(GALLERY.parents[1] / "scripts" / "thumbnails.py"))
     monkeypatch.setitem(script["main"].__globals__, "FOLDER", tmp_path / "out")
-    pairs = [f"{name}={tmp_path}/{file}" for name, file in (("a", "wide.png"), ("b", "long.txt"))]
+    pairs = [f"{name}={tmp_path}/{name}.png" for name in ("wide", "tall")]
     monkeypatch.setattr(sys, "argv", ["thumbnails.py", *pairs])
     script["main"]()
-    for name in ("a", "b"):
+    for name, width in (("wide", 360), ("tall", 240)):
         with image.open(tmp_path / "out" / f"{name}.png") as picture:
             assert picture.size == (360, 240)
+            colours = {colour: count for count, colour in picture.convert("RGB").getcolors()}
+        assert {*colours} == {(255, 0, 0), (255, 255, 255)}
+        assert colours[255, 0, 0] >= 0.9 * width * min(240, width * 350 / 900)
