@@ -4,8 +4,9 @@
 
 Every process simulates its part of the environments on its own GPU, or on the CPU if there is none,
 and computes the gradient of a window of steps. Torch averages the gradients, so that all processes
-take the same optimizer step. To film the policy:
+take the same optimizer step. To play the policy, and to film it:
 
+    torchrun --nproc-per-node=2 examples/ddp.py --evaluate runs/ddp/policy.pt
     python examples/record_video.py --env-id Brax/reacher-v0 --policy runs/ddp/policy.pt
 """
 
@@ -26,10 +27,13 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--windows", type=int, default=100, help="steps of Adam")
     parser.add_argument("--learning-rate", type=float, default=1e-2, help="learning rate of Adam")
     parser.add_argument("--seed", type=int, default=0, help="seed of networks and environments")
+    parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
     parser.add_argument(
         "--out", type=Path, default="runs/ddp", help="folder for the files of rank 0"
     )
     args = parser.parse_args()
+    if args.evaluate and not Path(args.evaluate).exists():
+        parser.error(f"--evaluate: there is no file {args.evaluate}")
     if args.windows < 1:
         parser.error(f"--windows must be at least 1, got {args.windows}")
     return args
@@ -67,28 +71,37 @@ except ImportError as error:
 class Window(nn.Module):
     """A policy and the steps of a window as one call, since DDP needs one per backward pass."""
 
-    def __init__(self, envs: gym.vector.VectorEnv, steps: int) -> None:
+    def __init__(self, envs: gym.vector.VectorEnv, steps: int, policy: nn.Module) -> None:
         super().__init__()
-        width = envs.single_observation_space.shape[0]
-        self.policy = nn.Sequential(
-            nn.Linear(width, 64), nn.Tanh(), nn.Linear(64, envs.single_action_space.shape[0])
-        )
-        self.envs, self.steps = envs, steps
+        self.envs, self.steps, self.policy = envs, steps, policy
 
     def forward(self) -> torch.Tensor:
         """Return the mean reward of the next window, a scalar with gradient."""
         obs, total = self.envs.detach(), 0.0
         for _ in range(self.steps):
-            obs, rewards, *_ = self.envs.step(torch.tanh(self.policy(obs)))
+            obs, rewards, *_ = self.envs.step(self.policy(obs))
             total = total + rewards.mean()
         return total / self.steps
+
+
+def make_policy(envs: gym.vector.VectorEnv) -> nn.Module:
+    sizes = envs.single_observation_space.shape[0], envs.single_action_space.shape[0]
+    return nn.Sequential(nn.Linear(sizes[0], 64), nn.Tanh(), nn.Linear(64, sizes[1]), nn.Tanh())
+
+
+@torch.no_grad()
+def evaluate(window: Window) -> float:
+    """Return the mean return of the first episodes of all processes."""
+    total = window() * window.steps
+    distributed.all_reduce(total)
+    return total.item() / distributed.get_world_size()
 
 
 def write_results(args: argparse.Namespace, window: Window, progress: list[list[float]]) -> None:
     """Write the policy, rows of (env steps, seconds, mean return), and a picture of them."""
     args.out.mkdir(parents=True, exist_ok=True)
-    policy = nn.Sequential(window.policy, nn.Tanh())
-    torch.jit.save(torch.jit.trace(policy, window.envs.detach()), args.out / "policy.pt")
+    traced = torch.jit.trace(window.policy, window.envs.detach())
+    torch.jit.save(traced, args.out / "policy.pt")
     header, table = "env_steps,seconds,mean_return", np.array(progress)
     np.savetxt(args.out / "progress.csv", table, "%.10g", ",", header=header, comments="")
     figure = Figure(figsize=(6, 3.5), layout="constrained")
@@ -138,7 +151,14 @@ def main() -> None:
         differentiable=True,
     )
     envs.reset(seed=args.seed + rank * num_envs)  # no two processes simulate the same episode
-    window = DistributedDataParallel(Window(envs, args.steps).to(device))
+    if args.evaluate:
+        policy = torch.jit.load(args.evaluate, device)
+        mean = evaluate(Window(envs, args.steps, policy))
+        if rank == 0:
+            print(f"{args.env_id}: mean return {mean:.3f} over {args.num_envs} episodes")
+        distributed.destroy_process_group()
+        return
+    window = DistributedDataParallel(Window(envs, args.steps, make_policy(envs)).to(device))
     progress = train(args, window)
     if rank == 0:
         write_results(args, window.module, progress)

@@ -80,7 +80,7 @@ def test_missing_library__is_named_in_one_line_with_the_command(copied, monkeypa
 
 
 def test_policy_to_evaluate__that_is_not_there_is_named_at_once(copied, monkeypatch, capsys):
-    if copied.stem not in (*PLAYED, "rllib_ppo", "domain_randomization"):
+    if copied.stem not in (*PLAYED, "rllib_ppo", "domain_randomization", "ddp"):
         assert '"--evaluate"' not in copied.read_text("utf-8")
         return
     monkeypatch.setattr(sys, "argv", [str(copied), "--evaluate=no.pt"])

@@ -84,3 +84,7 @@ def test_ddp__takes_the_same_steps_on_different_episodes(tmp_path: Path) -> None
     assert table["env_steps"].tolist() == [64 * window for window in range(1, 9)]
     assert table["mean_return"][[0, -1]] == pytest.approx([*map(float, returns)], abs=5e-4)
     assert (tmp_path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+    played = run_python(*torchrun, script, *sizes, f"--evaluate={tmp_path}/policy.pt")
+    mean = re.findall(r"Brax/reacher-v0: mean return (\S+) over 8 episodes\n", played)
+    assert len(mean) == 1, played
+    assert -10 < float(mean[0]) < 0
