@@ -152,8 +152,7 @@ def main() -> None:
     )
     envs.reset(seed=args.seed + rank * num_envs)  # no two processes simulate the same episode
     if args.evaluate:
-        policy = torch.jit.load(args.evaluate, device)
-        mean = evaluate(Window(envs, args.steps, policy))
+        mean = evaluate(Window(envs, args.steps, torch.jit.load(args.evaluate, device)))
         if rank == 0:
             print(f"{args.env_id}: mean return {mean:.3f} over {args.num_envs} episodes")
         distributed.destroy_process_group()
