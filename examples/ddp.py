@@ -91,7 +91,7 @@ def make_policy(envs: gym.vector.VectorEnv) -> nn.Module:
 
 @torch.no_grad()
 def evaluate(window: Window) -> float:
-    """Return the mean return of the first episodes of all processes."""
+    """Return the mean return of a window of all processes: an episode, unless one ends early."""
     total = window() * window.steps
     distributed.all_reduce(total)
     return total.item() / distributed.get_world_size()

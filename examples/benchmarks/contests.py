@@ -181,8 +181,8 @@ def torchrl(size: int, device: str) -> Contest:
 def windows(size: int, device: str, *, method: str) -> Contest:
     """Return gradients of a window with respect to a policy, or to its actions as one node.
 
-    How much they differ is noted and no error: ant's contacts make rounding in float32 grow, to
-    0.018 of the norm with 16 environments on a CPU. Tests compare gradients in float64.
+    A difference is noted and does not end the case: in float32 the gradients of 16 ants differed by
+    0.018 of their norm on a CPU. Tests compare gradients in float64.
     """
     from gradients import Window, difference, waiting
 
