@@ -35,21 +35,15 @@ try:
     import torch
     from gymnasium import spaces
     from gymnasium.vector import VectorEnv
-    from run_folder import Checkpoint, print_returns, save_policy, write_results
+    from run_folder import Checkpoint, make_bar, print_returns, save_policy, write_results
     from torch import Tensor, nn
     from torch.distributions import Categorical, Distribution, Independent, Normal
     from torch.optim import Adam
-    from tqdm import tqdm
 
     import gymbridge  # noqa: F401 (registers the ids)
     from gymbridge.errors import NotInstalledError
 except ImportError as error:
     raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[all]'") from None
-
-AT_MOST = (
-    "{percentage:3.0f}%|{bar}| {n_fmt} of at most {total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
-)
-"""Progress bar of a run with a target return, whose remaining time is unknown."""
 
 
 def flatten(space: spaces.Space, obs: Any, device: torch.device) -> Tensor:
@@ -117,11 +111,11 @@ class Agent(nn.Module):
         normal = Normal(scores, self.log_std.exp(), validate_args=False)
         return Independent(normal, 1, validate_args=False), values
 
-    def from_env(self, returned: tuple[Any, ...]) -> list[Tensor]:
-        """Return what `reset` or `step` returned, without infos, on the device of the networks."""
-        (obs, *rest), device = returned[:-1], self.log_std.device
-        obs = flatten(self.obs_space, obs, device)
-        return [obs, *(torch.as_tensor(array, device=device) for array in rest)]
+    def from_env(self, obs: Any, *rest: Any) -> list[Tensor]:
+        """Return observations, flat, and other arrays as tensors on the device of the networks."""
+        device = self.log_std.device
+        arrays = [torch.as_tensor(array, device=device) for array in rest]
+        return [flatten(self.obs_space, obs, device), *arrays]
 
     def act(self, obs: Tensor) -> Tensor:
         """Return the likeliest actions for observations (n, ...), in the action space."""
@@ -137,10 +131,10 @@ class Agent(nn.Module):
             actions = low + (actions + 1) / 2 * (high - low)
         return actions.clamp(low, high).to(low.dtype)
 
-    def to_env(self, actions: Tensor) -> Any:
-        """Return what `envs.step` takes."""
-        actions = self.to_space(actions)
-        return actions if self.takes_tensors else actions.cpu().numpy()
+    def step(self, envs: VectorEnv, actions: Tensor) -> list[Tensor]:
+        """Take actions of the action space; return what `envs.step` does, without infos."""
+        taken = actions if self.takes_tensors else actions.cpu().numpy()
+        return self.from_env(*envs.step(taken)[:-1])
 
 
 class Rollout(NamedTuple):
@@ -157,21 +151,28 @@ class Rollout(NamedTuple):
     restarts: Tensor  # bool, the step ignored its action and began an episode
 
 
+def draw(policy: Distribution) -> Tensor:
+    """Return actions as `policy.sample` does, which reads on the host where they are discrete."""
+    if policy.has_rsample:
+        return policy.rsample()
+    return (policy.probs / torch.empty_like(policy.probs).exponential_()).argmax(-1)
+
+
 @torch.no_grad()
 def rollouts(envs: VectorEnv, agent: Agent, args: Args, carry: Any = None) -> Iterator[Any]:
     """Yield rollouts without end, each with the values (num_envs,) of the observations after it."""
     zeros = torch.zeros(2, args.num_envs)
     carry = carry or (envs.reset(seed=args.seed)[0], zeros, zeros[0].bool())
-    obs, sums, ended = agent.from_env((*carry, {}))
+    obs, sums, ended = agent.from_env(*carry)
     discounts = torch.tensor([[1.0], [args.gamma]], device=obs.device)
     while True:
         steps = []
         for _ in range(args.num_steps):
             sums, restarts = sums * ~ended, ended
             policy, values = agent(obs)
-            actions = policy.rsample() if policy.has_rsample else policy.sample()
+            actions = draw(policy)
             acted = obs, actions, policy.log_prob(actions), values
-            obs, rewards, terminated, truncated = agent.from_env(envs.step(agent.to_env(actions)))
+            obs, rewards, terminated, truncated = agent.step(envs, agent.to_space(actions))
             ended, sums = terminated | truncated, sums * discounts + rewards
             steps.append((*acted, rewards.float(), sums, terminated, ended, restarts))
         rollout = Rollout(*map(torch.stack, zip(*steps, strict=True)))
@@ -226,9 +227,7 @@ def train(args: Args, envs: VectorEnv, agent: Agent, path: Path | None = None) -
     if done >= args.total_steps or (count >= args.last_episodes and mean >= args.target_return):
         return progress[1:]
     first = next(steps := rollouts(envs, agent, args, carry))  # compiles: not for estimates
-    layout = {"bar_format": AT_MOST} if math.isfinite(args.target_return) else {}
-    scale = {"total": args.total_steps, "unit": " steps", "unit_scale": True, "smoothing": 0.05}
-    with tqdm(initial=done, **scale, **layout) as bar:
+    with make_bar(done, args) as bar:
         for rollout, last_values in chain([first], steps):
             adam.param_groups[0]["lr"] = args.learning_rate * (1 - bar.n / args.total_steps)
             last += (returns := rollout.sums[:, 0][rollout.ended].tolist())
@@ -251,12 +250,10 @@ def train(args: Args, envs: VectorEnv, agent: Agent, path: Path | None = None) -
 @torch.no_grad()
 def evaluate(envs: VectorEnv, agent: Agent, args: Args, act: Callable[..., Any]) -> list[float]:
     """Return the returns of first episodes that end within `eval_steps`, with actions by `act`."""
-    [obs] = agent.from_env(envs.reset())
+    [obs] = agent.from_env(envs.reset()[0])
     running = (total := torch.zeros(args.num_envs, device=obs.device)) == 0
     for _ in range(args.eval_steps):
-        actions = act(obs.float())
-        actions = actions if agent.takes_tensors else actions.cpu().numpy()
-        obs, rewards, terminated, truncated = agent.from_env(envs.step(actions))
+        obs, rewards, terminated, truncated = agent.step(envs, act(obs.float()))
         total += rewards * running
         running &= ~(terminated | truncated)
         if not running.any():

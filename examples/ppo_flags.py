@@ -9,7 +9,7 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 Flags = TypeVar("Flags")
 
@@ -24,7 +24,7 @@ class Args:
     env_id: Annotated[str, "Gymnasium id of the task"] = "Brax/inverted_pendulum-v0"
     env_kwargs: Annotated[str, "further keywords of gym.make_vec, as JSON"] = "{}"
     seed: Annotated[int, "seed of networks, actions and environments"] = 1
-    arrays: Annotated[str, "arrays that environments return: numpy or torch"] = "numpy"
+    arrays: Annotated[Literal["numpy", "torch"], "arrays that environments return"] = "numpy"
     device: Annotated[str, "device of the networks, and of environments with torch arrays"] = "cpu"
     out: Annotated[str, "folder for results, by default runs/<env id>"] = ""
     evaluate: Annotated[str, "policy.pt of a run to play, without training"] = ""
@@ -57,8 +57,8 @@ def parse_args(defaults: Flags) -> Flags:
     )
     for name, hint in get_type_hints(kind, include_extras=True).items():
         option = {"default": getattr(defaults, name), "help": hint.__metadata__[0]}
-        how = {"action": "store_true"} if hint.__origin__ is bool else {"type": hint.__origin__}
-        parser.add_argument("--" + name.replace("_", "-"), **how, **option)
+        option |= read_by(hint.__origin__)
+        parser.add_argument("--" + name.replace("_", "-"), **option)
     given = parser.parse_args()
     for name, value in vars(given).items():
         least = 0 if name in MAY_BE_ZERO else 1
@@ -72,3 +72,11 @@ def parse_args(defaults: Flags) -> Flags:
     except json.JSONDecodeError as error:
         parser.error(f"--env-kwargs must be JSON, got {given.env_kwargs!r}: {error}")
     return kind(**vars(given))
+
+
+def read_by(hint: Any) -> dict[str, Any]:
+    """Return how argparse reads a flag with this type hint."""
+    if hint is bool:
+        return {"action": "store_true"}
+    choices = get_args(hint)  # of a Literal
+    return {"choices": choices} if choices else {"type": hint}

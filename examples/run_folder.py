@@ -1,8 +1,9 @@
 """The files of a training run: its learning curve, its policy, and a checkpoint to resume from.
 
-`ppo.py`, beside this file, writes them.
+`ppo.py`, beside this file, writes them. What a run shows meanwhile is here, too: its progress bar.
 """
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 from matplotlib.figure import Figure
+from tqdm import tqdm
 
 from gymbridge.errors import ResetNeededError, SimulationError
 
@@ -24,6 +26,19 @@ MAY_CHANGE = (
     "eval_steps",
 )
 """Flags that may change when a run is resumed, since its learning curve does not depend on them."""
+
+
+AT_MOST = (
+    "{percentage:3.0f}%|{bar}| {n_fmt} of at most {total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+)
+"""Progress bar of a run with a target return, whose remaining time is unknown."""
+
+
+def make_bar(done: int, args: Any) -> tqdm:
+    """Return the progress bar of a run that has done some of its `total_steps`."""
+    layout = {"bar_format": AT_MOST} if math.isfinite(args.target_return) else {}
+    scale = {"total": args.total_steps, "unit": " steps", "unit_scale": True, "smoothing": 0.05}
+    return tqdm(initial=done, **scale, **layout)
 
 
 def write_results(folder: Path, title: str, progress: list[tuple[float, ...]]) -> None:

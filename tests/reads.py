@@ -12,9 +12,15 @@ import pytest
 
 READERS = {
     "torch": ("__array__", "__bool__", "__float__", "__int__", "cpu", "item", "tolist"),
-    "jax": ("__array__", "__bool__", "__float__", "__int__", "__index__", "item", "tolist"),
+    "jax": (
+        *("__array__", "__bool__", "__float__", "__int__", "__index__", "item", "tolist"),
+        "block_until_ready",
+    ),
 }
-"""Methods that fetch values; `Tensor.numpy` is left out, since the CPU's shares memory with it."""
+"""Methods that fetch values or wait for them.
+
+`Tensor.numpy` is left out, since the CPU's shares memory with it.
+"""
 
 
 def array_type(arrays: str) -> Any:

@@ -1,6 +1,6 @@
 """What the views for TorchRL and rsl_rl cost over our own torch step and over TorchRL's wrappers.
 
-    python examples/benchmarks/trainers_step.py [--rounds 9]
+    python examples/benchmarks/trainers_step.py [--rounds 9] [--steps 100]
 
 Both sides of a row take the same number of steps with random actions.
 """
@@ -24,7 +24,6 @@ from gymbridge.trainers.torchrl import make_torchrl
 
 logging.disable(logging.INFO)
 warnings.filterwarnings("ignore")
-ROLLOUT = 100
 
 Step = Callable[[int], object]
 
@@ -49,33 +48,34 @@ def loop_of(env: Any, num_steps: int) -> Step:
     return run
 
 
-def brax_rows(rounds: int) -> list[Row]:
+def brax_rows(rounds: int, num_steps: int) -> list[Row]:
     """Measure rollouts of the inverted pendulum."""
     options: dict[str, Any] = {"backend": "generalized"}
     env = make_torchrl("Brax/inverted_pendulum-v0", 256, **options)
     brax_env = brax_envs.get_environment("inverted_pendulum", **options)
     theirs = BraxWrapper(brax_env, batch_size=[256], device=env.device)
-    case = f"inverted_pendulum generalized, 256 envs, rollout of {ROLLOUT} steps"
-    steps = {"view": rollout_of(env, ROLLOUT), "step": loop_of(env, ROLLOUT)}
+    case = f"inverted_pendulum generalized, 256 envs, rollout of {num_steps} steps"
+    steps = {"view": rollout_of(env, num_steps), "step": loop_of(env, num_steps)}
     times = interleave(steps, count=1, rounds=rounds)
     rows = [Row(f"{case}, over our step in a loop", *compare(times, "view", "step"), 1.50)]
     # After our rounds: TorchRL's wrapper clears all that JAX compiled, every 20 steps.
     taken = rows[0].microseconds
     [theirs_taken] = interleave(
-        {"TorchRL": rollout_of(theirs, ROLLOUT)}, count=1, rounds=1
+        {"TorchRL": rollout_of(theirs, num_steps)}, count=1, rounds=1
     ).values()
     ratio = taken / theirs_taken[0]
     note = f"{1 / ratio:.0f} times its steps/s"
     return [*rows, Row(f"{case}, over TorchRL's BraxWrapper", taken, ratio, 0.05, note)]
 
 
-def pong_row(rounds: int) -> Row:
+def pong_row(rounds: int, num_steps: int) -> Row:
     """Measure rollouts of Pong."""
     env = make_torchrl("EnvPool/Pong-v5", 8)
     batch = gym.make_vec("EnvPool/Pong-v5", num_envs=8, autoreset_mode="Disabled")
-    steps = {"view": rollout_of(env, ROLLOUT), "GymWrapper": rollout_of(GymWrapper(batch), ROLLOUT)}
+    both = {"view": env, "GymWrapper": GymWrapper(batch)}
+    steps = {name: rollout_of(each, num_steps) for name, each in both.items()}
     times = interleave(steps, count=1, rounds=rounds)
-    case = f"Pong-v5, 8 envs, rollout of {ROLLOUT} steps, over GymWrapper of a numpy batch"
+    case = f"Pong-v5, 8 envs, rollout of {num_steps} steps, over GymWrapper of a numpy batch"
     return Row(case, *compare(times, "view", "GymWrapper"), 1.05)
 
 
@@ -101,9 +101,11 @@ def rsl_rl_row(rounds: int) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--steps", type=int, default=100, help="steps of a rollout of TorchRL")
+    args = parser.parse_args()
     torch.manual_seed(0)
-    print_table([*brax_rows(rounds), pong_row(rounds), rsl_rl_row(rounds)])
+    rollouts = args.rounds, args.steps
+    print_table([*brax_rows(*rollouts), pong_row(*rollouts), rsl_rl_row(args.rounds)])
 
 
 if __name__ == "__main__":

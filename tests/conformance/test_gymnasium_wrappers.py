@@ -13,6 +13,7 @@ import pytest
 from batches import leaves, make_task, to_numpy
 from gymnasium import wrappers as single
 from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 from trees import assert_same
 
@@ -50,6 +51,14 @@ EQUAL = [
     (BRAX, "RecordEpisodeStatistics", {}),
 ]
 
+IN_MODES = [(*case, "NextStep") for case in EQUAL] + [
+    (*case, mode)
+    for case in EQUAL
+    for mode in ("SameStep", "Disabled")
+    # Gymnasium refuses wrappers of observations in SAME_STEP, and has statistics elsewhere there.
+    if mode == "Disabled" or case[1] in ("ClipAction", "RescaleAction", "ClipReward")
+]
+
 
 def assert_same_statistics(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert found["t"].shape == expected["t"].shape
@@ -75,17 +84,20 @@ def assert_alike(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("num_envs", [1, 3])
-@pytest.mark.parametrize(("env_id", "name", "kwargs"), EQUAL)
+@pytest.mark.parametrize(("env_id", "name", "kwargs", "mode"), IN_MODES)
 def test_wrapper__of_a_batch_is_that_of_each_environment(
-    env_id: str, name: str, kwargs: dict[str, Any], num_envs: int
+    env_id: str, name: str, kwargs: dict[str, Any], mode: str, num_envs: int
 ) -> None:
     one = getattr(single, name)
-    envs = getattr(vector, name)(make_task(env_id, num_envs), **kwargs)
+    envs = make_task(env_id, num_envs, autoreset_mode=mode, max_episode_steps=9)
+    envs = getattr(vector, name)(envs, **kwargs)
     each = make_task(
         env_id,
         num_envs,
         vectorization_mode="sync",
         wrappers=(lambda env: one(env, **kwargs),),
+        vector_kwargs={"autoreset_mode": AutoresetMode(mode)},
+        max_episode_steps=9,
     )
     for space in ("action_space", "observation_space"):
         assert getattr(envs, space) == getattr(each, space)
@@ -95,7 +107,12 @@ def test_wrapper__of_a_batch_is_that_of_each_environment(
     envs.action_space.seed(1)
     for _ in range(25):
         actions = envs.action_space.sample()
-        assert_alike(envs.step(actions), each.step(actions))
+        returned = envs.step(actions)
+        assert_alike(returned, each.step(actions))
+        ended = returned[2] | returned[3]
+        if mode == "Disabled" and ended.any():
+            resets = {"options": {"reset_mask": ended}}
+            assert_alike(envs.reset(**resets), each.reset(**resets))
     each.close()
 
 

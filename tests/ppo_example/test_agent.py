@@ -47,7 +47,7 @@ def test_agent__normalises_by_what_it_trained_on(ppo, args, agent, rollouts):
 )
 def test_agent__maps_its_draws_onto_the_action_space(ppo, space, drawn, expected):
     agent = ppo.Agent(spaces_of(spaces.Box(-1.0, 1.0, (2,)), space))
-    actions = agent.to_env(torch.tensor(drawn))
+    actions = agent.to_space(torch.tensor(drawn)).numpy()
     assert actions.tolist() == expected
     assert actions.dtype == space.dtype
     assert all(action in space for action in actions)
@@ -58,7 +58,7 @@ def test_agent__makes_observations_flat(ppo):
     space = spaces.Dict(parts)
     agent = ppo.Agent(spaces_of(space, spaces.Discrete(2)))
     obs = {"where": np.array([3, 1]), "what": np.array([[[4], [5]], [[6], [7]]], np.uint8)}
-    [flat] = agent.from_env((obs, {}))
+    [flat] = agent.from_env(obs)
     assert flat.tolist() == [[4, 5, 0, 0, 1], [6, 7, 1, 0, 0]]
     by_gymnasium = [spaces.flatten(space, {key: obs[key][row] for key in parts}) for row in (0, 1)]
     np.testing.assert_array_equal(flat, by_gymnasium)

@@ -90,27 +90,45 @@ def test_rollouts__on_tensors_read_nothing_in_a_step(ppo, args, engine, monkeypa
     assert not +other
 
 
-def test_rollouts__on_tensors_wait_for_nothing_in_torch(ppo):
+WAITS = ("aten::item", "aten::nonzero", "aten::equal", "aten::_unique2")
+"""Operations of torch for which the host waits; an index by a mask is a `nonzero`."""
+
+
+@pytest.mark.parametrize("engine", ["host", "brax"])
+def test_rollouts__on_tensors_wait_for_nothing_in_torch(ppo, engine):
     """Its C++ reads values by methods that the counter does not see."""
-    pytest.importorskip("brax.envs")
-    envs = gym.make_vec("Brax/fast-v0", 3, arrays="torch")
-    agent, reads = ppo.Agent(envs), []
+    if engine == "brax":
+        pytest.importorskip("brax.envs")
+        envs = gym.make_vec("Brax/fast-v0", len(LENGTHS), arrays="torch")  # Box actions
+    else:
+        envs = scripted_vector_env(LENGTHS, TRUNCATES, arrays="torch")  # Discrete actions
+    agent, waits = ppo.Agent(envs), []
     for num_steps in (3, 3, 9):
+        args = ppo.Args(num_envs=len(LENGTHS), num_steps=num_steps)
         with torch.profiler.profile() as profiler:
-            next(ppo.rollouts(envs, agent, ppo.Args(num_envs=3, num_steps=num_steps)))
-        events = [event for event in profiler.events() if event.name == "aten::item"]
-        reads.append(len(events))
-    assert reads[1] == reads[2], "the host reads in every step"
+            next(ppo.rollouts(envs, agent, args))
+        waits.append(sum(event.name in WAITS for event in profiler.events()))
+    assert waits[0] > 0, "the batch norm's count, once in a rollout"
+    assert waits[1] == waits[2], "the host waits in every step"
+
+
+def test_draw__of_discrete_actions_is_torch_s_own(ppo):
+    policy = torch.distributions.Categorical(logits=torch.randn(50, 4))
+    torch.manual_seed(3)
+    wanted = policy.sample()
+    torch.manual_seed(3)
+    assert torch.equal(ppo.draw(policy), wanted)
+    assert len(wanted.unique()) == 4
 
 
 def test_evaluate__is_what_first_episodes_earn_with_the_likeliest_actions(ppo, agent):
     args = ppo.Args(num_envs=3, eval_steps=4)  # the third environment's takes 5
     found = ppo.evaluate(scripted_vector_env(LENGTHS, TRUNCATES), agent, args, agent.act)
     replay = scripted_vector_env(LENGTHS, TRUNCATES)
-    [obs] = agent.from_env(replay.reset())
+    [obs] = agent.from_env(replay.reset()[0])
     wanted = np.zeros(3)
     for step in range(4):
-        obs, rewards, *_ = agent.from_env(replay.step(agent(obs)[0].logits.argmax(1).numpy()))
+        obs, rewards, *_ = agent.step(replay, agent(obs)[0].logits.argmax(1))
         wanted += np.where(np.array([2, 4, 5]) > step, rewards, 0)
     assert found == pytest.approx(wanted[:2])
     assert wanted[0] != wanted[1]
@@ -149,7 +167,7 @@ def test_advantages__are_their_definition(ppo, args, agent, rollouts):
     for rollout, last_values in rollouts:
         after = [replay.step(actions.numpy())[0] for actions in rollout.actions]
         with torch.no_grad():
-            next_values = torch.stack([agent(agent.from_env((obs, {}))[0])[1] for obs in after])
+            next_values = torch.stack([agent(agent.from_env(obs)[0])[1] for obs in after])
         expected = advantages_by_hand(rollout, next_values, NUM_STEPS, args.gamma, args.gae_lambda)
         advantages = ppo.estimate_advantages(rollout, last_values, args)
         for (step, env), value in expected.items():

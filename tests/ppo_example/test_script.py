@@ -65,7 +65,7 @@ def bars(ppo, monkeypatch):
             self.last_line = str(self)
             super().close()
 
-    monkeypatch.setattr(ppo, "tqdm", Bar)
+    monkeypatch.setattr(sys.modules["run_folder"], "tqdm", Bar)
     return made
 
 
