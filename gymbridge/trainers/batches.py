@@ -17,10 +17,12 @@ from gymnasium.envs.registration import (
 )
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from gymbridge.core.actions import check_shape
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 from gymbridge.registration import ENGINES, find_engine
 
 __all__ = [
+    "check_actions",
     "check_batch",
     "check_final_obs",
     "check_own_id",
@@ -146,6 +148,24 @@ def check_own_id(env_id: str, hint: str) -> None:
             f"`env_id` must be an id of gymbridge, which begins with one of {', '.join(ENGINES)}, "
             f"got {env_id!r}; {hint}."
         )
+
+
+def check_actions(actions: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless actions are a tensor of a shape, before a view gives them another.
+
+    Args:
+        actions: The actions of a trainer.
+        shape: Shape that they must have; the first size is the number of environments.
+
+    Raises:
+        ArgumentTypeError: `actions` are not a torch tensor.
+        ActionError: They have another shape.
+    """
+    if not hasattr(actions, "requires_grad"):
+        raise ArgumentTypeError(
+            f"`actions` must be a torch.Tensor of shape {shape}, got {type(actions).__name__}."
+        )
+    check_shape(actions, shape)
 
 
 def check_final_obs(name: str, infos: dict[str, Any], ids: np.ndarray) -> None:

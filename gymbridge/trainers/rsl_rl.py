@@ -20,7 +20,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.errors import ArgumentError, NotInstalledError
-from gymbridge.trainers.batches import check_batch, check_own_id
+from gymbridge.trainers.batches import check_actions, check_batch, check_own_id
 
 try:
     import torch
@@ -37,12 +37,13 @@ except ImportError as error:
 __all__ = ["RslRlVecEnv", "make_rsl_rl"]
 
 
-def make_rsl_rl(env_id: str, num_envs: int, **kwargs: Any) -> RslRlVecEnv:
+def make_rsl_rl(env_id: str, num_envs: int, *, cfg: Any = None, **kwargs: Any) -> RslRlVecEnv:
     """Return a batch of one of gymbridge's ids for rsl_rl.
 
     Args:
         env_id: The id, such as "Brax/ant-v0".
         num_envs: Size of the batch.
+        cfg: See `RslRlVecEnv`.
         **kwargs: Keywords of the batch, such as ``device=``, ``max_episode_steps=``,
             ``randomization_fn=`` or the engine's.
 
@@ -51,7 +52,7 @@ def make_rsl_rl(env_id: str, num_envs: int, **kwargs: Any) -> RslRlVecEnv:
     """
     check_own_id(env_id, "`RslRlVecEnv` takes batches of torch tensors only")
     wanted = {"autoreset_mode": "SameStep", "arrays": "torch", **kwargs}
-    return RslRlVecEnv(gym.make_vec(env_id, num_envs=num_envs, **wanted))
+    return RslRlVecEnv(gym.make_vec(env_id, num_envs=num_envs, **wanted), cfg=cfg)
 
 
 class RslRlVecEnv(VecEnv):
@@ -75,9 +76,11 @@ class RslRlVecEnv(VecEnv):
             rsl_rl does not support.
 
     Observations are float32 in the group "policy", or in groups named by the keys of a `Dict`.
-    Actions are clipped to their space. ``extras["time_outs"]`` is True where an episode was
-    truncated and not terminated. In steps that end episodes, ``extras["log"]`` has the mean return
-    and the mean length of these episodes, as rsl_rl's other environments have.
+    Groups are flat, (num_envs, size). Images, of three axes, stay as they are; rsl_rl's CNN takes
+    those with the channels first. Actions are clipped to their space. ``extras["time_outs"]`` is
+    True where an episode was truncated and not terminated. In steps that end episodes,
+    ``extras["log"]`` has the mean return and the mean length of these episodes, as rsl_rl's other
+    environments have.
     """
 
     step_dt = 1.0
@@ -150,16 +153,21 @@ class RslRlVecEnv(VecEnv):
         Args:
             actions: (num_envs, num_actions) float.
 
+        Raises:
+            ArgumentTypeError: `actions` are not a tensor.
+            ActionError: They have another shape.
+
         Returns:
             observations: Of the new episode where one ended, else of the running one.
             rewards: (num_envs,) float32.
             dones: (num_envs,) int64, 1 where an episode ended.
             extras: "time_outs", (num_envs,) bool, and "log".
         """
-        actions = actions.view(self.num_envs, *self._low.shape)
+        check_actions(actions, (self.num_envs, self.num_actions))
+        actions = actions.reshape(self.num_envs, *self._low.shape)
         results = self.envs.step(torch.clamp(actions, self._low, self._high))
         obs, rewards, terminations, truncations, _ = results
-        rewards, dones = rewards.float(), terminations | truncations
+        rewards, dones = rewards.detach().float(), terminations | truncations
         self._obs = self._group(obs)
         self._returns = self._returns + rewards
         self._lengths = self._lengths + 1
@@ -179,7 +187,7 @@ class RslRlVecEnv(VecEnv):
 
     def _group(self, obs: Any) -> TensorDict:
         groups = obs if isinstance(obs, dict) else {"policy": obs}
-        entries = {key: value.float() for key, value in groups.items()}
+        entries = {key: _flatten(value).float() for key, value in groups.items()}
         return TensorDict(entries, batch_size=[self.num_envs], device=self.device)
 
 
@@ -188,6 +196,11 @@ class _Config(dict[str, Any]):
 
     def to_dict(self) -> dict[str, Any]:
         return dict(self)
+
+
+def _flatten(obs: torch.Tensor) -> torch.Tensor:
+    """Return observations as rsl_rl's MLPs take them; images, of three axes, are for its CNNs."""
+    return obs if obs.ndim == 4 else obs.reshape(len(obs), -1)
 
 
 def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:

@@ -5,22 +5,19 @@ Pass batches of numpy arrays to skrl's own `wrap_env` instead.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any, cast
 
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gymbridge.errors import NotInstalledError
-from gymbridge.trainers.batches import check_batch
+from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.trainers.batches import check_actions, check_batch
 
 try:
     import torch
     from skrl.envs.wrappers.torch.gymnasium_envs import GymnasiumWrapper
-    from skrl.utils.spaces.torch import (
-        flatten_tensorized_space,
-        tensorize_space,
-        unflatten_tensorized_space,
-    )
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
         raise
@@ -44,15 +41,23 @@ class SkrlWrapper(GymnasiumWrapper):
 
     Raises:
         ArgumentTypeError: `envs` is not a vector environment.
-        ArgumentError: `envs` gives other arrays, or is in DISABLED mode, in which skrl would never
-            reset ended environments.
+        ArgumentError: `envs` gives other arrays, is in DISABLED mode, in which skrl would never
+            reset ended environments, or has spaces that skrl does not support.
+
+    Observations are flat; the parts of a `Dict` are in the order of their sorted keys, as in skrl.
+    Discrete actions are numbered from 0, as skrl's policies draw them.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
         hint = "build one with `gymnasium.make_vec(id, num_envs=…, arrays='torch')`"
         modes = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
         check_batch("envs", envs, "SkrlWrapper", modes, hint, arrays="torch")
+        _check_spaces(envs)
         super().__init__(envs)
+        space: Any = envs.single_action_space
+        self._action_shape = space.shape
+        self._num_actions = math.prod(space.shape)
+        self._start = torch.as_tensor(getattr(space, "start", 0), device=self.device)
 
     def reset(self) -> tuple[torch.Tensor, Any]:
         """Begin new episodes the first time; later return the current observations, as skrl does.
@@ -74,6 +79,10 @@ class SkrlWrapper(GymnasiumWrapper):
         Args:
             actions: (num_envs, size), flat.
 
+        Raises:
+            ArgumentTypeError: `actions` are not a tensor.
+            ActionError: They have another shape.
+
         Returns:
             observations: (num_envs, size) float32, flat.
             rewards: (num_envs, 1) float32.
@@ -81,17 +90,41 @@ class SkrlWrapper(GymnasiumWrapper):
             truncations: (num_envs, 1) bool.
             infos: The infos of the batch.
         """
-        given = unflatten_tensorized_space(self.action_space, actions)
-        if isinstance(self.action_space, spaces.Discrete):
-            given = given.flatten()
-        obs, rewards, terminations, truncations, infos = self._env.step(given)
+        check_actions(actions, (self.num_envs, self._num_actions))
+        actions = actions.reshape(self.num_envs, *self._action_shape) + self._start
+        obs, rewards, terminations, truncations, infos = self._env.step(actions)
         obs = self._flatten(obs)
         self._observation, self._info = obs, infos  # which `reset` returns from the second on
         flags = terminations.view(-1, 1), truncations.view(-1, 1)
         return obs, rewards.float().view(-1, 1), *flags, infos
 
-    def _flatten(self, obs: Any) -> Any:
+    def _flatten(self, obs: Any) -> torch.Tensor:
         """Return observations as skrl's own wrapper makes them of numpy arrays."""
-        space = self.observation_space
-        flat: Any = flatten_tensorized_space(tensorize_space(space, obs, device=self.device))
-        return flat.float()
+        if isinstance(obs, dict):
+            return torch.cat([self._flatten(obs[key]) for key in sorted(obs)], dim=-1)
+        return obs.reshape(self.num_envs, -1).float()
+
+
+def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
+    """Raise `ArgumentError` unless skrl's models can read and act."""
+    kinds = spaces.Box, spaces.Discrete, spaces.MultiDiscrete
+    action, obs = envs.single_action_space, envs.single_observation_space
+    if not isinstance(action, kinds):
+        raise ArgumentError(
+            "`envs` must have actions in a Box, Discrete or MultiDiscrete space, as skrl expects, "
+            f"got {action}."
+        )
+    if not all(isinstance(part, kinds) for part in _parts(obs)):
+        raise ArgumentError(
+            "`envs` must have observations in Box, Discrete and MultiDiscrete spaces or a Dict of "
+            f"such, as skrl expects, got {obs}."
+        )
+
+
+def _parts(space: Any) -> Iterator[Any]:
+    """Yield the space itself, or those in a Dict and its Dicts."""
+    if not isinstance(space, spaces.Dict):
+        yield space
+        return
+    for part in space.spaces.values():
+        yield from _parts(part)

@@ -18,7 +18,7 @@ pytest.importorskip("envpool.registration")
 import torch
 from rsl_rl.runners import OnPolicyRunner
 
-from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
 
@@ -132,11 +132,73 @@ def test_groups__are_the_keys_of_a_dict() -> None:
     assert obs["state"].tolist() == [[0.5, 1.0]] * 3
 
 
+def test_actions__are_clipped_and_keep_their_place() -> None:
+    """The reward is the sum of the action; Pendulum's own clip would hide ours."""
+    pytest.importorskip("brax.envs")
+    from brax_samples import SampleEnv
+
+    from gymbridge import BraxVectorEnv
+
+    options: Any = {"autoreset_mode": "SameStep", "arrays": "torch"}
+    space = gym.spaces.Box(-1, np.float32([1, 2]))
+    env = RslRlVecEnv(BraxVectorEnv(SampleEnv(), 3, action_space=space, **options))
+    actions = torch.tensor([[4.0, 0.0], [0.5, 4.0], [-4.0, 0.25]])
+    assert env.step(actions)[1].tolist() == [1, 2.5, -0.75]
+    assert actions[0, 0] == 4
+    for shape in ((2, 3), (6,), (3, 2, 1), (3, 1)):
+        with pytest.raises(ActionError, match=r"must have shape \(3, 2\)"):
+            env.step(torch.zeros(shape))
+    with pytest.raises(
+        ArgumentTypeError, match=r"must be a torch.Tensor of shape \(3, 2\), got nd"
+    ):
+        env.step(np.zeros((3, 2)))  # type: ignore[arg-type]
+    assert env.episode_length_buf.tolist() == [1, 1, 1]
+
+
+def test_ends__by_the_task_on_the_last_step_are_no_timeouts() -> None:
+    """An episode takes as many steps as it drew, up to 4; the log is of those that ended alone."""
+    pytest.importorskip("brax.envs")
+    from brax_samples import SampleEnv, count_on
+
+    from gymbridge import BraxVectorEnv
+
+    def step(state: Any, action: Any) -> Any:
+        return count_on(state, action, done=(state.obs[0] + 1 >= 1 + 4 * state.obs[1] // 1) * 1.0)
+
+    options: Any = {"autoreset_mode": "SameStep", "arrays": "torch", "max_episode_steps": 3}
+    env = RslRlVecEnv(BraxVectorEnv(SampleEnv(step=step), 64, **options))
+    lengths = torch.zeros(64)
+    drawn = 1 + 4 * env.reset(seed=0)["policy"][:, 1] // 1
+    for _ in range(9):
+        obs, _, dones, extras = env.step(torch.zeros(64, 1))
+        lengths += 1
+        terminated, ended = lengths == drawn, dones.bool()
+        assert torch.equal(ended, terminated | (lengths == 3))
+        assert torch.equal(extras["time_outs"], (lengths == 3) & ~terminated)
+        assert extras["log"]["/episode/length"] == lengths[ended].mean()
+        assert (terminated & (lengths == 3)).any() or lengths.max() < 3
+        lengths[ended] = 0
+        drawn = torch.where(ended, 1 + 4 * obs["policy"][:, 1] // 1, drawn)
+
+
+@pytest.mark.parametrize("task", ["WalkerRun-v1", "HumanoidWalk-v1"])
+def test_scalars__are_groups_of_one(task: str) -> None:
+    env = make_rsl_rl(f"EnvPool/{task}", 2)
+    groups = env.get_observations()
+    assert all(group.shape == (2, group[0].numel()) for group in groups.values())
+    assert all(group.dtype == torch.float32 for group in groups.values())
+    config = copy.deepcopy(TRAIN_CFG)
+    config["obs_groups"] = {model: list(groups.keys()) for model in ("actor", "critic")}
+    OnPolicyRunner(env, config, device="cpu").learn(1)
+
+
 def test_attributes__are_those_that_rsl_rl_reads() -> None:
     env = make_rsl_rl("EnvPool/HalfCheetah-v5", 2, max_episode_steps=7)
     assert (env.num_envs, env.num_actions, env.max_episode_length) == (2, 6, 7)
     assert env.device == torch.device("cpu")
     assert env.cfg.to_dict() == {}  # which the loggers of W&B and Neptune call
+    assert make_rsl_rl(PENDULUM, 1, cfg={"task": "swing"}).cfg.to_dict() == {"task": "swing"}
+    assert env.step_dt == 1
     named = RslRlVecEnv(env.envs, cfg={"task": "cheetah"})
     assert named.cfg.to_dict() == {"task": "cheetah"}
     copied = pickle.loads(pickle.dumps(named))

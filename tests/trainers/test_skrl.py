@@ -20,7 +20,8 @@ from skrl.memories.torch import RandomMemory
 from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 
-from gymbridge.errors import ArgumentError, ArgumentTypeError, EpisodeEndedError
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, EpisodeEndedError
+from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.skrl import SkrlWrapper
 
 NUM_ENVS, NUM_STEPS = 4, 32
@@ -96,7 +97,8 @@ def test_disabled__is_never_reset_by_skrl() -> None:
 
 
 @pytest.mark.parametrize(
-    "env_id", ["EnvPool/CartPole-v1", "EnvPool/HalfCheetah-v5", "EnvPool/CheetahRun-v1"]
+    "env_id",
+    ["EnvPool/CartPole-v1", "EnvPool/HalfCheetah-v5", "EnvPool/CheetahRun-v1"],
 )
 def test_tensors__are_what_skrl_makes_of_a_numpy_batch(env_id: str) -> None:
     """The spaces are discrete, a box, and a dict of observations."""
@@ -127,6 +129,51 @@ def test_actions__stay_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     envs.reset()
     envs.step(torch.zeros(2, 1))
     assert isinstance(given[0], torch.Tensor)
+
+
+def test_scalars__are_features() -> None:
+    """skrl's own wrapper fails where a `Dict` has one, and makes features of the environments."""
+    envs = SkrlWrapper(gym.make_vec("EnvPool/WalkerRun-v1", num_envs=3, arrays="torch"))
+    obs, _ = envs.reset()
+    parts = gym.make_vec("EnvPool/WalkerRun-v1", num_envs=3, arrays="torch").reset(seed=0)[0]
+    assert parts["height"].shape == (3,)
+    assert obs.shape == (3, sum(part[0].numel() for part in parts.values()))
+    alone = SkrlWrapper(scripted_vector_env([2, 3, 4], arrays="torch"))
+    assert alone.reset()[0].shape == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "rewards"),
+    [
+        (gym.spaces.Discrete(3, start=2), [[0], [2]], [2, 4]),
+        (gym.spaces.MultiDiscrete([3, 2], start=[1, 5]), [[0, 0], [2, 1]], [6, 9]),
+        (gym.spaces.Box(-9, 9, (2,)), [[1.0, 2.0], [3.0, 4.0]], [3, 7]),
+    ],
+)
+def test_actions__are_numbered_from_zero(space: Any, given: Any, rewards: Any) -> None:
+    """The reward is the sum of the action."""
+    pytest.importorskip("brax.envs")
+    from brax_samples import SampleEnv, count_on
+
+    from gymbridge import BraxVectorEnv
+
+    def step(state: Any, action: Any) -> Any:
+        return count_on(state, action, reward=action.sum().astype(float))
+
+    envs = SkrlWrapper(BraxVectorEnv(SampleEnv(step=step), 2, action_space=space, arrays="torch"))
+    envs.reset()
+    assert envs.step(torch.tensor(given))[1].tolist() == [[reward] for reward in rewards]
+    size = len(given[0])
+    with pytest.raises(ActionError, match=rf"must have shape \(2, {size}\)"):
+        envs.step(torch.zeros(2 * size))
+
+
+def test_spaces__that_skrl_does_not_know_are_refused() -> None:
+    def make(env_id: str) -> SkrlWrapper:
+        return SkrlWrapper(gym.make_vec(env_id, num_envs=2, arrays="torch"))
+
+    with pytest.raises(ArgumentError, match="observations in Box, Discrete and MultiDiscrete"):
+        make("EnvPool/Maze-v0")
 
 
 def test_bad_batch__is_refused() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -30,6 +31,7 @@ from torchrl_samples import (
     roll_out,
 )
 
+from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.trainers.torchrl import TorchRLEnv
 
 
@@ -49,6 +51,34 @@ def test_specs__are_what_comes(task: str) -> None:
     assert env.device == torch.device("cpu")
     rollout = env.rollout(7, break_when_any_done=False)
     assert rollout.batch_size == (NUM_ENVS, 7)
+
+
+@pytest.mark.parametrize("task", ["box", "dict", "discrete observations", "brax"])
+def test_specs__have_the_bounds_and_dtypes_of_the_spaces(task: str) -> None:
+    env = make(task, categorical_action_encoding=True)
+    envs = env.envs
+    spaces = envs.single_observation_space
+    parts = spaces.spaces if isinstance(spaces, gym.spaces.Dict) else {"observation": spaces}
+    specs = {name: env.observation_spec[name] for name in parts}
+    if isinstance(envs.single_action_space, gym.spaces.Box):
+        parts = {**parts, "action": envs.single_action_space}
+        specs["action"] = env.full_action_spec["action"]
+    for name, space in parts.items():
+        low, high = space_bounds(space)
+        spec = specs[name]
+        assert spec.dtype == torch.as_tensor(low).dtype
+        assert spec.shape == (NUM_ENVS, *space.shape)
+        for found, wanted in ((spec.space.low, low), (spec.space.high, high)):
+            if np.isinf(wanted).all():  # of an `Unbounded`, the least and the greatest number
+                assert (found.abs() == torch.finfo(spec.dtype).max).all() or found.isinf().all()
+            else:
+                assert torch.equal(found[0], torch.as_tensor(wanted))
+
+
+def space_bounds(space: Any) -> tuple[Any, Any]:
+    if isinstance(space, gym.spaces.Discrete):
+        return space.start, space.dtype.type(space.start + space.n - 1)
+    return space.low, space.high
 
 
 def test_custom_brax_environment__has_the_keys_of_its_dict() -> None:
@@ -130,6 +160,32 @@ def test_partial_steps__hold_the_environments_that_are_done(task: str) -> None:
         assert (rollout[key][row, length:] == rollout[key][row, length - 1]).all()
 
 
+@pytest.mark.parametrize("engine", ["envpool", "brax", "playground"])
+def test_partial_step__leaves_the_environments_outside_the_mask(engine: str) -> None:
+    """These run; `rollout` shows only environments that are done."""
+    if engine == "playground":
+        pytest.importorskip("mujoco_playground")
+        from playground_samples import SampleMjxEnv, make_config
+
+        from gymbridge import PlaygroundVectorEnv
+
+        options: Any = {"autoreset_mode": "Disabled", "arrays": "torch"}
+        env = TorchRLEnv(PlaygroundVectorEnv(SampleMjxEnv(make_config()), NUM_ENVS, **options))
+        name = "state"
+    else:
+        env, name = make({"envpool": "box", "brax": "brax"}[engine]), "observation"
+    td = env.rand_step(env.reset())
+    td = env.rand_action(env.step_mdp(td))
+    mask = torch.tensor([True, False, True, False])
+    after = env.step(td.clone().set("_step", mask))["next"]
+    assert torch.equal(after[name][~mask], td[name][~mask])
+    assert (after[name][mask] != td[name][mask]).any(1).all()
+    assert (after["reward"][~mask] == 0).all()
+    assert not after["done"][~mask].any()
+    again = env.rand_step(env.step_mdp(TensorDict({"next": after}, [NUM_ENVS])))["next"]
+    assert (again[name] != after[name]).any(1)[~mask].all(), "they are held for one step"
+
+
 def test_partial_reset__begins_the_episodes_under_the_mask_alone() -> None:
     env = make_cart_pole()
     env.set_seed(3)
@@ -182,3 +238,41 @@ def test_seed__is_that_of_the_next_full_reset() -> None:
     assert torch.equal(roll_out(env, 20)["observation"], first["observation"])
     env.set_seed(7)
     assert not torch.equal(env.rollout(3)["observation"][:, 0], first["observation"][:, 0])
+
+
+def test_seed__is_not_lost() -> None:
+    """Not to a reset that is refused, and not to steps of episodes that ran before."""
+    env = make_cart_pole()
+    env.set_seed(3)
+    wanted = env.reset()
+    td = env.step_mdp(env.step(lean(env.reset())))
+    env.set_seed(3)
+    with pytest.raises(ArgumentError, match="bogus"):
+        env.reset(options={"bogus": 1})
+    with pytest.raises(ResetNeededError, match=r"`set_seed\(3\)` takes effect at a reset of all"):
+        env.step(lean(td))
+    assert torch.equal(env.reset()["observation"], wanted["observation"])
+
+
+def test_partial_reset__keeps_the_infos_of_the_others() -> None:
+    """Transforms read them, as `ActionMask` does here, before TorchRL merges."""
+    pytest.importorskip("brax.envs")
+    import jax.numpy as jnp
+    from brax_samples import SampleEnv, count_on, start
+    from gymnasium.spaces import Discrete
+    from torchrl.envs import ActionMask, TransformedEnv
+
+    from gymbridge import BraxVectorEnv
+
+    def reset(rng: Any) -> Any:
+        return start(rng, info={"mask": jnp.array([True, False, True])})
+
+    def step(state: Any, action: Any) -> Any:
+        return count_on(state, action, reward=action.astype(float))
+
+    options: Any = {"autoreset_mode": "Disabled", "arrays": "torch", "action_space": Discrete(3)}
+    envs = BraxVectorEnv(SampleEnv(reset, step), NUM_ENVS, **options)
+    env = TransformedEnv(TorchRLEnv(envs), ActionMask(mask_key=("info", "mask")))
+    td = env.step_mdp(env.rand_step(env.reset()))
+    env.reset(td.set("_reset", torch.eye(NUM_ENVS, dtype=torch.bool)[:, :1]))
+    assert env.action_spec.mask.tolist() == [[True, False, True]] * NUM_ENVS

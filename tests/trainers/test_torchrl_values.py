@@ -25,7 +25,7 @@ from torchrl_samples import (
     roll_out,
 )
 
-from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.torchrl import TorchRLEnv, make_torchrl
 from gymbridge.trainers.torchrl.specs import to_observation_specs
@@ -46,9 +46,9 @@ def _quiet() -> Iterator[None]:
         (gym.spaces.Discrete(3, start=2), [4, 2], [4, 2]),
         (gym.spaces.MultiDiscrete([2, 3], start=[1, 1]), [[2, 3], [1, 1]], [[2, 3], [1, 1]]),
         (gym.spaces.MultiDiscrete([[2, 3], [2, 3]]), [[[1, 2], [0, 0]]], [[[1, 2], [0, 0]]]),
-        (gym.spaces.MultiDiscrete([2, 3]), [[0, 1, 0, 0, 1]], [[1, 2]]),
+        (gym.spaces.MultiDiscrete([2, 3]), [[0, 1, 0, 0, 1], [1, 0, 0, 1, 0]], [[1, 2], [0, 1]]),
         (gym.spaces.Discrete(2), [[0.2, 0.8], [0.9, 0.1]], [1, 0]),
-        (gym.spaces.Discrete(2), [[False, True]], [1]),
+        (gym.spaces.Discrete(2), [[False, True], [True, False]], [1, 0]),
     ],
 )
 def test_actions__are_decoded_as_their_spec_says(space: Any, given: Any, wanted: Any) -> None:
@@ -76,6 +76,76 @@ def test_actions__are_one_hot_or_integers() -> None:
     one_hot.set_seed(0)
     found = one_hot.rollout(30, policy=lean_one_hot, break_when_any_done=False)
     assert torch.equal(found["observation"], roll_out(integers, 30)["observation"])
+
+
+def test_actions__of_another_shape_are_refused() -> None:
+    """A narrow or wide one-hot would be another action."""
+    env = make("discrete")
+    td = env.reset()
+    for given in (torch.ones(NUM_ENVS, 1), torch.eye(7)[-NUM_ENVS:]):
+        with pytest.raises(ActionError, match=r"must have shape \(4, 2\)"):
+            env.step(td.clone().set("action", given.long(), inplace=False))
+    with pytest.raises(ArgumentTypeError, match=r"must be a torch.Tensor of shape \(4, 2\), got N"):
+        env.step(td.clone())
+    assert env.rand_step(td)["next", "info", "elapsed_step"].tolist() == [1] * NUM_ENVS
+
+
+def test_actions__in_a_dict_are_those_of_the_batch() -> None:
+    pytest.importorskip("brax.envs")
+    from brax_samples import SampleEnv, count_on
+
+    from gymbridge import BraxVectorEnv
+
+    def step(state: Any, action: Any) -> Any:
+        return count_on(state, action["push"], reward=action["push"][0] + 10.0 * action["gear"])
+
+    parts = {"push": gym.spaces.Box(-1, 1, (1,)), "gear": gym.spaces.Discrete(3)}
+    options: Any = {"autoreset_mode": "Disabled", "arrays": "torch"}
+    space = gym.spaces.Dict(parts)
+    env = TorchRLEnv(BraxVectorEnv(SampleEnv(step=step), 2, action_space=space, **options))
+    check_env_specs(env)
+    td = env.reset()
+    td["action", "push"] = torch.tensor([[0.5], [0.25]])
+    td["action", "gear"] = torch.tensor([2, 0])  # integers, also without categorical encoding
+    assert env.step(td)["next", "reward"].tolist() == [[20.5], [0.25]]
+
+
+@pytest.mark.parametrize("name", ["device", "shape", "batch_size", "names"])
+def test_infos_under_names_of_torchrl__are_refused(name: str) -> None:
+    pytest.importorskip("brax.envs")
+    import jax.numpy as jnp
+    from brax_samples import SampleEnv, start
+
+    from gymbridge import BraxVectorEnv
+
+    brax_env = SampleEnv(reset=lambda rng: start(rng, info={name: jnp.ones(())}))
+    envs = BraxVectorEnv(brax_env, 2, autoreset_mode="Disabled", arrays="torch")
+    with pytest.raises(ArgumentError, match=f"infos under '{name}', which TorchRL uses itself"):
+        TorchRLEnv(envs)
+    with pytest.raises(ArgumentError, match=f"observations under '{name}', which TorchRL uses"):
+        to_observation_specs(gym.spaces.Dict({name: gym.spaces.Box(0, 1)}))
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+def test_unsigned_observations__are_int64(dtype: Any) -> None:
+    pytest.importorskip("brax.envs")
+    import jax.numpy as jnp
+    from brax_samples import SampleEnv, count_on, start
+
+    from gymbridge import BraxVectorEnv
+
+    def count(state: Any) -> Any:
+        return state.replace(obs=jnp.array([7, 300], dtype))
+
+    brax_env = SampleEnv(
+        lambda rng: count(start(rng)), lambda s, a: count(count_on(s, a, obs=s.obs))
+    )
+    options: Any = {"autoreset_mode": "Disabled", "arrays": "torch"}
+    space = gym.spaces.Box(0, 999, (2,), dtype)
+    env = TorchRLEnv(BraxVectorEnv(brax_env, 2, observation_space=space, **options))
+    assert env.observation_spec["observation"].dtype == torch.int64
+    assert env.reset()["observation"].tolist() == [[7, 300]] * 2
+    check_env_specs(env)
 
 
 def test_unsigned_infos__are_int64() -> None:
@@ -192,5 +262,7 @@ def test_reset__takes_a_seed_and_no_other_word() -> None:
     assert torch.equal(env.reset(seed=3)["observation"], first)
     env.set_seed(3)
     assert torch.equal(env.reset()["observation"], first)
+    with pytest.raises(ArgumentError, match="TorchRL's mask is the entry '_reset'"):
+        env.reset(options={"reset_mask": [True] * NUM_ENVS})
     with pytest.raises(TypeError, match="sede"):
         env.reset(sede=3)

@@ -22,9 +22,20 @@ from torchrl.data import (
 from gymbridge.core.rows import is_mask
 from gymbridge.errors import ArgumentError
 
-__all__ = ["expand", "to_action_spec", "to_info_spec", "to_observation_specs", "without_masks"]
+__all__ = [
+    "expand",
+    "from_one_hot",
+    "to_action_spec",
+    "to_info_spec",
+    "to_observation_specs",
+    "widened",
+    "without_masks",
+]
 
-_RESERVED = ("action", "done", "info", "next", "reward", "terminated", "truncated")
+_OF_SPECS = ("batch_size", "data_cls", "device", "names", "shape", "step_mdp_static")
+"""Names that TorchRL's `Composite` takes for its own arguments."""
+
+_RESERVED = (*_OF_SPECS, "action", "done", "info", "next", "reward", "terminated", "truncated")
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
@@ -48,6 +59,15 @@ def to_action_spec(space: Space[Any], is_categorical: bool) -> TensorSpec:
     if isinstance(space, spaces.Dict):
         return Composite({key: to_action_spec(sub, True) for key, sub in space.spaces.items()})
     return _to_spec("action_space", space)
+
+
+def from_one_hot(actions: torch.Tensor, space: Space[Any]) -> torch.Tensor:
+    """Return the integers of one-hot actions, (num_envs, ...) int64."""
+    actions = actions.long() if actions.dtype == torch.bool else actions
+    if not isinstance(space, spaces.MultiDiscrete):
+        return actions.argmax(-1)
+    parts = actions.split(space.nvec.tolist(), -1)
+    return torch.stack([part.argmax(-1) for part in parts], -1)
 
 
 def to_observation_specs(space: Space[Any]) -> dict[str, TensorSpec]:
@@ -83,14 +103,24 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
     dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
     if np.isinf(space.low).all() and np.isinf(space.high).all():
         return Unbounded(shape, dtype=dtype)
-    low, high = (torch.as_tensor(np.asarray(bound)) for bound in (space.low, space.high))
+    bounds = (torch.as_tensor(np.asarray(bound)) for bound in (space.low, space.high))
+    low, high = map(_widen, bounds)
     return Bounded(low, high, shape, dtype=dtype)
 
 
 def to_info_spec(infos: dict[str, Any], batch: torch.Size) -> Composite:
-    """Return the spec of infos like these, which have no bounds."""
+    """Return the spec of infos like these, which have no bounds.
+
+    Raises:
+        ArgumentError: TorchRL uses a key itself.
+    """
     entries: dict[str, TensorSpec] = {}
     for key, value in infos.items():
+        if key in _OF_SPECS:
+            raise ArgumentError(
+                f"`envs` must not have infos under {key!r}, which TorchRL uses itself; leave it "
+                "out by `info_keys`."
+            )
         if isinstance(value, dict):
             entries[key] = to_info_spec(value, batch)
         else:
@@ -99,20 +129,25 @@ def to_info_spec(infos: dict[str, Any], batch: torch.Size) -> Composite:
 
 
 def without_masks(infos: dict[str, Any]) -> dict[str, Any]:
-    """Return infos without the masks beside their keys, which are True everywhere in a step.
+    """Return infos without the masks beside their keys, which are True everywhere in a step."""
+    return {
+        key: without_masks(value) if isinstance(value, dict) else value
+        for key, value in infos.items()
+        if not is_mask(key, infos)
+    }
 
-    Unsigned integers of more than a byte, which torch cannot add or mask, become int64.
-    """
-    entries: dict[str, Any] = {}
-    for key, value in infos.items():
-        if is_mask(key, infos):
-            continue
-        if isinstance(value, dict):
-            entries[key] = without_masks(value)
-        else:
-            entries[key] = value.long() if value.dtype in _UNSIGNED else value
-    return entries
+
+def widened(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return tensors with int64 in place of unsigned integers of more than a byte."""
+    return {
+        key: widened(value) if isinstance(value, dict) else _widen(value)
+        for key, value in tree.items()
+    }
+
+
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.long() if tensor.dtype in _UNSIGNED else tensor
 
 
 def _to_dtype(dtype: Any) -> torch.dtype:
-    return torch.as_tensor(np.zeros((), dtype)).dtype
+    return _widen(torch.as_tensor(np.zeros((), dtype))).dtype

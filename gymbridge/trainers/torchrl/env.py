@@ -1,0 +1,252 @@
+"""`TorchRLEnv`: a batch of tensors as TorchRL's ``EnvBase``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from tensordict import TensorDict, TensorDictBase
+from torchrl.data import Binary, Composite, OneHot, Unbounded
+from torchrl.envs import EnvBase
+
+from gymbridge.core.requests import read_seed
+from gymbridge.core.vector_env import BridgeVectorEnv
+from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
+from gymbridge.registration import ENGINES
+from gymbridge.trainers.batches import check_actions, check_batch
+from gymbridge.trainers.torchrl.specs import (
+    expand,
+    from_one_hot,
+    to_action_spec,
+    to_info_spec,
+    to_observation_specs,
+    widened,
+    without_masks,
+)
+
+__all__ = ["TorchRLEnv"]
+
+_FLAGS = ("done", "terminated", "truncated")
+
+
+class _EnvIds:
+    """All ids of gymbridge, as an attribute of the class."""
+
+    def __get__(self, instance: Any, owner: Any) -> list[str]:
+        return sorted(env_id for engine in ENGINES.values() for env_id, *_ in engine.ids())
+
+
+class TorchRLEnv(EnvBase):
+    """A ``torchrl.envs.EnvBase`` view of a batch with ``arrays="torch"`` in DISABLED mode.
+
+    Args:
+        envs: The batch, which is reset here.
+        categorical_action_encoding: Whether `Discrete` and `MultiDiscrete` actions are integers;
+            by default they are one-hot, as in TorchRL. In a `Dict`, and in spaces that do not begin
+            at 0 or have several axes, they are integers always.
+
+    Attributes:
+        envs: The batch.
+        available_envs: Ids that `make_torchrl` takes.
+
+    Raises:
+        ArgumentTypeError: `envs` is not a batch of gymbridge, or is inside a wrapper.
+        ArgumentError: `envs` gives other arrays, has another autoreset mode, or has spaces for
+            which TorchRL has no spec.
+
+    Tensors stay on the batch's device. Observations are under "observation", or under the keys of a
+    `Dict` space. Integer observations stay integers, not one-hot. Infos are under ("info", key).
+    Unsigned integers of more than a byte, which torch cannot add or mask, become int64. The next
+    observation of an ended episode is its final one. With ``differentiable=True`` a rollout carries
+    the graph; `detach` cuts it.
+
+    Example:
+        >>> env = make_torchrl("EnvPool/CartPole-v1", 2)
+        >>> rollout = env.rollout(3)
+        >>> rollout.batch_size, rollout["next", "reward"].shape
+        (torch.Size([2, 3]), torch.Size([2, 3, 1]))
+    """
+
+    available_envs = _EnvIds()
+
+    def __init__(
+        self, envs: VectorEnv[Any, Any, Any], *, categorical_action_encoding: bool = False
+    ) -> None:
+        hint = "build one with `make_torchrl`"
+        check_batch("envs", envs, "TorchRLEnv", AutoresetMode.DISABLED, hint, arrays="torch")
+        if not isinstance(envs, BridgeVectorEnv):
+            raise ArgumentTypeError(
+                f"`envs` must be a batch of gymbridge without wrappers, got {type(envs).__name__}; "
+                "TorchRL's transforms do what vector wrappers do."
+            )
+        device, batch = torch.device(envs.device), torch.Size([envs.num_envs])
+        actions = to_action_spec(envs.single_action_space, categorical_action_encoding)
+        entries = to_observation_specs(envs.single_observation_space)
+        infos = widened(without_masks(envs.reset()[1]))
+        super().__init__(device=device, batch_size=batch)
+        self.envs = envs
+        self._is_one_hot = isinstance(actions, OneHot)  # of which `MultiOneHot` is one
+        self._is_dict = isinstance(envs.single_observation_space, spaces.Dict)
+        self._infos = TensorDict(infos, batch) if infos else None  # as the last call left them
+        self._next_seed: int | None = None
+        none = torch.zeros(batch, dtype=torch.bool, device=device)
+        self._flags = none, none  # terminated and truncated, as the last step left them
+        entries = {key: expand(spec, batch) for key, spec in entries.items()}
+        if infos:
+            entries["info"] = to_info_spec(infos, batch)
+        self.observation_spec = Composite(entries, shape=batch).to(device)
+        self.full_action_spec = Composite(action=expand(actions, batch), shape=batch).to(device)
+        column = torch.Size([*batch, 1])
+        self.reward_spec = Unbounded(column, device, torch.float32)
+        flags = {key: Binary(1, column, device, torch.bool) for key in _FLAGS}
+        self.done_spec = Composite(flags, shape=batch).to(device)
+
+    @property
+    def is_closed(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the batch is closed."""
+        return "envs" not in self.__dict__ or self.envs.closed
+
+    @is_closed.setter
+    def is_closed(self, value: bool) -> None:
+        """Do nothing: TorchRL assigns it when it closes, and the batch knows by itself."""
+
+    def detach(self) -> None:
+        """Cut the graph of a differentiable batch, as between two windows of a rollout.
+
+        Raises:
+            ArgumentError: The batch was not built with ``differentiable=True``.
+        """
+        envs: Any = self.envs
+        envs.detach()
+
+    def to(self, *args: Any, **kwargs: Any) -> TorchRLEnv:
+        """Return the environment itself if it is on that device.
+
+        Raises:
+            ArgumentError: It is on another device; a batch cannot be moved.
+        """
+        device = torch.empty(0, device=self.device).to(*args, **kwargs).device
+        if device != self.device:
+            raise ArgumentError(
+                f"`device` is fixed when a batch is built, here '{self.device}', got '{device}'; "
+                f"build it with `device='{device}'`."
+            )
+        return self
+
+    def render(self, mode: str = "rgb_array") -> torch.Tensor:
+        """Draw each environment in its current state, for TorchRL's `PixelRenderTransform`.
+
+        Args:
+            mode: "rgb_array", the only mode.
+
+        Returns:
+            frames: (num_envs, height, width, 3) uint8.
+
+        Raises:
+            ArgumentError: `mode` is another one, or the batch was built without
+                ``render_mode="rgb_array"``.
+        """
+        if mode != "rgb_array":
+            raise ArgumentError(f"`mode` must be 'rgb_array', got {mode!r}.")
+        envs: Any = self.envs
+        return torch.as_tensor(np.stack(envs.render())).to(self.device)
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close the batch."""
+        super().close(raise_if_closed=raise_if_closed)
+        self.envs.close()
+
+    def _set_seed(self, seed: int | None) -> None:
+        """Seed environment i with ``seed + i`` at the reset of all that must follow."""
+        self._next_seed = read_seed(seed)
+
+    def _reset(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        tensordict: TensorDictBase | None = None,
+        *,
+        seed: Any = None,
+        options: dict[str, Any] | None = None,
+    ) -> TensorDictBase:
+        """Begin new episodes, in every environment or where "_reset" is True.
+
+        Args:
+            tensordict: With "_reset", (num_envs, 1) bool, or without.
+            seed: Seed for the batch's `reset`; None for that of `set_seed` in a full reset.
+            options: Options for the batch's `reset`, such as ``{"randomization": ...}``.
+
+        Raises:
+            ArgumentError: `options` have a "reset_mask"; the mask is the tensordict's "_reset".
+        """
+        if options and "reset_mask" in options:
+            raise ArgumentError(
+                "`options` must not have 'reset_mask' here; TorchRL's mask is the entry '_reset' "
+                "of the tensordict."
+            )
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        if mask is None or bool(mask.all()):
+            seed = self._next_seed if seed is None else seed
+            obs, infos = self.envs.reset(seed=seed, options=options)
+            self._next_seed = None
+            none = torch.zeros_like(self._flags[0])
+            return self._to_tensordict(obs, infos, none, none)
+        mask = mask.view(self.batch_size)
+        obs, infos = self.envs.reset(seed=seed, options={**(options or {}), "reset_mask": mask})
+        terminated, truncated = self._flags
+        return self._to_tensordict(obs, infos, terminated & ~mask, truncated & ~mask, began=mask)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Take one step, in every environment or where "_step" is True.
+
+        Raises:
+            ResetNeededError: `set_seed` was called, and no reset of all environments after it.
+        """
+        if self._next_seed is not None:
+            raise ResetNeededError(
+                f"`set_seed({self._next_seed})` takes effect at a reset of all environments; call "
+                "`reset()` before `step`. Seed the environment of a collector before the "
+                "collector is built, since it resets the environment then."
+            )
+        actions = self._to_actions(tensordict.get("action"))
+        mask = tensordict.get("_step", None)
+        envs: Any = self.envs
+        if mask is None or bool(mask.all()):
+            results = envs.step(actions)
+        else:
+            results = envs.step_some(actions, mask.view(self.batch_size))
+        obs, rewards, terminations, truncations, infos = results
+        returned = self._to_tensordict(obs, infos, terminations, truncations)
+        return returned.set("reward", rewards.unsqueeze(-1).float())
+
+    def _to_tensordict(
+        self,
+        obs: Any,
+        infos: Any,
+        terminated: torch.Tensor,
+        truncated: torch.Tensor,
+        began: torch.Tensor | None = None,
+    ) -> TensorDictBase:
+        """Return what a call returned; infos of environments that began no episode are kept."""
+        self._flags = terminated.clone(), truncated.clone()
+        entries = widened(obs if self._is_dict else {"observation": obs})
+        if self._infos is not None:
+            found = TensorDict(widened(without_masks(infos)), self.batch_size)
+            entries["info"] = found if began is None else found.where(began, self._infos)
+            self._infos = entries["info"].clone()
+        flags = {
+            "done": (terminated | truncated).unsqueeze(-1),
+            "terminated": terminated.unsqueeze(-1),
+            "truncated": truncated.unsqueeze(-1),
+        }
+        return TensorDict({**entries, **flags}, self.batch_size, device=self.device)
+
+    def _to_actions(self, actions: Any) -> Any:
+        """Return actions as the batch takes them; one-hot ones have the shape of their spec."""
+        if isinstance(actions, TensorDictBase):
+            return actions.to_dict()
+        if not self._is_one_hot:
+            return actions
+        check_actions(actions, tuple(self.full_action_spec["action"].shape))
+        return from_one_hot(actions, self.envs.single_action_space)
