@@ -21,7 +21,9 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument(
-        "--env-id", default="Brax/inverted_pendulum-v0", help="task with Box actions"
+        "--env-id",
+        default="Brax/inverted_pendulum-v0",
+        help="task with bounded Box actions and flat observations",
     )
     parser.add_argument("--device", default="cpu", help="device of simulation and networks")
     parser.add_argument("--seed", type=int, default=1, help="seed of networks and environments")
@@ -36,6 +38,11 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
     parser.add_argument("--out", default="", help="folder, by default runs/torchrl/<env id>")
     args = parser.parse_args()
+    for name in ("total_steps", "num_envs", "num_steps", "epochs", "minibatch"):
+        if getattr(args, name) < 1:
+            parser.error(
+                f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}"
+            )
     if args.evaluate and not Path(args.evaluate).exists():
         parser.error(f"--evaluate: there is no file {args.evaluate}")
     return args
@@ -47,6 +54,7 @@ if __name__ == "__main__":
 try:
     import numpy as np
     import torch
+    from gymnasium.spaces import Box
     from matplotlib.figure import Figure
     from tensordict.nn import NormalParamExtractor, TensorDictModule
     from torch import Tensor, nn
@@ -87,15 +95,15 @@ class Network(nn.Module):
 
 
 class Policy(nn.Module):
-    """Maps float32 observations (num_envs, size) to actions without noise."""
+    """Maps float32 observations (num_envs, size) to actions without noise, between bounds."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, low: Tensor, high: Tensor) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.low, self.high = network, low, high
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Return actions in [-1, 1], as `TanhNormal` draws them."""
-        return self.network(obs)[0].tanh()
+        """Return actions (num_envs, ...), scaled as `TanhNormal` scales its draws."""
+        return self.low + (self.network(obs)[0].tanh() + 1) / 2 * (self.high - self.low)
 
 
 def make_body(inputs: int, outputs: int) -> nn.Sequential:
@@ -103,14 +111,28 @@ def make_body(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(*hidden, nn.Linear(64, outputs))
 
 
-def make_models(network: Network, inputs: int) -> tuple[ProbabilisticActor, ValueOperator]:
+def make_models(
+    network: Network, inputs: int, bounds: dict[str, Tensor]
+) -> tuple[ProbabilisticActor, ValueOperator]:
     actor = ProbabilisticActor(
         TensorDictModule(network, ["observation"], ["loc", "scale"]),
         in_keys=["loc", "scale"],
         distribution_class=TanhNormal,
+        distribution_kwargs=bounds,
         return_log_prob=True,
     )
     return actor, ValueOperator(make_body(inputs, 1))
+
+
+def action_bounds(env: TransformedEnv) -> dict[str, Tensor]:
+    """Return the bounds of one action; exit if the task is none for these networks."""
+    obs, actions = env.envs.single_observation_space, env.envs.single_action_space
+    if not (isinstance(actions, Box) and isinstance(obs, Box) and len(obs.shape) == 1):
+        raise SystemExit(f"Actions and observations must be flat Boxes here, got {actions}, {obs}.")
+    if not actions.is_bounded():
+        raise SystemExit(f"Actions must be bounded here, got {actions}.")
+    low, high = (torch.as_tensor(bound, device=env.device) for bound in (actions.low, actions.high))
+    return {"low": low, "high": high}
 
 
 def update(batch: Any, loss_module: ClipPPOLoss, adam: torch.optim.Adam, args: Any) -> None:
@@ -129,7 +151,8 @@ def train(
     args: argparse.Namespace, env: TransformedEnv, network: Network
 ) -> list[tuple[float, float, float]]:
     """Train until a limit is reached; return (steps, seconds, mean return) per update."""
-    actor, critic = make_models(network, env.observation_spec["observation"].shape[-1])
+    size = env.observation_spec["observation"].shape[-1]
+    actor, critic = make_models(network, size, action_bounds(env))
     critic.to(args.device)
     loss_module = ClipPPOLoss(actor, critic, entropy_coeff=0.0, normalize_advantage=True)
     advantages = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
@@ -188,13 +211,14 @@ def main() -> None:
     if args.evaluate:
         mean = evaluate(env, torch.jit.load(args.evaluate, args.device))
     else:
+        bounds = action_bounds(env)
         sizes = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
         network = Network(*sizes).to(args.device)
         progress = train(args, env, network)
         folder = Path(args.out or Path("runs", "torchrl", args.env_id))
         write_results(folder, args.env_id, progress)
         example = torch.zeros(2, sizes[0], device=args.device)
-        torch.jit.save(torch.jit.trace(Policy(network), example), folder / "policy.pt")
+        torch.jit.save(torch.jit.trace(Policy(network, **bounds), example), folder / "policy.pt")
         mean = progress[-1][-1]
         print(f"Wrote progress.csv, learning_curve.png and policy.pt to {folder}")
     print(f"{args.env_id}: mean return {mean:.2f}, {time.perf_counter() - started:.0f} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -39,6 +40,42 @@ def test_torchrl_ppo__trains_and_writes_its_curve(env_id: str, tmp_path: Path) -
         policy = f"--evaluate={tmp_path}/policy.pt"
         assert -2000 < run_script("torchrl_ppo.py", *budget, policy)[1] < 0
     assert (tmp_path / "learning_curve.png").exists()
+
+
+def test_torchrl_ppo__has_the_bounds_of_the_task() -> None:
+    """Pendulum's actions are in [-2, 2]."""
+    pytest.importorskip("torchrl")
+    pytest.importorskip("matplotlib")
+    import torch
+    from tensordict import TensorDict
+
+    from gymbridge.trainers.torchrl import make_torchrl
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES)
+        script = importlib.import_module("torchrl_ppo")
+    bounds = script.action_bounds(make_torchrl("EnvPool/Pendulum-v1", 2))
+    torch.manual_seed(0)
+    network = script.Network(3, 1)
+    for weights in network.parameters():
+        weights.data *= 20  # to reach both ends
+    policy, obs = script.Policy(network, **bounds), torch.randn(300, 3)
+    actor, _ = script.make_models(network, 3, bounds)
+    drawn = actor(TensorDict({"observation": obs}, [300]))["action"]
+    for actions in (policy(obs), drawn):
+        assert 1.9 < actions.max() <= 2
+        assert -2 <= actions.min() < -1.9
+    for task in ("CartPole-v1", "CheetahRun-v1"):
+        with pytest.raises(SystemExit, match="must be flat Boxes here"):
+            script.action_bounds(make_torchrl(f"EnvPool/{task}", 2))
+
+
+@pytest.mark.parametrize("flag", ["--total-steps", "--epochs"])
+def test_torchrl_ppo__refuses_empty_budgets(flag: str) -> None:
+    command = [sys.executable, str(EXAMPLES / "torchrl_ppo.py"), f"{flag}=0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"{flag} must be at least 1, got 0" in done.stderr
 
 
 def test_rsl_rl_ppo__trains_and_evaluates(tmp_path: Path) -> None:

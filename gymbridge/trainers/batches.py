@@ -118,11 +118,13 @@ def check_batch(
         raise ArgumentTypeError(
             f"`{name}` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; {hint}."
         )
-    given = getattr(envs.unwrapped, "arrays", "numpy")
-    if given != arrays:
+    given = getattr(envs.unwrapped, "arrays", None)
+    if (given or "numpy") != arrays:
+        found, advice = f"a batch with `arrays={given!r}`", f"build it with `arrays={arrays!r}`"
+        if given is None:  # a batch of another package, which has no such keyword
+            found, advice = type(envs.unwrapped).__name__, hint
         raise ArgumentError(
-            f"`{name}` must give {arrays} arrays, as {trainer} expects, got a batch with "
-            f"`arrays={given!r}`; build it with `arrays={arrays!r}`."
+            f"`{name}` must give {arrays} arrays, as {trainer} expects, got {found}; {advice}."
         )
     found = envs.metadata.get("autoreset_mode")
     modes = (modes,) if isinstance(modes, AutoresetMode) else modes

@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import wrappers as single
+from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 
 pytest.importorskip("envpool.registration")
@@ -37,7 +38,10 @@ def play(envs: Any, num_steps: int) -> None:
     envs.reset(seed=1)
     envs.action_space.seed(1)
     for _ in range(num_steps):
-        envs.step(envs.action_space.sample())
+        *_, terminated, truncated, _ = envs.step(envs.action_space.sample())
+        ended = terminated | truncated
+        if envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED and ended.any():
+            envs.reset(options={"reset_mask": ended})
     envs.close()
 
 
@@ -78,7 +82,6 @@ def test_record_video__writes_physics(tmp_path: Path) -> None:
     assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FPS) == 50
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_record_video__begins_at_episodes_of_the_first_environment(
     mode: str, tmp_path: Path
 ) -> None:
@@ -94,7 +97,7 @@ def test_record_video__begins_at_episodes_of_the_first_environment(
         "rl-video-episode-0.mp4",
         "rl-video-episode-2.mp4",
     }
-    expected = {"NextStep": 5, "SameStep": 4}[mode]  # that mode's last frame is the next's first
+    expected = {"SameStep": 4}.get(mode, 5)  # that mode's last frame is the next's first
     assert len(read_video(tmp_path / "rl-video-episode-2.mp4")) == expected
 
 
@@ -105,6 +108,24 @@ def test_record_video__begins_at_steps(tmp_path: Path) -> None:
     play(envs, 30)
     names = sorted(path.name for path in tmp_path.glob("*.mp4"))
     assert names == [f"rl-video-step-{step}.mp4" for step in (15, 25, 5)]
+
+
+def test_record_video__takes_both_triggers_a_prefix_and_a_shape(mode: str, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "er"
+    envs = vector.RecordVideo(
+        make(num_envs=4, autoreset_mode=mode, max_episode_steps=4),
+        str(folder),
+        episode_trigger=lambda episode: episode == 2,
+        step_trigger=lambda step: step == 1,
+        video_length=3,
+        name_prefix="v",
+        video_aspect_ratio=(1, 1),
+    )
+    play(envs, 20)
+    assert not envs.recording
+    assert sorted(path.name for path in folder.glob("*.mp4")) == ["v-episode-2.mp4", "v-step-1.mp4"]
+    frames = read_video(folder / "v-episode-2.mp4")
+    assert frames.shape[1:] == (480, 640, 3)  # two by two of 320 x 240
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Gymnasium 1.2's
@@ -132,14 +153,20 @@ def test_add_render_observation__has_the_frame_of_the_observation() -> None:
     assert (later["pixels"] != obs["pixels"]).any()
 
 
-def test_human_rendering__shows_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pygame")
+@pytest.mark.parametrize(("num_envs", "size"), [(1, None), (3, (600, 500)), (9, (200, 300))])
+def test_human_rendering__shows_a_window(
+    num_envs: int, size: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pygame = pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    envs = vector.HumanRendering(make())
+    envs = vector.HumanRendering(make(num_envs=num_envs), screen_size=size)
     assert envs.render_mode == "human"
     assert "human" not in envs.env.metadata["render_modes"]
     envs.reset(seed=0)
     envs.step(envs.action_space.sample())
+    assert pygame.display.get_surface().get_size() == (size or (320, 240))
+    with pytest.raises((ValueError, AssertionError)):
+        vector.HumanRendering(envs)
     envs.close()
 
 

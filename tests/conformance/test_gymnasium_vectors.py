@@ -17,6 +17,7 @@ from batches import make_task
 from gymnasium.error import InvalidAction
 from gymnasium.spaces import Box, MultiDiscrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorWrapper
+from trees import assert_same
 
 pytest.importorskip("envpool.registration")
 
@@ -147,3 +148,24 @@ def test_make_vec__takes_the_mode_as_a_keyword_of_ours(mode: AutoresetMode) -> N
         make_task(CARTPOLE, vector_kwargs={"autoreset_mode": mode})
     with pytest.raises(TypeError, match="observation_mode"):
         make_task(CARTPOLE, observation_mode="different")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        (CARTPOLE, {}),
+        pytest.param(BRAX, {"context": "spawn"}, marks=pytest.mark.slow),  # JAX does not fork
+    ],
+)
+def test_processes_of_gymnasium__have_an_environment_each(
+    env_id: str, kwargs: dict[str, Any]
+) -> None:
+    apart = make_task(env_id, 2, vectorization_mode="async", vector_kwargs=kwargs)
+    together = make_task(env_id, 2, vectorization_mode="sync")
+    assert_same(list(apart.reset(seed=3)), list(together.reset(seed=3)))
+    together.action_space.seed(0)
+    for _ in range(12):
+        actions = together.action_space.sample()
+        assert_same(list(apart.step(actions)), list(together.step(actions)))
+    apart.close()
+    together.close()

@@ -5,6 +5,7 @@ The assertions are those of Gymnasium 1.4's `tests/wrappers/vector`, in our word
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import gymnasium as gym
@@ -181,21 +182,29 @@ def test_normalize_reward__counts_every_step_of_same_step() -> None:
     assert envs.return_rms.count == pytest.approx(3 * 30, rel=1e-4)
 
 
+LIBRARIES = {"numpy": "numpy", "torch": "torch", "jax": "jax.numpy"}
+
+
+@pytest.mark.parametrize("env_id", [CARTPOLE, BRAX])
 @pytest.mark.parametrize(
-    ("arrays", "name", "target"),
+    ("name", "arrays", "target"),
     [
-        ("numpy", "NumpyToTorch", "torch"),
-        ("jax", "JaxToTorch", "torch"),
-        ("jax", "JaxToNumpy", "numpy"),
+        ("NumpyToTorch", "numpy", "torch"),
+        ("JaxToTorch", "jax", "torch"),
+        ("JaxToNumpy", "jax", "numpy"),
+        *(("ArrayConversion", *pair) for pair in itertools.permutations(LIBRARIES, 2)),
     ],
 )
-def test_array_conversion__gives_the_other_kind(arrays: str, name: str, target: str) -> None:
+def test_array_conversion__gives_the_other_kind(
+    name: str, arrays: str, target: str, env_id: str
+) -> None:
     pytest.importorskip("array_api_compat")
-    library = pytest.importorskip(target)
-    pytest.importorskip(arrays)
-    envs, plain = getattr(vector, name)(make_task(CARTPOLE, arrays=arrays)), make_task(CARTPOLE)
-    actions = [0, 1, 1]
-    found = [envs.reset(seed=0), envs.step(library.asarray(actions, dtype=library.int32))]
+    ours, library = (pytest.importorskip(LIBRARIES[kind]) for kind in (arrays, target))
+    kwargs = {"env_xp": ours, "target_xp": library} if name == "ArrayConversion" else {}
+    envs = getattr(vector, name)(make_task(env_id, arrays=arrays), **kwargs)
+    plain = make_task(env_id)
+    actions = np.array(plain.action_space.sample())
+    found = [envs.reset(seed=0), envs.step(library.asarray(actions))]
     for returned, expected in zip(found, [plain.reset(seed=0), plain.step(actions)], strict=True):
         kind = library.Tensor if target == "torch" else library.ndarray
         assert all(isinstance(array, kind) for array in [*returned[:-1], *leaves(returned[-1])])

@@ -66,6 +66,7 @@ def test_record_episode_statistics__has_return_and_length(
     assert len(lengths) > 12
     assert len(set(lengths)) > 1
     assert list(envs.length_queue) == lengths
+    assert len(envs.return_queue) == envs.episode_count == len(lengths)
 
 
 def test_record_episode_statistics__begins_again_under_a_reset_mask(

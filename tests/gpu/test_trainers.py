@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from host_syncs import count_host_syncs, trace
 
 pytestmark = pytest.mark.gpu
 
@@ -93,6 +96,41 @@ def test_rsl_rl__trains_on_the_device(task: str, device: str, torch_device: Any)
     assert all(parameter.isfinite().all() for parameter in after)
     assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
     assert env.get_observations()["policy"].device == torch_device
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_skrl__steps_on_the_device(task: str, device: str, torch_device: Any) -> None:
+    pytest.importorskip("skrl")
+    from gymbridge.trainers.skrl import SkrlWrapper
+
+    runs = []
+    for place in ("cpu", device):
+        options = {"arrays": "torch", "device": place, "max_episode_steps": 5}
+        env = SkrlWrapper(gym.make_vec(task, num_envs=4, **options))
+        env.reset()
+        env.unwrapped.reset(seed=3)
+        actions = torch.linspace(-0.5, 0.5, 4).view(4, 1).to(env.device)
+        runs.append([env.step(actions)[:4] for _ in range(7)])
+    for wanted, found in zip(*runs, strict=True):
+        for one, other in zip(wanted, found, strict=True):
+            assert other.device == torch_device
+            torch.testing.assert_close(other.cpu(), one, rtol=1e-4, atol=1e-5)
+
+
+def test_ppo_example__waits_in_no_step_of_a_rollout(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("matplotlib", "tqdm"):
+        pytest.importorskip(module)
+    monkeypatch.syspath_prepend(PPO.parent)
+    ppo = importlib.import_module("ppo")
+    envs = gym.make_vec("Brax/fast-v0", 16, arrays="torch", device=device)
+    agent, waits = ppo.Agent(envs).to(device), []
+    for num_steps in (8, 24):
+        steps = ppo.rollouts(envs, agent, ppo.Args(num_envs=16, num_steps=num_steps))
+        next(steps)  # compiles
+        waits.append(count_host_syncs(trace(lambda steps=steps: next(steps), device)).total())
+    assert waits[0] == waits[1], "the batch norm reads its count, once in a rollout"
 
 
 @pytest.mark.parametrize("task", TASKS)

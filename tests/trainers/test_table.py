@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+import gymbridge.trainers
 from gymbridge.errors import ArgumentError
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "index.md"
@@ -47,6 +49,14 @@ def run_cleanrl(envs: Any) -> Any:
 
     view = CleanRLVectorEnv(envs)
     view.reset(seed=0)
+    return np.stack([view.step(actions)[1] for actions in ACTIONS])
+
+
+def run_old_gym(envs: Any) -> Any:
+    from gymbridge.trainers.cleanrl.envpool import OldGymVectorEnv
+
+    view = OldGymVectorEnv(envs)
+    view.reset()
     return np.stack([view.step(actions)[1] for actions in ACTIONS])
 
 
@@ -95,6 +105,7 @@ WAYS = {
         ", but for a `Dict` of observations with other parts than `Box`es",
         ("MiniGrid-Empty-5x5-v0",),
     ),
+    "`OldGymVectorEnv`, `make_cleanrl_envpool`": Way("numpy", ("NextStep",), run_old_gym),
     "`TorchRLEnv`, `make_torchrl`": Way("torch", ("Disabled",), run_torchrl),
     "its `GymWrapper`": Way(
         "numpy",
@@ -114,14 +125,15 @@ WAYS = {
         "torch",
         ("NextStep", "SameStep"),
         run_skrl,
-        ", without `Dict` actions",
+        ", with spaces that skrl knows: no `MultiBinary`, no `Dict` actions",
+        ("Maze-v0",),
     ),
     "its `wrap_env`": Way(
         "numpy",
         ("NextStep", "SameStep"),
         partial(run_skrl, wrap="theirs"),
-        ", with spaces that skrl knows: no `MultiBinary`",
-        ("Maze-v0",),
+        ", with spaces that skrl knows: no `MultiBinary`, no scalars in a `Dict` of observations",
+        ("Maze-v0", "WalkerRun-v1"),
         is_ours=False,
     ),
     "`BridgeEnvRunner`": Way("numpy", ("NextStep",), pytest.fail),
@@ -151,6 +163,19 @@ def make_batch(engine: str, arrays: str, mode: str, **kwargs: Any) -> Any:
             return super()._observe(info)["state"]
 
     return PlaygroundVectorEnv(FlatMjxEnv(make_config()), NUM_ENVS, **options)
+
+
+def test_table__has_every_view() -> None:
+    """A view that scales rewards and observations is in the row of the one that it wraps."""
+    names = {name for way in WAYS for name in re.findall(r"`(\w+)`", way)}
+    for path in Path(gymbridge.trainers.__path__[0]).rglob("*.py"):
+        found = re.findall(
+            r"^(?:class|def) ([A-Za-z]\w*(?:VecEnv|VectorEnv|Wrapper|Env))\b",
+            path.read_text(),
+            re.M,
+        )
+        found += re.findall(r"^def (make_(?!same_step)\w+)\(", path.read_text(), re.M)
+        assert {*found} - {"ScaledVectorEnv"} <= names, path
 
 
 def test_table__says_what_the_tests_run() -> None:
@@ -197,6 +222,13 @@ def test_other_batch__is_refused(name: str, arrays: str, mode: str) -> None:
         way.run(make_batch("envpool", arrays, mode))
 
 
+@pytest.mark.parametrize("name", [name for name, way in WAYS.items() if way.arrays == "torch"])
+def test_batch_of_gymnasium__is_no_batch_of_tensors(name: str) -> None:
+    make = partial(gym.make, "Pendulum-v1")
+    with pytest.raises(ArgumentError, match="got SyncVectorEnv; build one with"):
+        WAYS[name].run(gym.vector.SyncVectorEnv([make] * 2))
+
+
 @pytest.mark.filterwarnings("ignore")  # the trainers' own
 @pytest.mark.parametrize(("name", "task"), [(n, t) for n, way in WAYS.items() for t in way.refused])
 def test_task__beyond_the_limits_is_refused(name: str, task: str) -> None:
@@ -205,5 +237,5 @@ def test_task__beyond_the_limits_is_refused(name: str, task: str) -> None:
 
     way = WAYS[name]
     envs = EnvPoolVectorEnv(task, NUM_ENVS, arrays=way.arrays, autoreset_mode=way.modes[0])
-    with pytest.raises(ValueError, match=r"(?i)must have|unsupported space"):
+    with pytest.raises((ValueError, RuntimeError), match=r"(?i)must have|unsupported|must match"):
         way.run(envs)

@@ -102,7 +102,6 @@ def test_transforms__work() -> None:
     env.append_transform(RewardSum())
     env.append_transform(StepCounter(max_steps=15))
     env.append_transform(ObservationNorm(in_keys=["observation"], loc=1.0, scale=2.0))
-    env.append_transform(VecNormV2(in_keys=["observation"]))
     check_env_specs(env)
     torch.manual_seed(0)
     env.set_seed(0)
@@ -113,6 +112,28 @@ def test_transforms__work() -> None:
     assert (rollout["next", "episode_reward"] == rollout["next", "step_count"]).all()
     ends = rollout["next", "done"][:, :-1, 0]
     assert (rollout["step_count"][:, 1:, 0][ends] == 0).all()
+    plain = TransformedEnv(make_cart_pole(), StepCounter(max_steps=15))
+    torch.manual_seed(0)
+    plain.set_seed(0)
+    wanted = plain.rollout(60, break_when_any_done=False)["next", "observation"]
+    torch.testing.assert_close(rollout["next", "observation"], 2 * wanted + 1)
+
+
+@pytest.mark.filterwarnings("ignore:Support of VecNormV2")
+def test_vec_norm__has_the_moments_of_all_environments() -> None:
+    """With the arguments that the docs name. What it returns next is what the policy sees."""
+    norm = VecNormV2(in_keys=["observation"], reduce_batch_dims=True, decay=1.0)
+    env = TransformedEnv(make_cart_pole(), norm)
+    check_env_specs(env)
+    torch.manual_seed(0)
+    env.set_seed(0)
+    rollout = env.rollout(400, break_when_any_done=False)
+    late = rollout["next", "observation"][:, 200:].reshape(-1, 4)
+    assert (late.mean(0).abs() < 0.3).all()
+    assert ((late.std(0) > 0.7) & (late.std(0) < 1.4)).all()
+    goes_on = ~rollout["next", "done"][:, :-1, 0]
+    following = rollout["observation"][:, 1:][goes_on]
+    assert torch.equal(rollout["next", "observation"][:, :-1][goes_on], following)
 
 
 def test_serial_env__restarts_what_ended() -> None:

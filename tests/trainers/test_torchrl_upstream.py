@@ -55,6 +55,9 @@ def test_constructors__build_the_same() -> None:
         torch.manual_seed(0)
         rollouts.append(env.rollout(4))
     assert (rollouts[0] == rollouts[1]).all()
+    assert repr(made).startswith("TorchRLEnv(")
+    assert "fast" in repr(made)
+    assert repr(made).endswith(", device='cpu')")
 
 
 @pytest.mark.parametrize("kind", [SerialEnv, pytest.param(ParallelEnv, marks=pytest.mark.slow)])

@@ -64,6 +64,7 @@ class TorchRLEnv(EnvBase):
     the graph; `detach` cuts it.
 
     Example:
+        >>> from gymbridge.trainers.torchrl import make_torchrl
         >>> env = make_torchrl("EnvPool/CartPole-v1", 2)
         >>> rollout = env.rollout(3)
         >>> rollout.batch_size, rollout["next", "reward"].shape
@@ -103,6 +104,9 @@ class TorchRLEnv(EnvBase):
         self.reward_spec = Unbounded(column, device, torch.float32)
         flags = {key: Binary(1, column, device, torch.bool) for key in _FLAGS}
         self.done_spec = Composite(flags, shape=batch).to(device)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.envs!r}, device='{self.device}')"
 
     @property
     def is_closed(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
