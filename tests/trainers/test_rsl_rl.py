@@ -149,7 +149,7 @@ def test_actions__are_clipped_and_keep_their_place() -> None:
         with pytest.raises(ActionError, match=r"must have shape \(3, 2\)"):
             env.step(torch.zeros(shape))
     with pytest.raises(
-        ArgumentTypeError, match=r"must be a torch.Tensor of shape \(3, 2\), got nd"
+        ArgumentTypeError, match=r"Tensor of shape \(3, 2\), got ndarray"
     ):
         env.step(np.zeros((3, 2)))  # type: ignore[arg-type]
     assert env.episode_length_buf.tolist() == [1, 1, 1]
