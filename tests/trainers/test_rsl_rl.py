@@ -148,9 +148,7 @@ def test_actions__are_clipped_and_keep_their_place() -> None:
     for shape in ((2, 3), (6,), (3, 2, 1), (3, 1)):
         with pytest.raises(ActionError, match=r"must have shape \(3, 2\)"):
             env.step(torch.zeros(shape))
-    with pytest.raises(
-        ArgumentTypeError, match=r"Tensor of shape \(3, 2\), got ndarray"
-    ):
+    with pytest.raises(ArgumentTypeError, match=r"Tensor of shape \(3, 2\), got ndarray"):
         env.step(np.zeros((3, 2)))  # type: ignore[arg-type]
     assert env.episode_length_buf.tolist() == [1, 1, 1]
 
