@@ -167,9 +167,9 @@ class RslRlVecEnv(VecEnv):
         actions = actions.reshape(self.num_envs, *self._low.shape)
         results = self.envs.step(torch.clamp(actions, self._low, self._high))
         obs, rewards, terminations, truncations, _ = results
-        rewards, dones = rewards.detach().float(), terminations | truncations
+        rewards, dones = rewards.float(), terminations | truncations
         self._obs = self._group(obs)
-        self._returns = self._returns + rewards
+        self._returns = self._returns + rewards.detach()
         self._lengths = self._lengths + 1
         extras: dict[str, Any] = {"time_outs": truncations}
         if dones.any():

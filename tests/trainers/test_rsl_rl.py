@@ -206,6 +206,14 @@ def test_attributes__are_those_that_rsl_rl_reads() -> None:
     assert env.envs.closed
 
 
+def test_log__keeps_no_graph() -> None:
+    pytest.importorskip("brax.envs")
+    env = make_rsl_rl("Brax/fast-v0", 2, differentiable=True, max_episode_steps=2)
+    actions = torch.zeros(2, 1, requires_grad=True)
+    log = [env.step(actions)[3] for _ in range(2)][1]["log"]
+    assert not log["/episode/return"].requires_grad
+
+
 def test_return_that_is_not_finite__is_forgotten_with_its_episode() -> None:
     envs = make_rsl_rl(PENDULUM, 2, max_episode_steps=2).envs
 
