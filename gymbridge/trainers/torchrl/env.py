@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ from gymbridge.trainers.batches import check_actions, check_batch
 from gymbridge.trainers.torchrl.specs import (
     expand,
     from_one_hot,
+    map_leaves,
     to_action_spec,
     to_info_spec,
     to_observation_specs,
+    where_rows,
     widened,
     without_masks,
 )
@@ -91,7 +94,7 @@ class TorchRLEnv(EnvBase):
         self.envs = envs
         self._is_one_hot = isinstance(actions, OneHot)  # of which `MultiOneHot` is one
         self._is_dict = isinstance(envs.single_observation_space, spaces.Dict)
-        self._infos = TensorDict(infos, batch) if infos else None  # as the last call left them
+        self._infos = infos  # as the last call left them
         self._next_seed: int | None = None
         none = torch.zeros(batch, dtype=torch.bool, device=device)
         self._flags = none, none  # terminated and truncated, as the last step left them
@@ -235,10 +238,12 @@ class TorchRLEnv(EnvBase):
         """Return what a call returned; infos of environments that began no episode are kept."""
         self._flags = terminated.clone(), truncated.clone()
         entries = widened(obs if self._is_dict else {"observation": obs})
-        if self._infos is not None:
-            found = TensorDict(widened(without_masks(infos)), self.batch_size)
-            entries["info"] = found if began is None else found.where(began, self._infos)
-            self._infos = entries["info"].clone()
+        if self._infos:
+            found = widened(without_masks(infos))
+            if began is not None:
+                found = map_leaves(partial(where_rows, began), found, self._infos)
+            entries["info"] = found
+            self._infos = map_leaves(torch.clone, found)  # the user may write into the others
         flags = {
             "done": (terminated | truncated).unsqueeze(-1),
             "terminated": terminated.unsqueeze(-1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,11 @@ from gymbridge.errors import ArgumentError
 __all__ = [
     "expand",
     "from_one_hot",
+    "map_leaves",
     "to_action_spec",
     "to_info_spec",
     "to_observation_specs",
+    "where_rows",
     "widened",
     "without_masks",
 ]
@@ -137,12 +140,26 @@ def without_masks(infos: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def widened(tree: dict[str, Any]) -> dict[str, Any]:
-    """Return tensors with int64 in place of unsigned integers of more than a byte."""
+def map_leaves(
+    function: Callable[..., torch.Tensor], tree: dict[str, Any], *others: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what a function makes of each tensor of a nested dict, and of those beside it."""
     return {
-        key: widened(value) if isinstance(value, dict) else _widen(value)
+        key: map_leaves(function, value, *(other[key] for other in others))
+        if isinstance(value, dict)
+        else function(value, *(other[key] for other in others))
         for key, value in tree.items()
     }
+
+
+def where_rows(mask: torch.Tensor, chosen: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return (num_envs, ...) rows of one tensor where the mask is True, else of the other."""
+    return torch.where(mask.view(-1, *[1] * (chosen.ndim - 1)), chosen, other)
+
+
+def widened(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return tensors with int64 in place of unsigned integers of more than a byte."""
+    return map_leaves(_widen, tree)
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
