@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
 from gymbridge.registration import ENGINES
 from gymbridge.trainers.batches import check_actions, check_batch
 from gymbridge.trainers.torchrl.specs import (
+    choose_widener,
     expand,
     from_one_hot,
     map_leaves,
@@ -26,7 +28,6 @@ from gymbridge.trainers.torchrl.specs import (
     to_info_spec,
     to_observation_specs,
     where_rows,
-    widened,
     without_masks,
 )
 
@@ -40,6 +41,15 @@ class _EnvIds:
 
     def __get__(self, instance: Any, owner: Any) -> list[str]:
         return sorted(env_id for engine in ENGINES.values() for env_id, *_ in engine.ids())
+
+
+@dataclass
+class _Last:
+    """What the last call left. It is apart, since `EnvBase` takes 2 us to set an attribute."""
+
+    terminated: torch.Tensor
+    truncated: torch.Tensor
+    infos: dict[str, Any]
 
 
 class TorchRLEnv(EnvBase):
@@ -89,15 +99,17 @@ class TorchRLEnv(EnvBase):
         device, batch = torch.device(envs.device), torch.Size([envs.num_envs])
         actions = to_action_spec(envs.single_action_space, categorical_action_encoding)
         entries = to_observation_specs(envs.single_observation_space)
-        infos = widened(without_masks(envs.reset()[1]))
+        obs, infos = envs.reset()
+        widen = choose_widener({"obs": obs, "infos": infos})
+        infos = widen(without_masks(infos))
         super().__init__(device=device, batch_size=batch)
         self.envs = envs
         self._is_one_hot = isinstance(actions, OneHot)  # of which `MultiOneHot` is one
         self._is_dict = isinstance(envs.single_observation_space, spaces.Dict)
-        self._infos = infos  # as the last call left them
+        self._widen = widen
         self._next_seed: int | None = None
         none = torch.zeros(batch, dtype=torch.bool, device=device)
-        self._flags = none, none  # terminated and truncated, as the last step left them
+        self._last = _Last(none, none, infos)
         entries = {key: expand(spec, batch) for key, spec in entries.items()}
         if infos:
             entries["info"] = to_info_spec(infos, batch)
@@ -197,12 +209,12 @@ class TorchRLEnv(EnvBase):
             seed = self._next_seed if seed is None else seed
             obs, infos = self.envs.reset(seed=seed, options=options)
             self._next_seed = None
-            none = torch.zeros_like(self._flags[0])
+            none = torch.zeros_like(self._last.terminated)
             return self._to_tensordict(obs, infos, none, none)
         mask = mask.view(self.batch_size)
         obs, infos = self.envs.reset(seed=seed, options={**(options or {}), "reset_mask": mask})
-        terminated, truncated = self._flags
-        return self._to_tensordict(obs, infos, terminated & ~mask, truncated & ~mask, began=mask)
+        flags = self._last.terminated & ~mask, self._last.truncated & ~mask
+        return self._to_tensordict(obs, infos, *flags, began=mask)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Take one step, in every environment or where "_step" is True.
@@ -224,8 +236,8 @@ class TorchRLEnv(EnvBase):
         else:
             results = envs.step_some(actions, mask.view(self.batch_size))
         obs, rewards, terminations, truncations, infos = results
-        returned = self._to_tensordict(obs, infos, terminations, truncations)
-        return returned.set("reward", rewards.unsqueeze(-1).float())
+        column = rewards.unsqueeze(-1).float()
+        return self._to_tensordict(obs, infos, terminations, truncations, reward=column)
 
     def _to_tensordict(
         self,
@@ -234,16 +246,18 @@ class TorchRLEnv(EnvBase):
         terminated: torch.Tensor,
         truncated: torch.Tensor,
         began: torch.Tensor | None = None,
+        **entries: torch.Tensor,
     ) -> TensorDictBase:
         """Return what a call returned; infos of environments that began no episode are kept."""
-        self._flags = terminated.clone(), truncated.clone()
-        entries = widened(obs if self._is_dict else {"observation": obs})
-        if self._infos:
-            found = widened(without_masks(infos))
+        last = self._last
+        last.terminated, last.truncated = terminated.clone(), truncated.clone()
+        entries.update(self._widen(obs if self._is_dict else {"observation": obs}))
+        if last.infos:
+            found: Any = self._widen(without_masks(infos))
             if began is not None:
-                found = map_leaves(partial(where_rows, began), found, self._infos)
+                found = map_leaves(partial(where_rows, began), found, last.infos)
             entries["info"] = found
-            self._infos = map_leaves(torch.clone, found)  # the user may write into the others
+            last.infos = map_leaves(torch.clone, found)  # the user may write into the others
         flags = {
             "done": (terminated | truncated).unsqueeze(-1),
             "terminated": terminated.unsqueeze(-1),

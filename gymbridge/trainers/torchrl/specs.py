@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from torchrl.data import (
     Unbounded,
 )
 
+from gymbridge.core.arrays.adapter import map_arrays, own
 from gymbridge.core.rows import is_mask
 from gymbridge.errors import ArgumentError
 
 __all__ = [
+    "choose_widener",
     "expand",
     "from_one_hot",
     "map_leaves",
@@ -31,7 +34,6 @@ __all__ = [
     "to_info_spec",
     "to_observation_specs",
     "where_rows",
-    "widened",
     "without_masks",
 ]
 
@@ -157,9 +159,15 @@ def where_rows(mask: torch.Tensor, chosen: torch.Tensor, other: torch.Tensor) ->
     return torch.where(mask.view(-1, *[1] * (chosen.ndim - 1)), chosen, other)
 
 
-def widened(tree: dict[str, Any]) -> dict[str, Any]:
-    """Return tensors with int64 in place of unsigned integers of more than a byte."""
-    return map_leaves(_widen, tree)
+def choose_widener(tree: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the function that gives int64 in place of unsigned integers of more than a byte.
+
+    Args:
+        tree: All tensors that a batch gives, which may have none of these.
+    """
+    dtypes: set[torch.dtype] = set()
+    map_arrays(lambda tensor: dtypes.add(tensor.dtype), tree)
+    return partial(map_leaves, _widen) if dtypes & {*_UNSIGNED} else own
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
