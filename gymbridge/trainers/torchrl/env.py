@@ -263,7 +263,11 @@ class TorchRLEnv(EnvBase):
             "terminated": terminated.unsqueeze(-1),
             "truncated": truncated.unsqueeze(-1),
         }
-        return TensorDict({**entries, **flags}, self.batch_size, device=self.device)
+        # As in TorchRL's own `BraxWrapper`, without the constructor's checks, which cost as much as
+        # all else here.
+        return TensorDict._new_unsafe(  # pyright: ignore[reportPrivateUsage]
+            {**entries, **flags}, self.batch_size, device=self.device
+        )
 
     def _to_actions(self, actions: Any) -> Any:
         """Return actions as the batch takes them; one-hot ones have the shape of their spec."""
