@@ -117,10 +117,10 @@ class RslRlVecEnv(VecEnv):
         Args:
             seed: Environment i gets ``seed + i``; None to continue the random streams.
         """
-        self._obs = self._group(self.envs.reset(seed=seed)[0])
+        self._obs = self.envs.reset(seed=seed)[0]
         self._lengths = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._returns = torch.zeros(self.num_envs, device=self.device)
-        return self._obs.clone()
+        return self.get_observations()
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
@@ -143,7 +143,12 @@ class RslRlVecEnv(VecEnv):
 
     def get_observations(self) -> TensorDict:
         """Return a copy of the current observations."""
-        return self._obs.clone()
+        groups = self._obs if isinstance(self._obs, dict) else {"policy": self._obs}
+        entries = {key: _flatten(value) for key, value in groups.items()}
+        # Without the constructor's checks, and not by its `clone`, which cost as much as all else.
+        return TensorDict._new_unsafe(  # pyright: ignore[reportPrivateUsage]
+            entries, torch.Size([self.num_envs]), device=self.device
+        )
 
     def step(
         self, actions: torch.Tensor
@@ -166,9 +171,8 @@ class RslRlVecEnv(VecEnv):
         check_actions(actions, (self.num_envs, self.num_actions))
         actions = actions.reshape(self.num_envs, *self._low.shape)
         results = self.envs.step(torch.clamp(actions, self._low, self._high))
-        obs, rewards, terminations, truncations, _ = results
+        self._obs, rewards, terminations, truncations, _ = results
         rewards, dones = rewards.float(), terminations | truncations
-        self._obs = self._group(obs)
         self._returns = self._returns + rewards.detach()
         self._lengths = self._lengths + 1
         extras: dict[str, Any] = {"time_outs": truncations}
@@ -179,16 +183,11 @@ class RslRlVecEnv(VecEnv):
             }
             self._returns = self._returns.masked_fill(dones, 0)  # also where it is not finite
             self._lengths = self._lengths.masked_fill(dones, 0)
-        return self._obs.clone(), rewards, dones.long(), extras
+        return self.get_observations(), rewards, dones.long(), extras
 
     def close(self) -> None:
         """Close the batch."""
         self.envs.close()
-
-    def _group(self, obs: Any) -> TensorDict:
-        groups = obs if isinstance(obs, dict) else {"policy": obs}
-        entries = {key: _flatten(value).float() for key, value in groups.items()}
-        return TensorDict(entries, batch_size=[self.num_envs], device=self.device)
 
 
 class _Config(dict[str, Any]):
@@ -199,8 +198,9 @@ class _Config(dict[str, Any]):
 
 
 def _flatten(obs: torch.Tensor) -> torch.Tensor:
-    """Return observations as rsl_rl's MLPs take them; images, of three axes, are for its CNNs."""
-    return obs if obs.ndim == 4 else obs.reshape(len(obs), -1)
+    """Return a copy as rsl_rl's MLPs take it; images, of three axes, are for its CNNs."""
+    obs = obs if obs.ndim == 4 else obs.reshape(len(obs), -1)
+    return obs.to(torch.float32, copy=True)
 
 
 def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
