@@ -144,7 +144,7 @@ class RslRlVecEnv(VecEnv):
     def get_observations(self) -> TensorDict:
         """Return a copy of the current observations."""
         groups = self._obs if isinstance(self._obs, dict) else {"policy": self._obs}
-        entries = {key: _flatten(value) for key, value in groups.items()}
+        entries = {key: _copy_as_group(value) for key, value in groups.items()}
         # Without the constructor's checks, and not by its `clone`, which cost as much as all else.
         return TensorDict._new_unsafe(  # pyright: ignore[reportPrivateUsage]
             entries, torch.Size([self.num_envs]), device=self.device
@@ -197,7 +197,7 @@ class _Config(dict[str, Any]):
         return dict(self)
 
 
-def _flatten(obs: torch.Tensor) -> torch.Tensor:
+def _copy_as_group(obs: torch.Tensor) -> torch.Tensor:
     """Return a copy as rsl_rl's MLPs take it; images, of three axes, are for its CNNs."""
     obs = obs if obs.ndim == 4 else obs.reshape(len(obs), -1)
     return obs.to(torch.float32, copy=True)
