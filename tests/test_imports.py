@@ -118,7 +118,7 @@ import gymbridge.testing.scripted_brax
 
 def test_quiet__hides_what_brax_says_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("brax")
-    from gymbridge.brax.package import quiet
+    from gymbridge.state_envs.notices import quiet
 
     def load() -> None:
         print("Failed to import warp: No module named 'warp'")

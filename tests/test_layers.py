@@ -1,4 +1,4 @@
-"""Imports go one way: errors <- core <- functional <- gradients <- brax, and core <- envpool.
+"""Imports go one way: errors <- core <- functional <- state_envs, gradients <- brax, playground.
 
 All imports count: those inside functions, those under ``TYPE_CHECKING``, and those within a folder.
 """
@@ -20,8 +20,9 @@ MAY_USE: dict[str, set[str]] = {
     "core": {"errors"},
     "functional": {"core", "errors"},
     "gradients": {"core", "errors", "functional"},
-    "brax": {"core", "errors", "functional", "gradients"},
-    "playground": {"brax", "core", "errors", "functional", "gradients"},
+    "state_envs": {"core", "errors", "functional"},
+    "brax": {"core", "errors", "functional", "gradients", "state_envs"},
+    "playground": {"core", "errors", "functional", "gradients", "state_envs"},
     "envpool": {"core", "errors"},
     "__main__": {"command_line"},
     "command_line": {
@@ -56,10 +57,11 @@ ENGINE_ROOMS = {
         "core.arrays.torch",
         "functional.*",
         "gradients.*",
+        "state_envs.*",
         "testing.scripted_brax",
         "wrappers",
     },
-    "brax": {"brax.package", "brax.viewer"},
+    "brax": {"brax.private", "state_envs.viewer"},
     "mujoco_playground": {"playground.private", "playground.translation"},
     "envpool": {"envpool.*"},
     "torch": {
@@ -148,7 +150,7 @@ def test_arrows__are_found_where_they_are_known_to_be() -> None:
     assert {"gradients.runner", "functional.runners"} <= own_imports("gradients.vector_env")
     assert {"registration", "core.vector_env"} <= own_imports("single_env")
     assert {"errors", "registration"} <= own_imports("trainers.cleanrl.envpool")
-    assert "brax" in {full.split(".")[0] for full in imports("brax.package")}
+    assert "brax" in {full.split(".")[0] for full in imports("brax.private")}
     assert "jax" in imports("functional.simulator")
     assert "envpool" in imports("envpool.simulator")
     assert "stable_baselines3.common.vec_env" in imports("trainers.sb3")

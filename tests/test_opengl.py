@@ -21,7 +21,7 @@ from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
 from gymbridge.core.episode import View
 from gymbridge.core.opengl import make_context
 from gymbridge.errors import ArgumentError
-from gymbridge.functional.rendering import Drawn, MujocoRenderer
+from gymbridge.state_envs.rendering import Drawn, MujocoRenderer
 
 pytestmark = [
     pytest.mark.needs_opengl,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gymbridge.brax.package import brax_envs
-from gymbridge.brax.viewer import make_page
-from gymbridge.functional.contract import Contract, Style
+from gymbridge.brax.private import brax_envs
 from gymbridge.functional.protocol import FunctionalEnv
-from gymbridge.functional.randomization import randomize
-from gymbridge.functional.state_env import StateEnv
+from gymbridge.state_envs.contract import Contract, Style
+from gymbridge.state_envs.randomization import randomize
+from gymbridge.state_envs.state_env import StateEnv
+from gymbridge.state_envs.viewer import make_page
 
 __all__ = ["translate"]
 

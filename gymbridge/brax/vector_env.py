@@ -24,10 +24,11 @@ from gymbridge.errors import (
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
 
 try:
-    from gymbridge.brax.package import brax_envs, quiet, registered
+    from gymbridge.brax.private import brax_envs, registered
     from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax import find_jax_device
     from gymbridge.functional.simulator import FunctionalSimulator
+    from gymbridge.state_envs.notices import quiet
 except ImportError as error:
     if (error.name or "").split(".")[0] == "gymbridge":
         raise

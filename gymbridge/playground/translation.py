@@ -10,8 +10,6 @@ import mujoco_playground as playground
 from ml_collections import ConfigDict
 from mujoco_playground import registry
 
-from gymbridge.brax.package import quiet
-from gymbridge.brax.viewer import make_page
 from gymbridge.core.requests import read_count
 from gymbridge.errors import (
     ArgumentError,
@@ -22,11 +20,13 @@ from gymbridge.errors import (
     UnknownTaskError,
     nearest,
 )
-from gymbridge.functional.contract import Contract, Style
 from gymbridge.functional.protocol import FunctionalEnv
-from gymbridge.functional.randomization import randomize
-from gymbridge.functional.state_env import StateEnv
 from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
+from gymbridge.state_envs.contract import Contract, Style
+from gymbridge.state_envs.notices import quiet
+from gymbridge.state_envs.randomization import randomize
+from gymbridge.state_envs.state_env import StateEnv
+from gymbridge.state_envs.viewer import make_page
 
 __all__ = ["build_env", "episode_steps", "translate"]
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from gymbridge.brax.package import brax_envs
+from gymbridge.brax.private import brax_envs
 
 __all__ = ["ScriptedBraxEnv", "episode_draw"]
 

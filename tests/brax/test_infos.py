@@ -17,7 +17,7 @@ from flax.core import FrozenDict
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.functional.infos import make_info_selector
+from gymbridge.state_envs.infos import make_info_selector
 
 RESERVED = ("episode", "final_obs", "final_info", "nonfinite", "randomization", "info", "_hidden")
 

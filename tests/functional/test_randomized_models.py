@@ -18,8 +18,8 @@ from puck import Puck
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import EnvContractError
-from gymbridge.functional.model import ModelLeaves
-from gymbridge.functional.physics import PhysicsDraw
+from gymbridge.state_envs.model import ModelLeaves
+from gymbridge.state_envs.physics import PhysicsDraw
 
 NAMES = ("geom_friction", "link.inertia.mass")
 

@@ -147,7 +147,7 @@ def test_missing_meshes__come_by_the_command_of_the_error(
 @pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
 def test_model__is_shown_by_braxs_viewer_but_for_ellipsoids(name: str) -> None:
     """It needs no step, so the state is made by hand."""
-    from gymbridge.brax.viewer import make_page
+    from gymbridge.state_envs.viewer import make_page
 
     env = build_env(name, None, None, None)
     data = SimpleNamespace(

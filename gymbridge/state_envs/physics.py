@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from gymbridge.errors import EnvContractError, SimulationError, nearest
-from gymbridge.functional.model import ModelLeaves, Physics, flatten_named
+from gymbridge.state_envs.model import ModelLeaves, Physics, flatten_named
 
 __all__ = ["PhysicsDraw"]
 

@@ -1,4 +1,4 @@
-"""The one import of Brax, without the notices that Brax and its libraries print meanwhile."""
+"""Hides the notices that Brax and its libraries print when they are imported or build a model."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import io
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
-__all__ = ["brax_envs", "quiet", "registered"]
+__all__ = ["quiet"]
 
 _WARNINGS = (
     "Brax System, .* are not actively being maintained",
@@ -32,12 +31,3 @@ def quiet() -> Iterator[None]:
         for line in printed.getvalue().splitlines(keepends=True):
             if not line.startswith(_LINES):
                 sys.stdout.write(line)
-
-
-with quiet():
-    from brax import envs as brax_envs
-
-
-def registered() -> dict[str, Any]:
-    """Return Brax's environment classes by name: `brax.envs._envs`, read in brax 0.14.2."""
-    return getattr(brax_envs, "_envs", {})

@@ -20,9 +20,9 @@ from gymnasium import Space, spaces
 
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, EnvContractError, SimulationError
-from gymbridge.functional.infos import make_info_selector
-from gymbridge.functional.model import ModelLeaves, Physics
 from gymbridge.functional.protocol import action_struct
+from gymbridge.state_envs.infos import make_info_selector
+from gymbridge.state_envs.model import ModelLeaves, Physics
 
 __all__ = ["Contract", "Style"]
 
@@ -42,7 +42,7 @@ class Style(NamedTuple):
     model: str  # attribute of the unwrapped environment with the model: "sys"
     mj_model: str  # path in the unwrapped environment of what MuJoCo draws: "sys.mj_model"
     package: str  # where the engine's own `render` methods are: "brax"
-    make_page: Callable[..., str]  # of HTML; see `gymbridge.brax.viewer`
+    make_page: Callable[..., str]  # of HTML; see `gymbridge.state_envs.viewer`
     training: tuple[str, ...]  # modules of its training wrappers, which batch and restart
 
 

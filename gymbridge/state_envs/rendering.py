@@ -15,7 +15,7 @@ import numpy as np
 from gymbridge.core.episode import View
 from gymbridge.core.opengl import make_context
 from gymbridge.errors import ArgumentError, EnvContractError, nearest
-from gymbridge.functional.model import Physics
+from gymbridge.state_envs.model import Physics
 
 __all__ = ["Drawn", "MujocoRenderer", "OwnRenderer"]
 

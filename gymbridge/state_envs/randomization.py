@@ -17,11 +17,11 @@ from gymbridge.errors import (
     SimulationError,
     nearest,
 )
-from gymbridge.functional.model import Physics
-from gymbridge.functional.physics import PhysicsDraw
 from gymbridge.functional.protocol import FunctionalEnv, action_struct
-from gymbridge.functional.rendering import Drawn
-from gymbridge.functional.state_env import StateEnv
+from gymbridge.state_envs.model import Physics
+from gymbridge.state_envs.physics import PhysicsDraw
+from gymbridge.state_envs.rendering import Drawn
+from gymbridge.state_envs.state_env import StateEnv
 
 __all__ = ["RandomizedEnv", "RandomizedState", "randomize"]
 

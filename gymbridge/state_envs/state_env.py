@@ -14,9 +14,9 @@ import jax.numpy as jnp
 
 from gymbridge.core.episode import Renderer, TimeStep, View
 from gymbridge.errors import unexpected_keyword
-from gymbridge.functional.contract import Contract
-from gymbridge.functional.rendering import Drawn, MujocoRenderer, OwnRenderer
 from gymbridge.functional.rows import make_finite
+from gymbridge.state_envs.contract import Contract
+from gymbridge.state_envs.rendering import Drawn, MujocoRenderer, OwnRenderer
 
 __all__ = ["StateEnv"]
 
