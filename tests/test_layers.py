@@ -40,12 +40,8 @@ MAY_USE: dict[str, set[str]] = {
     "registration": {"brax", "envpool", "playground"},
     "single_env": {"core", "errors", "registration"},
     "trainers": {"core", "errors", "registration"},
-    # The package itself, and old paths of modules that have moved:
+    # The package itself:
     "": {"brax", "core", "envpool", "errors", "playground", "registration"},
-    "autograd": {"gradients"},
-    "differentiable": {"core", "gradients"},
-    "episode": {"core"},
-    "vector_env": {"core"},
 }
 """Which rooms a room may use besides its own modules."""
 
@@ -119,6 +115,13 @@ def own_imports(name: str) -> set[str]:
     return {full.removeprefix("gymbridge").lstrip(".") for full in own}
 
 
+def has_own_statements(path: Path) -> bool:
+    """Return whether a module holds more than a docstring, imports and ``__all__``."""
+    _, *nodes = ast.parse(path.read_text(encoding="utf-8")).body
+    own = [node for node in nodes if not isinstance(node, ast.Import | ast.ImportFrom)]
+    return any(not ast.unparse(node).startswith("__all__") for node in own)
+
+
 def is_allowed(name: str, rooms: set[str]) -> bool:
     prefixes = tuple(one.removesuffix("*") for one in rooms if one.endswith("*"))
     return name in rooms or (bool(prefixes) and name.startswith(prefixes))
@@ -128,6 +131,12 @@ def is_allowed(name: str, rooms: set[str]) -> bool:
 def test_module__imports_from_the_rooms_that_it_may_use(name: str) -> None:
     used = {room(other) for other in own_imports(name)} - {room(name)}
     assert used <= MAY_USE[room(name)]
+
+
+def test_module__is_no_second_path_to_names_of_another() -> None:
+    """Packages may gather names; any other module has something of its own."""
+    modules = {name: path for name, path in MODULES.items() if path.name != "__init__.py"}
+    assert [name for name, path in modules.items() if not has_own_statements(path)] == []
 
 
 def test_modules__import_one_another_in_no_circle() -> None:
