@@ -68,7 +68,6 @@ class Engine(NamedTuple):
     ids: Callable[[], Ids]
     vector_entry_point: str
     entry_point: str  # of single environments
-    bare_step: str  # entry point: (batch, numpy actions) -> the engine's own step, for comparison
     limit_is_task: Callable[[dict[str, Any]], bool] | None = None  # by keywords; whether a time
     # limit changes the task itself, so that single environments have it beside `TimeLimit`
     takes_threads: bool = False  # whether `num_threads=` is a keyword of all of its environments
@@ -100,19 +99,16 @@ ENGINES = {
         _brax_ids,
         "gymbridge.brax:BraxVectorEnv",
         "gymbridge.single_env:make_brax",
-        "gymbridge.functional.bare:make_bare_step",
     ),
     "Playground": Engine(
         _playground_ids,
         "gymbridge.playground:PlaygroundVectorEnv",
         "gymbridge.single_env:make_playground",
-        "gymbridge.functional.bare:make_bare_step",
     ),
     "EnvPool": Engine(
         _envpool_ids,
         "gymbridge.envpool:EnvPoolVectorEnv",
         "gymbridge.single_env:make_envpool",
-        "gymbridge.envpool.bare:make_bare_step",
         limit_is_task=_envpool_limit_is_task,
         takes_threads=True,
     ),

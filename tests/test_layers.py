@@ -48,6 +48,7 @@ MAY_USE: dict[str, set[str]] = {
 ENGINE_ROOMS = {
     "jax": {
         "brax.*",
+        "command_line.contenders",
         "core.arrays.jax",
         "core.jax_private",
         "core.arrays.torch",
@@ -59,7 +60,7 @@ ENGINE_ROOMS = {
     },
     "brax": {"brax.private", "state_envs.viewer"},
     "mujoco_playground": {"playground.private", "playground.translation"},
-    "envpool": {"envpool.*"},
+    "envpool": {"command_line.contenders", "envpool.*"},
     "torch": {
         "command_line.policies",
         "core.arrays.torch",

@@ -9,12 +9,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.command_line.batches import make_batch
 from gymbridge.errors import ArgumentError, GymbridgeError
-from gymbridge.registration import find_engine
 
 __all__ = ["Step", "draw_actions", "make_bare_step", "make_step", "make_sync"]
 
@@ -64,11 +62,74 @@ def _convert(action: Any, batch: Any) -> Any:
 
 
 def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
-    """Return the step of the engine itself; see `gymbridge.registration.Engine`."""
-    engine = find_engine(envs.spec.id) if envs.spec else None
-    assert engine is not None, "only batches of gymbridge have an engine"
-    make: Any = load_env_creator(engine.bare_step)
-    return make(envs, actions)
+    """Return the step of the engine itself, which does not change the batch.
+
+    Args:
+        envs: A batch of gymbridge.
+        actions: numpy actions for the batch; step i takes ``actions[i % len(actions)]``.
+    """
+    assert envs.spec is not None, "make_vec sets it"
+    return _BARE_STEPS[str(envs.spec.namespace)](envs.unwrapped, actions)
+
+
+def _make_jax_step(batch: Any, actions: list[Any]) -> Step:
+    """Return the compiled ``vmap(env.step)`` of Brax or Playground.
+
+    It never ends or restarts an episode. For a batch with numpy arrays it copies observations,
+    rewards and ends to the host; for other arrays they stay on the device.
+    """
+    import jax
+
+    engine, place = batch._simulator.engine, batch._simulator.device
+    times, is_numpy = batch._simulator.action_repeat, batch.arrays == "numpy"
+
+    def repeat(state: Any, action: Any) -> Any:
+        for _ in range(times):
+            state = engine.step(state, action)
+        return state
+
+    keys = jax.random.split(jax.random.PRNGKey(0), batch.num_envs)
+    state = jax.jit(jax.vmap(engine.reset))(jax.device_put(keys, place))
+    advance = jax.jit(jax.vmap(repeat))
+    if not is_numpy:
+        actions = [jax.device_put(action, place) for action in actions]
+
+    def step(index: int) -> Any:
+        nonlocal state
+        state = advance(state, actions[index % len(actions)])
+        if is_numpy:
+            return jax.tree.map(np.asarray, (state.obs, state.done, state.reward))[2]
+        return state.reward
+
+    return step
+
+
+def _make_envpool_step(batch: Any, actions: list[Any]) -> Step:
+    """Return the `step` of a new pool with the threads, options and time limit of a batch.
+
+    It restarts episodes as in NEXT_STEP.
+    """
+    import envpool
+
+    from gymbridge.envpool.pool import name_task
+
+    options = batch.get_attr("config")[0]._asdict()
+    del options["env_seed"]  # an empty list, which EnvPool itself refuses
+    if batch.max_episode_steps is not None:
+        options["max_episode_steps"] = batch.max_episode_steps
+    task_id = batch.spec.kwargs["task_id"]
+    with name_task("build", task_id):
+        pool: Any = envpool.make_gymnasium(task_id, **options)
+        pool.reset()
+    return lambda index: pool.step(actions[index % len(actions)])[1]
+
+
+_BARE_STEPS = {
+    "Brax": _make_jax_step,
+    "Playground": _make_jax_step,
+    "EnvPool": _make_envpool_step,
+}
+"""What makes the engine's own step from a batch and numpy actions, by the ids' namespace."""
 
 
 def make_sync(
