@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +40,19 @@ def test_version__is_written_nowhere_else(name: str) -> None:
 
 def test_dir__shows_the_public_names_only() -> None:
     assert dir(gymbridge) == sorted(gymbridge.__all__)
+
+
+def test_wheel__leaves_nothing_in_the_checkout(tmp_path: Path) -> None:
+    """As `pip install .` builds it."""
+    checkout = tmp_path / "checkout"
+    shutil.copytree(
+        ROOT / "gymbridge", checkout / "gymbridge", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for name in ("LICENSE", "README.md", "pyproject.toml", "setup.cfg", "setup.py"):
+        shutil.copy(ROOT / name, checkout)
+    before = sorted(checkout.rglob("*"))
+    build = "import setuptools.build_meta, sys; setuptools.build_meta.build_wheel(sys.argv[1])"
+    command = [sys.executable, "-c", build, str(tmp_path)]
+    subprocess.run(command, cwd=checkout, check=True, capture_output=True)
+    assert [*tmp_path.glob("*.whl")]
+    assert sorted(checkout.rglob("*")) == before
