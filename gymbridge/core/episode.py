@@ -7,7 +7,7 @@ masks are combined with ``&``, ``|`` and ``~``, and everything else is passed on
 runner can compile the rule and a pure simulator as one function, or call the rule on the host::
 
     the limit   elapsed = 0 where restarted, else elapsed + 1
-                truncated = (time_step.truncated | elapsed >= limit) & ~terminated
+                truncated = only_truncated(terminated, time_step.truncated | elapsed >= limit)
     NEXT_STEP   advance(restart = ended)                             ended' = terminated | truncated
     SAME_STEP   advance(), restart(mask = terminated | truncated)    ended' = False everywhere
     DISABLED    advance(hold = ended)                                ended' = terminated | truncated
@@ -31,10 +31,34 @@ __all__ = [
     "Simulator",
     "TimeStep",
     "View",
+    "only_truncated",
+    "split_ends",
 ]
 
 STEP_INFOS = ("nonfinite",)
 """Infos about the step itself: with SAME_STEP they are not taken from the new episode."""
+
+
+def only_truncated(terminated: Any, truncated: Any) -> Any:
+    """Return which episodes are truncated and not terminated: a termination wins.
+
+    Args:
+        terminated: (num_envs,) bool, of any array library.
+        truncated: (num_envs,) bool.
+    """
+    return truncated & ~terminated
+
+
+def split_ends(over: Any, cut: Any) -> tuple[Any, Any]:
+    """Return `terminated` and `truncated` of an engine that marks the ends that are truncations.
+
+    Args:
+        over: (num_envs,) bool, episodes that ended.
+        cut: (num_envs,) bool, the engine's mark; it counts only where an episode ended.
+    """
+    terminated = over & ~cut
+    return terminated, only_truncated(terminated, over)
+
 
 _StateT = TypeVar("_StateT")
 _SimulatorT = TypeVar("_SimulatorT", bound="Simulator[Any]")
@@ -256,4 +280,4 @@ class EpisodeRule(Generic[_SimulatorT]):
         truncated = time_step.truncated
         if self.limit is not None:
             truncated = truncated | (elapsed >= self.limit)
-        return time_step._replace(truncated=truncated & ~time_step.terminated)
+        return time_step._replace(truncated=only_truncated(time_step.terminated, truncated))

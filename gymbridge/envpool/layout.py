@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from gymbridge.core.episode import TimeStep
+from gymbridge.core.episode import TimeStep, split_ends
 from gymbridge.core.requests import read_info_keys
 from gymbridge.envpool.pool import Values
 from gymbridge.envpool.private import action_keys, state_keys
@@ -66,12 +66,11 @@ class Layout:
 
     def read(self, values: Values) -> TimeStep:
         """Return a pool's answers as a time step with the task's own flags."""
-        done, trunc = values[self.done_place], values[self.trunc_place]
+        flags = split_ends(values[self.done_place], values[self.trunc_place])
         return TimeStep(
             self.read_obs(values),
             values[self.reward_place],
-            done & ~trunc,
-            done & trunc,
+            *flags,
             self.read_info(values),
         )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gymbridge.core.episode import only_truncated, split_ends
+
 __all__ = ["Progress"]
 
 
@@ -57,7 +59,7 @@ class Progress:
         Args:
             ids: (batch_size,) int32.
             ended: (batch_size,) bool, as the pool reports it; it may be returned as terminations.
-            truncated: (batch_size,) bool, as the pool reports it; changed and returned.
+            truncated: (batch_size,) bool, as the pool reports it; it may be returned, too.
             rewards: (batch_size,) float32; set to 0 where an episode begins.
         """
         rows = ids.astype(np.intp)
@@ -66,12 +68,11 @@ class Progress:
         if 1 in begins.tobytes():  # some tasks repeat a reward, or have NaN, as they begin
             rewards[begins] = 0
         if 1 in truncated.tobytes():
-            truncated &= ended
-            terminated = ended & ~truncated
+            terminated, truncated = split_ends(ended, truncated)
         is_late = steps >= self._limits
         if 1 in is_late.tobytes():
             self.is_cut[rows] = is_late & ~ended
-            truncated |= is_late & ~terminated
+            truncated = only_truncated(terminated, truncated | is_late)
         steps += self._ones
         if 1 in ended.tobytes():
             steps[ended] = 0

@@ -12,7 +12,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep
+from gymbridge.core.episode import (
+    Carry,
+    EpisodeRule,
+    Outcome,
+    Seeds,
+    TimeStep,
+    only_truncated,
+    split_ends,
+)
 from gymbridge.core.infos import InfoLayout
 from gymbridge.envpool.pool import Values
 from gymbridge.envpool.simulator import EnvPoolSimulator, PoolState
@@ -132,11 +140,10 @@ class PoolRunner:
         if b"\x01" in done.tobytes():  # a scan of bytes costs a tenth of `done.any()`
             over = done
             if b"\x01" in values[layout.trunc_place].tobytes():
-                truncated = values[layout.trunc_place] & done
-                terminated &= ~truncated
+                terminated, truncated = split_ends(done, values[layout.trunc_place])
         if clock < self._limit:
             return Answers(values, terminated, truncated, over, elapsed, clock, False)
-        truncated |= (elapsed >= self._limit) & ~terminated
+        truncated = only_truncated(terminated, truncated | (elapsed >= self._limit))
         over = terminated | truncated
         cut = bool((over & ~done).any())
         over = over if over.any() else None

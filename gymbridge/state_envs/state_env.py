@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gymbridge.core.episode import Renderer, TimeStep, View
+from gymbridge.core.episode import Renderer, TimeStep, View, split_ends
 from gymbridge.errors import unexpected_keyword
 from gymbridge.functional.rows import make_finite
 from gymbridge.state_envs.contract import Contract
@@ -52,11 +52,9 @@ class StateEnv:
     def read(self, state: Any) -> TimeStep:
         """Return what a user sees; `info["truncation"]` is Brax's name for an end by timeout."""
         over = state.done > 0
-        truncated = over & False
-        if "truncation" in state.info:
-            truncated = (state.info["truncation"] > 0) & over
+        cut = state.info["truncation"] > 0 if "truncation" in state.info else over & False
         info = self._select_info(state)
-        return TimeStep(state.obs, state.reward, over & ~truncated, truncated, info)
+        return TimeStep(state.obs, state.reward, *split_ends(over, cut), info)
 
     def write(self, state: Any, obs: Any, reward: jax.Array) -> Any:
         """Return the state with another observation and reward."""

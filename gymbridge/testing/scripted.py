@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gymbridge.core.episode import Seeds, TimeStep, View
+from gymbridge.core.episode import Seeds, TimeStep, View, split_ends
 from gymbridge.core.vector_env import BridgeVectorEnv
 
 __all__ = [
@@ -140,12 +140,13 @@ class ScriptedSimulator:
     def _time_step(self, state: ScriptedState) -> TimeStep:
         rows, column = np.arange(self.num_envs), state.episode % self.lengths.shape[1]
         over = state.step >= self.lengths[rows, column]
-        cut = over & self.truncates[rows, column]
+        cut = self.truncates[rows, column]
         info = {
             "draw": draw_number(state.seed, state.episode),
             "script": {"episode": state.episode.astype(np.int32), "total": state.total.copy()},
         }
-        return TimeStep(state.step.astype(np.float32), state.reward.copy(), over & ~cut, cut, info)
+        obs, reward = state.step.astype(np.float32), state.reward.copy()
+        return TimeStep(obs, reward, *split_ends(over, cut), info)
 
 
 class ScriptedRenderer:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import Script, limits, masks, scripts
 from trees import assert_same
 
-from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep
+from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep, split_ends
 from gymbridge.testing import ScriptedSimulator, draw_number
 
 SEEDS = Seeds(np.array([4, 5, 6], np.uint32), np.ones(3, np.bool_))
@@ -163,6 +163,13 @@ def test_end__is_terminated_or_truncated_never_both(
     assert time_step.terminated.tolist() == [terminated] * 3
     assert time_step.truncated.tolist() == [truncated] * 3
     assert time_step.truncated.dtype == np.bool_
+
+
+def test_split_ends__counts_a_mark_only_where_an_episode_ended() -> None:
+    over, cut = np.array([False, False, True, True]), np.array([False, True, False, True])
+    terminated, truncated = split_ends(over, cut)
+    assert terminated.tolist() == [False, False, True, False]
+    assert truncated.tolist() == [False, False, False, True]
 
 
 @pytest.mark.parametrize("limit", [None, 2, 5])
