@@ -39,10 +39,16 @@ class OwnEnv(Protocol):
 
 
 class Row:
-    """One environment of a batch, under the user's time limit."""
+    """One environment of a batch, under the user's time limit.
+
+    Attributes:
+        env: As its engine has it.
+        elapsed: Steps of the episode.
+        now: What the environment answered last.
+    """
 
     def __init__(self, env: OwnEnv, limit: int | None) -> None:
-        self._env, self._limit = env, limit
+        self.env, self._limit = env, limit
         self.elapsed = 0
         self.now: Answer  # from the first `begin` on
 
@@ -57,10 +63,10 @@ class Row:
 
     def begin(self) -> None:
         self.elapsed = 0
-        self.now = self._env.begin()._replace(reward=0.0, terminated=False, truncated=False)
+        self.now = self.env.begin()._replace(reward=0.0, terminated=False, truncated=False)
 
     def step(self, action: Any) -> None:
-        answer = self._env.step(action)
+        answer = self.env.step(action)
         self.elapsed += 1
         is_late = self._limit is not None and self.elapsed >= self._limit
         truncated = (answer.truncated or is_late) and not answer.terminated
@@ -80,6 +86,7 @@ class Oracle:
         atol: Absolute tolerance of floats.
 
     Attributes:
+        rows: The environments as they are now.
         steps: Steps of environments that were compared.
         ends: How many episodes ended, by "terminated", "truncated", "tie".
     """
@@ -90,6 +97,7 @@ class Oracle:
         self.envs, self.rows = envs, rows
         self.steps, self.ends = 0, Counter[str]()
         self._mode = envs.metadata["autoreset_mode"]
+        self._is_dense = getattr(envs, "arrays", "numpy") != "numpy"
         self._tolerance = {"rtol": rtol, "atol": atol}
 
     @property
@@ -138,26 +146,35 @@ class Oracle:
 
     def reset(self, mask: np.ndarray, **kwargs: Any) -> None:
         """Reset the environments under a mask, which `kwargs` tell the batch."""
-        obs, infos = self.envs.reset(**kwargs)
+        self.check_reset(self.envs.reset(**kwargs), mask)
+
+    def step(self, actions: np.ndarray, moves: np.ndarray | None = None) -> None:
+        """Step every environment, or those under a mask, and hold the others."""
+        envs: Any = self.envs
+        returned = envs.step(actions) if moves is None else envs.step_some(actions, moves)
+        self.check_step(returned, actions, moves)
+
+    def check_reset(self, returned: tuple[Any, dict[str, Any]], mask: np.ndarray) -> None:
+        """Raise unless a reset of the environments under a mask returned that, in numpy."""
+        obs, infos = returned
         for row in self._under(mask):
             row.begin()
         self._compare("observations", obs, [row.now.obs for row in self.rows])
         self._compare_infos(infos, mask)
 
-    def step(self, actions: np.ndarray, moves: np.ndarray | None = None) -> None:
-        """Step every environment, or those under a mask, and hold the others."""
+    def check_step(
+        self, returned: tuple[Any, ...], actions: np.ndarray, moves: np.ndarray | None = None
+    ) -> None:
+        """Raise unless a step, of all or those under a mask, returned that, in numpy."""
         for index, row in enumerate(self.rows):
-            if moves is not None and not moves[index]:
+            is_held = moves is not None and not moves[index]
+            if is_held or (row.is_over and self._mode == AutoresetMode.DISABLED):
                 row.stay()
             elif row.is_over:
-                assert self._mode == AutoresetMode.NEXT_STEP, "an ended environment is stepped"
                 row.begin()
             else:
                 row.step(actions[index])
                 self._count(row)
-        returned = (
-            self.envs.step(actions) if moves is None else self.envs.step_some(actions, moves)  # type: ignore[attr-defined]
-        )
         self._compare_step(*returned)
 
     def _count(self, row: Row) -> None:
@@ -169,11 +186,13 @@ class Oracle:
     def _compare_step(
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: dict[str, Any]
     ) -> None:
+        flags = terminations.dtype, truncations.dtype
+        assert (rewards.dtype, *flags) == (np.float32, np.bool_, np.bool_)
         self._compare("rewards", rewards, [row.now.reward for row in self.rows])
         self._compare("terminations", terminations, [row.now.terminated for row in self.rows])
         self._compare("truncations", truncations, [row.now.truncated for row in self.rows])
         infos, over = dict(infos), self.over
-        if self._mode == AutoresetMode.SAME_STEP and over.any():
+        if self._mode == AutoresetMode.SAME_STEP and (over.any() or self._is_dense):
             self._compare_finals(over, *(infos.pop(key) for key in FINAL_KEYS))
             for row in self._under(over):
                 row.begin()
@@ -184,17 +203,22 @@ class Oracle:
         self, over: np.ndarray, obs: Any, has_obs: Any, infos: dict[str, Any], has_infos: Any
     ) -> None:
         np.testing.assert_array_equal([has_obs, has_infos], [over, over])
+        self._compare_infos(infos, over)
+        if self._is_dense:
+            self._compare("final_obs", obs, [row.now.obs for row in self.rows])
+            return
         for index, row in enumerate(self.rows):
             if over[index]:
                 for found, wanted in zip(_leaves(obs[index]), _leaves(row.now.obs), strict=True):
                     self._compare("final_obs", found[1][None], [wanted[1]])
             else:
                 assert obs[index] is None
-        self._compare_infos(infos, over)
 
     def _compare_infos(self, infos: dict[str, Any], mask: np.ndarray) -> None:
         """Compare the infos of the rows under a mask, and their masks with it."""
         rows = [dict(_leaves(row.now.info)) for row in self._under(mask)]
+        if not rows:
+            return
         found = {name: (values, has) for name, values, has in _masked_leaves(infos)}
         assert {*found} == {*rows[0]}, f"infos {sorted(found)}, not {sorted(rows[0])}"
         for name, (values, has) in found.items():

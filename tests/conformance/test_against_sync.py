@@ -8,42 +8,34 @@ only, which `ScriptedEnv` does by itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from batches import KIND_LENGTHS, KIND_TRUNCATES, shared_batch
+from batches import shared_batch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted_rows import make_brax_env, make_host_env
 from strategies import Reset, Script, Step, calls, limits, scripts, seeds
 from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import EpisodeEndedError
-from gymbridge.testing import ScriptedEnv, scripted_vector_env
+from gymbridge.testing import scripted_vector_env
 
 SCRIPT_SEEDS = st.integers(0, 2**32 - 16)
 BRAX_SEEDS = st.sampled_from([0, 1, 5, 77, 2**31 - 1, 2**32 - 16])
 """Few, since the reference repeats each draw of an episode by itself."""
 
 
-@cache
-def draw_on_brax(seed: int, episode: int) -> np.uint32:
-    from gymbridge.testing.scripted_brax import episode_draw
-
-    return episode_draw(seed, episode)
-
-
 class Witness(gym.Wrapper[Any, Any, Any, Any]):
     """A reference environment that counts what the examples reach."""
 
-    def __init__(self, env: ScriptedEnv, limit: int | None, seen: Counter[str]) -> None:
+    def __init__(self, env: gym.Env[Any, Any], limit: int | None, seen: Counter[str]) -> None:
         super().__init__(env)
-        self.metadata = dict(env.metadata)  # Gymnasium 1.2 writes the mode into a shared one
         self._limit, self._seen = limit, seen
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -56,56 +48,18 @@ class Witness(gym.Wrapper[Any, Any, Any, Any]):
         return obs, reward, terminated, truncated, info
 
 
-class BraxInfos(gym.Wrapper[Any, Any, Any, Any]):
-    """A reference environment with the infos of the Brax script.
-
-    It has no number of the episode, its sum is int32, and Brax's own ``truncation`` and our
-    ``nonfinite`` come on top.
-    """
-
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        obs, info = self.env.reset(**kwargs)
-        return obs, self._translate(obs, info)
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        obs, *rest, info = self.env.step(action)
-        return obs, *rest, self._translate(obs, info)
-
-    def _translate(self, obs: Any, info: dict[str, Any]) -> dict[str, Any]:
-        kind = int(info["draw"]) % len(KIND_LENGTHS)
-        cut = KIND_TRUNCATES[kind] and obs >= KIND_LENGTHS[kind]
-        return {
-            "draw": info["draw"],
-            "script": {"total": np.int32(info["script"]["total"])},
-            "truncation": np.float32(cut),
-            "nonfinite": False,
-        }
-
-
 def make_host_reference(
     script: Script, mode: str, limit: int | None, seen: Counter[str]
 ) -> SyncVectorEnv:
-    def make(row: int) -> Callable[[], gym.Env[Any, Any]]:
-        def plan(seed: int, episode: int) -> tuple[int, bool]:
-            column = episode % script.lengths.shape[1]
-            return int(script.lengths[row, column]), bool(script.truncates[row, column])
-
-        return lambda: Witness(ScriptedEnv(plan, limit=limit), limit, seen)
-
-    return SyncVectorEnv([make(row) for row in range(len(script.lengths))], autoreset_mode=mode)
+    rows = zip(*script, strict=True)
+    makers = [lambda row=row: Witness(make_host_env(*row, limit), limit, seen) for row in rows]
+    return SyncVectorEnv(makers, autoreset_mode=mode)
 
 
 def make_brax_reference(
     num_envs: int, mode: str, limit: int | None, seen: Counter[str]
 ) -> SyncVectorEnv:
-    def plan(seed: int, episode: int) -> tuple[int, bool]:
-        kind = int(draw_on_brax(seed, episode)) % len(KIND_LENGTHS)
-        return KIND_LENGTHS[kind], KIND_TRUNCATES[kind]
-
-    def make() -> gym.Env[Any, Any]:
-        env = ScriptedEnv(plan, draw=draw_on_brax, limit=limit)
-        return BraxInfos(Witness(env, limit, seen))
-
+    make = lambda: Witness(make_brax_env(limit), limit, seen)  # noqa: E731
     return SyncVectorEnv([make] * num_envs, autoreset_mode=mode)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import envpool
 import numpy as np
 from batches import to_numpy
+from episode_runs import Episodes, episodes
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from trees import walk_infos
@@ -20,20 +22,6 @@ from gymbridge.envpool.simulator import EnvPoolSimulator
 from gymbridge.envpool.tasks import default_limit, limit_rule, load_tasks
 
 MODES = ("Disabled", "SameStep", "NextStep")
-
-
-class Moment(NamedTuple):
-    """One environment after a step, or as its episode begins."""
-
-    obs: Any
-    reward: float
-    terminated: bool
-    truncated: bool
-    info: dict[str, Any]
-
-
-Story = list[list[Moment]]
-"""The episodes of one environment."""
 
 
 def make(task_id: str, num_envs: int = 3, mode: str = "NextStep", **kwargs: Any) -> BridgeVectorEnv:
@@ -105,14 +93,6 @@ def play(envs: VectorEnv, num_steps: int, *, seed: Any = 3) -> list[Any]:
     return log
 
 
-def row_of(tree: Any, row: Any) -> Any:
-    """Return a row of arrays in nested dicts, without the masks; of a row, ``...`` is all."""
-    if isinstance(tree, dict):
-        kept = [key for key in tree if not (key[0] == "_" and key[1:] in tree)]
-        return {key: row_of(tree[key], row) for key in kept}
-    return np.array(tree[row])
-
-
 def leaves_of(tree: Any) -> list[Any]:
     """Return the arrays, or the spaces, in nested dicts, in the order of sorted keys."""
     if isinstance(tree, dict | spaces.Dict):
@@ -125,77 +105,21 @@ def as_ints(obs: Any) -> list[np.ndarray]:
     return [leaf.view(np.int8) if leaf.dtype == np.bool_ else leaf for leaf in leaves_of(obs)]
 
 
-def collect_episodes(
-    envs: VectorEnv, num_episodes: int, *, seed: int, most: int = 2000
-) -> list[Story]:
-    """Return the first episodes of each environment, all of them complete.
-
-    Args:
-        envs: The batch, in any mode; reset here.
-        num_episodes: How many episodes of each environment.
-        seed: Of environment 0; environment i gets ``seed + i``.
-        most: Steps that must suffice.
-    """
-    mode = envs.metadata["autoreset_mode"]
-    obs, infos = envs.reset(seed=seed)
-    episodes: list[Story] = [[[_begin(obs, infos, row)]] for row in range(envs.num_envs)]
-    ended = np.zeros(envs.num_envs, np.bool_)
-    for _ in range(most):
-        if min(map(len, episodes)) > num_episodes:
-            return [story[:num_episodes] for story in episodes]
-        if mode == AutoresetMode.DISABLED and ended.any():
-            obs, infos = envs.reset(options={"reset_mask": ended})
-            for row in np.flatnonzero(ended):
-                episodes[row].append([_begin(obs, infos, row)])
-        actions = act_all(envs, [len(s) for s in episodes], [len(s[-1]) for s in episodes])
-        obs, rewards, terminated, truncated, infos = envs.step(actions)
-        over = terminated | truncated
-        for row, story in enumerate(episodes):
-            if ended[row] and mode == AutoresetMode.NEXT_STEP:
-                assert (rewards[row], over[row]) == (0, False), "a restart has a reward or an end"
-                story.append([_begin(obs, infos, row)])
-                continue
-            last = mode == AutoresetMode.SAME_STEP and over[row]
-            seen = row_of(infos["final_obs"][row], ...) if last else row_of(obs, row)
-            info = row_of(infos["final_info"] if last else _of_engine(infos), row)
-            flags = bool(terminated[row]), bool(truncated[row])
-            story[-1].append(Moment(seen, float(rewards[row]), *flags, info))
-            if last:
-                story.append([_begin(obs, infos, row)])
-        ended = over
-    raise AssertionError(f"{most} steps did not hold {num_episodes} episodes of each environment")
-
-
-def _begin(obs: Any, infos: dict[str, Any], row: int) -> Moment:
-    return Moment(row_of(obs, row), 0.0, False, False, row_of(_of_engine(infos), row))
-
-
-def _of_engine(infos: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in infos.items() if not key.lstrip("_").startswith("final_")}
-
-
-def check_episodes(story: Story, limit: int | None) -> None:
-    """Raise unless the episodes of one environment end once and count their steps."""
-    for *before, last in story:
-        assert not any(moment.terminated or moment.truncated for moment in before)
-        assert last.terminated != last.truncated
-        if limit is not None:
-            assert len(before) <= limit
-            assert len(before) == limit or last.terminated
-        counted = [int(moment.info["elapsed_step"]) for moment in (*before, last)]
-        assert counted == [*range(len(counted))]
+def collect_episodes(envs: BridgeVectorEnv, num_episodes: int, *, seed: int) -> Episodes:
+    """Return the first episodes of each environment, all of them complete."""
+    return episodes(envs, 2000, seed, act=partial(act_all, envs), complete=num_episodes)
 
 
 def check_results(envs: VectorEnv, log: list[Any]) -> None:
     """Raise unless all that `play` returned fits the spaces, with the same infos in each call."""
     size, single = envs.num_envs, leaves_of(envs.single_observation_space)
-    names = {*_of_engine(log[0][-1])}
+    names = {*log[0][-1]}
     for obs, *results, infos in log:
         assert envs.observation_space.contains(obs)
         for array, space in zip(leaves_of(obs), single, strict=True):
             assert (array.dtype, array.shape) == (space.dtype, (size, *space.shape))
             assert array.flags.writeable
-        assert {*_of_engine(infos)} == names
+        assert {key for key in infos if "final_" not in key} == names
         for name, value, mask in walk_infos(infos):
             assert (mask.dtype, mask.shape) == (np.bool_, (size,)), name
             assert isinstance(value, dict) or len(value) == size, name

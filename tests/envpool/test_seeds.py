@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import act_all, as_ints, collect_episodes, make, make_own, play, row_of
+from envpool_runs import act_all, as_ints, collect_episodes, make, make_own, play
+from episode_runs import row_of
 from trees import assert_same
 
 from gymbridge.errors import ArgumentError

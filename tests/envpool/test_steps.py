@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import MODES, act_all, check_episodes, collect_episodes, make, make_plain
+from envpool_runs import MODES, act_all, collect_episodes, make, make_plain
 from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,9 +125,6 @@ def test_modes__tell_the_same_episodes(task_id: str, limit: int | None) -> None:
     )
     for other in others:
         assert_same(other, first)
-    for story in first:
-        assert len(story) == number
-        check_episodes(story, limit)
 
 
 def test_restart__earns_nothing_where_the_pool_answers_nan(

@@ -10,9 +10,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from scripted_rows import make_host_env
 from strategies import Script
-
-from gymbridge.testing import ScriptedEnv
 
 __all__ = ["OldStep", "OldSync", "WalkEnv", "logged_returns", "make_scripted_envs", "sync"]
 
@@ -95,17 +94,7 @@ def make_scripted_envs(
     script: Script, limit: int | None = None
 ) -> list[Callable[[], gym.Env[Any, Any]]]:
     """Return makers of the environments whose batch is `scripted_vector_env`."""
-
-    def build(lengths: np.ndarray, truncates: np.ndarray) -> gym.Env[Any, Any]:
-        def plan(seed: int, episode: int) -> tuple[int, bool]:
-            column = episode % len(lengths)
-            return int(lengths[column]), bool(truncates[column])
-
-        env = ScriptedEnv(plan, limit=limit)
-        env.metadata = dict(env.metadata)  # Gymnasium 1.2 writes the mode into a shared one
-        return env
-
-    return [partial(build, *row) for row in zip(*script, strict=True)]
+    return [partial(make_host_env, *row, limit) for row in zip(*script, strict=True)]
 
 
 def logged_returns(infos: dict[str, Any]) -> list[tuple[float, int]]:
