@@ -6,10 +6,10 @@ Importing the package registers the ids of every engine and imports none of them
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gymbridge import errors as errors
+from gymbridge.core.lazy import import_at_first_use
 from gymbridge.errors import GymbridgeError as GymbridgeError
 from gymbridge.registration import register_all
 
@@ -31,18 +31,15 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_LAZY = {
-    "BraxVectorEnv": "gymbridge.brax",
-    "BridgeVectorEnv": "gymbridge.core.vector_env",
-    "EnvPoolVectorEnv": "gymbridge.envpool",
-    "PlaygroundVectorEnv": "gymbridge.playground",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = import_at_first_use(
+    __name__,
+    {
+        "BraxVectorEnv": "gymbridge.brax",
+        "BridgeVectorEnv": "gymbridge.core.vector_env",
+        "EnvPoolVectorEnv": "gymbridge.envpool",
+        "PlaygroundVectorEnv": "gymbridge.playground",
+    },
+)
 
 
 def __dir__() -> list[str]:

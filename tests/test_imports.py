@@ -161,22 +161,37 @@ def test_missing_trainer__is_an_error_with_the_command_to_run(missing: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("module", "missing", "name", "package"),
+    ("user", "extra", "missing", "libraries", "packages"),
     [
-        ("rllib", "ray", "RLlib", "'ray[rllib]'"),
-        ("rsl_rl", "rsl_rl", "rsl-rl-lib", "rsl-rl-lib"),
-        ("skrl", "skrl", "skrl and torch", "skrl torch"),
-        ("torchrl", "torchrl", "torchrl", "torchrl"),
+        ("AsyncEnvPool", "envpool", "envpool", "envpool", "envpool"),
+        (
+            "PlaygroundVectorEnv",
+            "playground",
+            "mujoco_playground",
+            "playground, brax and jax",
+            "playground brax jax",
+        ),
+        ("gymbridge.trainers.rllib", "rllib", "ray", "ray", "'ray[rllib]'"),
+        (
+            "gymbridge.trainers.rsl_rl",
+            "rsl_rl",
+            "rsl_rl",
+            "rsl-rl-lib and torch",
+            "rsl-rl-lib torch",
+        ),
+        ("gymbridge.trainers.skrl", "skrl", "skrl", "skrl and torch", "skrl torch"),
+        ("gymbridge.trainers.torchrl", "torchrl", "torchrl", "torchrl and torch", "torchrl torch"),
     ],
 )
 def test_missing_library__is_an_error_with_the_command_to_run(
-    module: str, missing: str, name: str, package: str
+    user: str, extra: str, missing: str, libraries: str, packages: str
 ) -> None:
-    code = catch(f"import gymbridge.trainers.{module}")
+    is_trainer = user.startswith("gymbridge")
+    code = catch(f"import {user}" if is_trainer else f"from gymbridge.{extra} import {user}")
     types, message = run_python(f"{without(missing)}{code}")
     assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
-    assert f"gymbridge.trainers.{module} needs {name}." in message
-    assert f"`pip install {package}`, or `pip install '.[{module}]'` in a checkout" in message
+    assert f"{user} needs {libraries}." in message
+    assert f"`pip install {packages}`, or `pip install '.[{extra}]'` in a checkout" in message
 
 
 def test_own_mistake_in_a_trainer__is_not_reported_as_a_missing_library() -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gymbridge.core.lazy import import_at_first_use
 
 if TYPE_CHECKING:
     from gymbridge.brax.vector_env import BraxVectorEnv as BraxVectorEnv
 
 __all__ = ["BraxVectorEnv"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "BraxVectorEnv":
-        from gymbridge.brax.vector_env import BraxVectorEnv
-
-        return BraxVectorEnv
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = import_at_first_use(__name__, {"BraxVectorEnv": "gymbridge.brax.vector_env"})

@@ -11,11 +11,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.brax.tasks import BRAX_LIMIT
 from gymbridge.core.devices import read_device
+from gymbridge.core.extras import needs
 from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_count
 from gymbridge.errors import (
     ArgumentTypeError,
-    NotInstalledError,
     SimulationError,
     UnknownTaskError,
     nearest,
@@ -23,19 +23,12 @@ from gymbridge.errors import (
 )
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
 
-try:
+with needs("brax", "BraxVectorEnv"):
     from gymbridge.brax.private import brax_envs, registered
     from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax import find_jax_device
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.state_envs.notices import quiet
-except ImportError as error:
-    if (error.name or "").split(".")[0] == "gymbridge":
-        raise
-    raise NotInstalledError(
-        "BraxVectorEnv needs brax and jax. Install them with `pip install brax jax`, or "
-        f"`pip install '.[brax]'` in a checkout of gymbridge ({error})."
-    ) from error
 
 __all__ = ["BraxVectorEnv"]
 

@@ -24,9 +24,9 @@ from gymbridge.command_line.options import (
     positive,
     read_keywords,
 )
-from gymbridge.command_line.packages import EXTRAS, REQUIRED, find_version
 from gymbridge.command_line.timing import ROUNDS, Spread, measure_rates, name_processor
 from gymbridge.core.devices import read_device
+from gymbridge.core.extras import EXTRAS, REQUIRED, find_version
 from gymbridge.errors import ArgumentError
 from gymbridge.registration import ENGINES, find_engine
 

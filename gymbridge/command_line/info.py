@@ -11,8 +11,8 @@ from tabulate import tabulate
 
 import gymbridge
 from gymbridge.command_line.options import add_json
-from gymbridge.command_line.packages import EXTRAS, REQUIRED, find_version, install_command
 from gymbridge.command_line.probes import Probe, run_probes
+from gymbridge.core.extras import EXTRAS, REQUIRED, find_version, install_command
 
 __all__ = ["add_to", "collect", "run"]
 

@@ -22,8 +22,8 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import VectorEnv
 
-from gymbridge.command_line.packages import install_command
-from gymbridge.errors import ArgumentError, GymbridgeError, NotInstalledError
+from gymbridge.core.extras import needs
+from gymbridge.errors import ArgumentError, GymbridgeError
 
 __all__ = ["Policy", "load_policy"]
 
@@ -96,12 +96,8 @@ def _load_exported(path: Path, _: Any) -> Policy:
 
 
 def _import_torch() -> Any:
-    try:
+    with needs("torch", "This policy"):
         import torch
-    except ImportError as error:
-        raise NotInstalledError(
-            f"This policy needs torch. Install it with {install_command('torch')} ({error})."
-        ) from error
     return torch
 
 

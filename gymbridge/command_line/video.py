@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gymbridge.command_line.packages import install_command
-from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.core.extras import needs
+from gymbridge.errors import ArgumentError
 
 __all__ = ["Draw", "open_video"]
 
@@ -59,12 +59,8 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
 def _load_writer(path: Path) -> Any:
     if path.suffix != ".mp4":
         raise ArgumentError(f"`--video` must end in .mp4, got {str(path)!r}.")
-    try:
+    with needs("video", "`--video`"):
         from moviepy.video.io.ffmpeg_writer import FFMPEG_VideoWriter
-    except ImportError as error:
-        raise NotInstalledError(
-            f"`--video` needs moviepy. Install it with {install_command('video')} ({error})."
-        ) from error
     return FFMPEG_VideoWriter
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gymbridge.core.lazy import import_at_first_use
 
 if TYPE_CHECKING:
     from gymbridge.envpool.async_pool import AsyncEnvPool as AsyncEnvPool
@@ -10,16 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncEnvPool", "EnvPoolVectorEnv"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "EnvPoolVectorEnv":
-        from gymbridge.envpool.vector_env import EnvPoolVectorEnv
-
-        return EnvPoolVectorEnv
-    if name == "AsyncEnvPool":
-        from gymbridge.envpool import vector_env  # says what to install, where EnvPool is missing
-        from gymbridge.envpool.async_pool import AsyncEnvPool
-
-        del vector_env
-        return AsyncEnvPool
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = import_at_first_use(
+    __name__,
+    {
+        "AsyncEnvPool": "gymbridge.envpool.async_pool",
+        "EnvPoolVectorEnv": "gymbridge.envpool.vector_env",
+    },
+)

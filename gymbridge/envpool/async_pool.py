@@ -10,16 +10,19 @@ import numpy as np
 
 from gymbridge.core import requests
 from gymbridge.core.actions import make_action_reader, make_numpy_reader
+from gymbridge.core.extras import needs
 from gymbridge.core.processes import OneThread, note_batch
-from gymbridge.envpool.pool import Pool
-from gymbridge.envpool.progress import Progress
-from gymbridge.envpool.simulator import make_simulator
 from gymbridge.errors import (
     ArgumentError,
     ClosedError,
     ResetNeededError,
     SimulationError,
 )
+
+with needs("envpool", "AsyncEnvPool"):
+    from gymbridge.envpool.pool import Pool
+    from gymbridge.envpool.progress import Progress
+    from gymbridge.envpool.simulator import make_simulator
 
 __all__ = ["AsyncEnvPool"]
 

@@ -7,21 +7,15 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from gymbridge.core.extras import needs
 from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_count
 from gymbridge.core.vector_env import BridgeVectorEnv
-from gymbridge.errors import NotInstalledError, SimulationError
+from gymbridge.errors import SimulationError
 
-try:
+with needs("envpool", "EnvPoolVectorEnv"):
     from gymbridge.envpool.runner import PoolRunner
     from gymbridge.envpool.simulator import make_simulator
-except ImportError as error:
-    if (error.name or "").split(".")[0] == "gymbridge":
-        raise
-    raise NotInstalledError(
-        "EnvPoolVectorEnv needs envpool. Install it with `pip install envpool`, or "
-        f"`pip install '.[envpool]'` in a checkout of gymbridge ({error})."
-    ) from error
 
 __all__ = ["EnvPoolVectorEnv"]
 

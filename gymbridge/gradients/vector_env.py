@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from gymbridge.core.actions import make_action_reader
+from gymbridge.core.extras import needs
 from gymbridge.core.runner import Runner
-from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.errors import ArgumentError
 from gymbridge.functional.vector_env import FunctionalVectorEnv
 
 if TYPE_CHECKING:
@@ -45,12 +46,8 @@ def choose_runner(
             "`differentiable=True` gives torch's gradients and needs `arrays='torch'`, got "
             f"{arrays!r}; with jax, differentiate the environment's own functions."
         )
-    try:
+    with needs("torch", "`differentiable=True`"):
         from gymbridge.gradients.runner import GraphRunner, RecomputingGraphRunner
-    except ImportError as error:
-        raise NotInstalledError(
-            f"`differentiable=True` needs torch. Install it with `pip install torch` ({error})."
-        ) from error
     return GraphRunner if residuals == "store" else RecomputingGraphRunner
 
 

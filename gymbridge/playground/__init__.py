@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gymbridge.core.lazy import import_at_first_use
 
 if TYPE_CHECKING:
     from gymbridge.playground.vector_env import PlaygroundVectorEnv as PlaygroundVectorEnv
 
 __all__ = ["PlaygroundVectorEnv"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "PlaygroundVectorEnv":
-        from gymbridge.playground.vector_env import PlaygroundVectorEnv
-
-        return PlaygroundVectorEnv
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = import_at_first_use(
+    __name__, {"PlaygroundVectorEnv": "gymbridge.playground.vector_env"}
+)

@@ -10,22 +10,16 @@ from gymnasium import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.devices import read_device
+from gymbridge.core.extras import needs
 from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_count
-from gymbridge.errors import NotInstalledError, nearest, unexpected_keyword
+from gymbridge.errors import nearest, unexpected_keyword
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
 
-try:
+with needs("playground", "PlaygroundVectorEnv"):
     from gymbridge.core.arrays.jax import find_jax_device
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.playground.translation import build_env, episode_steps, translate
-except ImportError as error:
-    if (error.name or "").split(".")[0] == "gymbridge":
-        raise
-    raise NotInstalledError(
-        "PlaygroundVectorEnv needs playground. Install it with `pip install playground`, or "
-        f"`pip install '.[playground]'` in a checkout of gymbridge ({error})."
-    ) from error
 
 __all__ = ["PlaygroundVectorEnv"]
 

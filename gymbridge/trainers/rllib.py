@@ -24,19 +24,15 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.core.extras import needs
+from gymbridge.errors import ArgumentError
 from gymbridge.registration import find_engine
 from gymbridge.trainers.batches import check_batch
 
-try:
+with needs("rllib", "gymbridge.trainers.rllib"):
     from ray.rllib.env.single_agent_env_runner import (  # pyright: ignore[reportMissingImports]
         SingleAgentEnvRunner,
     )
-except ImportError as error:
-    raise NotInstalledError(
-        "gymbridge.trainers.rllib needs RLlib. Install it with `pip install 'ray[rllib]'`, or "
-        f"`pip install '.[rllib]'` in a checkout of gymbridge ({error})."
-    ) from error
 
 __all__ = ["BridgeEnvRunner"]
 

@@ -19,20 +19,14 @@ import gymnasium as gym
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.core.extras import needs
+from gymbridge.errors import ArgumentError
 from gymbridge.trainers.batches import check_actions, check_batch, check_own_id
 
-try:
+with needs("rsl_rl", "gymbridge.trainers.rsl_rl"):
     import torch
     from rsl_rl.env import VecEnv
     from tensordict import TensorDict
-except ImportError as error:
-    if (error.name or "").split(".")[0] == "gymbridge":
-        raise
-    raise NotInstalledError(
-        "gymbridge.trainers.rsl_rl needs rsl-rl-lib. Install it with `pip install rsl-rl-lib`, or "
-        f"`pip install '.[rsl_rl]'` in a checkout of gymbridge ({error})."
-    ) from error
 
 __all__ = ["RslRlVecEnv", "make_rsl_rl"]
 

@@ -12,19 +12,13 @@ from typing import Any, cast
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.core.extras import needs
+from gymbridge.errors import ArgumentError
 from gymbridge.trainers.batches import check_actions, check_batch
 
-try:
+with needs("skrl", "gymbridge.trainers.skrl"):
     import torch
     from skrl.envs.wrappers.torch.gymnasium_envs import GymnasiumWrapper
-except ImportError as error:
-    if (error.name or "").split(".")[0] == "gymbridge":
-        raise
-    raise NotInstalledError(
-        "gymbridge.trainers.skrl needs skrl and torch. Install them with `pip install skrl torch`, "
-        f"or `pip install '.[skrl]'` in a checkout of gymbridge ({error})."
-    ) from error
 
 __all__ = ["SkrlWrapper"]
 

@@ -13,8 +13,8 @@ import pytest
 
 import gymbridge
 from gymbridge.command_line import info, main
-from gymbridge.command_line.packages import EXTRAS, find_version, install_command
 from gymbridge.command_line.probes import Probe, run_probe, run_probes
+from gymbridge.core.extras import EXTRAS, find_version, install_command
 
 SETUP = Path(__file__).parents[2] / "setup.cfg"
 
@@ -56,24 +56,25 @@ def test_info__says_what_installs_what_is_missing(
     assert below.splitlines() == [
         f"brax        install by {install_command('brax')}",
         f"playground  install by {install_command('playground')}",
+        f"jax         install by {install_command('jax')}",
     ]
 
 
 def test_extras__are_those_of_the_package() -> None:
-    """Leaves out versions, what extras have in common, and those for work on gymbridge itself."""
+    """Leaves out versions, and the extras for work on gymbridge itself."""
     config = configparser.ConfigParser()
     config.read(SETUP, encoding="utf-8")
     listed = dict(config["options.extras_require"])
     for own in ("examples", "test", "docs", "all"):
         del listed[own]
-    names = {
-        extra: re.findall(r"^(?!gymbridge|#)([\w-]+)", text, re.MULTILINE)
-        for extra, text in listed.items()
-    }
-    names["playground"] += names["brax"]
+
+    def brought(extra: str) -> set[str]:
+        own = re.findall(r"^(?!gymbridge|#)([\w-]+)", listed[extra], re.MULTILINE)
+        others = re.findall(r"^gymbridge\[(\w+)\]", listed[extra], re.MULTILINE)
+        return set(own).union(*map(brought, others))
+
     assert {extra: set(found) for extra, found in EXTRAS.items()} == {
-        extra: set(found) - {"brax", "jax"} if extra not in ("brax", "playground") else set(found)
-        for extra, found in names.items()
+        extra: brought(extra) for extra in listed
     }
 
 

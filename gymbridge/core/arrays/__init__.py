@@ -16,7 +16,8 @@ from gymbridge.core.arrays.adapter import (
     jax_to_numpy,
     own,
 )
-from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.core.extras import needs
+from gymbridge.errors import ArgumentError
 
 __all__ = ["ARRAYS", "make_adapter", "make_numpy_adapter"]
 
@@ -49,22 +50,14 @@ def make_adapter(native: str, arrays: Any, device: Any) -> ArrayAdapter:
                 "examples/ddp.py does."
             )
         device = device if arrays == "jax" else device[0]  # numpy arrays are on none
-    try:
+    if arrays == "numpy":
+        return make_numpy_adapter(native, device)
+    with needs(arrays, f"`arrays={arrays!r}`"):
         if arrays == "torch":
-            from gymbridge.core.arrays.torch import make_torch_adapter
-
-            return make_torch_adapter(native, device)
-        if arrays == "jax":
-            from gymbridge.core.arrays.jax import make_jax_adapter
-
-            return make_jax_adapter(native, device)
-    except ImportError as error:
-        if (error.name or "").split(".")[0] == "gymbridge":
-            raise
-        raise NotInstalledError(
-            f"`arrays={arrays!r}` needs {arrays}: pip install {arrays} ({error})."
-        ) from error
-    return make_numpy_adapter(native, device)
+            from gymbridge.core.arrays.torch import make_torch_adapter as make
+        else:
+            from gymbridge.core.arrays.jax import make_jax_adapter as make
+    return make(native, device)
 
 
 def make_numpy_adapter(native: str, device: Any) -> ArrayAdapter:

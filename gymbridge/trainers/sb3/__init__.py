@@ -17,21 +17,15 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
+from gymbridge.core.extras import needs
 from gymbridge.core.requests import read_count
-from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
+from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.trainers.batches import make_same_step, sync_same_step
 
-try:
+with needs("sb3", "gymbridge.trainers.sb3"):
     from stable_baselines3.common.vec_env import VecMonitor
 
     from gymbridge.trainers.sb3.vec_env import Sb3VecEnv
-except ImportError as error:
-    if (error.name or "").split(".")[0] == "gymbridge":
-        raise
-    raise NotInstalledError(
-        "gymbridge.trainers.sb3 needs stable-baselines3. Install it with `pip install "
-        f"stable-baselines3`, or `pip install '.[sb3]'` in a checkout of gymbridge ({error})."
-    ) from error
 
 __all__ = ["Sb3VecEnv", "make_vec_env"]
 

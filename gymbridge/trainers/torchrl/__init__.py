@@ -2,7 +2,8 @@
 
 A script of TorchRL's `BraxEnv` changes one line::
 
-    from gymbridge.trainers.torchrl import make_torchrl
+    from gymbridge.core.extras import needs
+from gymbridge.trainers.torchrl import make_torchrl
 
     env = make_torchrl("Brax/ant-v0", 256, device="cuda")
 """
@@ -13,21 +14,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from gymbridge.errors import NotInstalledError
+from gymbridge.core.extras import needs
 from gymbridge.trainers.batches import check_own_id
 
-try:
+with needs("torchrl", "gymbridge.trainers.torchrl"):
     from torchrl.envs import EnvBase, TransformedEnv
     from torchrl.record import PixelRenderTransform
 
     from gymbridge.trainers.torchrl.env import TorchRLEnv
-except ImportError as error:
-    if (error.name or "").split(".")[0] == "gymbridge":
-        raise
-    raise NotInstalledError(
-        "gymbridge.trainers.torchrl needs torchrl. Install it with `pip install torchrl`, or "
-        f"`pip install '.[torchrl]'` in a checkout of gymbridge ({error})."
-    ) from error
 
 __all__ = ["TorchRLEnv", "make_torchrl"]
 
