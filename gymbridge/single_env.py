@@ -10,14 +10,14 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.core.actions import to_array
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import split_infos, take_row
-from gymbridge.core.specs import KeepsSpec
+from gymbridge.core.specs import keep_spec
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError
 from gymbridge.registration import ENGINES, Engine
@@ -25,7 +25,7 @@ from gymbridge.registration import ENGINES, Engine
 __all__ = ["SingleEnv", "make_brax", "make_envpool", "make_playground"]
 
 
-class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompatibleVariableOverride]
+class SingleEnv(gym.Env[Any, Any]):
     """A batch of one as a single environment; rewards, flags and discrete values are Python's.
 
     It has no time limit of its own: `gym.make` wraps it in `TimeLimit`, which sets `truncated` on
@@ -36,12 +36,26 @@ class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompat
         envs: A batch of one with `AutoresetMode.DISABLED`. `close` closes it.
     """
 
+    _spec: EnvSpec | None = None
+
     def __init__(self, envs: BridgeVectorEnv) -> None:
         self.envs = envs
         self.observation_space = envs.single_observation_space
         self.action_space = envs.single_action_space
         self.metadata = {k: v for k, v in envs.metadata.items() if k != "autoreset_mode"}
         self.render_mode = envs.render_mode
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The spec from `gymnasium.make`, or None."""
+        return self._spec
+
+    @spec.setter
+    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, spec: EnvSpec | None
+    ) -> None:
+        """Take what Gymnasium hands over after construction."""
+        self._spec = keep_spec(spec)
 
     @property
     def np_random_seed(self) -> int:
@@ -79,7 +93,7 @@ class SingleEnv(KeepsSpec, gym.Env[Any, Any]):  # pyright: ignore[reportIncompat
         return obs, float(rewards[0]), *flags, _unbatch_infos(infos)
 
     def render(self) -> Any:
-        """Return a frame, (height, width, 3) uint8; see `RenderedVectorEnv.render`."""
+        """Return a frame, (height, width, 3) uint8; see `BridgeVectorEnv.render`."""
         return self.envs.render()[0]
 
     def close(self) -> None:

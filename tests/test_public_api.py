@@ -21,7 +21,8 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-EMPTY = ("gymbridge.core", "gymbridge.functional", "gymbridge.gradients", "gymbridge.trainers")
+FOLDERS = ("core", "functional", "gradients", "state_envs", "trainers")
+EMPTY = [f"gymbridge.{folder}" for folder in FOLDERS]
 """Packages that offer nothing but their modules."""
 
 MODULES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}

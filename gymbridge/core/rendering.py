@@ -1,58 +1,20 @@
-"""Frames of a batch: `render`, and the arguments that choose what is drawn."""
+"""The arguments that choose what `render` draws."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from gymbridge.core.episode import Renderer, View
-from gymbridge.core.processes import OneThread
+from gymbridge.core.episode import View
 from gymbridge.core.requests import read_count, read_number
-from gymbridge.core.sub_envs import SubEnvsVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["DEFAULT_FPS", "RenderedVectorEnv", "read_view"]
+__all__ = ["DEFAULT_FPS", "read_view"]
 
 DEFAULT_FPS = 30
 """Frames per second of a video, where the simulated time of a step is unknown."""
 
 _MOST_PIXELS = 4096
-
-
-class RenderedVectorEnv(SubEnvsVectorEnv):
-    """A vector environment that can draw its state, if it was built with a render mode."""
-
-    _renderer: Renderer | None
-    _one_thread: OneThread
-
-    def render(self) -> tuple[np.ndarray, ...]:
-        """Draw each environment as it is now.
-
-        With `AutoresetMode.SAME_STEP`, an environment whose episode ended in the last step is drawn
-        in the initial state of the next episode.
-
-        Returns:
-            frames: num_envs arrays, (height, width, 3) uint8, which no later call overwrites.
-
-        Raises:
-            ArgumentError: The batch was built without ``render_mode="rgb_array"``, or the task
-                has no such camera.
-            ResetNeededError: Before the first `reset`, or after an interrupted call.
-            NotInstalledError: The frames need OpenGL, and no library for it works.
-            BusyError: Another call of the batch is running.
-            ClosedError: After `close`.
-        """
-        self._check_open()
-        if self._renderer is None:
-            raise ArgumentError("`render` needs a batch built with `render_mode='rgb_array'`.")
-        with self._one_thread:
-            return tuple(self._renderer.draw(self._current_state()))
-
-    def _current_state(self) -> Any:
-        """Return the simulator's state, or raise `ResetNeededError`."""
-        raise NotImplementedError
 
 
 def read_view(render_mode: Any, render_size: Any, camera: Any) -> View | None:

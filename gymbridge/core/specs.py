@@ -9,103 +9,57 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Sequence
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
-from gymnasium import Space
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-__all__ = ["KeepsSpec", "RebuildableVectorEnv", "name_device"]
+__all__ = ["fit_spec", "keep_spec", "name_device", "reduce_batch"]
 
 
-class KeepsSpec:
-    """An environment whose `spec` can be written as JSON.
-
-    `gymnasium.make` and `make_vec` set the spec after construction.
-    """
-
-    _spec: EnvSpec | None = None
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """The spec from `gymnasium.make` or `make_vec`, with the time limit in force; or None."""
-        return self._spec
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        """Take what Gymnasium hands over after construction."""
-        self._spec = None if spec is None else self._fit_spec(_plain_spec(spec))
-
-    def _fit_spec(self, spec: EnvSpec) -> EnvSpec:
-        """Return the spec with what is in force."""
-        return spec
-
-
-class RebuildableVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride]
-    KeepsSpec, VectorEnv[Any, Any, Any]
-):
-    """A vector environment that is pickled and copied as its arguments.
-
-    The copy is a new batch, which is not yet reset.
-
-    Attributes:
-        autoreset_mode: The mode in force.
-        max_episode_steps: The limit in force, or None.
-    """
-
-    autoreset_mode: AutoresetMode
-    max_episode_steps: int | None
-    action_space: Space[Any]
-    observation_space: Space[Any]
-    single_action_space: Space[Any]
-    single_observation_space: Space[Any]
-    _construction: tuple[tuple[Any, ...], dict[str, Any]]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Remember the construction: that is what is pickled."""
-        envs = super().__new__(cls)
-        envs._construction = (args, kwargs)
-        return envs
-
-    def __reduce__(self) -> Any:
-        """Pickle and copy as the construction: a new batch of the same kind, not yet reset."""
-        args, kwargs = self._construction
-        args = tuple(name_device(value) for value in args)
-        kwargs = {key: name_device(value) for key, value in kwargs.items()}
-        return _rebuild, (type(self), args, kwargs, self._spec)
-
-    def _fit_spec(self, spec: EnvSpec) -> EnvSpec:
-        """Return the spec with the limit and the mode in force.
-
-        Gymnasium's has the task's own limit, whatever the user gave.
-        """
-        spec.max_episode_steps = self.max_episode_steps
-        if "max_episode_steps" in spec.kwargs:
-            del spec.kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
-            if self.max_episode_steps is None:  # in a spec that means the task's own
-                spec.kwargs["max_episode_steps"] = -1
-        if "autoreset_mode" in spec.kwargs:
-            spec.kwargs["autoreset_mode"] = self.autoreset_mode.value  # JSON knows no enums
-        return spec
-
-
-def _rebuild(
-    kind: type[RebuildableVectorEnv],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    spec: EnvSpec | None,
-) -> RebuildableVectorEnv:
-    envs = kind(*args, **kwargs)
-    envs.spec = spec
-    return envs
-
-
-def _plain_spec(spec: EnvSpec) -> EnvSpec:
-    """Return a copy whose keywords JSON can hold: devices by name, Python's numbers, lists."""
+def keep_spec(spec: EnvSpec | None) -> EnvSpec | None:
+    """Return a copy of a spec whose keywords JSON can hold: devices by name, numbers, lists."""
+    if spec is None:
+        return None
     spec = copy.copy(spec)
     spec.kwargs = _to_plain(spec.kwargs)  # first: a `jax.Device` cannot be copied
     return copy.deepcopy(spec)
+
+
+def fit_spec(spec: EnvSpec | None, limit: int | None, mode: AutoresetMode) -> EnvSpec | None:
+    """Return what `keep_spec` does, with the limit and the mode in force.
+
+    Gymnasium's spec has the task's own limit, whatever the user gave.
+    """
+    spec = keep_spec(spec)
+    if spec is None:
+        return None
+    spec.max_episode_steps = limit
+    if "max_episode_steps" in spec.kwargs:
+        del spec.kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
+        if limit is None:  # in a spec that means the task's own
+            spec.kwargs["max_episode_steps"] = -1
+    if "autoreset_mode" in spec.kwargs:
+        spec.kwargs["autoreset_mode"] = mode.value  # JSON knows no enums
+    return spec
+
+
+def reduce_batch(envs: VectorEnv[Any, Any, Any], args: Sequence[Any], kwargs: Any) -> Any:
+    """Return how a batch is pickled: as its arguments, with devices by name, and its spec."""
+    kwargs = {key: name_device(value) for key, value in kwargs.items()}
+    return _rebuild, (type(envs), tuple(map(name_device, args)), kwargs, envs.spec)
+
+
+def _rebuild(
+    kind: type[VectorEnv[Any, Any, Any]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    spec: EnvSpec | None,
+) -> VectorEnv[Any, Any, Any]:
+    envs = kind(*args, **kwargs)
+    envs.spec = spec
+    return envs
 
 
 def _to_plain(value: Any) -> Any:

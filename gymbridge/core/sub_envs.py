@@ -15,10 +15,9 @@ from gymnasium.envs.registration import load_env_creator, registry
 from gymnasium.vector import VectorEnv
 
 from gymbridge.core.episode import Simulator
-from gymbridge.core.specs import RebuildableVectorEnv
-from gymbridge.errors import ArgumentError, ClosedError, SimulationError
+from gymbridge.errors import ArgumentError
 
-__all__ = ["SubEnvs", "SubEnvsVectorEnv"]
+__all__ = ["SubEnvs"]
 
 _SHARED = {
     "action_space": "single_action_space",
@@ -123,51 +122,6 @@ class SubEnvs:
                 f"`{name}` belongs to the simulation and is fixed when the batch is built, so "
                 "setting it would change nothing; if the task takes it as a keyword, pass it to "
                 "the constructor of a new batch."
-            )
-
-
-class SubEnvsVectorEnv(RebuildableVectorEnv):
-    """A vector environment with the `call`, `get_attr` and `set_attr` of `SyncVectorEnv`."""
-
-    sub_envs: SubEnvs
-    _is_forked = False
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Return attribute `name` of each environment, or what it returns if it is callable.
-
-        Raises:
-            AttributeError: No environment has the attribute.
-            ClosedError: After `close`.
-        """
-        self._check_open()
-        return self.sub_envs.call(self, name, *args, **kwargs)
-
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Return attribute `name` of each environment."""
-        return self.call(name)
-
-    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
-        """Give each environment an attribute of your own; a list or tuple has one value for each.
-
-        What is fixed when the batch is built cannot be set: attributes of the batch, of the
-        engine's object, of EnvPool's configuration or Brax's ``sys``, and of the classic-control or
-        toy-text environment that Gymnasium has under the same id. Setting it would change nothing.
-
-        Raises:
-            ArgumentError: The name is such a one, or a list has another length than `num_envs`.
-            ClosedError: After `close`.
-        """
-        self._check_open()
-        self.sub_envs.set_attr(self, name, values)
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ClosedError(f"{self} is closed; build a new one.")
-        if self._is_forked:
-            raise SimulationError(
-                f"{self} was built before this process was forked, and engine threads do not "
-                "survive `fork()`. Build it inside a worker that multiprocessing's 'spawn' or "
-                "'forkserver' started."
             )
 
 

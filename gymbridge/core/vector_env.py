@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
+from gymnasium import Space
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gymbridge.core.actions import make_action_reader
@@ -15,7 +17,6 @@ from gymbridge.core.devices import read_device
 from gymbridge.core.episode import EpisodeRule, Outcome, Simulator, TimeStep, View
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread, note_batch
-from gymbridge.core.rendering import RenderedVectorEnv
 from gymbridge.core.requests import (
     draw_seeds,
     fold_seeds,
@@ -27,14 +28,24 @@ from gymbridge.core.requests import (
     read_seeds,
 )
 from gymbridge.core.runner import HostRunner, Runner
+from gymbridge.core.specs import fit_spec, reduce_batch
 from gymbridge.core.sub_envs import SubEnvs
-from gymbridge.errors import ArgumentError, EpisodeEndedError, GymbridgeError, ResetNeededError
+from gymbridge.errors import (
+    ArgumentError,
+    ClosedError,
+    EpisodeEndedError,
+    GymbridgeError,
+    ResetNeededError,
+    SimulationError,
+)
 
 __all__ = ["BridgeVectorEnv"]
 
 
-class BridgeVectorEnv(RenderedVectorEnv):
+class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     """A `gymnasium.vector.VectorEnv` over any `Simulator`.
+
+    It is pickled and copied as its arguments: the copy is a new batch, which is not yet reset.
 
     Args:
         simulator: The batch of simulations; see `Simulator`.
@@ -55,6 +66,7 @@ class BridgeVectorEnv(RenderedVectorEnv):
             over several; None for numpy arrays.
         autoreset_mode: The mode, also in `metadata`.
         max_episode_steps: The limit in force, or None.
+        sub_envs: Attributes of the single environments; see `call`.
 
     Example:
         >>> from gymbridge.testing import scripted_vector_env
@@ -65,6 +77,20 @@ class BridgeVectorEnv(RenderedVectorEnv):
         >>> terminations, infos["final_obs"]
         (array([ True, False]), array([array(1., dtype=float32), None], dtype=object))
     """
+
+    action_space: Space[Any]
+    observation_space: Space[Any]
+    single_action_space: Space[Any]
+    single_observation_space: Space[Any]
+    _construction: tuple[tuple[Any, ...], dict[str, Any]]
+    _spec: EnvSpec | None = None
+    _is_forked = False
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Remember the arguments: they are what is pickled."""
+        envs = super().__new__(cls)
+        envs._construction = (args, kwargs)
+        return envs
 
     def __init__(
         self,
@@ -109,6 +135,22 @@ class BridgeVectorEnv(RenderedVectorEnv):
         self.single_action_space = adapter.to_space(simulator.single_action_space)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def __reduce__(self) -> Any:
+        """Pickle and copy as the arguments; see `core.specs`."""
+        return reduce_batch(self, *self._construction)
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The spec from `gymnasium.make_vec`, with limit and mode in force; or None."""
+        return self._spec
+
+    @spec.setter
+    def spec(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, spec: EnvSpec | None
+    ) -> None:
+        """Take what Gymnasium hands over after construction."""
+        self._spec = fit_spec(spec, self.max_episode_steps, self.autoreset_mode)
 
     @property
     def seed_range(self) -> int:
@@ -259,17 +301,80 @@ class BridgeVectorEnv(RenderedVectorEnv):
         """Take one step in all rows, or in those of a mask."""
         if self._carry is None:
             self._check_open()
-            raise ResetNeededError("`step` needs running episodes; call `reset()` first.")
+        carry = self._running("step")
         actions = self._read_actions(actions)
         if self._refuses_ended:
-            _check_running(self._carry.ended if rows is None else self._carry.ended & rows)
-        carry = self._carry if rows is None else self._runner.hold(self._carry, ~rows)
+            _check_running(carry.ended if rows is None else carry.ended & rows)
+        if rows is not None:
+            carry = self._runner.hold(carry, ~rows)
         return self._runner.step(carry, actions)
 
-    def _current_state(self) -> Any:
+    def render(self) -> tuple[np.ndarray, ...]:
+        """Draw each environment as it is now.
+
+        With `AutoresetMode.SAME_STEP`, an environment whose episode ended in the last step is drawn
+        in the initial state of the next episode.
+
+        Returns:
+            frames: num_envs arrays, (height, width, 3) uint8, which no later call overwrites.
+
+        Raises:
+            ArgumentError: The batch was built without ``render_mode="rgb_array"``.
+            ResetNeededError: Before the first `reset`, or after an interrupted call.
+            NotInstalledError: The frames need OpenGL, and no library for it works.
+            BusyError: Another call of the batch is running.
+            ClosedError: After `close`.
+        """
+        self._check_open()
+        if self._renderer is None:
+            raise ArgumentError("`render` needs a batch built with `render_mode='rgb_array'`.")
+        with self._one_thread:
+            state = self._runner.unpack(self._running("render")).state
+            return tuple(self._renderer.draw(state))
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment, or what it returns if it is callable.
+
+        Raises:
+            AttributeError: No environment has the attribute.
+            ClosedError: After `close`.
+        """
+        self._check_open()
+        return self.sub_envs.call(self, name, *args, **kwargs)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Return attribute `name` of each environment."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
+        """Give each environment an attribute of your own; a list or tuple has one value for each.
+
+        What is fixed when the batch is built cannot be set: attributes of the batch, of the
+        engine's object, of EnvPool's configuration or Brax's ``sys``, and of the classic-control or
+        toy-text environment that Gymnasium has under the same id. Setting it would change nothing.
+
+        Raises:
+            ArgumentError: The name is such a one, or a list has another length than `num_envs`.
+            ClosedError: After `close`.
+        """
+        self._check_open()
+        self.sub_envs.set_attr(self, name, values)
+
+    def _running(self, name: str) -> Any:
+        """Return the carry, or raise for a method that needs running episodes."""
         if self._carry is None:
-            raise ResetNeededError("`render` needs running episodes; call `reset()` first.")
-        return self._runner.unpack(self._carry).state
+            raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
+        return self._carry
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError(f"{self} is closed; build a new one.")
+        if self._is_forked:
+            raise SimulationError(
+                f"{self} was built before this process was forked, and engine threads do not "
+                "survive `fork()`. Build it inside a worker that multiprocessing's 'spawn' or "
+                "'forkserver' started."
+            )
 
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulator.

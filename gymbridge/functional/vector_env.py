@@ -17,7 +17,7 @@ from gymbridge.core.snapshots import (
     describe,
 )
 from gymbridge.core.vector_env import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
+from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from gymbridge.functional.carries import CarryLeaves
@@ -185,11 +185,6 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             "action_space": repr(simulator.single_action_space),
             "observation_space": repr(simulator.single_observation_space),
         }
-
-    def _running(self, name: str) -> Any:
-        if self._carry is None:
-            raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
-        return self._carry
 
 
 def _read_states(states: Any) -> list[Any]:

@@ -13,30 +13,14 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.core.specs import KeepsSpec, RebuildableVectorEnv, name_device
-from gymbridge.testing import scripted_vector_env
-
-
-class Placed(RebuildableVectorEnv):
-    """A batch that remembers its arguments."""
-
-    def __init__(self, place: Any, *, device: Any) -> None:
-        self.place, self.device = place, device
-        self.autoreset_mode, self.max_episode_steps = AutoresetMode.SAME_STEP, 5
+from gymbridge.core.specs import keep_spec, name_device
+from gymbridge.core.vector_env import BridgeVectorEnv
+from gymbridge.testing import ScriptedSimulator, scripted_vector_env
 
 
 class Pair(NamedTuple):
     first: Any
     second: Any
-
-
-def test_spec__is_none_until_gymnasium_hands_one_over() -> None:
-    env = KeepsSpec()
-    assert env.spec is None
-    env.spec = EnvSpec("Own-v0")
-    assert env.spec == EnvSpec("Own-v0")
-    env.spec = None
-    assert env.spec is None
 
 
 @pytest.mark.parametrize(
@@ -53,11 +37,11 @@ def test_spec__is_none_until_gymnasium_hands_one_over() -> None:
     ids=["number", "array", "set", "frozenset", "tuple", "dict", "function"],
 )
 def test_spec__holds_what_json_can_hold(given: Any, kept: Any) -> None:
-    spec, env = EnvSpec("Own-v0", kwargs={"value": given}), KeepsSpec()
-    env.spec = spec
-    assert env.spec is not None
-    assert env.spec.kwargs == {"value": kept}
-    assert type(env.spec.kwargs["value"]) is type(kept)
+    spec = EnvSpec("Own-v0", kwargs={"value": given})
+    plain = keep_spec(spec)
+    assert plain is not None
+    assert plain.kwargs == {"value": kept}
+    assert type(plain.kwargs["value"]) is type(kept)
     assert spec.kwargs["value"] is given
 
 
@@ -65,12 +49,11 @@ def test_spec__is_apart_from_the_one_that_was_given() -> None:
     class Log:
         lines = ()
 
-    log, env = Log(), KeepsSpec()
-    spec = EnvSpec("Own-v0", kwargs={"log": log})
-    env.spec = spec
-    assert env.spec is not None
-    assert type(env.spec.kwargs["log"]) is Log
-    assert env.spec.kwargs["log"] is not log
+    log = Log()
+    spec = keep_spec(EnvSpec("Own-v0", kwargs={"log": log}))
+    assert spec is not None
+    assert type(spec.kwargs["log"]) is Log
+    assert spec.kwargs["log"] is not log
 
 
 @pytest.mark.parametrize(
@@ -87,6 +70,7 @@ def test_spec_of_a_batch__has_the_limit_and_the_mode_in_force(
     limit: int | None, kwargs: dict[str, Any], kept: dict[str, Any]
 ) -> None:
     envs = scripted_vector_env([9, 9], max_episode_steps=limit, autoreset_mode="SameStep")
+    assert envs.spec is None
     envs.spec = EnvSpec("Own-v0", max_episode_steps=7, kwargs=kwargs)
     assert envs.spec.max_episode_steps == limit
     assert envs.spec.kwargs == kept
@@ -95,14 +79,15 @@ def test_spec_of_a_batch__has_the_limit_and_the_mode_in_force(
 @pytest.mark.parametrize("duplicate", [copy.copy, lambda envs: pickle.loads(pickle.dumps(envs))])
 def test_copy__is_built_from_the_same_arguments_with_devices_by_name(duplicate: Any) -> None:
     device = pytest.importorskip("torch").device("cpu")
-    envs = Placed([device, 2], device=device)
+    envs = BridgeVectorEnv(ScriptedSimulator([3, 3]), arrays="torch", device=device)
     envs.spec = EnvSpec("Own-v0", kwargs={"device": device})
     twin = duplicate(envs)
-    assert type(twin) is Placed
+    assert type(twin) is BridgeVectorEnv
     assert twin is not envs
-    assert (twin.place, twin.device) == (["cpu", 2], "cpu")
-    assert twin.spec == envs.spec == EnvSpec("Own-v0", max_episode_steps=5, kwargs=twin.spec.kwargs)
-    assert twin.spec.kwargs == {"device": "cpu"}
+    assert twin._construction[1] == {"arrays": "torch", "device": "cpu"}
+    assert twin.spec == envs.spec == EnvSpec("Own-v0", kwargs={"device": "cpu"})
+    envs.spec = None
+    assert envs.spec is None
 
 
 def test_name_device__names_those_of_torch() -> None:
