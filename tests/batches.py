@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -21,9 +21,13 @@ __all__ = [
     "HOST_LENGTHS",
     "HOST_TRUNCATES",
     "KIND_LENGTHS",
+    "KINDS",
     "KIND_TRUNCATES",
+    "MODES",
     "QUICK",
     "SCRIPTED",
+    "Cell",
+    "cells",
     "draw_actions",
     "leaves",
     "make_batch",
@@ -33,6 +37,12 @@ __all__ = [
     "to_kind",
     "to_numpy",
 ]
+
+MODES = ("NextStep", "SameStep", "Disabled")
+"""Each autoreset mode, by its value."""
+
+KINDS = ("numpy", "torch", "jax")
+"""Each kind of arrays."""
 
 HOST_LENGTHS = [[2, 3], [3, 1], [1, 4], [5, 2], [3, 3], [4, 1], [2, 2], [6, 1], [1, 1], [3, 5]]
 """Episode lengths of the host's script, by row and episode."""
@@ -103,19 +113,12 @@ Without the engines, `brax` and `envpool` are the folders of their tests.
 SCRIPTED = ("host", "brax")
 """The scripted task, on the host and through Brax."""
 
-_FUZZED = ("pendulum",)
-"""Engines of `test_fuzz` alone."""
-
 _SLOW = ("inverted_pendulum", "playground")
 
 ENGINES = tuple(
-    pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ())
-    for name in _BATCHES
-    if name not in _FUZZED
+    pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ()) for name in _BATCHES
 )
-"""Every engine: the scripted task, a `FuncEnv`, three of EnvPool's tasks, two of Brax's, and one of
-Playground's.
-"""
+"""Every engine: the scripted task, a `FuncEnv`, EnvPool's tasks, Brax's, and Playground's."""
 
 QUICK = tuple(name for name in _BATCHES if name not in _SLOW)
 """Those that compile in a moment, or nothing."""
@@ -139,6 +142,40 @@ def make_batch(
 
 shared_batch = cache(make_batch)
 """The same, one per combination of arguments, since each batch on JAX compiles: seed it first."""
+
+
+class Cell(NamedTuple):
+    """An engine in one kind of arrays and one mode."""
+
+    engine: str
+    kind: str
+    mode: str
+
+    def batch(self, *, limit: int | None = 4, **options: Any) -> Any:
+        """Return its shared batch; skip the test where its arrays are not installed."""
+        pytest.importorskip(self.kind)
+        return shared_batch(self.engine, self.mode, limit=limit, arrays=self.kind, **options)
+
+
+def cells(
+    engines: Sequence[str] = (*QUICK, *_SLOW),
+    *,
+    kinds: Sequence[str] = KINDS,
+    modes: Sequence[str] = MODES,
+) -> list[Any]:
+    """Return the cells of some engines, kinds and modes, as parameters of a test.
+
+    The rule and the layout of results know no engine. So the two scripted engines have all cells,
+    and each other engine three: each mode and each kind once, in other pairs than its neighbour.
+    """
+    found = []
+    for index, engine in enumerate(_BATCHES):
+        for cell in (Cell(engine, kind, mode) for mode in modes for kind in kinds):
+            row, column = MODES.index(cell.mode), KINDS.index(cell.kind)
+            if engine in engines and (engine in SCRIPTED or (row + index) % 3 == column):
+                marks = pytest.mark.slow if engine in _SLOW else ()
+                found.append(pytest.param(cell, marks=marks, id="-".join(cell)))
+    return found
 
 
 def make_task(env_id: str, num_envs: int = 3, **kwargs: Any) -> VectorEnv[Any, Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from batches import ENGINES, QUICK, SCRIPTED
+from batches import ENGINES, SCRIPTED
 
 
 @pytest.fixture(params=SCRIPTED)
@@ -15,17 +15,4 @@ def scripted(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> str:
     """Every engine."""
-    return request.param
-
-
-@pytest.fixture(params=QUICK)
-def quick(request: pytest.FixtureRequest) -> str:
-    """Every engine with a task that compiles in a moment."""
-    return request.param
-
-
-@pytest.fixture(params=("numpy", "torch", "jax"))
-def kind(request: pytest.FixtureRequest) -> str:
-    """Every kind of arrays whose library is installed."""
-    pytest.importorskip(request.param)
     return request.param

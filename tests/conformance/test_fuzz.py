@@ -1,13 +1,13 @@
-"""Thousands of good and bad calls in random order, on every engine, mode and kind of arrays."""
+"""Thousands of good and bad calls in random order."""
 
 from __future__ import annotations
 
-import itertools
 import zlib
 from collections import Counter
 from functools import partial
 
 import pytest
+from batches import Cell, cells
 from call_machine import CallMachine
 from call_pair import Setup
 from hypothesis import HealthCheck, seed, settings
@@ -18,28 +18,26 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:overflow encountered in cast:RuntimeWarning",  # of actions, which are taken
 )
 
-ENGINES = ("host", "brax", "envpool", "frozen_lake", "pendulum", "fast")
-MODES = ("NextStep", "SameStep", "Disabled")
-KINDS = ("numpy", "torch", "jax")
-SETUPS = list(itertools.product(ENGINES, MODES, KINDS))
+CELLS = cells(("host", "brax", "envpool", "frozen_lake", "pendulum", "fast"))
 
 QUICK = (
-    ("host", "NextStep", "torch"),
-    ("host", "SameStep", "numpy"),
-    ("host", "Disabled", "jax"),
-    ("brax", "Disabled", "torch"),
-    ("frozen_lake", "NextStep", "numpy"),
-    ("envpool", "SameStep", "jax"),
-    ("pendulum", "Disabled", "torch"),
+    Cell("host", "torch", "NextStep"),
+    Cell("host", "numpy", "SameStep"),
+    Cell("host", "jax", "Disabled"),
+    Cell("brax", "torch", "Disabled"),
+    Cell("frozen_lake", "numpy", "NextStep"),
+    Cell("envpool", "jax", "SameStep"),
+    Cell("pendulum", "torch", "Disabled"),
 )
 """Those of which a short run does not wait for the slow leg."""
 
-CALLS, QUICK_CALLS = 250, 40
+CALLS, QUICK_CALLS = 340, 40
 """Calls that each of them makes at least."""
 
 
-def play(engine: str, mode: str, kind: str, num_examples: int) -> Counter[str]:
+def play(cell: Cell, num_examples: int) -> Counter[str]:
     """Return how often each call was made, and how many episodes ended."""
+    engine, kind, mode = cell
     if kind != "numpy":
         pytest.importorskip(kind)
     is_compiled = engine in ("brax", "fast") or kind == "jax"
@@ -54,18 +52,18 @@ def play(engine: str, mode: str, kind: str, num_examples: int) -> Counter[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "mode", "kind"), SETUPS)
-def test_calls__are_right_or_refused(engine: str, mode: str, kind: str) -> None:
-    seen = play(engine, mode, kind, num_examples=16)
+@pytest.mark.parametrize("cell", CELLS)
+def test_calls__are_right_or_refused(cell: Cell) -> None:
+    seen = play(cell, num_examples=16)
     assert seen.total() - seen["ends"] >= CALLS, seen
     assert seen["ends"] >= 10, seen
 
 
-@pytest.mark.parametrize(("engine", "mode", "kind"), QUICK)
-def test_some_calls__are_right_or_refused(engine: str, mode: str, kind: str) -> None:
-    seen = play(engine, mode, kind, num_examples=8)
+@pytest.mark.parametrize("cell", QUICK, ids="-".join)
+def test_some_calls__are_right_or_refused(cell: Cell) -> None:
+    seen = play(cell, num_examples=8)
     assert seen.total() - seen["ends"] >= QUICK_CALLS, seen
 
 
 def test_slow_leg__makes_ten_thousand_calls() -> None:
-    assert len(SETUPS) * CALLS >= 10_000
+    assert len(CELLS) * CALLS >= 10_000

@@ -6,30 +6,46 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import leaves, make_batch, play, shared_batch, to_kind, to_numpy
+from batches import Cell, cells, leaves, make_batch, play, shared_batch, to_kind, to_numpy
 from trees import assert_same, scribble, spoil, unique
 
 MASK = np.array([True, False, True, False])
 
 
-def test_run__is_the_same_if_its_user_spoils_everything(engine: str, kind: str, mode: str) -> None:
-    envs = shared_batch(engine, mode, limit=4, arrays=kind)
-    runs = []
-    for touch in (lambda tree: None, spoil(kind), lambda tree: None):
+@pytest.mark.parametrize("cell", cells())
+def test_results__are_the_user_s_own(cell: Cell) -> None:
+    """They share no memory, no later call writes into them, and spoiling them changes no run."""
+    envs, kept, runs = cell.batch(), [], []
+    for touch in (lambda call: kept.append(call[0]), spoil(cell.kind), lambda call: None):
         run: list[Any] = play(envs, 14, touch=touch)
-        mask = to_kind(MASK.copy(), kind)
+        mask = to_kind(MASK.copy(), cell.kind)
         returned = envs.reset(options={"reset_mask": mask})
         run.append(to_numpy(returned))
         touch((returned, mask))
-        run.append(to_numpy(envs.reset(options={"reset_mask": ~MASK})))
-        runs.append(run)
+        runs.append([*run, to_numpy(envs.reset(options={"reset_mask": ~MASK}))])
     assert_same(runs[1], runs[0])
     assert_same(runs[2], runs[0])
+    assert_same([to_numpy(call) for call in kept], runs[0][:-1])
+    assert_apart(kept, cell.kind)
 
 
-def test_donated_arrays__are_the_user_s_own(engine: str) -> None:
-    pytest.importorskip("jax")
-    envs, given, donate = shared_batch(engine, limit=4, arrays="jax"), [], spoil("jax")
+def assert_apart(calls: list[Any], kind: str) -> None:
+    """Raise if two arrays share memory: of one call in numpy, of all calls elsewhere."""
+    if kind == "numpy":
+        for call in calls:
+            arrays = [*leaves(call)]
+            for index, array in enumerate(arrays):
+                assert not any(np.shares_memory(array, other) for other in arrays[:index])
+        return
+    # Nobody can write into masks of jax, so those of one call may be one array.
+    trees = map(unique, calls) if kind == "jax" else calls
+    pointers = [pointer(leaf) for tree in trees for leaf in leaves(tree)]
+    assert len(set(pointers)) == len(pointers)
+
+
+@pytest.mark.parametrize("cell", cells(kinds=["jax"]))
+def test_donated_arrays__are_the_user_s_own(cell: Cell) -> None:
+    envs, given, donate = cell.batch(), [], spoil("jax")
 
     def note(call: Any) -> None:
         arrays = unique(call)
@@ -54,29 +70,6 @@ def test_partial_reset__takes_copies_of_seeds_and_mask(scripted: str, mode: str)
     assert runs[0][1] == (50, 4, 52, 6)
 
 
-def test_results__are_never_overwritten_by_a_later_call(engine: str, kind: str, mode: str) -> None:
-    returned: list[Any] = []
-    envs = shared_batch(engine, mode, limit=4, arrays=kind)
-    copies = play(envs, 12, touch=lambda call: returned.append(call[0]))
-    assert_same([to_numpy(call) for call in returned], copies)
-
-
-def test_results__share_no_memory(engine: str, kind: str, mode: str) -> None:
-    found: list[Any] = []
-    envs = shared_batch(engine, mode, limit=4, arrays=kind)
-    play(envs, 6, touch=lambda call: found.append(call[0]))
-    if kind == "numpy":
-        for call in found:
-            arrays = [*leaves(call)]
-            for index, array in enumerate(arrays):
-                assert not any(np.shares_memory(array, other) for other in arrays[:index])
-        return
-    # Nobody can write into masks of jax, so those of one call may be one array.
-    trees = map(unique, found) if kind == "jax" else found
-    pointers = [pointer(leaf) for tree in trees for leaf in leaves(tree)]
-    assert len(set(pointers)) == len(pointers)
-
-
 def pointer(array: Any) -> int:
     return array.data_ptr() if hasattr(array, "data_ptr") else array.unsafe_buffer_pointer()
 
@@ -91,9 +84,9 @@ def masks(infos: Any) -> Any:
             yield value, key.startswith("_final_")
 
 
-def test_masks_of_jax__are_one_array_for_each_value(engine: str, mode: str) -> None:
-    pytest.importorskip("jax")
-    envs = shared_batch(engine, mode, limit=4, arrays="jax")
+@pytest.mark.parametrize("cell", cells(kinds=["jax"]))
+def test_masks_of_jax__are_one_array_for_each_value(cell: Cell) -> None:
+    envs = cell.batch()
     _, infos = envs.reset(seed=0)
     step = envs.step(envs.action_space.sample())[4]
     assert len({id(mask) for mask, _ in masks(infos)}) <= 1

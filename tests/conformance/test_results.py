@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import draw_actions, make_batch, play, shared_batch, to_kind, to_numpy
+from batches import Cell, cells, draw_actions, play, to_kind, to_numpy
 from gymnasium import spaces
 from trees import assert_same, walk_infos
 
 from gymbridge.errors import ResetNeededError
 
-ON_THE_HOST = ("host", "envpool", "frozen_lake", "half_cheetah")
+ON_THE_HOST = ("host", "envpool", "frozen_lake", "pendulum", "half_cheetah")
 FINAL = {"final_obs", "_final_obs", "final_info", "_final_info"}
+
+ON_A_DEVICE = ("torch", "jax")
+
+every_cell = pytest.mark.parametrize("cell", cells())
 
 
 def calls(envs: Any, num_steps: int = 12) -> list[Any]:
@@ -35,14 +39,15 @@ def is_kind(value: Any, kind: str) -> bool:
     return isinstance(value, jax.Array)
 
 
-def test_results__have_the_types_of_their_spaces(engine: str, kind: str, mode: str) -> None:
-    envs, ends = shared_batch(engine, mode, limit=4, arrays=kind), 0
+@every_cell
+def test_results__have_the_types_of_their_spaces(cell: Cell) -> None:
+    envs, ends = cell.batch(), 0
     single = envs.single_observation_space
     for obs, *rest, infos in calls(envs):
         array = to_numpy(obs)
         assert envs.observation_space.contains(array)
         assert array.dtype == single.dtype
-        assert all(is_kind(leaf, kind) for leaf in (obs, *rest))
+        assert all(is_kind(leaf, cell.kind) for leaf in (obs, *rest))
         if not rest:
             continue
         rewards, terminations, truncations = map(to_numpy, rest)
@@ -60,27 +65,27 @@ def test_results__have_the_types_of_their_spaces(engine: str, kind: str, mode: s
     assert ends > 4
 
 
-def test_infos__are_arrays_with_masks(engine: str, kind: str, mode: str) -> None:
-    begun, *later = [infos for *_, infos in calls(shared_batch(engine, mode, limit=4, arrays=kind))]
+@every_cell
+def test_infos__are_arrays_with_masks(cell: Cell) -> None:
+    begun, *later = [infos for *_, infos in calls(cell.batch())]
     names = {key for key, *_ in walk_infos(begun)}
     for infos in (begun, *later):
         for key, value, mask in walk_infos(infos):
-            assert is_kind(mask, kind), key
+            assert is_kind(mask, cell.kind), key
             assert (mask.shape, to_numpy(mask).dtype) == ((4,), np.bool_), key
             if not isinstance(value, dict):
-                assert is_kind(value, kind), key
+                assert is_kind(value, cell.kind), key
                 assert len(value) == 4, key
         plain = {key: value for key, value in infos.items() if key not in FINAL}
         assert {key for key, *_ in walk_infos(plain)} == names
 
 
-def test_final_keys__come_with_ends_in_numpy_and_always_elsewhere(
-    engine: str, kind: str, mode: str
-) -> None:
-    ends = 0
-    for _, *rest, infos in calls(shared_batch(engine, mode, limit=4, arrays=kind)):
+@every_cell
+def test_final_keys__come_with_ends_in_numpy_and_always_elsewhere(cell: Cell) -> None:
+    ends, is_same_step = 0, cell.mode == "SameStep"
+    for _, *rest, infos in calls(cell.batch()):
         over = to_numpy(rest[1] | rest[2]) if rest else np.zeros(4, np.bool_)
-        has_finals = mode == "SameStep" and bool(rest) and (kind != "numpy" or over.any())
+        has_finals = is_same_step and bool(rest) and (cell.kind != "numpy" or over.any())
         assert infos.keys() & FINAL == (FINAL if has_finals else set())
         if has_finals:
             ends += over.any()
@@ -88,12 +93,13 @@ def test_final_keys__come_with_ends_in_numpy_and_always_elsewhere(
             np.testing.assert_array_equal(to_numpy(infos["_final_info"]), over)
             for _, _, mask in walk_infos(infos["final_info"]):
                 np.testing.assert_array_equal(to_numpy(mask), over)
-    assert ends >= 2 or mode != "SameStep"
+    assert ends >= 2 or not is_same_step
 
 
-def test_run__equals_that_in_numpy(engine: str, arrays: str, mode: str) -> None:
-    wanted = play(shared_batch(engine, mode, limit=4), 24)
-    found = play(shared_batch(engine, mode, limit=4, arrays=arrays), 24)
+@pytest.mark.parametrize("cell", cells(kinds=ON_A_DEVICE))
+def test_run__equals_that_in_numpy(cell: Cell) -> None:
+    wanted = play(cell._replace(kind="numpy").batch(), 24)
+    found = play(cell.batch(), 24)
     for left, right in zip(found, wanted, strict=True):
         assert_like_numpy(left, right)
 
@@ -127,21 +133,22 @@ def assert_close(value: Any, like: Any, rows: Any = ...) -> None:
     np.testing.assert_allclose(value[rows], wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_final_obs__is_the_true_next_observation_of_every_row(engine: str, arrays: str) -> None:
-    same = shared_batch(engine, "SameStep", limit=4, arrays=arrays)
-    for obs, _, terminations, truncations, infos in play(same, 12)[1:]:
+@pytest.mark.parametrize("cell", cells(kinds=ON_A_DEVICE, modes=["SameStep"]))
+def test_final_obs__is_the_true_next_observation_of_every_row(cell: Cell) -> None:
+    for obs, _, terminations, truncations, infos in play(cell.batch(), 12)[1:]:
         over = terminations | truncations
         np.testing.assert_array_equal(infos["final_obs"][~over], obs[~over])
         if over.any():
             assert (infos["final_obs"][over] != obs[over]).any()
 
 
-def test_ended_rows__are_held_on_a_device_and_refused_on_the_host(engine: str, arrays: str) -> None:
-    envs = make_batch(engine, "Disabled", limit=1, arrays=arrays)
+@pytest.mark.parametrize("cell", cells(kinds=ON_A_DEVICE, modes=["Disabled"]))
+def test_ended_rows__are_held_on_a_device_and_refused_on_the_host(cell: Cell) -> None:
+    envs = cell.batch(limit=1)
     envs.reset(seed=3)
-    actions = to_kind(draw_actions(envs, np.random.default_rng(7)), arrays)
+    actions = to_kind(draw_actions(envs, np.random.default_rng(7)), cell.kind)
     before = to_numpy(envs.step(actions)[:4])
-    if engine in ON_THE_HOST:
+    if cell.engine in ON_THE_HOST:
         with pytest.raises(ResetNeededError):
             envs.step(actions)
         return

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import draw_actions, leaves, make_batch, shared_batch, to_kind, to_numpy
+from batches import Cell, cells, draw_actions, leaves, make_batch, shared_batch, to_kind, to_numpy
 from trees import assert_same, scribble
 
 from gymbridge.errors import (
@@ -17,7 +17,9 @@ from gymbridge.errors import (
     ResetNeededError,
 )
 
-NUM_ENVS, LIMIT, NUM_STEPS, SEED = 3, 4, 14, 5
+NUM_ENVS, LIMIT, NUM_STEPS, SEED = 4, 4, 14, 5
+
+without_autoreset = pytest.mark.parametrize("cell", cells(modes=["Disabled"]))
 
 
 def _rows(step: Any) -> list[list[np.ndarray]]:
@@ -30,10 +32,6 @@ def _rows(step: Any) -> list[list[np.ndarray]]:
 def _assert_rows(found: Any, wanted: Any, what: str) -> None:
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=what)
-
-
-def _make(engine: str, kind: str) -> Any:
-    return shared_batch(engine, "Disabled", num_envs=NUM_ENVS, limit=LIMIT, arrays=kind)
 
 
 def _begin_ended(envs: Any, rows: Any, kind: str) -> None:
@@ -53,8 +51,9 @@ def _play_all(envs: Any, actions: np.ndarray, kind: str) -> list[Any]:
     return seen
 
 
-def test_step_some__is_a_step_of_the_environments_under_the_mask(engine: str, kind: str) -> None:
-    envs = _make(engine, kind)
+@without_autoreset
+def test_step_some__is_a_step_of_the_environments_under_the_mask(cell: Cell) -> None:
+    envs, kind = cell.batch(), cell.kind
     rng = np.random.default_rng(1)
     actions = np.stack([draw_actions(envs, rng) for _ in range(NUM_STEPS)])
     wanted = _play_all(envs, actions, kind)
@@ -86,11 +85,12 @@ def test_step_some__is_a_step_of_the_environments_under_the_mask(engine: str, ki
     assert was_mixed
 
 
-def test_ended_environments__may_stay_outside_the_mask(engine: str, kind: str) -> None:
-    envs = _make(engine, kind)
+@without_autoreset
+def test_ended_environments__may_stay_outside_the_mask(cell: Cell) -> None:
+    envs, kind = cell.batch(), cell.kind
     envs.reset(seed=SEED)
     actions = to_kind(draw_actions(envs, np.random.default_rng(0)), kind)
-    rows = np.array([True, False, False])
+    rows = np.array([True, False, False, False])
     found = None
     for _ in range(LIMIT):
         found = _rows(envs.step_some(actions, to_kind(rows, kind)))
@@ -108,7 +108,7 @@ def test_ended_environments__may_stay_outside_the_mask(engine: str, kind: str) -
 def test_ended_environment_under_the_mask__is_an_error() -> None:
     envs = make_batch("host", "Disabled", num_envs=NUM_ENVS, limit=1)
     envs.reset(seed=0)
-    first = np.array([True, False, False])
+    first = np.array([True, False, False, False])
     envs.step_some(np.zeros(NUM_ENVS, int), first)
     with pytest.raises(EpisodeEndedError, match=r"\[0\] have ended"):
         envs.step_some(np.zeros(NUM_ENVS, int), np.ones(NUM_ENVS, bool))
@@ -118,10 +118,10 @@ def test_ended_environment_under_the_mask__is_an_error() -> None:
 @pytest.mark.parametrize(
     ("mask", "error", "message"),
     [
-        (np.ones(2, bool), ArgumentError, r"`mask` must have shape `\(3,\)`, got \(2,\)"),
-        (np.zeros(3, bool), ArgumentError, "`mask` must contain at least one True"),
-        (np.ones(3, int), ArgumentTypeError, "`mask` must have `dtype=np.bool_`, got int64"),
-        ([True] * 3, ArgumentTypeError, "`mask` must be a numpy array"),
+        (np.ones(2, bool), ArgumentError, r"`mask` must have shape `\(4,\)`, got \(2,\)"),
+        (np.zeros(4, bool), ArgumentError, "`mask` must contain at least one True"),
+        (np.ones(4, int), ArgumentTypeError, "`mask` must have `dtype=np.bool_`, got int64"),
+        ([True] * 4, ArgumentTypeError, "`mask` must be a numpy array"),
     ],
 )
 def test_bad_mask__changes_nothing(mask: Any, error: type[Exception], message: str) -> None:
@@ -129,7 +129,7 @@ def test_bad_mask__changes_nothing(mask: Any, error: type[Exception], message: s
     envs.reset(seed=0)
     with pytest.raises(error, match=message):
         envs.step_some(np.zeros(NUM_ENVS, int), mask)
-    assert envs.step(np.zeros(NUM_ENVS, int))[0].tolist() == [1, 1, 1]
+    assert envs.step(np.zeros(NUM_ENVS, int))[0].tolist() == [1, 1, 1, 1]
 
 
 def test_bad_call__is_an_error() -> None:
@@ -148,9 +148,9 @@ def test_bad_call__is_an_error() -> None:
 
 
 def test_held_environment__shows_its_infos_whatever_its_user_wrote(engine: str) -> None:
-    envs = _make(engine, "numpy")
+    envs = shared_batch(engine, "Disabled", limit=LIMIT)
     actions = draw_actions(envs, np.random.default_rng(2))
-    masks = np.array([[True, True, False], [False, False, True]])
+    masks = np.array([[True, True, False, False], [False, False, True, True]])
     runs = []
     for touch in (lambda tree: None, scribble):
         run: list[Any] = [envs.reset(seed=SEED)]
