@@ -14,6 +14,7 @@ import numpy as np
 
 __all__ = [
     "FINAL_KEYS",
+    "has_rows",
     "is_mask",
     "split_info",
     "split_infos",
@@ -29,6 +30,16 @@ Infos = list[dict[str, Any]]
 
 Tree: TypeAlias = "dict[str, Tree] | np.ndarray"
 """A (num_envs, ...) array, or nested dicts of such."""
+
+
+def has_rows(mask: np.ndarray) -> bool:
+    """Return whether a mask is True anywhere, several times faster than ``mask.any()``.
+
+    Args:
+        mask: (num_envs,) bool; any byte but 0 is True.
+    """
+    data = mask.tobytes()
+    return data != bytes(len(data))
 
 
 def take_row(batch: Any, index: Any) -> Any:
@@ -75,7 +86,7 @@ def split_infos(infos: dict[str, Any], num_envs: int, *, keeps_dtypes: bool = Fa
             continue
         mask = infos.get(f"_{key}")
         values = _split_value(value, num_envs, keeps_dtypes)
-        if mask is not None and b"\x00" in mask.tobytes():
+        if mask is not None and has_rows(~mask):
             rows = rows or [{} for _ in values]
             for index in mask.nonzero()[0].tolist():
                 rows[index][key] = values[index]

@@ -12,6 +12,7 @@ from gymbridge.core import requests
 from gymbridge.core.actions import make_action_reader, make_numpy_reader
 from gymbridge.core.extras import needs
 from gymbridge.core.processes import OneThread, note_batch
+from gymbridge.core.rows import has_rows
 from gymbridge.errors import (
     ArgumentError,
     ClosedError,
@@ -194,7 +195,7 @@ class AsyncEnvPool:
             rows = self._read_rows(env_ids)
             leaves = self._layout.action_leaves(self._make_reader(len(rows))(actions))
             is_cut = self._progress.is_cut[rows]
-            if 1 in is_cut.tobytes():  # these the pool would step
+            if has_rows(is_cut):  # The pool would step these, since it does not know the limit.
                 self._reset(rows[is_cut])
                 rows, leaves = rows[~is_cut], [leaf[~is_cut] for leaf in leaves]
             if len(rows):
@@ -255,11 +256,11 @@ class AsyncEnvPool:
         """Return ids of environments that wait, (count,) intp, the quickest index of numpy."""
         self._check_running()
         rows = requests.read_ids("`env_ids`", env_ids, self.num_envs)
-        waits = self._progress.waits[rows]
-        if 0 in waits.tobytes():
+        is_away = self._progress.is_away[rows]
+        if has_rows(is_away):
             raise ArgumentError(
                 "`env_ids` must be environments that `recv` returned, got "
-                f"{rows[~waits].tolist()}, which are still being stepped or reset."
+                f"{rows[is_away].tolist()}, which are still being stepped or reset."
             )
         return rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gymbridge.core.episode import only_truncated, split_ends
+from gymbridge.core.rows import has_rows
 
 __all__ = ["Progress"]
 
@@ -13,9 +14,7 @@ class Progress:
     """What is known of each environment of an asynchronous pool since it was built.
 
     Where steps are cheap, Python's own work is a large part of the time. So indices are intp, which
-    numpy looks up in a fraction of the time that int32 takes; numbers are arrays, which it adds and
-    compares in half the time; and a search for rare events in bytes takes a tenth of the time of
-    `any`.
+    numpy looks up faster than int32, and numbers are arrays, which it adds and compares faster.
 
     Args:
         num_envs: Number of environments in the pool.
@@ -23,14 +22,15 @@ class Progress:
         limit: The time limit in steps, or None.
 
     Attributes:
-        waits: (num_envs,) bool, True where the environment was received and waits for `send`.
+        is_away: (num_envs,) bool, True where the environment is being stepped or reset, False where
+            it waits for `send`.
         is_cut: (num_envs,) bool, True where the time limit ended the episode, which the pool does
             not know.
         coming: Number of environments that are being stepped or reset.
     """
 
     def __init__(self, num_envs: int, batch_size: int, limit: int | None) -> None:
-        self.waits, self.is_cut = np.zeros((2, num_envs), np.bool_)
+        self.is_away, self.is_cut = np.zeros((2, num_envs), np.bool_)
         self.coming = 0
         self._steps = np.zeros(num_envs, np.int64)  # of the next answer, 0 for a beginning
         limit = np.iinfo(np.int64).max if limit is None else limit
@@ -48,7 +48,7 @@ class Progress:
 
     def note_sent(self, rows: np.ndarray) -> None:
         """Note that environments are being stepped or reset."""
-        self.waits[rows] = False
+        self.is_away[rows] = True
         self.coming += len(rows)
 
     def note_answers(
@@ -65,17 +65,17 @@ class Progress:
         rows = ids.astype(np.intp)
         steps, terminated = self._steps[rows], ended
         begins = steps == self._zeros
-        if 1 in begins.tobytes():  # some tasks repeat a reward, or have NaN, as they begin
+        if has_rows(begins):  # Some tasks repeat a reward, or have NaN, as they begin.
             rewards[begins] = 0
-        if 1 in truncated.tobytes():
+        if has_rows(truncated):
             terminated, truncated = split_ends(ended, truncated)
         is_late = steps >= self._limits
-        if 1 in is_late.tobytes():
+        if has_rows(is_late):
             self.is_cut[rows] = is_late & ~ended
             truncated = only_truncated(terminated, truncated | is_late)
         steps += self._ones
-        if 1 in ended.tobytes():
+        if has_rows(ended):
             steps[ended] = 0
-        self._steps[rows], self.waits[rows] = steps, True
+        self._steps[rows], self.is_away[rows] = steps, False
         self.coming -= len(rows)
         return terminated, truncated

@@ -22,6 +22,7 @@ from gymbridge.core.episode import (
     split_ends,
 )
 from gymbridge.core.infos import InfoLayout
+from gymbridge.core.rows import has_rows
 from gymbridge.envpool.pool import Values
 from gymbridge.envpool.simulator import EnvPoolSimulator, PoolState
 
@@ -137,9 +138,9 @@ class PoolRunner:
             values[layout.reward_place][carry.ended] = 0
         done, over = values[layout.done_place], None
         terminated = done.copy()
-        if b"\x01" in done.tobytes():  # a scan of bytes costs a tenth of `done.any()`
+        if has_rows(done):
             over = done
-            if b"\x01" in values[layout.trunc_place].tobytes():
+            if has_rows(values[layout.trunc_place]):
                 terminated, truncated = split_ends(done, values[layout.trunc_place])
         if clock < self._limit:
             return Answers(values, terminated, truncated, over, elapsed, clock, False)

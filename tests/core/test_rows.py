@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gymbridge.core.rows import is_mask, split_info, split_infos, take_infos, take_row
+from gymbridge.core.rows import has_rows, is_mask, split_info, split_infos, take_infos, take_row
 
 NUM_ENVS = 3
 
@@ -32,6 +32,15 @@ def test_split_infos__undoes_what_gymnasium_packs(dicts: list[dict[str, Any]]) -
     assert split_infos(infos, NUM_ENVS) == dicts
     ids = np.array([2, 0])
     assert split_infos(take_infos(infos, ids), 2) == [dicts[2], dicts[0]]
+
+
+@pytest.mark.parametrize("byte", [0, 1, 2, 128, 255])
+@pytest.mark.parametrize("num_envs", [1, 5, 300])
+def test_has_rows__takes_every_byte_but_zero_for_true(byte: int, num_envs: int) -> None:
+    for row in (0, num_envs - 1):
+        data = np.zeros(num_envs, np.uint8)
+        data[row] = byte
+        assert has_rows(data.view(np.bool_)) == (byte != 0)
 
 
 def test_split_infos__gives_rows_of_arrays_that_are_copies() -> None:

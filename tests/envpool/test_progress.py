@@ -45,8 +45,8 @@ def test_progress__is_that_of_each_environment(limit: int | None, seed: int) -> 
         ]
         found = *progress.note_answers(ids, ended, truncated, rewards), rewards
         assert [*zip(*(part.tolist() for part in found), strict=True)] == wanted
-        assert progress.waits[ids].all()
-        assert not progress.waits[away].any()
+        assert not progress.is_away[ids].any()
+        assert progress.is_away[away].all()
         assert progress.is_cut[ids].tolist() == [episodes[env].cut for env in ids]
         renewed = [episodes[env].begins and not episodes[env].cut for env in ids]
         assert progress.are_renewed(ids).tolist() == renewed

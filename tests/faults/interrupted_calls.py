@@ -228,7 +228,7 @@ def _check_pool(pool: Any) -> str:
         pool._check_running()
         while pool._progress.coming >= pool.batch_size:
             pool.recv()
-        waiting = np.flatnonzero(pool._progress.waits)
+        waiting = np.flatnonzero(~pool._progress.is_away)
         assert len(waiting) + pool._progress.coming == pool.num_envs
         pool.send([0] * len(waiting), waiting)
     except ResetNeededError:

@@ -16,11 +16,11 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from gymbridge.core.episode import only_truncated
 from gymbridge.core.requests import read_seed
-from gymbridge.core.rows import split_infos
+from gymbridge.core.rows import has_rows, split_infos
 from gymbridge.core.vector_env import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
 from gymbridge.trainers.batches import check_batch
-from gymbridge.trainers.row_steps import step_rows
+from gymbridge.trainers.row_steps import Rows, step_rows
 from gymbridge.trainers.sb3.members import find_members
 from gymbridge.trainers.sb3.zero_based import (
     from_zero,
@@ -167,21 +167,32 @@ class Sb3VecEnv(VecEnv):
 
         Raises:
             EnvContractError: An episode ended and the batch does not give its final observation.
+            ResetNeededError: No episodes are running, such as after an interrupted ``learn``.
         """
-        rows = step_rows("vector_env", self.vector_env, self._to_env())
-        obs, rewards, terminations, truncations, dones, infos, ended = rows
+        obs, rewards, terminations, truncations, dones, infos, ended = self._step()
         for row in infos:
             row["TimeLimit.truncated"] = False
         if ended is not None:
             for index, final_obs, reset_info in zip(*ended, strict=True):
                 infos[index]["terminal_observation"] = self._from_env(final_obs)
                 self.reset_infos[index] = reset_info
-            if b"\x01" in truncations.tobytes():  # a scan of bytes costs a tenth of `any`
+            if has_rows(truncations):
                 for index in only_truncated(terminations, truncations).nonzero()[0].tolist():
                     infos[index]["TimeLimit.truncated"] = True
         if rewards.dtype != np.float32:
             rewards = rewards.astype(np.float32)
         return self._from_env(obs), rewards, dones, infos
+
+    def _step(self) -> Rows:
+        """Step the batch; where it needs a reset, say how a model of SB3 is made to do it."""
+        try:
+            return step_rows("vector_env", self.vector_env, self._to_env())
+        except ResetNeededError as error:
+            raise ResetNeededError(
+                f"{error} Stable-Baselines3 does not reset while it keeps observations: after an "
+                "interrupted `learn`, call `model.set_env(model.get_env())`, which drops them, "
+                "before `learn(..., reset_num_timesteps=False)`."
+            ) from error
 
     def close(self) -> None:
         """Close the batch."""

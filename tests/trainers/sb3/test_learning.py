@@ -26,6 +26,7 @@ from stable_baselines3.common.vec_env import (
 )
 from torch.nn.utils import parameters_to_vector
 
+from gymbridge.errors import ResetNeededError
 from gymbridge.trainers.sb3 import make_vec_env
 
 
@@ -132,3 +133,24 @@ def test_replay_on_engine__knows_timeouts_and_true_next_observations() -> None:
             np.testing.assert_array_equal(replay.next_observations[step, index], true_next)
             assert replay.timeouts[step, index] == info["TimeLimit.truncated"] == dones[index]
             assert np.array_equal(true_next, obs[index]) != dones[index]
+
+
+def test_interrupted_learning__says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("envpool")
+    from gymbridge.envpool.pool import Pool
+
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    envs = make_vec_env("EnvPool/CartPole-v1", 4, seed=0)
+    model = A2C("MlpPolicy", envs, seed=0)
+    model.learn(40)
+    with monkeypatch.context() as patch:
+        patch.setattr(Pool, "receive", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.learn(40, reset_num_timesteps=False)
+    advice = r"call `model\.set_env\(model\.get_env\(\)\)`"
+    with pytest.raises(ResetNeededError, match=advice):
+        model.learn(40, reset_num_timesteps=False)
+    model.set_env(model.get_env())
+    assert model.learn(40, reset_num_timesteps=False).num_timesteps == 80

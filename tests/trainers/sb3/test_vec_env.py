@@ -89,6 +89,20 @@ def test_buffers_of_the_batch__are_copied() -> None:
     assert compare(sync(KindsEnv, copy=False), dummy(KindsEnv), 12)["terminated"] > 0
 
 
+class Bytes(wrappers.TransformReward):
+    """A batch whose flags come from bytes of another library, which stores True as 255."""
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, *flags, infos = super().step(actions)
+        return obs, rewards, *((flag * np.uint8(255)).view(np.bool_) for flag in flags), infos
+
+
+def test_flags__may_store_true_as_any_byte() -> None:
+    mode = AutoresetMode.SAME_STEP
+    batch = Bytes(SyncVectorEnv([PENDULUM] * 4, autoreset_mode=mode), lambda rewards: rewards)
+    assert compare(Sb3VecEnv(batch), dummy(PENDULUM), 12)["truncated"] > 0
+
+
 def test_async_vector_env__gives_what_dummy_vec_env_gives() -> None:
     mode = AutoresetMode.SAME_STEP
     view = Sb3VecEnv(AsyncVectorEnv([CART_POLE] * 2, autoreset_mode=mode, context="spawn"))
