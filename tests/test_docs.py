@@ -6,7 +6,6 @@ import ast
 import configparser
 import doctest
 import importlib
-import importlib.util
 import logging
 import pkgutil
 import re
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from example_runs import load_script
 
 import gymbridge
 from gymbridge.errors import GymbridgeError, NotInstalledError
@@ -206,20 +206,13 @@ def test_names_of_libraries__exist() -> None:
         assert pkgutil.resolve_name(name) is not None
 
 
-def load_script(name: str) -> Any:
-    """Return a script of the documentation as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    return script
+SCRIPTS = ROOT / "docs" / "scripts"
 
 
 @pytest.mark.parametrize("name", ["autoreset", "how_it_works"])
 def test_picture__is_what_its_script_draws(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    script = load_script(name)
+    script = load_script(SCRIPTS / f"{name}.py")
     committed = script.PICTURE.read_text(encoding="utf-8")
     script.PICTURE = tmp_path / "picture.svg"
     script.main()
@@ -229,11 +222,12 @@ def test_picture__is_what_its_script_draws(name: str, tmp_path: Path) -> None:
 
 
 def test_ids_page__is_what_its_script_writes() -> None:
-    assert load_script("ids").make_page() == PAGES["docs/reference/ids.md"]
+    assert load_script(SCRIPTS / "ids.py").make_page() == PAGES["docs/reference/ids.md"]
 
 
 def test_words_page__has_docstrings_messages_and_hints() -> None:
-    page = load_script("words").make_page(ROOT / "gymbridge" / "core" / "requests.py")
+    script = load_script(SCRIPTS / "words.py")
+    page = script.make_page(ROOT / "gymbridge" / "core" / "requests.py")
     assert "### `requests.read_count`, line" in page
     assert "`ArgumentError`: `{name}` must be at least {least}, got {value}.\n" in page
     assert "less than -2**99" in page

@@ -7,16 +7,15 @@ import ast
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from example_runs import EXAMPLES, call_script, check_picture, read_table, run_script
 
 TESTS = Path(__file__).parent
-EXAMPLES = TESTS.parent / "examples"
 PARTS = ("ppo_flags", "run_folder", "sb3_returns")
 """What examples import, and is no script."""
 
@@ -98,17 +97,9 @@ def test_docstring__names_the_files_to_copy(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_example__has_a_test_that_runs_it(name):
-    used = re.compile(rf'(["/]{name}\.py"|\(EXAMPLES / "{name}\.py"|run_script\(\s*"{name}["\.])')
+    used = re.compile(rf'(["/]{name}\.py"|(run|call)_script\(\s*"{name}")')
     files = TESTS.rglob("*.py")
     assert any(used.search(path.read_text(encoding="utf-8")) for path in files)
-
-
-def run_script(name: str, *arguments: Any, cwd: Path) -> list[str]:
-    """Return the lines that a script prints."""
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.splitlines()
 
 
 def test_partial_resets__plays_each_seed_once_whatever_the_batch(tmp_path):
@@ -117,11 +108,11 @@ def test_partial_resets__plays_each_seed_once_whatever_the_batch(tmp_path):
     tables = []
     for num_envs in (2, 3):
         flags = (f"--num-envs={num_envs}", "--episodes=4", "--max-episode-steps=9")
-        lines = run_script("partial_resets", *flags, "--env-id=Brax/fast-v0", cwd=tmp_path)
-        assert lines[-1].endswith(" over 4 episodes")
+        printed = call_script("partial_resets", *flags, "--env-id=Brax/fast-v0", cwd=tmp_path)
+        assert printed.lines[-1].endswith(" over 4 episodes")
         folder = tmp_path / "runs" / "partial_resets"
-        tables.append(np.genfromtxt(folder / "episodes.csv", delimiter=",", names=True))
-        assert (folder / "lengths.png").exists()
+        tables.append(read_table(folder / "episodes.csv"))
+        check_picture(folder / "lengths.png")
     assert tables[0]["seed"].tolist() == [0, 1, 2, 3]
     assert (tables[0]["length"] == tables[1]["length"]).all()
     np.testing.assert_allclose(tables[0]["return_"], tables[1]["return_"], rtol=1e-4)
@@ -131,57 +122,53 @@ def test_planning__plays_planned_and_random_actions(tmp_path):
     pytest.importorskip("brax")
     pytest.importorskip("matplotlib")
     sizes = ("--num-envs=4", "--horizon=2", "--best=2", "--steps=3")
-    lines = run_script("planning", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path)
-    found = [line.split(":")[0] for line in lines[:2]]
+    printed = call_script("planning", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path)
+    found = [line.split(":")[0] for line in printed.lines[:2]]
     assert found == ["Brax/fast-v0, random", "Brax/fast-v0, planned"]
-    assert (tmp_path / "runs" / "planning" / "returns.png").exists()
+    check_picture(tmp_path / "runs" / "planning" / "returns.png")
 
 
 @pytest.mark.slow
 def test_planning__balances_the_pendulum(tmp_path):
     pytest.importorskip("brax")
-    random, planned, _ = run_script("planning", "--steps=40", cwd=tmp_path)
+    random, planned, _ = run_script("planning", "--steps=40", cwd=tmp_path).lines
     assert int(planned.split()[-2]) == 40
     assert int(random.split()[-2]) < 40
 
 
-def test_compare_curves__draws_mean_and_band(tmp_path, monkeypatch):
+@pytest.fixture
+def compare_curves() -> dict[str, Any]:
+    """What the script defines."""
     pytest.importorskip("matplotlib")
-    script = runpy.run_path(str(EXAMPLES / "compare_curves.py"))
-    header = "env_steps,seconds,episodes,mean_return"
+    return runpy.run_path(str(EXAMPLES / "compare_curves.py"))
+
+
+HEADER = "env_steps,seconds,episodes,mean_return"
+
+
+def test_compare_curves__draws_mean_and_band(compare_curves, tmp_path, monkeypatch):
     for name, shift in (("a", 0), ("b", 2)):
         (tmp_path / name).mkdir()
         rows = [[0, 0.5, 0, np.nan], [10, 1, 3, 1 + shift], [20, 2, 5, 5 + shift]]
         path = tmp_path / name / "progress.csv"
-        np.savetxt(path, rows, delimiter=",", header=header, comments="")
-    runs = script["read_runs"]([tmp_path / "a", tmp_path / "b"])
-    places, returns = script["band"](runs, "env_steps")
+        np.savetxt(path, rows, delimiter=",", header=HEADER, comments="")
+    runs = compare_curves["read_runs"]([tmp_path / "a", tmp_path / "b"])
+    places, returns = compare_curves["band"](runs, "env_steps")
     assert (places[0], places[-1]) == (10, 20)
     np.testing.assert_allclose(returns[:, [0, -1]], [[1, 5], [3, 7]])
     out = tmp_path / "picture.png"
     folders = (str(tmp_path / "a"), str(tmp_path / "b"))
     monkeypatch.setattr(sys, "argv", ["x", "--curve", "both", *folders, "--out", str(out)])
-    script["main"]()
-    assert out.read_bytes().startswith(b"\x89PNG")
+    compare_curves["main"]()
+    check_picture(out)
 
 
-def test_compare_curves__names_a_run_without_an_episode(tmp_path):
-    pytest.importorskip("matplotlib")
-    script = runpy.run_path(str(EXAMPLES / "compare_curves.py"))
-    text = "env_steps,seconds,episodes,mean_return\n10,1,0,nan\n"
-    (tmp_path / "progress.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(SystemExit, match="no episode ended in this run"):
-        script["read_runs"]([str(tmp_path)])
-
-
-def test_compare_curves__reads_the_monitor_of_stable_baselines3(tmp_path):
-    pytest.importorskip("matplotlib")
-    script = runpy.run_path(str(EXAMPLES / "compare_curves.py"))
+def test_compare_curves__reads_the_monitor_of_stable_baselines3(compare_curves, tmp_path):
     returns, lengths = np.arange(250.0), np.tile([3, 2], 125)
     rows = [f"{returns[i]},{lengths[i]},{0.5 * i}" for i in range(250)]
     lines = ["#{}", "r,l,t", *rows, ""]
     (tmp_path / "0.monitor.csv").write_text("\n".join(lines), encoding="utf-8")
-    [run] = script["read_runs"]([str(tmp_path)])
+    [run] = compare_curves["read_runs"]([str(tmp_path)])
     assert run["env_steps"].tolist() == np.cumsum(lengths).tolist()
     assert run["seconds"][-1] == 0.5 * 249
     expected = [returns[max(0, last - 99) : last + 1].mean() for last in range(250)]
@@ -190,27 +177,41 @@ def test_compare_curves__reads_the_monitor_of_stable_baselines3(tmp_path):
 
 @pytest.mark.parametrize(
     ("folders", "text"),
-    [([], "error: --curve PPO needs the folder of a run"), (["no"], "no: there is no file pro")],
+    [
+        ([], "error: --curve PPO needs the folder of a run"),
+        (["no"], "no: there is no file pro"),
+        (["."], "no episode ended in this run"),
+    ],
 )
-def test_compare_curves__names_what_is_missing(folders, text, tmp_path):
-    pytest.importorskip("matplotlib")
-    command = [sys.executable, EXAMPLES / "compare_curves.py", "--curve", "PPO", *folders]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode > 0
-    assert text in done.stderr
-    assert "Traceback" not in done.stderr
+def test_compare_curves__names_what_is_missing(
+    compare_curves, folders, text, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "progress.csv").write_text(f"{HEADER}\n10,1,0,nan\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["x", "--curve", "PPO", *folders])
+    with pytest.raises(SystemExit) as ended:
+        compare_curves["main"]()
+    assert text in f"{ended.value}{capsys.readouterr().err}"
+
+
+FLAGS = [
+    ("--total-steps=0", "--total-steps must be at least 1, got 0"),
+    ("--num-envs=-1", "--num-envs must be at least 1, got -1"),
+    ("--seed=-1", "--seed must be at least 0, got -1"),
+    ("--env-kwargs={backend", "--env-kwargs must be JSON, got '{backend': "),
+]
+SHARED = ("ppo", "playground_ppo", "custom_brax_env", "shac")
+"""Scripts that read them by `ppo_flags`."""
 
 
 @pytest.mark.parametrize(
-    ("flag", "text"),
+    ("name", "flag", "text"),
     [
-        ("--total-steps=0", "--total-steps must be at least 1, got 0"),
-        ("--num-envs=-1", "--num-envs must be at least 1, got -1"),
-        ("--seed=-1", "--seed must be at least 0, got -1"),
-        ("--env-kwargs={backend", "--env-kwargs must be JSON, got '{backend': "),
+        *((name, *flag) for name in SHARED for flag in FLAGS),
+        ("torchrl_ppo", *FLAGS[0]),
+        ("torchrl_ppo", "--epochs=0", "--epochs must be at least 1, got 0"),
     ],
 )
-@pytest.mark.parametrize("name", ["ppo", "playground_ppo", "custom_brax_env", "shac"])
 def test_flags__out_of_their_range_are_named_at_once(name, flag, text, monkeypatch, capsys):
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.setattr(sys, "argv", [name, flag])
@@ -227,26 +228,7 @@ def test_string_shape__trains_both_and_draws_their_curves(tmp_path):
     run_script("string_shape", "--seeds", 1, "--max-seconds=1", "--out=out", cwd=tmp_path)
     for name in ("shac", "ppo"):
         assert (tmp_path / "out" / name / "1" / "policy.pt").exists()
-    assert (tmp_path / "out" / "curves.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_sb3_atari__trains_saves_and_plays(tmp_path):
-    pytest.importorskip("envpool.registration")
-    pytest.importorskip("stable_baselines3")
-    pytest.importorskip("pandas")
-    play = ("--eval-episodes=1", "--out=.")
-    sizes = ("--num-envs=2", "--num-steps=16", "--total-steps=32")
-    for limit in (10, 40):
-        flags = (*sizes, *play, f"--max-episode-steps={limit}")
-        printed = run_script("sb3_atari", *flags, cwd=tmp_path)
-        assert printed[-1].endswith(" over 1 episodes")
-        has_episodes = limit < 16
-        assert (tmp_path / "Pong-v5_ppo.png").exists() == has_episodes
-        assert ("No episode ended" in "".join(printed)) != has_episodes
-    play = (*play, "--max-episode-steps=40")
-    flag = "--evaluate=Pong-v5_ppo.zip"
-    assert "over 1 episodes" in run_script("sb3_atari", flag, *play, cwd=tmp_path)[-1]
+    check_picture(tmp_path / "out" / "curves.png")
 
 
 GALLERY = TESTS.parent / "docs" / "tutorials" / "gallery.md"

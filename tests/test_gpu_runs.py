@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from example_runs import run_python
 from gpu_runs import find_obstacle, is_gpu_run, prepare_cpu_run, prepare_gpu_run
 
 ROOT = Path(__file__).parents[1]
@@ -57,16 +56,15 @@ def test_obstacle__names_what_was_looked_for() -> None:
     assert "JAX sees no 'cpu:77'" in (find_obstacle("cpu:77") or "")
 
 
+@pytest.mark.slow  # `.ci/run` has a leg that runs the same
 def test_leg__skips_with_its_reason_and_imports_no_other_tests() -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("brax.envs")
     pytest.importorskip("envpool.registration")
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    skipped = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    lines = run_python("-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", cwd=ROOT).lines
+    skipped = [line for line in lines if line.startswith("SKIPPED")]
     assert len(skipped) == 1
     assert "JAX sees no 'cuda'" in skipped[0]
-    assert "deselected" not in done.stdout.splitlines()[-1]
+    assert "deselected" not in lines[-1]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from example_runs import EXAMPLES, call_script, check_picture, load_script, read_table, run_script
 from gymnasium import spaces
 
 torch = pytest.importorskip("torch")
@@ -23,23 +20,10 @@ pytest.importorskip("tqdm")
 
 from point_mass import NUM_ENVS, shared_batch  # noqa: E402 (needs Brax)
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
 TINY = ("--total-steps=64", "--num-envs=4", "--num-steps=8", "--eval-steps=4")
 FAST = ("--env-id=Brax/fast-v0", '--env-kwargs={"backend": "spring", "max_episode_steps": 3}')
 LAST_LINE = re.compile(r"(\S+): mean return (\S+) over the last (\d+) episodes, (\d+) s")
 NUM_STEPS, GAMMA = 7, 0.8
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # its dataclass looks itself up there
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(EXAMPLES)  # where a script finds the modules beside it
-        spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +38,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def shac() -> ModuleType:
     """The script as a module."""
-    return load("shac")
+    return load_script(EXAMPLES / "shac.py")
 
 
 @pytest.fixture
@@ -216,47 +200,31 @@ def test_agent__refuses_other_spaces(shac):
         shac.Agent(spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(3))
 
 
-def run_script(name: str, *arguments: str, cwd: Path) -> str:
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def read_table(path: Path) -> np.ndarray:
-    table = np.genfromtxt(path, delimiter=",", names=True)
-    assert table.dtype.names == ("env_steps", "seconds", "episodes", "mean_return")
-    return np.atleast_1d(table)
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_shac__writes_its_results_and_plays_its_policy(shac, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["shac.py", *FAST, *TINY])
-    shac.main()
-    *_, greedy, line = capsys.readouterr().out.splitlines()
+def test_shac__writes_its_results_and_plays_its_policy(tmp_path):
+    *_, greedy, line = call_script("shac", *FAST, *TINY, cwd=tmp_path).lines
     folder = tmp_path / "runs" / "Brax" / "fast-v0" / "shac"
-    assert read_table(folder / "progress.csv")["env_steps"].tolist() == [32, 64]
-    assert (folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    table = read_table(folder / "progress.csv")
+    assert table.dtype.names == ("env_steps", "seconds", "episodes", "mean_return")
+    assert table["env_steps"].tolist() == [32, 64]
+    check_picture(folder / "learning_curve.png")
     env_id, _, episodes, _ = LAST_LINE.fullmatch(line).groups()
     assert (env_id, episodes) == ("Brax/fast-v0", "20")
-    monkeypatch.setattr("sys.argv", ["shac.py", *FAST, *TINY, f"--evaluate={folder}/policy.pt"])
-    shac.main()
-    assert capsys.readouterr().out.splitlines() == [greedy]
+    policy = f"--evaluate={folder}/policy.pt"
+    assert call_script("shac", *FAST, *TINY, policy, cwd=tmp_path).lines == [greedy]
 
 
 def test_open_loop__writes_its_results(tmp_path):
     sizes = ("--num-envs=2", "--num-steps=3", "--iterations=2")
-    output = run_script("open_loop", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path)
-    assert re.fullmatch(r"Brax/fast-v0: mean cost \S+ before, \S+ after", output.splitlines()[-1])
-    picture = tmp_path / "runs" / "Brax" / "fast-v0" / "open_loop" / "costs.png"
-    assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    line = call_script("open_loop", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path).lines[-1]
+    assert re.fullmatch(r"Brax/fast-v0: mean cost \S+ before, \S+ after", line)
+    check_picture(tmp_path / "runs" / "Brax" / "fast-v0" / "open_loop" / "costs.png")
 
 
 def test_open_loop__lowers_the_cost_of_every_start():
     envs = shared_batch(max_episode_steps=-1)
     sizes = {"num_envs": NUM_ENVS, "num_steps": 12, "iterations": 40, "learning_rate": 0.05}
-    plan = load("open_loop").optimise(envs, argparse.Namespace(seed=3, **sizes))
+    script = load_script(EXAMPLES / "open_loop.py")
+    plan = script.optimise(envs, argparse.Namespace(seed=3, **sizes))
     assert plan.costs.shape == (40, NUM_ENVS)
     torch.testing.assert_close(plan.costs, -plan.rewards.sum(1))
     assert (plan.costs[-1] < 0.8 * plan.costs[0]).all()
@@ -265,11 +233,9 @@ def test_open_loop__lowers_the_cost_of_every_start():
 @pytest.mark.slow
 def test_shac__reaches_its_bar_on_reacher(tmp_path):
     """Actions of 0 earn -22.6."""
-    output = run_script("shac", cwd=tmp_path)
+    line = run_script("shac", cwd=tmp_path).lines[-1]
     table = read_table(tmp_path / "runs" / "Brax" / "reacher-v0" / "shac" / "progress.csv")
     returns = table["mean_return"][np.isfinite(table["mean_return"])]
     assert returns[-1] > returns[0] + 5
     assert returns[-1] >= -18
-    assert float(LAST_LINE.fullmatch(output.splitlines()[-1])[2]) == pytest.approx(
-        returns[-1], abs=0.01
-    )
+    assert float(LAST_LINE.fullmatch(line)[2]) == pytest.approx(returns[-1], abs=0.01)

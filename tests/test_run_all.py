@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from example_runs import EXAMPLES, load_script, run_script
 
-FOLDER = Path(__file__).parents[1] / "examples" / "benchmarks"
-COMMAND = [sys.executable, str(FOLDER / "run_all.py")]
+FOLDER = EXAMPLES / "benchmarks"
 CHILD = """
 import json, os, pathlib, signal, sys, time
 
@@ -46,12 +43,7 @@ class Runner:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.syspath_prepend(FOLDER)
-        spec = importlib.util.spec_from_file_location("run_all", FOLDER / "run_all.py")
-        assert spec is not None
-        assert spec.loader is not None
-        self.module: Any = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, "run_all", self.module)
-        spec.loader.exec_module(self.module)
+        self.module = load_script(FOLDER / "run_all.py")
         monkeypatch.setattr(self.module, "find_device", lambda args: "some device")
         monkeypatch.setattr(self.module, "RESERVE", 0.0)
         self.folder, self.patch = folder, monkeypatch
@@ -160,18 +152,14 @@ def test_results_of_another_device__are_not_mixed(runner):
 def test_device_that_is_not_there__ends_at_once_with_one_line(tmp_path):
     pytest.importorskip("jax")
     pytest.importorskip("torch")
-    environ = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        COMMAND, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    printed = run_script("benchmarks/run_all", cwd=tmp_path, code=1, JAX_PLATFORMS="cpu")
     wanted = "There is no CUDA device: JAX sees cpu (JAX_PLATFORMS=cpu).\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", wanted)
+    assert (printed.out, printed.log) == ("", wanted)
     assert not any(tmp_path.iterdir())
 
 
 def test_list__has_every_case_of_scripts_that_exist():
-    done = subprocess.run([*COMMAND, "--list"], capture_output=True, text=True, check=True)
-    first, *rest = done.stdout.splitlines()
+    first, *rest = run_script("benchmarks/run_all", "--list").lines
     assert first == "step of ant (Brax, spring, torch policy), 4,096 envs (at most 180 s)"
     scripts = {line.split(".py")[0] for line in rest if ".py" in line}
     assert scripts
@@ -188,7 +176,7 @@ def test_cases__run_on_a_cpu(names, kind, count, tmp_path):
         pytest.importorskip(library)
     out = tmp_path / "results.json"
     flags = ["--device=cpu", "--sizes", "2", "--rounds=1", f"--only={names}", f"--out={out}"]
-    subprocess.run([*COMMAND, *flags], check=True)
+    run_script("benchmarks/run_all", *flags)
     results = json.loads(out.read_text(encoding="utf-8"))["results"]
     assert [result for result in results if kind not in result] == []
     assert len(results) == count

@@ -2,69 +2,33 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
-import subprocess
-import sys
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
+from example_runs import EXAMPLES, call_script, check_picture, load_script, read_table, run_script
 
 pytest.importorskip("brax")
 pytest.importorskip("matplotlib")
 pytest.importorskip("torch")
 pytest.importorskip("tqdm")
 
-ROOT = Path(__file__).parents[1]
-EXAMPLES = ROOT / "examples"
-PAGE = ROOT / "docs" / "how-to" / "simulators.md"
-
-
-def run_script(name: str, *arguments: str, cwd: Path) -> list[str]:
-    """Return the lines that a script prints."""
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-def load(path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return a script as a module, with its own folder on the path, as when it runs."""
-    monkeypatch.syspath_prepend(path.parent)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, path.stem, module)
-    spec.loader.exec_module(module)
-    return module
-
-
-def read_table(path: Path) -> np.ndarray:
-    return np.genfromtxt(path, delimiter=",", names=True, ndmin=1)
-
-
-def check_picture(path: Path) -> None:
-    picture = path.read_bytes()
-    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
-    assert picture.rstrip().endswith(b"IEND\xaeB`\x82")
+PAGE = EXAMPLES.parent / "docs" / "how-to" / "simulators.md"
 
 
 @pytest.mark.slow
 def test_custom_brax_env__trains_and_writes_its_results(tmp_path):
     sizes = ("--num-envs=4", "--total-steps=512", "--eval-steps=2")
-    lines = run_script("custom_brax_env", *sizes, cwd=tmp_path)
+    lines = run_script("custom_brax_env", *sizes, cwd=tmp_path).lines
     assert lines[-1].startswith("Docking-v0: mean return ")
     folder = tmp_path / "runs" / "Docking-v0"
     assert read_table(folder / "progress.csv")["env_steps"].tolist() == [256, 512]
     check_picture(folder / "learning_curve.png")
 
 
-def test_custom_brax_env__ends_where_it_docks_and_where_it_is_lost(monkeypatch):
-    module = load(EXAMPLES / "custom_brax_env.py", monkeypatch)
+def test_custom_brax_env__ends_where_it_docks_and_where_it_is_lost():
+    module = load_script(EXAMPLES / "custom_brax_env.py")
     assert len(inspect.getsource(module.Docking).splitlines()) <= 60
     envs = module.BraxVectorEnv(module.Docking(), 8)
     obs, _ = envs.reset(seed=0)
@@ -78,10 +42,9 @@ def test_custom_brax_env__ends_where_it_docks_and_where_it_is_lost(monkeypatch):
     assert (ends[4:] < -9).any(), "full thrust is not lost"
 
 
-@pytest.mark.parametrize("mode", ["NextStep", pytest.param("SameStep", marks=pytest.mark.slow)])
-def test_functional_rollout__prints_both_throughputs(tmp_path, mode):
-    sizes = ("--num-envs=3", "--num-steps=4", "--rounds=2", f"--mode={mode}")
-    lines = run_script("functional_rollout", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path)
+def test_functional_rollout__prints_both_throughputs(tmp_path):
+    sizes = ("--num-envs=3", "--num-steps=4", "--rounds=2", "--mode=SameStep")
+    lines = call_script("functional_rollout", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path).lines
     assert re.fullmatch(r"class: [\d,]+ steps/s, \d+ us", lines[0])
     assert re.fullmatch(r"lax\.scan: [\d,]+ steps/s, \d+ us", lines[1])
     assert lines[3].startswith("Brax/fast-v0: the scan takes ")
@@ -125,7 +88,7 @@ def test_system_identification__recovers_mass_and_friction(tmp_path):
 def test_playground_ppo__trains_and_writes_its_curve(tmp_path):
     pytest.importorskip("mujoco_playground")
     sizes = ("--num-envs=4", "--num-steps=8", "--total-steps=64", "--eval-steps=3")
-    lines = run_script("playground_ppo", *sizes, cwd=tmp_path)
+    lines = run_script("playground_ppo", *sizes, cwd=tmp_path).lines
     assert lines[-1].startswith("Playground/CartpoleBalance-v0: mean return ")
     folder = tmp_path / "runs" / "Playground" / "CartpoleBalance-v0"
     assert read_table(folder / "progress.csv")["env_steps"].tolist() == [32, 64]
@@ -135,15 +98,15 @@ def test_playground_ppo__trains_and_writes_its_curve(tmp_path):
 @pytest.mark.slow
 def test_page__has_the_leaves_that_the_script_prints(tmp_path):
     page = PAGE.read_text(encoding="utf-8")
-    printed = run_script("physics_leaves", cwd=tmp_path)
+    printed = run_script("physics_leaves", cwd=tmp_path).lines
     table = page.split("<!-- leaves of hopper -->")[1].strip().split("\n\n")[0]
     assert table.splitlines() == [line for line in printed if line.startswith("|")]
     check_picture(tmp_path / "runs" / "physics_leaves" / "hopper.png")
 
 
 @pytest.mark.slow
-def test_page__names_leaves_that_act_in_the_backend(monkeypatch):
-    module = load(EXAMPLES / "physics_leaves.py", monkeypatch)
+def test_page__names_leaves_that_act_in_the_backend():
+    module = load_script(EXAMPLES / "physics_leaves.py")
     acting = module.backends_by_leaf("hopper")
     text = PAGE.read_text(encoding="utf-8").split("### Which leaves act")[1]
     header, _, *rows = text.strip().split("\n\n")[1].splitlines()
@@ -158,7 +121,7 @@ def test_page__names_leaves_that_act_in_the_backend(monkeypatch):
 @pytest.mark.slow
 def test_randomization_benchmark__prints_its_rows(tmp_path, monkeypatch, capsys):
     pytest.importorskip("mujoco_playground")
-    module = load(EXAMPLES / "benchmarks" / "randomization_step.py", monkeypatch)
+    module = load_script(EXAMPLES / "benchmarks" / "randomization_step.py")
     monkeypatch.chdir(tmp_path)  # the results go to its folder `runs`
     monkeypatch.setattr(module, "NUM_ENVS", 2)
     monkeypatch.setattr(module, "SCAN_STEPS", 3)

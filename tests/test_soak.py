@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from example_runs import Printed, run_script
 
 pytest.importorskip("tqdm")
 
-TESTS = Path(__file__).parent
-SCRIPT = TESTS.parent / "examples" / "soak.py"
 BARS = {
     "Stays": [],
     "Leaks": ["growth"],
@@ -23,17 +20,10 @@ BARS = {
 }
 
 
-def soak(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def soak(out: Path, *arguments: str, code: int = 0) -> Printed:
     """Run the script in a process, which finds the sample batches, too."""
-    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), f"--out={out}", *arguments],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,  # on a machine with other work
-    )
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    return run_script("soak", f"--out={out}", *arguments, code=code, PYTHONPATH=path)
 
 
 def read_cases(out: Path) -> list[dict[str, Any]]:
@@ -55,18 +45,16 @@ def test_soak__passes_and_skips_the_cases_it_has_run(tmp_path: Path) -> None:
         pytest.importorskip(engine)
     out = tmp_path / "new" / "soak.json"
     sizes = ("--steps=1500", "--modes=SameStep", "--arrays=numpy")
-    first = soak(out, *sizes, "--env-ids", "EnvPool/CartPole-v1")
-    assert first.returncode == 0, first.stderr
+    soak(out, *sizes, "--env-ids", "EnvPool/CartPole-v1")
     [kept] = read_cases(out)
     both = soak(out, *sizes, "--env-ids", "EnvPool/CartPole-v1", "Brax/fast-v0")
-    assert both.returncode == 0, both.stderr
     cases = read_cases(out)
     assert cases[0] == kept
     assert [case["env_id"] for case in cases] == ["EnvPool/CartPole-v1", "Brax/fast-v0"]
     assert [(case["num_envs"], case["steps"]) for case in cases] == [(64, 1500), (256, 1500)]
     assert all(case["passed"] and case["episodes"] > 50 for case in cases)
     assert [broken_bars(case) for case in cases] == [[], []]
-    *_, table, row = both.stdout.splitlines()
+    *_, table, row = both.lines
     assert table.startswith("| EnvPool/CartPole-v1, 64 environments, SameStep, numpy | 1,500 | ")
     assert row.startswith("| Brax/fast-v0, 256 environments, SameStep, numpy | 1,500 | ")
     assert row.endswith(" | 0 | yes | yes |")
@@ -79,14 +67,11 @@ def test_soak__fails_where_a_bar_is_broken(tmp_path: Path) -> None:
     # In fewer steps a process of 50 MB still warms up, by more than one percent.
     sizes = ("--steps=10000", "--modes=Disabled", "--arrays=numpy")
     ids = [f"soak_samples:{name}-v0" for name in BARS]
-    failed = soak(out, *sizes, "--env-ids", *ids)
-    assert failed.returncode == 1, failed.stderr
+    failed = soak(out, *sizes, "--env-ids", *ids, code=1)
     cases = read_cases(out)
     assert [broken_bars(case) for case in cases] == [*BARS.values()]
     assert [case["compilations"] for case in cases] == [0, 0, 1, 0]
-    passed = [line.split(" | ")[-1] for line in failed.stdout.splitlines()[-len(BARS) :]]
+    passed = [line.split(" | ")[-1] for line in failed.lines[-len(BARS) :]]
     assert passed == ["yes |", "no |", "no |", "no |"]
-    again = soak(out, *sizes, "--env-ids", *ids)
-    assert again.returncode == 1, "a case that failed before still fails"
-    good = soak(out, *sizes, "--env-ids", ids[0])
-    assert good.returncode == 0, good.stderr
+    soak(out, *sizes, "--env-ids", *ids, code=1)  # a case that failed before still fails
+    soak(out, *sizes, "--env-ids", ids[0])

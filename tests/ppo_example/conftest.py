@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-
 import pytest
+from example_runs import load_script
 from ppo_episodes import LENGTHS, NUM_STEPS, PPO, TRUNCATES
 
 from gymbridge.testing import scripted_vector_env
@@ -17,13 +15,7 @@ pytest.importorskip("tqdm")
 
 @pytest.fixture(scope="module")
 def ppo():
-    spec = importlib.util.spec_from_file_location("ppo", PPO)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ppo"] = module  # its dataclass looks itself up there
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(PPO.parent)  # where a script finds the modules beside it
-        spec.loader.exec_module(module)
-    return module
+    return load_script(PPO)
 
 
 @pytest.fixture

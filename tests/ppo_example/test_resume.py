@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from example_runs import read_table, run_script
 from ppo_episodes import PPO
 
 from gymbridge.testing import scripted_vector_env
@@ -218,22 +219,20 @@ def run_killed(command: list[str], checkpoint: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arrays", ["numpy", "torch"])
-def test_ppo__killed_and_resumed_has_the_results_of_an_unbroken_run(tmp_path, arrays):
+def test_ppo__killed_and_resumed_has_the_results_of_an_unbroken_run(tmp_path):
     pytest.importorskip("brax.envs")
     sizes = ("--total-steps=1200", "--num-envs=3", "--num-steps=10", "--epochs=2", "--eval-steps=9")
     flags = ("--env-id=Brax/fast-v0", '--env-kwargs={"max_episode_steps": 7}', *sizes)
-    command = [sys.executable, str(PPO), *flags, f"--arrays={arrays}", "--checkpoint-updates=1"]
-    run_killed([*command, f"--out={tmp_path}/broken"], tmp_path / "broken" / "checkpoint.pt")
+    flags = (*flags, "--arrays=torch", "--checkpoint-updates=1")
+    command = [sys.executable, str(PPO), *flags, f"--out={tmp_path}/broken"]
+    run_killed(command, tmp_path / "broken" / "checkpoint.pt")
     assert not (tmp_path / "broken" / "progress.csv").exists()
     curves, outputs = [], []
     for name, more in (("broken", ["--resume"]), ("unbroken", [])):
         folder = tmp_path / name
-        run = [*command, f"--out={folder}", *more]
-        done = subprocess.run(run, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        outputs.append(done.stdout.replace(str(folder), "").rpartition(",")[0])
-        table = np.genfromtxt(folder / "progress.csv", delimiter=",", names=True)
+        printed = run_script("ppo", *flags, f"--out={folder}", *more)
+        outputs.append(printed.out.replace(str(folder), "").rpartition(",")[0])
+        table = read_table(folder / "progress.csv")
         assert (np.diff(table["seconds"]) > 0).all()
         curves.append(table[["env_steps", "episodes", "mean_return"]])
     np.testing.assert_array_equal(*curves)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from example_runs import call_script, check_picture, read_table, run_script
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
-from ppo_episodes import LENGTHS, NUM_STEPS, PPO, TRUNCATES
+from ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES
 
 from gymbridge.testing import scripted_vector_env
 
@@ -23,19 +23,9 @@ TINY = ("--total-steps=256", "--num-envs=4", "--num-steps=8", "--epochs=1", "--e
 LAST_LINE = re.compile(r"(\S+): mean return (\S+) after (\d+) episodes, (\d+) s")
 
 
-def run_script(*arguments: str, cwd: Path) -> tuple[str, list[str]]:
-    """Return what the script prints and the lines of its log."""
-    command = [sys.executable, str(PPO), *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr.splitlines()
-
-
 def check_results(folder: Path, env_steps: int) -> None:
-    picture = (folder / "learning_curve.png").read_bytes()
-    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
-    assert picture.rstrip().endswith(b"IEND\xaeB`\x82")
-    table = np.genfromtxt(folder / "progress.csv", delimiter=",", names=True, ndmin=1)
+    check_picture(folder / "learning_curve.png")
+    table = read_table(folder / "progress.csv")
     assert table.dtype.names == ("env_steps", "seconds", "episodes", "mean_return")
     assert table["env_steps"][-1] == env_steps
     assert (np.diff(table["seconds"]) > 0).all()
@@ -130,10 +120,11 @@ def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
     keywords = '{"backend": "spring", "max_episode_steps": 3}'
     out = tmp_path / "mine"
     flags = ("--env-id=Brax/fast-v0", f"--env-kwargs={keywords}", f"--out={out}", *TINY)
-    output, log = run_script(*flags, cwd=tmp_path)
+    printed = run_script("ppo", *flags, cwd=tmp_path)
     place = "Fast, 4 environments on cpu. This can take a minute."
-    assert log[:2] == [f"Compiling reset of {place}", f"Compiling step of {place}"]
-    assert LAST_LINE.fullmatch(output.splitlines()[-1])[3] == "64", "each episode takes 4 rows"
+    wanted = f"Compiling reset of {place}\nCompiling step of {place}\n"
+    assert printed.log.startswith(wanted)
+    assert LAST_LINE.fullmatch(printed.lines[-1])[3] == "64", "each episode takes 4 rows"
     check_results(out, env_steps=256)
 
 
@@ -143,24 +134,23 @@ def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
 )
 def test_ppo__takes_any_kind_of_space_and_writes_its_results(tmp_path, task):
     pytest.importorskip("envpool")
-    output, _ = run_script(f"--env-id=EnvPool/{task}", *TINY, cwd=tmp_path)
-    assert LAST_LINE.fullmatch(output.splitlines()[-1])[1] == f"EnvPool/{task}"
+    printed = call_script("ppo", f"--env-id=EnvPool/{task}", *TINY, cwd=tmp_path)
+    assert LAST_LINE.fullmatch(printed.lines[-1])[1] == f"EnvPool/{task}"
     check_results(tmp_path / "runs" / "EnvPool" / task, env_steps=256)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arrays", ["numpy", "torch"])
 @pytest.mark.parametrize(
-    ("engine", "env_id", "bar"),
+    ("engine", "env_id", "bar", "arrays"),
     [
-        ("brax.envs", "Brax/inverted_pendulum-v0", 900),
-        ("envpool.registration", "EnvPool/CartPole-v1", 475),
+        ("brax.envs", "Brax/inverted_pendulum-v0", 900, "torch"),
+        ("envpool.registration", "EnvPool/CartPole-v1", 475, "numpy"),
     ],
 )
 def test_ppo__solves_the_task(tmp_path, engine, env_id, bar, arrays):
     pytest.importorskip(engine)
     flags = (f"--env-id={env_id}", f"--arrays={arrays}", f"--target-return={bar}")
-    output, _ = run_script(*flags, cwd=tmp_path)
-    name, mean_return, *_ = LAST_LINE.fullmatch(output.splitlines()[-1]).groups()
+    printed = run_script("ppo", *flags, cwd=tmp_path)
+    name, mean_return, *_ = LAST_LINE.fullmatch(printed.lines[-1]).groups()
     assert name == env_id
     assert float(mean_return) >= bar

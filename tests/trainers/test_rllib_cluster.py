@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from example_runs import check_picture, read_table, run_python, run_script
 from rllib_samples import CARTPOLE, NUM_ENVS, PENDULUM, SEED, cluster_utils, make_config, ppo, ray
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, in great number
@@ -21,13 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, in great number
 ROOT = Path(__file__).parents[2]
 
 
-def run_script(path: Any, *arguments: str) -> str:
-    """Return what a script prints."""
-    command = [sys.executable, str(path), *arguments]
-    environ = {**os.environ, "RAY_ADDRESS": "local"}  # a new cluster, whatever else runs here
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+LOCAL = {"RAY_ADDRESS": "local"}
+"""A new cluster, whatever else runs here."""
 
 
 def test_scaling_page__trains(tmp_path):
@@ -35,24 +29,23 @@ def test_scaling_page__trains(tmp_path):
     (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "rllib" in b]
     script = tmp_path / "rllib_page.py"
     script.write_text(block, encoding="utf-8")
-    assert 5 < float(run_script(script).splitlines()[-1]) <= 200
+    assert 5 < float(run_python(script, **LOCAL).lines[-1]) <= 200
 
 
 def test_rllib_example__solves_cart_pole_and_plays_what_it_saved(tmp_path):
-    example = ROOT / "examples" / "rllib_ppo.py"
-    line = run_script(example, f"--out={tmp_path}/saved").splitlines()[-1]
+    line = run_script("rllib_ppo", f"--out={tmp_path}/saved", **LOCAL).lines[-1]
     mean, steps = re.fullmatch(
         r"EnvPool/CartPole-v1: mean return (\S+) after (\d+) steps, \d+ s", line
     ).groups()
     assert float(mean) >= 450
     assert int(steps) < 400_000
-    table = np.genfromtxt(tmp_path / "saved" / "progress.csv", delimiter=",", names=True)
+    table = read_table(tmp_path / "saved" / "progress.csv")
     assert (table["env_steps"][-1], table["mean_return"][-1]) == (
         int(steps),
         pytest.approx(float(mean), abs=0.01),
     )
-    assert (tmp_path / "saved" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
-    played = run_script(example, f"--evaluate={tmp_path}/saved").splitlines()[-1]
+    check_picture(tmp_path / "saved" / "learning_curve.png")
+    played = run_script("rllib_ppo", f"--evaluate={tmp_path}/saved", **LOCAL).lines[-1]
     mean = re.fullmatch(r"EnvPool/CartPole-v1: mean return (\S+) over 16 episodes", played)[1]
     assert float(mean) >= 450
 
