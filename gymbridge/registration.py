@@ -63,14 +63,21 @@ Ids = Iterator[tuple[str, dict[str, Any], int | None]]
 
 
 class Engine(NamedTuple):
-    """The ids of one engine, and the entry points that make its environments."""
+    """The ids of one engine, and the entry points that make its environments.
+
+    ids                   () -> ids, with their keywords and limits
+    vector_entry_point    of batches
+    entry_point           of single environments
+    limit_is_task         keywords -> whether a time limit changes the task itself, so that single
+                          environments have it beside `TimeLimit`
+    takes_threads         whether `num_threads=` is a keyword of all of its environments
+    """
 
     ids: Callable[[], Ids]
     vector_entry_point: str
-    entry_point: str  # of single environments
-    limit_is_task: Callable[[dict[str, Any]], bool] | None = None  # by keywords; whether a time
-    # limit changes the task itself, so that single environments have it beside `TimeLimit`
-    takes_threads: bool = False  # whether `num_threads=` is a keyword of all of its environments
+    entry_point: str
+    limit_is_task: Callable[[dict[str, Any]], bool] | None = None
+    takes_threads: bool = False
 
 
 def _brax_ids() -> Ids:

@@ -199,7 +199,8 @@ def _jax_tools() -> _Tools:
     import jax.numpy as jnp
 
     def to_array(mask: Any, like: Any) -> Any:
-        return jnp.array(mask)  # a copy: the user may write into it meanwhile
+        # A copy, since the user may write into the mask before JAX has read it.
+        return jnp.array(mask)
 
     compile_with = partial(jax.jit, static_argnums=0)
 

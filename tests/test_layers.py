@@ -67,6 +67,7 @@ ENGINE_ROOMS = {
         "gradients.*",
         "trainers.rsl_rl",
         "trainers.skrl",
+        "trainers.tensordict_private",
         "trainers.torchrl*",
         "wrappers",
     },
@@ -74,6 +75,7 @@ ENGINE_ROOMS = {
     "ray": {"trainers.rllib"},
     "rsl_rl": {"trainers.rsl_rl"},
     "skrl": {"trainers.skrl"},
+    "tensordict": {"trainers.rsl_rl", "trainers.tensordict_private", "trainers.torchrl*"},
     "torchrl": {"trainers.torchrl*"},
 }
 """The only modules that may import an engine, an array library or a trainer."""

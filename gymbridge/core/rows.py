@@ -33,7 +33,7 @@ Tree: TypeAlias = "dict[str, Tree] | np.ndarray"
 
 
 def has_rows(mask: np.ndarray) -> bool:
-    """Return whether a mask is True anywhere, several times faster than ``mask.any()``.
+    """Return whether a mask is True anywhere; quicker than ``mask.any()``.
 
     Args:
         mask: (num_envs,) bool; any byte but 0 is True.

@@ -67,7 +67,7 @@ class AsyncEnvPool:
     """
 
     _is_forked = False
-    _carry: Pool | None = None  # while episodes run
+    _carry: Pool | None = None  # The pool while episodes run, and None after an interrupted call.
 
     def __init__(
         self,
@@ -165,7 +165,8 @@ class AsyncEnvPool:
                     f"`recv` must wait for {self.batch_size} environments, but only "
                     f"{self._progress.coming} are being stepped or reset; call `send` for more."
                 )
-            self._carry = None  # until all is noted
+            # An interrupted call leaves None.
+            self._carry = None
             values = pool.receive()
             ids, rewards = values[layout.id_place], values[layout.reward_place]
             terminations, truncations = self._progress.note_answers(
@@ -240,7 +241,7 @@ class AsyncEnvPool:
 
     def _send(self, rows: np.ndarray, leaves: list[np.ndarray]) -> None:
         """Step environments; where the pool ended an episode, this step begins the next one."""
-        self._carry = None  # until all is noted
+        self._carry = None
         self._pool.send(rows.astype(np.int32), leaves)
         self._progress.note_sent(rows)
         self._carry = self._pool

@@ -47,8 +47,9 @@ class Pool:
         self.all_ids = np.arange(num_envs, dtype=np.int32)
         self.turn = 0
         self._task_id, self._config, self._idle = task_id, config, idle
-        self._exchange: Any = None  # an `Exchange`, once there is a pool
-        self.within: Any = nullcontext  # what environments that have been drawn must die in
+        self._exchange: Any = None  # An `Exchange` after `build`.
+        # Makes the context in which a pool must be deleted whose environments have been drawn.
+        self.within: Any = nullcontext
 
     def build(self, seeds: list[int]) -> None:
         """Start the environments, each with its seed.
@@ -57,7 +58,8 @@ class Pool:
             SimulationError: EnvPool cannot build the task here.
         """
         if task_family(self._task_id) == "vizdoom":
-            with suppress(OSError):  # games that start together crash if each makes this folder
+            # Games that start together crash if each of them makes this folder.
+            with suppress(OSError):
                 Path("_vizdoom").mkdir()
         with name_task("build", self._task_id):
             # Always a list: given an int, Procgen's games depend on more than their own seed.
@@ -65,7 +67,8 @@ class Pool:
                 self._task_id, num_envs=len(seeds), seed=seeds, **self._config
             )
         exchange, old = make_exchange(engine), self._exchange
-        self._exchange, self.turn = exchange, self.turn + 1  # an interrupt leaves both or none
+        # In one statement, so that an interrupt leaves both or none.
+        self._exchange, self.turn = exchange, self.turn + 1
         with self.within():
             del old
 

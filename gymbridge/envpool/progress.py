@@ -32,7 +32,8 @@ class Progress:
     def __init__(self, num_envs: int, batch_size: int, limit: int | None) -> None:
         self.is_away, self.is_cut = np.zeros((2, num_envs), np.bool_)
         self.coming = 0
-        self._steps = np.zeros(num_envs, np.int64)  # of the next answer, 0 for a beginning
+        # The step of its episode that each environment answers next, 0 where one begins.
+        self._steps = np.zeros(num_envs, np.int64)
         limit = np.iinfo(np.int64).max if limit is None else limit
         self._limits = np.full(batch_size, limit, np.int64)
         self._zeros, self._ones = np.zeros_like(self._limits), np.ones_like(self._limits)

@@ -47,7 +47,8 @@ class PoolRenderer:
     def __init__(self, pool: Pool, family: str, view: View) -> None:
         self._pool, self._size = pool, view.size or (0, 0)  # 0 is the task's own
         self._needs_opengl = is_mujoco(family)
-        self._release: Any = None  # of pool and context, also where the renderer is dropped
+        # Releases pool and context, also where the renderer is dropped without `close`.
+        self._release: Any = None
         if family in UNDRAWN_FAMILIES:
             raise _unexpected("render_mode", family, "EnvPool does not draw these tasks")
         if view.camera is not None and not self._needs_opengl:
@@ -75,7 +76,8 @@ class PoolRenderer:
             raise ArgumentError(_CAMERA_RULE.format(self._camera)) from error
         except RuntimeError as error:
             raise SimulationError(f"EnvPool cannot draw this task here: {error}") from error
-        return [frame.copy() for frame in frames]  # who keeps one does not keep all
+        # Copies, so that a user who keeps one frame does not keep all of them.
+        return [frame.copy() for frame in frames]
 
     def close(self) -> None:
         """Release the pool and then the OpenGL context, in which the pool must be destroyed."""
@@ -94,7 +96,8 @@ def is_mujoco(family: str) -> bool:
 
 
 def _release(pool: Pool, context: Any, maker: int) -> None:
-    if os.getpid() != maker:  # a forked child has neither the pool's threads nor OpenGL's
+    # A forked child has neither the pool's threads nor those of OpenGL.
+    if os.getpid() != maker:
         return
     pool.close()
     context.free()
@@ -116,7 +119,7 @@ def check_pixels(family: str, kwargs: Mapping[str, Any]) -> None:
         SimulationError: OpenGL would come from another library than OSMesa.
         NotInstalledError: OSMesa is not installed.
     """
-    if not kwargs.get("from_pixels") or not is_mujoco(family):  # others have no pixels
+    if not kwargs.get("from_pixels") or not is_mujoco(family):
         return
     if wanted_library() != "osmesa":
         raise SimulationError(

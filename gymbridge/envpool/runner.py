@@ -1,7 +1,7 @@
 """The runner of a pool: a quick step with the same results as the plain rule.
 
-A pool's workers fall asleep while Python runs between two exchanges, so a microsecond of Python
-there costs more than a microsecond. The quick step counts and copies while the pool works. It looks
+A pool's workers fall asleep while Python runs between two exchanges, so Python there
+costs more than its own time. The quick step counts and copies while the pool works. It looks
 at the limit only when an episode can have reached it, and leaves restarts to the pool where the
 pool itself ended the episode. Tests compare it with `HostRunner` over the same simulator.
 """
@@ -35,8 +35,8 @@ class PoolCarry(NamedTuple):
     state: PoolState
     elapsed: np.ndarray  # (num_envs,) int32
     ended: np.ndarray  # (num_envs,) bool
-    clock: int  # no episode has run for more steps than this
-    cut: bool  # some row ended without the pool knowing it
+    clock: int  # upper bound of the steps that any running episode has taken
+    cut: bool  # whether the limit ended an episode that the pool goes on with
 
 
 class Answers(NamedTuple):
@@ -47,8 +47,8 @@ class Answers(NamedTuple):
     truncated: np.ndarray  # (num_envs,) bool, the user's own
     over: np.ndarray | None  # (num_envs,) bool, or None if no row ended
     elapsed: np.ndarray  # (num_envs,) int32, steps since the episode began
-    clock: int  # as in `PoolCarry`
-    cut: bool  # as in `PoolCarry`
+    clock: int  # upper bound, see `PoolCarry`
+    cut: bool  # whether the limit ended one, see `PoolCarry`
 
 
 class PoolRunner:
@@ -134,7 +134,8 @@ class PoolRunner:
             goes_on = ~carry.ended
             elapsed *= goes_on
         values = pool.receive()
-        if goes_on is not None:  # some tasks repeat a reward, or have NaN, as they begin anew
+        # Some tasks repeat a reward, or have NaN, as they begin anew.
+        if goes_on is not None:
             values[layout.reward_place][carry.ended] = 0
         done, over = values[layout.done_place], None
         terminated = done.copy()
@@ -158,7 +159,8 @@ class PoolRunner:
             renewed = self._copy_restarted(values)
         else:
             pool.send_renewal(ids)
-            renewed = self._copy_restarted(values)  # while the pool works
+            # The copy is made while the pool works.
+            renewed = self._copy_restarted(values)
             parts = [(ids, pool.receive())]
         for part, fresh in parts:
             for place in self._layout.restarted_places:

@@ -27,8 +27,8 @@ __all__ = ["EnvPoolSimulator", "PoolState", "make_simulator"]
 class PoolState(NamedTuple):
     """What is kept of a pool's last answers; the episodes themselves live in the pool."""
 
-    values: Values  # by `Layout` place, each (num_envs, ...), not the user's
-    turn: int  # the pool's, when it answered
+    values: Values  # (num_envs, ...) arrays by place in the `Layout`, none of which is the user's
+    turn: int  # turn of the pool in which it answered
 
 
 class EnvPoolSimulator:

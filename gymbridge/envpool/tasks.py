@@ -194,14 +194,14 @@ _POOL = LimitRule("pool", _same, applies_by_default=False)
 _TASK = LimitRule("task", _nothing, applies_by_default=False)
 
 LIMIT_RULES: dict[str, LimitRule] = {
-    "gfootball": LimitRule("pool", _one_less, applies_by_default=False),  # counts from -1
+    "gfootball": LimitRule("pool", _one_less, applies_by_default=False),  # It counts from -1.
     "highway": LimitRule("core", _beyond_duration, applies_by_default=True, owns=("duration",)),
-    "minigrid": _POOL,  # the reward is 1 - 0.9 * steps / limit
-    "procgen": _TASK,  # games end at their own `timeout`
+    "minigrid": _POOL,  # The reward is 1 - 0.9 * steps / limit.
+    "procgen": _TASK,  # Games end at their own `timeout`.
     "vizdoom": LimitRule("core", _beyond_doom, applies_by_default=True),
-    "AlohaHandOver-v1": _POOL,  # an observation is steps / limit
+    "AlohaHandOver-v1": _POOL,  # One of its observations is steps / limit.
     "MuJoCoPlayground/AlohaHandOver-v1": _POOL,
-    "LevelBasedForaging-v0": _TASK,  # ends at 100 steps by itself
+    "LevelBasedForaging-v0": _TASK,  # Its episodes end at 100 steps by themselves.
     "Jumanji/LevelBasedForaging-v0": _TASK,
 }
 """The rules that are not the core's, by family or task id; every other task has the core's."""

@@ -102,7 +102,7 @@ def _make_zeros(shape: tuple[int, ...], dtype: Any, place: Any) -> jax.Array:
 
 @cache
 def _zeros_maker(place: Any) -> Callable[..., jax.Array]:
-    """Return `jnp.zeros` on a device; compiled, it costs a sixth of the plain call."""
+    """Return `jnp.zeros` on a device; compiled, it is quicker than the plain call."""
     return jax.jit(jnp.zeros, static_argnums=(0, 1), out_shardings=place)
 
 

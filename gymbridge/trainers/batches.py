@@ -25,8 +25,8 @@ __all__ = [
     "check_actions",
     "check_batch",
     "check_final_obs",
-    "check_own_id",
     "make_same_step",
+    "make_tensors",
     "sync_same_step",
 ]
 
@@ -52,14 +52,39 @@ def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> Vector
         try:
             return gym.make_vec(env_id, num_envs=num_envs, render_mode="rgb_array", **same_step)
         except TypeError as error:
-            if "'render_mode'" not in str(error):  # a task that nobody draws
+            if "'render_mode'" not in str(error):
                 raise
     try:
         return gym.make_vec(env_id, num_envs=num_envs, **same_step)
-    except TypeError as error:  # some take any keyword and hand it to an environment
+    except TypeError as error:
+        # Some batches take any keyword and hand it to an environment, which does not know this one.
         if "autoreset_mode" not in str(error):
             raise
     return sync_same_step(partial(_make_env, env_id, kwargs), num_envs)
+
+
+def make_tensors(
+    env_id: str, num_envs: int, mode: AutoresetMode, kwargs: dict[str, Any], hint: str
+) -> VectorEnv[Any, Any, Any]:
+    """Return a batch of torch tensors of one of gymbridge's ids.
+
+    Args:
+        env_id: The id.
+        num_envs: Size of the batch.
+        mode: Autoreset mode.
+        kwargs: Keywords of the batch.
+        hint: What to do with another id, for the error.
+
+    Raises:
+        ArgumentError: The id is of another package.
+    """
+    if find_engine(env_id) is None:
+        raise ArgumentError(
+            f"`env_id` must be an id of gymbridge, which begins with one of {', '.join(ENGINES)}, "
+            f"got {env_id!r}; {hint}."
+        )
+    wanted = {"autoreset_mode": mode, "arrays": "torch", **kwargs}
+    return gym.make_vec(env_id, num_envs=num_envs, **wanted)
 
 
 def sync_same_step(make_env: Any, num_envs: int) -> VectorEnv[Any, Any, Any]:
@@ -73,7 +98,7 @@ def _has_same_step(env_id: str) -> bool:
     if module:
         import_module(module)
     namespace, name, version = parse_env_id(name)
-    if version is None:  # the highest, as in `gymnasium.make`
+    if version is None:  # `gymnasium.make` takes the highest one too.
         version = find_highest_version(namespace, name)
     entry_point = gym.spec(get_env_id(namespace, name, version)).vector_entry_point
     if entry_point is None:
@@ -121,7 +146,7 @@ def check_batch(
     given = getattr(envs.unwrapped, "arrays", None)
     if (given or "numpy") != arrays:
         found, advice = f"a batch with `arrays={given!r}`", f"build it with `arrays={arrays!r}`"
-        if given is None:  # a batch of another package, which has no such keyword
+        if given is None:  # A batch of another package has no such keyword.
             found, advice = type(envs.unwrapped).__name__, hint
         raise ArgumentError(
             f"`{name}` must give {arrays} arrays, as {trainer} expects, got {found}; {advice}."
@@ -135,20 +160,6 @@ def check_batch(
             f"`{name}` must restart episodes by {known}, as {trainer} expects, got {found}; build "
             f"it with `autoreset_mode={wanted.value!r}` (gymbridge) or `autoreset_mode={wanted}` "
             "(SyncVectorEnv, AsyncVectorEnv)."
-        )
-
-
-def check_own_id(env_id: str, hint: str) -> None:
-    """Raise `ArgumentError` unless an id is one of gymbridge's, whose batches can give tensors.
-
-    Args:
-        env_id: The id.
-        hint: What to do with another id, for the error.
-    """
-    if find_engine(env_id) is None:
-        raise ArgumentError(
-            f"`env_id` must be an id of gymbridge, which begins with one of {', '.join(ENGINES)}, "
-            f"got {env_id!r}; {hint}."
         )
 
 

@@ -61,7 +61,7 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
 
     def make_env(self) -> None:
         """Build the batch; RLlib calls this at the start and to replace a batch that failed."""
-        if self.worker_index:  # the local runner shares its process with the algorithm
+        if self.worker_index:  # The local runner, 0, shares its process with the algorithm.
             _limit_process(self.config)
             self.config.env_config = _with_threads(self.config)
         super().make_env()

@@ -49,7 +49,7 @@ def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
         EnvContractError: The batch ended episodes and does not give their final observations.
     """
     is_ours = isinstance(envs, BridgeVectorEnv) and type(envs).step is BridgeVectorEnv.step
-    if is_ours and "step" not in vars(envs):  # nobody has put a step of their own in its place
+    if is_ours and "step" not in vars(envs):
         return _step_own(envs, actions)
     return _step_any(name, envs, actions)
 
@@ -86,7 +86,8 @@ def _swap_ended(rows: Infos, infos: dict[str, Any], ids: np.ndarray) -> Infos:
     reset_infos = []
     finals = split_infos(take_infos(infos.get("final_info", {}), ids), len(ids))
     for index, final in zip(ids.tolist(), finals, strict=True):
-        if "episode" in rows[index]:  # where Gymnasium's RecordEpisodeStatistics puts it
+        # Gymnasium's RecordEpisodeStatistics puts it beside the infos of the new episode.
+        if "episode" in rows[index]:
             final["episode"] = rows[index].pop("episode")
         reset_infos.append(rows[index])
         rows[index] = final

@@ -15,18 +15,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import gymnasium as gym
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
 from gymbridge.errors import ArgumentError
-from gymbridge.trainers.batches import check_actions, check_batch, check_own_id
+from gymbridge.trainers.batches import check_actions, check_batch, make_tensors
 
 with needs("rsl_rl", "gymbridge.trainers.rsl_rl"):
     import torch
     from rsl_rl.env import VecEnv
     from tensordict import TensorDict
+
+    from gymbridge.trainers.tensordict_private import make_tensordict
 
 __all__ = ["RslRlVecEnv", "make_rsl_rl"]
 
@@ -44,9 +45,9 @@ def make_rsl_rl(env_id: str, num_envs: int, *, cfg: Any = None, **kwargs: Any) -
     Raises:
         ArgumentError: The id is of another package, or the batch is one that `RslRlVecEnv` refuses.
     """
-    check_own_id(env_id, "`RslRlVecEnv` takes batches of torch tensors only")
-    wanted = {"autoreset_mode": "SameStep", "arrays": "torch", **kwargs}
-    return RslRlVecEnv(gym.make_vec(env_id, num_envs=num_envs, **wanted), cfg=cfg)
+    hint = "`RslRlVecEnv` takes batches of torch tensors only"
+    envs = make_tensors(env_id, num_envs, AutoresetMode.SAME_STEP, kwargs, hint)
+    return RslRlVecEnv(envs, cfg=cfg)
 
 
 class RslRlVecEnv(VecEnv):
@@ -139,10 +140,7 @@ class RslRlVecEnv(VecEnv):
         """Return a copy of the current observations."""
         groups = self._obs if isinstance(self._obs, dict) else {"policy": self._obs}
         entries = {key: _copy_as_group(value) for key, value in groups.items()}
-        # Without the constructor's checks, and not by its `clone`, which cost as much as all else.
-        return TensorDict._new_unsafe(  # pyright: ignore[reportPrivateUsage]
-            entries, torch.Size([self.num_envs]), device=self.device
-        )
+        return make_tensordict(entries, torch.Size([self.num_envs]), self.device)
 
     def step(
         self, actions: torch.Tensor
@@ -175,7 +173,8 @@ class RslRlVecEnv(VecEnv):
                 "/episode/return": self._returns[dones].mean(),
                 "/episode/length": self._lengths[dones].float().mean(),
             }
-            self._returns = self._returns.masked_fill(dones, 0)  # also where it is not finite
+            # A product with a mask would keep a return that is not finite.
+            self._returns = self._returns.masked_fill(dones, 0)
             self._lengths = self._lengths.masked_fill(dones, 0)
         return self.get_observations(), rewards, dones.long(), extras
 

@@ -88,7 +88,7 @@ class SkrlWrapper(GymnasiumWrapper):
         actions = actions.reshape(self.num_envs, *self._action_shape) + self._start
         obs, rewards, terminations, truncations, infos = self._env.step(actions)
         obs = self._flatten(obs)
-        self._observation, self._info = obs, infos  # which `reset` returns from the second on
+        self._observation, self._info = obs, infos
         flags = terminations.view(-1, 1), truncations.view(-1, 1)
         return obs, rewards.float().view(-1, 1), *flags, infos
 

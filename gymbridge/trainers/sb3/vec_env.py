@@ -143,10 +143,12 @@ class Sb3VecEnv(VecEnv):
         Raises:
             ArgumentTypeError: The batch returns other arrays than numpy's.
         """
-        seed, options = self._seeds[0], self._options[0] or None  # the other seeds follow
+        # The other environments have the seeds that follow the first one.
+        seed, options = self._seeds[0], self._options[0] or None
         obs, infos = self.vector_env.reset(seed=seed, options=options)
         _check_arrays(obs)
-        self.reset_infos[:] = split_infos(infos, self.num_envs)  # a list that a monitor may share
+        # The list stays the same, since a monitor may share it.
+        self.reset_infos[:] = split_infos(infos, self.num_envs)
         self._reset_seeds()
         self._reset_options()
         is_ours = isinstance(self.vector_env, BridgeVectorEnv)
@@ -262,7 +264,7 @@ class Sb3VecEnv(VecEnv):
         """Return the actions as the batch takes them."""
         if self._shifts_actions:
             return from_zero(self.vector_env.single_action_space, self._actions)
-        if self._is_binary:  # policies draw them as floats
+        if self._is_binary:  # Policies draw these actions as floats.
             return np.asarray(self._actions).astype(self.action_space.dtype)
         return self._actions
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
+from gymnasium.vector import AutoresetMode
 
 from gymbridge.core.extras import needs
-from gymbridge.trainers.batches import check_own_id
+from gymbridge.trainers.batches import make_tensors
 
 with needs("torchrl", "gymbridge.trainers.torchrl"):
     from torchrl.envs import EnvBase, TransformedEnv
@@ -48,10 +48,9 @@ def make_torchrl(
     Raises:
         ArgumentError: The id is of another package, or the batch is one that `TorchRLEnv` refuses.
     """
-    check_own_id(env_id, "for others use torchrl's GymWrapper(gymnasium.make_vec(...))")
-    wanted: dict[str, Any] = {"autoreset_mode": "Disabled", "arrays": "torch", **kwargs}
+    hint = "for others use torchrl's GymWrapper(gymnasium.make_vec(...))"
     if from_pixels:
-        wanted["render_mode"] = "rgb_array"
-    envs = gym.make_vec(env_id, num_envs=num_envs, **wanted)
+        kwargs["render_mode"] = "rgb_array"
+    envs = make_tensors(env_id, num_envs, AutoresetMode.DISABLED, kwargs, hint)
     env = TorchRLEnv(envs, categorical_action_encoding=categorical_action_encoding)
     return TransformedEnv(env, PixelRenderTransform()) if from_pixels else env

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torchrl.data import Binary, Composite, OneHot, Unbounded
 from torchrl.envs import EnvBase
 
+from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.requests import read_seed
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
 from gymbridge.registration import ENGINES
 from gymbridge.trainers.batches import check_actions, check_batch
+from gymbridge.trainers.tensordict_private import make_tensordict
 from gymbridge.trainers.torchrl.specs import (
     choose_widener,
     expand,
     from_one_hot,
-    map_leaves,
+    merge_rows,
     to_action_spec,
     to_info_spec,
     to_observation_specs,
-    where_rows,
     without_masks,
 )
 
@@ -36,16 +36,9 @@ __all__ = ["TorchRLEnv"]
 _FLAGS = ("done", "terminated", "truncated")
 
 
-class _EnvIds:
-    """All ids of gymbridge, as an attribute of the class."""
-
-    def __get__(self, instance: Any, owner: Any) -> list[str]:
-        return sorted(env_id for engine in ENGINES.values() for env_id, *_ in engine.ids())
-
-
 @dataclass
 class _Last:
-    """What the last call left. It is apart, since `EnvBase` takes 2 us to set an attribute."""
+    """What the last call left. It is apart, since `EnvBase` is slow to set an attribute."""
 
     terminated: torch.Tensor
     truncated: torch.Tensor
@@ -84,7 +77,7 @@ class TorchRLEnv(EnvBase):
         (torch.Size([2, 3]), torch.Size([2, 3, 1]))
     """
 
-    available_envs = _EnvIds()
+    available_envs = sorted(env_id for engine in ENGINES.values() for env_id, *_ in engine.ids())
 
     def __init__(
         self, envs: VectorEnv[Any, Any, Any], *, categorical_action_encoding: bool = False
@@ -104,7 +97,7 @@ class TorchRLEnv(EnvBase):
         infos = widen(without_masks(infos))
         super().__init__(device=device, batch_size=batch)
         self.envs = envs
-        self._is_one_hot = isinstance(actions, OneHot)  # of which `MultiOneHot` is one
+        self._is_one_hot = isinstance(actions, OneHot)  # `MultiOneHot` is a subclass.
         self._is_dict = isinstance(envs.single_observation_space, spaces.Dict)
         self._widen = widen
         self._next_seed: int | None = None
@@ -255,19 +248,16 @@ class TorchRLEnv(EnvBase):
         if last.infos:
             found: Any = self._widen(without_masks(infos))
             if began is not None:
-                found = map_leaves(partial(where_rows, began), found, last.infos)
+                found = merge_rows(began, found, last.infos)
             entries["info"] = found
-            last.infos = map_leaves(torch.clone, found)  # the user may write into the others
+            # A copy, since the user may write into those that the step returns.
+            last.infos = map_arrays(torch.clone, found)
         flags = {
             "done": (terminated | truncated).unsqueeze(-1),
             "terminated": terminated.unsqueeze(-1),
             "truncated": truncated.unsqueeze(-1),
         }
-        # As in TorchRL's own `BraxWrapper`, without the constructor's checks, which cost as much as
-        # all else here.
-        return TensorDict._new_unsafe(  # pyright: ignore[reportPrivateUsage]
-            {**entries, **flags}, self.batch_size, device=self.device
-        )
+        return make_tensordict({**entries, **flags}, self.batch_size, self.device)
 
     def _to_actions(self, actions: Any) -> Any:
         """Return actions as the batch takes them; one-hot ones have the shape of their spec."""

@@ -29,11 +29,10 @@ __all__ = [
     "choose_widener",
     "expand",
     "from_one_hot",
-    "map_leaves",
+    "merge_rows",
     "to_action_spec",
     "to_info_spec",
     "to_observation_specs",
-    "where_rows",
     "without_masks",
 ]
 
@@ -142,20 +141,13 @@ def without_masks(infos: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def map_leaves(
-    function: Callable[..., torch.Tensor], tree: dict[str, Any], *others: dict[str, Any]
-) -> dict[str, Any]:
-    """Return what a function makes of each tensor of a nested dict, and of those beside it."""
-    return {
-        key: map_leaves(function, value, *(other[key] for other in others))
-        if isinstance(value, dict)
-        else function(value, *(other[key] for other in others))
-        for key, value in tree.items()
-    }
+def merge_rows(mask: torch.Tensor, chosen: Any, other: Any) -> Any:
+    """Return (num_envs, ...) rows of one tensor, or dict of such, under the mask, else of another.
 
-
-def where_rows(mask: torch.Tensor, chosen: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return (num_envs, ...) rows of one tensor where the mask is True, else of the other."""
+    Both have the same keys.
+    """
+    if isinstance(chosen, dict):
+        return {key: merge_rows(mask, value, other[key]) for key, value in chosen.items()}
     return torch.where(mask.view(-1, *[1] * (chosen.ndim - 1)), chosen, other)
 
 
@@ -167,7 +159,7 @@ def choose_widener(tree: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str,
     """
     dtypes: set[torch.dtype] = set()
     map_arrays(lambda tensor: dtypes.add(tensor.dtype), tree)
-    return partial(map_leaves, _widen) if dtypes & {*_UNSIGNED} else own
+    return partial(map_arrays, _widen) if dtypes & {*_UNSIGNED} else own
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
