@@ -12,6 +12,7 @@ from gymbridge import errors as errors
 from gymbridge.core.lazy import import_at_first_use
 from gymbridge.errors import GymbridgeError as GymbridgeError
 from gymbridge.registration import register_all
+from gymbridge.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from gymbridge.brax import BraxVectorEnv as BraxVectorEnv
@@ -28,8 +29,6 @@ __all__ = [
     "__version__",
     "errors",
 ]
-
-__version__ = "0.1.0"
 
 __getattr__ = import_at_first_use(
     __name__,

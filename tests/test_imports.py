@@ -42,6 +42,24 @@ sys.meta_path.insert(0, Missing())
 """
 
 
+def without_opengl(wanted: str) -> str:
+    """Return code after which `wanted` is asked for and no such library is installed."""
+    return f"""
+import ctypes, json, os
+
+load = ctypes.CDLL.__init__
+
+def load_others(self, name, *args, **kwargs):
+    if "{wanted}" in str(name).lower():
+        raise OSError(f"{{name}}: cannot open shared object file")
+    load(self, name, *args, **kwargs)
+
+ctypes.CDLL.__init__ = load_others
+os.environ["MUJOCO_GL"] = "{wanted}"
+os.environ.pop("PYOPENGL_PLATFORM", None)
+"""
+
+
 def catch(code: str) -> str:
     """Return code that prints the types and the message of what `code` raises."""
     return f"""
@@ -192,6 +210,27 @@ def test_missing_library__is_an_error_with_the_command_to_run(
     assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
     assert f"{user} needs {libraries}." in message
     assert f"`pip install {packages}`, or `pip install '.[{extra}]'` in a checkout" in message
+
+
+@pytest.mark.parametrize("wanted", ["egl", "osmesa"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from gymbridge import BraxVectorEnv",
+        "gymnasium.make_vec('Playground/CartpoleBalance-v0', num_envs=2)",
+    ],
+)
+def test_missing_opengl_library__is_named_with_the_variable_that_asks_for_it(
+    code: str, wanted: str
+) -> None:
+    """mujoco loads it as it is imported, so it is missing without `render_mode`, too."""
+    pytest.importorskip("brax.envs" if "Brax" in code else "mujoco_playground")
+    types, message = run_python(
+        f"{without_opengl(wanted)}import gymnasium, gymbridge\n{catch(code)}"
+    )
+    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
+    assert f"`MUJOCO_GL={wanted}`" in message
+    assert "apt-get install libegl1 libosmesa6" in message
 
 
 def test_own_mistake_in_a_trainer__is_not_reported_as_a_missing_library() -> None:

@@ -18,7 +18,7 @@ ROOT = Path(gymbridge.__file__).parent
 MAY_USE: dict[str, set[str]] = {
     "errors": set(),
     "core": {"errors"},
-    "functional": {"core", "errors"},
+    "functional": {"core", "errors", "version"},
     "gradients": {"core", "errors", "functional"},
     "state_envs": {"core", "errors", "functional"},
     "brax": {"core", "errors", "functional", "gradients", "state_envs"},
@@ -41,7 +41,8 @@ MAY_USE: dict[str, set[str]] = {
     "single_env": {"core", "errors", "registration"},
     "trainers": {"core", "errors", "registration"},
     # The package itself:
-    "": {"brax", "core", "envpool", "errors", "playground", "registration"},
+    "": {"brax", "core", "envpool", "errors", "playground", "registration", "version"},
+    "version": set(),
 }
 """Which rooms a room may use besides its own modules."""
 

@@ -30,7 +30,7 @@ def test_citation__has_the_version() -> None:
 
 
 def test_setup__reads_the_version_from_the_package() -> None:
-    assert "\nversion = attr: gymbridge.__version__\n" in read("setup.cfg")
+    assert "\nversion = attr: gymbridge.version.__version__\n" in read("setup.cfg")
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/conf.py", "pyproject.toml", "setup.cfg"])

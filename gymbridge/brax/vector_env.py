@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymbridge.brax.tasks import BRAX_LIMIT
 from gymbridge.core.devices import read_device
 from gymbridge.core.extras import needs
+from gymbridge.core.opengl import import_mujoco
 from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_count
 from gymbridge.errors import (
@@ -24,6 +25,7 @@ from gymbridge.errors import (
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
 
 with needs("brax", "BraxVectorEnv"):
+    import_mujoco()
     from gymbridge.brax.private import brax_envs, registered
     from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax import find_jax_device

@@ -19,10 +19,13 @@ from typing import Any
 
 from gymbridge.errors import NotInstalledError, SimulationError
 
-__all__ = ["find_library", "make_context", "wanted_library"]
+__all__ = ["find_library", "import_mujoco", "make_context", "wanted_library"]
 
 _makers: set[int] = set()
 """Processes, this one and those it was forked from, in which a context was made."""
+
+_failures: list[str] = []
+"""What MuJoCo said when it found no functions of OpenGL: a second try would end the process."""
 
 _LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}
 
@@ -31,6 +34,26 @@ _ADVICE = (
     "and Ubuntu). Both work without a display. To choose one, set MUJOCO_GL=egl or "
     "MUJOCO_GL=osmesa before Python starts."
 )
+
+
+def import_mujoco() -> Any:
+    """Return the module `mujoco`, whose import loads the library that `MUJOCO_GL` names.
+
+    Raises:
+        NotInstalledError: That library does not work.
+        ModuleNotFoundError: mujoco is not installed.
+    """
+    try:
+        return importlib.import_module("mujoco")
+    except Exception as error:
+        wanted = os.environ.get("MUJOCO_GL")
+        if not wanted or importlib.util.find_spec("mujoco") is None:
+            raise
+        raise NotInstalledError(
+            f"mujoco cannot be imported with `MUJOCO_GL={wanted}`, since that OpenGL library does "
+            f"not work here ({type(error).__name__}: {error}). Without rendering, unset MUJOCO_GL. "
+            f"{_ADVICE}"
+        ) from error
 
 
 def make_context() -> Any:
@@ -47,9 +70,11 @@ def make_context() -> Any:
         )
     if importlib.util.find_spec("mujoco") is None:
         raise NotInstalledError(f"Rendering needs mujoco, which is not installed. {_ADVICE}")
+    if _failures:
+        raise NotInstalledError(_failures[0])
     kind = _choose()
+    mujoco = import_mujoco()
     try:
-        mujoco: Any = importlib.import_module("mujoco")
         if kind not in _LIBRARIES:
             context = mujoco.GLContext(64, 64)
         else:  # in a thread: making one takes away what is current in its own
@@ -59,10 +84,13 @@ def make_context() -> Any:
         with context.as_current():  # MuJoCo must find its functions, which some contexts lack
             mujoco.MjrContext(mujoco.MjModel.from_xml_string("<mujoco/>"), 150).free()
     except Exception as error:
-        raise NotInstalledError(
+        message = (
             f"Rendering needs OpenGL, and {kind} does not work here "
             f"({type(error).__name__}: {error}). {_ADVICE}"
-        ) from error
+        )
+        if isinstance(error, mujoco.FatalError):
+            _failures.append(message)
+        raise NotInstalledError(message) from error
     _makers.add(os.getpid())
     return context  # frames have buffers of their own, of any size
 

@@ -7,6 +7,7 @@ the writer is killed.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import json
@@ -14,10 +15,11 @@ import os
 import uuid
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, BinaryIO, NamedTuple, Self, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -60,7 +62,7 @@ class SavesState(ABC):
             OSError: The file cannot be written.
             ArgumentError, ResetNeededError: See `get_state`.
         """
-        _write(Path(path), self.get_state())
+        _write(path, self.get_state())
 
     def load_state(self, path: str | os.PathLike[str]) -> Any:
         """Restore the batch from a file that `save_state` wrote.
@@ -143,7 +145,7 @@ def describe(value: Any) -> str:
     return name if inner is None else f"{name} of {describe(inner)}"
 
 
-def _write(path: Path, snapshot: Snapshot) -> None:
+def _write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
     arrays = [np.asarray(leaf) for leaf in snapshot.leaves.values()]
     header: dict[str, Any] = {
         "format": _FORMAT,
@@ -155,22 +157,37 @@ def _write(path: Path, snapshot: Snapshot) -> None:
         ],
     }
     plain = [np.ascontiguousarray(_to_plain(array)) for array in arrays]
-    path = Path(os.path.realpath(path))  # the file that a link points to, not the link
-    beside = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    with _Digest(header) as digest:
+    with _Digest(header) as digest, _replacing(path) as file:
         for array in plain:
             digest.add(array)
-        try:
-            with beside.open("x+b") as file:
-                np.savez(file, *plain)
-                with zipfile.ZipFile(file, "a") as archive:
-                    archive.writestr(_HEADER, json.dumps({**header, "sha256": digest.take()}))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        np.savez(file, *plain)
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.writestr(_HEADER, json.dumps({**header, "sha256": digest.take()}))
+
+
+@contextmanager
+def _replacing(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
+    """Open a new file, which takes the place and the permissions of an older one in the end."""
+    target = Path(os.path.realpath(path))  # the file that a link points to, not the link
+    beside = target.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        mode = target.stat().st_mode & 0o777 if target.exists() else None
+        private = functools.partial(os.open, mode=0o666 if mode is None else mode)
+        with open(beside, "x+b", opener=private) as file:
+            yield file
+            if mode is not None:  # which the process's umask may have cut
+                os.fchmod(file.fileno(), mode)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except BaseException as error:
+        with suppress(OSError):  # there may be no such file or folder
+            beside.unlink()
+        if isinstance(error, OSError):  # it names the file that is renamed
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+        raise
 
 
 def _read(path: Path) -> Snapshot:
@@ -182,7 +199,6 @@ def _read(path: Path) -> Snapshot:
                 with _Digest(header) as digest:
                     arrays = [digest.add(entries[f"arr_{i}"]) for i in range(len(header["leaves"]))]
                     is_whole = digest.take() == sha256
-                leaves = dict(map(_to_leaf, header["leaves"], arrays))
         except Exception as error:  # a spoilt archive fails in more ways than `zipfile` lists
             raise ArgumentError(
                 f"`path` must be a file that `save_state` wrote, got '{path}', which is truncated "
@@ -193,13 +209,21 @@ def _read(path: Path) -> Snapshot:
             f"`path` must be a file as `save_state` wrote it, got '{path}', whose contents were "
             "changed: they do not have the SHA-256 in its header."
         )
-    if header["format"] != _FORMAT:
+    if header.get("format") != _FORMAT:
         raise ArgumentError(
             f"`path` must be a snapshot of format {_FORMAT}, got '{path}' of format "
-            f"{header['format']}; load it with the version of gymbridge that wrote it."
+            f"{header.get('format')}; load it with the version of gymbridge that wrote it."
         )
-    seeds = tuple(int(seed, 16) for seed in header["seeds"])
-    return Snapshot(header["batch"], seeds, leaves)
+    try:
+        seeds = tuple(int(seed, 16) for seed in header["seeds"])
+        snapshot = Snapshot(header["batch"], seeds, dict(map(_to_leaf, header["leaves"], arrays)))
+        check_snapshot(snapshot)
+    except Exception as error:
+        raise ArgumentError(
+            f"`path` must be a file as `save_state` wrote it, got '{path}', whose header has "
+            f"other entries ({type(error).__name__}: {error})."
+        ) from error
+    return snapshot
 
 
 def _to_plain(array: np.ndarray) -> np.ndarray:

@@ -387,10 +387,12 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             # closes what its constructor refused, too.
             return
         with self._one_thread:
-            self._carry = None
-            if self._renderer is not None:
-                self._renderer.close()
-            self._simulator.close()
+            self._carry, self.closed = None, True
+            try:
+                if self._renderer is not None:
+                    self._renderer.close()
+            finally:
+                self._simulator.close()
 
 
 def _check_running(ended: Any) -> None:

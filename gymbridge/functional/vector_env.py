@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
 from gymbridge.core.requests import read_count
@@ -18,6 +17,7 @@ from gymbridge.core.snapshots import (
 )
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.version import __version__
 
 if TYPE_CHECKING:
     from gymbridge.functional.carries import CarryLeaves
@@ -174,7 +174,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             if key not in _NOT_OF_THE_STATE and value is not None
         }
         return {
-            "gymbridge": version("gymbridge"),
+            "gymbridge": __version__,
             "environment": simulator.env.name,
             "task": describe(named[0] if named and isinstance(named[0], str) else simulator.engine),
             **keywords,

@@ -11,12 +11,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.devices import read_device
 from gymbridge.core.extras import needs
+from gymbridge.core.opengl import import_mujoco
 from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_count
 from gymbridge.errors import nearest, unexpected_keyword
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
 
 with needs("playground", "PlaygroundVectorEnv"):
+    import_mujoco()
     from gymbridge.core.arrays.jax import find_jax_device
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.playground.translation import build_env, episode_steps, translate

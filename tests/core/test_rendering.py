@@ -119,6 +119,18 @@ def test_render__needs_episodes_and_an_open_batch_of_its_own() -> None:
         envs.render()
 
 
+def test_close__goes_on_where_the_renderer_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = make()
+    renderer: Any = envs._renderer
+    simulator: Any = envs._simulator
+    monkeypatch.setattr(renderer, "close", lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        envs.close()
+    assert envs.closed
+    assert simulator.closed
+    envs.close()
+
+
 def test_render__is_an_attribute_of_the_environments() -> None:
     envs = make()
     envs.reset(seed=0)

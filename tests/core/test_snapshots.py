@@ -113,6 +113,60 @@ def test_file__whose_arrays_were_changed_is_refused(written: Path, tmp_path: Pat
             snapshots._read(tmp_path / "changed.npz")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": None},
+        {"batch": None},
+        {"seeds": None},
+        {"batch": ["num_envs"]},
+        {"seeds": ["four"]},
+        {"seeds": [4]},
+        {"seeds": ["-0x1"]},
+        {"leaves": [{"name": "a"}]},
+        {"leaves": [{"name": "a", "dtype": "no such", "shape": [2]}]},
+        {"leaves": [{"name": [], "dtype": "float64", "shape": [2]}]},
+        {"leaves": [{"name": "a", "dtype": "float64", "shape": [3]}]},
+    ],
+)
+def test_file__whose_header_was_forged_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    """With the SHA-256 of what was forged; None takes an entry away."""
+    leaves = [{"name": "a", "dtype": "float64", "shape": [2]}]
+    header = {"format": 1, "batch": {}, "seeds": ["0x1"], "leaves": leaves} | change
+    header = {name: value for name, value in header.items() if value is not None}
+    array = np.ones(2)
+    with snapshots._Digest(header) as digest:
+        digest.add(array)
+        header["sha256"] = digest.take()
+    np.savez(tmp_path / "forged.npz", array)
+    with zipfile.ZipFile(tmp_path / "forged.npz", "a") as archive:
+        archive.writestr("header.json", json.dumps(header))
+    with pytest.raises(ArgumentError, match=r"`path` must be .*forged\.npz'"):
+        snapshots._read(tmp_path / "forged.npz")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])
+def test_file__keeps_the_permissions_of_the_one_that_it_replaces(mode: int, tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.touch()
+    path.chmod(mode)
+    snapshots._write(path, snapshots.Snapshot({}, (1,), {"a": np.ones(3)}))
+    assert path.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("name", ["", "no folder/state", "file/state"])
+def test_file__that_cannot_be_written_is_named_as_the_user_did(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    Path("file").touch()
+    with pytest.raises(OSError, match="directory") as caught:
+        snapshots._write(name, snapshots.Snapshot({}, (1,), {"a": np.ones(3)}))
+    assert caught.value.filename == name
+    assert {path.name for path in tmp_path.rglob("*")} == {"here", "file"}
+
+
 def test_file__is_another_user_s_to_read_and_goes_where_a_link_points(tmp_path: Path) -> None:
     state = snapshots.Snapshot({}, (10**5000,), {"a": np.ones(3)})
     path, link = tmp_path / ("x" * 250), tmp_path / "latest"

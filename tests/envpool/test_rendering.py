@@ -180,8 +180,9 @@ def test_mujoco__with_a_window_library_but_no_display_is_an_error_too() -> None:
         "from gymbridge import EnvPoolVectorEnv\nfrom gymbridge.errors import NotInstalledError\n"
         "envs = EnvPoolVectorEnv('HalfCheetah-v5', render_mode='rgb_array')\n"
         "envs.reset(seed=0)\n"
-        "try:\n    envs.render()\n"
-        "except NotInstalledError as error:\n    print(error)\n"
+        "for _ in range(2):\n"
+        "    try:\n        envs.render()\n"
+        "    except NotInstalledError as error:\n        print(error)\n"
         "print('goes on')\n"
     )
     displays = ("DISPLAY", "WAYLAND_DISPLAY", "PYOPENGL_PLATFORM")
@@ -194,7 +195,7 @@ def test_mujoco__with_a_window_library_but_no_display_is_an_error_too() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "glfw does not work here" in done.stdout
+    assert done.stdout.count("glfw does not work here") == 2
     assert done.stdout.endswith("goes on\n")
 
 

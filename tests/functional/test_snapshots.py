@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from batches import make_batch, shared_batch, to_numpy
 from trees import assert_same, scribble
 
+import gymbridge
 from gymbridge.errors import (
     ClosedError,
     ResetNeededError,
@@ -184,6 +186,20 @@ def test_raising_batch_and_playground__have_snapshots(tmp_path: Path) -> None:
         envs.load_state(tmp_path / "state")
         for here, there in zip(run(envs, 4), wanted, strict=True):
             assert_same([*here[:-1]], [*there[:-1]])
+
+
+def test_snapshot__names_the_version_without_installed_metadata(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a frozen application, or with the checkout on PYTHONPATH alone."""
+
+    def find_none(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata.Distribution, "from_name", find_none)
+    envs = BraxVectorEnv("fast", 2)
+    envs.reset(seed=0)
+    assert envs.get_state().batch["gymbridge"] == gymbridge.__version__
 
 
 def test_benchmark__prints_its_row(tmp_path: Path) -> None:
