@@ -23,7 +23,7 @@ Written by `python docs/scripts/ids.py`. An id works in `gym.make_vec(id, num_en
 `gym.make(id)`. The limit is the task's own, in steps; `max_episode_steps=` overrides it. A space is
 that of one environment with the task's default keywords; of a `Box`, the lowest and the highest
 bound, the shape and the dtype. [](brax.md) and [](envpool.md) say which tasks cannot be built, and
-`gymbridge list ID` has the spaces that are cut short here.
+`gymbridge info ID` has the spaces that are cut short here.
 """
 
 

@@ -1,20 +1,21 @@
 """The command line, ``gymbridge COMMAND`` or ``python -m gymbridge COMMAND``.
 
 Exit codes: 0 where the command did its work; 1 where `check` found a broken rule of Gymnasium, or
-`list` found no id; 2 where it could not run, such as for an unknown id or flag, or a library that
-is not installed. The message then goes to standard error.
+`list` found no id; 2 where it could not run, such as for an unknown id or flag, a library that is
+not installed, or results that cannot be written, with a message on standard error; 130 after
+Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
+from typing import Any
 
 import gymnasium.error
 
 from gymbridge.command_line import bench, check, info, listing, rollout
+from gymbridge.command_line.output import note, require_output, show
 from gymbridge.errors import GymbridgeError
 
 __all__ = ["main", "make_parser"]
@@ -27,26 +28,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The command and its flags; None for those of the process.
 
     Raises:
-        SystemExit: With code 2 for flags that the command does not take, 0 after ``--help``.
+        SystemExit: With code 2 for flags that the command does not take, 0 after ``--help`` and
+            when the reader of the results, such as `head`, has seen enough.
     """
-    given = make_parser().parse_args(arguments)
+    name = "gymbridge"
     try:
-        code: int = given.run(given)
-        sys.stdout.flush()
+        require_output()
+        given = make_parser().parse_args(arguments)
+        name = f"gymbridge {given.command}"
+        return given.run(given)
     except (GymbridgeError, gymnasium.error.Error) as error:
-        print(f"gymbridge {given.command}: error: {error}", file=sys.stderr)
+        note(f"{name}: error: {error}")
         return 2
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         return 130
-    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help is written as results are."""
+
+    def print_help(self, file: Any = None) -> None:
+        show(self.format_help().rstrip())
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of every command."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gymbridge",
         description="Brax, MuJoCo Playground and EnvPool as Gymnasium vector environments.",
         epilog="`gymbridge COMMAND --help` describes a command and its flags.",

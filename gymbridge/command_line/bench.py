@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 from collections.abc import Iterable
@@ -15,15 +14,8 @@ from tabulate import tabulate
 
 from gymbridge.command_line.batches import make_batch
 from gymbridge.command_line.contenders import draw_actions, make_bare_step, make_step, make_sync
-from gymbridge.command_line.options import (
-    add_id,
-    add_json,
-    add_kwargs,
-    add_mode,
-    add_num_envs,
-    positive,
-    read_keywords,
-)
+from gymbridge.command_line.options import add_environment, positive, read_keywords
+from gymbridge.command_line.output import show
 from gymbridge.command_line.timing import ROUNDS, Spread, measure_rates, name_processor
 from gymbridge.core.devices import read_device
 from gymbridge.core.extras import EXTRAS, REQUIRED, find_version
@@ -46,15 +38,11 @@ def add_to(commands: Any) -> None:
         "counts once for each environment.",
     )
     parser.set_defaults(run=run)
-    add_id(parser)
-    add_num_envs(parser, 64)
-    add_mode(parser)
+    add_environment(parser, 64)
     text = "kind of arrays that the batch takes and returns (default: %(default)s)"
     parser.add_argument("--arrays", choices=("numpy", "torch", "jax"), default="numpy", help=text)
     text = "seconds of all rounds together, after compiling and warming up (default: %(default)s)"
     parser.add_argument("--seconds", type=positive, default=10, metavar="S", help=text)
-    add_kwargs(parser)
-    add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -72,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
     kwargs = {"arrays": given.arrays, **mode, **read_keywords(given)}
     with closing(make_batch(given.id, num_envs=given.num_envs, **kwargs)) as envs:
         found = _measure(envs, kwargs, given.seconds)
-    print(json.dumps(found, indent=2) if given.json else _text(found))
+    show(found if given.json else _text(found))
     return 0
 
 

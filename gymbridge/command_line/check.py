@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
+from contextlib import closing
 from functools import partial
 from typing import Any
 
-from gymbridge.command_line.batches import make_batch, mode_keyword
-from gymbridge.command_line.options import (
-    add_id,
-    add_json,
-    add_kwargs,
-    add_mode,
-    add_num_envs,
-    at_least,
-    read_keywords,
-)
+from gymbridge.command_line.batches import make_batch
+from gymbridge.command_line.options import add_environment, at_least, read_keywords
+from gymbridge.command_line.output import show
 
 __all__ = ["add_to", "run"]
 
@@ -31,15 +24,11 @@ def add_to(commands: Any) -> None:
         "`--kwarg max_episode_steps=10`, lets the check see truncations.",
     )
     parser.set_defaults(run=run)
-    add_id(parser)
-    add_num_envs(parser, 4)
-    add_mode(parser)
+    add_environment(parser, 4)
     text = "steps of the longest run (default: %(default)s)"
     parser.add_argument("--steps", type=at_least(1), default=1000, metavar="N", help=text)
     text = "first seed (default: %(default)s)"
     parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help=text)
-    add_kwargs(parser)
-    add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -47,9 +36,16 @@ def run(given: argparse.Namespace) -> int:
     from gymbridge.testing import check_vector_env
 
     kwargs = {"num_envs": given.num_envs, **read_keywords(given)}
-    kwargs |= mode_keyword(given.id, given.mode, **kwargs)
+    # Errors while it is built are the user's, not the environment's.
+    with closing(make_batch(given.id, **kwargs)) as envs:
+        # `make_vec` builds a `SyncVectorEnv` for ids without a batch of their own, and takes its
+        # mode inside another keyword. An id may be ``module:id`` or have no version, so this is
+        # read from a batch.
+        is_own = envs.spec is not None and envs.spec.vector_entry_point is not None
+    if given.mode is not None:
+        mode = {"autoreset_mode": given.mode}
+        kwargs |= mode if is_own else {"vector_kwargs": mode}
     make = partial(make_batch, given.id, **kwargs)
-    make().close()  # errors while it is built are the user's, not the environment's
     report = check_vector_env(make, steps=given.steps, seed=given.seed)
-    print(json.dumps(report.to_dict(), indent=2) if given.json else report)
+    show(report.to_dict() if given.json else str(report))
     return 1 if report.broken else 0

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
+import shutil
 import sys
 from fnmatch import fnmatchcase
 from typing import Any
 
 from tabulate import tabulate
 
-from gymbridge.command_line.catalogue import Entry, read_catalogue
+from gymbridge.command_line.catalogue import Entry, did_you_mean, read_catalogue
 from gymbridge.command_line.options import add_json
+from gymbridge.command_line.output import note, show
 
 __all__ = ["add_to", "find_entries", "run"]
-
-_WIDEST = 64
-"""Characters of a space in a table; names of `Dict` spaces have up to 700."""
 
 
 def add_to(commands: Any) -> None:
@@ -25,8 +23,9 @@ def add_to(commands: Any) -> None:
         "list",
         help="list the ids with their spaces and time limits",
         description="List the ids of Brax, Playground and EnvPool with the engine's family, the "
-        "spaces of one environment and the time limit in steps. No engine is imported, and none "
-        "needs to be installed. The exit code is 1 if no id matches.",
+        "time limit in steps and the spaces of one environment. No engine is imported, and none "
+        "needs to be installed. A terminal cuts lines at its width; in a pipe or a file they are "
+        "complete. The exit code is 1 if no id matches.",
     )
     parser.set_defaults(run=run)
     parser.add_argument(
@@ -44,12 +43,12 @@ def run(given: argparse.Namespace) -> int:
     """Print the ids that match, and return 1 if none does."""
     found = find_entries(given.pattern)
     if given.json:
-        print(json.dumps([entry._asdict() for entry in found], indent=2))
+        show([entry._asdict() for entry in found])
     elif found:
-        print(_table(found))
-        print(f"\n{len(found):,} ids", file=sys.stderr)
+        show(_fit(_table(found)))
+        note(f"\n{len(found):,} ids")
     else:
-        print(f"No id matches {given.pattern!r}.", file=sys.stderr)
+        note(f"No id matches {given.pattern!r}.{did_you_mean(given.pattern)}")
     return 0 if found else 1
 
 
@@ -64,17 +63,22 @@ def find_entries(pattern: str) -> list[Entry]:
 
 
 def _table(found: list[Entry]) -> str:
-    header = ("id", "family", "observation space", "action space", "limit")
-    alignment = [*["left"] * 4, "right"]
-    return tabulate(map(_row, found), header, "plain", colalign=alignment, disable_numparse=True)
-
-
-def _row(entry: Entry) -> list[object]:
-    cells = entry._replace(
-        observation_space=_cut(entry.observation_space), action_space=_cut(entry.action_space)
+    """Return a table whose last column is the widest, since a terminal cuts it first."""
+    header = ("id", "family", "limit", "action space", "observation space")
+    rows = [
+        (env_id, family, limit, actions, observations)
+        for env_id, family, observations, actions, limit in found
+    ]
+    alignment = ("left", "left", "right", "left", "left")
+    return tabulate(
+        rows, header, "plain", colalign=alignment, disable_numparse=True, missingval="-"
     )
-    return ["-" if cell is None else cell for cell in cells]
 
 
-def _cut(text: str | None) -> str | None:
-    return text if text is None or len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+def _fit(table: str) -> str:
+    """Return a table whose lines are no wider than the terminal, if it goes to one."""
+    if not sys.stdout.isatty():
+        return table
+    width = shutil.get_terminal_size().columns
+    lines = table.splitlines()
+    return "\n".join(line if len(line) <= width else f"{line[: width - 3]}..." for line in lines)

@@ -12,40 +12,26 @@ from gymnasium.vector import AutoresetMode
 
 from gymbridge.errors import ArgumentError
 
-__all__ = [
-    "add_id",
-    "add_json",
-    "add_kwargs",
-    "add_mode",
-    "add_num_envs",
-    "at_least",
-    "positive",
-    "read_keywords",
-]
-
+__all__ = ["add_environment", "add_json", "at_least", "positive", "read_keywords"]
 
 _PLACES = {"num_envs": "`--num-envs`", "env_id": "the first argument", "id": "the first argument"}
 
 
-def add_id(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for the id of the environment."""
+def add_environment(parser: argparse.ArgumentParser, num_envs: int | None) -> None:
+    """Add the id, ``--kwarg`` and ``--json``, and the flags of a batch of any size.
+
+    Args:
+        parser: Parser of a command.
+        num_envs: Default of ``--num-envs``; None leaves out that flag and ``--mode``.
+    """
     parser.add_argument("id", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1")
-
-
-def add_num_envs(parser: argparse.ArgumentParser, default: int) -> None:
-    """Add ``--num-envs``."""
-    text = "size of the batch (default: %(default)s)"
-    parser.add_argument("--num-envs", type=at_least(1), default=default, metavar="N", help=text)
-
-
-def add_mode(parser: argparse.ArgumentParser) -> None:
-    """Add ``--mode``."""
-    modes = [mode.value for mode in AutoresetMode]
-    parser.add_argument("--mode", choices=modes, help="autoreset mode (default: the id's own)")
-
-
-def add_kwargs(parser: argparse.ArgumentParser) -> None:
-    """Add ``--kwarg``."""
+    if num_envs is not None:
+        text = "size of the batch (default: %(default)s)"
+        parser.add_argument(
+            "--num-envs", type=at_least(1), default=num_envs, metavar="N", help=text
+        )
+        modes = [mode.value for mode in AutoresetMode]
+        parser.add_argument("--mode", choices=modes, help="autoreset mode (default: the id's own)")
     parser.add_argument(
         "--kwarg",
         action="append",
@@ -54,6 +40,7 @@ def add_kwargs(parser: argparse.ArgumentParser) -> None:
         help="keyword for gymnasium.make_vec, its value as JSON or text, such as backend=spring or "
         "max_episode_steps=10; may be given more than once",
     )
+    add_json(parser)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -7,14 +7,16 @@ The ending of the file says what it contains:
   for `Dict` observations, whatever the dtype of the space. Actions are a tensor (num_envs, ...), or
   a dict of such, in the action space; they are cast to its dtype and not clipped.
 - ``.zip``: a model that Stable-Baselines3's ``save`` wrote. Its actions are the deterministic ones.
+  The statistics of the `VecNormalize` that it was trained in are in a file of their own.
 
-Loading a ``.zip`` runs code that is in it, so load only what you trust.
+Loading a ``.zip`` or statistics runs code that is in them, so load only what you trust.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import VectorEnv
 
+from gymbridge.command_line.output import note
 from gymbridge.core.extras import needs
 from gymbridge.errors import ArgumentError, GymbridgeError
 
@@ -31,27 +34,39 @@ Policy = Callable[[Any], Any]
 """From observations, (num_envs, ...), to actions, (num_envs, ...)."""
 
 
-def load_policy(path: Path | None, envs: VectorEnv[Any, Any, Any], seed: int) -> Policy:
+def load_policy(
+    path: Path | None, envs: VectorEnv[Any, Any, Any], seed: int, statistics: Path | None = None
+) -> Policy:
     """Return the policy of a file, or a random one for None.
 
     Args:
         path: Path of the file, or None.
         envs: The batch to act in, with numpy arrays.
         seed: Seed of random actions.
+        statistics: Path of a file of Stable-Baselines3's `VecNormalize`, or None. A note on
+            standard error says where one seems to be missing.
 
     Raises:
-        ArgumentError: There is no such file, its ending is unknown, it cannot be read, or (when
-            the policy is called) it cannot act on these observations.
+        ArgumentError: There is no such file, its ending is unknown, it cannot be read, the
+            statistics belong to no .zip, or (when the policy is called) it cannot act on these
+            observations.
         NotInstalledError: torch or Stable-Baselines3 is not installed.
     """
+    if statistics is not None and (path is None or path.suffix != ".zip"):
+        raise ArgumentError(
+            "`--vecnormalize` needs a `--policy` that ends in .zip, got "
+            f"{'none' if path is None else repr(str(path))}."
+        )
     if path is None:
         envs.action_space.seed(seed)
         return lambda obs: envs.action_space.sample()
-    loaders = {".pt": _load_script, ".pt2": _load_exported, ".zip": _load_sb3}
+    load_sb3 = partial(_load_sb3, statistics=statistics)
+    loaders = {".pt": _load_script, ".pt2": _load_exported, ".zip": load_sb3}
     if path.suffix not in loaders:
         raise ArgumentError(f"`--policy` must end in {', '.join(loaders)}, got {str(path)!r}.")
-    if not path.is_file():
-        raise ArgumentError(f"`--policy`: there is no file {str(path)!r}.")
+    for flag, file in (("policy", path), ("vecnormalize", statistics)):
+        if file is not None and not file.is_file():
+            raise ArgumentError(f"`--{flag}`: there is no file {str(file)!r}.")
     try:
         policy = loaders[path.suffix](path, envs)
     except GymbridgeError:
@@ -116,7 +131,13 @@ def _on_tensors(module: Callable[[Any], Any]) -> Policy:
     return act
 
 
-def _load_sb3(path: Path, envs: VectorEnv[Any, Any, Any]) -> Policy:
-    from gymbridge.trainers.sb3.saved import load_actor
+def _load_sb3(path: Path, envs: VectorEnv[Any, Any, Any], statistics: Path | None) -> Policy:
+    from gymbridge.trainers.sb3.saved import find_vecnormalize, load_actor
 
-    return load_actor(path, envs)
+    if statistics is None and (sign := find_vecnormalize(path)):
+        note(
+            f"gymbridge rollout: warning: {path} seems to be trained in VecNormalize: {sign}. "
+            "Without its statistics the policy gets other observations than in training; give "
+            "them by `--vecnormalize FILE`."
+        )
+    return load_actor(path, envs, statistics)

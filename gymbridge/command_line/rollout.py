@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any, NamedTuple
 
-import numpy as np
+import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from gymbridge.command_line.batches import make_batch
-from gymbridge.command_line.options import add_id, add_json, add_kwargs, at_least, read_keywords
+from gymbridge.command_line.batches import explain, make_batch
+from gymbridge.command_line.options import add_environment, at_least, read_keywords
+from gymbridge.command_line.output import Progress, show
 from gymbridge.command_line.policies import Policy, load_policy
 from gymbridge.command_line.video import Draw, open_video
-from gymbridge.errors import ArgumentError
+from gymbridge.errors import ArgumentError, GymbridgeError
 from gymbridge.registration import find_engine
 
 __all__ = ["Episode", "add_to", "play", "run"]
@@ -42,7 +42,7 @@ def add_to(commands: Any) -> None:
         "other; print the returns and the lengths, and write a video of all of them.",
     )
     parser.set_defaults(run=run)
-    add_id(parser)
+    add_environment(parser, None)
     text = "MP4 video to write; needs moviepy (default: none)"
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help=text)
     parser.add_argument(
@@ -53,42 +53,85 @@ def add_to(commands: Any) -> None:
         "Stable-Baselines3; a .zip can run any code, so load only what you trust (default: random "
         "actions)",
     )
+    parser.add_argument(
+        "--vecnormalize",
+        type=Path,
+        metavar="FILE",
+        help="statistics that VecNormalize.save of Stable-Baselines3 wrote, for a .zip that was "
+        "trained with them; the file can run any code (default: none)",
+    )
     text = "number of episodes (default: %(default)s)"
     parser.add_argument("--episodes", type=at_least(1), default=1, metavar="N", help=text)
     text = "maximum steps of an episode (default: the task's limit, or 1000 if it has none)"
     parser.add_argument("--steps", type=at_least(1), metavar="N", help=text)
     text = "seed of the environment and of random actions (default: %(default)s)"
     parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help=text)
-    add_kwargs(parser)
-    add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
     """Run the episodes, print their returns and lengths, and write the video.
 
     Raises:
-        ArgumentError: The policy cannot be used, or the batch of a video draws no frames.
+        ArgumentError: The policy cannot be used, the environment fails, or it draws no pictures.
         NotInstalledError: A library that the policy or the video needs is not installed.
     """
-    drawn = {} if given.video is None else {"render_mode": "rgb_array"}
-    kwargs = _disabled(given.id) | drawn | read_keywords(given)
-    with closing(make_batch(given.id, num_envs=1, **kwargs)) as envs:
-        if given.video is not None and envs.render_mode != "rgb_array":
-            raise ArgumentError(
-                f"`--video` needs `render_mode` 'rgb_array', got {envs.render_mode!r}; "
-                "omit `--kwarg render_mode=…`."
-            )
-        policy = load_policy(given.policy, envs, given.seed)
+    progress, found = Progress(), []
+    progress.show(f"building {given.id}")
+    envs = _make_envs(given)
+    try:
+        policy = load_policy(given.policy, envs, given.seed, given.vecnormalize)
         with open_video(given.video, int(envs.metadata.get("render_fps", 30))) as draw:
             limit = given.steps or _own_limit(envs)
-            found = []
-            for episode in play(envs, policy, draw, given.episodes, limit, given.seed):
+            for episode in play(envs, policy, draw, given.episodes, limit, given.seed, progress):
                 found.append(episode)
                 if not given.json:
-                    print(_line(len(found), episode), flush=True)
+                    show(_line(len(found), episode))
+    finally:
+        progress.clear()
+        with explain(f"{given.id} cannot be closed"):
+            envs.close()
     summary = _summarise(given, found)
-    print(json.dumps(summary, indent=2) if given.json else _text(summary))
+    show(summary if given.json else _text(summary))
     return 0
+
+
+def _make_envs(given: argparse.Namespace) -> VectorEnv[Any, Any, Any]:
+    """Return the batch of one, which draws its frames for ``--video``."""
+    keywords = read_keywords(given)
+    kwargs = {"num_envs": 1, **_disabled(given.id), **keywords}
+    if given.video is None:
+        return make_batch(given.id, **kwargs)
+    mode = keywords.get("render_mode", "rgb_array")
+    if mode != "rgb_array":
+        raise ArgumentError(
+            f"`--video` needs `render_mode` 'rgb_array', got {mode!r}; "
+            "omit `--kwarg render_mode=…`."
+        )
+    try:
+        envs = make_batch(given.id, **kwargs | {"render_mode": "rgb_array"})
+    except ArgumentError:
+        if _can_draw(given.id):
+            raise
+    else:
+        if _is_drawn(envs):
+            return envs
+        envs.close()
+    raise ArgumentError(
+        f"`--video`: there are no pictures of {given.id}; run it without `--video`."
+    )
+
+
+def _can_draw(env_id: str) -> bool:
+    """Return whether an environment says that it draws; also True if it cannot be built."""
+    try:
+        with closing(make_batch(env_id, num_envs=1, **_disabled(env_id))) as envs:
+            return _is_drawn(envs)
+    except (GymbridgeError, gym.error.Error):
+        return True
+
+
+def _is_drawn(envs: VectorEnv[Any, Any, Any]) -> bool:
+    return "rgb_array" in envs.metadata.get("render_modes", ())
 
 
 def _disabled(env_id: str) -> dict[str, Any]:
@@ -99,7 +142,13 @@ def _disabled(env_id: str) -> dict[str, Any]:
 
 
 def play(
-    envs: VectorEnv[Any, Any, Any], policy: Policy, draw: Draw, count: int, limit: int, seed: int
+    envs: VectorEnv[Any, Any, Any],
+    policy: Policy,
+    draw: Draw,
+    count: int,
+    limit: int,
+    seed: int,
+    progress: Progress,
 ) -> Iterator[Episode]:
     """Yield one episode after the other; only the first one begins from the seed.
 
@@ -110,24 +159,35 @@ def play(
         count: Number of episodes.
         limit: Maximum steps of an episode.
         seed: Seed of the environment.
+        progress: Shows which step is taken.
+
+    Raises:
+        ArgumentError: The environment raises an error of another library or of its own.
     """
 
-    def show() -> None:
+    def draw_frame() -> None:
         if envs.render_mode is not None:
             frames: Any = envs.render()
-            draw(np.asarray(frames[0]))
+            draw(None if frames is None else frames[0])
 
-    for episode in range(count):
-        obs, _ = envs.reset(seed=None if episode else seed)
-        show()
+    def run_episode(number: int) -> Episode:
+        obs, _ = envs.reset(seed=seed if number == 1 else None)
+        draw_frame()
         total, length, end = 0.0, 0, "stopped"
         while end == "stopped" and length < limit:
+            progress.show(f"episode {number} of {count}, step {length:,} of at most {limit:,}")
             obs, rewards, terminations, truncations, _ = envs.step(policy(obs))
-            show()
+            draw_frame()
             total, length = total + float(rewards[0]), length + 1
             if terminations[0] or truncations[0]:
                 end = "terminated" if terminations[0] else "truncated"
-        yield Episode(total, length, end)
+        return Episode(total, length, end)
+
+    for number in range(1, count + 1):
+        with explain(f"The environment failed in episode {number}"):
+            episode = run_episode(number)
+        progress.clear()
+        yield episode
 
 
 def _own_limit(envs: VectorEnv[Any, Any, Any]) -> int:
@@ -147,6 +207,7 @@ def _summarise(given: argparse.Namespace, found: list[Episode]) -> dict[str, Any
     return {
         "id": given.id,
         "policy": "random" if given.policy is None else str(given.policy),
+        "vecnormalize": None if given.vecnormalize is None else str(given.vecnormalize),
         "seed": given.seed,
         "mean_return": mean(returns),
         "deviation_of_returns": pstdev(returns),

@@ -14,7 +14,7 @@ from gymbridge.errors import ArgumentError
 
 __all__ = ["Draw", "open_video"]
 
-Draw = Callable[[np.ndarray], None]
+Draw = Callable[[Any], None]
 """Takes the next frame, (height, width, 3) uint8."""
 
 
@@ -28,7 +28,7 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
 
     Raises:
         NotInstalledError: moviepy is not installed.
-        ArgumentError: The file has another ending, or cannot be written.
+        ArgumentError: The file has another ending or cannot be written, or a frame is no picture.
     """
     if path is None:
         yield lambda frame: None
@@ -38,8 +38,13 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("ab").close()  # a folder raises, and a file keeps what it has
 
-    def draw(frame: np.ndarray) -> None:
+    def draw(frame: Any) -> None:
         nonlocal writer
+        if np.ndim(frame) != 3:
+            raise ArgumentError(
+                "`--video` needs pictures, (height, width, 3), and `render` returned "
+                f"{type(frame).__name__}."
+            )
         with _naming(path):
             if writer is None:  # not earlier: the first frame has the size
                 height, width, _ = frame.shape

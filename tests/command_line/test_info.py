@@ -13,7 +13,7 @@ import pytest
 
 import gymbridge
 from gymbridge.command_line import info, main
-from gymbridge.command_line.probes import Probe, run_probe, run_probes
+from gymbridge.command_line.info import Probe, run_probe, run_probes
 from gymbridge.core.extras import EXTRAS, find_version, install_command
 
 SETUP = Path(__file__).parents[2] / "setup.cfg"
@@ -76,6 +76,37 @@ def test_extras__are_those_of_the_package() -> None:
     assert {extra: set(found) for extra, found in EXTRAS.items()} == {
         extra: brought(extra) for extra in listed
     }
+
+
+def test_info__of_an_id_prints_what_is_known(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(info, "find_version", lambda name: None)
+    assert main(["info", "EnvPool/TSP-v1"]) == 0
+    above, below = capsys.readouterr().out.split("\n\nExtras that are not installed:\n")
+    rows = dict(re.split("  +", line, maxsplit=1) for line in above.splitlines())
+    assert rows.pop("observation space").endswith("trajectory: Box(-1, 19, (20,), int32))")
+    assert rows == {
+        "id": "EnvPool/TSP-v1",
+        "family": "jumanji",
+        "action space": "Discrete(20)",
+        "limit": "none",
+        "extra": "envpool",
+        "envpool": "-",
+    }
+    assert below == f"envpool  install by {install_command('envpool')}\n"
+
+
+def test_info__of_an_id_prints_json(capsys: Any) -> None:
+    assert main(["info", "gymbridge:Brax/swimmer-v0", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["id"], found["observation_space"]) == ("Brax/swimmer-v0", None)
+    assert found["versions"].keys() == {"brax", "jax"}
+
+
+def test_info__of_an_unknown_id_names_the_nearest(capsys: Any) -> None:
+    assert main(["info", "CartPole-v1"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "no id 'CartPole-v1'. Did you mean 'EnvPool/CartPole-v0' or 'EnvPool/" in printed.err
 
 
 def test_probes__leave_out_what_is_not_installed() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from example_runs import load_script
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec, registry
+from terminals import run_in_terminal
 
 from gymbridge.command_line import catalogue, main
 from gymbridge.command_line.listing import find_entries
@@ -24,6 +28,9 @@ UNKNOWN = [
 """VizdoomCustom needs a scenario; the engines cannot step the others with jax 0.10.2."""
 
 
+script: Any = load_script(Path(__file__).parents[2] / "docs" / "scripts" / "spaces.py")
+
+
 def own_ids() -> list[str]:
     return [name for name in registry if name.partition("/")[0] in ENGINES]
 
@@ -31,17 +38,24 @@ def own_ids() -> list[str]:
 def test_list__prints_one_line_for_each_id(capsys: Any) -> None:
     assert main(["list"]) == 0
     header, *lines = capsys.readouterr().out.splitlines()
-    assert header.split() == ["id", "family", "observation", "space", "action", "space", "limit"]
+    assert header.split() == ["id", "family", "limit", "action", "space", "observation", "space"]
     assert [line.split()[0] for line in lines] == own_ids()
 
 
-def test_list__cuts_long_spaces_in_tables_only(capsys: Any) -> None:
+def test_list__cuts_nothing_in_a_pipe(capsys: Any) -> None:
     assert main(["list", "envpool/tsp-"]) == 0
-    assert "Dict(action_mask: MultiBinary((20,)), coordinates: Box(0, 1, (2…  " in (
-        capsys.readouterr().out
-    )
-    assert main(["list", "envpool/tsp-", "--json"]) == 0
-    assert "trajectory: Box(-1, 19, (20,), int32))" in capsys.readouterr().out
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.endswith("trajectory: Box(-1, 19, (20,), int32))")
+
+
+@pytest.mark.parametrize("columns", [50, 200])
+def test_list__fits_the_width_of_a_terminal(columns: int) -> None:
+    command = [sys.executable, "-m", "gymbridge", "list", "envpool/tsp-"]
+    _, *lines = run_in_terminal(command, columns)[0].splitlines()
+    assert lines[0].startswith("EnvPool/TSP-v1  jumanji ")
+    assert len(lines[0]) == columns
+    assert lines[0].endswith("...")
+    assert lines[1:] == ["", "1 ids"]
 
 
 def test_list__prints_json(capsys: Any) -> None:
@@ -74,9 +88,23 @@ def test_pattern__matches_a_family() -> None:
     assert {entry.id for entry in find_entries("dm_control")} > {"Playground/CheetahRun-v0"}
 
 
-def test_list__exits_with_1_where_no_id_matches(capsys: Any) -> None:
-    assert main(["list", "cartpol-"]) == 1
-    assert capsys.readouterr() == ("", "No id matches 'cartpol-'.\n")
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("pongg", " Did you mean 'EnvPool/Pong-v5'?"),
+        ("Brax/hoper-v0", " Did you mean 'Brax/hopper-v0' or 'EnvPool/Hopper-v3' or "),
+        ("dialtrun", " Did you mean 'EnvPool/MetaWorld.DialTurn-v3'"),
+        ("zzzzzz", ""),
+    ],
+)
+def test_list__exits_with_1_and_names_the_nearest_where_no_id_matches(
+    pattern: str, hint: str, capsys: Any
+) -> None:
+    assert main(["list", pattern]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"No id matches {pattern!r}.{hint}")
+    assert ("Did you mean" in printed.err) == bool(hint)
 
 
 def test_list__has_ids_of_the_user_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,9 +119,9 @@ def test_shipped_spaces__are_of_every_id_but_the_unknown_ones() -> None:
 
 @pytest.mark.parametrize("env_id", ["EnvPool/TSP-v1", "EnvPool/Pong-v5", "EnvPool/FrozenLake-v1"])
 def test_shipped_spaces__are_the_engine_s(env_id: str) -> None:
-    """After an upgrade: ``python -m gymbridge.command_line.catalogue``."""
+    """After an upgrade: ``python docs/scripts/spaces.py``."""
     pytest.importorskip("envpool.registration")
-    assert catalogue.read_spaces(env_id) == catalogue.load_spaces()[env_id]
+    assert script.read_spaces(env_id) == catalogue.load_spaces()[env_id]
 
 
 @pytest.mark.slow
@@ -102,14 +130,14 @@ def test_shipped_spaces__are_the_engine_s(env_id: str) -> None:
 def test_shipped_spaces__are_those_of_every_task_of_envpool() -> None:
     pytest.importorskip("envpool.registration")
     shipped = {k: v for k, v in catalogue.load_spaces().items() if k.startswith("EnvPool/")}
-    assert {env_id: catalogue.read_spaces(env_id) for env_id in shipped} == shipped
+    assert {env_id: script.read_spaces(env_id) for env_id in shipped} == shipped
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["Brax/ant-v0", "Brax/reacher-v0", "Playground/CheetahRun-v0"])
 def test_shipped_spaces__are_those_of_jax_engines(env_id: str) -> None:
     pytest.importorskip("mujoco_playground")
-    assert catalogue.read_spaces(env_id) == catalogue.load_spaces()[env_id]
+    assert script.read_spaces(env_id) == catalogue.load_spaces()[env_id]
 
 
 def test_generate__keeps_what_cannot_be_built(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -119,10 +147,10 @@ def test_generate__keeps_what_cannot_be_built(monkeypatch: pytest.MonkeyPatch, c
         return ["Box", "Discrete"]
 
     own = {name: registry[name] for name in ("Brax/ant-v0", "Brax/fast-v0")}
-    monkeypatch.setattr(catalogue, "registry", own)
-    monkeypatch.setattr(catalogue, "read_spaces", read)
-    monkeypatch.setattr(catalogue, "load_spaces", lambda: {"Brax/ant-v0": ["old", "old"]})
-    assert catalogue.generate() == (
+    monkeypatch.setattr(script, "registry", own)
+    monkeypatch.setattr(script, "read_spaces", read)
+    monkeypatch.setattr(script, "load_spaces", lambda: {"Brax/ant-v0": ["old", "old"]})
+    assert script.generate() == (
         '{\n"Brax/ant-v0": ["old", "old"],\n"Brax/fast-v0": ["Box", "Discrete"]\n}\n'
     )
     assert capsys.readouterr().err == "Brax/ant-v0 keeps ['old', 'old']: no meshes\n"
@@ -138,7 +166,11 @@ def test_generate__keeps_what_cannot_be_built(monkeypatch: pytest.MonkeyPatch, c
         (spaces.Box(0, 255, (4, 84, 84), np.uint8), "Box(0, 255, (4, 84, 84), uint8)"),
         (spaces.Discrete(3, dtype=np.int32), "Discrete(3)"),
         (spaces.MultiBinary((3, 3)), "MultiBinary((3, 3))"),
+        (
+            spaces.Dict(goal=spaces.Discrete(2), place=spaces.Discrete(3, start=-1)),
+            "Dict(goal: Discrete(2), place: Discrete(3, start=-1))",
+        ),
     ],
 )
 def test_space__has_a_short_name(space: gym.Space[Any], name: str) -> None:
-    assert catalogue.name_space(space) == name
+    assert script.name_space(space) == name

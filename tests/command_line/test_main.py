@@ -99,16 +99,12 @@ def test_missing_engine__exits_with_2_and_names_the_command_that_installs_it(
     assert "pip install '.[envpool]'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (BrokenPipeError, 0)])
-def test_end_from_outside__has_no_traceback(
-    error: type[BaseException], code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupt__has_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(pattern: str) -> None:
-        raise error
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(listing, "find_entries", stop)
-    monkeypatch.setattr("os.dup2", lambda *_: None)
-    assert main(["list"]) == code
+    assert main(["list"]) == 130
 
 
 def test_mistake_in_the_package__keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,10 +122,42 @@ def test_keyword__that_has_a_place_of_its_own_exits_with_2(
     assert f"`--kwarg {name}=…` is not allowed; use " in capsys.readouterr().err
 
 
-def test_list__runs_as_a_module_and_stops_with_its_reader() -> None:
-    command = f"{sys.executable} -m gymbridge list | head -n 1"
-    done = subprocess.run(
+def run_in_shell(command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command, in which ``gymbridge`` is that of this Python, in a shell."""
+    command = command.replace("gymbridge", f"{sys.executable} -m gymbridge")
+    return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
     )
+
+
+def test_list__runs_as_a_module_and_stops_with_its_reader() -> None:
+    done = run_in_shell("gymbridge list | head -n 1")
     assert (done.returncode, done.stdout.split()[:2]) == (0, ["id", "family"])
     assert "Error" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("gymbridge list >&-", "gymbridge: error: Standard output is closed"),
+        ("gymbridge list >/dev/full", "gymbridge list: error: Standard output cannot be written"),
+        ("gymbridge list pong >/dev/full", "gymbridge list: error: Standard output cannot be wri"),
+        ("gymbridge --help >/dev/full", "gymbridge: error: Standard output cannot be written: No"),
+        ("gymbridge list nothing 2>&-", ""),
+    ],
+)
+def test_output__that_takes_nothing_is_an_error_without_a_traceback(
+    command: str, error: str
+) -> None:
+    done = run_in_shell(command)
+    assert done.returncode == (2 if error else 1)
+    assert done.stdout == ""
+    assert done.stderr.startswith(error)
+    assert done.stderr.count("\n") == bool(error)
+
+
+def test_output__in_ascii_escapes_other_characters(tmp_path: Path) -> None:
+    for command in ("list", "--help", f"rollout CartPole-v1 --steps=1 --video='{tmp_path}/é.mp4'"):
+        done = run_in_shell(f"PYTHONIOENCODING=ascii gymbridge {command}")
+        assert (done.returncode, done.stderr.count("Error")) == (0, 0), done.stderr
+    assert done.stdout.endswith("\\xe9.mp4\n")

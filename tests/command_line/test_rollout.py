@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from terminals import run_in_terminal
 
 from gymbridge.command_line import main
 from gymbridge.command_line.policies import load_policy
@@ -277,6 +280,7 @@ def test_rollout__has_the_limit_that_is_given_to_gymnasium_s_own_id(capsys: Any)
         (["--video=/dev/null/out.mp4"], "/dev/null/out.mp4 cannot be written"),
         (["--video=folder.mp4"], "folder.mp4 cannot be written: [Errno 21] Is a directory"),
         (["--video=out.mp4", "--kwarg=render_mode=null"], "needs `render_mode` 'rgb_array'"),
+        (["--vecnormalize=out.pkl"], "`--vecnormalize` needs a `--policy` that ends in .zip"),
     ],
 )
 def test_rollout__exits_with_2_for_what_it_cannot_do(
@@ -288,3 +292,172 @@ def test_rollout__exits_with_2_for_what_it_cannot_do(
     assert main(["rollout", "CartPole-v1", *arguments]) == 2
     assert text in capsys.readouterr().err
     assert not Path("out.mp4").exists()
+
+
+class Faulty(gym.Env[Any, Any]):
+    """An environment that fails where it is asked to, and draws nothing."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, at: str | None = None, render_mode: str | None = None) -> None:
+        self.at, self.render_mode = at, render_mode
+
+    def call(self, name: str) -> None:
+        if name == self.at:
+            raise RuntimeError("no fuel")
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.call("reset")
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.call("step")
+        return np.zeros(2, np.float32), 0.0, True, False, {}
+
+    def render(self) -> None:
+        self.call("render")
+
+    def close(self) -> None:
+        self.call("close")
+
+
+@pytest.fixture
+def _faulty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gym.registry, "Faulty-v0", EnvSpec("Faulty-v0", entry_point=Faulty))
+
+
+@pytest.mark.usefixtures("_faulty")
+@pytest.mark.parametrize("at", ["reset", "step", "close"])
+def test_environment__that_fails_is_an_error_with_its_place(at: str, capsys: Any) -> None:
+    assert main(["rollout", "Faulty-v0", f"--kwarg=at={at}"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("gymbridge rollout: error: ")
+    assert ("The environment failed in episode 1: " in error) == (at != "close")
+    assert re.search(rf": RuntimeError: no fuel \({__file__}, line \d+\)\n$", error)
+
+
+@pytest.mark.usefixtures("_faulty")
+@pytest.mark.filterwarnings("ignore")  # Gymnasium's own, of an environment without a picture
+def test_video__of_render_without_a_picture_is_an_error(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("moviepy")
+    assert main(["rollout", "Faulty-v0", f"--video={tmp_path}/out.mp4"]) == 2
+    assert "`--video` needs pictures, (height, width, 3), and `render` returned NoneType" in (
+        capsys.readouterr().err
+    )
+    monkeypatch.setattr(Faulty, "metadata", {"render_modes": []})
+    assert main(["rollout", "Faulty-v0", f"--video={tmp_path}/out.mp4"]) == 2
+    assert "`--video`: there are no pictures of Faulty-v0" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_envpool")
+def test_video__of_a_task_without_pictures_names_the_flag_and_the_task(
+    tmp_path: Path, capsys: Any
+) -> None:
+    pytest.importorskip("moviepy")
+    video = f"--video={tmp_path}/out.mp4"
+    assert main(["rollout", "EnvPool/FrozenLake-v1", video]) == 2
+    error = capsys.readouterr().err
+    assert "`--video`: there are no pictures of EnvPool/FrozenLake-v1; run it without" in error
+    assert "render_mode" not in error
+    assert main(["rollout", CARTPOLE, video, "--kwarg=render_size=[0,0]"]) == 2
+    assert "`render_size` must be at least 1" in capsys.readouterr().err
+
+
+def test_terminal__shows_which_step_is_taken(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    command = ["rollout", "CartPole-v1", "--episodes=2", f"--video={tmp_path}/out.mp4"]
+    written, code = run_in_terminal([sys.executable, "-m", "gymbridge", *command], 80)
+    assert code == 0
+    assert "\rbuilding CartPole-v1\033[K" in written
+    assert re.search(r"\repisode 2 of 2, step \d+ of at most 500\033\[K", written)
+    lines = [line.rpartition("\033[K")[2] for line in written.split("\n")]
+    results = [line.split(":")[0] for line in lines if line.startswith("episode")]
+    assert results == ["episode 1", "episode 2"]
+
+
+def test_progress__is_for_terminals_alone(capsys: Any) -> None:
+    assert main(["rollout", "CartPole-v1", "--steps=3"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def normalized(tmp_path: Path) -> Any:
+    """A model of PPO that was trained in a `VecNormalize`, whose statistics are elsewhere."""
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    envs = VecNormalize(make_vec_env("Pendulum-v1", 2, seed=0))
+    model = PPO("MlpPolicy", envs, n_steps=32, batch_size=32, seed=0, device="cpu").learn(64)
+    model.save(tmp_path / "model.zip")
+    (tmp_path / "elsewhere").mkdir()
+    envs.save(str(tmp_path / "elsewhere" / "statistics.pkl"))
+    return model
+
+
+def test_vecnormalize__gives_the_policy_the_observations_of_training(
+    normalized: Any, tmp_path: Path, capsys: Any
+) -> None:
+    model, statistics = tmp_path / "model.zip", tmp_path / "elsewhere" / "statistics.pkl"
+    envs = gym.make_vec("Pendulum-v1", num_envs=50, vectorization_mode="sync")
+    obs = envs.observation_space.sample()
+    expected, _ = normalized.predict(normalized.env.normalize_obs(obs), deterministic=True)
+    act = load_policy(model, envs, 0, statistics)
+    np.testing.assert_allclose(act(obs), expected, rtol=1e-5)
+    assert not np.allclose(load_policy(model, envs, 0)(obs), expected, rtol=1e-2)
+    capsys.readouterr()
+    files = [f"--policy={model}", f"--vecnormalize={statistics}"]
+    assert roll(capsys, "Pendulum-v1", "--steps=3", *files)["vecnormalize"] == str(statistics)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("normalized")
+def test_vecnormalize__that_is_missing_is_warned_of(tmp_path: Path, capsys: Any) -> None:
+    arguments = ["rollout", "Pendulum-v1", "--steps=3", f"--policy={tmp_path}/model.zip"]
+    assert main(arguments) == 0
+    error = capsys.readouterr().err
+    assert error.startswith(f"gymbridge rollout: warning: {tmp_path}/model.zip seems to be trained")
+    assert "it holds an observation from before normalisation" in error
+    assert "`--vecnormalize FILE`" in error
+
+
+@pytest.mark.parametrize("place", ["statistics.pkl", "model/vecnormalize.pkl"])
+def test_vecnormalize__is_found_beside_a_model_that_does_not_show_it(
+    place: str, tmp_path: Path, capsys: Any
+) -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    sb3.SAC("MlpPolicy", "Pendulum-v1", device="cpu").save(tmp_path / "model.zip")
+    envs = gym.make_vec("Pendulum-v1", num_envs=1, vectorization_mode="sync")
+    load_policy(tmp_path / "model.zip", envs, 0)
+    assert capsys.readouterr().err == ""
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    VecNormalize(make_vec_env("Pendulum-v1")).save(str(tmp_path / place))
+    load_policy(tmp_path / "model.zip", envs, 0)
+    assert f"{tmp_path / place} has statistics of one" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("normalized")
+def test_vecnormalize__that_does_not_fit_is_an_error(tmp_path: Path) -> None:
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    envs = gym.make_vec("Pendulum-v1", num_envs=1, vectorization_mode="sync")
+    VecNormalize(make_vec_env("CartPole-v1")).save(str(tmp_path / "other.pkl"))
+    (tmp_path / "number.pkl").write_bytes(pickle.dumps(3))
+    (tmp_path / "broken.pkl").write_bytes(b"no pickle")
+    for name, text in {
+        "other.pkl": r"observations of shape \(3,\), as the policy takes them, got \(4,\)",
+        "number.pkl": "must hold a VecNormalize, got int",
+        "broken.pkl": "cannot be loaded",
+        "absent.pkl": "`--vecnormalize`: there is no file",
+    }.items():
+        with pytest.raises(ArgumentError, match=text):
+            load_policy(tmp_path / "model.zip", envs, 0, tmp_path / name)

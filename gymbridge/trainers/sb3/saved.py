@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gymnasium import Space
 from gymnasium.vector import VectorEnv
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.save_util import load_from_zip_file
+from stable_baselines3.common.vec_env import VecNormalize
 
+from gymbridge.errors import ArgumentError
 from gymbridge.trainers.sb3.zero_based import from_zero, to_zero
 
-__all__ = ["load_actor"]
+__all__ = ["find_vecnormalize", "load_actor"]
 
 
-def load_actor(path: Path, envs: VectorEnv[Any, Any, Any]) -> Callable[[Any], Any]:
+def load_actor(
+    path: Path, envs: VectorEnv[Any, Any, Any], statistics: Path | None = None
+) -> Callable[[Any], Any]:
     """Return a function from observations to the deterministic actions of a saved policy.
 
     Args:
         path: File that ``save`` of an algorithm of Stable-Baselines3 wrote.
         envs: The batch to act in. The policy was trained in a `Sb3VecEnv` of such a batch.
+        statistics: File that ``save`` of the `VecNormalize` wrote in which it was trained, or None.
+
+    Raises:
+        ArgumentError: The statistics are something else, or of observations of another shape.
     """
     loaded: Any = load_from_zip_file(path, device="cpu")
     data, parameters, _ = loaded
@@ -31,8 +41,45 @@ def load_actor(path: Path, envs: VectorEnv[Any, Any, Any]) -> Callable[[Any], An
     policy.load_state_dict(parameters["policy"])
     policy.set_training_mode(False)
 
+    normalize = _load_normalize(statistics, data["observation_space"])
+
     def act(obs: Any) -> Any:
-        actions, _ = policy.predict(to_zero(envs.single_observation_space, obs), deterministic=True)
+        obs = normalize(to_zero(envs.single_observation_space, obs))
+        actions, _ = policy.predict(obs, deterministic=True)
         return from_zero(envs.single_action_space, actions)
 
     return act
+
+
+def _load_normalize(path: Path | None, space: Space[Any]) -> Callable[[Any], Any]:
+    """Return the function by which a saved `VecNormalize` changes observations."""
+    if path is None:
+        return lambda obs: obs
+    loaded = pickle.loads(path.read_bytes())
+    if not isinstance(loaded, VecNormalize):
+        raise ArgumentError(f"{path} must hold a VecNormalize, got {type(loaded).__name__}.")
+    if loaded.observation_space.shape != space.shape:
+        raise ArgumentError(
+            f"{path} must hold statistics of observations of shape {space.shape}, as the policy "
+            f"takes them, got {loaded.observation_space.shape}."
+        )
+    return loaded.normalize_obs
+
+
+def find_vecnormalize(path: Path) -> str | None:
+    """Return what shows that a saved policy was trained in a `VecNormalize`; None if nothing does.
+
+    It looks for saved statistics beside the policy and in the folder of its name, where RL Zoo
+    keeps them. Then it looks into the policy: PPO and A2C keep an observation before normalisation.
+    Other algorithms keep one in any case, so nothing in them shows it.
+    """
+    for folder in (path.parent, path.with_suffix("")):
+        for file in sorted(folder.glob("*.pkl")):
+            with file.open("rb") as opened:
+                if b"VecNormalize" in opened.read(200):  # the name of the class comes first
+                    return f"{file} has statistics of one"
+    data: Any = load_from_zip_file(path, device="cpu")[0]
+    is_on_policy = issubclass(data["policy_class"], ActorCriticPolicy)
+    if is_on_policy and data.get("_last_original_obs") is not None:
+        return "it holds an observation from before normalisation"
+    return None
