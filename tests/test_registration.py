@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from batches import to_kind
+from example_runs import load_script
 from gymnasium.envs.registration import EnvSpec, registry
 from gymnasium.vector import AutoresetMode, VectorEnv
 from trees import assert_same
 
 from gymbridge.brax.tasks import BRAX_NAMES
-from gymbridge.envpool import tasks as envpool_tasks
 from gymbridge.envpool.tasks import load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 from gymbridge.registration import brax_id, envpool_id, playground_id, register_all
@@ -99,9 +100,10 @@ def test_ids__of_brax_are_those_of_brax() -> None:
 
 
 def test_shipped_tasks__are_those_of_the_installed_envpool() -> None:
-    """After an upgrade: ``python -m gymbridge.envpool.tasks``."""
+    """After an upgrade: ``python docs/scripts/envpool_tasks.py``."""
     pytest.importorskip("envpool")
-    assert envpool_tasks.generate() == envpool_tasks._DATA.read_text(encoding="utf-8")
+    script = load_script(Path(__file__).parents[1] / "docs" / "scripts" / "envpool_tasks.py")
+    assert script.generate() == script.DATA.read_text(encoding="utf-8")
 
 
 def test_registering__again_keeps_what_a_user_registered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ class PoolRunner:
         answers = self._exchange(carry, actions)
         values, final = answers.values, None
         if answers.over is not None:
-            final = self._read(values, answers, self._layout.read_obs(values))
+            final = self._read(values, answers)
             ids = answers.over.nonzero()[0]
             values = self._restart(answers, answers.over, ids.astype(np.int32))
             answers.elapsed[ids] = 0
@@ -169,20 +169,18 @@ class PoolRunner:
 
     def _copy_restarted(self, values: Values) -> Values:
         """Return a copy of what restarts change, with flags of no end."""
-        renewed, layout = values.copy(), self._layout
-        for place in layout.restarted_places:
-            renewed[place] = values[place].copy()
+        layout = self._layout
+        renewed = layout.copy_seen(values)
         renewed[layout.done_place] = renewed[layout.trunc_place] = self._nobody
         return renewed
 
     def _return(self, values: Values, answers: Answers) -> TimeStep:
         """Return the time step, with what may be shown again apart from the state's arrays."""
-        values = self._copy(values)
-        return self._read(values, answers, self._layout.read_obs(values))
+        return self._read(self._copy(values), answers)
 
-    def _read(self, values: Values, answers: Answers, obs: Any) -> TimeStep:
+    def _read(self, values: Values, answers: Answers) -> TimeStep:
         return TimeStep(
-            obs,
+            self._layout.read_obs(values),
             answers.values[self._layout.reward_place],
             answers.terminated,
             answers.truncated,

@@ -1,9 +1,8 @@
 """Facts about EnvPool's tasks, which can be read without importing the engine.
 
 `tasks.json` beside this module holds for each task id the package it comes from, the steps after
-which a pool with default options truncates, and the number of players. With EnvPool installed,
-``python -m gymbridge.envpool.tasks`` writes it anew. Below are the rules for the time limit and for
-threads, and the keyword values that would end the process.
+which a pool with default options truncates, and the number of players. Below are the rules for the
+time limit and for threads, and the keyword values that would end the process.
 
 EnvPool reports an end on the last allowed step as a truncation even where the task terminated
 (envpool/core/env.h: ``trunc = done && current_step >= max_episode_steps``). Therefore most pools
@@ -27,32 +26,20 @@ __all__ = [
     "LEAST_VALUES_OF_SPEC",
     "LIMIT_RULES",
     "MOST_THREADS",
+    "NO_LIMIT",
     "UNDRAWN_FAMILIES",
     "LimitRule",
     "Task",
     "choose_threads",
     "default_limit",
-    "generate",
     "limit_rule",
     "load_tasks",
-    "main",
 ]
 
 _DATA = Path(__file__).with_name("tasks.json")
 
-_NO_LIMIT = 2**31 - 1
+NO_LIMIT = 2**31 - 1
 """EnvPool's default for `max_episode_steps`."""
-
-_TRUNCATING_JUMANJI = ("LevelBasedForaging", "Sokoban")
-"""The Jumanji tasks with a time limit.
-
-The others register a number, but where they have a horizon, reaching it terminates:
-`CurrentMaxEpisodeSteps` is one step beyond it (envpool/jumanji), and Game2048 and Minesweeper end
-by their own rules alone.
-"""
-
-_UNENDING_HIGHWAY = ("LaneKeeping-v0", "lane-keeping-v0")
-"""Their step sets `done` to False always (envpool/highway/native_task_env.h)."""
 
 UNDRAWN_FAMILIES = ("gfootball", "toy_text")
 """Families whose `render` is not implemented in envpool 1.2.5; pools of all others draw."""
@@ -82,65 +69,6 @@ def load_tasks() -> Mapping[str, Task]:
         {'family': 'classic_control', 'max_episode_steps': 500, 'max_num_players': 1}
     """
     return MappingProxyType(json.loads(_DATA.read_text(encoding="utf-8"))["tasks"])
-
-
-def generate() -> str:
-    """Return the text of `tasks.json` for the installed EnvPool, one task a line."""
-    import envpool
-    from envpool.registration import registry
-
-    lines = []
-    for task_id in sorted(registry.specs):
-        package, _, options = registry.specs[task_id]
-        task = _describe(task_id, package.removeprefix("envpool."), options)
-        lines.append(f"{json.dumps(task_id)}: {json.dumps(task)}")
-    tasks = ",\n".join(lines)
-    return f'{{"envpool": {json.dumps(envpool.__version__)}, "tasks": {{\n{tasks}\n}}}}\n'
-
-
-def main() -> None:
-    """Write `tasks.json` anew."""
-    _DATA.write_text(generate(), encoding="utf-8")
-
-
-def _describe(task_id: str, family: str, options: Mapping[str, Any]) -> Task:
-    limit = options.get("max_episode_steps", _NO_LIMIT)
-    return Task(
-        family=family,
-        max_episode_steps=_steps_before_truncation(task_id, family, limit),
-        max_num_players=options.get("max_num_players", 1),
-    )
-
-
-def _steps_before_truncation(task_id: str, family: str, limit: int) -> int | None:
-    if limit == _NO_LIMIT or task_id in _UNENDING_HIGHWAY:
-        return None
-    if family == "jumanji" and not task_id.removeprefix("Jumanji/").startswith(_TRUNCATING_JUMANJI):
-        return None
-    if family == "minigrid" and limit == 0:
-        return _drawn_limit(task_id)
-    # The engine of gfootball counts its first state as step -1 (info `steps_left` shows it).
-    return limit + 1 if family == "gfootball" else limit
-
-
-def _drawn_limit(task_id: str) -> int | None:
-    """Return the limit that a BabyAI level gives itself, None if its episodes differ.
-
-    A level takes the area of its rooms for each place that its mission sends the agent to
-    (envpool/minigrid/impl/babyai_core.cc), so levels with missions of several kinds vary.
-    """
-    import envpool
-
-    from gymbridge.envpool.private import debug_states
-
-    # Few seeds, many episodes: with some others BabyAI-SynthS5R2-v0 never returns from its reset.
-    num_envs, num_episodes = 4, 16
-    pool: Any = envpool.make_gymnasium(task_id, num_envs=num_envs, seed=0)
-    limits = set()
-    for _ in range(num_episodes):
-        pool.reset()
-        limits.update(state.max_steps for state in debug_states(pool, list(range(num_envs))))
-    return limits.pop() if len(limits) == 1 else None
 
 
 _BEYOND_REACH = 2**31 - 2
@@ -222,7 +150,7 @@ def default_limit(task_id: str, declared: int) -> int | None:
     task = load_tasks().get(task_id)
     if task is not None:
         return task["max_episode_steps"]
-    return None if declared in (0, _NO_LIMIT) else declared
+    return None if declared in (0, NO_LIMIT) else declared
 
 
 LEAST_VALUES = {
@@ -260,7 +188,3 @@ def choose_threads(family: str, num_envs: int) -> int:
     docs/reference/benchmarks.md has the measurement.
     """
     return 1 if family in _CHEAP_FAMILIES and num_envs <= _SMALL_BATCH else 0
-
-
-if __name__ == "__main__":
-    main()
