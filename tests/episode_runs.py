@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -15,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from batches import draw_actions, to_kind, to_numpy
 from gymnasium.vector import AutoresetMode
+from python_runs import run_python
 
 __all__ = ["Episodes", "Moment", "compare", "episodes", "episodes_elsewhere", "lengths", "row_of"]
 
@@ -165,16 +163,10 @@ def episodes_elsewhere(
         num_steps: To take.
         **environ: Variables of that process, beside those of this one.
     """
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "work")
         file.write_bytes(pickle.dumps((batches, num_steps)))
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _ELSEWHERE, file],
-            env={**os.environ, "PYTHONPATH": path, **environ},
-            check=True,
-            timeout=500,
-        )
+        run_python("-c", _ELSEWHERE, file, seconds=500, **environ)
         return pickle.loads(file.read_bytes())
 
 

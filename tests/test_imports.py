@@ -11,21 +11,15 @@ import warnings
 from typing import Any
 
 import pytest
+from python_runs import run_python
 
 HEAVY = ("jax", "jaxlib", "brax", "mujoco", "envpool", "torch", "flax", "stable_baselines3", "ray")
 
 
-def run_python(code: str) -> Any:
-    """Return the JSON that `code` prints in a fresh process."""
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
+def run_code(code: str) -> Any:
+    """Return the JSON that `code` prints in a fresh process, without these tests' own folders."""
+    path = os.environ.get("PYTHONPATH", "")
+    return json.loads(run_python("-c", code, PYTHONPATH=path).lines[-1])
 
 
 def without(*modules: str) -> str:
@@ -88,7 +82,7 @@ else:
     ],
 )
 def test_import__loads_no_engine_and_no_array_library(code: str) -> None:
-    loaded = run_python(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
+    loaded = run_code(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
     assert "gymbridge.registration" in loaded
     assert not set(HEAVY) & set(loaded)
 
@@ -112,7 +106,7 @@ def test_missing_engine__is_an_error_with_the_command_to_run(
         "make": f"gymnasium.make('{env_id}')",
         "module": f"from gymbridge.single_env import make_{engine}; make_{engine}({argument})",
     }[way]
-    types, message = run_python(
+    types, message = run_code(
         f"{without(missing)}import gymnasium, gymbridge\n{catch(code)}",
     )
     assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
@@ -163,7 +157,7 @@ envs = scripted_vector_env(lengths=[2, 3])
 envs.reset(seed=0)
 print(json.dumps(envs.step([1, 2])[1].tolist()))
 """
-    assert run_python(code) == [1.25, 2.25]
+    assert run_code(code) == [1.25, 2.25]
 
 
 @pytest.mark.parametrize("missing", ["stable_baselines3", "torch"])
@@ -171,7 +165,7 @@ def test_missing_trainer__is_an_error_with_the_command_to_run(missing: str) -> N
     if missing == "torch":
         pytest.importorskip("stable_baselines3")
     code = catch("from gymbridge.trainers.sb3 import make_vec_env")
-    types, message = run_python(f"{without(missing)}{code}")
+    types, message = run_code(f"{without(missing)}{code}")
     assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
     assert "gymbridge.trainers.sb3 needs stable-baselines3" in message
     assert "`pip install stable-baselines3`, or `pip install '.[sb3]'` in a checkout" in message
@@ -206,7 +200,7 @@ def test_missing_library__is_an_error_with_the_command_to_run(
 ) -> None:
     is_trainer = user.startswith("gymbridge")
     code = catch(f"import {user}" if is_trainer else f"from gymbridge.{extra} import {user}")
-    types, message = run_python(f"{without(missing)}{code}")
+    types, message = run_code(f"{without(missing)}{code}")
     assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
     assert f"{user} needs {libraries}." in message
     assert f"`pip install {packages}`, or `pip install '.[{extra}]'` in a checkout" in message
@@ -236,14 +230,14 @@ def test_missing_opengl_library__is_named_with_the_variable_that_asks_for_it(
 def test_own_mistake_in_a_trainer__is_not_reported_as_a_missing_library() -> None:
     pytest.importorskip("stable_baselines3")
     code = catch("from gymbridge.trainers.sb3 import make_vec_env")
-    types, _ = run_python(f"{without('gymbridge.trainers.sb3.members')}{code}")
+    types, _ = run_code(f"{without('gymbridge.trainers.sb3.members')}{code}")
     assert types[0] == "ModuleNotFoundError"
 
 
 def test_own_mistake__is_not_reported_as_a_missing_engine() -> None:
     pytest.importorskip("brax.envs")
     code = catch("from gymbridge import BraxVectorEnv")
-    types, message = run_python(f"{without('gymbridge.brax.translation')}{code}")
+    types, message = run_code(f"{without('gymbridge.brax.translation')}{code}")
     assert types[0] == "ModuleNotFoundError"
     assert "gymbridge.brax.translation" in message
 

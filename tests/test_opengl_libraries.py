@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,8 @@ import pytest
 
 pytest.importorskip("brax.envs")
 pytest.importorskip("envpool.registration")
+
+from python_runs import run_python
 
 from gymbridge.core.opengl import make_context
 from gymbridge.envpool import rendering as pool_rendering
@@ -39,15 +40,9 @@ np.savez(sys.argv[1], *[envs.render()[0] for envs in batches])
 def test_library__is_the_users_choice(library: str, leaves_open: bool, tmp_path: Path) -> None:
     """In a process of its own, which ends without a word."""
     script = SCRIPT if leaves_open else SCRIPT + "for envs in batches:\n    envs.close()\n"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script, str(tmp_path / "frames.npz")],
-        env={**os.environ, "MUJOCO_GL": library, "PYOPENGL_PLATFORM": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    with np.load(tmp_path / "frames.npz") as frames:
+    file, environ = tmp_path / "frames.npz", {"MUJOCO_GL": library, "PYOPENGL_PLATFORM": ""}
+    assert run_python("-c", script, file, **environ) == ("", "", 0)
+    with np.load(file) as frames:
         for frame in frames.values():
             assert frame.std() > 1
 
@@ -60,14 +55,7 @@ def test_pixels__of_envpools_threads_are_drawn_by_osmesa() -> None:
         "assert obs.std() > 5, obs\n"
         "for _ in range(9):\n    envs.step(envs.action_space.sample())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, "MUJOCO_GL": "osmesa", "PYOPENGL_PLATFORM": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_python("-c", code, MUJOCO_GL="osmesa", PYOPENGL_PLATFORM="")
 
 
 def test_context__that_fails_names_the_library(monkeypatch: pytest.MonkeyPatch) -> None:

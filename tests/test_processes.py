@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from process_samples import build_and_play, play, unpickle_and_play
+from python_runs import run_python
 
 import gymbridge
 from gymbridge.testing import ScriptedSimulator, scripted_vector_env
@@ -84,14 +83,6 @@ def test_worker__builds_and_unpickles_its_own(env_id: str, method: str) -> None:
     np.testing.assert_array_equal(unpickled, wanted)
 
 
-def run_python(code: str, *arguments: str) -> str:
-    """Return what a fresh process prints."""
-    command = [sys.executable, "-W", "ignore", "-c", code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 FORK = """
 import os, sys, warnings
 import gymnasium as gym
@@ -124,7 +115,7 @@ else:
 
 def test_forked_child__gets_an_error_instead_of_hanging(env_id: str) -> None:
     pytest.importorskip("jax")
-    output = run_python(FORK, env_id)
+    output = run_python("-c", FORK, env_id).out
     lines = [line for line in output.splitlines() if line.startswith("child")]
     for line in lines[:2]:
         assert "was built before this process was forked" in line
@@ -173,7 +164,7 @@ def test_forked_graph__gets_an_error_instead_of_hanging() -> None:
     """A backward pass of a step that the parent took needs the parent's threads."""
     pytest.importorskip("brax.envs")
     pytest.importorskip("torch")
-    lines = run_python(FORK_GRAPH).splitlines()
+    lines = run_python("-c", FORK_GRAPH).lines
     assert "JAX had started before this process was forked" in lines[0]
     assert len(lines) == 10
     for line in lines[1:8]:
@@ -208,7 +199,7 @@ else:
 
 def test_forked_asynchronous_pool__gets_an_error_instead_of_hanging() -> None:
     pytest.importorskip("envpool")
-    *lines, last = run_python(FORK_ASYNC).splitlines()
+    *lines, last = run_python("-c", FORK_ASYNC).lines
     assert len(lines) == 5
     for line in lines:
         assert "This AsyncEnvPool was built before this process was forked" in line
@@ -242,5 +233,5 @@ for how in ("close", "drop", "rebuild"):
 def test_forked_child__may_drop_what_it_inherited() -> None:
     """A pool without its threads ends the process that destroys it."""
     pytest.importorskip("envpool")
-    output = run_python(FORK_AND_DROP, "EnvPool/Pong-v5")
-    assert output.splitlines() == ["child ends", "exit code 0"] * 3
+    printed = run_python("-c", FORK_AND_DROP, "EnvPool/Pong-v5")
+    assert printed.lines == ["child ends", "exit code 0"] * 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from python_runs import run_python
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.core.processes import OneThread
@@ -94,7 +94,7 @@ play("step", lambda: envs.step(np.zeros((16, 6))))
 other.join()
 assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 16
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    run_python("-c", script, seconds=120)
 
 
 def test_signal_handler__that_calls_the_batch_in_a_call_is_refused() -> None:

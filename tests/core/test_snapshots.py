@@ -19,6 +19,7 @@ import pytest
 from gymnasium.spaces import Box
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from python_runs import run_python
 from trees import assert_same
 
 from gymbridge.core import snapshots
@@ -198,7 +199,7 @@ atexit.register(lambda: _write(Path(sys.argv[1]), Snapshot({}, (1,), {"a": np.ar
 
 
 def test_file__is_written_as_python_exits(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", LAST, tmp_path / "state"], check=True)
+    run_python("-c", LAST, tmp_path / "state")
     assert snapshots._read(tmp_path / "state").leaves["a"].tolist() == [0, 1, 2, 3, 4]
 
 

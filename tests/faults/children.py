@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import subprocess
-import sys
 import traceback
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["Child", "Ended", "run_python"]
-
-
-class Ended(NamedTuple):
-    """How a process ended."""
-
-    code: int  # below 0 for a signal
-    output: str
-    errors: str
-
-
-def run_python(code: str, *arguments: str, seconds: float = 120, **variables: str) -> Ended:
-    """Run code in a fresh Python with further environment variables; fail if it does not end."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *arguments],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
+__all__ = ["Child"]
 
 
 class Child:

@@ -6,7 +6,7 @@ import signal
 import sys
 
 import pytest
-from children import run_python
+from python_runs import run_python
 
 pytest.importorskip("envpool.registration")
 
@@ -61,6 +61,6 @@ except SimulationError as error:
 def test_pool__without_memory_threads_or_files(
     task_id: str, what: str, number: int, more: dict[str, int], code: int, text: str
 ) -> None:
-    ended = run_python(LIMITED, task_id, what, str(number), repr(more))
+    ended = run_python("-c", LIMITED, task_id, what, number, more, code=None)
     assert ended.code == code, ended
-    assert text in ended.output + ended.errors
+    assert text in ended.out + ended.log

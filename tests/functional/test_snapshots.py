@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from batches import make_batch, shared_batch, to_numpy
+from python_runs import run_python
 from trees import assert_same, scribble
 
 import gymbridge
@@ -92,9 +90,7 @@ def test_new_process__goes_on_to_the_bit(tmp_path: Path) -> None:
         ended = run_recorded(envs, 1)[-1]
     envs.save_state(tmp_path / "state")
     wanted = run_recorded(envs, 6)
-    command = [sys.executable, "-c", PROGRAM, tmp_path / "state", tmp_path / "found.npz"]
-    path = os.pathsep.join(map(str, [TESTS, TESTS / "functional", TESTS / "brax"]))
-    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": path})
+    run_python("-c", PROGRAM, tmp_path / "state", tmp_path / "found.npz")
     with np.load(tmp_path / "found.npz") as found:
         np.testing.assert_array_equal(found["obs"], ended[0])
         arrays = [x for step in wanted for x in step[:-1]]
@@ -209,9 +205,8 @@ def test_benchmark__prints_its_row(tmp_path: Path) -> None:
         "snapshots.print_table([row])"
     )
     folder = TESTS.parent / "examples" / "benchmarks"
-    command = [sys.executable, "-c", program, folder, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.splitlines()[-1].startswith("| snapshot of fast, 2 environments, to disk")
+    printed = run_python("-c", program, folder, tmp_path, cwd=tmp_path)
+    assert printed.lines[-1].startswith("| snapshot of fast, 2 environments, to disk")
     (file,) = (tmp_path / "runs").iterdir()
     (row,) = json.loads(file.read_text(encoding="utf-8"))["results"]
     assert row["case"].startswith("snapshot of fast, 2 environments, to disk")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +11,16 @@ import numpy as np
 import pytest
 import torch
 from point_mass import make_batch
+from python_runs import run_python
 from rollouts import SEED, draw_actions, ends_of, expected, loss_of, play_steps, steps_of
 
 pytestmark = pytest.mark.gpu
 
-TESTS = Path(__file__).parents[1]
 SCRIPT = Path(__file__).with_name("gradient_errors.py")
 
 
 def test_float64__differs_by_rounding_alone(device: str) -> None:
-    folders = (TESTS / "gradients", os.environ.get("PYTHONPATH", ""))
-    variables = {"JAX_ENABLE_X64": "1", "PYTHONPATH": os.pathsep.join(map(str, folders))}
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), device]
-    done = subprocess.run(
-        command, env=os.environ | variables, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    errors = json.loads(done.stdout.splitlines()[-1])
+    errors = json.loads(run_python(SCRIPT, device, JAX_ENABLE_X64="1").lines[-1])
     assert len(errors) == 6
     assert {name: error for name, error in errors.items() if max(error) > 1e-9} == {}
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,6 +12,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from point_mass import PointMass, make_batch
+from python_runs import run_python
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.errors import ArgumentError, EnvContractError
@@ -119,6 +116,7 @@ def test_dict_actions__have_gradients_of_each_part() -> None:
 DOUBLE = """
 import torch
 from point_mass import make_batch
+from python_runs import run_python
 envs = make_batch(num_envs=3)
 def loss_of(actions):
     envs.reset(seed=0)
@@ -137,12 +135,4 @@ print("checked")
 
 def test_float64__passes_gradcheck() -> None:
     """In a process of its own: JAX takes 64 bits for all or none."""
-    done = subprocess.run(
-        [sys.executable, "-c", DOUBLE],
-        cwd=Path(__file__).parent,
-        env={**os.environ, "JAX_ENABLE_X64": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.endswith("checked\n"), done.stderr[-2000:]
+    assert run_python("-c", DOUBLE, JAX_ENABLE_X64="1").out == "checked\n"

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from falling_ball import make_ball
+from python_runs import run_python
 from rollouts import play_steps
 
 SCRIPT = Path(__file__).with_name("physics_differences.py")
@@ -38,16 +36,9 @@ def test_gradients__are_those_of_central_differences(
 ) -> None:
     """In float64. The differences of two steps agree, so the loss is smooth there."""
     # Without LLVM's optimisations compiling takes half the time.
-    variables = {
-        **os.environ,
-        "JAX_ENABLE_X64": "1",
-        "XLA_FLAGS": "--xla_backend_optimization_level=0",
-        "PYTHONPATH": str(SCRIPT.parents[1] / "brax"),
-    }
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), name, backend, str(warm_up), *fields]
-    run = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=900)
-    assert run.returncode == 0, run.stderr[-2000:]
-    found = json.loads(run.stdout.splitlines()[-1])
+    flags = "--xla_backend_optimization_level=0"
+    arguments = (SCRIPT, name, backend, warm_up, *fields)
+    found = json.loads(run_python(*arguments, JAX_ENABLE_X64="1", XLA_FLAGS=flags).lines[-1])
     assert list(found) == fields
     for field, figures in found.items():
         gradient, wide, narrow = map(np.asarray, figures)

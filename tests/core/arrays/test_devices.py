@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 from batches import make_batch
+from python_runs import run_python
 
 from gymbridge.core.devices import Device, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
@@ -90,16 +89,8 @@ except ValueError as error:
 
 def run_on_two_devices(script: str) -> str:
     """Return what the script prints where JAX has two CPUs."""
-    env = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**env, "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    flags = "--xla_force_host_platform_device_count=2"
+    return run_python("-c", script, XLA_FLAGS=flags, JAX_PLATFORMS="cpu").out
 
 
 def test_brax__stays_on_its_device() -> None:
