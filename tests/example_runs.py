@@ -5,58 +5,27 @@ from __future__ import annotations
 import importlib.util
 import io
 import logging
-import os
 import runpy
-import subprocess
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
+from python_runs import Printed, run_python
 
 __all__ = [
     "EXAMPLES",
-    "Printed",
     "call_script",
     "check_picture",
     "load_script",
     "read_table",
-    "run_python",
     "run_script",
 ]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-
-
-class Printed(NamedTuple):
-    """What a run printed."""
-
-    out: str
-    log: str  # on stderr
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines on stdout."""
-        return self.out.splitlines()
-
-
-def run_python(*arguments: Any, cwd: Any = None, code: int = 0, **environ: str) -> Printed:
-    """Return what a fresh process prints; fail unless it ends with this code."""
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **environ},
-        capture_output=True,
-        text=True,
-        timeout=900,  # on a machine with other work
-        check=False,
-    )
-    assert done.returncode == code, done.stderr[-2000:]
-    assert code == 0 or "Traceback" not in done.stderr
-    return Printed(done.stdout, done.stderr)
 
 
 def run_script(name: str, *arguments: Any, **options: Any) -> Printed:
@@ -86,7 +55,7 @@ def call_script(name: str, *arguments: Any, cwd: Any, code: int = 0) -> Printed:
             printed.log.write(f"{stop}\n")
     torch.set_num_threads(threads)
     logging.getLogger("gymbridge").setLevel(logging.NOTSET)
-    found = Printed(*(stream.getvalue() for stream in printed))
+    found = Printed(*(stream.getvalue() for stream in printed[:2]))
     assert ended == code, found.log
     return found
 

@@ -29,14 +29,16 @@ def run_python(
     """Return what a fresh Python prints, which can import all that tests can.
 
     Args:
-        *arguments: Of its command line, such as ``"-c"`` and code, or the path of a script.
+        *arguments: Of its command line, such as the path of a script, or ``"-c"`` and code, which
+            is run without warnings.
         cwd: The folder that it runs in; None for this process's.
         code: The only exit status that is no failure; None for any.
         seconds: Time after which it hangs. A machine with other work is slow.
         **environ: Variables beside those of this process.
     """
+    options = ["-W", "ignore"] if arguments[0] == "-c" else []
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", *map(str, arguments)],
+        [sys.executable, *options, *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ},
         capture_output=True,

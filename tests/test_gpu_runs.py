@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from example_runs import run_python
 from gpu_runs import find_obstacle, is_gpu_run, prepare_cpu_run, prepare_gpu_run
+from python_runs import run_python
 
 ROOT = Path(__file__).parents[1]
 

@@ -17,7 +17,7 @@ from python_runs import run_python
 from gymbridge.core.opengl import make_context
 from gymbridge.envpool import rendering as pool_rendering
 from gymbridge.errors import NotInstalledError, SimulationError
-from gymbridge.functional import rendering as mujoco_rendering
+from gymbridge.state_envs import rendering as mujoco_rendering
 
 pytestmark = pytest.mark.needs_opengl
 

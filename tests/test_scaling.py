@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from example_runs import EXAMPLES, check_picture, read_table, run_python, run_script
+from example_runs import EXAMPLES, check_picture, read_table, run_script
+from python_runs import run_python
 
 RANK = re.compile(
     r"rank (\d) of 2, seeds from (\d+): mean return (\S+) to (\S+), sum of weights (\S+)\n"

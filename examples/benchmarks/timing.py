@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from gymbridge.command_line.packages import find_version
+from gymbridge.core.extras import find_version
 
 
 class Ratio(NamedTuple):

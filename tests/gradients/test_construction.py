@@ -116,7 +116,6 @@ def test_dict_actions__have_gradients_of_each_part() -> None:
 DOUBLE = """
 import torch
 from point_mass import make_batch
-from python_runs import run_python
 envs = make_batch(num_envs=3)
 def loss_of(actions):
     envs.reset(seed=0)

@@ -1,4 +1,4 @@
-"""A small Playground environment without physics, and its episodes in a plain loop."""
+"""A small Playground environment without physics, and one as the oracle steps it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from brax_samples import episode_key
 from ml_collections import config_dict
 from mujoco_playground import MjxEnv, State
+from oracle import Answer
 
-__all__ = ["PlainLoop", "SampleMjxEnv", "make_config"]
+__all__ = ["OwnPlayground", "SampleMjxEnv", "make_config"]
 
 _SHORTEST, _LONGEST = 2, 8
 """Simulator steps of an episode."""
@@ -74,42 +76,39 @@ class SampleMjxEnv(MjxEnv):
         return self._mjx_model
 
 
-class PlainLoop:
-    """The episodes of one seed, one after another, by the environment's own `reset` and `step`.
+class OwnPlayground:
+    """One environment of Playground's own, as the oracle steps it.
 
     Args:
         env: The environment.
-        seed: Of the first episode.
+        seed: Its episode k begins from ``fold_in(PRNGKey(seed), k)``.
+        infos: Entries of the state's info that a batch shows, beside the metrics.
         action_repeat: Calls of `step` with one action, while the episode runs.
-        limit: Steps after which an episode is cut, or None.
     """
 
     def __init__(
-        self, env: MjxEnv, seed: int, *, action_repeat: int = 1, limit: int | None = None
+        self, env: MjxEnv, seed: int, infos: tuple[str, ...] = (), *, action_repeat: int = 1
     ) -> None:
         self._reset, self._step = jax.jit(env.reset), jax.jit(env.step)
-        self._key = jax.random.PRNGKey(np.uint32(seed))
-        self._action_repeat, self._limit = action_repeat, limit
+        self._seed, self._infos, self._action_repeat = seed, infos, action_repeat
         self._episode = -1
-        self.begin()
+        self.state: Any = None
 
-    def begin(self) -> None:
-        """Go to the first state of the next episode."""
-        self._episode, self._steps = self._episode + 1, 0
-        self.state = self._reset(jax.random.fold_in(self._key, self._episode))
-        self.reward, self.terminated, self.truncated = np.float32(0), False, False
+    def begin(self) -> Answer:
+        self._episode += 1
+        self.state = self._reset(episode_key(self._seed, self._episode))
+        return self._answer(np.float32(0))
 
-    def step(self, action: np.ndarray) -> None:
-        """Go on by one step."""
-        self._steps, self.reward = self._steps + 1, np.float32(0)
+    def step(self, action: np.ndarray) -> Answer:
+        reward = np.float32(0)
         for _ in range(self._action_repeat):
-            if not self.terminated:
-                self.state = self._step(self.state, action)
-                self.reward += np.float32(self.state.reward)
-                self.terminated = bool(self.state.done)
-        self.truncated = self._steps == self._limit and not self.terminated
+            self.state = self._step(self.state, action)
+            reward += np.float32(self.state.reward)
+            if self.state.done:
+                break
+        return self._answer(reward)
 
-    @property
-    def ended(self) -> bool:
-        """Whether the episode is over."""
-        return self.terminated or self.truncated
+    def _answer(self, reward: Any) -> Answer:
+        info = {**self.state.metrics, "nonfinite": False}
+        info |= {name: self.state.info[name] for name in self._infos}
+        return Answer(self.state.obs, reward, bool(self.state.done), False, info)

@@ -11,9 +11,11 @@ import pytest
 pytest.importorskip("mujoco_playground")
 
 import jax
+from brax_samples import episode_key
 from gymnasium.vector import VectorEnv
 from mujoco_playground import dm_control_suite, registry
-from playground_samples import PlainLoop
+from oracle import Oracle, Row
+from playground_samples import OwnPlayground
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import EnvContractError
@@ -36,22 +38,11 @@ def _load(name: str) -> Any:
 def test_physics__is_that_of_a_plain_loop_over_several_episodes() -> None:
     env = _load("CartpoleBalance")
     envs = PlaygroundVectorEnv("CartpoleBalance", 2, max_episode_steps=6, autoreset_mode="SameStep")
-    loops = [PlainLoop(env, seed, limit=6) for seed in SEEDS]
-    obs, _ = envs.reset(seed=SEEDS)
-    for actions in _actions(envs, 15):
-        obs, rewards, terminations, truncations, infos = envs.step(actions)
-        for row, loop in enumerate(loops):
-            loop.step(actions[row])
-            assert (terminations[row], truncations[row]) == (loop.terminated, loop.truncated)
-            found = infos["final_obs"][row] if loop.ended else obs[row]
-            np.testing.assert_allclose(found, loop.state.obs, rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(rewards[row], loop.reward, rtol=1e-4, atol=1e-5)
-            metrics = infos["final_info"] if loop.ended else infos
-            for name, value in loop.state.metrics.items():
-                np.testing.assert_allclose(metrics[name][row], value, rtol=1e-4, atol=1e-5)
-            if loop.ended:
-                loop.begin()
-                np.testing.assert_allclose(obs[row], loop.state.obs, rtol=1e-6, atol=1e-7)
+    rows = [Row(OwnPlayground(env, seed), 6) for seed in SEEDS]
+    oracle = Oracle(envs, rows, rtol=1e-4, atol=1e-5)
+    actions = _actions(envs, 40)
+    oracle.play(30, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
+    assert oracle.ends["truncated"] > 3
 
 
 @pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
@@ -87,7 +78,7 @@ def test_gradient__of_one_solver_iteration_is_that_of_jax() -> None:
 
     gradient = jax.jit(jax.grad(earn))
     wanted = [
-        gradient(action, PlainLoop(env, seed).state)
+        gradient(action, env.reset(episode_key(seed, 0)))
         for action, seed in zip(actions.detach().numpy(), SEEDS, strict=True)
     ]
     assert np.abs(wanted).min() > 1e-4

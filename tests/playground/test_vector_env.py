@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -12,9 +11,9 @@ import pytest
 pytest.importorskip("mujoco_playground")
 
 from gymnasium import spaces
-from gymnasium.vector import VectorEnv
 from mujoco_playground import State, wrapper
-from playground_samples import PlainLoop, SampleMjxEnv, make_config
+from oracle import Oracle, Row
+from playground_samples import OwnPlayground, SampleMjxEnv, make_config
 
 from gymbridge import PlaygroundVectorEnv
 
@@ -25,78 +24,23 @@ LIMIT = 3
 ENV = SampleMjxEnv(make_config(action_repeat=REPEAT, episode_length=LENGTH))
 
 
-def _actions(envs: VectorEnv, num_steps: int) -> np.ndarray:
-    rng = np.random.default_rng(4)
-    return rng.uniform(-1, 1, (num_steps, *envs.action_space.shape)).astype(np.float32)
-
-
-def _assert_obs(found: Any, loop: PlainLoop) -> None:
-    """Compare one environment's observation."""
-    assert set(found) == set(loop.state.obs)
-    for name, value in loop.state.obs.items():
-        np.testing.assert_array_equal(found[name], np.asarray(value), strict=True, err_msg=name)
-
-
-def _assert_infos(infos: dict[str, Any], row: int, loop: PlainLoop) -> None:
-    state = loop.state
-    wanted = {
-        "reward/push": state.metrics["reward/push"],
-        "steps": state.info["steps"],
-        "length": state.info["length"],
-    }
-    assert {name for name in infos if name[0] != "_"} - {"final_obs", "final_info"} == {
-        *wanted,
-        "last",
-        "nonfinite",
-    }
-    for name, value in wanted.items():
-        np.testing.assert_array_equal(infos[name][row], value, err_msg=name)
-    np.testing.assert_array_equal(infos["last"]["action"][row], state.info["last"]["action"])
-
-
-def _assert_rows(obs: Any, infos: Any, loops: list[PlainLoop], rows: Iterable[int]) -> None:
-    for row in rows:
-        _assert_obs({name: values[row] for name, values in obs.items()}, loops[row])
-        _assert_infos(infos, row, loops[row])
-
-
-def _go_on(loop: PlainLoop, action: np.ndarray, mode: str) -> None:
-    """Do with one environment what `step` does in modes without a final observation."""
-    if loop.ended and mode == "NextStep":
-        loop.begin()
-    else:
-        loop.step(action)
-
-
 @cache
 def _build(mode: str) -> PlaygroundVectorEnv:
     return PlaygroundVectorEnv(ENV, len(SEEDS), autoreset_mode=mode)
 
 
 def test_episodes__are_those_of_a_plain_loop(mode: str) -> None:
-    envs, ends = _build(mode), np.zeros(2, int)
-    loops = [PlainLoop(ENV, seed, action_repeat=REPEAT, limit=LIMIT) for seed in SEEDS]
-    obs, infos = envs.reset(seed=SEEDS)
-    _assert_rows(obs, infos, loops, range(len(SEEDS)))
-    for actions in _actions(envs, 24):
-        obs, rewards, terminations, truncations, infos = envs.step(actions)
-        for row, loop in enumerate(loops):
-            _go_on(loop, actions[row], mode)
-            found = (rewards[row], terminations[row], truncations[row])
-            assert found == (loop.reward, loop.terminated, loop.truncated)
-            ends += [loop.terminated, loop.truncated]
-            if loop.ended and mode == "SameStep":
-                _assert_obs(infos["final_obs"][row], loop)
-                _assert_infos(infos["final_info"], row, loop)
-                loop.begin()
-        _assert_rows(obs, infos, loops, range(len(SEEDS)))
-        over = terminations | truncations
-        if mode == "Disabled" and over.any():
-            obs, infos = envs.reset(options={"reset_mask": over})
-            for row in np.flatnonzero(over):
-                loops[row].begin()
-            _assert_rows(obs, infos, loops, np.flatnonzero(over))
-    assert (ends > 5).all(), ends
+    infos = ("steps", "length", "last")
+    own = [OwnPlayground(ENV, seed, infos, action_repeat=REPEAT) for seed in SEEDS]
+    oracle = Oracle(_build(mode), [Row(one, LIMIT) for one in own])
+    shape = (len(SEEDS), 1)
+    oracle.play(
+        100,
+        lambda call: np.random.default_rng(call).uniform(-1, 1, shape).astype(np.float32),
+        seed=SEEDS,
+        rng=np.random.default_rng(0),
+    )
+    assert min(oracle.ends.values()) > 3, oracle.ends
 
 
 @pytest.mark.parametrize(
