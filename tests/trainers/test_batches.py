@@ -43,13 +43,6 @@ def scripted(mode: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
 
 
 @pytest.mark.parametrize(("view", "mode", "hint"), VIEWS)
-def test_view__needs_numpy_arrays(view: Any, mode: str, hint: str, arrays: str) -> None:
-    with pytest.raises(ArgumentError, match=f"`arrays='{arrays}'`; build it with"):
-        view(scripted(mode, arrays=arrays))
-    assert view(scripted(mode)).num_envs == 2
-
-
-@pytest.mark.parametrize(("view", "mode", "hint"), VIEWS)
 @pytest.mark.parametrize("other", ["NextStep", "SameStep", "Disabled"])
 def test_view__needs_its_autoreset_mode(view: Any, mode: str, hint: str, other: str) -> None:
     theirs = sync(make_scripted_envs(SCRIPT), other)

@@ -17,6 +17,7 @@ pytest.importorskip("envpool.registration")
 
 import torch
 from rsl_rl.runners import OnPolicyRunner
+from small_batches import counting_batch, playground_batch
 
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
@@ -37,16 +38,10 @@ TRAIN_CFG: dict[str, Any] = {
 }
 
 
-def make_reference(**options: Any) -> Any:
-    """Return the same batch in numpy."""
-    return gym.make_vec(PENDULUM, num_envs=NUM_ENVS, autoreset_mode="SameStep", **options)
-
-
 def test_steps__are_those_of_the_batch() -> None:
-    env, reference = (
-        make_rsl_rl(PENDULUM, NUM_ENVS, max_episode_steps=5),
-        make_reference(max_episode_steps=5),
-    )
+    options: Any = {"num_envs": NUM_ENVS, "max_episode_steps": 5}
+    env = make_rsl_rl(PENDULUM, **options)
+    reference = gym.make_vec(PENDULUM, autoreset_mode="SameStep", **options)
     wanted = reference.reset(seed=SEED)
     np.testing.assert_array_equal(env.reset(seed=SEED)["policy"], wanted[0])
     rng = np.random.default_rng(0)
@@ -71,38 +66,6 @@ def test_steps__are_those_of_the_batch() -> None:
         assert env.episode_length_buf.tolist() == lengths.tolist()
 
 
-def test_log__has_the_episodes_that_ended_alone() -> None:
-    pytest.importorskip("brax.envs")
-    from brax_samples import SampleEnv, count_on
-
-    from gymbridge import BraxVectorEnv
-
-    def end_some(state: Any, action: Any) -> Any:
-        """Terminate episodes whose draw is low after 2 steps; a limit cuts the others after 3."""
-        after = count_on(state, action)
-        return after.replace(done=((after.obs[0] >= 2) & (after.obs[1] < 0.5)).astype(float))
-
-    envs = BraxVectorEnv(
-        SampleEnv(step=end_some), 6, autoreset_mode="SameStep", arrays="torch", max_episode_steps=3
-    )
-    env = RslRlVecEnv(envs)
-    draws = env.get_observations()["policy"][:, 1]
-    is_low = draws < 0.5
-    assert is_low.any()
-    assert not is_low.all()
-    actions = torch.linspace(-1, 1, 6).unsqueeze(1)
-    env.step(actions)
-    *_, dones, extras = env.step(actions)
-    assert dones.bool().tolist() == is_low.tolist()
-    assert not extras["time_outs"].any()
-    mean = 2 * actions[is_low].mean()
-    torch.testing.assert_close(extras["log"]["/episode/return"], mean)
-    assert extras["log"]["/episode/length"].item() == 2
-    *_, dones, extras = env.step(actions)
-    assert dones.bool().tolist() == extras["time_outs"].tolist() == (~is_low).tolist()
-    torch.testing.assert_close(extras["log"]["/episode/return"], 3 * actions[~is_low].mean())
-
-
 def test_get_observations__changes_nothing() -> None:
     env = make_rsl_rl(PENDULUM, NUM_ENVS, max_episode_steps=5)
     first = env.get_observations()
@@ -118,15 +81,7 @@ def test_get_observations__changes_nothing() -> None:
 
 
 def test_groups__are_the_keys_of_a_dict() -> None:
-    pytest.importorskip("mujoco_playground")
-    from playground_samples import SampleMjxEnv, make_config
-
-    from gymbridge import PlaygroundVectorEnv
-
-    envs = PlaygroundVectorEnv(
-        SampleMjxEnv(make_config()), 3, autoreset_mode="SameStep", arrays="torch"
-    )
-    env = RslRlVecEnv(envs)
+    env = RslRlVecEnv(playground_batch(3, "SameStep"))
     assert set(env.get_observations().keys()) == {"state", "privileged_state"}
     assert env.max_episode_length == 2**31 - 1
     obs, *_ = env.step(torch.full((3, 1), 0.5))
@@ -135,14 +90,8 @@ def test_groups__are_the_keys_of_a_dict() -> None:
 
 def test_actions__are_clipped_and_keep_their_place() -> None:
     """The reward is the sum of the action; Pendulum's own clip would hide ours."""
-    pytest.importorskip("brax.envs")
-    from brax_samples import SampleEnv
-
-    from gymbridge import BraxVectorEnv
-
-    options: Any = {"autoreset_mode": "SameStep", "arrays": "torch"}
     space = gym.spaces.Box(-1, np.float32([1, 2]))
-    env = RslRlVecEnv(BraxVectorEnv(SampleEnv(), 3, action_space=space, **options))
+    env = RslRlVecEnv(counting_batch(3, "SameStep", action_space=space))
     actions = torch.tensor([[4.0, 0.0], [0.5, 4.0], [-4.0, 0.25]])
     assert env.step(actions)[1].tolist() == [1, 2.5, -0.75]
     assert actions[0, 0] == 4
@@ -156,33 +105,32 @@ def test_actions__are_clipped_and_keep_their_place() -> None:
 
 def test_ends__by_the_task_on_the_last_step_are_no_timeouts() -> None:
     """An episode takes as many steps as it drew, up to 4; the log is of those that ended alone."""
-    pytest.importorskip("brax.envs")
-    from brax_samples import SampleEnv, count_on
-
-    from gymbridge import BraxVectorEnv
 
     def step(state: Any, action: Any) -> Any:
+        from brax_samples import count_on
+
         return count_on(state, action, done=(state.obs[0] + 1 >= 1 + 4 * state.obs[1] // 1) * 1.0)
 
-    options: Any = {"autoreset_mode": "SameStep", "arrays": "torch", "max_episode_steps": 3}
-    env = RslRlVecEnv(BraxVectorEnv(SampleEnv(step=step), 64, **options))
+    env = RslRlVecEnv(counting_batch(64, "SameStep", step=step, max_episode_steps=3))
+    actions = torch.linspace(-1, 1, 64).unsqueeze(1)  # which are the rewards
     lengths = torch.zeros(64)
     drawn = 1 + 4 * env.reset(seed=0)["policy"][:, 1] // 1
     for _ in range(9):
-        obs, _, dones, extras = env.step(torch.zeros(64, 1))
+        obs, _, dones, extras = env.step(actions)
         lengths += 1
         terminated, ended = lengths == drawn, dones.bool()
         assert torch.equal(ended, terminated | (lengths == 3))
         assert torch.equal(extras["time_outs"], (lengths == 3) & ~terminated)
         assert extras["log"]["/episode/length"] == lengths[ended].mean()
+        mean = (lengths * actions[:, 0])[ended].mean()
+        torch.testing.assert_close(extras["log"]["/episode/return"], mean)
         assert (terminated & (lengths == 3)).any() or lengths.max() < 3
         lengths[ended] = 0
         drawn = torch.where(ended, 1 + 4 * obs["policy"][:, 1] // 1, drawn)
 
 
-@pytest.mark.parametrize("task", ["WalkerRun-v1", "HumanoidWalk-v1"])
-def test_scalars__are_groups_of_one(task: str) -> None:
-    env = make_rsl_rl(f"EnvPool/{task}", 2)
+def test_scalars__are_groups_of_one() -> None:
+    env = make_rsl_rl("EnvPool/WalkerRun-v1", 2)
     groups = env.get_observations()
     assert all(group.shape == (2, group[0].numel()) for group in groups.values())
     assert all(group.dtype == torch.float32 for group in groups.values())
@@ -282,15 +230,9 @@ def test_runner__trains(env_id: str, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_bad_input__is_refused() -> None:
-    def scripted(**options: Any) -> Any:
-        return scripted_vector_env([2, 3], **options)
-
-    with pytest.raises(ArgumentError, match="build it with `arrays='torch'`"):
-        RslRlVecEnv(scripted(autoreset_mode="SameStep"))
-    with pytest.raises(ArgumentError, match="build it with `autoreset_mode='SameStep'`"):
-        RslRlVecEnv(scripted(arrays="torch"))
+    """`test_table.py` has batches of another mode or kind of arrays."""
     with pytest.raises(ArgumentError, match="must have actions in a Box of floats, as rsl_rl"):
-        RslRlVecEnv(scripted(autoreset_mode="SameStep", arrays="torch"))
+        RslRlVecEnv(scripted_vector_env([2, 3], autoreset_mode="SameStep", arrays="torch"))
     with pytest.raises(ArgumentTypeError, match="build one with `make_rsl_rl`"):
         RslRlVecEnv("Brax/ant-v0")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"must be an id of gymbridge.*got 'Pendulum-v1'"):

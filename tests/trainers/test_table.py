@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
+from small_batches import playground_batch
 
 import gymbridge.trainers
 from gymbridge.errors import ArgumentError
@@ -140,29 +141,28 @@ WAYS = {
 }
 
 
+@cache
 def make_batch(engine: str, arrays: str, mode: str, **kwargs: Any) -> Any:
-    """Return a batch with one float action and flat observations; some ways close it."""
-    options: dict[str, Any] = {"arrays": arrays, "autoreset_mode": mode, **kwargs}
+    """Return a batch with one float action and flat observations, which stays open.
+
+    It is shared, since to compile it takes most of a test's time; some ways close theirs.
+    """
+    options: Any = {"arrays": arrays, **kwargs}
+    sizes: Any = {"num_envs": NUM_ENVS, "max_episode_steps": 5, "autoreset_mode": mode}
     if engine == "envpool":
         pytest.importorskip("envpool.registration")
         from gymbridge import EnvPoolVectorEnv
 
-        return EnvPoolVectorEnv("Pendulum-v1", NUM_ENVS, max_episode_steps=5, **options)
-    if engine == "brax":
+        batch: Any = EnvPoolVectorEnv("Pendulum-v1", **sizes, **options)
+    elif engine == "brax":
         pytest.importorskip("brax.envs")
         from gymbridge import BraxVectorEnv
 
-        return BraxVectorEnv("fast", NUM_ENVS, max_episode_steps=5, **options)
-    pytest.importorskip("mujoco_playground")
-    from playground_samples import SampleMjxEnv, make_config
-
-    from gymbridge import PlaygroundVectorEnv
-
-    class FlatMjxEnv(SampleMjxEnv):
-        def _observe(self, info: Any) -> Any:
-            return super()._observe(info)["state"]
-
-    return PlaygroundVectorEnv(FlatMjxEnv(make_config()), NUM_ENVS, **options)
+        batch = BraxVectorEnv("fast", **sizes, **options)
+    else:
+        batch = playground_batch(NUM_ENVS, mode, is_flat=True, **options)
+    batch.close = lambda **_: None
+    return batch
 
 
 def test_table__has_every_view() -> None:
@@ -206,8 +206,8 @@ def cells(*, taken: bool) -> list[Any]:
 def test_cell__runs(name: str, arrays: str, mode: str, engine: str) -> None:
     # TorchRL fails on dicts in the infos of SAME_STEP, as the docs say.
     has_limits = (name, mode, engine) == ("its `GymWrapper`", "SameStep", "playground")
-    kwargs = {"info_keys": ["length"]} if has_limits else {}
-    rewards = WAYS[name].run(make_batch(engine, arrays, mode, **kwargs))
+    keys = ("length",) if has_limits else None
+    rewards = WAYS[name].run(make_batch(engine, arrays, mode, info_keys=keys))
     assert tuple(rewards.shape) == (NUM_STEPS, NUM_ENVS)
     assert len(set(np.asarray(rewards).ravel().tolist())) > 3
 

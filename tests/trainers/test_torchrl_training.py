@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -18,34 +16,14 @@ import torch
 from tensordict.nn import NormalParamExtractor, TensorDictModule
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
-from torchrl.envs import (
-    ObservationNorm,
-    RewardSum,
-    SerialEnv,
-    StepCounter,
-    TransformedEnv,
-    VecNormV2,
-)
+from torchrl.envs import ObservationNorm, RewardSum, StepCounter, TransformedEnv, VecNormV2
 from torchrl.envs.utils import check_env_specs
 from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
-from torchrl_samples import (
-    NUM_ENVS,
-    lean,
-    make,
-    make_cart_pole,
-)
+from torchrl_samples import NUM_ENVS, make, make_cart_pole
 
 from gymbridge.trainers.torchrl import TorchRLEnv
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """TorchRL logs each check."""
-    logging.disable(logging.INFO)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @cache
@@ -134,16 +112,6 @@ def test_vec_norm__has_the_moments_of_all_environments() -> None:
     goes_on = ~rollout["next", "done"][:, :-1, 0]
     following = rollout["observation"][:, 1:][goes_on]
     assert torch.equal(rollout["next", "observation"][:, :-1][goes_on], following)
-
-
-def test_serial_env__restarts_what_ended() -> None:
-    env = SerialEnv(2, lambda: make("discrete", categorical_action_encoding=True))
-    check_env_specs(env)
-    env.set_seed(0)
-    rollout = env.rollout(60, policy=lean, break_when_any_done=False)
-    assert rollout.batch_size == (2, NUM_ENVS, 60)
-    assert rollout["next", "done"].sum() > 20
-    env.close()
 
 
 @pytest.mark.filterwarnings("ignore:The env passed to Collector")

@@ -61,11 +61,10 @@ def test_sb3__takes_a_task_that_nobody_draws() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*autoreset mode is same-step:UserWarning")
 def test_cleanrl__captures_video_of_the_first_environment(tmp_path: Path) -> None:
-    args: Any = type("Args", (), {"capture_video": True})
-    envs: Any = make_cleanrl(
-        CARTPOLE, 3, max_episode_steps=6, capture_video=args.capture_video and f"{tmp_path}/videos"
-    )
-    plain: Any = make_cleanrl(CARTPOLE, 3, max_episode_steps=6)
+    options: Any = {"num_envs": 3, "max_episode_steps": 6}
+    envs: Any = make_cleanrl(CARTPOLE, **options, capture_video=f"{tmp_path}/videos")
+    plain: Any = make_cleanrl(CARTPOLE, **options, capture_video=False)
+    assert "RecordVideo" not in str(plain)
     obs, _ = envs.reset(seed=0)
     np.testing.assert_array_equal(obs, plain.reset(seed=0)[0])
     for _ in range(9):
@@ -87,10 +86,6 @@ def test_cleanrl__needs_a_folder_and_a_task_that_is_drawn(tmp_path: Path) -> Non
         make_cleanrl("EnvPool/FrozenLake-v1", 2, capture_video=str(tmp_path))
 
 
-def test_cleanrl__captures_nothing_by_default() -> None:
-    assert "RecordVideo" not in str(make_cleanrl(CARTPOLE, 2, capture_video=False))
-
-
 def test_skrl__is_given_frames() -> None:
     pytest.importorskip("skrl")
     from gymbridge.trainers.skrl import SkrlWrapper
@@ -101,12 +96,8 @@ def test_skrl__is_given_frames() -> None:
     assert [frame.shape for frame in view.render()] == [(400, 600, 3)] * 2
 
 
-@pytest.fixture
-def torchrl(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return pytest.importorskip("torchrl.envs")
-
-
-def test_torchrl__has_pixels_beside_the_observation(torchrl: Any) -> None:
+def test_torchrl__has_pixels_beside_the_observation() -> None:
+    torchrl = pytest.importorskip("torchrl.envs")
     from gymbridge.trainers.torchrl import make_torchrl
 
     options = {"render_size": (60, 40), "max_episode_steps": 3}
@@ -129,7 +120,8 @@ def test_torchrl__has_pixels_beside_the_observation(torchrl: Any) -> None:
         np.testing.assert_array_equal(rollout["next", "pixels"][:, step].numpy(), last)
 
 
-def test_torchrl__draws_through_its_transform_and_by_hand(torchrl: Any) -> None:
+def test_torchrl__draws_through_its_transform_and_by_hand() -> None:
+    torchrl = pytest.importorskip("torchrl.envs")
     from torchrl.record import PixelRenderTransform
 
     from gymbridge.trainers.torchrl import make_torchrl
@@ -147,7 +139,8 @@ def test_torchrl__draws_through_its_transform_and_by_hand(torchrl: Any) -> None:
         plain.render()
 
 
-def test_torchrl__draws_one_environment_by_its_gym_env(torchrl: Any) -> None:
+def test_torchrl__draws_one_environment_by_its_gym_env() -> None:
+    torchrl = pytest.importorskip("torchrl.envs")
     env = torchrl.GymEnv(CARTPOLE, from_pixels=True, pixels_only=False)
     torchrl.check_env_specs(env)
     env.set_seed(0)

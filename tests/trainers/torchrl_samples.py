@@ -6,11 +6,11 @@ from functools import cache
 from typing import Any
 
 import pytest
+from small_batches import counting_batch, playground_batch
 
 pytest.importorskip("torch")
 pytest.importorskip("torchrl")
 pytest.importorskip("envpool.registration")
-
 
 from gymbridge.trainers.torchrl import TorchRLEnv, make_torchrl
 
@@ -28,6 +28,8 @@ TASKS = {
 
 
 def make(task: str, num_envs: int = NUM_ENVS, **kwargs: Any) -> TorchRLEnv:
+    if task == "playground":
+        return TorchRLEnv(playground_batch(num_envs, "Disabled", **kwargs))
     env_id, given = TASKS[task]
     if env_id.startswith("Brax"):
         pytest.importorskip("brax.envs")
@@ -49,16 +51,18 @@ def roll_out(env: Any, num_steps: int = 60, **options: Any) -> Any:
     return env.rollout(num_steps, policy=lean, **{"break_when_any_done": False, **options})
 
 
+def make_counting(num_envs: int = 2, **options: Any) -> TorchRLEnv:
+    """Return the view of a small Brax environment, which is two functions."""
+    return TorchRLEnv(counting_batch(num_envs, "Disabled", **options))
+
+
 def make_staggered() -> TorchRLEnv:
     """Return a Brax batch that counts steps, whose episodes end one by one."""
-    pytest.importorskip("brax.envs")
-    from brax_samples import SampleEnv, count_on
-
-    from gymbridge import BraxVectorEnv
 
     def step(state: Any, action: Any) -> Any:
+        from brax_samples import count_on
+
         after = count_on(state, action)
         return after.replace(done=(after.obs[0] >= 2 + 6 * after.obs[1] // 1).astype(float))
 
-    brax_env = SampleEnv(step=step)
-    return TorchRLEnv(BraxVectorEnv(brax_env, 4, autoreset_mode="Disabled", arrays="torch"))
+    return make_counting(NUM_ENVS, step=step)
