@@ -83,11 +83,10 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
         raise UnknownTaskError(
             f"`env` must be a registered Playground environment, got {env!r}; {nearest(env, names)}"
         )
-    config = registry.get_default_config(env) if config is None else _copy(config)
     overrides = _read_overrides(config_overrides)
-    for chosen in (impl, overrides.get("impl")):
-        if chosen not in (None, "jax"):
-            raise ArgumentError(f"`impl` must be 'jax', got {chosen!r}: {_WARP}.")
+    own = None if config is None else _copy(config)
+    _check_impl(impl, overrides, own)
+    config = registry.get_default_config(env) if own is None else own
     if "impl" in config:
         overrides["impl"] = "jax"
     if env not in playground.dm_control_suite.ALL_ENVS and menagerie_is_missing():
@@ -118,6 +117,18 @@ def _copy(config: Any) -> ConfigDict:
             "change single entries, use `config_overrides`."
         )
     return config.copy_and_resolve_references()
+
+
+def _check_impl(impl: Any, overrides: Mapping[str, Any], config: ConfigDict | None) -> None:
+    chosen = [value for value in (impl, overrides.get("impl")) if value is not None]
+    for value in chosen:
+        if value != "jax":
+            raise ArgumentError(f"`impl` must be 'jax', got {value!r}: {_WARP}.")
+    if config is not None and not chosen and config.get("impl", "jax") != "jax":
+        raise ArgumentError(
+            f"`config.impl` must be 'jax', got {config.impl!r}: {_WARP}. Playground's default "
+            "configurations have 'warp'; pass `impl='jax'` beside yours."
+        )
 
 
 def _read_overrides(overrides: Any) -> dict[str, Any]:

@@ -57,7 +57,8 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         config: An `ml_collections.ConfigDict` for a named environment; None for its default.
         config_overrides: Entries of the configuration by dotted path.
         impl: Implementation of MJX, also an entry of the configuration. Only "jax" is possible; it
-            is the default here. "warp", Playground's own default, is an error.
+            is the default here. "warp", Playground's own default, is an error, also in `config`
+            unless this is "jax".
         action_space: Space of one action, if the environment declares none; default [-1, 1].
         observation_space: Space of one observation, if the environment declares none; for mappings
             a `spaces.Dict`.

@@ -14,7 +14,7 @@ import gymnasium as gym
 from brax.envs.wrappers import training
 from falling_ball import Model
 from mujoco import mjx
-from mujoco_playground import wrapper
+from mujoco_playground import registry, wrapper
 from playground_samples import SampleMjxEnv, make_config
 
 from gymbridge import PlaygroundVectorEnv
@@ -126,6 +126,18 @@ REASON = r"'warp' .*share their contacts.*environment axis"
 def test_warp__is_refused_with_the_reason(kwargs: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match=f"`impl` must be 'jax', got 'warp'.*{REASON}"):
         PlaygroundVectorEnv(NAME, **kwargs)
+
+
+def test_warp__in_a_configuration_is_refused_unless_jax_is_asked_for_beside_it() -> None:
+    config = registry.get_default_config(NAME)
+    assert config.impl == "warp"
+    with pytest.raises(ArgumentError, match=f"`config.impl` must be 'jax', got 'warp'.*{REASON}"):
+        PlaygroundVectorEnv(NAME, config=config)
+    for chosen in ({"impl": "jax"}, {"config_overrides": {"impl": "jax"}}):
+        (built,) = PlaygroundVectorEnv(NAME, config=config, **chosen).get_attr("_config")
+        assert built.impl == "jax"
+    config.impl = "jax"
+    assert PlaygroundVectorEnv(NAME, config=config).get_attr("_config")[0].impl == "jax"
 
 
 def test_warp__of_a_built_env_is_refused_with_the_reason() -> None:

@@ -79,7 +79,9 @@ def test_config__of_the_user_is_neither_changed_nor_locked() -> None:
     config = registry.get_default_config(NAME)
     config.episode_length = 30
     before = config.to_json()
-    envs = PlaygroundVectorEnv(NAME, config=config, config_overrides={"action_repeat": 4})
+    envs = PlaygroundVectorEnv(
+        NAME, config=config, impl="jax", config_overrides={"action_repeat": 4}
+    )
     assert config.to_json() == before
     assert not config.is_locked
     assert config.impl == "warp"
