@@ -77,7 +77,10 @@ def run(given: argparse.Namespace) -> int:
     """
     progress, found = Progress(), []
     progress.show(f"building {given.id}")
-    envs = _make_envs(given)
+    try:
+        envs = _make_envs(given)
+    finally:
+        progress.clear()
     try:
         policy = load_policy(given.policy, envs, given.seed, given.vecnormalize)
         with open_video(given.video, int(envs.metadata.get("render_fps", 30))) as draw:

@@ -379,6 +379,13 @@ def test_terminal__shows_which_step_is_taken(tmp_path: Path) -> None:
     assert results == ["episode 1", "episode 2"]
 
 
+def test_terminal__has_errors_on_a_line_of_their_own() -> None:
+    command = [sys.executable, "-m", "gymbridge", "rollout", "CartPole-v1", "--kwarg=nothing=1"]
+    written, code = run_in_terminal(command, 80)
+    assert code == 2
+    assert "\r\033[Kgymbridge rollout: error: CartPole-v1 cannot be built" in written
+
+
 def test_progress__is_for_terminals_alone(capsys: Any) -> None:
     assert main(["rollout", "CartPole-v1", "--steps=3"]) == 0
     assert capsys.readouterr().err == ""
