@@ -140,7 +140,7 @@ def describe(value: Any) -> str:
         return f"{describe(value.func)} of {describe(value.args)}, {describe(value.keywords)}"
     if value is None or isinstance(value, bool | int | float | str | spaces.Space):
         return f"{value!r}"
-    inner = getattr(value, "__dict__", {}).get("env")  # of a wrapper
+    inner = getattr(value, "__dict__", {}).get("env")  # What a wrapper is around.
     name = getattr(value, "__qualname__", type(value).__qualname__)
     return name if inner is None else f"{name} of {describe(inner)}"
 

@@ -107,7 +107,7 @@ class SubEnvs:
             ArgumentError: The attribute is one of Gymnasium's, of the batch `envs`, of the engine,
                 of what the engine is built with, or of the Gymnasium environment with the same id.
         """
-        first = name.partition(".")[0]  # of "opt.gravity"
+        first = name.partition(".")[0]  # "opt" of "opt.gravity"
         is_fixed = (
             first in _SHARED
             or first in _PER_ENV
@@ -130,7 +130,7 @@ def _defines(owner: object, name: str) -> bool:
     try:
         inspect.getattr_static(owner, name)
     except AttributeError:
-        inside = getattr(owner, "__dict__", {}).get("env")  # of a wrapper
+        inside = getattr(owner, "__dict__", {}).get("env")  # What a wrapper is around.
         if inside is not None and _defines(inside, name):
             return True
         return hasattr(type(owner), "__getattr__") and hasattr(owner, name)

@@ -286,7 +286,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             )
         with self._one_thread:
             outcome = self._advance(actions, None)
-            infos: Any = self._infos  # of numpy arrays
+            # With numpy arrays the layout is a `SparseInfos`, which has this method.
+            infos: Any = self._infos
             returned = infos.lay_out_time_steps(outcome)
             self._carry = outcome.carry
             return returned

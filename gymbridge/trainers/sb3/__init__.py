@@ -72,7 +72,10 @@ def make_vec_env(
     envs = _make_view(vector_env, layers, seed)
     if seed is not None:
         envs.action_space.seed(seed + start_index)
-    return _monitor(envs, monitor_dir, str(start_index), info_keywords)
+    path = None if monitor_dir is None else os.path.join(monitor_dir, str(start_index))
+    monitored = VecMonitor(envs, path, info_keywords)
+    monitored.reset_infos = envs.reset_infos  # SB3's wrappers leave their own list empty.
+    return monitored
 
 
 def _wrappers(wrapper_class: Any, wrapper_kwargs: Any) -> list[Callable[..., Any]]:
@@ -115,15 +118,6 @@ def _make_view(vector_env: Any, layers: list[Callable[..., Any]], seed: int | No
         vector_env.close()
         raise
     return envs
-
-
-def _monitor(
-    envs: Sb3VecEnv, folder: str | None, name: str, info_keywords: tuple[str, ...]
-) -> VecMonitor:
-    path = None if folder is None else os.path.join(folder, name)
-    monitored = VecMonitor(envs, path, info_keywords)
-    monitored.reset_infos = envs.reset_infos  # SB3's wrappers leave their own empty
-    return monitored
 
 
 def _read_monitor_kwargs(monitor_kwargs: dict[str, Any]) -> tuple[str, ...]:
