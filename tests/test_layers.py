@@ -156,6 +156,28 @@ def test_engine__is_imported_in_its_own_rooms_alone(name: str) -> None:
         assert package not in packages or is_allowed(name, rooms), f"{name} imports {package}"
 
 
+def test_private_names_of_libraries__are_used_where_design_md_says() -> None:
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    nodes = {name: [*ast.walk(tree)] for name, tree in trees.items()}
+    own = {"_asdict", "_fields", "_replace"}.union(*map(_own_names, nodes.values()))
+    found = {
+        name
+        for name, inside in nodes.items()
+        for node in inside
+        if isinstance(node, ast.Attribute) and node.attr[0] == "_" and node.attr[1] != "_"
+        if node.attr not in own
+    }
+    own_modules = {name for name in found if name.split(".")[-1].endswith("private")}
+    assert found - own_modules == {"core.processes", "trainers.sb3.vec_env"}
+
+
+def _own_names(nodes: list[ast.AST]) -> set[str]:
+    """Return the names that a module defines or assigns."""
+    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    stored = [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
+    return defined | {getattr(node, "attr", None) or getattr(node, "id", "") for node in stored}
+
+
 def test_arrows__are_found_where_they_are_known_to_be() -> None:
     assert own_imports("core.episode") == set()
     assert own_imports("errors") == set()
