@@ -59,7 +59,7 @@ def test_domain_randomization__compares_two_policies_over_the_range(tmp_path):
     run_script("domain_randomization", *sizes, *flags, cwd=tmp_path)
     folder = tmp_path / "runs" / "Brax" / "inverted_pendulum-v0" / "randomization"
     played = f"--evaluate={folder}"
-    run_script("domain_randomization", *sizes, *flags, played, "--out=again", cwd=tmp_path)
+    call_script("domain_randomization", *sizes, *flags, played, "--out=again", cwd=tmp_path)
     assert not [*(tmp_path / "again").glob("*.pt")], "it trained again"
     assert (tmp_path / "again" / "returns.csv").read_text() == (folder / "returns.csv").read_text()
     table = read_table(folder / "returns.csv")

@@ -28,25 +28,27 @@ def test_bench__compares_three_ways_to_step(capsys: Any) -> None:
     assert "over engine" in lines[4]
 
 
-@pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
-def test_bench__prints_json(mode: str, capsys: Any) -> None:
+@pytest.mark.parametrize(
+    ("mode", "name", "kind"),
+    [
+        ("SameStep", "SAME_STEP", "numpy"),
+        ("Disabled", "DISABLED", "torch"),
+        ("NextStep", "NEXT_STEP", "jax"),
+    ],
+)
+def test_bench__prints_json(mode: str, name: str, kind: str, capsys: Any) -> None:
     pytest.importorskip("envpool.registration")
-    assert main([*CARTPOLE, "--json", "--mode", mode, "--kwarg=max_episode_steps=3"]) == 0
+    pytest.importorskip(kind)
+    flags = ("--json", "--mode", mode, "--arrays", kind, "--kwarg=max_episode_steps=3")
+    assert main([*CARTPOLE, *flags]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["mode"] == {"SameStep": "SAME_STEP", "Disabled": "DISABLED"}[mode]
-    assert found["versions"]["envpool"]
+    assert found["mode"] == name
+    assert found["arrays"] == kind
+    assert all(found["versions"][name] for name in ("envpool", kind))
     rates = found["steps_per_second"]
     assert rates.keys() == {"gymbridge", "engine", "SyncVectorEnv"}
     assert all(0 < rate["low"] <= rate["median"] <= rate["high"] for rate in rates.values())
     assert found["share_of_engine"]["engine"] == {"median": 1, "low": 1, "high": 1}
-
-
-def test_bench__gives_and_takes_other_arrays(arrays: str, capsys: Any) -> None:
-    pytest.importorskip("envpool.registration")
-    assert main([*CARTPOLE, "--json", "--arrays", arrays]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["arrays"] == arrays
-    assert found["versions"][arrays]
 
 
 @pytest.mark.slow

@@ -101,12 +101,6 @@ def test_resume__goes_on_from_the_last_checkpoint_of_several(ppo, envs, tmp_path
     assert_same_run(start(ppo, envs, path, resume=True), unbroken)
 
 
-def test_resume__of_a_finished_run_trains_no_more(ppo, envs, tmp_path):
-    path = tmp_path / "checkpoint.pt"
-    unbroken = start(ppo, envs, path)
-    assert_same_run(start(ppo, envs, path, resume=True), unbroken)
-
-
 def test_resume__has_the_time_limit_of_its_own_start(ppo, envs, tmp_path):
     path = tmp_path / "checkpoint.pt"
     start(ppo, envs, path, max_seconds=0.0)
@@ -126,7 +120,8 @@ def test_resume__goes_on_beyond_a_return_that_was_reached(ppo, envs, tmp_path):
     assert_same_run(start(ppo, envs, path, target_return=0.0, resume=True), solved)
     free = {"target_return": np.inf, "max_seconds": 1e6, "out": "elsewhere", "eval_steps": 7}
     unbroken = start(ppo, envs, None)
-    assert_same_run(start(ppo, envs, path, resume=True, **free), unbroken)
+    for _ in range(2):  # a finished run trains no more
+        assert_same_run(start(ppo, envs, path, resume=True, **free), unbroken)
 
 
 @pytest.mark.parametrize("envs", ["numpy"], indirect=True)

@@ -72,21 +72,25 @@ def test_rollouts__sum_and_scale_the_rewards_that_came(ppo, args, rollouts):
     assert joined(rollouts, "sums")[:, 0].max() > 1
 
 
-@pytest.mark.parametrize("engine", ["host", "brax"])
-def test_rollouts__on_tensors_read_nothing_in_a_step(ppo, args, engine, monkeypatch):
-    if engine == "brax":
-        pytest.importorskip("brax.envs")
-        envs = gym.make_vec("Brax/fast-v0", len(LENGTHS), arrays="torch", max_episode_steps=3)
-    else:
-        envs = scripted_vector_env(LENGTHS, TRUNCATES, arrays="torch")
+@pytest.fixture(params=["host", "brax"])
+def tensors(request):
+    """Batches of tensors with Discrete and with Box actions, and whether one is on the host."""
+    if request.param == "host":
+        return scripted_vector_env(LENGTHS, TRUNCATES, arrays="torch"), True
+    pytest.importorskip("brax.envs")
+    options = {"arrays": "torch", "max_episode_steps": 3}
+    return gym.make_vec("Brax/fast-v0", len(LENGTHS), **options), False
+
+
+def test_rollouts__on_tensors_read_nothing_in_a_step(ppo, args, tensors, monkeypatch):
+    envs, is_on_host = tensors
     steps = ppo.rollouts(envs, ppo.Agent(envs), args)
     next(steps)  # compiles
     with count_reads("torch", monkeypatch) as counter, count_reads("jax", monkeypatch) as other:
         rollout, _ = next(steps)
     assert rollout.ended.any()
     # A batch norm reads its count once in a rollout; a simulator on the host takes actions there.
-    by_engine = {"cpu": NUM_STEPS} if engine == "host" else {}
-    assert +counter == {"__float__": 1} | by_engine
+    assert +counter == {"__float__": 1} | ({"cpu": NUM_STEPS} if is_on_host else {})
     assert not +other
 
 
@@ -94,15 +98,10 @@ WAITS = ("aten::item", "aten::nonzero", "aten::equal", "aten::_unique2")
 """Operations of torch for which the host waits; an index by a mask is a `nonzero`."""
 
 
-@pytest.mark.parametrize("engine", ["host", "brax"])
-def test_rollouts__on_tensors_wait_for_nothing_in_torch(ppo, engine):
+def test_rollouts__on_tensors_wait_for_nothing_in_torch(ppo, tensors):
     """Its C++ reads values by methods that the counter does not see."""
-    if engine == "brax":
-        pytest.importorskip("brax.envs")
-        envs = gym.make_vec("Brax/fast-v0", len(LENGTHS), arrays="torch")  # Box actions
-    else:
-        envs = scripted_vector_env(LENGTHS, TRUNCATES, arrays="torch")  # Discrete actions
-    agent, waits = ppo.Agent(envs), []
+    envs, waits = tensors[0], []
+    agent = ppo.Agent(envs)
     for num_steps in (3, 3, 9):
         args = ppo.Args(num_envs=len(LENGTHS), num_steps=num_steps)
         with torch.profiler.profile() as profiler:

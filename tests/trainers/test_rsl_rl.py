@@ -202,14 +202,7 @@ def test_length__cannot_be_assigned() -> None:
         runner.learn(1, init_at_random_ep_len=True)
 
 
-@pytest.mark.parametrize(
-    "env_id",
-    [
-        PENDULUM,
-        "Brax/fast-v0",
-        pytest.param("Playground/CartpoleBalance-v0", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("env_id", [PENDULUM, "Brax/fast-v0"])
 def test_runner__trains(env_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tensorboard")
     if env_id.startswith("Brax"):

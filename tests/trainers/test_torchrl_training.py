@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -151,20 +150,3 @@ def test_ppo__learns_from_a_collector_and_a_buffer(task: str) -> None:
     after = list(net.parameters())
     assert all(parameter.isfinite().all() for parameter in after)
     assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
-
-
-def test_rollout__is_that_of_plain_brax() -> None:
-    pytest.importorskip("brax.envs")
-    import jax
-    from brax import envs as brax_envs
-
-    env = make("brax", max_episode_steps=None)
-    env.set_seed(1)
-    rollout = env.rollout(10)
-    plain = brax_envs.get_environment("fast")
-    keys = [jax.random.fold_in(jax.random.PRNGKey(1 + row), 0) for row in range(NUM_ENVS)]
-    state = jax.vmap(plain.reset)(jax.numpy.stack(keys))
-    step = jax.jit(jax.vmap(plain.step))
-    for index in range(10):
-        state = step(state, jax.numpy.asarray(rollout["action"][:, index].numpy()))
-        np.testing.assert_array_equal(rollout["next", "observation"][:, index], state.obs)

@@ -53,8 +53,14 @@ def test_constructors__build_the_same() -> None:
     assert repr(made).endswith(", device='cpu')")
 
 
-@pytest.mark.parametrize("kind", [SerialEnv, pytest.param(ParallelEnv, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("task", ["box", "brax"])
+@pytest.mark.parametrize(
+    ("kind", "task"),
+    [
+        (SerialEnv, "box"),
+        (SerialEnv, "brax"),
+        pytest.param(ParallelEnv, "brax", marks=pytest.mark.slow),
+    ],
+)
 def test_several_batches__are_each_their_own(kind: Any, task: str) -> None:
     """`ParallelEnv` has a process for each."""
     envs = kind(2, partial(make, task))

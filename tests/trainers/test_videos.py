@@ -45,6 +45,7 @@ def test_sb3__records_videos_of_its_batch(tmp_path: Path) -> None:
         recorded.step(np.zeros(4, np.int64))
     assert recorded.render().shape == (800, 1200, 3)  # four frames as tiles
     recorded.close()
+    assert recorded.frames_per_sec == envs.metadata["render_fps"]
     (path,) = tmp_path.glob("*.mp4")
     assert count_frames(path) >= 12
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -22,7 +21,6 @@ from stable_baselines3.common.vec_env import (
     VecMonitor,
     VecNormalize,
     VecTransposeImage,
-    VecVideoRecorder,
 )
 from torch.nn.utils import parameters_to_vector
 
@@ -63,19 +61,6 @@ def flag_env() -> gym.Env[Any, Any]:
 )
 def test_wrappers_of_sb3__give_what_they_give_around_dummy_vec_env(wrap: Any, make: Any) -> None:
     assert compare(wrap(sync(make)), wrap(dummy(make)), 30)["truncated"] > 0
-
-
-def test_vec_video_recorder__writes_a_film(tmp_path: Path) -> None:
-    pytest.importorskip("moviepy")
-    view = sync(lambda: KindsEnv(render_mode="rgb_array"))
-    film = VecVideoRecorder(view, str(tmp_path), lambda step: step == 0, video_length=5)
-    film.reset()
-    for _ in range(6):
-        film.step(np.zeros(4, np.int64))
-    film.close()
-    assert film.frames_per_sec == 7
-    [path] = tmp_path.glob("*.mp4")
-    assert path.stat().st_size > 500
 
 
 @pytest.mark.parametrize(
