@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["jax_has_started", "keeps_old_traces", "used_inputs"]
+__all__ = ["jax_has_started", "keeps_old_traces", "listen_to_compilations", "used_inputs"]
 
 _TRACES = itertools.count()
 
@@ -22,6 +22,20 @@ def jax_has_started() -> bool:
         return False
     are_initialized = getattr(bridge, "backends_are_initialized", None)
     return are_initialized is None or are_initialized()
+
+
+def listen_to_compilations(listener: Callable[[float], None]) -> None:
+    """Let JAX call `listener` with the seconds of each compilation, in the thread that compiled.
+
+    Where a version of JAX lacks the event, `listener` is never called.
+    """
+    import jax.monitoring
+
+    def hear(event: str, duration_secs: float, **_: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            listener(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(hear)
 
 
 def used_inputs(function: Callable[..., Any], *args: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
@@ -15,11 +14,11 @@ from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.runner import Runner
 from gymbridge.errors import ArgumentError, DivergedError
+from gymbridge.functional.compilation import log_compilation
 from gymbridge.functional.simulator import FunctionalSimulator
 
-__all__ = ["JitRunner", "RaisingRunner", "choose_plain_runner", "log_compilation", "make_pure"]
+__all__ = ["JitRunner", "RaisingRunner", "choose_plain_runner", "make_pure"]
 
-_LOG = logging.getLogger("gymbridge")
 _NONFINITE = ("terminate", "raise", "ignore")
 
 
@@ -147,20 +146,3 @@ class RaisingRunner:
                 "Use other actions, reset them, or construct with `nonfinite='terminate'`."
             )
         return outcome
-
-
-def _name_devices(simulator: FunctionalSimulator) -> str:
-    devices = getattr(simulator.device, "device_set", {simulator.device})
-    count = f"{len(devices)} devices of " if len(devices) > 1 else ""
-    return f"{count}{next(iter(devices)).platform}"
-
-
-def log_compilation(function: str, simulator: FunctionalSimulator) -> None:
-    """Log that a function is compiled; call it inside the function, so that a trace runs it."""
-    _LOG.info(
-        "Compiling %s of %s, %d environments on %s. This can take a minute.",
-        function,
-        simulator.env.name,
-        simulator.num_envs,
-        _name_devices(simulator),
-    )

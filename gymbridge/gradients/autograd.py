@@ -7,7 +7,6 @@ one node in torch's graph.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -19,10 +18,9 @@ import torch
 
 from gymbridge.core.arrays.torch import torch_to_jax
 from gymbridge.core.processes import check_not_forked
+from gymbridge.functional.compilation import announce
 
 __all__ = ["JaxFunction", "Traced"]
-
-_LOG = logging.getLogger("gymbridge")
 
 Pure = Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], Any]]
 """(float arrays, anything else) -> (float arrays, anything else)."""
@@ -71,7 +69,7 @@ class JaxFunction:
 
     def _apply(self, kept: Any, cotangents: tuple[Any, ...]) -> Any:
         """Return what the vjp makes of the cotangents."""
-        _LOG.info("Compiling a backward pass. This can take minutes.")
+        announce("a backward pass", "minutes")
         return (self._differentiate(*kept)[1] if self._recompute else kept)(cotangents)
 
     def record(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], Any, Any]:

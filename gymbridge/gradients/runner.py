@@ -20,7 +20,7 @@ from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep
 from gymbridge.core.infos import InfoLayout
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.functional.carries import carry_shapes
-from gymbridge.functional.runners import log_compilation
+from gymbridge.functional.compilation import log_compilation
 from gymbridge.functional.simulator import FunctionalSimulator
 from gymbridge.gradients.autograd import JaxFunction
 from gymbridge.gradients.checks import check_differentiable

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import logging
+import re
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +17,7 @@ import jax
 from brax_samples import SampleEnv, count_on, start, under
 
 from gymbridge import BraxVectorEnv
+from gymbridge.functional import compilation
 
 NUM_ENVS = 13
 """No other test has so many, so no small function is there already, compiled for its shapes."""
@@ -102,6 +107,61 @@ def test_log__announces_each_compilation_once(caplog: pytest.LogCaptureFixture) 
     for _ in range(3):
         envs.step(envs.action_space.sample())
     assert _announced(caplog)[1:] == [f"Compiling step of {place}"]
+
+
+@pytest.fixture
+def keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No folder keeps what is compiled, and nothing was said of that yet."""
+    monkeypatch.setattr(compilation, "_SAID", threading.Event())
+    folder = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield
+    jax.config.update("jax_compilation_cache_dir", folder)
+
+
+def _warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.name == "gymbridge"]
+
+
+@pytest.mark.usefixtures("keeps_nothing")
+def test_log__says_once_how_to_keep_what_compiles_slowly(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs = BraxVectorEnv(SampleEnv(), NUM_ENVS, device="cpu")
+    envs.reset(seed=0)
+    assert _warned(caplog) == []
+    monkeypatch.setattr(compilation, "_SLOW", 0.0)
+    jax.jit(lambda x: x + NUM_ENVS)(1.0)  # the user's own
+    assert _warned(caplog) == []
+    for _ in range(2):
+        envs.step(envs.action_space.sample())
+    envs.reset()
+    (found,) = _warned(caplog)
+    wanted = r"Compiling step of SampleEnv \(backend none\), 13 environments on cpu took \d+ s\. "
+    assert re.match(f"{wanted}.*JAX_COMPILATION_CACHE_DIR", found)
+
+
+@pytest.mark.usefixtures("keeps_nothing")
+def test_log__gives_no_advice_that_is_followed_already(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compilation, "_SLOW", 0.0)
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    BraxVectorEnv(SampleEnv(), NUM_ENVS).reset(seed=0)
+    assert _warned(caplog) == []
+
+
+@pytest.mark.usefixtures("keeps_nothing")
+def test_log__says_how_to_keep_a_backward_pass(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    envs = BraxVectorEnv(SampleEnv(), NUM_ENVS, arrays="torch", differentiable=True)
+    envs.reset(seed=0)
+    rewards = envs.step(torch.zeros(NUM_ENVS, 1, requires_grad=True))[1]
+    monkeypatch.setattr(compilation, "_SLOW", 0.0)
+    rewards.sum().backward()
+    assert _warned(caplog)[0].startswith("Compiling a backward pass took ")
 
 
 def test_log__announces_the_compilation_of_gradients(caplog: pytest.LogCaptureFixture) -> None:
