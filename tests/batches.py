@@ -237,7 +237,7 @@ def play(
     envs: VectorEnv,
     num_steps: int,
     *,
-    seed: int = 3,
+    seed: int | None = 3,
     touch: Callable[[Any], None] = lambda call: None,
 ) -> list[Any]:
     """Return copies in numpy of all that a run with fixed actions returns.
@@ -245,18 +245,20 @@ def play(
     With autoreset disabled, ended environments are reset at once.
 
     Args:
-        envs: The batch, reset here with one seed per environment.
+        envs: The batch, reset here with one seed per environment, unless there is no seed.
         num_steps: Steps to take.
-        seed: Of environment 0; environment i gets ``seed + i``.
+        seed: Of environment 0; environment i gets ``seed + i``. None goes on from where it stands.
         touch: Called after each call with what it returned and what it took.
     """
-    rng, kind = np.random.default_rng(seed), getattr(envs.unwrapped, "arrays", "numpy")
+    rng, kind = np.random.default_rng(seed or 0), getattr(envs.unwrapped, "arrays", "numpy")
     device = getattr(envs.unwrapped, "device", None)
     is_disabled = envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED
-    seeds = [seed + index for index in range(envs.num_envs)]
-    returned: Any = envs.reset(seed=seeds)
-    log = [to_numpy(returned)]
-    touch((returned, seeds))
+    log = []
+    if seed is not None:
+        seeds = [seed + index for index in range(envs.num_envs)]
+        returned: Any = envs.reset(seed=seeds)
+        log.append(to_numpy(returned))
+        touch((returned, seeds))
     for _ in range(num_steps):
         actions = to_kind(draw_actions(envs, rng), kind, device)
         returned = envs.step(actions)

@@ -12,29 +12,32 @@ def event(name: str, category: str = "cuda_runtime", phase: str = "X") -> dict[s
     return {"ph": phase, "cat": category, "name": name, "ts": 1.0, "dur": 2.0, "tid": 3}
 
 
+WAIT_NAMES = {
+    "cuda_runtime": "cudaStreamSynchronize cudaDeviceSynchronize cudaEventSynchronize cudaMemcpy",
+    "cuda_driver": "cuStreamSynchronize cuCtxSynchronize cuMemcpyDtoH_v2",
+}
+OTHER_NAMES = {
+    "cpu_op": "aten::add",
+    "cuda_runtime": (
+        "cudaLaunchKernel cudaMemcpyAsync cudaStreamWaitEvent cudaEventRecord cudaEventQuery"
+    ),
+    "cuda_driver": "cuLaunchKernelEx",
+}
+
+
+def events_of(names: dict[str, str]) -> list[dict[str, Any]]:
+    return [event(name, category) for category in names for name in names[category].split()]
+
+
 WAITS = [
-    event("cudaStreamSynchronize"),
-    event("cudaDeviceSynchronize"),
-    event("cudaEventSynchronize"),
-    event("cudaMemcpy"),
-    event("cuStreamSynchronize", "cuda_driver"),
-    event("cuCtxSynchronize", "cuda_driver"),
-    event("cuMemcpyDtoH_v2", "cuda_driver"),
-    event("Stream Sync", "cuda_sync"),
-    event("Event Sync", "cuda_sync"),
-    event("Context Sync", "cuda_sync"),
+    *events_of(WAIT_NAMES),
+    *(event(f"{what} Sync", "cuda_sync") for what in ("Stream", "Event", "Context")),
     event("Memcpy DtoH (Device -> Pinned)", "gpu_memcpy"),
     event("Memcpy DtoH (Device -> Pageable)", "gpu_memcpy"),
 ]
 
 OTHERS = [
-    event("aten::add", "cpu_op"),
-    event("cudaLaunchKernel"),
-    event("cudaMemcpyAsync"),
-    event("cudaStreamWaitEvent"),
-    event("cudaEventRecord"),
-    event("cudaEventQuery"),
-    event("cuLaunchKernelEx", "cuda_driver"),
+    *events_of(OTHER_NAMES),
     event("Stream Wait Event", "cuda_sync"),
     event("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy"),
     event("Memcpy DtoD (Device -> Device)", "gpu_memcpy"),

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from python_runs import run_python
 
+SB3 = "stable_baselines3"
+
 HEAVY = ("jax", "jaxlib", "brax", "mujoco", "envpool", "torch", "flax", "stable_baselines3", "ray")
 
 
@@ -66,6 +68,13 @@ else:
 """
 
 
+def run_without(hiding: str, code: str) -> str:
+    """Return the message of the error that says what is not installed."""
+    types, message = run_code(f"{hiding}{code}")
+    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
+    return message
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -106,10 +115,7 @@ def test_missing_engine__is_an_error_with_the_command_to_run(
         "make": f"gymnasium.make('{env_id}')",
         "module": f"from gymbridge.single_env import make_{engine}; make_{engine}({argument})",
     }[way]
-    types, message = run_code(
-        f"{without(missing)}import gymnasium, gymbridge\n{catch(code)}",
-    )
-    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
+    message = run_without(without(missing), f"import gymnasium, gymbridge\n{catch(code)}")
     assert f"{class_name} needs {engine}" in message
     assert re.search(rf"pip install '\.\[{engine}\]'", message), message
     assert missing in message
@@ -160,18 +166,6 @@ print(json.dumps(envs.step([1, 2])[1].tolist()))
     assert run_code(code) == [1.25, 2.25]
 
 
-@pytest.mark.parametrize("missing", ["stable_baselines3", "torch"])
-def test_missing_trainer__is_an_error_with_the_command_to_run(missing: str) -> None:
-    if missing == "torch":
-        pytest.importorskip("stable_baselines3")
-    code = catch("from gymbridge.trainers.sb3 import make_vec_env")
-    types, message = run_code(f"{without(missing)}{code}")
-    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
-    assert "gymbridge.trainers.sb3 needs stable-baselines3" in message
-    assert "`pip install stable-baselines3`, or `pip install '.[sb3]'` in a checkout" in message
-    assert missing in message
-
-
 @pytest.mark.parametrize(
     ("user", "extra", "missing", "libraries", "packages"),
     [
@@ -183,6 +177,8 @@ def test_missing_trainer__is_an_error_with_the_command_to_run(missing: str) -> N
             "playground, brax and jax",
             "playground brax jax",
         ),
+        ("gymbridge.trainers.sb3", "sb3", SB3, "stable-baselines3", "stable-baselines3"),
+        ("gymbridge.trainers.sb3", "sb3", "torch", "stable-baselines3", "stable-baselines3"),
         ("gymbridge.trainers.rllib", "rllib", "ray", "ray", "'ray[rllib]'"),
         (
             "gymbridge.trainers.rsl_rl",
@@ -198,11 +194,13 @@ def test_missing_trainer__is_an_error_with_the_command_to_run(missing: str) -> N
 def test_missing_library__is_an_error_with_the_command_to_run(
     user: str, extra: str, missing: str, libraries: str, packages: str
 ) -> None:
+    if missing == "torch":
+        pytest.importorskip(SB3)
     is_trainer = user.startswith("gymbridge")
     code = catch(f"import {user}" if is_trainer else f"from gymbridge.{extra} import {user}")
-    types, message = run_code(f"{without(missing)}{code}")
-    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
+    message = run_without(without(missing), code)
     assert f"{user} needs {libraries}." in message
+    assert missing in message
     assert f"`pip install {packages}`, or `pip install '.[{extra}]'` in a checkout" in message
 
 
@@ -219,10 +217,7 @@ def test_missing_opengl_library__is_named_with_the_variable_that_asks_for_it(
 ) -> None:
     """mujoco loads it as it is imported, so it is missing without `render_mode`, too."""
     pytest.importorskip("brax.envs" if "Brax" in code else "mujoco_playground")
-    types, message = run_python(
-        f"{without_opengl(wanted)}import gymnasium, gymbridge\n{catch(code)}"
-    )
-    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
+    message = run_without(without_opengl(wanted), f"import gymnasium, gymbridge\n{catch(code)}")
     assert f"`MUJOCO_GL={wanted}`" in message
     assert "apt-get install libegl1 libosmesa6" in message
 

@@ -50,35 +50,22 @@ def play(envs: VectorEnv, num_steps: int = 12) -> list[Any]:
 def test_ids__are_those_of_every_task_for_one_player() -> None:
     tasks = {name: task for name, task in load_tasks().items() if task["max_num_players"] == 1}
     assert len(tasks) > 1600
+    limits = {name: task["max_episode_steps"] for name, task in tasks.items()}
+    engines = [
+        ("envpool", "EnvPoolVectorEnv", envpool_id, "task_id", limits),
+        ("brax", "BraxVectorEnv", brax_id, "brax_env", dict.fromkeys(BRAX_NAMES, 1000)),
+        ("playground", "PlaygroundVectorEnv", playground_id, "env", PLAYGROUND_LIMITS),
+    ]
     expected = [
         EnvSpec(
-            envpool_id(name),
-            "gymbridge.single_env:make_envpool",
-            max_episode_steps=task["max_episode_steps"],
-            vector_entry_point="gymbridge.envpool:EnvPoolVectorEnv",
-            kwargs={"task_id": name},
-        )
-        for name, task in tasks.items()
-    ]
-    expected += [
-        EnvSpec(
-            brax_id(name),
-            "gymbridge.single_env:make_brax",
-            max_episode_steps=1000,
-            vector_entry_point="gymbridge.brax:BraxVectorEnv",
-            kwargs={"brax_env": name},
-        )
-        for name in BRAX_NAMES
-    ]
-    expected += [
-        EnvSpec(
-            playground_id(name),
-            "gymbridge.single_env:make_playground",
+            make_id(name),
+            f"gymbridge.single_env:make_{engine}",
             max_episode_steps=limit,
-            vector_entry_point="gymbridge.playground:PlaygroundVectorEnv",
-            kwargs={"env": name},
+            vector_entry_point=f"gymbridge.{engine}:{batch}",
+            kwargs={keyword: name},
         )
-        for name, limit in PLAYGROUND_LIMITS.items()
+        for engine, batch, make_id, keyword, limits in engines
+        for name, limit in limits.items()
     ]
     assert sorted(own_specs().values(), key=str) == sorted(expected, key=str)
 

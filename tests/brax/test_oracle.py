@@ -18,8 +18,6 @@ from oracle import Answer, Oracle, Row
 
 from gymbridge import BraxVectorEnv
 
-pytestmark = pytest.mark.slow
-
 MODES = ("NextStep", "SameStep", "Disabled")
 LIMITS = (1, 2, 3, 7, None, -1)
 SEEDS = [907, 2**32 - 1, 11, 4]
@@ -45,7 +43,13 @@ CASES = [
     ("inverted_pendulum", "spring", "Disabled", 1, 120, ["truncated"]),
     ("reacher", "spring", "NextStep", 7, 400, ["truncated"]),
     ("reacher", "generalized", "Disabled", 2, 200, ["truncated"]),
+    ("inverted_pendulum", "mjx", "SameStep", 7, 200, ["truncated"]),
+    ("inverted_pendulum", "positional", "NextStep", 7, 200, ["truncated"]),
+    ("halfcheetah", "spring", "SameStep", 7, 200, ["truncated"]),
 ]
+
+QUICK = [CASES[index] for index in (4, 7, 10, 21)]
+"""A case of each mode that compiles in a moment, and one with physics."""
 
 
 class OwnBrax:
@@ -108,7 +112,10 @@ def make_env(name: str, backend: str | None) -> tuple[Any, Any, Any]:
     return env, jax.jit(env.reset), jax.jit(env.step)
 
 
-@pytest.mark.parametrize(("name", "backend", "mode", "limit", "num_steps", "ends"), CASES)
+@pytest.mark.parametrize(
+    ("name", "backend", "mode", "limit", "num_steps", "ends"),
+    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES],
+)
 def test_batch__is_one_plain_brax_environment_per_row(
     name: str, backend: str | None, mode: str, limit: int | None, num_steps: int, ends: list[str]
 ) -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("brax")
 import jax
 import jax.numpy as jnp
 from brax import envs as brax_envs
-from brax_samples import episode_key, under
+from brax_samples import under
 from gymnasium.vector import AutoresetMode
 
 from gymbridge import BraxVectorEnv
@@ -39,39 +39,6 @@ def build(name: str, backend: str) -> BraxVectorEnv:
 def _actions(envs: BraxVectorEnv, num_steps: int, scale: float) -> np.ndarray:
     rng = np.random.default_rng(5)
     return rng.uniform(-scale, scale, (num_steps, *envs.action_space.shape)).astype(np.float32)
-
-
-@pytest.mark.parametrize(
-    ("name", "backend"),
-    [
-        ("inverted_pendulum", "spring"),
-        *_slow(
-            ("inverted_pendulum", "generalized"),
-            ("inverted_pendulum", "mjx"),
-            ("inverted_pendulum", "positional"),
-            ("halfcheetah", "spring"),
-        ),
-    ],
-)
-def test_physics__is_that_of_a_plain_vmapped_brax_env(name: str, backend: str) -> None:
-    envs = build(name, backend)
-    env = brax_envs.get_environment(name, backend=backend)
-    step = jax.jit(jax.vmap(env.step))
-    obs, _ = envs.reset(seed=11)
-    keys = jnp.stack([episode_key(11 + index, 0) for index in range(NUM_ENVS)])
-    state = jax.jit(jax.vmap(env.reset))(keys)
-    np.testing.assert_allclose(obs, state.obs, rtol=1e-6, atol=1e-7)
-    alive, compared = np.ones(NUM_ENVS, bool), 0
-    for actions in _actions(envs, 20, 0.1):
-        obs, rewards, terminations, _, infos = envs.step(actions)
-        state = step(state, actions)
-        pairs = [(obs, state.obs), (rewards, state.reward), (terminations, state.done)]
-        pairs += [(infos[key], value) for key, value in state.metrics.items()]
-        for ours, brax in pairs:
-            np.testing.assert_allclose(ours[alive], np.asarray(brax)[alive], rtol=1e-4, atol=1e-5)
-        compared += alive.sum()
-        alive &= ~terminations
-    assert compared >= 10 * NUM_ENVS
 
 
 def test_neighbours__of_restarting_and_diverging_rows_are_bit_exact() -> None:

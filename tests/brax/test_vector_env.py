@@ -84,17 +84,6 @@ def test_user_env__may_be_registered_as_a_function(register: Any) -> None:
         BraxVectorEnv("made", gian=2.0)
 
 
-@pytest.mark.parametrize("num_envs", [1, np.uint8(3)])
-def test_num_envs__may_be_one_or_a_numpy_integer(num_envs: Any) -> None:
-    env = SampleEnv(step=lambda state, act: count_on(state, act, done=1.0 * (state.obs[0] >= 1)))
-    envs = BraxVectorEnv(env, num_envs)
-    assert type(envs.num_envs) is int
-    obs, _ = envs.reset(seed=0)
-    assert obs.shape == (num_envs, 2)
-    ends = [envs.step(np.zeros((num_envs, 1)))[2] for _ in range(4)]
-    assert [end.tolist() for end in ends] == [[over] * num_envs for over in (0, 1, 0, 0)]
-
-
 def test_actions__may_be_overwritten_after_the_step_that_stored_them() -> None:
     def step(state: Any, action: jax.Array) -> Any:
         return count_on(state, action, info={"now": action, "past": state.info["now"]})

@@ -7,12 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from hypothesis import given
-from hypothesis import strategies as st
-from strategies import Script, limits, masks, scripts
-from trees import assert_same
 
-from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep, split_ends
+from gymbridge.core.episode import EpisodeRule, Outcome, Seeds, TimeStep, split_ends
 from gymbridge.testing import ScriptedSimulator, draw_number
 
 SEEDS = Seeds(np.array([4, 5, 6], np.uint32), np.ones(3, np.bool_))
@@ -200,59 +196,3 @@ def test_masks__exist_as_the_mode_alone_says(mode: str) -> None:
         "SameStep": ({(False, False)}, 6),
         "Disabled": ({(False, True)}, 0),
     }[mode]
-
-
-def test_rules__keep_what_they_say_on_any_script(mode: str) -> None:
-    ends = 0
-
-    @given(scripts(), limits(), st.data())
-    def check(script: Script, limit: int | None, data: st.DataObject) -> None:
-        nonlocal ends
-        num_envs = len(script.lengths)
-        simulator = ScriptedSimulator(*script)
-        rule = EpisodeRule(simulator, AutoresetMode(mode), limit)
-        everyone = np.ones(num_envs, np.bool_)
-        carry = rule.reset(
-            None, everyone, Seeds(np.arange(num_envs, dtype=np.uint32), everyone)
-        ).carry
-        for mask in data.draw(st.lists(st.none() | masks(num_envs), min_size=5, max_size=15)):
-            if mask is not None:
-                after = rule.reset(carry, mask, None).carry
-                assert_same(rows(after, ~mask), rows(carry, ~mask))
-                assert not after.elapsed[mask].any()
-                assert not after.ended[mask].any()
-                carry = after
-            outcome = rule.step(carry, np.ones(num_envs, np.int64))
-            check_step(carry, outcome, AutoresetMode(mode), limit)
-            ends += int((outcome.time_step.terminated | outcome.time_step.truncated).sum())
-            carry = outcome.carry
-
-    check()
-    assert ends > 100
-
-
-def rows(carry: Carry, mask: np.ndarray) -> list[np.ndarray]:
-    state = carry.state
-    kept = (carry.elapsed, carry.ended, state.seed, state.episode, state.total)
-    return [array[mask] for array in kept]
-
-
-def check_step(before: Carry, outcome: Outcome, mode: AutoresetMode, limit: int | None) -> None:
-    time_step, after = outcome.time_step, outcome.carry
-    over = time_step.terminated | time_step.truncated
-    assert not (time_step.terminated & time_step.truncated).any()
-    if limit is not None:
-        assert (after.elapsed <= limit).all()
-        assert over[after.elapsed == limit].all()
-    np.testing.assert_array_equal(after.elapsed, after.state.step)
-    if mode == AutoresetMode.SAME_STEP:
-        assert not after.ended.any()
-        assert not after.elapsed[over].any()
-    else:
-        assert after.ended.tolist() == over.tolist()
-    if mode == AutoresetMode.NEXT_STEP:
-        assert not over[before.ended].any()
-        assert not time_step.reward[before.ended].any()
-    if mode == AutoresetMode.DISABLED:
-        assert over[before.ended].all()
-        assert_same(rows(after, before.ended), rows(before, before.ended))

@@ -67,29 +67,11 @@ def test_infos__equal_gymnasium_s_under_any_mask(data: st.DataObject, num_envs: 
     assert_same(make_infos(mask_info(info, mask), mask), Layout().batch(info, mask))
 
 
-def test_make_infos__puts_a_mask_beside_every_key() -> None:
-    infos = make_infos(make_info(), MASK)
-    assert infos.keys() == {"lives", "_lives", "image", "_image", "inner", "_inner"}
-    assert infos["inner"].keys() == {"speed", "_speed", "deeper", "_deeper"}
-    assert infos["inner"]["deeper"]["_on"].tolist() == MASK.tolist()
-
-
 def test_make_infos__gives_masks_that_share_no_memory() -> None:
     infos = make_infos(make_info(), MASK)
     found = [infos["_lives"], infos["_image"], infos["_inner"], infos["inner"]["_speed"], MASK]
     for index, mask in enumerate(found):
         assert not any(np.shares_memory(mask, other) for other in found[:index])
-
-
-def test_mask_info__zeroes_the_other_rows_of_a_copy() -> None:
-    info = make_info()
-    masked = mask_info(info, MASK)
-    assert masked["lives"].tolist() == [1, 0, 3]
-    assert masked["image"].tolist() == [[1, 1], [0, 0], [3, 3]]
-    assert masked["inner"]["deeper"]["on"].tolist() == [False, False, True]
-    assert_same(info, make_info())
-    masked["lives"][:] = 9
-    assert_same(info, make_info())
 
 
 def make_tick(obs: Any) -> TimeStep:

@@ -33,41 +33,19 @@ def on_show(frames: Any) -> list[tuple[int, int]]:
     return [(int(frame[0, 0, 0]), int(frame[0, 0, 1])) for frame in frames]
 
 
-def test_render__shows_the_final_state_until_the_next_step_restarts() -> None:
-    envs = make("NextStep")
-    envs.reset(seed=0)
-    assert on_show(envs.render()) == [(0, 0)] * 3
-    shown = []
-    for _ in range(3):
-        envs.step([0, 0, 0])
-        shown.append(on_show(envs.render()))
-    assert shown == [
-        [(1, 0), (1, 0), (1, 0)],
-        [(2, 0), (0, 1), (2, 0)],
-        [(0, 1), (1, 1), (3, 0)],
-    ]
-
-
-def test_render__shows_the_new_episode_in_same_step() -> None:
-    envs = make("SameStep")
-    envs.reset(seed=0)
-    shown = []
-    for _ in range(3):
-        envs.step([0, 0, 0])
-        shown.append(on_show(envs.render()))
-    assert shown == [
-        [(1, 0), (0, 1), (1, 0)],
-        [(0, 1), (1, 1), (2, 0)],
-        [(1, 1), (2, 1), (0, 1)],
-    ]
-
-
-def test_render__shows_what_a_partial_reset_began() -> None:
-    envs = make("Disabled")
-    envs.reset(seed=0)
-    envs.step([0, 0, 0])
-    envs.reset(options={"reset_mask": np.array([False, True, False])})
-    assert on_show(envs.render()) == [(1, 0), (0, 1), (1, 0)]
+def test_render__shows_the_observation_and_episode_that_were_returned_last(mode: str) -> None:
+    envs = make(mode)
+    obs, infos = envs.reset(seed=0)
+    episodes = infos["script"]["episode"]
+    for _ in range(6):
+        assert on_show(envs.render()) == [*zip(obs, episodes, strict=True)]
+        obs, _, terminated, truncated, infos = envs.step([0, 0, 0])
+        episodes = infos["script"]["episode"]
+        over = terminated | truncated
+        if mode == "Disabled" and over.any():
+            obs, infos = envs.reset(options={"reset_mask": over})
+            episodes = np.where(over, infos["script"]["episode"], episodes)
+    assert max(episodes) > 1
 
 
 def test_render__gives_frames_of_their_own() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from batches import to_kind, to_numpy
+from batches import play, to_numpy
 from brax_samples import SampleEnv
 
 from gymbridge import BraxVectorEnv
@@ -41,14 +41,4 @@ def another(**options: Any) -> Any:
 
 def run(envs: Any, num_steps: int) -> list[Any]:
     """Return what some steps return; with autoreset disabled, ended environments are reset."""
-    log = []
-    for step in range(num_steps):
-        space = envs.single_action_space
-        action = step % 2 if space.shape == () else np.full(space.shape, step / 9, np.float32)
-        actions = np.stack([np.asarray(action)] * envs.num_envs)
-        log.append(to_numpy(envs.step(actions)))
-        over = log[-1][2] | log[-1][3]
-        if envs.autoreset_mode.value == "Disabled" and over.any():
-            mask = to_kind(over, envs.arrays)
-            log.append(to_numpy(envs.reset(options={"reset_mask": mask})))
-    return log
+    return play(envs, num_steps, seed=None)

@@ -129,16 +129,6 @@ def test_reset__under_jit_takes_mask_and_seeds(name: str) -> None:
     _check(jax.jit(step)(carry, action)[1], envs.step(action), exact=name == "scripted")
 
 
-def test_largest_seed__is_that_of_the_class() -> None:
-    envs = shared("scripted", "NextStep")
-    envs.reset(seed=0)
-    carry, reset, _ = envs.functional()
-    seeds = np.full(NUM_ENVS, 2**32 - 1, np.uint32)
-    everyone = np.ones(NUM_ENVS, bool)
-    found = jax.jit(reset)(carry, everyone, seeds)[1]
-    _check(found, envs.reset(seed=seeds.tolist()), exact=True)
-
-
 def test_vmap__steps_two_carries() -> None:
     envs = shared("scripted", "SameStep")
     actions = _draw_actions(envs, 12)
@@ -174,15 +164,6 @@ def test_carry__is_a_copy() -> None:
     assert_same(to_numpy(jax.tree.leaves(again)), to_numpy(jax.tree.leaves(kept)))
     for action in actions[1:]:
         _check(envs.step(action), twin.step(action), exact=True)
-
-
-def test_carry__is_the_present_one() -> None:
-    envs = shared("scripted", "NextStep")
-    envs.reset(seed=4)
-    action = _draw_actions(envs, 1)[0]
-    envs.step(action)
-    carry, _, step = envs.functional()
-    _check(step(carry, action)[1], envs.step(action), exact=True)
 
 
 def test_physics__are_drawn_inside_jit_too() -> None:

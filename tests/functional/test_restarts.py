@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("brax")
 
 import jax
-from brax_samples import SampleEnv, count_on, episode_key, start, under
+from brax_samples import SampleEnv, count_on, episode_key, start
 from gymnasium import spaces
 
 from gymbridge import BraxVectorEnv
@@ -50,11 +50,6 @@ def test_seeds__up_to_32_bits_are_used_as_they_are(ten: BraxVectorEnv, seeds: li
     assert ten.reset(seed=gaps)[1]["draw"].tolist() == _draws(after, [0, 2] * 5)
 
 
-def test_seeds__beyond_32_bits_are_hashed(ten: BraxVectorEnv) -> None:
-    hashed = [int(np.random.SeedSequence(TOP + 1 + i).generate_state(1)[0]) for i in ROWS]
-    assert ten.reset(seed=TOP + 1)[1]["draw"].tolist() == _draws(hashed, 0)
-
-
 def test_partial_resets__begin_exactly_the_rows_under_any_mask(ten: BraxVectorEnv) -> None:
     """Every count of rows, so that whole chunks, parts of one and padding are all met."""
     rng, zeros = np.random.default_rng(0), np.zeros(10, np.int64)
@@ -69,15 +64,6 @@ def test_partial_resets__begin_exactly_the_rows_under_any_mask(ten: BraxVectorEn
         np.testing.assert_array_equal(infos["draw"], np.where(mask, drawn, 0).astype(np.uint32))
         np.testing.assert_array_equal(again, np.where(mask, 0, obs))
         np.testing.assert_array_equal(ten.step(zeros)[-1]["draw"], drawn.astype(np.uint32))
-
-
-def test_partial_reset__with_a_seed_begins_episode_0_of_its_rows_alone(ten: BraxVectorEnv) -> None:
-    ten.reset(seed=0)
-    ten.reset(seed=70, options=under(10, 2, 9))
-    seeds = [70 + row if row in (2, 9) else row for row in ROWS]
-    assert ten.np_random_seed == tuple(seeds)
-    drawn = ten.step(np.zeros(10, np.int64))[-1]["draw"]
-    assert drawn.tolist() == _draws(seeds, 0)
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import jax
 import pytest
 import torch
-from point_mass import PointMass, make_batch, shared_batch
-from rollouts import SEED, draw_actions, play_steps, run
-
-from gymbridge.errors import ArgumentError
+from point_mass import make_batch, shared_batch
+from rollouts import SEED, play_steps, run
 
 
 def assert_equal(found: Any, wanted: Any) -> None:
     torch.testing.assert_close(found, wanted, rtol=0, atol=0)
-
-
-def test_snapshot__plays_the_same_again(mode: str) -> None:
-    envs = shared_batch(autoreset_mode=mode)
-    envs.reset(seed=[1, 7, 7, 3])
-    actions = draw_actions(12).detach()
-    play_steps(envs, actions[:5])
-    state, seeds = envs.get_state(), envs.np_random_seed
-    wanted = play_steps(envs, actions[5:])
-    envs.reset(seed=99)
-    for _ in range(2):
-        envs.set_state(state)
-        assert envs.np_random_seed == seeds
-        assert_equal(play_steps(envs, actions[5:]), wanted)
 
 
 def test_snapshot__has_no_graph_and_cuts_it(envs: Any, actions: torch.Tensor) -> None:
@@ -79,37 +61,3 @@ def test_snapshot__shares_no_memory_with_the_batch(
     envs.set_state(state)
     spoil(state.leaves["state.pipeline_state.q"])
     assert_equal(run(envs, actions), wanted)
-
-
-@pytest.mark.parametrize(
-    "duplicate",
-    [lambda state: state, copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))],
-)
-def test_snapshot__is_the_same_after_steps_and_as_a_copy(
-    envs: Any, actions: torch.Tensor, duplicate: Any
-) -> None:
-    state = envs.get_state()
-    wanted = run(envs, actions)
-    for _ in range(2):
-        envs.set_state(duplicate(state))
-        assert_equal(run(envs, actions), wanted)
-
-
-class Other(PointMass):
-    """The same shapes, another environment."""
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: make_batch(Other()),
-        lambda: shared_batch(autoreset_mode="SameStep"),
-        lambda: make_batch(is_dict=True),
-    ],
-    ids=["environment", "mode", "observation"],
-)
-def test_snapshot__of_another_environment_or_mode_is_refused(envs: Any, make: Any) -> None:
-    other = make()
-    other.reset(seed=0)
-    with pytest.raises(ArgumentError, match="batch like this one"):
-        envs.set_state(other.get_state())

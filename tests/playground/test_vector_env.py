@@ -108,18 +108,6 @@ def test_observations__that_are_mappings_have_a_dict_space() -> None:
     assert obs in envs.observation_space
 
 
-def test_infos__are_metrics_and_what_the_env_writes_in_place_without_keys() -> None:
-    envs = _build("NextStep")
-    names = {"reward/push", "steps", "length", "last", "nonfinite"}
-    _, infos = envs.reset(seed=0)
-    assert set(infos) == names | {f"_{name}" for name in names}
-    actions = np.linspace(0, 1, 4, dtype=np.float32)[:, None]
-    infos = envs.step(actions)[-1]
-    np.testing.assert_array_equal(infos["last"]["action"], actions, strict=True)
-    assert infos["steps"].tolist() == [REPEAT] * 4
-    assert (infos["reward/push"] > actions[:, 0]).all()
-
-
 def test_info_keys__choose_among_metrics_and_info() -> None:
     envs = PlaygroundVectorEnv(SampleMjxEnv(), 2, info_keys=["reward/push", "last"])
     _, infos = envs.reset(seed=0)

@@ -119,14 +119,6 @@ def test_statistics__of_numpy_batches_are_gymnasium_s_business() -> None:
         RecordEpisodeStatistics(make_batch("host"))
 
 
-def test_statistics__go_under_another_key(arrays: str) -> None:
-    envs = RecordEpisodeStatistics(shared_batch("host", arrays=arrays), stats_key="stats")
-    envs.reset(seed=0)
-    infos = envs.step(to_kind(np.ones(4, np.int64), arrays))[4]
-    assert {"stats", "_stats"} <= infos.keys()
-    assert "episode" not in infos
-
-
 def test_mask__may_be_written_after_a_reset(arrays: str) -> None:
     envs = RecordEpisodeStatistics(shared_batch("host", limit=-1, arrays=arrays))
     actions = to_kind(np.ones(4, np.int64), arrays)

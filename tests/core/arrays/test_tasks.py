@@ -63,15 +63,3 @@ def test_task__shows_what_numpy_shows(env_id: str, arrays: str) -> None:
         final, over = shown[4:]
         for leaf, obs in zip(leaves(final), leaves(shown[0]), strict=True):
             np.testing.assert_array_equal(leaf[~over], obs[~over])
-
-
-@pytest.mark.slow
-def test_physics__shows_what_numpy_shows(arrays: str) -> None:
-    pytest.importorskip("brax")
-    options = {"backend": "spring"}
-    _, wanted = play("Brax/inverted_pendulum-v0", "numpy", **options)
-    _, found = play("Brax/inverted_pendulum-v0", arrays, **options)
-    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5, atol=1e-6)
-    for shown, like in zip(found[1:], wanted[1:], strict=True):
-        np.testing.assert_allclose(shown[0], like[0], rtol=1e-4, atol=1e-5)
-        np.testing.assert_array_equal(shown[2:4], like[2:4])

@@ -89,6 +89,21 @@ def test_reset__may_read_its_mask(arrays: str, monkeypatch: pytest.MonkeyPatch) 
     assert counter.total() > 0
 
 
+def upload(tree: Any, arrays: str) -> Any:
+    """Return a tree that went to the CPU as others go to an accelerator, in one buffer."""
+    if arrays == "torch":
+        import torch
+
+        from gymbridge.core.arrays.torch import upload_packed
+
+        return upload_packed(tree, torch.device("cpu"), pin=False)
+    import jax
+
+    from gymbridge.core.arrays.jax import upload_packed
+
+    return upload_packed(tree, jax.devices("cpu")[0])
+
+
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float32", "float64", "int64"])
 def test_packed_upload__is_what_was_packed(arrays: str, dtype: str) -> None:
     """What goes to an accelerator in one buffer; here it lands on the CPU."""
@@ -98,18 +113,7 @@ def test_packed_upload__is_what_was_packed(arrays: str, dtype: str) -> None:
         "b": {"c": rng.integers(0, 2, (3, 2, 3)).astype(np.uint8), "flag": np.ones(3, np.bool_)},
         "d": rng.integers(0, 100, 3).astype(dtype)[::-1],
     }
-    if arrays == "torch":
-        import torch
-
-        from gymbridge.core.arrays.torch import upload_packed
-
-        uploaded = upload_packed(tree, torch.device("cpu"), pin=False)
-    else:
-        import jax
-
-        from gymbridge.core.arrays.jax import upload_packed
-
-        uploaded = upload_packed(tree, jax.devices("cpu")[0])
+    uploaded = upload(tree, arrays)
     for name in ("a", "d"):
         np.testing.assert_array_equal(np.asarray(uploaded[name]), tree[name])
         assert uploaded[name].shape == tree[name].shape
@@ -119,22 +123,12 @@ def test_packed_upload__is_what_was_packed(arrays: str, dtype: str) -> None:
 
 def test_packed_upload__lets_each_leaf_go_alone(arrays: str) -> None:
     tree = {"obs": np.ones((4, 1000)), "reward": np.ones(4), "flags": {"a": np.ones(4, np.bool_)}}
+    uploaded = list(leaves(upload(tree, arrays)))
     if arrays == "torch":
-        import torch
-
-        from gymbridge.core.arrays.torch import upload_packed
-
-        uploaded = list(leaves(upload_packed(tree, torch.device("cpu"), pin=False)))
-        assert [leaf.untyped_storage().nbytes() for leaf in uploaded] == [
-            leaf.nbytes for leaf in uploaded
-        ]
+        sizes = [leaf.untyped_storage().nbytes() for leaf in uploaded]
+        assert sizes == [leaf.nbytes for leaf in uploaded]
         spans = [(leaf.data_ptr(), leaf.nbytes) for leaf in uploaded]
     else:
-        import jax
-
-        from gymbridge.core.arrays.jax import upload_packed
-
-        uploaded = list(leaves(upload_packed(tree, jax.devices("cpu")[0])))
         spans = [
             (leaf.unsafe_buffer_pointer(), leaf.on_device_size_in_bytes()) for leaf in uploaded
         ]
@@ -143,24 +137,31 @@ def test_packed_upload__lets_each_leaf_go_alone(arrays: str) -> None:
         assert start + size <= following
 
 
-def test_upload_to_a_gpu__is_pinned_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seen without one: what is asked of torch, under whatever default device."""
+def note_transfers(monkeypatch: pytest.MonkeyPatch, maker: str) -> dict[str, Any]:
+    """Return what will have been asked of torch's maker of tensors and of `Tensor.to`."""
     torch = pytest.importorskip("torch")
-    from gymbridge.core.arrays.torch import upload_packed
-
     asked: dict[str, Any] = {}
-    empty, to = torch.empty, torch.Tensor.to
+    make, to = getattr(torch, maker), torch.Tensor.to
 
-    def note_empty(*args: Any, pin_memory: bool, **kwargs: Any) -> Any:
+    def note_made(*args: Any, pin_memory: bool, **kwargs: Any) -> Any:
         asked["pinned"] = pin_memory
-        return empty(*args, **kwargs)
+        return make(*args, **kwargs)
 
     def note_to(self: Any, *args: Any, **kwargs: Any) -> Any:
         asked.update(kwargs, transfers=asked.get("transfers", 0) + 1)
         return to(self, *args, **kwargs)
 
-    monkeypatch.setattr(torch, "empty", note_empty)
+    monkeypatch.setattr(torch, maker, note_made)
     monkeypatch.setattr(torch.Tensor, "to", note_to)
+    return asked
+
+
+def test_upload_to_a_gpu__is_pinned_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen without one: what is asked of torch, under whatever default device."""
+    torch = pytest.importorskip("torch")
+    from gymbridge.core.arrays.torch import upload_packed
+
+    asked = note_transfers(monkeypatch, "empty")
     tree = {"a": np.arange(3.0), "b": np.ones((3, 2), np.uint8)}
     uploaded = upload_packed(tree, torch.device("cpu"), pin=True)
     assert asked == {"pinned": True, "non_blocking": True, "transfers": 1}
@@ -177,22 +178,10 @@ def test_numpy_actions_to_a_gpu__are_pinned_and_wait_for_nothing(
     torch = pytest.importorskip("torch")
     from gymbridge.core.arrays.torch import _upload
 
-    asked: dict[str, Any] = {}
-    tensor, to = torch.tensor, torch.Tensor.to
-
-    def note_tensor(*args: Any, pin_memory: bool, **kwargs: Any) -> Any:
-        asked["pinned"] = pin_memory
-        return tensor(*args, **kwargs)
-
-    def note_to(self: Any, *args: Any, **kwargs: Any) -> Any:
-        asked.update(kwargs)
-        return to(self, *args, **kwargs)
-
-    monkeypatch.setattr(torch, "tensor", note_tensor)
-    monkeypatch.setattr(torch.Tensor, "to", note_to)
+    asked = note_transfers(monkeypatch, "tensor")
     actions = np.arange(3.0)
     assert _upload(actions, torch.device("meta")).device.type == "meta"
-    assert asked == {"pinned": True, "non_blocking": True}
+    assert asked == {"pinned": True, "non_blocking": True, "transfers": 1}
 
 
 def test_tensor_of_another_gpu__is_exported_with_that_one_as_torch_s_current(
