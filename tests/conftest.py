@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(REQUIRE, action="store_true", help=text)
     text = (
         "device of the tests with the marker gpu: 'cuda' (default), 'cuda:1', or 'cpu' for a dry "
-        "run, which shows that the tests run and says nothing about a GPU"
+        "run of each test's first case, which shows that it runs and says nothing about a GPU"
     )
     parser.addoption(GPU_DEVICE, default="cuda", help=text)
 
@@ -60,6 +60,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Import no other tests for `-m gpu`: to import them all takes a minute."""
     is_near = FOLDER.is_relative_to(collection_path) or collection_path.is_relative_to(FOLDER)
     return True if config.option.markexpr == "gpu" and not is_near else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Rehearse each test of the GPU in its first case."""
+    if config.option.markexpr == "gpu" and config.getoption(GPU_DEVICE) == "cpu":
+        first: dict[str, pytest.Item] = {}
+        for item in items:
+            first.setdefault(item.nodeid.partition("[")[0], item)
+        config.hook.pytest_deselected(items=[item for item in items if item not in first.values()])
+        items[:] = first.values()
 
 
 def _is_gpu_run(config: pytest.Config) -> bool:

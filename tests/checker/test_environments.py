@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from batches import ENGINES, make_batch
+from batches import cells, make_batch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from walks import Walk, make_walks
 
@@ -36,9 +36,6 @@ def ids(report: Report, outcome: str) -> set[str]:
     return {result.id for result in report.results if result.outcome == outcome}
 
 
-KINDS = ("numpy", "torch", "jax")
-
-
 @pytest.fixture(params=AutoresetMode, ids=lambda mode: mode.name)
 def mode(request: pytest.FixtureRequest) -> AutoresetMode:
     return request.param
@@ -49,15 +46,15 @@ def is_slow(engine: str, kind: str) -> bool:
 
 
 def cases() -> Iterator[Any]:
-    """Yield every engine in each kind of arrays."""
-    for engine in (param.values[0] for param in ENGINES):
-        for kind in KINDS:
-            marks = pytest.mark.slow if is_slow(engine, kind) else ()
-            yield pytest.param(engine, kind, marks=marks)
+    """Yield the cells of every engine."""
+    for param in cells():
+        engine, kind, mode = param.values[0]
+        marks = pytest.mark.slow if is_slow(engine, kind) else ()
+        yield pytest.param(engine, kind, mode, marks=marks, id=param.id)
 
 
-@pytest.mark.parametrize(("engine", "kind"), [*cases()])
-def test_every_batch__keeps_every_rule(engine: str, kind: str, mode: AutoresetMode) -> None:
+@pytest.mark.parametrize(("engine", "kind", "mode"), [*cases()])
+def test_every_batch__keeps_every_rule(engine: str, kind: str, mode: str) -> None:
     pytest.importorskip(kind)
     make = partial(make_batch, engine, mode, limit=10, arrays=kind)
     report = check_vector_env(make, steps=60)

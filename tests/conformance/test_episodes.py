@@ -14,7 +14,6 @@ from batches import (
     draw_actions,
     make_batch,
     play,
-    shared_batch,
     to_kind,
     to_numpy,
 )
@@ -35,15 +34,6 @@ def test_modes__have_the_same_episodes(cell: Cell) -> None:
     runs = [episodes(cell._replace(mode=mode).batch(), 16) for mode in MODES]
     compare(runs[1], runs[0], complete=2)
     compare(runs[2], runs[0], complete=2)
-
-
-@pytest.mark.parametrize("limit", [None, 3])
-def test_modes__have_the_same_episodes_with_the_task_s_ends(
-    scripted: str, limit: int | None
-) -> None:
-    runs = [episodes(shared_batch(scripted, mode, limit=limit), 30) for mode in MODES]
-    compare(runs[1], runs[0], complete=4)
-    compare(runs[2], runs[0], complete=4)
 
 
 @every_cell
@@ -99,59 +89,6 @@ def test_other_process__has_the_same_episodes() -> None:
     found = episodes_elsewhere([*zip(names, options, strict=True)], 16)
     for here, there in zip(wanted, found, strict=True):
         compare(there, here, complete=2, digits=0)
-
-
-def test_environment__has_the_same_episodes_whatever_its_neighbours(
-    scripted: str, mode: str
-) -> None:
-    envs = shared_batch(scripted, mode)
-    runs = []
-    for seeds in ([9, 10, 11, 12], [70, 10, 5, 12]):
-        envs.reset(seed=seeds)
-        runs.append([])
-        for _ in range(6):
-            returned, ended = envs.reset(
-                options={"reset_mask": np.array([False, True, False, True])}
-            )
-            runs[-1].append((returned[[1, 3]], ended["draw"][[1, 3]]))
-    assert_same(*runs)
-
-
-def test_every_episode__draws_anew(scripted: str, mode: str) -> None:
-    begun: list[list[int]] = [[] for _ in range(4)]
-    for obs, *_, infos in play(shared_batch(scripted, mode), 30):
-        for row in np.flatnonzero(infos["_draw"]):
-            if obs[row] == 0:
-                begun[row].append(infos["draw"][row])
-            assert infos["draw"][row] == begun[row][-1]
-    draws = [draw for own in begun for draw in own]
-    assert len({*draws}) == len(draws) > 30
-
-
-def test_tie__is_terminated_only(scripted: str, mode: str) -> None:
-    found = episodes(shared_batch(scripted, mode, limit=3), 30)
-    assert max(lengths(found)) == 3
-    ends = [own[-1] for each in found for own in each[:-1] if len(own) == 4]
-    assert sum(end.terminated for end in ends) > 2
-    assert sum(end.truncated for end in ends) > 2
-
-
-@pytest.mark.parametrize("limit", [1, 2])
-def test_limit__counts_the_steps_of_each_environment(scripted: str, mode: str, limit: int) -> None:
-    envs = shared_batch(scripted, mode, limit=limit)
-    assert envs.max_episode_steps == limit
-    found = episodes(envs, 12)
-    assert all(len(own) > 3 for own in found)
-    assert max(lengths(found)) == limit
-
-
-def test_limit__begins_again_under_a_reset_mask(scripted: str, mode: str) -> None:
-    envs = shared_batch(scripted, mode, limit=1)
-    envs.reset(seed=3)
-    for _ in range(3):
-        *_, terminated, truncated, _ = envs.step([0] * 4)
-        assert (terminated | truncated).all()
-        envs.reset(options={"reset_mask": np.ones(4, np.bool_)})
 
 
 @pytest.mark.parametrize("limit", [None, -1])

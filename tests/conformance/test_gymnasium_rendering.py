@@ -85,7 +85,7 @@ def test_record_video__writes_physics(tmp_path: Path) -> None:
 def test_record_video__begins_at_episodes_of_the_first_environment(
     mode: str, tmp_path: Path
 ) -> None:
-    envs = make(autoreset_mode=mode, max_episode_steps=4)
+    envs = make(autoreset_mode=mode, max_episode_steps=4, render_size=(64, 48))
     recorded = vector.RecordVideo(
         envs,
         str(tmp_path),
@@ -103,7 +103,10 @@ def test_record_video__begins_at_episodes_of_the_first_environment(
 
 def test_record_video__begins_at_steps(tmp_path: Path) -> None:
     envs = vector.RecordVideo(
-        make(), str(tmp_path), step_trigger=lambda step: step % 10 == 5, video_length=3
+        make(render_size=(64, 48)),
+        str(tmp_path),
+        step_trigger=lambda step: step % 10 == 5,
+        video_length=3,
     )
     play(envs, 30)
     names = sorted(path.name for path in tmp_path.glob("*.mp4"))
@@ -113,7 +116,7 @@ def test_record_video__begins_at_steps(tmp_path: Path) -> None:
 def test_record_video__takes_both_triggers_a_prefix_and_a_shape(mode: str, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "er"
     envs = vector.RecordVideo(
-        make(num_envs=4, autoreset_mode=mode, max_episode_steps=4),
+        make(num_envs=4, autoreset_mode=mode, max_episode_steps=4, render_size=(64, 48)),
         str(folder),
         episode_trigger=lambda episode: episode == 2,
         step_trigger=lambda step: step == 1,
@@ -125,7 +128,7 @@ def test_record_video__takes_both_triggers_a_prefix_and_a_shape(mode: str, tmp_p
     assert not envs.recording
     assert sorted(path.name for path in folder.glob("*.mp4")) == ["v-episode-2.mp4", "v-step-1.mp4"]
     frames = read_video(folder / "v-episode-2.mp4")
-    assert frames.shape[1:] == (480, 640, 3)  # two by two of 320 x 240
+    assert frames.shape[1:] == (96, 128, 3)  # two by two of 64 x 48
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Gymnasium 1.2's

@@ -84,12 +84,11 @@ def assert_alike(found: Any, expected: Any) -> None:
     assert_same([*found], [obs, *outcome, infos])
 
 
-@pytest.mark.parametrize("num_envs", [1, 3])
 @pytest.mark.parametrize(("env_id", "name", "kwargs", "mode"), IN_MODES)
 def test_wrapper__of_a_batch_is_that_of_each_environment(
-    env_id: str, name: str, kwargs: dict[str, Any], mode: str, num_envs: int
+    env_id: str, name: str, kwargs: dict[str, Any], mode: str
 ) -> None:
-    one = getattr(single, name)
+    one, num_envs = getattr(single, name), 3
     envs = make_task(env_id, num_envs, autoreset_mode=mode, max_episode_steps=9)
     envs = getattr(vector, name)(envs, **kwargs)
     each = make_task(

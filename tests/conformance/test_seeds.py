@@ -10,21 +10,6 @@ from batches import make_batch, shared_batch
 from trees import assert_same
 
 
-def test_seed__as_an_int_counts_up(scripted: str) -> None:
-    envs = shared_batch(scripted)
-    assert_same(envs.reset(seed=5), envs.reset(seed=[5, 6, 7, 8]))
-    assert envs.np_random_seed == (5, 6, 7, 8)
-
-
-def test_unseeded_reset__draws_on_and_keeps_the_seeds(scripted: str) -> None:
-    envs = shared_batch(scripted)
-    draws = [envs.reset(seed=5)[1]["draw"], envs.reset()[1]["draw"], envs.reset()[1]["draw"]]
-    assert envs.np_random_seed == (5, 6, 7, 8)
-    assert len(np.unique(draws)) == 12
-    again = [envs.reset(seed=5)[1]["draw"], envs.reset()[1]["draw"], envs.reset()[1]["draw"]]
-    assert_same(again, draws)
-
-
 @pytest.mark.parametrize("seed", [None, [None] * 4, [8, None, None, 9]])
 def test_first_reset__reports_seeds_that_reproduce_it(scripted: str, seed: Any) -> None:
     envs = make_batch(scripted)
@@ -47,20 +32,6 @@ def test_np_random_seed__before_the_first_reset_is_what_it_uses(scripted: str) -
     seeds = envs.np_random_seed
     envs.reset()
     assert envs.np_random_seed == seeds
-
-
-def test_partial_seeding__touches_rows_under_the_mask_alone(scripted: str) -> None:
-    envs = shared_batch(scripted)
-    before = envs.reset(seed=5)[1]["draw"]
-    options = {"reset_mask": np.array([True, False, True, False])}
-    draws = envs.reset(seed=50, options=options)[1]["draw"]
-    assert envs.np_random_seed == (50, 6, 52, 8)
-    assert_same(draws[[0, 2]], envs.reset(seed=50)[1]["draw"][[0, 2]])
-    assert draws[[1, 3]].tolist() == [0, 0]  # infos speak of the rows under the mask
-    envs.reset(seed=5)
-    envs.reset(seed=50, options=options)
-    returned = envs.step([0] * 4)[-1]["draw"]
-    assert_same(returned[[1, 3]], before[[1, 3]])
 
 
 LARGE = [2**32 - 2, 2**32, 2**33 + 1, 2**80]

@@ -1,13 +1,10 @@
-"""A batch against one of EnvPool's own pools per environment; ``python envpool_oracle.py <task>``.
+"""A batch against one of EnvPool's own pools per environment.
 
-The pools are driven as docs/reference/envpool.md says, without anything of gymbridge. See
-`envpool_family.py` for why each task runs alone.
+The pools are driven as docs/reference/envpool.md says, without anything of gymbridge.
 """
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections import Counter
 from itertools import product
 from typing import Any, NamedTuple
@@ -16,7 +13,7 @@ import numpy as np
 from envpool_runs import MODES, act_all, make, make_own
 from oracle import Answer, Oracle, Row
 
-__all__ = ["CASES", "Case", "OwnPool", "pool_keywords"]
+__all__ = ["CASES", "Case", "OwnPool", "check_against_own_pools", "pool_keywords"]
 
 SEEDS = [907, 2**31 - 1, 11, 4]
 """In no order, so that a batch has to be given a list; with EnvPool's largest."""
@@ -163,9 +160,8 @@ def check_run(task_id: str, mode: str, limit: int | None) -> Oracle:
     return oracle
 
 
-def main(task_id: str) -> None:
-    """Play the task in every mode and under every limit."""
-    warnings.simplefilter("error")
+def check_against_own_pools(task_id: str) -> int:
+    """Play the task in every mode and under every limit; return the steps compared."""
     case = CASES[task_id]
     steps, ends = 0, Counter[str]()
     for mode, limit in case.runs:
@@ -175,8 +171,4 @@ def main(task_id: str) -> None:
         ends["own limit"] += oracle.ends["truncated"] if limit is None else 0
     for end in ("truncated", *filter(None, case.sees.split(", "))):
         assert ends[end], f"no end of the kind {end!r} was seen: {dict(ends)}"
-    print(f"{steps} steps of {task_id} compared, ends: {dict(ends)}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    return steps

@@ -1,4 +1,4 @@
-"""At least one task of every family that EnvPool builds, each in a process of its own."""
+"""Tasks of every family that EnvPool builds, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -8,48 +8,36 @@ import pytest
 
 pytest.importorskip("envpool")
 
+from envpool_family import RULES
+from envpool_oracle import CASES
 from own_process import run_alone
 
 from gymbridge.envpool.tasks import load_tasks
 
 pytestmark = pytest.mark.slow
 
-TASKS = {
-    "atari": ["Freeway-v5"],
-    "box2d": ["LunarLander-v3"],
-    "classic_control": ["CartPole-v1"],
-    "gfootball": ["gfootball/academy_empty_goal_close-v1"],
-    "highway": ["UTurn-v0", "ParkingActionRepeat-v0"],
-    "jumanji": ["RubiksCube-partly-scrambled-v0"],
-    "minigrid": ["BabyAI-GoToObjS4-v0"],
-    "mujoco.dmc": ["CheetahRun-v1"],
-    "mujoco.gym": ["Hopper-v5"],
-    "mujoco.metaworld": ["MetaWorld/Reach-v3"],
-    "mujoco.myosuite": ["motorFingerReachFixed-v0"],
-    "mujoco.playground": ["PandaOpenCabinet-v1", "Go1JoystickFlatTerrain-v1"],
-    "mujoco.robotics": ["PointMaze_UMaze-v3"],
-    "pgx": ["Play2048-v1"],
-    "procgen": ["MazeEasy-v0"],
-    "toy_text": ["FrozenLake-v1"],
-    "vizdoom": ["D1Basic-v1"],
-}
+FAMILIES = {task_id: case.family for task_id, case in CASES.items()}
+FAMILIES |= {task_id: family for family, task_ids in RULES.items() for task_id in task_ids}
 
 
-def test_families__are_all_tested() -> None:
+def test_families__are_all_tested_and_in_30000_steps_of_the_oracle() -> None:
     tasks = load_tasks()
-    assert {*TASKS} == {task["family"] for task in tasks.values() if task["max_num_players"] == 1}
-    for family, task_ids in TASKS.items():
-        assert {tasks[task_id]["family"] for task_id in task_ids} == {family}
+    families = {task["family"] for task in tasks.values() if task["max_num_players"] == 1}
+    assert {*RULES} == {case.family for case in CASES.values()} == families
+    assert {task_id: tasks[task_id]["family"] for task_id in FAMILIES} == FAMILIES
+    assert sum(case.steps for case in CASES.values()) > 30_000
 
 
 @pytest.mark.parametrize(
     "task_id",
     [
         pytest.param(task_id, marks=[pytest.mark.needs_qt5] if family == "procgen" else [])
-        for family, task_ids in TASKS.items()
-        for task_id in task_ids
+        for task_id, family in FAMILIES.items()
     ],
 )
-def test_task__keeps_every_rule_in_every_mode(task_id: str, tmp_path: Path) -> None:
-    line = run_alone("envpool_family.py", task_id, folder=tmp_path)
-    assert line.startswith(f"{task_id}: [[")
+def test_task__keeps_every_rule_and_is_one_of_envpools_own_pools_per_environment(
+    task_id: str, tmp_path: Path
+) -> None:
+    """In every mode and under every limit; raises at the first difference."""
+    steps = int(run_alone("envpool_family.py", task_id, folder=tmp_path))
+    assert steps >= (CASES[task_id].steps if task_id in CASES else 0)

@@ -21,9 +21,8 @@ def _draw(sys: Any, key: jax.Array) -> dict[str, jax.Array]:
 
 def make_recorded() -> RecordEpisodeStatistics:
     """Return pendulums with drawn physics, whose episodes take 5 steps, with statistics."""
-    envs = BraxVectorEnv(
-        "inverted_pendulum", 3, max_episode_steps=5, arrays="jax", randomization_fn=_draw
-    )
+    options = {"max_episode_steps": 5, "arrays": "jax", "randomization_fn": _draw}
+    envs = BraxVectorEnv("inverted_pendulum", 3, **options)
     return RecordEpisodeStatistics(envs)
 
 

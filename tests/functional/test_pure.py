@@ -22,7 +22,7 @@ from gymbridge.errors import ArgumentError, ClosedError, ResetNeededError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 
 NUM_ENVS = 5
-NUM_STEPS = 200
+NUM_STEPS = 60
 
 
 def _make_scripted(mode: str) -> BraxVectorEnv:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import make_batch, shared_batch, to_numpy
+from batches import KINDS, MODES, Cell, cells, make_batch, shared_batch, to_numpy
 from python_runs import run_python
 from trees import assert_same, scribble
 
@@ -32,10 +32,9 @@ TESTS = Path(__file__).parents[1]
 ENGINES = ("brax", "func_env", "fast")
 
 
-@pytest.mark.parametrize("kind", ["numpy", "torch", "jax"])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_snapshot__plays_the_same_again(engine: str, mode: str, kind: str, tmp_path: Path) -> None:
-    envs = shared_batch(engine, mode, limit=3, arrays=kind)
+@pytest.mark.parametrize("cell", cells(ENGINES))
+def test_snapshot__plays_the_same_again(cell: Cell, tmp_path: Path) -> None:
+    envs = cell.batch()
     envs.reset(seed=[5, 1, 7, 7])
     before = run(envs, 5)[-1][0]
     state = envs.get_state()
@@ -50,9 +49,12 @@ def test_snapshot__plays_the_same_again(engine: str, mode: str, kind: str, tmp_p
     assert any((log[2] | log[3]).any() for log in wanted if len(log) == 5)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("engine", "mode"),
+    [*(("brax", mode) for mode in MODES), ("func_env", "SameStep"), ("fast", "Disabled")],
+)
 def test_snapshot__goes_into_another_kind_of_arrays(engine: str, mode: str, tmp_path: Path) -> None:
-    kinds = [shared_batch(engine, mode, limit=3, arrays=kind) for kind in ("numpy", "torch", "jax")]
+    kinds = [shared_batch(engine, mode, limit=4, arrays=kind) for kind in KINDS]
     for envs, after in zip(kinds, kinds[1:] + kinds[:1], strict=True):
         envs.reset(seed=3)
         run(envs, 4)

@@ -21,6 +21,8 @@ from rollouts import (
     steps_of,
 )
 
+IN_EACH_MODE = [("NextStep", "store"), ("SameStep", "recompute"), ("Disabled", "store")]
+
 
 def run(envs: Any) -> tuple[torch.Tensor, list[Any], torch.Tensor]:
     """Return actions, the results of their steps, and the gradient of the loss by them."""
@@ -31,6 +33,7 @@ def run(envs: Any) -> tuple[torch.Tensor, list[Any], torch.Tensor]:
     return actions, results, gradient
 
 
+@pytest.mark.parametrize(("mode", "residuals"), IN_EACH_MODE)
 def test_gradient__is_that_of_each_episode_by_itself(mode: str, residuals: str) -> None:
     actions, results, gradient = run(shared_batch(autoreset_mode=mode, residuals=residuals))
     ended = ends_of(results)
@@ -40,6 +43,7 @@ def test_gradient__is_that_of_each_episode_by_itself(mode: str, residuals: str) 
     np.testing.assert_allclose(gradient.numpy(), wanted, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize(("mode", "residuals"), IN_EACH_MODE)
 def test_unroll__is_its_steps_as_one_node(mode: str, residuals: str) -> None:
     envs = shared_batch(autoreset_mode=mode, residuals=residuals)
     actions, results, gradient = run(envs)

@@ -87,19 +87,6 @@ except ValueError as error:
 """
 
 
-def run_on_two_devices(script: str) -> str:
-    """Return what the script prints where JAX has two CPUs."""
-    flags = "--xla_force_host_platform_device_count=2"
-    return run_python("-c", script, XLA_FLAGS=flags, JAX_PLATFORMS="cpu").out
-
-
-def test_brax__stays_on_its_device() -> None:
-    pytest.importorskip("brax")
-    returned = run_on_two_devices(TWO_DEVICES)
-    assert "`actions` must be on cpu:1" in returned
-    assert "jax.device_put" in returned
-
-
 MOVED_SNAPSHOT = """
 import jax, torch
 from gymbridge import BraxVectorEnv
@@ -137,17 +124,14 @@ assert places == [{jax.devices()[1]}] * 2, places
 """
 
 
-def test_backward_pass__makes_the_gradients_of_unused_outputs_on_the_device() -> None:
-    """They were on JAX's default device, and each backward pass moved them."""
+def test_brax__stays_on_its_device() -> None:
+    """So do snapshots that another device took, and gradients of outputs that nobody used."""
     pytest.importorskip("brax")
     pytest.importorskip("torch")
-    run_on_two_devices(UNUSED_OUTPUTS)
-
-
-def test_snapshot__goes_on_on_another_device() -> None:
-    pytest.importorskip("brax")
-    pytest.importorskip("torch")
-    run_on_two_devices(MOVED_SNAPSHOT)
+    script, flags = TWO_DEVICES + MOVED_SNAPSHOT + UNUSED_OUTPUTS, "host_platform_device_count=2"
+    printed = run_python("-c", script, XLA_FLAGS=f"--xla_force_{flags}").out
+    assert "`actions` must be on cpu:1" in printed
+    assert "jax.device_put" in printed
 
 
 @pytest.mark.parametrize("engine", ["host", "brax"])
