@@ -1,5 +1,6 @@
-"""The version of the package, which snapshots carry, too."""
+"""The version of the package."""
 
 __all__ = ["__version__"]
 
 __version__ = "0.1.0"
+"""Version of this release; a snapshot carries it, too."""

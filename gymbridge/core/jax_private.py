@@ -7,7 +7,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["jax_has_started", "keeps_old_traces", "listen_to_compilations", "used_inputs"]
+import numpy as np
+
+__all__ = [
+    "fixes_draws",
+    "jax_has_started",
+    "keeps_old_traces",
+    "listen_to_compilations",
+    "used_inputs",
+]
 
 _TRACES = itertools.count()
 
@@ -72,15 +80,55 @@ def keeps_old_traces(function: Callable[..., Any], *args: Any) -> bool:
         function: Pure function of trees of arrays.
         *args: Shapes and dtypes of its arguments.
     """
+    before, now = _trace_twice(function, args)
+    return _count_inputs(now.jaxpr) != _count_inputs(before.jaxpr)
+
+
+def fixes_draws(function: Callable[..., Any], *args: Any) -> bool:
+    """Return whether two traces of a function hold different constants.
+
+    They do if it draws with numpy: what it draws while it is traced is a constant of the trace.
+    Where a version of JAX lacks metadata, the answer is False; see `keeps_old_traces`.
+
+    Args:
+        function: Pure function of trees of arrays.
+        *args: Shapes and dtypes of its arguments.
+    """
+    before, now = (_constants(trace) for trace in _trace_twice(function, args))
+    return len(before) != len(now) or not all(map(_is_same, before, now))
+
+
+def _trace_twice(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return a trace and a later one, which differ if JAX runs the function anew and it changed."""
+    before = _trace(function, args)
     try:
         # jax does not say what metadata may be
         from jax.experimental.xla_metadata import set_xla_metadata  # pyright: ignore[reportUnknownVariableType]
     except ImportError:
-        return False
-    before = _trace(function, args)
+        return before, before
     with set_xla_metadata(gymbridge=str(next(_TRACES))):
-        now = _trace(function, args)
-    return _count_inputs(now.jaxpr) != _count_inputs(before.jaxpr)
+        return before, _trace(function, args)
+
+
+def _constants(closed: Any) -> list[Any]:
+    """Return what a trace has of constants and of literals, in order, inner functions included."""
+    jaxpr = getattr(closed, "jaxpr", closed)
+    found = [*getattr(closed, "consts", ())]
+    for equation in jaxpr.eqns:
+        found += [value.val for value in equation.invars if hasattr(value, "val")]
+        for inner in equation.params.values():
+            if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
+                found += _constants(inner)
+    return found + [value.val for value in jaxpr.outvars if hasattr(value, "val")]
+
+
+def _is_same(before: Any, now: Any) -> bool:
+    if before is now:
+        return True
+    try:
+        return np.array_equal(before, now, equal_nan=True)
+    except TypeError:  # such as keys of jax.random, which numpy cannot hold
+        return True
 
 
 def _trace(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

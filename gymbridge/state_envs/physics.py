@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from gymbridge.core.jax_private import fixes_draws
 from gymbridge.errors import EnvContractError, SimulationError, nearest
 from gymbridge.state_envs.model import ModelLeaves, Physics, flatten_named
 
@@ -40,6 +41,12 @@ class PhysicsDraw:
         self._draw = self._choose_form(key)
         self.shapes: Physics = jax.eval_shape(self._draw, key)
         self._check_leaves()
+        if fixes_draws(self._draw, key):
+            raise EnvContractError(
+                "`randomization_fn` must draw with `jax.random` and the key that it gets, but it "
+                "returned other values when it was traced again; a draw with `np.random` would be "
+                "the same in all episodes."
+            )
 
     def __call__(self, key: jax.Array) -> Physics:
         """Return the leaves that vary, drawn with this key."""

@@ -39,13 +39,26 @@ def _cut_structure(model: Any, rng: jax.Array) -> Any:
     return model._replace(texture=jnp.zeros((1, 2))), jax.tree.map(lambda leaf: None, model)
 
 
+def _draw_with_numpy(model: Any, key: jax.Array) -> Any:
+    return {"gravity": jnp.array([0.0, 0, np.random.uniform(-9, -1)])}
+
+
+@jax.jit
+def _draw_with_numpy_inside(key: jax.Array) -> jax.Array:
+    return np.random.normal(size=3).astype(np.float32) + jax.random.normal(key, (3,))
+
+
 def _raise(model: Any, key: jax.Array) -> Any:
     raise ValueError("no such friction")
 
 
+ONE_DRAW = r"must draw with `jax\.random` and the key that it gets.*`np\.random`"
+
 GRAVITY = jnp.array([[0.0, 0, -5]])
 
 WRONG = [
+    (_draw_with_numpy, ONE_DRAW),
+    (lambda model, key: {"gravity": _draw_with_numpy_inside(key)}, ONE_DRAW),
     (_vary(), "must vary a leaf of the model; it varies none"),
     (_vary(link__mas=1.0), "'link.mas'; did you mean 'link.mass'"),
     (_vary(link=1.0), "must return leaves of the model, got 'link'"),
