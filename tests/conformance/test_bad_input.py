@@ -26,41 +26,17 @@ BAD_CALLS: dict[str, tuple[Call, type[Exception], str]] = {
         ActionError,
         r"`actions` must lie in Discrete\(3\)",
     ),
-    "negative action": (
-        lambda envs: envs.step(np.array([0, -1, 0, 0])),
-        ActionError,
-        r"`actions` must lie in Discrete\(3\)",
-    ),
     "too few actions": (
         lambda envs: envs.step([0, 1, 2]),
         ActionError,
         r"`actions` must have shape \(4,\).*got \(3,\)",
     ),
-    "too many actions": (
-        lambda envs: envs.step(np.zeros(5, np.int64)),
-        ActionError,
-        r"`actions` must have shape \(4,\).*got \(5,\)",
-    ),
-    "actions of another shape": (
-        lambda envs: envs.step(np.zeros((4, 1), np.int64)),
-        ActionError,
-        r"`actions` must have shape \(4,\).*got \(4, 1\)",
-    ),
-    "ragged actions": (lambda envs: envs.step([0, [1], 2, 0]), ActionError, "must form one array"),
-    "one action for all": (lambda envs: envs.step(1), ArgumentTypeError, "the single value 1"),
     "float actions": (
         lambda envs: envs.step(np.zeros(4)),
         ArgumentTypeError,
         r"`actions` must be integers for Discrete\(3\), got float64",
     ),
-    "no actions": (lambda envs: envs.step(None), ArgumentTypeError, "single value None"),
-    "short list of seeds": (
-        lambda envs: envs.reset(seed=[1, 2]),
-        ArgumentError,
-        "`seed` as a list .*4.*got 2",
-    ),
     "negative seed": (lambda envs: envs.reset(seed=-1), ArgumentError, "`seed` must be 0 or more"),
-    "float seed": (lambda envs: envs.reset(seed=1.5), ArgumentTypeError, "`seed` must be None, an"),
     "float among seeds": (
         lambda envs: envs.reset(seed=[1, 2, 3, 4.0]),
         ArgumentTypeError,
@@ -71,19 +47,7 @@ BAD_CALLS: dict[str, tuple[Call, type[Exception], str]] = {
         ArgumentError,
         "unknown key 'reset_masks'; did you mean 'reset_mask'",
     ),
-    "options as a list": (
-        lambda envs: envs.reset(options=[True] * 4),
-        ArgumentTypeError,
-        "`options` must be a dict, got list",
-    ),
-    "mask as a list": (reset_under([True] * 4), ArgumentTypeError, "must be a numpy array"),
     "mask of ints": (reset_under(np.ones(4, int)), ArgumentTypeError, "must have `dtype=np.bool_`"),
-    "mask of another shape": (
-        reset_under(np.ones(3, np.bool_)),
-        ArgumentError,
-        r"must have shape `\(4,\)`, got \(3,\)",
-    ),
-    "mask without True": (reset_under(np.zeros(4, np.bool_)), ArgumentError, "at least one True"),
     "bad seed with a good mask": (
         reset_under(np.ones(4, np.bool_), seed=[-1, 0, 0, 0]),
         ArgumentError,
@@ -95,6 +59,8 @@ BAD_CALLS: dict[str, tuple[Call, type[Exception], str]] = {
         "`action_space` belongs to the simulation",
     ),
 }
+"""One of each argument and rule; `test_fuzz.py` has those of every type, shape and value."""
+
 GYMNASIUM_TYPES = {ActionError: ValueError, ArgumentError: ValueError, ArgumentTypeError: TypeError}
 
 
@@ -157,11 +123,8 @@ def test_ended_environment__is_refused_again_and_again(scripted: str) -> None:
     ("option", "value", "error", "message"),
     [
         ("mode", "nextstep", ArgumentError, "`autoreset_mode` must be an AutoresetMode or one of"),
-        ("mode", None, ArgumentError, "`autoreset_mode` must be an AutoresetMode or one of"),
         ("limit", 0, ArgumentError, "`max_episode_steps` must be at least 1, None for the task's"),
-        ("limit", -2, ArgumentError, "`max_episode_steps` must be at least 1, None for the task's"),
         ("limit", 2.5, ArgumentTypeError, "`max_episode_steps` must be an int, got 2.5"),
-        ("limit", True, ArgumentTypeError, "`max_episode_steps` must be an int, got True"),
     ],
 )
 def test_constructor__refuses(

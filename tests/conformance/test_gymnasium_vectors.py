@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from batches import make_task
 from gymnasium.error import InvalidAction
-from gymnasium.spaces import Box, MultiDiscrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorWrapper
 from trees import assert_same
 
@@ -50,43 +49,6 @@ def test_vector_wrapper__forwards_to_the_batch(env_id: str) -> None:
     assert wrapped.metadata == envs.metadata
     wrapped.metadata = {}
     assert wrapped.metadata != envs.metadata
-
-
-@pytest.mark.parametrize("env_id", ["EnvPool/FrozenLake-v1", BRAX])
-def test_results__have_the_shapes_and_dtypes_of_the_spaces(env_id: str) -> None:
-    envs = make_task(env_id, 8)
-    is_lake = env_id != BRAX
-    assert isinstance(envs.observation_space, MultiDiscrete if is_lake else Box)
-    assert isinstance(envs.action_space, MultiDiscrete if is_lake else Box)
-    obs = envs.reset(seed=0)[0]
-    singly = [envs.single_action_space.sample() for _ in range(8)]
-    for actions in (singly, envs.action_space.sample()):
-        assert (obs.dtype, obs.shape) == (
-            envs.observation_space.dtype,
-            envs.observation_space.shape,
-        )
-        obs, rewards, *flags, _ = envs.step(actions)
-        assert isinstance(rewards[0], np.floating)
-        assert rewards.shape == (8,)
-        assert [(flag.dtype, flag.shape) for flag in flags] == [(np.bool_, (8,))] * 2
-    assert gym.vector.utils.batch_space(envs.single_observation_space, 8) == envs.observation_space
-
-
-@pytest.mark.parametrize("env_id", [CARTPOLE, BRAX])
-def test_seeds__are_those_given_or_drawn(env_id: str) -> None:
-    envs = make_task(env_id, 4)
-    envs.reset(seed=42)
-    assert envs.np_random_seed == (42, 43, 44, 45)
-    envs.reset(seed=None)
-    assert envs.np_random_seed == (42, 43, 44, 45)
-    drawn = make_task(env_id, 4).np_random_seed
-    assert len(set(drawn)) == 4
-    assert envs.render_mode is None
-    twin = make_task(env_id, 4)
-    for batch in (envs, twin):
-        batch.action_space.seed(5)
-    for _ in range(20):
-        np.testing.assert_array_equal(envs.action_space.sample(), twin.action_space.sample())
 
 
 @pytest.mark.parametrize("env_id", [CARTPOLE, BRAX])

@@ -123,6 +123,7 @@ def test_same_step__time_steps_the_fresh_observation_with_the_flags_of_the_end()
     assert outcomes[2].final.obs.tolist() == [2, 2, 2]
     assert outcomes[2].final.info["script"]["episode"].tolist() == [0, 0, 0]
     assert outcomes[2].time_step.info["script"]["episode"].tolist() == [1, 0, 0]
+    assert [outcome.carry.elapsed[0] for outcome in outcomes] == [0, 1, 0, 1]
     assert not any(outcome.carry.ended.any() for outcome in outcomes)
 
 

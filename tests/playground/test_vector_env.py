@@ -97,23 +97,6 @@ def test_custom_env__without_a_configuration_has_no_limit_and_runs() -> None:
     assert infos["steps"].tolist() == [1] * 3
 
 
-def test_observations__that_are_mappings_have_a_dict_space() -> None:
-    envs = _build("NextStep")
-    assert envs.single_observation_space == spaces.Dict(
-        state=spaces.Box(-np.inf, np.inf, (2,), np.float32),
-        privileged_state=spaces.Box(-np.inf, np.inf, (3,), np.float32),
-    )
-    obs, _ = envs.reset(seed=0)
-    assert type(obs) is dict
-    assert obs in envs.observation_space
-
-
-def test_info_keys__choose_among_metrics_and_info() -> None:
-    envs = PlaygroundVectorEnv(SampleMjxEnv(), 2, info_keys=["reward/push", "last"])
-    _, infos = envs.reset(seed=0)
-    assert {name for name in infos if name[0] != "_"} == {"reward/push", "last", "nonfinite"}
-
-
 def test_env_object__is_left_as_it_was() -> None:
     env = SampleMjxEnv(make_config(episode_length=LENGTH))
     before = dict(vars(env))
