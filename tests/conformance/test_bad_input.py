@@ -93,32 +93,6 @@ def only_if_running(envs: VectorEnv, call: Callable[[Any], None]) -> Callable[[A
     return run
 
 
-@pytest.mark.parametrize("name", [name for name in BAD_CALLS if "action" not in name])
-def test_bad_first_call__leaves_a_batch_that_can_be_reset(scripted: str, name: str) -> None:
-    call, error, message = BAD_CALLS[name]
-    envs = make_batch(scripted)
-    with pytest.raises(error, match=message):
-        call(envs)
-    assert_same(envs.reset(seed=3), shared_batch(scripted).reset(seed=3))
-
-
-def test_ended_environment__is_refused_again_and_again(scripted: str) -> None:
-    envs = shared_batch(scripted, mode="Disabled", limit=4)
-
-    def step_ended(passed: Any) -> None:
-        _, *flags, _ = passed[0]
-        if flags and (flags[1] | flags[2]).any():
-            for _ in range(2):
-                with pytest.raises(AssertionError, match="autoreset is disabled; call `reset"):
-                    envs.step([0, 0, 0, 0])
-            calls.append(passed)
-
-    calls: list[Any] = []
-    untouched = play(envs, 12)
-    assert_same(play(envs, 12, touch=step_ended), untouched)
-    assert len(calls) > 3
-
-
 @pytest.mark.parametrize(
     ("option", "value", "error", "message"),
     [

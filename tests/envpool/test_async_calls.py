@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from typing import Any
 
@@ -111,25 +110,6 @@ def test_order_of_calls__is_told(pool: Any) -> None:
     for call in (pool.recv, lambda: pool.send([0], [0]), lambda: pool.async_reset(seed=1)):
         with pytest.raises(ClosedError):
             call()
-
-
-def test_interrupted_receive__asks_for_a_new_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = AsyncEnvPool("CartPole-v1", 4, 2)
-    pool.async_reset(seed=0)
-    first = pool.recv()
-
-    def interrupt() -> Any:
-        signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pool._pool, "receive", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            pool.recv()
-    with pytest.raises(ResetNeededError, match="interrupted"):
-        pool.recv()
-    pool.async_reset(seed=0)
-    again = pool.recv()
-    assert_same(sorted(again[0].tolist()), sorted(first[0].tolist()))
 
 
 def test_second_thread__is_refused(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
