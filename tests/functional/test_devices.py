@@ -13,6 +13,7 @@ pytest.importorskip("brax.envs")
 from python_runs import run_python
 
 
+@pytest.mark.slow
 def test_four_devices__are_as_good_as_one() -> None:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     command = ("-m", "pytest", "-q", "-p", "no:xdist", "-rs", "four_devices.py")

@@ -102,6 +102,7 @@ def test_go1_function__is_drawn_unchanged(legged: Any) -> None:
         assert len(np.unique(np.asarray(found[name]).reshape(3, -1), axis=0)) == 3
 
 
+@pytest.mark.slow
 def test_go1_function__passes_the_rules_of_a_batch(legged: Any) -> None:
     """Traced, not compiled: all that it varies is read."""
     from gymbridge import PlaygroundVectorEnv

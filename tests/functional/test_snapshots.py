@@ -81,6 +81,7 @@ np.savez(sys.argv[2], obs=obs, *[np.asarray(x) for step in log for x in step[:-1
 """
 
 
+@pytest.mark.slow
 def test_new_process__goes_on_to_the_bit(tmp_path: Path) -> None:
     """Physics, drawn physics, pending restarts and the statistics of running episodes."""
     from functional_runs import make_recorded, run_recorded

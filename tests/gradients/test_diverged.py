@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import torch
 from point_mass import NUM_ENVS, PointMass, make_batch, shared_batch
 from rollouts import (
@@ -41,6 +42,10 @@ def gradient_of(results: list[Any], actions: torch.Tensor) -> torch.Tensor:
     return torch.autograd.grad(loss_of(results), actions)[0]
 
 
+@pytest.mark.parametrize(
+    ("mode", "residuals"),
+    [("NextStep", "recompute"), ("SameStep", "store"), ("Disabled", "recompute")],
+)
 def test_step__has_a_gradient_of_exactly_zero_in_that_row(mode: str, residuals: str) -> None:
     actions, results = run(autoreset_mode=mode, residuals=residuals)
     assert results[STEP][4]["nonfinite"].tolist() == [False, True, False, False]
