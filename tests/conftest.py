@@ -39,6 +39,13 @@ def arrays(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.fixture(params=("numpy", "torch", "jax"))
+def kind(request: pytest.FixtureRequest) -> str:
+    """Every kind of arrays whose library is installed."""
+    pytest.importorskip(request.param)
+    return request.param
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of the slow leg, in which no test is skipped, and that of the GPU's tests."""
     text = "fail tests whose system libraries are missing, instead of skipping them"

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from batches import to_kind
+from batches import play, to_kind
 from example_runs import load_script
 from gymnasium.envs.registration import EnvSpec, registry
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -37,14 +37,6 @@ def make_vec(env_id: str | EnvSpec, **kwargs: Any) -> VectorEnv:
     name = env_id if isinstance(env_id, str) else env_id.id
     pytest.importorskip(name.split(":")[-1].split("/")[0].lower())
     return gym.make_vec(env_id, **kwargs)
-
-
-def play(envs: VectorEnv, num_steps: int = 12) -> list[Any]:
-    """Return what a run returns."""
-    envs.action_space.seed(5)
-    log: list[Any] = [envs.reset(seed=4)]
-    log += [envs.step(envs.action_space.sample()) for _ in range(num_steps)]
-    return log
 
 
 def test_ids__are_those_of_every_task_for_one_player() -> None:
@@ -130,14 +122,14 @@ def test_make_vec__rebuilds_an_equal_batch_from_its_spec(
     first = make_vec(env_id, num_envs=3, max_episode_steps=given, autoreset_mode=autoreset_mode)
     in_json = first.spec.to_json()
     assert json.loads(in_json)["kwargs"]["autoreset_mode"] == first.autoreset_mode.value
-    log = play(first)
+    log = play(first, 12)
     assert any(returned[3].any() for returned in log[1:]) == (limit == 5)
     for spec in (first.spec, EnvSpec.from_json(in_json)):
         second = make_vec(spec)
         assert second.spec == first.spec
         assert (second.num_envs, second.unwrapped.max_episode_steps) == (3, limit)
         assert second.autoreset_mode == AutoresetMode(autoreset_mode)
-        assert_same(play(second), log)
+        assert_same(play(second, 12), log)
 
 
 def test_make_vec__hands_keywords_to_the_engine() -> None:

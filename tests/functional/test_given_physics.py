@@ -41,12 +41,6 @@ def check(infos: Any, **expected: Any) -> None:
         np.testing.assert_allclose(found, values, rtol=1e-6, atol=1e-9)
 
 
-@pytest.fixture(params=("numpy", "torch", "jax"))
-def kind(request: pytest.FixtureRequest) -> str:
-    pytest.importorskip(request.param)
-    return request.param
-
-
 def test_given_physics__last_for_one_episode(mode: str, kind: str) -> None:
     envs = shared_ball(NUM_ENVS, autoreset_mode=mode, arrays=kind, max_episode_steps=2)
     still = to_kind(STILL, kind)

@@ -38,12 +38,6 @@ STREAM = 0x70687973
 """What is folded into the key of an episode for its physics: seeds keep their draws by it."""
 
 
-@pytest.fixture(params=("numpy", "torch", "jax"))
-def kind(request: pytest.FixtureRequest) -> str:
-    pytest.importorskip(request.param)
-    return request.param
-
-
 def _check(values: Any, mask: np.ndarray, episodes: np.ndarray) -> None:
     """Check the physics of the rows under the mask against those of an environment on its own."""
     for row in np.flatnonzero(mask):

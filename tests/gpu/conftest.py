@@ -45,9 +45,3 @@ def jax_device(device: str) -> Any:
     from gymbridge.core.devices import read_device
 
     return find_jax_device(read_device(device))
-
-
-@pytest.fixture(params=("numpy", "torch", "jax"))
-def kind(request: pytest.FixtureRequest) -> str:
-    """Every kind of arrays."""
-    return request.param
