@@ -8,6 +8,7 @@ from gymnasium.experimental.functional import FuncEnv
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.core.episode import TimeStep
+from gymbridge.functional.protocol import Facts
 from gymbridge.functional.runners import JitRunner
 from gymbridge.functional.simulator import FunctionalSimulator
 from gymbridge.functional.vector_env import FunctionalVectorEnv
@@ -20,10 +21,10 @@ class State(NamedTuple):
 
 
 class FuncEnvTranslation:
-    loop_advice = "Write the transition without loops of unknown length."
+    drawing = None
 
     def __init__(self, env: FuncEnv) -> None:
-        self.engine, self.name = env, type(env).__name__
+        self.engine, self.facts = env, Facts(type(env).__name__, env)
         self.observation_space, self.action_space = env.observation_space, env.action_space
 
     def reset(self, key: jax.Array) -> State:

@@ -14,7 +14,7 @@ from gymbridge.core.devices import read_device
 from gymbridge.core.extras import needs
 from gymbridge.core.opengl import import_mujoco
 from gymbridge.core.rendering import read_view
-from gymbridge.core.requests import read_count
+from gymbridge.core.requests import read_autoreset_mode, read_count
 from gymbridge.errors import (
     ArgumentTypeError,
     SimulationError,
@@ -29,6 +29,7 @@ with needs("brax", "BraxVectorEnv"):
     from gymbridge.brax.private import brax_envs, registered
     from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.functional.sharing import make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.state_envs.notices import quiet
 
@@ -129,25 +130,32 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         view = read_view(render_mode, render_size, camera)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
         place = find_jax_device(read_device(device))
-        env = translate(
-            _make_brax_env(brax_env, kwargs),
-            action_space=action_space,
-            observation_space=observation_space,
-            info_keys=info_keys,
-            randomization_fn=randomization_fn,
-        )
-        simulator = FunctionalSimulator(
-            env,
-            num_envs,
-            device=place,
-            task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,
-            action_repeat=read_count("action_repeat", action_repeat),
-            guarded=nonfinite != "ignore",
+        mode = read_autoreset_mode(autoreset_mode)
+        task = registered().get(brax_env) if isinstance(brax_env, str) else None
+        options = {
+            "action_space": action_space,
+            "observation_space": observation_space,
+            "info_keys": info_keys,
+            "randomization_fn": randomization_fn,
+        }
+        batch = {
+            "num_envs": num_envs,
+            "device": place,
+            "action_repeat": read_count("action_repeat", action_repeat),
+            "guarded": nonfinite != "ignore",
+            "task_limit": None if task is None else BRAX_LIMIT,
+        }
+        simulator, runner = share(
+            make_key(task, kwargs, options, batch, max_episode_steps, mode, arrays, runner),
+            lambda: FunctionalSimulator(
+                translate(_make_brax_env(brax_env, kwargs), **options), **batch
+            ),
+            runner,
         )
         super().__init__(
             simulator,
             max_episode_steps=max_episode_steps,
-            autoreset_mode=autoreset_mode,
+            autoreset_mode=mode,
             arrays=arrays,
             device=place,
             runner=runner,

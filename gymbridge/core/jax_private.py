@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ __all__ = [
     "jax_has_started",
     "keeps_old_traces",
     "listen_to_compilations",
+    "trace_settings",
     "used_inputs",
 ]
 
@@ -44,6 +45,17 @@ def listen_to_compilations(listener: Callable[[float], None]) -> None:
             listener(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(hear)
+
+
+def trace_settings() -> Hashable | None:
+    """Return all settings of JAX that change a trace, such as x64, as `jax.jit` compares them.
+
+    Where a version of JAX lacks the name, there are None.
+    """
+    from jax._src import config
+
+    settings: Any = getattr(config, "trace_context", None)
+    return None if settings is None else settings()
 
 
 def used_inputs(function: Callable[..., Any], *args: Any) -> Any:

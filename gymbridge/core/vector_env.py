@@ -27,7 +27,7 @@ from gymbridge.core.requests import (
     read_options,
     read_seeds,
 )
-from gymbridge.core.runner import HostRunner, Runner
+from gymbridge.core.runner import HostRunner, RunnerMaker
 from gymbridge.core.specs import fit_spec, reduce_batch
 from gymbridge.core.sub_envs import SubEnvs
 from gymbridge.errors import (
@@ -56,7 +56,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         arrays: Kind of arrays that `reset` and `step` return: "numpy", "torch" or "jax".
         device: Where those arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a `jax.Device`;
             None for the simulator's own device.
-        runner: Class that runs the episode rule; see `gymbridge.core.runner`.
+        runner: Class of what runs the episode rule; see `gymbridge.core.runner`.
         view: What `render` draws; None for a batch without `render`.
         gymnasium_id: Id under which Gymnasium may have the same task; see `set_attr`.
 
@@ -100,7 +100,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         arrays: str = "numpy",
         device: Any = None,
-        runner: type[Runner] = HostRunner,
+        runner: RunnerMaker = HostRunner,
         view: View | None = None,
         gymnasium_id: str | None = None,
     ) -> None:

@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space, spaces
 
-from gymbridge.core.episode import TimeStep
+from gymbridge.core.episode import Renderer, TimeStep, View
 from gymbridge.errors import ArgumentError
 
-__all__ = ["FunctionalEnv", "action_struct"]
+__all__ = ["Drawing", "Facts", "FunctionalEnv", "action_struct"]
 
 _StateT = TypeVar("_StateT")
+
+
+class Facts(NamedTuple):
+    """What an environment says of itself; one that wraps another passes this on whole."""
+
+    name: str
+    """What it is called in messages, such as "Reacher (backend spring)"."""
+    engine: Any
+    """The object of the engine; `get_attr` returns its attributes for every environment."""
+    loop_advice: str = "Write the step without a loop of unknown length."
+    """What a user can do where reverse mode cannot pass `step`."""
+    model: Any = None
+    """The model of the physics, which is the simulator's `built_with`."""
+    step_seconds: float | None = None
+    """Simulated seconds of a step."""
+    reset_options: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({})
+    """Readers of the keyword arguments of `reset` by name, as in `core.episode.Simulator`."""
+
+
+class Drawing(NamedTuple):
+    """How frames of an environment are drawn."""
+
+    make_renderer: Callable[[View], Renderer]
+    """As in `core.episode.Simulator`."""
+    drawn: Callable[[Any], Any]
+    """From a batch of states to what the renderer's `draw` takes."""
+    is_possible: bool = True
+    """False where `make_renderer` always raises, and says why."""
+    make_page: Callable[..., str] | None = None
+    """From a list of what is drawn, an index, the seconds between two and the height of the viewer
+    in pixels to a page of HTML; None without a viewer."""
 
 
 class FunctionalEnv(Protocol[_StateT]):
@@ -27,28 +60,24 @@ class FunctionalEnv(Protocol[_StateT]):
     Attributes:
         observation_space: Space of one observation.
         action_space: Space of one action.
-        name: What it is called in messages, such as "Reacher (backend spring)".
-        engine: The object of the engine; `get_attr` returns its attributes for every environment.
-        loop_advice: What a user can do where reverse mode cannot pass `step`.
-
-    Further attributes are optional:
-
-    - ``reset_options``: further arguments of `reset`, by name, each with its reader; see
-      `gymbridge.core.episode.Simulator`.
-    - ``model``: the model of the physics, which is the simulator's `built_with`.
-    - ``step_seconds``: simulated seconds of a step.
-    - ``is_drawable``: whether frames can be drawn. Then there are also ``make_renderer(view)``, as
-      in a `Simulator`, and ``drawn(states)``, which returns what the renderer's `draw` takes.
+        facts: What it says of itself.
     """
 
     observation_space: Space[Any]
     action_space: Space[Any]
-    name: str
-    engine: Any
-    loop_advice: str
+    facts: Facts
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """How frames are drawn; None where they cannot be."""
+        ...
 
     def reset(self, key: jax.Array) -> _StateT:
-        """Return the initial state of one episode, with reward 0 and both flags False."""
+        """Return the initial state of one episode, with reward 0 and both flags False.
+
+        What the readers of `Facts.reset_options` return comes as keyword arguments of these names:
+        those alone that the user gave, so each needs a default.
+        """
         ...
 
     def step(self, state: _StateT, action: Any) -> _StateT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,18 @@ from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.functional.compilation import log_compilation
 from gymbridge.functional.simulator import FunctionalSimulator
 
-__all__ = ["JitRunner", "RaisingRunner", "choose_plain_runner", "make_pure"]
+__all__ = [
+    "FunctionalRunner",
+    "JitRunner",
+    "RaisingRunner",
+    "choose_plain_runner",
+    "make_pure",
+]
 
 _NONFINITE = ("terminate", "raise", "ignore")
 
 
-def choose_plain_runner(arrays: str, nonfinite: str) -> type[Runner]:
+def choose_plain_runner(arrays: str, nonfinite: str) -> type[FunctionalRunner]:
     """Return the runner of a batch without gradients.
 
     Raises:
@@ -40,6 +46,24 @@ def choose_plain_runner(arrays: str, nonfinite: str) -> type[Runner]:
     return RaisingRunner
 
 
+class FunctionalRunner(Runner, Protocol):
+    """What a batch of functional environments needs of its runner.
+
+    Attributes:
+        rule: The episode rule that it runs.
+    """
+
+    rule: EpisodeRule[FunctionalSimulator]
+
+    def pack(self, carry: Carry) -> Any:
+        """Return one of the rule's carries as this runner keeps it; `unpack` is the way back."""
+        ...
+
+    def observe(self, carry: Any) -> Any:
+        """Return the current observation, in arrays of their own."""
+        ...
+
+
 class JitRunner:
     """One compiled function for `reset` and one for `step`.
 
@@ -49,10 +73,23 @@ class JitRunner:
     native: ClassVar[str] = "jax"
 
     def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
-        self.rule, self.infos, self._part = rule, infos, rule
-        reset, step, place = self._reset, self._step, rule.simulator.device
-        if rule.simulator.num_devices > 1:
-            self._part = EpisodeRule(rule.simulator.split(), rule.mode, rule.limit)
+        self.rule, simulator, place = rule, rule.simulator, rule.simulator.device
+        is_spread = simulator.num_devices > 1
+        part = EpisodeRule(simulator.split(), rule.mode, rule.limit) if is_spread else rule
+
+        # Functions, since bound methods would be a circle that keeps what was compiled alive.
+        def reset(carry: Any, mask: Any, seeds: Seeds) -> Outcome:
+            log_compilation("reset", simulator)
+            return infos.arrange(part.reset(carry, mask, seeds))
+
+        def step(carry: Any, actions: Any) -> Outcome:
+            log_compilation("step", simulator)
+            return infos.arrange(part.step(carry, actions))
+
+        def observe(carry: Carry) -> Any:
+            return jax.tree.map(jnp.copy, simulator.read(carry.state).obs)
+
+        if is_spread:
             options = {"mesh": place.mesh, "in_specs": place.spec, "out_specs": place.spec}
             spread = partial(jax.shard_map, **options, check_vma=False)
             reset, step = spread(reset), spread(step)
@@ -60,18 +97,7 @@ class JitRunner:
             place = jax.sharding.SingleDeviceSharding(place)
         self.reset = jax.jit(reset, out_shardings=place)
         self.step = jax.jit(step, out_shardings=place)
-        self.observe = jax.jit(self._observe, out_shardings=place)
-
-    def _reset(self, carry: Any, mask: Any, seeds: Seeds) -> Outcome:
-        log_compilation("reset", self.rule.simulator)
-        return self.infos.arrange(self._part.reset(carry, mask, seeds))
-
-    def _step(self, carry: Any, actions: Any) -> Outcome:
-        log_compilation("step", self.rule.simulator)
-        return self.infos.arrange(self._part.step(carry, actions))
-
-    def _observe(self, carry: Carry) -> Any:
-        return jax.tree.map(jnp.copy, self.rule.simulator.read(carry.state).obs)
+        self.observe = jax.jit(observe, out_shardings=place)
 
     def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
         """Return the carry whose next step leaves some rows as they are; see `Runner.hold`."""
@@ -85,13 +111,14 @@ class JitRunner:
 
 
 def make_pure(
-    runner: JitRunner, carry: Any
+    rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout, carry: Any
 ) -> tuple[Any, Callable[..., tuple[Any, Any]], Callable[..., tuple[Any, Any]]]:
     """Return a copy of a batch's carry, and its `reset` and `step` as pure functions of JAX.
 
     Args:
-        runner: Runner of a batch with jax arrays.
-        carry: Carry of the batch.
+        rule: Episode rule of a batch with jax arrays.
+        infos: Layout of its infos.
+        carry: Its carry.
 
     Returns:
         carry: A copy.
@@ -99,7 +126,6 @@ def make_pure(
             or None.
         step: (carry, actions) -> (carry, what `step` returns).
     """
-    rule, infos = runner.rule, runner.infos
 
     def reset(carry: Any, mask: Any, seeds: Any = None) -> tuple[Any, Any]:
         mask = jnp.asarray(mask)

@@ -6,7 +6,7 @@ depends only on its seed and k: not on the batch size, the mode or other environ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from gymbridge.core.devices import check_spread, read_device
 from gymbridge.core.episode import Renderer, Seeds, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.specs import name_device
+from gymbridge.errors import unexpected_keyword
 from gymbridge.functional.protocol import FunctionalEnv
 from gymbridge.functional.rows import are_finite, cut_gradients, make_finite, sever, where_rows
 
@@ -74,21 +75,23 @@ class FunctionalSimulator:
         self.num_devices = len(getattr(self.device, "device_set", [None]))
         check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat
-        self.step_seconds = getattr(env, "step_seconds", None) or 1 / DEFAULT_FPS
-        self.step_seconds *= action_repeat
+        facts, drawing = env.facts, env.drawing
+        self.step_seconds = action_repeat * (facts.step_seconds or 1 / DEFAULT_FPS)
         self.metadata: dict[str, Any] = {
-            "render_modes": ["rgb_array"] if getattr(env, "is_drawable", False) else [],
+            "render_modes": ["rgb_array"] if drawing and drawing.is_possible else [],
             "render_fps": max(1, round(1 / self.step_seconds)),
         }
         self.single_observation_space: Space[Any] = env.observation_space
         self.single_action_space: Space[Any] = env.action_space
-        self.reset_options: Mapping[str, Any] = getattr(env, "reset_options", {})
+        self.reset_options: Mapping[str, Any] = facts.reset_options
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         self.shapes = jax.eval_shape(env.reset, key)  # of one environment's state
         self._guarded = guarded
         self._reset_rows, self._read_rows = jax.vmap(env.reset), jax.vmap(env.read)
         self._step_rows = jax.vmap(partial(_repeat, env, action_repeat))
-        self._guarded_step = sever(self._step_and_guard, env.physics_leaves)
+        # A function, since a bound method would be a circle that keeps the simulator alive.
+        guarded_step = partial(_step_and_guard, env, num_envs, self._step_rows)
+        self._guarded_step = sever(guarded_step, env.physics_leaves)
         # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
 
@@ -108,12 +111,12 @@ class FunctionalSimulator:
     @property
     def engine(self) -> Any:
         """The engine's own object."""
-        return self.env.engine
+        return self.env.facts.engine
 
     @property
     def built_with(self) -> Any:
         """The environment's model of the physics, if it has one."""
-        return getattr(self.env, "model", None)
+        return self.env.facts.model
 
     def restart(
         self, state: FunctionalState | None, mask: jax.Array, seeds: Seeds | None
@@ -124,7 +127,7 @@ class FunctionalSimulator:
             seed = jnp.asarray(seeds.values)
             episode = jnp.zeros(self.num_envs, jnp.uint32)
             keys = _episode_keys(seed, episode)
-            initial = self._reset_rows(keys, *_options_of(seeds))
+            initial = self._reset_rows(keys, **(seeds.options or {}))
             state = FunctionalState(_flat(initial), jnp.zeros(self.num_envs, bool), seed, episode)
         else:
             state = self._begin(state, mask, seeds)
@@ -155,8 +158,11 @@ class FunctionalSimulator:
 
     def make_renderer(self, view: View) -> FunctionalRenderer:
         """Return the renderer; see `gymbridge.core.episode.Simulator.make_renderer`."""
-        env: Any = self.env
-        return FunctionalRenderer(self, env.make_renderer(view))
+        drawing = self.env.drawing
+        if drawing is None:
+            why = "the environment cannot be drawn; give its translation a `drawing`"
+            raise unexpected_keyword("FunctionalVectorEnv", "render_mode", self.env.facts.name, why)
+        return FunctionalRenderer(self, drawing.drawn, drawing.make_renderer(view))
 
     def close(self) -> None:
         """Do nothing: arrays are freed with their last reference."""
@@ -178,20 +184,6 @@ class FunctionalSimulator:
             return time_step
         return time_step._replace(info={**time_step.info, "nonfinite": state.diverged})
 
-    def _step_and_guard(self, before: Any, actions: Any) -> tuple[Any, jax.Array]:
-        """Step every row; a row that produced NaN or Inf keeps its last finite observation.
-
-        Checked are observation, reward, and what the environment names as its positions.
-        """
-        after = self._step_rows(before, actions)
-        was, now = self._read_rows(before), self._read_rows(after)
-        checked = (now.obs, now.reward, self.env.positions(after))
-        diverged = ~are_finite(checked, self.num_envs)
-        obs = where_rows(diverged, jax.tree.map(make_finite, was.obs), now.obs)
-        reward = jnp.where(diverged, 0, now.reward)
-        after = where_rows(diverged, jax.vmap(self.env.finish)(after), after)
-        return jax.vmap(self.env.write)(after, obs, reward), diverged
-
     def _without_reward(self, state: FunctionalState) -> FunctionalState:
         env_state = self.env_state(state)
         now = self._read_rows(env_state)
@@ -201,9 +193,9 @@ class FunctionalSimulator:
     def _begin(
         self, state: FunctionalState, mask: jax.Array, seeds: Seeds | None
     ) -> FunctionalState:
-        seed, episode, options = state.seed, state.episode + mask, ()
+        seed, episode, options = state.seed, state.episode + mask, {}
         if seeds is not None:
-            options = _options_of(seeds)
+            options = seeds.options or {}
             given = mask & seeds.given
             seed = jnp.where(given, seeds.values, seed)
             episode = jnp.where(given, 0, episode).astype(jnp.uint32)
@@ -216,7 +208,7 @@ class FunctionalSimulator:
         return FunctionalState(leaves, state.diverged & ~mask, seed, episode)
 
     def _reset_under(
-        self, mask: jax.Array, seed: jax.Array, episode: jax.Array, options: tuple[Any, ...]
+        self, mask: jax.Array, seed: jax.Array, episode: jax.Array, options: dict[str, Any]
     ) -> tuple[jax.Array, ...]:
         """Return fresh states in the rows under `mask`, and any in the others.
 
@@ -238,7 +230,7 @@ class FunctionalSimulator:
             chosen = jax.lax.dynamic_slice_in_dim(ids, start, chunk)
             keys = _episode_keys(seed[chosen], episode[chosen])
             given = jax.tree.map(lambda leaf: jnp.asarray(leaf)[chosen], options)
-            fresh = _flat(self._reset_rows(keys, *given))
+            fresh = _flat(self._reset_rows(keys, **given))
             update = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
             return start + chunk, tuple(map(update, rows, fresh))
 
@@ -252,12 +244,12 @@ class FunctionalRenderer(NamedTuple):
     """Draws the states of a simulator, by the environment's renderer."""
 
     simulator: FunctionalSimulator
+    drawn: Callable[[Any], Any]
     renderer: Renderer
 
     def draw(self, state: FunctionalState) -> list[np.ndarray]:
         """Return a frame of each environment; see `gymbridge.core.episode.Renderer`."""
-        env: Any = self.simulator.env
-        return self.renderer.draw(env.drawn(self.simulator.env_state(state)))
+        return self.renderer.draw(self.drawn(self.simulator.env_state(state)))
 
     def close(self) -> None:
         """Release the resources for drawing."""
@@ -268,13 +260,25 @@ def _flat(state: Any) -> tuple[jax.Array, ...]:
     return tuple(jax.tree.leaves(state))
 
 
-def _options_of(seeds: Seeds) -> tuple[Any, ...]:
-    return tuple((seeds.options or {}).values())
-
-
 def _episode_keys(seed: jax.Array, episode: jax.Array) -> jax.Array:
     """Return the PRNG key of each row's episode, (num_envs, 2) uint32."""
     return jax.vmap(lambda s, k: jax.random.fold_in(jax.random.PRNGKey(s), k))(seed, episode)
+
+
+def _step_and_guard(
+    env: FunctionalEnv[Any], num_envs: int, step_rows: Any, before: Any, actions: Any
+) -> tuple[Any, jax.Array]:
+    """Step every row; a row that produced NaN or Inf keeps its last finite observation.
+
+    Checked are observation, reward, and what the environment names as its positions.
+    """
+    after = step_rows(before, actions)
+    was, now = jax.vmap(env.read)(before), jax.vmap(env.read)(after)
+    diverged = ~are_finite((now.obs, now.reward, env.positions(after)), num_envs)
+    obs = where_rows(diverged, jax.tree.map(make_finite, was.obs), now.obs)
+    reward = jnp.where(diverged, 0, now.reward)
+    after = where_rows(diverged, jax.vmap(env.finish)(after), after)
+    return jax.vmap(env.write)(after, obs, reward), diverged
 
 
 def _repeat(env: FunctionalEnv[Any], action_repeat: int, state: Any, action: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gymbridge.core.requests import read_count
 from gymbridge.core.snapshots import (
@@ -21,7 +21,7 @@ from gymbridge.version import __version__
 
 if TYPE_CHECKING:
     from gymbridge.functional.carries import CarryLeaves
-    from gymbridge.functional.runners import JitRunner
+    from gymbridge.functional.runners import FunctionalRunner
 
 __all__ = ["FunctionalVectorEnv"]
 
@@ -35,6 +35,8 @@ _NOT_OF_THE_STATE = (
 
 class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
     """A `BridgeVectorEnv` over a `FunctionalSimulator`, whose first argument is the environment."""
+
+    _runner: FunctionalRunner
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -54,7 +56,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """
         self._check_open()
         with self._one_thread:
-            carry = cast("JitRunner", self._runner).unpack(self._running("get_state"))
+            carry = self._runner.unpack(self._running("get_state"))
             return Snapshot(self._about, self.np_random_seed, self._leaves.take(carry))
 
     def set_state(self, state: Snapshot) -> Any:
@@ -72,9 +74,8 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """
         self._check_open()
         with self._one_thread:
-            runner = cast("JitRunner", self._runner)
-            carry = runner.pack(self._give(state))
-            obs = self._to_user(runner.observe(carry))
+            carry = self._runner.pack(self._give(state))
+            obs = self._to_user(self._runner.observe(carry))
             self._carry, self._seeds = carry, tuple(state.seeds)
             return obs
 
@@ -99,20 +100,21 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             SimulationError: The viewer cannot show the model, such as one with an ellipsoid.
         """
         self._check_open()
-        runner = cast("JitRunner", self._runner)
         if read_count("index", index, 0) >= self.num_envs:
             raise ArgumentError(f"`index` must be below {self.num_envs}, got {index}.")
         with self._one_thread:
             if states is None:
-                carries = [runner.unpack(self._running("render_html"))]
+                carries = [self._runner.unpack(self._running("render_html"))]
             else:
                 carries = [self._give(state) for state in _read_states(states)]
-            simulator = runner.rule.simulator
+            simulator = self._runner.rule.simulator
             trajectory = [simulator.env_state(carry.state) for carry in carries]
-        height, env = read_count("height", height), cast("Any", simulator.env)
-        if getattr(env, "mj_model", None) is None:
-            raise ArgumentError(f"`render_html` needs a MuJoCo model, and {env.name} has none.")
-        return env.make_page(env, trajectory, index, simulator.step_seconds, height)
+        height, drawing = read_count("height", height), simulator.env.drawing
+        if drawing is None or drawing.make_page is None:
+            name = simulator.env.facts.name
+            raise ArgumentError(f"`render_html` needs a MuJoCo model, and {name} has none.")
+        drawn = list(map(drawing.drawn, trajectory))
+        return drawing.make_page(drawn, index, simulator.step_seconds, height)
 
     def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
         """Return the batch as pure functions, which `jax.jit`, `jax.lax.scan` and `jax.vmap` take.
@@ -135,7 +137,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             raise ArgumentError(
                 f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
             )
-        if cast("JitRunner", self._runner).rule.simulator.num_devices > 1:
+        if self._runner.rule.simulator.num_devices > 1:
             raise ArgumentError(
                 "`functional` needs a batch on one device; spread its functions yourself, with "
                 "`jax.shard_map`."
@@ -143,7 +145,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         from gymbridge.functional.runners import make_pure
 
         with self._one_thread:
-            return make_pure(cast("JitRunner", self._runner), self._running("functional"))
+            return make_pure(self._runner.rule, self._infos, self._running("functional"))
 
     def _give(self, state: Snapshot) -> Any:
         """Return the carry that a snapshot holds."""
@@ -157,7 +159,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
     def _leaves(self) -> CarryLeaves:
         from gymbridge.functional.carries import CarryLeaves
 
-        return CarryLeaves(cast("JitRunner", self._runner).rule)
+        return CarryLeaves(self._runner.rule)
 
     def _describe(self) -> dict[str, str]:
         """Return what a batch must have in common with that of a snapshot."""
@@ -167,7 +169,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         rest = [p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD]
         given |= {key: value for name in rest for key, value in given.pop(name, {}).items()}
         named = [given.pop(name) for name in _ENVIRONMENTS if name in given]
-        simulator = cast("JitRunner", self._runner).rule.simulator
+        simulator = self._runner.rule.simulator
         keywords = {
             key: describe(value)
             for key, value in given.items()
@@ -175,7 +177,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         }
         return {
             "gymbridge": __version__,
-            "environment": simulator.env.name,
+            "environment": simulator.env.facts.name,
             "task": describe(named[0] if named and isinstance(named[0], str) else simulator.engine),
             **keywords,
             "num_envs": str(self.num_envs),

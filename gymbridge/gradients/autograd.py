@@ -45,9 +45,20 @@ class JaxFunction:
     """
 
     def __init__(self, function: Pure, *, recompute: bool = False) -> None:
-        self._function, self._recompute = function, recompute
+        self._recompute = recompute
+
+        # Functions, since bound methods would be a circle that keeps what was compiled alive.
+        def differentiate(inputs: tuple[Any, ...], rest: Any) -> Any:
+            """Return the outputs, their vjp and the aux."""
+            return jax.vjp(lambda *given: function(given, rest), *inputs, has_aux=True)
+
+        def apply(kept: Any, cotangents: tuple[Any, ...]) -> Any:
+            """Return what the vjp makes of the cotangents."""
+            announce("a backward pass", "minutes")
+            return (differentiate(*kept)[1] if recompute else kept)(cotangents)
+
         self.plain = jax.jit(function)
-        self._record, self._pull = jax.jit(self._differentiate), jax.jit(self._apply)
+        self._record, self._pull = jax.jit(differentiate), jax.jit(apply)
 
     def __call__(
         self, values: tuple[Any, ...], tensors: tuple[torch.Tensor | None, ...], rest: Any
@@ -62,15 +73,6 @@ class JaxFunction:
         found: list[Any] = []
         outputs = _Node.apply(self, values, rest, found, *tensors)
         return Traced(found[0], outputs, found[1])
-
-    def _differentiate(self, inputs: tuple[Any, ...], rest: Any) -> Any:
-        """Return the outputs, their vjp and the aux."""
-        return jax.vjp(lambda *given: self._function(given, rest), *inputs, has_aux=True)
-
-    def _apply(self, kept: Any, cotangents: tuple[Any, ...]) -> Any:
-        """Return what the vjp makes of the cotangents."""
-        announce("a backward pass", "minutes")
-        return (self._differentiate(*kept)[1] if self._recompute else kept)(cotangents)
 
     def record(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], Any, Any]:
         """Return the outputs, the aux and what the backward pass needs."""

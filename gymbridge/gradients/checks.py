@@ -59,8 +59,8 @@ def _check_reverse_mode(env: FunctionalEnv[Any], shapes: Any) -> None:
         if "Reverse-mode differentiation does not work" in str(error):
             reason = (
                 "it iterates in a `lax.while_loop`, which reverse mode cannot pass. "
-                f"{env.loop_advice}"
+                f"{env.facts.loop_advice}"
             )
         raise EnvContractError(
-            f"`differentiable=True` cannot pass the step of {env.name}: {reason}"
+            f"`differentiable=True` cannot pass the step of {env.facts.name}: {reason}"
         ) from error

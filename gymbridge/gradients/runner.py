@@ -65,18 +65,20 @@ class GraphRunner:
     def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
         simulator = rule.simulator
         check_differentiable(simulator.env, simulator.shapes)
-        self.rule, self._infos, self._simulator = rule, infos, simulator
-        self._actions = jax.tree.structure(_nest(simulator.single_action_space))
-        self.packing = self._make_packing()
+        self.rule, self._device = rule, simulator.device
+        self.packing = packing = _make_packing(rule)
+        # Parts of their own, since bound methods of this one would be a circle that keeps what was
+        # compiled alive.
+        pure = _PackedRule(rule, infos, packing, self.recompute)
         place = jax.sharding.SingleDeviceSharding(simulator.device)
-        self._first_reset = jax.jit(self._pure_first_reset, out_shardings=place)
-        self._reset_graph = JaxFunction(self._pure_reset, recompute=self.recompute)
-        self._step_graph = JaxFunction(self._pure_step, recompute=self.recompute)
-        self._unroll_graph = JaxFunction(self._pure_unroll)
-        self._pack_carry = jax.jit(self.packing.pack)
-        self._unpack_carry = jax.jit(self.packing.unpack)
+        self._first_reset = jax.jit(pure.first_reset, out_shardings=place)
+        self._reset_graph = JaxFunction(pure.reset, recompute=self.recompute)
+        self._step_graph = JaxFunction(pure.step, recompute=self.recompute)
+        self._unroll_graph = JaxFunction(pure.unroll)
+        self._pack_carry = jax.jit(packing.pack)
+        self._unpack_carry = jax.jit(packing.unpack)
         self._read_obs = jax.jit(
-            lambda packed, rest: simulator.read(self.packing.unpack(packed, rest).state).obs
+            lambda packed, rest: simulator.read(packing.unpack(packed, rest).state).obs
         )
 
     def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
@@ -141,7 +143,7 @@ class GraphRunner:
                 f"`physics_state` must have shape {tuple(like.shape)} on '{like.device}', got "
                 f"{tuple(state.shape)} on '{state.device}'."
             )
-        packed = jax.device_put(torch_to_jax(state), self._simulator.device)
+        packed = jax.device_put(torch_to_jax(state), self._device)
         with torch.inference_mode(False), torch.enable_grad():
             tensor = state.clone() if state.requires_grad else None  # writing would change `state`
         return carry._replace(packed=packed, tensor=tensor)
@@ -154,51 +156,6 @@ class GraphRunner:
         """Return one of the rule's carries as this runner keeps it."""
         packed, rest = self._pack_carry(carry)
         return GraphCarry(packed, rest, None)
-
-    def _make_packing(self) -> Packing:
-        carry = carry_shapes(self.rule)
-        named = zip(self._simulator.leaf_names(), carry.state.leaves, strict=True)
-        return Packing(carry, [name for name, leaf in named if is_float(leaf)])
-
-    def _pure_first_reset(self, mask: Any, seeds: Seeds) -> tuple[Any, Any, TimeStep]:
-        log_compilation("reset", self._simulator)
-        outcome = self._infos.arrange(self.rule.reset(None, mask, seeds))
-        return *self.packing.pack(outcome.carry), outcome.time_step
-
-    # Functions of (float arrays, anything else), as `JaxFunction` takes them:
-
-    def _pure_reset(self, inputs: tuple[Any, ...], rest: Any) -> Any:
-        log_compilation("reset", self._simulator)
-        (packed,), (others, (mask, seeds)) = inputs, rest
-        carry = self.packing.unpack(packed, others)
-        return self._pack(self._infos.arrange(self.rule.reset(carry, mask, seeds)))
-
-    def _pure_step(self, inputs: tuple[Any, ...], rest: Any) -> Any:
-        log_compilation("step", self._simulator)
-        (packed, *leaves), (others, _) = inputs, rest
-        actions = jax.tree.unflatten(self._actions, leaves)
-        return self._pack(self._advance(self.packing.unpack(packed, others), actions))
-
-    def _pure_unroll(self, inputs: tuple[Any, ...], rest: Any) -> Any:
-        log_compilation("unroll", self._simulator)
-        (packed, *leaves), (others, _) = inputs, rest
-        body = jax.checkpoint(self._scanned) if self.recompute else self._scanned
-        carry = self.packing.unpack(packed, others)
-        carry, time_steps = jax.lax.scan(body, carry, jax.tree.unflatten(self._actions, leaves))
-        return self._pack(Outcome(carry, time_steps))
-
-    def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, TimeStep]:
-        outcome = self._advance(carry, actions)
-        return outcome.carry, outcome.time_step
-
-    def _advance(self, carry: Carry, actions: Any) -> Outcome:
-        return self._infos.arrange(self.rule.step(carry, actions))
-
-    def _pack(self, outcome: Outcome) -> Any:
-        """Return what has a gradient, and what has none."""
-        packed, others = self.packing.pack(outcome.carry)
-        floats, time_step = _split(outcome.time_step)
-        return (packed, *floats), (others, time_step)
 
     @_eager
     def _run(
@@ -224,6 +181,72 @@ class RecomputingGraphRunner(GraphRunner):
     """A `GraphRunner` that computes each step again in the backward pass."""
 
     recompute = True
+
+
+class _PackedRule:
+    """The rule over packed carries: functions of (float arrays, anything else) for `JaxFunction`.
+
+    Args:
+        rule: Episode rule of the batch.
+        infos: The layout of its infos.
+        packing: The packing of its carries.
+        recompute: Whether the backward pass of `unroll` computes each step again.
+    """
+
+    def __init__(
+        self,
+        rule: EpisodeRule[FunctionalSimulator],
+        infos: InfoLayout,
+        packing: Packing,
+        recompute: bool,
+    ) -> None:
+        self._rule, self._infos, self._packing = rule, infos, packing
+        self._recompute = recompute
+        self._actions = jax.tree.structure(_nest(rule.simulator.single_action_space))
+
+    def first_reset(self, mask: Any, seeds: Seeds) -> tuple[Any, Any, TimeStep]:
+        log_compilation("reset", self._rule.simulator)
+        outcome = self._infos.arrange(self._rule.reset(None, mask, seeds))
+        return *self._packing.pack(outcome.carry), outcome.time_step
+
+    def reset(self, inputs: tuple[Any, ...], rest: Any) -> Any:
+        log_compilation("reset", self._rule.simulator)
+        (packed,), (others, (mask, seeds)) = inputs, rest
+        carry = self._packing.unpack(packed, others)
+        return self._pack(self._infos.arrange(self._rule.reset(carry, mask, seeds)))
+
+    def step(self, inputs: tuple[Any, ...], rest: Any) -> Any:
+        log_compilation("step", self._rule.simulator)
+        carry, actions = self._read(inputs, rest)
+        return self._pack(self._advance(carry, actions))
+
+    def unroll(self, inputs: tuple[Any, ...], rest: Any) -> Any:
+        log_compilation("unroll", self._rule.simulator)
+        body = jax.checkpoint(self._scanned) if self._recompute else self._scanned
+        return self._pack(Outcome(*jax.lax.scan(body, *self._read(inputs, rest))))
+
+    def _read(self, inputs: tuple[Any, ...], rest: Any) -> tuple[Carry, Any]:
+        (packed, *leaves), (others, _) = inputs, rest
+        return self._packing.unpack(packed, others), jax.tree.unflatten(self._actions, leaves)
+
+    def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, TimeStep]:
+        outcome = self._advance(carry, actions)
+        return outcome.carry, outcome.time_step
+
+    def _advance(self, carry: Carry, actions: Any) -> Outcome:
+        return self._infos.arrange(self._rule.step(carry, actions))
+
+    def _pack(self, outcome: Outcome) -> Any:
+        """Return what has a gradient, and what has none."""
+        packed, others = self._packing.pack(outcome.carry)
+        floats, time_step = _split(outcome.time_step)
+        return (packed, *floats), (others, time_step)
+
+
+def _make_packing(rule: EpisodeRule[FunctionalSimulator]) -> Packing:
+    carry = carry_shapes(rule)
+    named = zip(rule.simulator.leaf_names(), carry.state.leaves, strict=True)
+    return Packing(carry, [name for name, leaf in named if is_float(leaf)])
 
 
 def _split(time_step: TimeStep) -> tuple[tuple[Any, ...], TimeStep]:

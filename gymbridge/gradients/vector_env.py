@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.extras import needs
@@ -98,8 +98,9 @@ class DifferentiableVectorEnv(FunctionalVectorEnv):
         with self._one_thread:
             runner, carry = self._graph("unroll")
             outcome = runner.unroll(carry, self._read_window(actions))
+            returned = self._infos.lay_out(outcome)
             self._carry = outcome.carry
-            return self._infos.lay_out(outcome)
+            return returned
 
     @property
     def physics_state(self) -> Tensor:
@@ -137,11 +138,12 @@ class DifferentiableVectorEnv(FunctionalVectorEnv):
 
     def _graph_runner(self, name: str) -> GraphRunner:
         self._check_open()
-        if self._runner.native != "torch":
+        runner: Any = self._runner
+        if runner.native != "torch":
             raise ArgumentError(
                 f"`{name}` needs a batch that was built with `arrays='torch', differentiable=True`."
             )
-        return cast("GraphRunner", self._runner)
+        return runner
 
     def _read_window(self, actions: Any) -> Any:
         """Return the checked actions of T steps."""

@@ -21,14 +21,14 @@ from gymbridge.errors import (
     nearest,
 )
 from gymbridge.functional.protocol import FunctionalEnv
-from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
+from gymbridge.playground.private import MENAGERIE, menagerie_is_missing, registered
 from gymbridge.state_envs.contract import Contract, Style
 from gymbridge.state_envs.notices import quiet
 from gymbridge.state_envs.randomization import randomize
 from gymbridge.state_envs.state_env import StateEnv
 from gymbridge.state_envs.viewer import make_page
 
-__all__ = ["build_env", "episode_steps", "translate"]
+__all__ = ["build_env", "episode_steps", "find_task", "translate"]
 
 _STYLE = Style(
     engine="Playground",
@@ -60,6 +60,13 @@ def translate(
     return randomize(StateEnv(Contract(env, _STYLE, **options), _LOOP_ADVICE), randomization_fn)
 
 
+def find_task(env: Any) -> tuple[Any, Any]:
+    """Return the registered class of a name, and its default configuration; Nones for others."""
+    if not isinstance(env, str) or env not in registered():
+        return None, None
+    return registered()[env], registry.get_default_config(env).to_dict()
+
+
 def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) -> Any:
     """Return the environment to batch, loaded from the registry if a name was given.
 
@@ -79,7 +86,7 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
     """
     if not isinstance(env, str):
         return _check_env(env, config=config, config_overrides=config_overrides, impl=impl)
-    if env not in (names := _registered()):
+    if env not in (names := registered()):
         raise UnknownTaskError(
             f"`env` must be a registered Playground environment, got {env!r}; {nearest(env, names)}"
         )
@@ -101,12 +108,6 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
         raise SimulationError(
             f"Playground cannot build {env!r} with {overrides}: {type(error).__name__}: {error}"
         ) from error
-
-
-def _registered() -> tuple[str, ...]:
-    """Return every name, a user's own included, which `registry.ALL_ENVS` lacks."""
-    suites = (playground.dm_control_suite, playground.locomotion, playground.manipulation)
-    return tuple(name for suite in suites for name in suite.ALL_ENVS)
 
 
 def _copy(config: Any) -> ConfigDict:

@@ -13,15 +13,16 @@ from gymbridge.core.devices import read_device
 from gymbridge.core.extras import needs
 from gymbridge.core.opengl import import_mujoco
 from gymbridge.core.rendering import read_view
-from gymbridge.core.requests import read_count
+from gymbridge.core.requests import read_autoreset_mode, read_count
 from gymbridge.errors import nearest, unexpected_keyword
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
 
 with needs("playground", "PlaygroundVectorEnv"):
     import_mujoco()
     from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.functional.sharing import make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
-    from gymbridge.playground.translation import build_env, episode_steps, translate
+    from gymbridge.playground.translation import build_env, episode_steps, find_task, translate
 
 __all__ = ["PlaygroundVectorEnv"]
 
@@ -115,27 +116,31 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             action_repeat = read_count("action_repeat", action_repeat)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
         place = find_jax_device(read_device(device))
-        mjx_env = build_env(env, config, config_overrides, impl)
-        repeat, limit = episode_steps(mjx_env, action_repeat)
-        translated = translate(
-            mjx_env,
-            action_space=action_space,
-            observation_space=observation_space,
-            info_keys=info_keys,
-            randomization_fn=randomization_fn,
-        )
-        simulator = FunctionalSimulator(
-            translated,
-            num_envs,
-            device=place,
-            task_limit=limit,
-            action_repeat=repeat,
-            guarded=nonfinite != "ignore",
+        mode = read_autoreset_mode(autoreset_mode)
+        options = {
+            "action_space": action_space,
+            "observation_space": observation_space,
+            "info_keys": info_keys,
+            "randomization_fn": randomization_fn,
+        }
+        batch = {"num_envs": num_envs, "device": place, "guarded": nonfinite != "ignore"}
+
+        def simulate() -> FunctionalSimulator:
+            mjx_env = build_env(env, config, config_overrides, impl)
+            repeat, limit = episode_steps(mjx_env, action_repeat)
+            translated = translate(mjx_env, **options)
+            return FunctionalSimulator(translated, **batch, action_repeat=repeat, task_limit=limit)
+
+        built_from = (*find_task(env), config, config_overrides, impl, action_repeat)
+        simulator, runner = share(
+            make_key(*built_from, options, batch, max_episode_steps, mode, arrays, runner),
+            simulate,
+            runner,
         )
         super().__init__(
             simulator,
             max_episode_steps=max_episode_steps,
-            autoreset_mode=autoreset_mode,
+            autoreset_mode=mode,
             arrays=arrays,
             device=place,
             runner=runner,

@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,10 +80,9 @@ class Contract:
         self.leaves = None if model is None else ModelLeaves(model)
         # Functions of this contract alone: JAX would take the trace that it made of an equal bound
         # method, although the environment may have changed since.
-        self._reset = jax.jit(lambda key, physics: self._with(physics, env.reset, key))
-        self._step = jax.jit(
-            lambda state, action, physics: self._with(physics, env.step, state, action)
-        )
+        call = partial(_call_with, env.unwrapped, style.model, self.leaves)
+        self._reset = jax.jit(lambda key, physics: call(physics, env.reset, key))
+        self._step = jax.jit(lambda state, action, physics: call(physics, env.step, state, action))
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         self.state = self._read_state("reset", self._trace("reset", self._reset, key, None))
         _check_scalars(self.state)
@@ -114,20 +114,6 @@ class Contract:
     def step(self, state: Any, action: jax.Array, physics: Physics | None = None) -> Any:
         """Return the state after one simulator step of one environment."""
         return self._normalise(self._step(state, action, physics))
-
-    def _with(self, physics: Physics | None, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function of the environment while its model has other leaves, as a trace does."""
-        env, name = self.env.unwrapped, self.style.model
-        with _MODEL_LOCK:
-            if not physics or self.leaves is None:
-                return function(*args)
-            model = self.leaves.replace(physics)
-            own = getattr(env, name)
-            try:
-                setattr(env, name, model)
-                return function(*args)
-            finally:
-                setattr(env, name, own)
 
     def _trace(self, verb: str, function: Callable[..., Any], *args: Any) -> Any:
         try:
@@ -182,6 +168,26 @@ class Contract:
                 f"`{name}` is declared by the environment as {own}, got {given}; leave it out."
             )
         return own if own is not None else given
+
+
+def _call_with(
+    env: Any,
+    name: str,
+    leaves: ModelLeaves | None,
+    physics: Physics | None,
+    function: Callable[..., Any],
+    *args: Any,
+) -> Any:
+    """Call a function of the environment while its model has other leaves, as a trace does."""
+    with _MODEL_LOCK:
+        if not physics or leaves is None:
+            return function(*args)
+        model, own = leaves.replace(physics), getattr(env, name)
+        try:
+            setattr(env, name, model)
+            return function(*args)
+        finally:
+            setattr(env, name, own)
 
 
 def _refuse_training_wrappers(env: Any, style: Style) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -38,8 +39,9 @@ class PhysicsDraw:
         self._leaves, self._function = leaves, function
         self._model, self._own = leaves.model, leaves.own
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+        # A function, since a bound method would be a circle that keeps the model alive.
         self._draw = self._choose_form(key)
-        self.shapes: Physics = jax.eval_shape(self._draw, key)
+        self.shapes: Physics = jax.eval_shape(partial(self._draw, self), key)
         self._check_leaves()
         if fixes_draws(self._draw, key):
             raise EnvContractError(
@@ -50,9 +52,9 @@ class PhysicsDraw:
 
     def __call__(self, key: jax.Array) -> Physics:
         """Return the leaves that vary, drawn with this key."""
-        return self._draw(key)
+        return self._draw(self, key)
 
-    def _choose_form(self, key: Any) -> Callable[[Any], Physics]:
+    def _choose_form(self, key: Any) -> Callable[[PhysicsDraw, Any], Physics]:
         """Return the way to call the function, found out by tracing it.
 
         Raises:
@@ -60,13 +62,14 @@ class PhysicsDraw:
         """
         batched = self._trace(jax.ShapeDtypeStruct((1, *key.shape), key.dtype))
         if isinstance(batched, type) and issubclass(batched, tuple):
-            return self._draw_batched
-        named = self._trace(key)
-        if isinstance(named, type):
-            return self._draw_named
+            return PhysicsDraw._draw_batched
         also = ""
         if isinstance(batched, Exception):
             also = f", and with a batch of one key {_describe(batched)}"
+        del batched  # The traceback of an error keeps this frame, and the frame the model, alive.
+        named = self._trace(key)
+        if isinstance(named, type):
+            return PhysicsDraw._draw_named
         raise SimulationError(
             f"`randomization_fn` cannot be traced; with one key it raised {_describe(named)}{also}."
         ) from named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +18,7 @@ from gymbridge.errors import (
     SimulationError,
     nearest,
 )
-from gymbridge.functional.protocol import FunctionalEnv, action_struct
+from gymbridge.functional.protocol import Drawing, FunctionalEnv, action_struct
 from gymbridge.state_envs.model import Physics
 from gymbridge.state_envs.physics import PhysicsDraw
 from gymbridge.state_envs.rendering import Drawn
@@ -64,20 +65,28 @@ class RandomizedEnv:
                 f"`randomization_fn` must be a function, got {type(function).__name__}."
             )
         if env.leaves is None:
-            raise EnvContractError(f"`randomization_fn` needs a model, and {env.name} has none.")
+            raise EnvContractError(
+                f"`randomization_fn` needs a model, and {env.facts.name} has none."
+            )
         self.observation_space, self.action_space = env.observation_space, env.action_space
-        self.name, self.engine, self.loop_advice = env.name, env.engine, env.loop_advice
-        self._env, self.model = env, env.model
-        self.is_drawable, self.step_seconds = env.is_drawable, env.step_seconds
-        self.mj_model, self.make_renderer = env.mj_model, env.make_renderer
-        self.make_page = env.make_page
-        self._draw = PhysicsDraw(env.leaves, function)
+        self._env, self._draw = env, PhysicsDraw(env.leaves, function)
         self._check_read()
-        self.reset_options = {"randomization": self._read_given}
+        options = {"randomization": partial(_read_given, self._draw.shapes)}
+        self.facts = env.facts._replace(reset_options=options)
 
-    def reset(self, key: jax.Array, given: Physics | None = None) -> RandomizedState:
-        """Return the initial state of one episode; `given` physics take the place of drawn ones."""
-        physics = self._draw(jax.random.fold_in(key, _STREAM)) | (given or {})
+    @property
+    def drawing(self) -> Drawing:
+        """That of the environment, which also shows the physics of the episodes."""
+        drawing = self._env.drawing
+
+        def draw(state: RandomizedState) -> Drawn:
+            return drawing.drawn(state.state)._replace(randomization=state.physics)
+
+        return drawing._replace(drawn=draw)
+
+    def reset(self, key: jax.Array, randomization: Physics | None = None) -> RandomizedState:
+        """Return the initial state of an episode; physics given by path are not drawn."""
+        physics = self._draw(jax.random.fold_in(key, _STREAM)) | (randomization or {})
         return RandomizedState(self._env.reset(key, physics), physics)
 
     def step(self, state: RandomizedState, action: Any) -> RandomizedState:
@@ -107,13 +116,9 @@ class RandomizedEnv:
         """Return the state of the simulation."""
         return self._env.physics_leaves(state.state)
 
-    def drawn(self, state: RandomizedState) -> Drawn:
-        """Return what frames are drawn from, the physics of the episodes included."""
-        return self._env.drawn(state.state)._replace(randomization=state.physics)
-
     def _check_read(self) -> None:
         """Raise for leaves that neither `reset` nor `step` reads, so that drawing them is vain."""
-        env = self._env
+        env, name = self._env, self._env.facts.name
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         state = jax.eval_shape(env.reset, key)
         action = action_struct(self.action_space)
@@ -126,57 +131,58 @@ class RandomizedEnv:
             used: dict[str, bool] = used_inputs(run, self._draw.shapes, key, state, action)[0]
         except Exception as error:
             raise SimulationError(
-                f"{env.name} cannot be traced with the physics of `randomization_fn`; it may use "
+                f"{name} cannot be traced with the physics of `randomization_fn`; it may use "
                 f"a varied leaf as a Python number. {type(error).__name__}: {error}"
             ) from error
         if keeps_own:
             raise EnvContractError(
-                f"`randomization_fn` has no effect in functions that {env.name} compiled itself, "
+                f"`randomization_fn` has no effect in functions that {name} compiled itself, "
                 "since `jax.jit` keeps the model that they saw first. Leave `jax.jit` out of the "
                 "environment: the batch compiles it."
             )
-        unread = [name for name in sorted(self._draw.shapes) if not used[name]]
+        unread = [path for path in sorted(self._draw.shapes) if not used[path]]
         if unread:
             raise EnvContractError(
-                f"`randomization_fn` varies {unread[0]!r}, which `reset` and `step` of {env.name} "
+                f"`randomization_fn` varies {unread[0]!r}, which `reset` and `step` of {name} "
                 "never read; see docs/how-to/simulators.md for the leaves that act in each backend."
             )
 
-    def _read_given(self, given: Any, mask: np.ndarray) -> Physics:
-        """Return ``options["randomization"]`` as arrays, (num_envs, ...) by path.
 
-        Raises:
-            ArgumentTypeError: The option is not a dict, or a value is not an array of numbers.
-            ArgumentError: A path does not vary, or a value has another shape or NaN or Inf under
-                the mask.
-        """
-        if not isinstance(given, Mapping):
-            raise ArgumentTypeError(
-                "`options['randomization']` must be a dict from dotted paths to arrays, got "
-                f"{type(given).__name__}."
-            )
-        return {name: self._read_leaf(name, value, mask) for name, value in given.items()}
+def _read_given(shapes: Physics, given: Any, mask: np.ndarray) -> Physics:
+    """Return ``options["randomization"]`` as arrays, (num_envs, ...) by path.
 
-    def _read_leaf(self, name: Any, value: Any, mask: np.ndarray) -> np.ndarray:
-        label = f"`options['randomization'][{name!r}]`"
-        if name not in self._draw.shapes:
-            raise ArgumentError(
-                f"{label} is not a leaf that `randomization_fn` varies; "
-                f"{nearest(str(name), self._draw.shapes)}"
-            )
-        like = self._draw.shapes[name]
-        try:
-            array = np.asarray(value.cpu() if hasattr(value, "cpu") else value)
-        except Exception as error:
-            raise ArgumentTypeError(f"{label} must be an array, got {value!r}: {error}") from error
-        if array.dtype.kind not in "iuf":
-            raise ArgumentTypeError(f"{label} must be castable to {like.dtype}, got {array.dtype}.")
-        if array.shape != (*mask.shape, *like.shape):
-            raise ArgumentError(
-                f"{label} must have shape {(*mask.shape, *like.shape)}, got {array.shape}."
-            )
-        with np.errstate(over="ignore"):  # a number that is too large becomes Inf
-            array = array.astype(like.dtype)
-        if not np.isfinite(array[mask]).all():
-            raise ArgumentError(f"{label} must be finite as {like.dtype}, got {array}.")
-        return array
+    Raises:
+        ArgumentTypeError: The option is not a dict, or a value is not an array of numbers.
+        ArgumentError: A path does not vary, or a value has another shape or NaN or Inf under
+            the mask.
+    """
+    if not isinstance(given, Mapping):
+        raise ArgumentTypeError(
+            "`options['randomization']` must be a dict from dotted paths to arrays, got "
+            f"{type(given).__name__}."
+        )
+    return {name: _read_leaf(shapes, name, value, mask) for name, value in given.items()}
+
+
+def _read_leaf(shapes: Physics, name: Any, value: Any, mask: np.ndarray) -> np.ndarray:
+    label = f"`options['randomization'][{name!r}]`"
+    if name not in shapes:
+        raise ArgumentError(
+            f"{label} is not a leaf that `randomization_fn` varies; {nearest(str(name), shapes)}"
+        )
+    like = shapes[name]
+    try:
+        array = np.asarray(value.cpu() if hasattr(value, "cpu") else value)
+    except Exception as error:
+        raise ArgumentTypeError(f"{label} must be an array, got {value!r}: {error}") from error
+    if array.dtype.kind not in "iuf":
+        raise ArgumentTypeError(f"{label} must be castable to {like.dtype}, got {array.dtype}.")
+    if array.shape != (*mask.shape, *like.shape):
+        raise ArgumentError(
+            f"{label} must have shape {(*mask.shape, *like.shape)}, got {array.shape}."
+        )
+    with np.errstate(over="ignore"):  # a number that is too large becomes Inf
+        array = array.astype(like.dtype)
+    if not np.isfinite(array[mask]).all():
+        raise ArgumentError(f"{label} must be finite as {like.dtype}, got {array}.")
+    return array

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from gymbridge.core.episode import Renderer, TimeStep, View, split_ends
 from gymbridge.errors import unexpected_keyword
+from gymbridge.functional.protocol import Drawing, Facts
 from gymbridge.functional.rows import make_finite
 from gymbridge.state_envs.contract import Contract
 from gymbridge.state_envs.rendering import Drawn, MujocoRenderer, OwnRenderer
@@ -29,25 +30,35 @@ class StateEnv:
 
     Args:
         contract: The environment with its spaces and infos.
-        loop_advice: See `FunctionalEnv`.
+        loop_advice: See `Facts`.
     """
 
     def __init__(self, contract: Contract, loop_advice: str) -> None:
         self.observation_space = contract.observation_space
         self.action_space = contract.action_space
-        self.loop_advice = loop_advice
-        self.engine, self.leaves = contract.env, contract.leaves
-        self.model = None if contract.leaves is None else contract.leaves.model
-        unwrapped = contract.env.unwrapped
+        self.leaves, unwrapped = contract.leaves, contract.env.unwrapped
         backend = getattr(unwrapped, "backend", None)
-        self.name = f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}"
+        self.facts = Facts(
+            name=f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}",
+            engine=contract.env,
+            loop_advice=loop_advice,
+            model=None if contract.leaves is None else contract.leaves.model,
+            step_seconds=_as_seconds(_read(contract.env, "dt")),
+        )
         self.reset, self.step = contract.reset, contract.step
         self._physics, self._select_info = contract.style.physics, contract.select_info
-        self._style, self.make_page = contract.style, contract.style.make_page
-        self.step_seconds = _as_seconds(_read(contract.env, "dt"))
+        self._style = contract.style
         self._render = _own_render(contract.env, contract.style.package)
-        self.mj_model = _read(unwrapped, contract.style.mj_model)
-        self.is_drawable = self._render is not None or self.mj_model is not None
+        self._mj_model = _read(unwrapped, contract.style.mj_model)
+
+    @property
+    def drawing(self) -> Drawing:
+        """By MuJoCo, or by the environment's own `render`; the viewer shows models of MuJoCo."""
+        model, make_page = self._mj_model, None
+        if model is not None:
+            make_page = partial(self._style.make_page, self.facts, model)
+        is_possible = self._render is not None or model is not None
+        return Drawing(self._make_renderer, self._drawn, is_possible, make_page)
 
     def read(self, state: Any) -> TimeStep:
         """Return what a user sees; `info["truncation"]` is Brax's name for an end by timeout."""
@@ -71,8 +82,8 @@ class StateEnv:
         names = ("q", "qd", "qpos", "qvel")
         return [getattr(self.physics_leaves(state), name, None) for name in names]
 
-    def make_renderer(self, view: View) -> Renderer:
-        """Return the renderer for what `drawn` returns: the environment's own, if it has one.
+    def _make_renderer(self, view: View) -> Renderer:
+        """Return the renderer for what `_drawn` returns: the environment's own, if it has one.
 
         Raises:
             KeywordError: The environment cannot be drawn, or its own `render` takes no such choice.
@@ -83,17 +94,17 @@ class StateEnv:
             for name, value in zip(("render_size", "camera"), view, strict=True):
                 if value is not None:
                     why = "the environment draws itself, by its `render(state)`; leave it out"
-                    raise unexpected(name, self.name, why)
-            return OwnRenderer(self._render, self.name)
-        if self.mj_model is None:
+                    raise unexpected(name, self.facts.name, why)
+            return OwnRenderer(self._render, self.facts.name)
+        if self._mj_model is None:
             why = (
                 "the environment has no MuJoCo model; give it a method `render(state)` that "
                 "returns an image"
             )
-            raise unexpected("render_mode", self.name, why)
-        return MujocoRenderer(self.mj_model, view)
+            raise unexpected("render_mode", self.facts.name, why)
+        return MujocoRenderer(self._mj_model, view)
 
-    def drawn(self, state: Any) -> Drawn:
+    def _drawn(self, state: Any) -> Drawn:
         """Return what frames of a batch of states are drawn from."""
         return Drawn(state, self.physics_leaves(state), {})
 

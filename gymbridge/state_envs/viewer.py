@@ -10,6 +10,8 @@ from brax import base
 from brax.io import html, mjcf
 
 from gymbridge.errors import SimulationError
+from gymbridge.functional.protocol import Facts
+from gymbridge.state_envs.rendering import Drawn
 
 __all__ = ["make_page"]
 
@@ -17,12 +19,15 @@ _ELLIPSOID = 4
 """The `mjtGeom` that brax/io/json.py lacks."""
 
 
-def make_page(env: Any, states: list[Any], index: int, seconds: float, height: int) -> str:
+def make_page(
+    facts: Facts, model: Any, trajectory: list[Drawn], index: int, seconds: float, height: int
+) -> str:
     """Return a page of HTML; see brax/io/html.py.
 
     Args:
-        env: A `FunctionalEnv` with `mj_model`.
-        states: Batches of the environment's states, in the order of time.
+        facts: Those of the environment.
+        model: Its `mujoco.MjModel`.
+        trajectory: What is drawn of a batch of states, in the order of time.
         index: Index of the environment that is shown.
         seconds: Simulated seconds between two states.
         height: Height of the viewer in pixels.
@@ -30,18 +35,16 @@ def make_page(env: Any, states: list[Any], index: int, seconds: float, height: i
     Raises:
         SimulationError: The viewer cannot show the model, or Brax cannot read it.
     """
-    if (env.mj_model.geom_type == _ELLIPSOID).any():
+    if (model.geom_type == _ELLIPSOID).any():
         raise SimulationError(
-            f"Brax's viewer cannot show ellipsoids, and the model of {env.name} has some."
+            f"Brax's viewer cannot show ellipsoids, and the model of {facts.name} has some."
         )
-    rows: Any = [
-        SimpleNamespace(x=_find_bodies(env.drawn(state).physics, index)) for state in states
-    ]
+    rows: Any = [SimpleNamespace(x=_find_bodies(drawn.physics, index)) for drawn in trajectory]
     try:
-        system: Any = getattr(env.engine.unwrapped, "sys", None) or mjcf.load_model(env.mj_model)
+        system: Any = getattr(facts.engine.unwrapped, "sys", None) or mjcf.load_model(model)
     except Exception as error:
         raise SimulationError(
-            f"Brax cannot read the model of {env.name}: {type(error).__name__}: {error}"
+            f"Brax cannot read the model of {facts.name}: {type(error).__name__}: {error}"
         ) from error
     return html.render(system.tree_replace({"opt.timestep": seconds}), rows, height=height)
 

@@ -6,6 +6,7 @@ Pass batches of numpy arrays to skrl's own `wrap_env` instead.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, cast
 
 from gymnasium import spaces
@@ -114,8 +115,10 @@ def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
         )
 
 
-def _parts(space: Any) -> list[Any]:
-    """Return the space itself, or those in a Dict and its Dicts."""
+def _parts(space: Any) -> Iterator[Any]:
+    """Yield the space itself, or those in a Dict and its Dicts."""
     if not isinstance(space, spaces.Dict):
-        return [space]
-    return [part for sub in space.spaces.values() for part in _parts(sub)]
+        yield space
+        return
+    for part in space.spaces.values():
+        yield from _parts(part)

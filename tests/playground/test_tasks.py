@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from math import ceil
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,10 +20,12 @@ from playground_samples import SampleMjxEnv, make_config
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import NotInstalledError, SimulationError
+from gymbridge.functional.protocol import Facts
 from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 from gymbridge.playground.translation import build_env
 from gymbridge.registration import playground_id
+from gymbridge.state_envs.rendering import Drawn
 
 NAME = "CartpoleBalance"
 
@@ -155,14 +158,9 @@ def test_model__is_shown_by_braxs_viewer_but_for_ellipsoids(name: str) -> None:
     data = SimpleNamespace(
         xpos=np.zeros((1, env.mj_model.nbody, 3)), xquat=np.ones((1, env.mj_model.nbody, 4))
     )
-    seen = SimpleNamespace(
-        name=name,
-        mj_model=env.mj_model,
-        engine=env,
-        drawn=lambda state: SimpleNamespace(physics=state),
-    )
+    show = partial(make_page, Facts(name, env), env.mj_model, [Drawn(None, data, {})])
     if name in ("FishSwim", "SwimmerSwimmer6"):
         with pytest.raises(SimulationError, match=f"cannot show ellipsoids, .* of {name}"):
-            make_page(seen, [data], 0, 0.02, 480)
+            show(0, 0.02, 480)
     else:
-        assert "brax-viewer" in make_page(seen, [data], 0, 0.02, 480)
+        assert "brax-viewer" in show(0, 0.02, 480)

@@ -1,0 +1,114 @@
+"""What equal batches share: the environment as it was traced, and the functions compiled for it.
+
+A second batch of the same task, for example for evaluation beside training, traces and compiles
+nothing. What is shared is dropped with the last batch that uses it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import jax
+import numpy as np
+
+from gymbridge.core.episode import EpisodeRule
+from gymbridge.core.infos import InfoLayout
+from gymbridge.core.jax_private import trace_settings
+from gymbridge.core.runner import Runner, RunnerMaker
+from gymbridge.functional.runners import FunctionalRunner
+from gymbridge.functional.simulator import FunctionalSimulator
+
+__all__ = ["make_key", "share"]
+
+_runners: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+_lock = threading.Lock()
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+def make_key(task: Any, *choices: Any) -> Hashable | None:
+    """Return what a batch is built from, as a key; None where a change of it could not be seen.
+
+    Args:
+        task: The registered class of the environment, or a `functools.partial` of it. Anything
+            else, such as an environment object or a function, can change unseen.
+        choices: Everything else that tracing reads: numbers, texts, enums, classes, devices, and
+            lists and dicts of such. Any other value can change unseen.
+
+    Returns:
+        The choices as a hashable value with their types, beside JAX's own settings for traces.
+    """
+    settings = trace_settings()
+    if not isinstance(task, type | partial) or settings is None:
+        return None
+    try:
+        return _freeze([task, *choices]), settings
+    except TypeError:
+        return None
+
+
+def share(
+    key: Hashable | None, make_simulator: Callable[[], FunctionalSimulator], maker: RunnerMaker
+) -> tuple[FunctionalSimulator, RunnerMaker]:
+    """Return the simulator and the runner of an equal batch, or new ones for others to share.
+
+    Args:
+        key: From `make_key`; None for a batch that shares nothing.
+        make_simulator: Function that builds the simulator; called where there is no equal batch.
+        maker: What makes the runner of a new one.
+    """
+    if key is None:
+        return make_simulator(), maker
+    with _lock:
+        found: FunctionalRunner | None = _runners.get(key)
+    if found is not None:
+        return found.rule.simulator, _Found(found, maker.native)
+    return make_simulator(), _Keeping(key, maker, maker.native)
+
+
+class _Found(NamedTuple):
+    """Gives the runner of an equal batch."""
+
+    runner: Runner
+    native: str
+
+    def __call__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> Runner:
+        return self.runner
+
+
+class _Keeping(NamedTuple):
+    """Makes a runner and remembers it for equal batches."""
+
+    key: Hashable
+    maker: RunnerMaker
+    native: str
+
+    def __call__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> Runner:
+        runner = self.maker(rule, infos)
+        with _lock:
+            _runners[self.key] = runner
+        return runner
+
+
+def _freeze(value: Any) -> Hashable:
+    """Return a value in a form that is hashable and keeps 1, 1.0 and True apart.
+
+    Raises:
+        TypeError: The value may change unseen.
+    """
+    if type(value) in (list, tuple):
+        return type(value), tuple(map(_freeze, value))
+    if type(value) is dict:
+        return dict, frozenset((key, _freeze(entry)) for key, entry in value.items())
+    if type(value) is partial:
+        return partial, _freeze([value.func, value.args, value.keywords])
+    if isinstance(value, type | Enum | jax.Device | jax.sharding.NamedSharding):
+        return value
+    if type(value) in _PLAIN or isinstance(value, np.generic):
+        return type(value), repr(value)
+    raise TypeError(f"{value!r} may change unseen.")

@@ -1,0 +1,198 @@
+"""Equal batches share what is compiled; each difference separates them; the last one drops it."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+pytest.importorskip("brax.envs")
+
+from brax_samples import SampleEnv
+from falling_ball import FallingBall, draw
+
+from gymbridge import BraxVectorEnv
+from gymbridge.functional.sharing import make_key
+
+LOG = "gymbridge"
+
+
+def runner_of(**changes: Any) -> tuple[BraxVectorEnv, Any]:
+    envs = BraxVectorEnv(**{"brax_env": "fast", "num_envs": 2, **changes})
+    return envs, envs._runner
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def test_equal_batch__traces_and_compiles_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    first = BraxVectorEnv("fast", 2, autoreset_mode="SameStep")
+    first.reset(seed=0)
+    first.step(first.action_space.sample())
+    second = BraxVectorEnv("fast", num_envs=np.int64(2), autoreset_mode=AutoresetMode.SAME_STEP)
+    with caplog.at_level("INFO", LOG), jax.log_compiles():
+        second.reset(seed=0)
+        second.step(second.action_space.sample())
+    assert [record.message for record in caplog.records if "ompil" in record.message] == []
+
+
+def test_equal_batches__have_states_of_their_own() -> None:
+    (first, runner), (second, other) = (runner_of(max_episode_steps=2) for _ in range(2))
+    assert runner is other
+    actions = np.zeros(first.action_space.shape, np.float32)
+    first.reset(seed=0)
+    first.step(actions)
+    second.reset(seed=5)
+    assert second.np_random_seed == (5, 6)
+    assert first.np_random_seed == (0, 1)
+    assert not second.step(actions)[3].any()
+    assert first.step(actions)[3].all()
+    second.set_attr("note", 3)
+    with pytest.raises(AttributeError):
+        first.get_attr("note")
+    assert second.get_attr("note") == (3, 3)
+    second.close()
+    assert not first.step(actions)[3].any()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"brax_env": "inverted_pendulum"},
+        {"num_envs": 3},
+        {"max_episode_steps": 7},
+        {"autoreset_mode": "SameStep"},
+        {"arrays": "jax"},
+        {"arrays": "torch"},
+        {"action_repeat": 2},
+        {"info_keys": []},
+        {"nonfinite": "ignore"},
+        {"nonfinite": "raise"},
+    ],
+    ids=str,
+)
+def test_difference__separates(change: dict[str, Any]) -> None:
+    if change.get("arrays") == "torch":
+        pytest.importorskip("torch")
+    first, second = runner_of(), runner_of(**change)
+    assert first[1] is not second[1]
+    again = runner_of(**change)
+    assert again[1] is second[1]
+
+
+def test_gradients__separate() -> None:
+    pytest.importorskip("torch")
+    kwargs = {"brax_env": "inverted_pendulum", "backend": "generalized", "arrays": "torch"}
+    plain, graph = runner_of(**kwargs), runner_of(**kwargs, differentiable=True)
+    recomputing = runner_of(**kwargs, differentiable=True, residuals="recompute")
+    assert len({plain[1], graph[1], recomputing[1]}) == 3
+    assert runner_of(**kwargs, differentiable=True)[1] is graph[1]
+
+
+def test_settings_of_jax__separate() -> None:
+    first = runner_of()
+    with jax.default_matmul_precision("float32"):
+        assert runner_of()[1] is not first[1]
+    with jax.enable_x64(True):
+        wide, runner = runner_of()
+        assert runner is not first[1]
+        assert wide.reset(seed=0)[0].dtype == np.float64
+    assert runner_of()[1] is first[1]
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"brax_env": SampleEnv()},
+        {"brax_env": FallingBall(), "randomization_fn": draw},
+        {"action_space": spaces.Box(-1, 1, (1,), np.float32)},
+    ],
+    ids=["environment", "function", "space"],
+)
+def test_what_may_change_unseen__is_never_shared(kwargs: dict[str, Any]) -> None:
+    first, second = runner_of(**kwargs), runner_of(**kwargs)
+    assert first[1] is not second[1]
+
+
+def test_key__is_made_of_values_and_their_types() -> None:
+    assert make_key(int, 1, [True]) == make_key(int, 1, [True])
+    keys = {make_key(int, value) for value in (1, 1.0, True, "1", None, [1], (1,), {"a": 1})}
+    assert len(keys) == 8
+    assert make_key(partial(int, base=2), 1) == make_key(partial(int, base=2), 1)
+    assert make_key(partial(int, base=2)) != make_key(partial(int, base=3))
+    for unseen in (object(), np.zeros(2), len, {1, 2}, partial(len)):
+        assert make_key(int, unseen) is None
+    for task in ("int", len, None, partial(len)):
+        assert make_key(task) is None
+
+
+@pytest.mark.parametrize(
+    ("env", "options"),
+    [
+        ("fast", {}),
+        (FallingBall(), {"nonfinite": "raise"}),
+        (FallingBall(), {"randomization_fn": draw}),
+        (FallingBall(), {"arrays": "torch", "differentiable": True}),
+    ],
+    ids=["named", "own", "randomised", "gradients"],
+)
+def test_last_batch__drops_what_was_compiled(env: Any, options: dict[str, Any]) -> None:
+    if "arrays" in options:
+        pytest.importorskip("torch")
+    with without_collector():
+        batches = [BraxVectorEnv(env, num_envs=2, **options) for _ in range(2)]
+        for envs in batches:
+            envs.reset(seed=0)
+            envs.step(envs.action_space.sample())
+        kept = [weakref.ref(batches[0]._runner), weakref.ref(batches[0]._simulator)]
+        del envs
+        batches.pop()
+        assert [ref() is None for ref in kept] == [False, False]
+        batches.pop()
+        assert [ref() is None for ref in kept] == [True, True]
+
+
+def test_pickle__shares_too() -> None:
+    first, runner = runner_of()
+    twin = pickle.loads(pickle.dumps(first))
+    assert twin._runner is runner
+
+
+def test_second_batch__is_built_in_another_thread_while_the_first_steps() -> None:
+    first, runner = runner_of(num_envs=4)
+    first.reset(seed=0)
+    actions = np.zeros(first.action_space.shape, np.float32)
+    found: list[Any] = []
+
+    def build() -> None:
+        envs, other = runner_of(num_envs=4)
+        envs.reset(seed=0)
+        found.append((other, [envs.step(actions)[0] for _ in range(20)]))
+
+    threads = [threading.Thread(target=build) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    seen = [first.step(actions)[0] for _ in range(20)]
+    for thread in threads:
+        thread.join()
+    assert [other is runner for other, _ in found] == [True] * 3
+    for _, observations in found:
+        assert np.array_equal(observations, seen)
