@@ -252,13 +252,13 @@ def read_options(
             )
     name, mask = "`options['reset_mask']`", None
     if "reset_mask" in options:
-        mask = read_mask(name, to_numpy(name, options["reset_mask"]), num_envs)
+        mask = read_mask(name, to_numpy(name, options["reset_mask"]), num_envs, "reset_mask")
     rows = np.ones(num_envs, np.bool_) if mask is None else mask
     return mask, {key: readers[key](options[key], rows) for key in options if key in readers}
 
 
-def read_mask(name: str, mask: Any, num_envs: int) -> np.ndarray:
-    """Return a copy of a mask of environments, (num_envs,) bool.
+def read_mask(name: str, mask: Any, num_envs: int, short: str = "mask") -> np.ndarray:
+    """Return a copy of a mask of environments, (num_envs,) bool; errors have Gymnasium's words.
 
     Raises:
         ArgumentTypeError: `mask` is not a numpy array of bools.
@@ -272,7 +272,9 @@ def read_mask(name: str, mask: Any, num_envs: int) -> np.ndarray:
     if mask.dtype != np.bool_:
         raise ArgumentTypeError(f"{name} must have `dtype=np.bool_`, got {mask.dtype}")
     if not mask.any():
-        raise ArgumentError(f"{name} must contain at least one True, got {mask}")
+        raise ArgumentError(
+            f"{name} must contain a boolean array with at least one True value, got {short}={mask}"
+        )
     return mask.copy()
 
 

@@ -23,7 +23,7 @@ class LosesFinalObservation(SyncVectorEnv):
         return obs, *rest
 
 
-@breaks("final-observation", modes=(SAME,))
+@breaks("final-observation", "same-step-final-value", modes=(SAME,))
 class FinalObservationIsView(SyncVectorEnv):
     """Takes `final_obs` from the array into which the initial observations are written."""
 
@@ -257,7 +257,7 @@ class ForgetsLimit(SyncVectorEnv):
             env.unwrapped.limit += 2
 
 
-@breaks("observations-in-space", modes=(SAME,))
+@breaks("observations-in-space", "same-step-final-value", modes=(SAME,))
 class FinalObservationOutside(SyncVectorEnv):
     """Returns final observations in another unit."""
 
@@ -285,3 +285,65 @@ class IgnoresMask(SyncVectorEnv):
         if options and "reset_mask" in options:
             return copy.deepcopy(self._observations), {}
         return super().reset(seed=seed, options=options)
+
+
+class ChangesFinalObservations(SyncVectorEnv):
+    """Returns something else as `final_obs`; those that follow say what."""
+
+    def step(self, actions: Any) -> Any:
+        *rest, infos = super().step(actions)
+        if "final_obs" in infos:
+            self.change(infos["final_obs"], np.flatnonzero(infos["_final_obs"]))
+        return *rest, infos
+
+    def change(self, finals: Any, ended: Any) -> None:
+        """Change the entries of environments that ended."""
+
+
+@breaks("same-step-final-value", modes=(SAME,))
+class ZerosAsFinalObservation(ChangesFinalObservations):
+    """Leaves `final_obs` as it was created."""
+
+    def change(self, finals: Any, ended: Any) -> None:
+        for env in ended:
+            finals[env] = np.zeros(3, np.float32)
+
+
+@breaks("same-step-final-value", modes=(SAME,))
+class FinalObservationTooEarly(ChangesFinalObservations):
+    """Returns the observation before the final one."""
+
+    _before: Any = None
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        obs, infos = super().reset(seed=seed, options=options)
+        self._before = obs.copy()
+        return obs, infos
+
+    def step(self, actions: Any) -> Any:
+        obs, *rest = super().step(actions)
+        self._before = obs.copy()
+        return obs, *rest
+
+    def change(self, finals: Any, ended: Any) -> None:
+        for env in ended:
+            finals[env] = self._before[env]
+
+
+@breaks("seed-repeats", modes=(SAME,))
+class NoiseInFinalObservation(ChangesFinalObservations):
+    """Adds noise that no seed repeats."""
+
+    def change(self, finals: Any, ended: Any) -> None:
+        for env in ended:
+            noise = np.random.default_rng().uniform(-0.1, 0.1, 3)
+            finals[env] = (finals[env] + noise).astype(np.float32)
+
+
+@breaks("independent-steps", "independent-episodes", modes=(SAME,))
+class FinalObservationOfAnother(ChangesFinalObservations):
+    """Returns the last observation of the next environment."""
+
+    def change(self, finals: Any, ended: Any) -> None:
+        for env in ended:
+            finals[env] = self._env_obs[(env + 1) % self.num_envs].copy()

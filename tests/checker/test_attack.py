@@ -31,6 +31,13 @@ def check(make: Any, steps: int = 40, seed: int = 0) -> Report:
     return report
 
 
+def take_mode(tasks: list[Any], mode: AutoresetMode, **options: Any) -> Any:
+    """Return a factory from which the check can have a reference with another mode."""
+    return lambda autoreset_mode=mode: SyncVectorEnv(
+        tasks, autoreset_mode=autoreset_mode, **options
+    )
+
+
 def assert_correct(report: Report, *extras: str) -> None:
     assert not report.broken
     assert broken(report) - BROKEN_BY_SYNC == set(extras)
@@ -38,7 +45,7 @@ def assert_correct(report: Report, *extras: str) -> None:
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.__name__)
 def test_correct_task__breaks_no_rule(task: type[gym.Env[Any, Any]], mode: AutoresetMode) -> None:
-    report = check(lambda: SyncVectorEnv([task] * 4, autoreset_mode=mode))
+    report = check(take_mode([task] * 4, mode))
     assert_correct(report, *({"fresh-states"} if task is Level else ()))
 
 
@@ -46,22 +53,19 @@ def test_correct_task__breaks_no_rule(task: type[gym.Env[Any, Any]], mode: Autor
 @pytest.mark.parametrize("name", ["SideWalk", "Bandit"])
 def test_equal_by_chance__breaks_no_rule(name: str, seed: int, mode: AutoresetMode) -> None:
     (task,) = (task for task in TASKS if task.__name__ == name)
-    report = check(lambda: SyncVectorEnv([task], autoreset_mode=mode), 100, seed)
+    report = check(take_mode([task], mode), 100, seed)
     assert_correct(report)
 
 
 def test_spaces_and_limits_of_their_own__break_no_rule(mode: AutoresetMode) -> None:
     tasks = [partial(DifferentBounds, scale) for scale in (3, 1, 2)]
-    options: Any = {"observation_mode": "different", "autoreset_mode": mode}
-    assert_correct(check(lambda: SyncVectorEnv(tasks, **options)))
-    walks = [partial(Walk, limit) for limit in (1, 5, 8)]
-    assert_correct(check(lambda: SyncVectorEnv(walks, autoreset_mode=mode)))
+    assert_correct(check(take_mode(tasks, mode, observation_mode="different")))
+    assert_correct(check(take_mode([partial(Walk, limit) for limit in (1, 5, 8)], mode)))
 
 
 @pytest.mark.parametrize(("num_envs", "limit"), [(1, 1), (4, 1), (64, 3)])
 def test_all_sizes__break_no_rule(num_envs: int, limit: int, mode: AutoresetMode) -> None:
-    walks = [partial(Walk, limit)] * num_envs
-    assert_correct(check(lambda: SyncVectorEnv(walks, autoreset_mode=mode), 20))
+    assert_correct(check(take_mode([partial(Walk, limit)] * num_envs, mode), 20))
 
 
 @pytest.mark.filterwarnings("ignore:.*Calling `close` while waiting")

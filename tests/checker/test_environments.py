@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from batches import cells, make_batch
+from batches import Cell, cells, make_batch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from walks import Walk, make_walks
 
@@ -41,22 +41,22 @@ def mode(request: pytest.FixtureRequest) -> AutoresetMode:
     return request.param
 
 
-def is_slow(engine: str, kind: str) -> bool:
-    return engine not in ("host", "envpool") and (engine, kind) != ("brax", "numpy")
-
-
-def cases() -> Iterator[Any]:
-    """Yield the cells of every engine."""
+def marked_cells() -> Iterator[Any]:
+    """Yield the cells, with a mark on those that take long."""
     for param in cells():
-        engine, kind, mode = param.values[0]
-        marks = pytest.mark.slow if is_slow(engine, kind) else ()
-        yield pytest.param(engine, kind, mode, marks=marks, id=param.id)
+        (cell,) = param.values
+        is_quick = cell.engine in ("host", "envpool") or cell[:2] == ("brax", "numpy")
+        yield pytest.param(cell, marks=() if is_quick else pytest.mark.slow, id=param.id)
 
 
-@pytest.mark.parametrize(("engine", "kind", "mode"), [*cases()])
-def test_every_batch__keeps_every_rule(engine: str, kind: str, mode: str) -> None:
+@pytest.mark.parametrize("cell", [*marked_cells()])
+def test_every_batch__keeps_every_rule(cell: Cell) -> None:
+    engine, kind, mode = cell
     pytest.importorskip(kind)
-    make = partial(make_batch, engine, mode, limit=10, arrays=kind)
+
+    def make(autoreset_mode: Any = mode) -> Any:
+        return make_batch(engine, autoreset_mode, limit=10, arrays=kind)
+
     report = check_vector_env(make, steps=60)
     print(report)
     assert not ids(report, "broken")

@@ -98,6 +98,51 @@ def test_rule__that_was_not_reached_is_never_held() -> None:
     assert reward.evidence is not None
 
 
+SAME = AutoresetMode.SAME_STEP
+
+
+class Shifted(Walk):
+    """A walk with other observations."""
+
+    def _observe(self) -> np.ndarray:
+        return super()._observe() + np.float32(0.1)
+
+
+def make_same(task: type[Walk] = Walk, mode: AutoresetMode = SAME) -> SyncVectorEnv:
+    return SyncVectorEnv([lambda: task(7)] * 2, autoreset_mode=mode)
+
+
+def refuse_next_step(autoreset_mode: AutoresetMode = SAME) -> SyncVectorEnv:
+    if autoreset_mode != SAME:
+        raise ValueError("no other mode")
+    return make_same()
+
+
+def stay_the_same(autoreset_mode: AutoresetMode = SAME) -> SyncVectorEnv:
+    return make_same()
+
+
+def be_another(autoreset_mode: AutoresetMode = SAME) -> SyncVectorEnv:
+    return make_same(Walk if autoreset_mode == SAME else Shifted, autoreset_mode)
+
+
+@pytest.mark.parametrize(
+    ("make", "note"),
+    [
+        (make_same, "`make_env` takes no `autoreset_mode`, and there is no spec"),
+        (refuse_next_step, "could be built: ValueError('no other mode')"),
+        (stay_the_same, "With NEXT_STEP, no episode was the same"),
+        (be_another, "With NEXT_STEP, no episode was the same"),
+    ],
+    ids=["no parameter", "error", "same mode", "other task"],
+)
+def test_final_values__without_a_reference_say_why(make: Any, note: str) -> None:
+    report = check_vector_env(make, steps=40)
+    (final,) = (result for result in report.not_reached if result.id == "same-step-final-value")
+    assert note in final.note
+    assert not report.broken
+
+
 def test_one_environment__has_no_neighbours() -> None:
     report = check_vector_env(lambda: SyncVectorEnv([lambda: Walk(5)]), steps=60)
     assert not report.broken

@@ -6,13 +6,12 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from gymnasium.vector import AutoresetMode
-
 from gymbridge.core.requests import read_count
 from gymbridge.testing.checker import (
     calls,
     declarations,
     ends,
+    finals,
     lifecycle,
     replays,
     requests,
@@ -20,28 +19,32 @@ from gymbridge.testing.checker import (
     seeds,
     statistics,
 )
-from gymbridge.testing.checker.calls import StoppedError
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.report import Evidence, Report, Result
-from gymbridge.testing.checker.rule import Ledger, Rule
+from gymbridge.testing.checker.rule import Ledger, Rule, StoppedError
+from gymbridge.testing.checker.values import read_mode
 
 __all__ = ["RULES", "Evidence", "Report", "Result", "Rule", "check_vector_env"]
 
-RULES: tuple[Rule, ...] = (
-    *declarations.RULES,
-    *calls.RULES,
-    *results.RULES,
-    *seeds.RULES,
-    *statistics.RULES,
-    *ends.RULES,
-    *replays.RULES,
-    *requests.RULES,
-    *lifecycle.RULES,
+_MODULES = (
+    declarations,
+    calls,
+    results,
+    seeds,
+    statistics,
+    ends,
+    replays,
+    finals,
+    requests,
+    lifecycle,
 )
+_NAMED = (value for module in _MODULES for value in vars(module).values())
+
+RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for rule in _NAMED if isinstance(rule, Rule)))
 """Every rule, in the order of a report."""
 
 
-def check_vector_env(make_env: Callable[[], Any], *, steps: int = 1000, seed: int = 0) -> Report:
+def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: int = 0) -> Report:
     """Check a vector environment against the rules of Gymnasium, and against some of our own.
 
     The check records a run of the environment and repeats it, unchanged and with one thing changed
@@ -49,7 +52,9 @@ def check_vector_env(make_env: Callable[[], Any], *, steps: int = 1000, seed: in
 
     Args:
         make_env: Returns a new, independent environment, built in the same way each time. It is
-            called up to three times.
+            called up to three times. If it has a parameter `autoreset_mode`, it is called once
+            more with NEXT_STEP where its environments have SAME_STEP, to compare final
+            observations. Without the parameter, their `spec` is used for this.
         steps: Batch steps of the longest run, at least 1. More steps reach more ends of episodes.
         seed: First seed. The same seed gives the same check.
 
@@ -78,13 +83,11 @@ def check_vector_env(make_env: Callable[[], Any], *, steps: int = 1000, seed: in
         if declarations.can_be_driven(made[0], ledger):
             check = Check(made[0], ledger, seed, steps)
             made.append(make_env())
-            _run(check, made[1], made[2])
+            _run(check, made[1], made[2], make_env)
     finally:
         for envs in made:
             _close(envs)
-    metadata = getattr(made[0], "metadata", None)
-    mode = metadata.get("autoreset_mode") if isinstance(metadata, dict) else None
-    mode = mode if isinstance(mode, AutoresetMode) else None
+    mode = read_mode(made[0])
     return Report(
         env=_name(made[0]),
         mode=mode.name if mode else None,
@@ -96,7 +99,7 @@ def check_vector_env(make_env: Callable[[], Any], *, steps: int = 1000, seed: in
     )
 
 
-def _run(check: Check, another: Any, fresh: Any) -> None:
+def _run(check: Check, another: Any, fresh: Any, make_env: Callable[..., Any]) -> None:
     """Run every probe; those that may leave an environment unusable come last."""
     driver = check.driver
     _attempt(check.run_record)
@@ -118,6 +121,7 @@ def _run(check: Check, another: Any, fresh: Any) -> None:
         lifecycle.check_pickle,
     ):
         _attempt(lambda probe=probe: probe(check, driver))
+    _attempt(lambda: finals.check_final_values(check, make_env))
     for probe in (replays.check_restarts, requests.check_masks, seeds.check_seed_forms):
         _attempt(lambda probe=probe: probe(check, driver))
     _attempt(lambda: requests.check_mask_errors(check, other))

@@ -11,10 +11,10 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.rule import EXTRA, Ledger, Place, Rule
+from gymbridge.testing.checker.rule import EXTRA, Ledger, Place, Rule, StoppedError
 from gymbridge.testing.checker.values import contains, fits, is_array, rows_of, to_numpy
 
-__all__ = ["RULES", "Call", "Reader", "StoppedError"]
+__all__ = ["Call", "Reader"]
 
 _TEST = "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`"
 
@@ -61,22 +61,6 @@ ACTIONS = Rule(
     "not stated; kept by all of Gymnasium's vector environments",
     EXTRA,
 )
-RULES = (
-    RESET_RETURNS,
-    STEP_RETURNS,
-    OBSERVATIONS,
-    IN_SPACE,
-    REWARDS,
-    FLAGS,
-    RESET_MASK,
-    OPTIONS,
-    ACTIONS,
-)
-"""Rules of the types and shapes of results."""
-
-
-class StoppedError(Exception):
-    """Raised when a call returns something with which the run cannot be continued."""
 
 
 @dataclass
@@ -92,6 +76,8 @@ class Call:
         terminated: (num_envs,) bool.
         truncated: (num_envs,) bool.
         infos: A copy in numpy.
+        final_obs: What `final_obs` holds for each environment whose episode ended, in numpy; None
+            for the others, and where there is nothing to read.
         mask: (num_envs,) bool for a `reset`, True for environments to reset; None for a `step`.
         kinds: How the episode of each environment had ended before the call; "" if it had not.
     """
@@ -104,6 +90,7 @@ class Call:
     terminated: np.ndarray
     truncated: np.ndarray
     infos: dict[str, Any]
+    final_obs: list[Any]
     mask: np.ndarray | None
     kinds: list[str]
 
@@ -152,7 +139,8 @@ class Reader:
         obs, infos = values = to_numpy(returned)
         rows = self._read_observations(obs, place, rule)
         zeros, flags = np.zeros(self._num_envs), np.zeros(self._num_envs, np.bool_)
-        return Call(place, returned, values, rows, zeros, flags, flags, infos, mask, kinds)
+        final: list[Any] = [None] * self._num_envs
+        return Call(place, returned, values, rows, zeros, flags, flags, infos, final, mask, kinds)
 
     def step(self, function: Callable[[], Any], place: Place, kinds: list[str], rule: Rule) -> Call:
         """Call `step` and read what it returns; an error breaks `rule`."""
@@ -162,17 +150,12 @@ class Reader:
         rewards = self._read_numbers(REWARDS, "f", rewards, place)
         terminated = self._read_numbers(FLAGS, "b", terminated, place).astype(np.bool_)
         truncated = self._read_numbers(FLAGS, "b", truncated, place).astype(np.bool_)
-        flags = terminated, truncated
-        return Call(place, returned, values, rows, rewards, *flags, infos, None, kinds)
+        flags, final = (terminated, truncated), self._read_final(infos, terminated | truncated)
+        return Call(place, returned, values, rows, rewards, *flags, infos, final, None, kinds)
 
     def _call(self, rule: Rule, length: int, function: Callable[[], Any], place: Place) -> Any:
         wanted = f"a tuple of {length}, the last a dict"
-        try:
-            returned = function()
-        except Exception as error:
-            seen = f"{type(error).__name__}: {error}"
-            self._ledger.expect(rule, False, expected=wanted, seen=seen, place=place)
-            raise StoppedError from error
+        returned = self._ledger.require(rule, function, wanted, place)
         is_kept = (
             isinstance(returned, tuple)
             and len(returned) == length
@@ -208,6 +191,15 @@ class Reader:
             place=place._replace(env=env),
         )
         return rows
+
+    def _read_final(self, infos: dict[str, Any], ended: np.ndarray) -> list[Any]:
+        value: Any = infos.get("final_obs")
+        try:
+            is_object = is_array(value) and value.dtype == object
+            rows = list(value) if is_object else rows_of(self._batch, value)
+            return [row if over else None for row, over in zip(rows, ended, strict=True)]
+        except Exception:  # of a layout that holds no observations
+            return [None] * self._num_envs
 
     def _read_numbers(self, rule: Rule, dtype_kind: str, value: Any, place: Place) -> np.ndarray:
         array = np.asarray(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ _ENOUGH = 4
 """Ends of each kind after which the recorded run may stop."""
 
 
-_PARTS = ("observations", "rewards", "terminated", "truncated")
+_PARTS = ("observations", "rewards", "terminated", "truncated", "final_obs")
 
 
 class Check:
@@ -59,7 +60,6 @@ class Check:
 
     def drive(self, envs: Any) -> Driver:
         """Return a driver for an environment; every call that it makes is judged."""
-        length_judge: list[LengthJudge] = []
         judges = (
             judge_ownership,
             judge_flags,
@@ -67,11 +67,16 @@ class Check:
             judge_partial_reset,
             judge_next_step,
             judge_final_keys,
-            lambda driver, call: length_judge[0](driver, call),
-            lambda driver, call: self.statistics.judge(driver, call),
+            LengthJudge(envs),
+            self.statistics.judge,
         )
-        driver = Driver(envs, self.ledger, judges)
-        length_judge.append(LengthJudge(driver))
+        return self._add(Driver(envs, self.ledger, judges))
+
+    def drive_unjudged(self, envs: Any) -> Driver:
+        """Return a driver for an environment that is only a reference for another."""
+        return self._add(Driver(envs, Ledger(), ()))
+
+    def _add(self, driver: Driver) -> Driver:
         self._drivers.append(driver)
         return driver
 
@@ -112,15 +117,13 @@ class Check:
 
     def replay(self, driver: Driver, num_calls: int | None = None, **options: Any) -> list[Call]:
         """Repeat the recorded run, or its first calls, and return the calls."""
-        driver.settle(self.policy(9))
-        calls: list[Call] = []
         wanted = len(self.record) if num_calls is None else num_calls
-        run = driver.play(self.policy(), self.num_record_steps, seed=self.seed, **options)
-        for call in run:
-            calls.append(call)
-            if len(calls) >= wanted:
-                break
-        return calls
+        return list(islice(self.rerun(driver, **options), wanted))
+
+    def rerun(self, driver: Driver, **options: Any) -> Iterator[Call]:
+        """Repeat the recorded run, and return an iterator of the calls."""
+        driver.settle(self.policy(9))
+        return driver.play(self.policy(), self.num_record_steps, seed=self.seed, **options)
 
     def first_end(self, kind: str) -> int | None:
         """Return the index in the record of the first call with ends of that kind, or None."""
@@ -136,7 +139,7 @@ class Check:
         kinds: Sequence[str] | None = None,
         parts: Sequence[str] = _PARTS,
     ) -> bool:
-        """Record whether calls returned the recorded observations, rewards and flags.
+        """Record whether calls returned what was recorded, but for infos.
 
         Args:
             rule: The rule that asks for it.

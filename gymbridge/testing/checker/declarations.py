@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_differing_spaces, batch_space
 from gymbridge.testing.checker.rule import EXTRA, Ledger, Rule
 from gymbridge.testing.checker.values import read
 
-__all__ = ["RULES", "can_be_driven", "check_declarations", "single_observation_spaces"]
+__all__ = ["can_be_driven", "check_declarations", "single_observation_spaces"]
 
 _TESTS = "tests/vector/testing_utils.py"
 
@@ -56,18 +56,6 @@ OWN_METADATA = Rule(
     "tests/vector/test_sync_vector_env.py, `test_metadata_sync_vector_env`",
     EXTRA,
 )
-RULES = (
-    VECTOR_ENV,
-    NUM_ENVS,
-    SPACES,
-    BATCH_OBSERVATIONS,
-    BATCH_ACTIONS,
-    AUTORESET_MODE,
-    RENDER_MODE,
-    MODE_ATTRIBUTE,
-    OWN_METADATA,
-)
-"""Rules of declarations."""
 
 _SPACES = ("single_observation_space", "observation_space", "single_action_space", "action_space")
 

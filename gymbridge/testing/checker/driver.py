@@ -18,12 +18,11 @@ from gymbridge.testing.checker.calls import (
     STEP_RETURNS,
     Call,
     Reader,
-    StoppedError,
 )
 from gymbridge.testing.checker.declarations import single_observation_spaces
 from gymbridge.testing.checker.policy import Policy, batch_actions
-from gymbridge.testing.checker.rule import Ledger, Place, Rule
-from gymbridge.testing.checker.values import rows_of, same, to_numpy
+from gymbridge.testing.checker.rule import Ledger, Place, Rule, StoppedError
+from gymbridge.testing.checker.values import read_mode, rows_of, same, to_numpy
 
 __all__ = ["Driver", "Judge"]
 
@@ -56,8 +55,7 @@ class Driver:
     ) -> None:
         self.envs, self.ledger, self._judges = envs, ledger, judges
         self.num_envs: int = envs.num_envs
-        mode = envs.metadata.get("autoreset_mode")
-        self.mode = mode if isinstance(mode, AutoresetMode) else None
+        self.mode = read_mode(envs)
         single = envs.single_observation_space
         self.observation_space = batch_space(single, self.num_envs)
         self.single_spaces = single_observation_spaces(envs)

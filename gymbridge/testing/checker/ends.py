@@ -11,9 +11,9 @@ from gymnasium.vector import AutoresetMode
 from gymbridge.testing.checker.calls import IN_SPACE, Call
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule
-from gymbridge.testing.checker.values import contains, fits, is_array, read, rows_of
+from gymbridge.testing.checker.values import contains, fits, is_array, read
 
-__all__ = ["RULES", "LengthJudge", "final_observations", "judge_final_keys", "judge_next_step"]
+__all__ = ["LengthJudge", "judge_final_keys", "judge_next_step"]
 
 _MODES = "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py"
 
@@ -64,16 +64,6 @@ TRUNCATED_AT_LIMIT = Rule(
     "other truncations are allowed: core.py, `Env.step`",
     EXTRA,
 )
-RULES = (
-    NEXT_FLAGS,
-    NEXT_REWARD,
-    FINAL_OBS,
-    FINAL_INFO,
-    NO_FINAL_KEYS,
-    LIMIT_KEPT,
-    TRUNCATED_AT_LIMIT,
-)
-"""Rules of the ends of episodes."""
 
 
 def judge_next_step(driver: Driver, call: Call) -> None:
@@ -114,18 +104,18 @@ def _judge_mask(driver: Driver, call: Call, rule: Rule, key: str) -> None:
     """Look whether a final key holds what it should for exactly the environments that ended."""
     mask = call.infos.get(f"_{key}", np.zeros(driver.num_envs, np.bool_))
     is_mask = is_array(mask) and mask.shape == (driver.num_envs,) and mask.dtype == np.bool_
-    values = final_observations(driver, call) if key == "final_obs" else call.infos.get(key)
-    single = driver.single_spaces
+    values, single = call.infos.get(key), driver.single_spaces
     for env, kind in enumerate(call.end_kinds):
         if not is_mask or bool(mask[env]) != bool(kind):
             is_kept, seen = False, f"`_{key}` is {mask}"
         elif not kind:
             continue
         elif key == "final_obs":
-            is_kept = values is not None and fits(single[env], values[env], is_batch=False)
-            if is_kept and values is not None:
-                _judge_space(driver, call, env, values[env])
-            seen = "nothing" if values is None else values[env]
+            final = call.final_obs[env]
+            is_kept = final is not None and fits(single[env], final, is_batch=False)
+            if is_kept:
+                _judge_space(driver, call, env, final)
+            seen = "nothing" if final is None else final
         else:
             is_kept, seen = isinstance(values, dict), values
         expected = f"`{key}` of the environments that ended: {call.ended}"
@@ -146,26 +136,13 @@ def _judge_space(driver: Driver, call: Call, env: int, final: Any) -> None:
     )
 
 
-def final_observations(driver: Driver, call: Call) -> list[Any] | None:
-    """Return the entries of `final_obs`; None where there are not `num_envs` of them."""
-    value: Any = call.infos.get("final_obs")
-    if is_array(value) and value.dtype == object:
-        rows = list(value)
-    else:
-        try:
-            rows = rows_of(driver.observation_space, value)
-        except Exception:  # of a layout that holds no observations
-            return None
-    return rows if len(rows) == driver.num_envs else None
-
-
 class LengthJudge:
-    """Counts the steps of episodes of one driver, and compares them with the limit of its spec."""
+    """Counts the steps of an environment's episodes, and compares them with its spec's limit."""
 
-    def __init__(self, driver: Driver) -> None:
-        spec = read(driver.envs, "spec")
+    def __init__(self, envs: Any) -> None:
+        spec = read(envs, "spec")
         self._limit = spec.max_episode_steps if isinstance(spec, EnvSpec) else None
-        self._lengths = np.zeros(driver.num_envs, np.int64)
+        self._lengths = np.zeros(envs.num_envs, np.int64)
 
     def __call__(self, driver: Driver, call: Call) -> None:
         """Look at one call."""

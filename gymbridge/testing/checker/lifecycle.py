@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+from itertools import islice
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from gymbridge.testing.checker.calls import StoppedError
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.policy import batch_actions
-from gymbridge.testing.checker.rule import EXTRA, Rule, expect_error
+from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError, expect_error
 from gymbridge.testing.checker.seeds import REPEATS
 from gymbridge.testing.checker.values import is_array, read, same
 
 __all__ = [
-    "RULES",
     "check_attributes",
     "check_close",
     "check_frames",
@@ -65,8 +64,6 @@ CLOSED_REFUSED = Rule(
     "vector/async_vector_env.py, `AsyncVectorEnv`",
     EXTRA,
 )
-RULES = (CALL, GET_ATTR, SET_ATTR, RENDER, RENDER_PURE, SPEC, PICKLE, CLOSE, CLOSED_REFUSED)
-"""Rules of attributes, frames, specs, copies and closing."""
 
 _ATTRIBUTE = "attribute_of_the_check"
 
@@ -75,11 +72,7 @@ def check_attributes(check: Check, driver: Driver) -> None:
     """Set an attribute of each environment, and read it in two ways."""
     envs: Any = driver.envs
     values = list(range(check.num_envs))
-    try:
-        envs.set_attr(_ATTRIBUTE, values)
-    except Exception as error:
-        check.ledger.expect(SET_ATTR, False, expected="no error", seen=repr(error))
-        return
+    check.ledger.require(SET_ATTR, lambda: envs.set_attr(_ATTRIBUTE, values), "no error")
     for rule, name in ((GET_ATTR, "get_attr"), (CALL, "call")):
         try:
             seen: Any = getattr(envs, name)(_ATTRIBUTE)
@@ -101,15 +94,10 @@ def check_frames(check: Check, driver: Driver) -> None:
     """Repeat the recorded run, and draw the environments after each call."""
     if read(driver.envs, "render_mode") != "rgb_array":
         return
-    driver.settle(check.policy(9))
-    policy, calls = check.policy(), []
-    for call in driver.play(policy, min(10, check.num_record_steps), seed=check.seed):
+    calls = []
+    for call in islice(check.rerun(driver), 11):
         calls.append(call)
-        try:
-            frames: Any = driver.envs.render()
-        except Exception as error:
-            check.ledger.expect(RENDER, False, expected="frames", seen=repr(error))
-            return
+        frames = check.ledger.require(RENDER, driver.envs.render, "frames", call.place)
         is_kept = isinstance(frames, tuple) and len(frames) == check.num_envs
         check.ledger.expect(
             RENDER,
@@ -132,11 +120,7 @@ def check_spec(check: Check, driver: Driver) -> None:
     spec = read(envs, "spec")
     if not isinstance(spec, EnvSpec):
         return
-    try:
-        again = gym.make_vec(spec, num_envs=check.num_envs)
-    except Exception as error:
-        check.ledger.expect(SPEC, False, expected=spec, seen=repr(error))
-        return
+    again = check.ledger.require(SPEC, lambda: gym.make_vec(spec, num_envs=check.num_envs), spec)
     names = ("num_envs", "observation_space", "action_space", "render_mode", "spec")
     unlike = [name for name in names if not same(read(again, name), read(envs, name))]
     modes = [batch.metadata.get("autoreset_mode") for batch in (envs, again)]
@@ -149,26 +133,14 @@ def check_spec(check: Check, driver: Driver) -> None:
 
 def check_pickle(check: Check, driver: Driver) -> None:
     """Repeat the first steps of the recorded run in a pickled copy."""
-    try:
-        copy = pickle.loads(pickle.dumps(driver.envs))
-    except Exception as error:
-        check.ledger.expect(PICKLE, False, expected="a copy", seen=repr(error))
-        return
-    if not check.ledger.is_broken(REPEATS):
-        _replay_copy(check, copy)
+    ledger = check.ledger
+    copy = ledger.require(PICKLE, lambda: pickle.loads(pickle.dumps(driver.envs)), "a copy")
+    if not ledger.is_broken(REPEATS):
+        with contextlib.suppress(StoppedError):  # also of a copy without its attributes
+            other = ledger.require(PICKLE, lambda: check.drive(copy), "a copy")
+            check.expect_same(PICKLE, check.replay(other, 20), check.record)
     with contextlib.suppress(Exception):
         copy.close()
-
-
-def _replay_copy(check: Check, copy: Any) -> None:
-    try:
-        other = check.drive(copy)
-    except Exception as error:  # of a copy without its attributes
-        check.ledger.expect(PICKLE, False, expected="a copy", seen=repr(error))
-        return
-    with contextlib.suppress(StoppedError):
-        calls = check.replay(other, min(20, len(check.record)))
-        check.expect_same(PICKLE, calls, check.record)
 
 
 def check_close(check: Check, driver: Driver) -> None:

@@ -24,14 +24,17 @@ class Policy:
     Args:
         space: Space of a single action.
         seeds: One seed for each environment.
+
+    Attributes:
+        draws: Functions that return the next action of an environment, one for each.
     """
 
     def __init__(self, space: gym.Space[Any], seeds: Iterable[int]) -> None:
-        self._rows = [_Row(space, seed) for seed in seeds]
+        self.draws = [_Row(space, seed).draw for seed in seeds]
 
     def __call__(self) -> list[Any]:
         """Return the next action of each environment."""
-        return [row.draw() for row in self._rows]
+        return [draw() for draw in self.draws]
 
 
 class _Row:

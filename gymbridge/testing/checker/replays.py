@@ -15,7 +15,7 @@ from gymbridge.testing.checker.rule import EXTRA, Rule
 from gymbridge.testing.checker.seeds import REPEATS
 from gymbridge.testing.checker.values import arrays_in, infos_of, same
 
-__all__ = ["RULES", "check_ignored_actions", "check_neighbours", "check_restarts", "check_writes"]
+__all__ = ["check_ignored_actions", "check_neighbours", "check_restarts", "check_writes"]
 
 _SYNC = "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`"
 
@@ -67,16 +67,6 @@ WRITABLE = Rule(
     "vector/sync_vector_env.py, `copy=True`",
     EXTRA,
 )
-RULES = (
-    NEXT_ACTION,
-    INDEPENDENT_STEPS,
-    INDEPENDENT_EPISODES,
-    AUTORESET_IS_RESET,
-    AUTORESET_INFOS,
-    MASK_CLEARS,
-    WRITABLE,
-)
-"""Rules about repeated runs."""
 
 
 _TRIALS = 6
@@ -112,9 +102,7 @@ def check_neighbours(check: Check, driver: Driver) -> None:
             rows = zip(actions, others(), stays, strict=True)
             return [action if stay else other for action, other, stay in rows]
 
-        driver.settle(check.policy(9))
-        run = driver.play(check.policy(), check.num_record_steps, seed=check.seed, choose=choose)
-        _compare_neighbours(check, run, stays)
+        _compare_neighbours(check, check.rerun(driver, choose=choose), stays)
 
 
 def _compare_neighbours(check: Check, calls: Iterator[Call], stays: np.ndarray) -> None:
@@ -197,10 +185,7 @@ def check_writes(check: Check, driver: Driver) -> None:
     """Repeat the run, and write into every array that it returns."""
     if check.ledger.is_broken(REPEATS):
         return
-    driver.settle(check.policy(9))
-    policy = check.policy()
-    run = driver.play(policy, check.num_record_steps, seed=check.seed)
-    for call, recorded in zip(run, check.record, strict=False):
+    for call, recorded in zip(check.rerun(driver), check.record, strict=False):
         if not check.expect_same(WRITABLE, [call], [recorded]):
             return
         for array in arrays_in(call.returned):

@@ -51,7 +51,8 @@ class Result:
         count: How many times the rule was reached.
         evidence: The first violation; without one, the first time that the rule was kept; None if
             the rule was never reached.
-        note: What was missing if a rule was reached only by one kind of end, or "".
+        note: Why a rule was not reached, if this is known: what was missing to compare with, or
+            the kind of end that was not seen. Else "".
     """
 
     id: str

@@ -16,7 +16,6 @@ from gymbridge.testing.checker.seeds import REPEATS
 from gymbridge.testing.checker.values import arrays_in, same, to_numpy
 
 __all__ = [
-    "RULES",
     "check_action_counts",
     "check_action_list",
     "check_ended",
@@ -73,16 +72,6 @@ ENDED_REFUSED = Rule(
     of_ends=True,
     modes=(AutoresetMode.DISABLED,),
 )
-RULES = (
-    MASK_ERRORS,
-    MASK_SEED,
-    ACTION_COUNT,
-    ACTION_LIST,
-    REFUSED_STEP,
-    BEFORE_RESET,
-    ENDED_REFUSED,
-)
-"""Rules of requests."""
 
 
 def check_masks(check: Check, driver: Driver) -> None:

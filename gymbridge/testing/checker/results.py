@@ -13,7 +13,7 @@ from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule
 from gymbridge.testing.checker.values import arrays_in, describe, is_array, same, to_numpy
 
-__all__ = ["RULES", "judge_flags", "judge_infos", "judge_ownership", "judge_partial_reset"]
+__all__ = ["judge_flags", "judge_infos", "judge_ownership", "judge_partial_reset"]
 
 _INFOS = "vector/vector_env.py, `VectorEnv._add_info`"
 
@@ -53,16 +53,6 @@ RESET_MASK_INFOS = Rule(
     "tests/vector/test_vector_env.py, `test_partial_reset`",
     documented_in=AutoresetMode.DISABLED,
 )
-RULES = (
-    OWNERSHIP,
-    INFO_MASKS,
-    INNER_MASKS,
-    INFO_LENGTHS,
-    INFO_ZEROS,
-    EXACT_TIES,
-    RESET_MASK_INFOS,
-)
-"""Rules of results."""
 
 
 def judge_ownership(driver: Driver, call: Call) -> None:

@@ -11,7 +11,16 @@ from gymnasium.vector import AutoresetMode
 from gymbridge.testing.checker.report import Evidence, Result
 from gymbridge.testing.checker.values import describe
 
-__all__ = ["EXTRA", "GYMNASIUM", "Ledger", "Place", "Rule", "expect_error", "is_refused"]
+__all__ = [
+    "EXTRA",
+    "GYMNASIUM",
+    "Ledger",
+    "Place",
+    "Rule",
+    "StoppedError",
+    "expect_error",
+    "is_refused",
+]
 
 GYMNASIUM = "gymnasium"
 """Level of rules that Gymnasium documents, or that all of its own vector environments keep."""
@@ -20,6 +29,10 @@ EXTRA = "extra"
 """Level of rules that only `SyncVectorEnv` keeps, or that users expect and Gymnasium does not."""
 
 _END_KINDS = ("termination", "truncation")
+
+
+class StoppedError(Exception):
+    """Raised when a call returns something with which the run cannot be continued."""
 
 
 class Rule(NamedTuple):
@@ -70,6 +83,7 @@ class _Entry:
         self.counts: Counter[str] = Counter()  # by kind of end; "" for rules of any call
         self.first: Evidence | None = None
         self.violation: Evidence | None = None
+        self.obstacle = ""
 
 
 class Ledger:
@@ -108,6 +122,28 @@ class Ledger:
                 entry.violation = evidence
         return is_kept
 
+    def require(
+        self,
+        rule: Rule,
+        function: Callable[[], Any],
+        expected: Any,
+        place: Place = Place(),  # noqa: B008, since it is immutable
+    ) -> Any:
+        """Return what a call returns.
+
+        Raises:
+            StoppedError: The call raised something, by which the rule is broken.
+        """
+        try:
+            return function()
+        except Exception as error:
+            self.expect(rule, False, expected=expected, seen=_describe_error(error), place=place)
+            raise StoppedError from error
+
+    def note_obstacle(self, rule: Rule, obstacle: str) -> None:
+        """Note why a rule cannot be reached."""
+        self._entries.setdefault(rule.id, _Entry()).obstacle = obstacle
+
     def is_broken(self, rule: Rule) -> bool:
         """Return whether the rule was broken."""
         entry = self._entries.get(rule.id)
@@ -124,7 +160,7 @@ class Ledger:
         if entry.violation is not None:
             outcome, note, evidence = "broken", "", entry.violation
         elif entry.first is None:
-            outcome, note, evidence = "not reached", "", None
+            outcome, note, evidence = "not reached", entry.obstacle, None
         elif missing:
             outcome, note = "not reached", f"Kept, but no {missing[0]} was seen."
             evidence = entry.first
@@ -140,7 +176,7 @@ def is_refused(ledger: Ledger, rule: Rule, function: Callable[[], Any]) -> bool:
     try:
         function()
     except Exception as error:
-        seen = f"{type(error).__name__}: {error}"
+        seen = _describe_error(error)
         return ledger.expect(rule, True, expected="what the rule says, or an error", seen=seen)
     return False
 
@@ -156,9 +192,13 @@ def expect_error(
     try:
         returned = function()
     except errors as error:
-        is_kept, seen = True, f"{type(error).__name__}: {error}"
+        is_kept, seen = True, _describe_error(error)
     except Exception as error:
-        is_kept, seen = False, f"{type(error).__name__}: {error}"
+        is_kept, seen = False, _describe_error(error)
     else:
         is_kept, seen = False, f"no error, but {type(returned).__name__}"
     ledger.expect(rule, is_kept, expected=expected, seen=seen)
+
+
+def _describe_error(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

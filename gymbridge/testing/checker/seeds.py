@@ -8,13 +8,20 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.calls import Call, StoppedError
+from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import EXTRA, Place, Rule, expect_error, is_refused
+from gymbridge.testing.checker.rule import (
+    EXTRA,
+    Place,
+    Rule,
+    StoppedError,
+    expect_error,
+    is_refused,
+)
 from gymbridge.testing.checker.values import same, to_numpy
 
-__all__ = ["RULES", "check_clearing", "check_seed_forms", "check_seeds", "check_unseeded_reset"]
+__all__ = ["check_clearing", "check_seed_forms", "check_seeds", "check_unseeded_reset"]
 
 _SEEDS = "tests/vector/test_vector_env.py, `test_random_seeding_basics`"
 
@@ -64,8 +71,6 @@ NONES = Rule(
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
 )
-RULES = (REPEATS, DIFFERS, RECORDED, UNSEEDED, CLEARS_ENDS, SEQUENCE, LISTS, NONES)
-"""Rules of seeds."""
 
 _TRIALS = 6
 """Seeds to try until one has other initial observations."""

@@ -16,11 +16,10 @@ from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.ends import final_observations
 from gymbridge.testing.checker.rule import EXTRA, Ledger, Place, Rule
 from gymbridge.testing.checker.values import infos_of, same
 
-__all__ = ["RULES", "Statistics"]
+__all__ = ["Statistics"]
 
 _ENOUGH = 4
 """Number of different values that must be equal in both places before this counts."""
@@ -45,8 +44,6 @@ FRESH_STATES = Rule(
     "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`",
     EXTRA,
 )
-RULES = (FINAL_OBSERVATION, SAME_STEP_INFOS, FRESH_STATES)
-"""Rules of many episodes."""
 
 
 class _Pairs:
@@ -94,7 +91,7 @@ class Statistics:
         if driver.mode is None or before is None:
             return
         if driver.mode == AutoresetMode.SAME_STEP:
-            self._compare_same_step(driver, call)
+            self._compare_same_step(call)
         else:
             self._compare_next_call(driver, call, before)
         if call.mask is None and not call.ended[0] and not call.kinds[0]:
@@ -136,15 +133,16 @@ class Statistics:
             "initial observations that differ from that of `reset` at least once",
         )
 
-    def _compare_same_step(self, driver: Driver, call: Call) -> None:
-        finals, final_info = final_observations(driver, call), call.infos.get("final_info")
+    def _compare_same_step(self, call: Call) -> None:
+        final_info = call.infos.get("final_info")
         for env, kind in enumerate(call.end_kinds):
             if not kind:
                 continue
             place = call.place._replace(env=env)
-            if finals is not None:
-                is_equal = same(finals[env], call.observations[env])
-                self._finals.add(is_equal, kind, place, finals[env])
+            final_obs = call.final_obs[env]
+            if final_obs is not None:
+                is_equal = same(final_obs, call.observations[env])
+                self._finals.add(is_equal, kind, place, final_obs)
             if isinstance(final_info, Mapping):
                 now, final = infos_of(call.infos, env), infos_of(final_info, env)
                 shared = now.keys() & final.keys() & self._varying

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import iterate
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "infos_of",
     "is_array",
     "read",
+    "read_mode",
     "rows_of",
     "same",
     "to_numpy",
@@ -38,6 +40,13 @@ def read(envs: Any, name: str) -> Any:
         return getattr(envs, name, None)
     except Exception:  # of a property
         return None
+
+
+def read_mode(envs: Any) -> AutoresetMode | None:
+    """Return the autoreset mode that `metadata` has, or None if it has none."""
+    metadata = read(envs, "metadata")
+    mode = metadata.get("autoreset_mode") if isinstance(metadata, Mapping) else None
+    return mode if isinstance(mode, AutoresetMode) else None
 
 
 def to_numpy(tree: Any) -> Any:
@@ -61,14 +70,21 @@ def rows_of(space: gym.Space[Any], batch: Any) -> list[Any]:
     return list(iterate(space, batch))
 
 
+def _entries(space: gym.Space[Any], value: Any) -> list[tuple[gym.Space[Any], Any]] | None:
+    """Return a Dict's or Tuple's parts with their spaces; None if the value has others."""
+    if isinstance(space, spaces.Dict):
+        is_alike = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
+        return [(inner, value[key]) for key, inner in space.items()] if is_alike else None
+    assert isinstance(space, spaces.Tuple)
+    is_alike = isinstance(value, tuple) and len(value) == len(space)
+    return list(zip(space.spaces, value, strict=True)) if is_alike else None
+
+
 def contains(space: gym.Space[Any], value: Any) -> bool:
     """Return whether a single value lies in its space, whatever the dtype of its numbers."""
-    if isinstance(space, spaces.Dict):
-        same_keys = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
-        return same_keys and all(contains(inner, value[key]) for key, inner in space.items())
-    if isinstance(space, spaces.Tuple):
-        pairs = zip(space.spaces, value, strict=False)
-        return len(space) == len(value) and all(contains(*pair) for pair in pairs)
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        entries = _entries(space, value)
+        return entries is not None and all(contains(*entry) for entry in entries)
     if isinstance(space, spaces.Discrete) and is_array(value):
         return np.shape(value) == () and space.contains(np.asarray(value)[()])
     if isinstance(space, spaces.Box) and is_array(value):
@@ -150,17 +166,9 @@ def infos_of(infos: Mapping[str, Any], env: int, path: str = "") -> dict[str, An
 
 def fits(space: gym.Space[Any], value: Any, *, is_batch: bool) -> bool:
     """Return whether a value has the structure, shapes and, for a batch, dtypes of its space."""
-    if isinstance(space, spaces.Dict):
-        same_keys = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
-        return same_keys and all(
-            fits(inner, value[key], is_batch=is_batch) for key, inner in space.items()
-        )
-    if isinstance(space, spaces.Tuple):
-        is_tuple = isinstance(value, tuple) and len(value) == len(space)
-        return is_tuple and all(
-            fits(inner, entry, is_batch=is_batch)
-            for inner, entry in zip(space.spaces, value, strict=True)
-        )
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        entries = _entries(space, value)
+        return entries is not None and all(fits(*entry, is_batch=is_batch) for entry in entries)
     if space.shape is None or space.dtype is None:
         return True
     has_dtype = not is_batch or (is_array(value) and value.dtype == space.dtype)
