@@ -6,28 +6,44 @@ Each fault is put onto a vector environment that keeps all of Gymnasium's rules.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-__all__ = ["DISABLED", "NEXT", "OFFENDERS", "SAME", "breaks"]
+__all__ = ["ALL", "DISABLED", "NEXT", "OFFENDERS", "SAME", "breaks"]
 
-NEXT, SAME, DISABLED = AutoresetMode
+NEXT, SAME, DISABLED = ALL = tuple(AutoresetMode)
 
 OFFENDERS: list[tuple[type[SyncVectorEnv], AutoresetMode, set[str]]] = []
 """Each offender with a mode and the ids of the rules that it breaks there."""
 
 
-def breaks(*rules: str, modes: tuple[AutoresetMode, ...] = tuple(AutoresetMode)) -> Any:
-    """Enter an offender."""
+def breaks(*rules: str, modes: tuple[AutoresetMode, ...] = ()) -> Any:
+    """Enter an offender, a class or what is done to the results of a step.
 
-    def enter(kind: type[SyncVectorEnv]) -> type[SyncVectorEnv]:
-        OFFENDERS.extend((kind, mode, set(rules)) for mode in modes)
+    Without modes it is checked in one of them: for most rules the checker knows no mode.
+    """
+
+    def enter(fault: Any) -> type[SyncVectorEnv]:
+        kind = fault if isinstance(fault, type) else _after_steps(fault)
+        chosen = modes or (tuple(AutoresetMode)[len(OFFENDERS) % 3],)
+        OFFENDERS.extend((kind, mode, set(rules)) for mode in chosen)
         return kind
 
     return enter
+
+
+def _after_steps(alter: Callable[[Any], Any]) -> type[SyncVectorEnv]:
+    class Altered(SyncVectorEnv):
+        def step(self, actions: Any) -> Any:
+            return alter(super().step(actions))
+
+    Altered.__name__ = Altered.__qualname__ = alter.__name__
+    Altered.__module__ = alter.__module__  # so that it can be pickled
+    return Altered
 
 
 @breaks("ownership")
@@ -39,30 +55,24 @@ class SharedBuffers(SyncVectorEnv):
 
 
 @breaks("flags")
-class FloatFlags(SyncVectorEnv):
+def float_flags(returned: Any) -> Any:
     """Returns flags as floats, as Brax has them."""
-
-    def step(self, actions: Any) -> Any:
-        obs, rewards, terminated, truncated, infos = super().step(actions)
-        return obs, rewards, terminated.astype(np.float32), truncated.astype(np.float32), infos
+    obs, rewards, terminated, truncated, infos = returned
+    return obs, rewards, terminated.astype(np.float32), truncated.astype(np.float32), infos
 
 
 @breaks("rewards")
-class IntegerRewards(SyncVectorEnv):
+def integer_rewards(returned: Any) -> Any:
     """Returns rewards without their fractions."""
-
-    def step(self, actions: Any) -> Any:
-        obs, rewards, *rest = super().step(actions)
-        return obs, rewards.astype(np.int64), *rest
+    obs, rewards, *rest = returned
+    return obs, rewards.astype(np.int64), *rest
 
 
 @breaks("observations")
-class WideObservations(SyncVectorEnv):
+def wide_observations(returned: Any) -> Any:
     """Returns observations of twice the width of the space's dtype."""
-
-    def step(self, actions: Any) -> Any:
-        obs, *rest = super().step(actions)
-        return obs.astype(np.float64), *rest
+    obs, *rest = returned
+    return obs.astype(np.float64), *rest
 
 
 @breaks("observations-in-space")
@@ -122,22 +132,18 @@ class RemembersSeed(SyncVectorEnv):
 
 
 @breaks("info-masks")
-class NoMasks(SyncVectorEnv):
+def no_masks(returned: Any) -> Any:
     """Returns infos without masks."""
-
-    def step(self, actions: Any) -> Any:
-        *rest, infos = super().step(actions)
-        kept = ("_final_obs", "_final_info")
-        return *rest, {k: v for k, v in infos.items() if not k.startswith("_") or k in kept}
+    *rest, infos = returned
+    kept = ("_final_obs", "_final_info")
+    return *rest, {k: v for k, v in infos.items() if not k.startswith("_") or k in kept}
 
 
 @breaks("info-lengths")
-class ShortInfos(SyncVectorEnv):
+def short_infos(returned: Any) -> Any:
     """Returns an info for the whole batch."""
-
-    def step(self, actions: Any) -> Any:
-        *rest, infos = super().step(actions)
-        return *rest, infos | {"batch": np.zeros(2), "_batch": np.ones(self.num_envs, np.bool_)}
+    *rest, infos = returned
+    return *rest, infos | {"batch": np.zeros(2), "_batch": np.ones(4, np.bool_)}
 
 
 @breaks("render")
@@ -207,12 +213,10 @@ class OtherSpec(SyncVectorEnv):
 
 
 @breaks("step-returns")
-class FourValues(SyncVectorEnv):
+def four_values(returned: Any) -> Any:
     """Returns one flag, as Gym did."""
-
-    def step(self, actions: Any) -> Any:
-        obs, rewards, terminated, truncated, infos = super().step(actions)
-        return obs, rewards, terminated | truncated, infos
+    obs, rewards, terminated, truncated, infos = returned
+    return obs, rewards, terminated | truncated, infos
 
 
 @breaks("reset-returns")
@@ -239,15 +243,13 @@ class UsesReturned(SyncVectorEnv):
 
 
 @breaks("info-zeros")
-class LeftOverInfos(SyncVectorEnv):
+def left_over_infos(returned: Any) -> Any:
     """Leaves values where their mask is False."""
-
-    def step(self, actions: Any) -> Any:
-        *rest, infos = super().step(actions)
-        for found in (infos, infos.get("final_info", {})):
-            if "is_out" in found:
-                found["is_out"][~found["_is_out"]] = True
-        return *rest, infos
+    *rest, infos = returned
+    for found in (infos, infos.get("final_info", {})):
+        if "is_out" in found:
+            found["is_out"][~found["_is_out"]] = True
+    return *rest, infos
 
 
 @breaks("render-pure")

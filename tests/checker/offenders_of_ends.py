@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
-from offenders import DISABLED, NEXT, SAME, breaks
+from offenders import ALL, DISABLED, NEXT, SAME, breaks
+
+
+def change_finals(returned: Any, change: Callable[[int, Any], Any]) -> Any:
+    """Return results of a step with other entries in `final_obs`."""
+    infos = returned[-1]
+    for env in np.flatnonzero(infos.get("_final_obs", False)):
+        infos["final_obs"][env] = change(env, infos["final_obs"][env])
+    return returned
 
 
 @breaks("final-observation", modes=(NEXT,))
@@ -24,47 +33,35 @@ class LosesFinalObservation(SyncVectorEnv):
 
 
 @breaks("final-observation", "same-step-final-value", modes=(SAME,))
-class FinalObservationIsView(SyncVectorEnv):
+def final_observation_is_view(returned: Any) -> Any:
     """Takes `final_obs` from the array into which the initial observations are written."""
-
-    def step(self, actions: Any) -> Any:
-        obs, *rest, infos = super().step(actions)
-        if "final_obs" in infos:
-            for env in np.flatnonzero(infos["_final_obs"]):
-                infos["final_obs"][env] = obs[env].copy()
-        return obs, *rest, infos
+    return change_finals(returned, lambda env, final: returned[0][env].copy())
 
 
 @breaks("same-step-final-obs", modes=(SAME,))
-class NoFinalObservation(SyncVectorEnv):
+def no_final_observation(returned: Any) -> Any:
     """Returns nothing of the episode that ended."""
-
-    def step(self, actions: Any) -> Any:
-        *rest, infos = super().step(actions)
-        kept = {key: value for key, value in infos.items() if "final_obs" not in key}
-        return *rest, kept
+    *rest, infos = returned
+    kept = {key: value for key, value in infos.items() if "final_obs" not in key}
+    return *rest, kept
 
 
 @breaks("same-step-final-info", modes=(SAME,))
-class NoFinalInfo(SyncVectorEnv):
+def no_final_info(returned: Any) -> Any:
     """Returns no infos of the episode that ended."""
-
-    def step(self, actions: Any) -> Any:
-        *rest, infos = super().step(actions)
-        kept = {key: value for key, value in infos.items() if "final_info" not in key}
-        return *rest, kept
+    *rest, infos = returned
+    kept = {key: value for key, value in infos.items() if "final_info" not in key}
+    return *rest, kept
 
 
 @breaks("same-step-infos", modes=(SAME,))
-class StaleInfos(SyncVectorEnv):
+def stale_infos(returned: Any) -> Any:
     """Returns infos of the episode that ended as those of the one that begins."""
-
-    def step(self, actions: Any) -> Any:
-        *rest, infos = super().step(actions)
-        for env in np.flatnonzero(rest[2] | rest[3]):
-            infos["steps"][env] = infos["final_info"]["steps"][env]
-            infos["at"]["place"][env] = infos["final_info"]["at"]["place"][env]
-        return *rest, infos
+    *rest, infos = returned
+    for env in np.flatnonzero(rest[2] | rest[3]):
+        infos["steps"][env] = infos["final_info"]["steps"][env]
+        infos["at"]["place"][env] = infos["final_info"]["at"]["place"][env]
+    return *rest, infos
 
 
 @breaks("autoreset-infos", modes=(NEXT,))
@@ -83,13 +80,11 @@ class StaleInfosLater(SyncVectorEnv):
 
 
 @breaks("no-final-keys", modes=(NEXT, DISABLED))
-class FinalKeysEverywhere(SyncVectorEnv):
+def final_keys_everywhere(returned: Any) -> Any:
     """Returns `final_obs` in a mode that has none."""
-
-    def step(self, actions: Any) -> Any:
-        obs, *rest, infos = super().step(actions)
-        final = np.full(self.num_envs, None, object)
-        return obs, *rest, infos | {"final_obs": final, "_final_obs": rest[1] | rest[2]}
+    obs, *rest, infos = returned
+    final = np.full(4, None, object)
+    return obs, *rest, infos | {"final_obs": final, "_final_obs": rest[1] | rest[2]}
 
 
 @breaks("fresh-states", "autoreset-is-reset", modes=(NEXT,))
@@ -136,23 +131,19 @@ class RestartsAfterPartialReset(SyncVectorEnv):
         return returned
 
 
-@breaks("truncated-at-limit")
-class MergedFlags(SyncVectorEnv):
+@breaks("truncated-at-limit", modes=ALL)
+def merged_flags(returned: Any) -> Any:
     """Reports terminations as truncations."""
-
-    def step(self, actions: Any) -> Any:
-        obs, rewards, terminated, truncated, infos = super().step(actions)
-        return obs, rewards, np.zeros_like(terminated), terminated | truncated, infos
+    obs, rewards, terminated, truncated, infos = returned
+    return obs, rewards, np.zeros_like(terminated), terminated | truncated, infos
 
 
 @breaks("exact-ties")
-class BothFlags(SyncVectorEnv):
+def both_flags(returned: Any) -> Any:
     """Reports truncations as terminations, too."""
-
-    def step(self, actions: Any) -> Any:
-        obs, rewards, terminated, truncated, infos = super().step(actions)
-        is_fourth = np.arange(self.num_envs) == 3
-        return obs, rewards, terminated | (truncated & is_fourth), truncated, infos
+    obs, rewards, terminated, truncated, infos = returned
+    is_fourth = np.arange(4) == 3
+    return obs, rewards, terminated | (truncated & is_fourth), truncated, infos
 
 
 @breaks("independent-steps", "independent-episodes", modes=(NEXT,))
@@ -239,7 +230,7 @@ class ActsInRestart(SyncVectorEnv):
         return obs, *rest
 
 
-@breaks("reset-mask", "reset-mask-infos", "reset-mask-errors")
+@breaks("reset-mask", "reset-mask-infos", "reset-mask-errors", modes=ALL)
 class ResetsAll(SyncVectorEnv):
     """Resets every environment whatever the mask, as `CartPoleVectorEnv` does."""
 
@@ -247,7 +238,7 @@ class ResetsAll(SyncVectorEnv):
         return super().reset(seed=seed)
 
 
-@breaks("limit-kept", "truncated-at-limit")
+@breaks("limit-kept", "truncated-at-limit", modes=ALL)
 class ForgetsLimit(SyncVectorEnv):
     """Lets episodes take two steps more than its spec says."""
 
@@ -258,23 +249,16 @@ class ForgetsLimit(SyncVectorEnv):
 
 
 @breaks("observations-in-space", "same-step-final-value", modes=(SAME,))
-class FinalObservationOutside(SyncVectorEnv):
+def final_observation_outside(returned: Any) -> Any:
     """Returns final observations in another unit."""
-
-    def step(self, actions: Any) -> Any:
-        *rest, infos = super().step(actions)
-        for env in np.flatnonzero(infos.get("_final_obs", False)):
-            infos["final_obs"][env] = infos["final_obs"][env] + 100
-        return *rest, infos
+    return change_finals(returned, lambda env, final: final + 100)
 
 
 @breaks("inner-info-masks")
-class NoInnerMasks(SyncVectorEnv):
+def no_inner_masks(returned: Any) -> Any:
     """Returns dicts of infos without masks, as `RecordEpisodeStatistics` does."""
-
-    def step(self, actions: Any) -> Any:
-        *rest, infos = super().step(actions)
-        return *rest, infos | {"at": {"place": infos["at"]["place"]}}
+    *rest, infos = returned
+    return *rest, infos | {"at": {"place": infos["at"]["place"]}}
 
 
 @breaks("reset-mask-seed", "reset-mask-errors", modes=(SAME,))
@@ -287,63 +271,29 @@ class IgnoresMask(SyncVectorEnv):
         return super().reset(seed=seed, options=options)
 
 
-class ChangesFinalObservations(SyncVectorEnv):
-    """Returns something else as `final_obs`; those that follow say what."""
-
-    def step(self, actions: Any) -> Any:
-        *rest, infos = super().step(actions)
-        if "final_obs" in infos:
-            self.change(infos["final_obs"], np.flatnonzero(infos["_final_obs"]))
-        return *rest, infos
-
-    def change(self, finals: Any, ended: Any) -> None:
-        """Change the entries of environments that ended."""
-
-
 @breaks("same-step-final-value", modes=(SAME,))
-class ZerosAsFinalObservation(ChangesFinalObservations):
+def zeros_as_final_observation(returned: Any) -> Any:
     """Leaves `final_obs` as it was created."""
-
-    def change(self, finals: Any, ended: Any) -> None:
-        for env in ended:
-            finals[env] = np.zeros(3, np.float32)
-
-
-@breaks("same-step-final-value", modes=(SAME,))
-class FinalObservationTooEarly(ChangesFinalObservations):
-    """Returns the observation before the final one."""
-
-    _before: Any = None
-
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        obs, infos = super().reset(seed=seed, options=options)
-        self._before = obs.copy()
-        return obs, infos
-
-    def step(self, actions: Any) -> Any:
-        obs, *rest = super().step(actions)
-        self._before = obs.copy()
-        return obs, *rest
-
-    def change(self, finals: Any, ended: Any) -> None:
-        for env in ended:
-            finals[env] = self._before[env]
+    return change_finals(returned, lambda env, final: 0 * final)
 
 
 @breaks("seed-repeats", modes=(SAME,))
-class NoiseInFinalObservation(ChangesFinalObservations):
+def noise_in_final_observation(returned: Any) -> Any:
     """Adds noise that no seed repeats."""
+    rng = np.random.default_rng()
+    return change_finals(returned, lambda env, final: final + rng.uniform(-0.1, 0.1))
 
-    def change(self, finals: Any, ended: Any) -> None:
-        for env in ended:
-            noise = np.random.default_rng().uniform(-0.1, 0.1, 3)
-            finals[env] = (finals[env] + noise).astype(np.float32)
+
+@breaks("same-step-final-value", modes=(SAME,))
+class FinalObservationTooEarly(SyncVectorEnv):
+    """Returns the observation before the final one."""
+
+    def step(self, actions: Any) -> Any:
+        before = copy.deepcopy(self._env_obs)
+        return change_finals(super().step(actions), lambda env, final: before[env])
 
 
 @breaks("independent-steps", "independent-episodes", modes=(SAME,))
-class FinalObservationOfAnother(ChangesFinalObservations):
+def final_observation_of_another(returned: Any) -> Any:
     """Returns the last observation of the next environment."""
-
-    def change(self, finals: Any, ended: Any) -> None:
-        for env in ended:
-            finals[env] = self._env_obs[(env + 1) % self.num_envs].copy()
+    return change_finals(returned, lambda env, final: returned[0][(env + 1) % 4].copy())

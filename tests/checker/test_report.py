@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from offenders import FloatFlags
+from offenders import float_flags
 from walks import Walk, make_walks
 
 from gymbridge.errors import ArgumentError, BrokenRulesError, GymbridgeError
@@ -61,7 +61,7 @@ def test_number_out_of_its_range__is_refused(numbers: dict[str, int]) -> None:
 
 def test_broken_rule__has_its_evidence() -> None:
     report = check_vector_env(
-        lambda: make_walks(AutoresetMode.NEXT_STEP, kind=FloatFlags), steps=50, seed=7
+        lambda: make_walks(AutoresetMode.NEXT_STEP, kind=float_flags), steps=50, seed=7
     )
     (flags,) = report.broken
     assert flags.level == "gymnasium"
