@@ -54,7 +54,7 @@ def play(cell: Cell, num_examples: int) -> Counter[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", CELLS)
 def test_calls__are_right_or_refused(cell: Cell) -> None:
-    seen = play(cell, num_examples=16)
+    seen = play(cell, num_examples=20)
     assert seen.total() - seen["ends"] >= CALLS, seen
     assert seen["ends"] >= 10, seen
 
