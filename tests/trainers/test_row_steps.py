@@ -32,7 +32,7 @@ def play(envs: Any, num_steps: int = 90, wrap: Any = lambda envs: envs) -> list[
 def test_own_step__gives_what_a_wrapper_gives_that_does_nothing(
     task_id: str, limit: int | None
 ) -> None:
-    """The tests of the views have the same for drawn scripts."""
+    """The tests of SB3's view have the same for drawn scripts."""
     envs = EnvPoolVectorEnv(task_id, 3, max_episode_steps=limit, autoreset_mode="SameStep")
     own, any_ = play(envs), play(envs, wrap=VectorWrapper)
     assert_same(own, any_)
