@@ -43,7 +43,7 @@ class PhysicsDraw:
         self._draw = self._choose_form(key)
         self.shapes: Physics = jax.eval_shape(partial(self._draw, self), key)
         self._check_leaves()
-        if fixes_draws(self._draw, key):
+        if fixes_draws(partial(self._draw, self), key):
             raise EnvContractError(
                 "`randomization_fn` must draw with `jax.random` and the key that it gets, but it "
                 "returned other values when it was traced again; a draw with `np.random` would be "
