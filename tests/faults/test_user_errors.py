@@ -2,52 +2,245 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
-from children import Child
 
 pytest.importorskip("brax.envs")
 
-import user_errors as checks
+import jax
+from batches import KIND_LENGTHS, MODES, play, to_kind
+from falling_ball import FallingBall, draw
+from func_env import make_func_env
+from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
+from trees import assert_same
+
+from gymbridge import BraxVectorEnv, BridgeVectorEnv
+from gymbridge.errors import SimulationError
+from gymbridge.testing import ScriptedSimulator
+from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 
 slow = pytest.mark.slow
 
+LENGTHS = [[2, 3], [3, 1], [1, 4]]
+
+
+class UserError(Exception):
+    """Raised by the user's code."""
+
+
+class Failing(FallingBall):
+    """Its `reset` or `step` raises while it is traced, once it is told to."""
+
+    fails: str | None = None
+
+    def reset(self, rng: Any) -> Any:
+        self._check("reset")
+        return super().reset(rng)
+
+    def step(self, state: Any, action: Any) -> Any:
+        self._check("step")
+        return super().step(state, action)
+
+    def _check(self, verb: str) -> None:
+        if self.fails == verb:
+            raise UserError(f"{verb} of mine")
+
+
+class FailingInside(ScriptedBraxEnv):
+    """Its step, and its render, raise when they run, once it is told to."""
+
+    fails = False
+
+    def step(self, state: Any, action: Any) -> Any:
+        after = super().step(state, action)
+        like = jax.ShapeDtypeStruct((), np.float32)
+        obs = jax.pure_callback(self._check, like, after.obs, vmap_method="sequential")
+        return replace(after, obs=obs)
+
+    def render(self, state: Any) -> np.ndarray:
+        self._check(state.obs)
+        return super().render(state)
+
+    def _check(self, value: Any) -> Any:
+        if self.fails:
+            raise UserError("inside")
+        return np.asarray(value)
+
+
+def catch(call: Any, kind: type[Exception] = UserError) -> Exception:
+    """Return what the call raises."""
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError("nothing was raised")
+
 
 @pytest.mark.parametrize("verb", ["reset", "step"])
-def test_construction__names_the_line_and_keeps_the_cause(verb: str, child: Child) -> None:
-    child.call(checks.check_construction, verb)
+def test_construction__names_the_line_and_keeps_the_cause(verb: str) -> None:
+    """Other batches of the environment are unharmed."""
+    env = Failing()
+    own, options = env.sys, {"randomization_fn": draw}
+    before = BraxVectorEnv(env, 3, **options)
+    wanted = play(BraxVectorEnv(FallingBall(), 3, **options), 4)
+    env.fails = verb
+    error = catch(lambda: BraxVectorEnv(env, 3, **options), SimulationError)
+    assert isinstance(error.__cause__, UserError)
+    assert f"`{verb}` of the Brax environment cannot be traced" in str(error)
+    assert "faults/test_user_errors.py, line" in str(error)
+    env.fails = None
+    assert env.sys is own
+    for envs in (before, BraxVectorEnv(env, 3, **options)):
+        assert_same(play(envs, 4), wanted)
 
 
 @pytest.mark.parametrize("has_graph", [False, pytest.param(True, marks=slow)], ids=["", "graph"])
 @pytest.mark.parametrize("verb", ["reset", pytest.param("step", marks=slow)])
-def test_built_batch__runs_nothing_of_the_environment_s_own(
-    verb: str, has_graph: bool, child: Child
-) -> None:
+def test_built_batch__runs_nothing_of_the_environment_s_own(verb: str, has_graph: bool) -> None:
+    env = Failing()
+    options: dict[str, Any] = {"randomization_fn": draw, "autoreset_mode": "SameStep"}
     if has_graph:
         pytest.importorskip("torch")
-    child.call(checks.check_first_call, verb, has_graph)
+        options |= {"arrays": "torch", "differentiable": True}
+    envs, twin = BraxVectorEnv(env, 3, **options), BraxVectorEnv(FallingBall(), 3, **options)
+    env.fails = verb
+    found, wanted = (
+        [one.reset(seed=3)[0].tolist(), *_step_both_ways(one, has_graph)] for one in (envs, twin)
+    )
+    assert found == wanted
+    assert_same(play(envs, 4), play(twin, 4))
 
 
-def test_step_that_fails_as_it_runs__was_not_taken(mode: str, child: Child) -> None:
-    child.call(checks.check_run_time, "numpy", mode)
+def _step_both_ways(envs: Any, has_graph: bool) -> list[Any]:
+    """Return what a step returns, and one with a graph."""
+    actions = to_kind(np.zeros((3, 1), np.float32), envs.arrays)
+    taken = [actions, actions.clone().requires_grad_()] if has_graph else [actions]
+    return [envs.step(action)[0].tolist() for action in taken]
 
 
-@pytest.mark.slow
-def test_step_that_fails_as_it_runs__was_not_taken_on_devices(arrays: str, child: Child) -> None:
-    child.call(checks.check_run_time, arrays, "SameStep")
+@pytest.mark.parametrize(
+    ("arrays", "mode"),
+    [
+        *(("numpy", mode) for mode in MODES),
+        *(pytest.param(arrays, "SameStep", marks=slow) for arrays in ("torch", "jax")),
+    ],
+)
+def test_step_that_fails_as_it_runs__was_not_taken(arrays: str, mode: str) -> None:
+    pytest.importorskip(arrays)
+    env = FailingInside(KIND_LENGTHS)
+    options = {"arrays": arrays, "autoreset_mode": mode, "max_episode_steps": 4}
+    envs, twin = BraxVectorEnv(env, 3, **options), BraxVectorEnv(env, 3, **options)
+    actions = to_kind(np.ones(3, np.int64), arrays)
+    for one in (envs, twin):
+        one.reset(seed=3)
+        one.step(actions)
+    env.fails = True
+    for _ in range(2):
+        assert "UserError: inside" in str(catch(lambda: envs.step(actions)[0].tolist(), Exception))
+    env.fails = False
+    for call in (lambda one: one.reset(), lambda one: one.step(actions)):
+        np.testing.assert_array_equal(*(call(one)[0].tolist() for one in (envs, twin)))
+    assert_same(play(envs, 6), play(twin, 6))
 
 
-def test_randomization_fn__that_fails_leaves_the_model(child: Child) -> None:
-    child.call(checks.check_randomization)
+def test_randomization_fn__that_fails_leaves_the_model() -> None:
+    """Construction names the function, a later call does not."""
+    env, fails = FallingBall(), True
+
+    def draw_or_fail(model: Any, key: Any) -> Any:
+        if fails:
+            raise UserError("no physics")
+        return draw(model, key)
+
+    own = env.sys
+    error = catch(lambda: BraxVectorEnv(env, 3, randomization_fn=draw_or_fail), SimulationError)
+    assert isinstance(error.__cause__, UserError)
+    assert "`randomization_fn`" in str(error)
+    fails = False
+    envs = BraxVectorEnv(env, 3, randomization_fn=draw_or_fail)
+    fails = True
+    assert "no physics" in str(catch(envs.reset))
+    fails = False
+    assert env.sys is own
+    wanted = play(BraxVectorEnv(FallingBall(), 3, randomization_fn=draw), 4)
+    assert_same(play(envs, 4), wanted)
 
 
-def test_functional_env__that_fails_is_told_as_it_is(child: Child) -> None:
-    child.call(checks.check_functional_env)
+def test_functional_env__that_fails_is_told_as_it_is() -> None:
+
+    class Cart(CartPoleFunctional):
+        fails: str | None = "initial"
+
+        def initial(self, *args: Any, **kwargs: Any) -> Any:
+            if self.fails == "initial":
+                raise UserError("initial")
+            return super().initial(*args, **kwargs)
+
+        def transition(self, *args: Any, **kwargs: Any) -> Any:
+            if self.fails == "transition":
+                raise UserError("transition")
+            return super().transition(*args, **kwargs)
+
+    env = Cart()
+    assert "initial" in str(catch(lambda: make_func_env(env, 3)))
+    env.fails = "transition"
+    envs, twin = make_func_env(env, 3), make_func_env(CartPoleFunctional(), 3)
+    for one in (envs, twin):
+        one.reset(seed=3)
+    assert "transition" in str(catch(lambda: envs.step(np.zeros(3, int))))
+    env.fails = None
+    assert_same(envs.step(np.zeros(3, int))[0], twin.step(np.zeros(3, int))[0])
+    assert_same(play(envs, 4), play(twin, 4))
 
 
 @pytest.mark.parametrize("verb", ["advance", "restart"])
-def test_host_simulator__that_fails_moves_nothing(mode: str, verb: str, child: Child) -> None:
-    child.call(checks.check_host, mode, verb)
+def test_host_simulator__that_fails_moves_nothing(mode: str, verb: str) -> None:
+
+    class Simulator(ScriptedSimulator):
+        fails: str | None = None
+
+        def restart(self, *args: Any) -> Any:
+            if self.fails == "restart":
+                raise UserError("restart")
+            return super().restart(*args)
+
+        def advance(self, *args: Any) -> Any:
+            if self.fails == "advance":
+                raise UserError("advance")
+            return super().advance(*args)
+
+    simulator = Simulator(LENGTHS)
+    envs = BridgeVectorEnv(simulator, autoreset_mode=mode)
+    twin = BridgeVectorEnv(ScriptedSimulator(LENGTHS), autoreset_mode=mode)
+    mask = np.array([False, False, True])
+    calls = [lambda one: one.reset(seed=3), lambda one: one.step(np.ones(3, int))]
+    calls += [lambda one: one.reset(options={"reset_mask": mask}), calls[1], calls[0], calls[1]]
+    raised = 0
+    for call in calls:
+        simulator.fails = verb
+        try:
+            found = call(envs)
+        except UserError:
+            raised += 1
+            simulator.fails = None
+            if call is calls[0]:
+                envs.reset(seed=3)  # which a failed one may ask for
+            found = call(envs)
+        simulator.fails = None
+        assert_same(found, call(twin))
+    assert raised >= 2
+    assert_same(play(envs, 6), play(twin, 6))
 
 
-def test_render__that_fails_moves_nothing(child: Child) -> None:
-    child.call(checks.check_frame)
+def test_render__that_fails_moves_nothing() -> None:
+    env = FailingInside(KIND_LENGTHS)
+    envs = BraxVectorEnv(env, 3, render_mode="rgb_array")
+    envs.reset(seed=3)
+    env.fails = True
+    assert str(catch(envs.render)) == "inside"
+    env.fails = False
+    assert len(envs.render()) == 3
+    assert envs.step(np.zeros(3, int))[0].tolist() == [1] * 3
