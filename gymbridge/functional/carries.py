@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,9 @@ from gymbridge.core.episode import Carry, EpisodeRule, Seeds
 from gymbridge.errors import ArgumentError
 from gymbridge.functional.simulator import FunctionalSimulator
 
-__all__ = ["CarryLeaves", "carry_shapes"]
+__all__ = ["CarryLeaves", "carry_shapes", "find_leaves"]
+
+_LEAVES: WeakKeyDictionary[Any, CarryLeaves] = WeakKeyDictionary()
 
 
 def carry_shapes(rule: EpisodeRule[FunctionalSimulator]) -> Carry:
@@ -22,6 +25,13 @@ def carry_shapes(rule: EpisodeRule[FunctionalSimulator]) -> Carry:
     num_envs = rule.simulator.num_envs
     mask, values = jnp.ones(num_envs, bool), np.zeros(num_envs, np.uint32)
     return jax.eval_shape(lambda: rule.reset(None, mask, Seeds(values, mask)).carry)
+
+
+def find_leaves(rule: EpisodeRule[FunctionalSimulator]) -> CarryLeaves:
+    """Return the leaves of a rule's carries, which batches that share the rule share too."""
+    if rule not in _LEAVES:
+        _LEAVES[rule] = CarryLeaves(rule)
+    return _LEAVES[rule]
 
 
 class CarryLeaves:

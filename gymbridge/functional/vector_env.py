@@ -157,9 +157,9 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
 
     @cached_property
     def _leaves(self) -> CarryLeaves:
-        from gymbridge.functional.carries import CarryLeaves
+        from gymbridge.functional.carries import find_leaves
 
-        return CarryLeaves(self._runner.rule)
+        return find_leaves(self._runner.rule)
 
     def _describe(self) -> dict[str, str]:
         """Return what a batch must have in common with that of a snapshot."""

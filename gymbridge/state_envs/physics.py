@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import jax
@@ -41,9 +40,9 @@ class PhysicsDraw:
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         # A function, since a bound method would be a circle that keeps the model alive.
         self._draw = self._choose_form(key)
-        self.shapes: Physics = jax.eval_shape(partial(self._draw, self), key)
+        self.shapes: Physics = jax.eval_shape(self, key)
         self._check_leaves()
-        if fixes_draws(partial(self._draw, self), key):
+        if fixes_draws(self, key):
             raise EnvContractError(
                 "`randomization_fn` must draw with `jax.random` and the key that it gets, but it "
                 "returned other values when it was traced again; a draw with `np.random` would be "
