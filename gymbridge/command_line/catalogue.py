@@ -30,9 +30,9 @@ class Entry(NamedTuple):
 
     id: str
     family: str | None  # the engine's own folder for it
-    observation_space: str | None  # of one environment, None where it is not known
+    observation_space: str | None  # one environment's, None where it is not known
     action_space: str | None
-    max_episode_steps: int | None  # of the task, None for no limit
+    max_episode_steps: int | None  # the task's, None for no limit
 
 
 def read_catalogue() -> Iterator[Entry]:

@@ -200,7 +200,7 @@ def to_array(actions: Any) -> np.ndarray:
         return np.asarray(actions)
     except ValueError as error:
         raise ActionError(f"`actions` must form one array, got {actions!r}: {error}.") from error
-    except Exception as error:  # of a tensor or jax.Array without values, or any object's own
+    except Exception as error:  # Tensors without values and users' objects raise anything.
         raise ArgumentTypeError(
             f"`actions` must hold values that numpy can read, {_describe(actions, error)}"
         ) from error

@@ -199,7 +199,7 @@ def make_final_infos(final: TimeStep, over: np.ndarray) -> dict[str, Any]:
         _final_obs, _final_info: (num_envs,) bool, `over`.
     """
     ids = over.nonzero()[0]
-    final_obs = np.empty(over.shape, dtype=object)  # of None
+    final_obs = np.empty(over.shape, dtype=object)
     for index, row in zip(ids.tolist(), split_rows(final.obs, ids), strict=True):
         final_obs[index] = row
     return {

@@ -124,7 +124,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         is_readable = runner.native == "numpy" or not adapter.is_dense
         self._refuses_ended = rule.refuses_ended and is_readable
         self._seeds: tuple[int, ...] | None = None
-        self._carry: Any = None  # the runner's, between two calls
+        self._carry: Any = None  # What the runner keeps between two calls.
         self._one_thread = OneThread()
         self.sub_envs = SubEnvs(simulator, gymnasium_id)
         note_batch(self)

@@ -80,6 +80,6 @@ def _breaks(before: Any, after: Any) -> jax.Array | bool:
 
 
 def _zero_rows(mask: jax.Array, cotangent: Any) -> Any:
-    if cotangent.dtype == jax.dtypes.float0:  # of integers, which have no gradient
+    if cotangent.dtype == jax.dtypes.float0:  # Integers have no gradient.
         return cotangent
     return where_rows(mask, jnp.zeros_like(cotangent), cotangent)

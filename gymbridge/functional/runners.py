@@ -107,7 +107,7 @@ class JitRunner:
         """Return the carry itself, as the rule has it."""
         return carry
 
-    pack = unpack  # the way back
+    pack = unpack
 
 
 def make_pure(

@@ -85,7 +85,7 @@ class FunctionalSimulator:
         self.single_action_space: Space[Any] = env.action_space
         self.reset_options: Mapping[str, Any] = facts.reset_options
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-        self.shapes = jax.eval_shape(env.reset, key)  # of one environment's state
+        self.shapes = jax.eval_shape(env.reset, key)
         self._guarded = guarded
         self._reset_rows, self._read_rows = jax.vmap(env.reset), jax.vmap(env.read)
         self._step_rows = jax.vmap(partial(_repeat, env, action_repeat))
@@ -171,7 +171,8 @@ class FunctionalSimulator:
         """Return the engine's name of each leaf of its state; levels are joined by dots."""
         paths = jax.tree_util.tree_flatten_with_path(self.shapes)[0]
         names = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths)
-        return [name.removeprefix("state.") for name in names]  # of a `RandomizedState`
+        # Where physics are drawn, the engine's own state is the field `state` of a larger one.
+        return [name.removeprefix("state.") for name in names]
 
     def env_state(self, state: FunctionalState) -> Any:
         """Return the batch of states in the environment's own structure."""

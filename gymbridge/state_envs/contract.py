@@ -37,13 +37,13 @@ class Style(NamedTuple):
     """The names that an engine with states like Brax's gives to things."""
 
     engine: str  # "Brax"
-    argument: str  # of the vector environment, for errors: "brax_env"
+    argument: str  # the environment's name in errors about arguments: "brax_env"
     state: str  # class of its states: "brax.envs.State"
     physics: str  # field of a state that holds the simulation's: "pipeline_state"
     model: str  # attribute of the unwrapped environment with the model: "sys"
     mj_model: str  # path in the unwrapped environment of what MuJoCo draws: "sys.mj_model"
     package: str  # where the engine's own `render` methods are: "brax"
-    make_page: Callable[..., str]  # of HTML; see `gymbridge.state_envs.viewer`
+    make_page: Callable[..., str]  # makes a page of HTML; see `gymbridge.state_envs.viewer`
     training: tuple[str, ...]  # modules of its training wrappers, which batch and restart
 
 

@@ -37,7 +37,7 @@ _DATA = {
 class Drawn(NamedTuple):
     """What frames are drawn from; the first axis of every leaf is num_envs."""
 
-    states: Any  # of the environment
+    states: Any  # the environment's
     physics: Any  # the state of the simulation in them
     randomization: Physics  # physics drawn for the episode, by path
 
@@ -98,9 +98,9 @@ class MujocoRenderer:
         self._shape, self._rect = (height, width, 3), mujoco.MjrRect(0, 0, width, height)
         self._camera = _make_camera(model, view.camera)
         self._scene, self._option = mujoco.MjvScene(self._model, 10000), mujoco.MjvOption()
-        self._opengl: Any = None  # a context
-        self._resources: Any = None  # MuJoCo's, in it
-        self._release: Any = None  # of both, also where the renderer is dropped
+        self._opengl: Any = None  # The OpenGL context.
+        self._resources: Any = None  # What MuJoCo has in that context.
+        self._release: Any = None  # Frees both when called, or when the renderer is dropped.
 
     def draw(self, state: Drawn) -> list[np.ndarray]:
         """Return a frame of each environment."""

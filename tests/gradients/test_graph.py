@@ -222,6 +222,19 @@ def test_unroll__refuses_other_actions(
     assert torch.equal(envs.physics_state, before)
 
 
+def test_unroll__keeps_the_batch_where_its_infos_cannot_be_laid_out(
+    envs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, actions = envs.physics_state, torch.zeros(3, NUM_ENVS, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(envs._infos, "lay_out", lambda outcome: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            envs.unroll(actions)
+    assert torch.equal(envs.physics_state, before)
+    envs.unroll(actions)
+    assert not torch.equal(envs.physics_state, before)
+
+
 @pytest.mark.parametrize("name", ["detach", "get_state", "physics_state"])
 def test_calls__need_a_reset_an_open_batch_and_gradients(name: str) -> None:
     def use(envs: Any) -> Any:

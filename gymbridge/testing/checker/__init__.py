@@ -146,5 +146,5 @@ def _close(envs: Any) -> None:
 def _name(envs: Any) -> str:
     try:
         return str(envs)
-    except Exception:  # of a `VectorEnv` without the attributes that its text has
+    except Exception:  # Its text may name attributes that it lacks.
         return type(envs).__name__

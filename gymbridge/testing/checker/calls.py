@@ -172,7 +172,7 @@ class Reader:
         expected = _shapes_of(self._batch)
         if rule is not RESET_MASK:
             self._ledger.expect(OBSERVATIONS, is_kept, expected=expected, seen=seen, place=place)
-        elif not is_kept:  # of which some adapters return those under the mask alone
+        elif not is_kept:  # Some adapters return the rows under the mask alone.
             self._ledger.expect(rule, False, expected=expected, seen=seen, place=place)
             raise StoppedError
         try:
@@ -198,7 +198,7 @@ class Reader:
             is_object = is_array(value) and value.dtype == object
             rows = list(value) if is_object else rows_of(self._batch, value)
             return [row if over else None for row, over in zip(rows, ended, strict=True)]
-        except Exception:  # of a layout that holds no observations
+        except Exception:  # The layout may hold no observations.
             return [None] * self._num_envs
 
     def _read_numbers(self, rule: Rule, dtype_kind: str, value: Any, place: Place) -> np.ndarray:

@@ -82,7 +82,7 @@ def _check_batch_space(envs: Any, ledger: Ledger, rule: Rule, kind: str) -> None
     single, space = getattr(envs, f"single_{kind}_space"), getattr(envs, f"{kind}_space")
     expected = batch_space(single, envs.num_envs)
     if expected != batch_space(single, envs.num_envs):
-        return  # of a space of the user's own, which is not even equal to a copy of itself
+        return  # A user's own space may differ even from a copy of itself.
     if kind == "observation" and _has_different_spaces(envs):
         expected = batch_differing_spaces(single_observation_spaces(envs))
     ledger.expect(rule, space == expected, expected=expected, seen=space)

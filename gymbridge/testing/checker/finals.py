@@ -55,7 +55,7 @@ def check_final_values(check: Check, make_env: Callable[..., Any]) -> None:
             obstacle = "With NEXT_STEP, no episode was the same until its end."
     except StoppedError as error:
         obstacle = f"The run with NEXT_STEP failed: {error.__cause__!r}."
-    except Exception as error:  # of a factory or a spec that knows no other mode
+    except Exception as error:  # A factory may know no other mode.
         obstacle = f"No environment with NEXT_STEP could be built: {error!r}."
     ledger.note_obstacle(FINAL_VALUE, obstacle)
     with contextlib.suppress(Exception):
@@ -76,7 +76,8 @@ def _make_reference(check: Check, make_env: Callable[..., Any]) -> Any:
 
 def _compare(check: Check, driver: Driver) -> None:
     """Play the recorded actions with NEXT_STEP, and compare each environment while it is alike."""
-    indices = dict.fromkeys(range(check.num_envs), 0)  # of the recorded call to compare with
+    # Per environment, the recorded call to compare with.
+    indices = dict.fromkeys(range(check.num_envs), 0)
     draws, actions = check.policy().draws, check.policy()()
     call = driver.reset(check.seed)
     while driver.mode == _NEXT:

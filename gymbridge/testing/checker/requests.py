@@ -202,5 +202,5 @@ def _is_as_it_was(driver: Driver, before: Call, env: int, obs: Any, rewards: Any
     try:
         row, reward = driver.observe(obs)[env], np.asarray(rewards)[env]
         return same(row, before.observations[env]) and not reward
-    except Exception:  # of results that are none
+    except Exception:  # The results may have any form.
         return False

@@ -38,7 +38,7 @@ def read(envs: Any, name: str) -> Any:
     """Return an attribute, or None if there is none or if reading it raises."""
     try:
         return getattr(envs, name, None)
-    except Exception:  # of a property
+    except Exception:  # A property may raise anything.
         return None
 
 
@@ -120,7 +120,7 @@ def _same_objects(left: Any, right: Any) -> bool:
         return type(left) is type(right)
     try:
         return bool(left == right)
-    except Exception:  # of objects that do not say whether they are equal
+    except Exception:  # Some objects cannot be compared.
         return type(left) is type(right)
 
 
