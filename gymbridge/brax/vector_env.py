@@ -26,7 +26,7 @@ from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runne
 
 with needs("brax", "BraxVectorEnv"):
     import_mujoco()
-    from gymbridge.brax.private import brax_envs, registered
+    from gymbridge.brax.private import brax_envs, find_own, registered
     from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax import find_jax_device
     from gymbridge.functional.sharing import make_key, share
@@ -131,7 +131,6 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
         place = find_jax_device(read_device(device))
         mode = read_autoreset_mode(autoreset_mode)
-        task = registered().get(brax_env) if isinstance(brax_env, str) else None
         options = {
             "action_space": action_space,
             "observation_space": observation_space,
@@ -143,10 +142,12 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             "device": place,
             "action_repeat": read_count("action_repeat", action_repeat),
             "guarded": nonfinite != "ignore",
-            "task_limit": None if task is None else BRAX_LIMIT,
+            "task_limit": BRAX_LIMIT if isinstance(brax_env, str) else None,
         }
         simulator, runner = share(
-            make_key(task, kwargs, options, batch, max_episode_steps, mode, arrays, runner),
+            make_key(
+                find_own(brax_env), runner, kwargs, options, batch, max_episode_steps, mode, arrays
+            ),
             lambda: FunctionalSimulator(
                 translate(_make_brax_env(brax_env, kwargs), **options), **batch
             ),

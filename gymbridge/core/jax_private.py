@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -48,14 +48,17 @@ def listen_to_compilations(listener: Callable[[float], None]) -> None:
 
 
 def trace_settings() -> Hashable | None:
-    """Return all settings of JAX that change a trace, such as x64, as `jax.jit` compares them.
+    """Return all settings of JAX that change a trace, such as x64 and the kind of random keys.
 
-    Where a version of JAX lacks the name, there are None.
+    Where a version of JAX lacks a name, the answer is None.
     """
     from jax._src import config
 
-    settings: Any = getattr(config, "trace_context", None)
-    return None if settings is None else settings()
+    names = ("trace_context", "default_prng_impl", "enable_custom_prng")
+    context, impl, custom = (getattr(config, name, None) for name in names)
+    if context is None or impl is None or custom is None:
+        return None
+    return context(), impl.value, custom.value  # `jit` itself compares the first alone
 
 
 def used_inputs(function: Callable[..., Any], *args: Any) -> Any:
@@ -128,10 +131,17 @@ def _constants(closed: Any) -> list[Any]:
     found = [*getattr(closed, "consts", ())]
     for equation in jaxpr.eqns:
         found += [value.val for value in equation.invars if hasattr(value, "val")]
-        for inner in equation.params.values():
-            if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
-                found += _constants(inner)
+        for inner in _inner_traces(equation):
+            found += _constants(inner)
     return found + [value.val for value in jaxpr.outvars if hasattr(value, "val")]
+
+
+def _inner_traces(equation: Any) -> list[Any]:
+    """Return the traces inside an equation; those of the branches of a condition are a tuple."""
+    values: list[Any] = []
+    for value in equation.params.values():
+        values += cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+    return [value for value in values if hasattr(getattr(value, "jaxpr", value), "eqns")]
 
 
 def _is_same(before: Any, now: Any) -> bool:
@@ -155,7 +165,6 @@ def _count_inputs(jaxpr: Any) -> int:
     """Return the number of inputs of all equations, those of functions inside them too."""
     total = 0
     for equation in jaxpr.eqns:
-        inner = [getattr(value, "jaxpr", value) for value in equation.params.values()]
         total += len(equation.invars)
-        total += sum(_count_inputs(one) for one in inner if hasattr(one, "eqns"))
+        total += sum(_count_inputs(getattr(one, "jaxpr", one)) for one in _inner_traces(equation))
     return total

@@ -185,7 +185,8 @@ def _replacing(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
     except BaseException as error:
         with suppress(OSError):  # there may be no such file or folder
             beside.unlink()
-        if isinstance(error, OSError):  # it names the file that is renamed
+        if isinstance(error, OSError) and error.errno is not None:
+            # It names the file that is renamed.
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -108,7 +109,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self.arrays, self.device = adapter.arrays, adapter.device
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)
-        self.metadata = {**simulator.metadata, "autoreset_mode": self.autoreset_mode}
+        metadata = copy.deepcopy(simulator.metadata)
+        self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None if view is None else "rgb_array"
         self._renderer = None if view is None else simulator.make_renderer(view)
         self._declare_spaces(simulator, adapter)
@@ -131,8 +133,10 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _declare_spaces(self, simulator: Simulator[Any], adapter: ArrayAdapter) -> None:
         self.num_envs = simulator.num_envs
-        self.single_observation_space = adapter.to_space(simulator.single_observation_space)
-        self.single_action_space = adapter.to_space(simulator.single_action_space)
+        # Copies, since equal batches share a simulator and a space has a random stream.
+        spaces = simulator.single_observation_space, simulator.single_action_space
+        observation_space, action_space = map(adapter.to_space, copy.deepcopy(spaces))
+        self.single_observation_space, self.single_action_space = observation_space, action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 

@@ -29,9 +29,8 @@ def carry_shapes(rule: EpisodeRule[FunctionalSimulator]) -> Carry:
 
 def find_leaves(rule: EpisodeRule[FunctionalSimulator]) -> CarryLeaves:
     """Return the leaves of a rule's carries, which batches that share the rule share too."""
-    if rule not in _LEAVES:
-        _LEAVES[rule] = CarryLeaves(rule)
-    return _LEAVES[rule]
+    found = _LEAVES.get(rule)
+    return _LEAVES.setdefault(rule, CarryLeaves(rule)) if found is None else found
 
 
 class CarryLeaves:

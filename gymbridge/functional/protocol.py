@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
@@ -32,7 +31,7 @@ class Facts(NamedTuple):
     """The model of the physics, which is the simulator's `built_with`."""
     step_seconds: float | None = None
     """Simulated seconds of a step."""
-    reset_options: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({})
+    reset_options: Mapping[str, Callable[[Any, Any], Any]] = {}
     """Readers of the keyword arguments of `reset` by name, as in `core.episode.Simulator`."""
 
 

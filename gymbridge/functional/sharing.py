@@ -31,23 +31,26 @@ _lock = threading.Lock()
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
-def make_key(task: Any, *choices: Any) -> Hashable | None:
+def make_key(task: Any, maker: RunnerMaker, *choices: Any) -> Hashable | None:
     """Return what a batch is built from, as a key; None where a change of it could not be seen.
 
     Args:
-        task: The registered class of the environment, or a `functools.partial` of it. Anything
-            else, such as an environment object or a function, can change unseen.
-        choices: Everything else that tracing reads: numbers, texts, enums, classes, devices, and
-            lists and dicts of such. Any other value can change unseen.
+        task: The engine's own class of the environment, or a `functools.partial` of it. None for
+            anything else: an object can change unseen, and a user's class may read files or draw
+            numbers when it is built, or keep a picture on itself.
+        maker: The class of the runner.
+        choices: Everything else that tracing reads: numbers, texts, enums, devices, and lists and
+            dicts of such. Any other value can change unseen.
 
     Returns:
         The choices as a hashable value with their types, beside JAX's own settings for traces.
     """
     settings = trace_settings()
-    if not isinstance(task, type | partial) or settings is None:
+    parts = (task.func, task.args, task.keywords) if isinstance(task, partial) else (task,)
+    if not isinstance(parts[0], type) or settings is None:
         return None
     try:
-        return _freeze([task, *choices]), settings
+        return parts[0], maker, _freeze([*parts[1:], *choices]), settings
     except TypeError:
         return None
 
@@ -104,10 +107,10 @@ def _freeze(value: Any) -> Hashable:
     if type(value) in (list, tuple):
         return type(value), tuple(map(_freeze, value))
     if type(value) is dict:
-        return dict, frozenset((key, _freeze(entry)) for key, entry in value.items())
-    if type(value) is partial:
-        return partial, _freeze([value.func, value.args, value.keywords])
-    if isinstance(value, type | Enum | jax.Device | jax.sharding.NamedSharding):
+        return dict, tuple((_freeze(key), _freeze(entry)) for key, entry in value.items())
+    if isinstance(value, Enum):
+        return type(value), value
+    if isinstance(value, jax.Device | jax.sharding.NamedSharding):
         return value
     if type(value) in _PLAIN or isinstance(value, np.generic):
         return type(value), repr(value)

@@ -28,7 +28,7 @@ from gymbridge.state_envs.randomization import randomize
 from gymbridge.state_envs.state_env import StateEnv
 from gymbridge.state_envs.viewer import make_page
 
-__all__ = ["build_env", "episode_steps", "find_task", "translate"]
+__all__ = ["build_env", "episode_steps", "find_own", "translate"]
 
 _STYLE = Style(
     engine="Playground",
@@ -60,11 +60,11 @@ def translate(
     return randomize(StateEnv(Contract(env, _STYLE, **options), _LOOP_ADVICE), randomization_fn)
 
 
-def find_task(env: Any) -> tuple[Any, Any]:
-    """Return the registered class of a name, and its default configuration; Nones for others."""
-    if not isinstance(env, str) or env not in registered():
-        return None, None
-    return registered()[env], registry.get_default_config(env).to_dict()
+def find_own(env: Any) -> Any:
+    """Return what builds a task of Playground's own by that name; None for others."""
+    kind = registered().get(env) if isinstance(env, str) else None
+    module = getattr(getattr(kind, "func", kind), "__module__", "")
+    return kind if module.partition(".")[0] == _STYLE.package else None
 
 
 def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) -> Any:

@@ -22,7 +22,7 @@ with needs("playground", "PlaygroundVectorEnv"):
     from gymbridge.core.arrays.jax import find_jax_device
     from gymbridge.functional.sharing import make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
-    from gymbridge.playground.translation import build_env, episode_steps, find_task, translate
+    from gymbridge.playground.translation import build_env, episode_steps, find_own, translate
 
 __all__ = ["PlaygroundVectorEnv"]
 
@@ -131,9 +131,10 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             translated = translate(mjx_env, **options)
             return FunctionalSimulator(translated, **batch, action_repeat=repeat, task_limit=limit)
 
-        built_from = (*find_task(env), config, config_overrides, impl, action_repeat)
+        configured = config, config_overrides, impl, action_repeat
+        settings = options, batch, max_episode_steps, mode, arrays
         simulator, runner = share(
-            make_key(*built_from, options, batch, max_episode_steps, mode, arrays, runner),
+            make_key(find_own(env), runner, *configured, *settings),
             simulate,
             runner,
         )

@@ -48,6 +48,13 @@ def _draw_with_numpy_inside(key: jax.Array) -> jax.Array:
     return np.random.normal(size=3).astype(np.float32) + jax.random.normal(key, (3,))
 
 
+def _draw_with_numpy_under_a_condition(model: Any, key: jax.Array) -> Any:
+    def draw(gravity: jax.Array) -> jax.Array:
+        return gravity * np.float32(np.random.uniform())
+
+    return {"gravity": jax.lax.cond(key[0] > 5, draw, jnp.negative, jnp.asarray(model.gravity))}
+
+
 def _raise(model: Any, key: jax.Array) -> Any:
     raise ValueError("no such friction")
 
@@ -59,6 +66,7 @@ GRAVITY = jnp.array([[0.0, 0, -5]])
 WRONG = [
     (_draw_with_numpy, ONE_DRAW),
     (lambda model, key: {"gravity": _draw_with_numpy_inside(key)}, ONE_DRAW),
+    (_draw_with_numpy_under_a_condition, ONE_DRAW),
     (_vary(), "must vary a leaf of the model; it varies none"),
     (_vary(link__mas=1.0), "'link.mas'; did you mean 'link.mass'"),
     (_vary(link=1.0), "must return leaves of the model, got 'link'"),

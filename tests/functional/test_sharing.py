@@ -19,10 +19,13 @@ from gymnasium.vector import AutoresetMode
 
 pytest.importorskip("brax.envs")
 
+from brax import envs as brax_envs
 from brax_samples import SampleEnv
 from falling_ball import FallingBall, draw
 
-from gymbridge import BraxVectorEnv
+from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
+from gymbridge.brax.private import registered
+from gymbridge.functional.runners import JitRunner, RaisingRunner
 from gymbridge.functional.sharing import make_key
 
 LOG = "gymbridge"
@@ -59,7 +62,18 @@ def test_equal_batch__traces_and_compiles_nothing(caplog: pytest.LogCaptureFixtu
 def test_equal_batches__have_states_of_their_own() -> None:
     (first, runner), (second, other) = (runner_of(max_episode_steps=2) for _ in range(2))
     assert runner is other
+    unseeded = [envs.action_space.sample().tolist() for envs in (first, second)]
+    assert unseeded[0] != unseeded[1]
     actions = np.zeros(first.action_space.shape, np.float32)
+    assert first.single_action_space is not second.single_action_space
+    first.action_space.seed(3)
+    second.single_action_space.seed(3)
+    drawn = first.action_space.sample()
+    assert not np.array_equal(first.action_space.sample(), drawn)
+    first.action_space.seed(3)
+    second.action_space.sample()
+    second.single_action_space.sample()
+    assert np.array_equal(first.action_space.sample(), drawn)
     first.reset(seed=0)
     first.step(actions)
     second.reset(seed=5)
@@ -88,6 +102,7 @@ def test_equal_batches__have_states_of_their_own() -> None:
         {"info_keys": []},
         {"nonfinite": "ignore"},
         {"nonfinite": "raise"},
+        {"obs_mode": "dict_state"},
     ],
     ids=str,
 )
@@ -113,11 +128,38 @@ def test_settings_of_jax__separate() -> None:
     first = runner_of()
     with jax.default_matmul_precision("float32"):
         assert runner_of()[1] is not first[1]
+    with jax.default_prng_impl("rbg"):
+        assert runner_of()[1] is not first[1]
     with jax.enable_x64(True):
         wide, runner = runner_of()
         assert runner is not first[1]
         assert wide.reset(seed=0)[0].dtype == np.float64
     assert runner_of()[1] is first[1]
+
+
+def test_users_class__is_never_shared() -> None:
+    """It may read a file when it is built, or keep what it draws on itself."""
+    brax_envs.register_environment("users_own", SampleEnv)
+    first, second = runner_of(brax_env="users_own"), runner_of(brax_env="users_own")
+    assert first[1] is not second[1]
+    assert first[0].get_attr("unwrapped")[0] is not second[0].get_attr("unwrapped")[0]
+
+
+def test_another_class_of_the_same_name__separates(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = runner_of()
+    monkeypatch.setitem(registered(), "fast", registered()["reacher"])
+    assert runner_of()[1] is not first[1]
+
+
+def test_playground__shares_equal_configurations_alone() -> None:
+    registry = pytest.importorskip("mujoco_playground").registry
+    name = "CartpoleBalance"
+    given = {"config": registry.get_default_config(name), "impl": "jax"}
+    changes = [{}, {}, {"config_overrides": {"episode_length": 9}}, given, given]
+    batches = [PlaygroundVectorEnv(name, 2, **change) for change in changes]
+    runners = [envs._runner for envs in batches]
+    assert runners[0] is runners[1]
+    assert len(set(map(id, runners))) == 4
 
 
 @pytest.mark.parametrize(
@@ -135,15 +177,32 @@ def test_what_may_change_unseen__is_never_shared(kwargs: dict[str, Any]) -> None
 
 
 def test_key__is_made_of_values_and_their_types() -> None:
-    assert make_key(int, 1, [True]) == make_key(int, 1, [True])
-    keys = {make_key(int, value) for value in (1, 1.0, True, "1", None, [1], (1,), {"a": 1})}
-    assert len(keys) == 8
-    assert make_key(partial(int, base=2), 1) == make_key(partial(int, base=2), 1)
-    assert make_key(partial(int, base=2)) != make_key(partial(int, base=3))
-    for unseen in (object(), np.zeros(2), len, {1, 2}, partial(len)):
-        assert make_key(int, unseen) is None
+    def key(task: Any, *choices: Any) -> Any:
+        return make_key(task, JitRunner, *choices)
+
+    assert key(int, 1, [True]) == key(int, 1, [True])
+    values = (
+        1,
+        1.0,
+        True,
+        "1",
+        None,
+        [1],
+        (1,),
+        {"a": 1},
+        {1: 1},
+        {True: 1},
+        AutoresetMode.DISABLED,
+    )
+    assert len({key(int, value) for value in values}) == len(values)
+    assert key(int, {"a": 1, "b": 2}) != key(int, {"b": 2, "a": 1})
+    assert key(partial(int, base=2), 1) == key(partial(int, base=2), 1)
+    assert key(partial(int, base=2)) != key(partial(int, base=3))
+    assert key(int) != make_key(int, RaisingRunner)
+    for unseen in (object(), np.zeros(2), len, int, {1, 2}, partial(int)):
+        assert key(int, unseen) is None
     for task in ("int", len, None, partial(len)):
-        assert make_key(task) is None
+        assert key(task) is None
 
 
 @pytest.mark.parametrize(
