@@ -171,9 +171,9 @@ class _Tools(NamedTuple):
     where: Callable[..., Any]
     zeros: Callable[..., Any]  # (like, dtype=of like)
     compile: Callable[[Any], Any]
-    detach: Callable[[Any], Any]  # the same values without a graph
+    detach: Callable[[Any], Any]  # array -> the same values without a graph
     to_array: Callable[[Any, Any], Any]  # (mask, like)
-    to_numpy: Callable[[Any], np.ndarray]  # an array's values, in memory of their own
+    to_numpy: Callable[[Any], np.ndarray]  # array -> its values, in memory of their own
     from_numpy: Callable[[np.ndarray, Any, Any], Any]  # (values, dtype or None, device), the same
 
 

@@ -59,7 +59,7 @@ def split_rows(batch: Tree, ids: np.ndarray) -> list[Any]:
         columns = [split_rows(value, ids) for value in batch.values()]
         return [dict(zip(batch, row, strict=True)) for row in zip(*columns, strict=True)]
     rows = batch.take(ids, 0)
-    if rows.dtype == object:  # one observation each, as in Gymnasium's "final_obs"
+    if rows.dtype == object:  # As in Gymnasium's "final_obs".
         return [deepcopy(row) for row in rows]
     if rows.ndim == 1 and rows.dtype.kind not in "iu":
         return [rows[place, ...] for place in range(len(rows))]
@@ -130,7 +130,7 @@ def take_infos(infos: dict[str, Tree], ids: np.ndarray) -> dict[str, Any]:
 
 def _add_column(rows: Infos, key: Any, values: list[Any]) -> Infos:
     """Return the rows with one more key; an empty list stands for rows without any."""
-    if not rows:  # cheaper than filling empty ones
+    if not rows:  # This is quicker than filling empty dicts.
         return [{key: own} for own in values]
     for row, own in zip(rows, values, strict=True):
         row[key] = own
@@ -141,7 +141,7 @@ def is_mask(key: Any, infos: dict[Any, Any]) -> bool:
     """Return whether a key of infos is the mask of another key."""
     if not isinstance(key, str) or not key.startswith("_"):
         return False
-    return key[1:] in infos or key[1:] in map(str, infos)  # keys may be of any type
+    return key[1:] in infos or key[1:] in map(str, infos)  # Keys may be of any type.
 
 
 def _split_value(value: Any, num_envs: int, keeps_dtypes: bool) -> list[Any]:

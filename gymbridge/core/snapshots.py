@@ -35,7 +35,7 @@ _FORMAT, _HEADER = 1, "header.json"
 class Snapshot(NamedTuple):
     """The state of a batch between two calls: `get_state` returns it, `set_state` takes it."""
 
-    batch: Mapping[str, str]  # what it is: a batch that takes the snapshot has to be the same
+    batch: Mapping[str, str]  # what a batch that takes the snapshot must be
     seeds: tuple[int, ...]  # given to each environment
     leaves: Mapping[str, Any]  # arrays that lead with num_envs, by dotted path
 
@@ -168,7 +168,7 @@ def _write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
 @contextmanager
 def _replacing(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
     """Open a new file, which takes the place and the permissions of an older one in the end."""
-    target = Path(os.path.realpath(path))  # the file that a link points to, not the link
+    target = Path(os.path.realpath(path))  # A link stays: the file that it points to is replaced.
     beside = target.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
         if target.is_dir():
@@ -177,7 +177,7 @@ def _replacing(path: str | os.PathLike[str]) -> Generator[BinaryIO]:
         private = functools.partial(os.open, mode=0o666 if mode is None else mode)
         with open(beside, "x+b", opener=private) as file:
             yield file
-            if mode is not None:  # which the process's umask may have cut
+            if mode is not None:  # The process's umask may have cut it.
                 os.fchmod(file.fileno(), mode)
             file.flush()
             os.fsync(file.fileno())
@@ -200,7 +200,7 @@ def _read(path: Path) -> Snapshot:
                 with _Digest(header) as digest:
                     arrays = [digest.add(entries[f"arr_{i}"]) for i in range(len(header["leaves"]))]
                     is_whole = digest.take() == sha256
-        except Exception as error:  # a spoilt archive fails in more ways than `zipfile` lists
+        except Exception as error:  # A spoilt archive fails in more ways than `zipfile` lists.
             raise ArgumentError(
                 f"`path` must be a file that `save_state` wrote, got '{path}', which is truncated "
                 f"or something else ({type(error).__name__}: {error})."

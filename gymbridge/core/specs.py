@@ -23,7 +23,8 @@ def keep_spec(spec: EnvSpec | None) -> EnvSpec | None:
     if spec is None:
         return None
     spec = copy.copy(spec)
-    spec.kwargs = _to_plain(spec.kwargs)  # first: a `jax.Device` cannot be copied
+    # Before `deepcopy`, since a `jax.Device` cannot be copied.
+    spec.kwargs = _to_plain(spec.kwargs)
     return copy.deepcopy(spec)
 
 
@@ -37,11 +38,11 @@ def fit_spec(spec: EnvSpec | None, limit: int | None, mode: AutoresetMode) -> En
         return None
     spec.max_episode_steps = limit
     if "max_episode_steps" in spec.kwargs:
-        del spec.kwargs["max_episode_steps"]  # `make_vec` hands on that of the spec
-        if limit is None:  # in a spec that means the task's own
+        del spec.kwargs["max_episode_steps"]  # `make_vec` passes the spec's on.
+        if limit is None:  # In a spec, None means the task's own limit.
             spec.kwargs["max_episode_steps"] = -1
     if "autoreset_mode" in spec.kwargs:
-        spec.kwargs["autoreset_mode"] = mode.value  # JSON knows no enums
+        spec.kwargs["autoreset_mode"] = mode.value  # JSON has no enums.
     return spec
 
 

@@ -214,7 +214,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         try:
             outcome = self._runner.reset(carry, mask, seeds)
             obs, *_, infos = self._infos.lay_out(outcome)
-        except BaseException as error:  # also of a signal handler; our own come before
+        # A signal handler may raise anything, too. Our own errors come before the engine is called.
+        except BaseException as error:
             # The engine may have taken the seeds, so the next reset gives it `np_random_seed`.
             if carry is None and not isinstance(error, GymbridgeError):
                 self._carry = None

@@ -40,7 +40,8 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._about = self._describe()  # now: the user may change what was given
+        # Described at once, since the user may change what was given.
+        self._about = self._describe()
 
     def get_state(self) -> Snapshot:
         """Return the whole state: physics, random streams, counters, flags and observation.

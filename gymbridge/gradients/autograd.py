@@ -139,7 +139,8 @@ class _Node(torch.autograd.Function):
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, *gradients: torch.Tensor | None
     ) -> tuple[Any, ...]:
-        check_not_forked()  # a graph of the parent's would wait for its threads for ever
+        # In a forked child, the parent's graph would wait for threads that are not there.
+        check_not_forked()
         (token,) = ctx.saved_tensors
         if not hasattr(token, "kept"):
             raise RuntimeError(
@@ -153,7 +154,8 @@ class _Node(torch.autograd.Function):
         )
         found = ctx.call.pull(kept, cotangents)
         tensors = [torch.from_dlpack(gradient) for gradient in found]
-        if torch.is_grad_enabled():  # the backward pass is itself to have a gradient
+        # With `create_graph=True` the gradients themselves have to lead somewhere.
+        if torch.is_grad_enabled():
             sources = (*inputs, *(gradient for gradient in gradients if gradient is not None))
             tensors = _Once.apply(len(tensors), *tensors, *sources)
         needed = zip(tensors, ctx.needs_input_grad[4:], strict=True)

@@ -145,7 +145,8 @@ class GraphRunner:
             )
         packed = jax.device_put(torch_to_jax(state), self._device)
         with torch.inference_mode(False), torch.enable_grad():
-            tensor = state.clone() if state.requires_grad else None  # writing would change `state`
+            # A copy, since writing into what the user gave would change the state.
+            tensor = state.clone() if state.requires_grad else None
         return carry._replace(packed=packed, tensor=tensor)
 
     def unpack(self, carry: GraphCarry) -> Carry:

@@ -264,7 +264,7 @@ def _to_plain(obs: Any) -> Any:
 
 
 def _unit_box(action_size: int) -> spaces.Box:
-    dtype: Any = jax.dtypes.canonicalize_dtype(float).type  # float64 with x64, as the physics
+    dtype: Any = jax.dtypes.canonicalize_dtype(float).type  # As the physics.
     return spaces.Box(-1.0, 1.0, (int(action_size),), dtype)
 
 

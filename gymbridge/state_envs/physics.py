@@ -78,7 +78,7 @@ class PhysicsDraw:
         found: list[type] = []
         try:
             jax.eval_shape(lambda k: found.append(type(self._function(self._model, k))), keys)
-        except Exception as error:  # one key for a batch is an error in the other form
+        except Exception as error:  # A function of the other form raises.
             return error
         return found[0]
 

@@ -19,7 +19,8 @@ from gymbridge.state_envs.model import Physics
 
 __all__ = ["Drawn", "MujocoRenderer", "OwnRenderer"]
 
-mujoco: Any = importlib.import_module("mujoco")  # its names come from C++, unseen by type checkers
+# Its names come from C++, so type checkers do not see them.
+mujoco: Any = importlib.import_module("mujoco")
 
 _SIZE = (320, 240)
 _TRACKING = "track"
@@ -107,7 +108,8 @@ class MujocoRenderer:
         found = {name: _find(state.physics, others) for name, others in _DATA.items()}
         data = {name: leaf for name, leaf in found.items() if leaf is not None}
         data, model = jax.device_get((data, self._visible(state.randomization)))
-        if self._release is None or not self._release.alive:  # released as the process ends
+        # A finalizer that ran, as at the end of the process, has released both.
+        if self._release is None or not self._release.alive:
             self._open()
         with self._opengl.as_current():
             return [
@@ -180,7 +182,7 @@ def _take(batch: dict[str, np.ndarray], row: int) -> dict[str, np.ndarray]:
 
 
 def _release(opengl: Any, resources: Any, maker: int) -> None:
-    if os.getpid() != maker:  # a forked child does not have OpenGL's threads
+    if os.getpid() != maker:  # A forked child has none of OpenGL's threads.
         return
     with opengl.as_current():
         resources.free()

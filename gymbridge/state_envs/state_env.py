@@ -126,7 +126,7 @@ def _read(env: Any, path: str) -> Any:
     """Return an attribute by its path; None where there is none, or a property raises."""
     try:
         return attrgetter(path)(env)
-    except Exception:  # an abstract property of the engine's, or one that reads a missing model
+    except Exception:  # The engine's properties may be abstract, or read a model that is missing.
         return None
 
 

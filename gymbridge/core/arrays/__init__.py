@@ -49,7 +49,7 @@ def make_adapter(native: str, arrays: Any, device: Any) -> ArrayAdapter:
                 f"[{', '.join(map(str, device))}]; with torch run one process per device, as "
                 "examples/ddp.py does."
             )
-        device = device if arrays == "jax" else device[0]  # numpy arrays are on none
+        device = device if arrays == "jax" else device[0]  # Numpy arrays are on no device.
     if arrays == "numpy":
         return make_numpy_adapter(native, device)
     with needs(arrays, f"`arrays={arrays!r}`"):

@@ -44,14 +44,14 @@ def leave(_: str, mask: Any) -> Any:
 class ArrayAdapter(NamedTuple):
     """The conversions of arrays between a runner and its user."""
 
-    arrays: str  # the user's kind
+    arrays: str  # kind of the user's arrays
     to_user: Converter  # trees of the runner's arrays -> arrays that are the user's own
     make_action_reader: LeafMaker  # the user's actions, checked -> the simulator's arrays
-    read_mask: MaskReader = leave  # name of the argument, a mask of the user's -> numpy
-    to_space: Callable[[Space[Any]], Space[Any]] = own  # with the dtypes that the arrays can have
-    where: Callable[[Any, Any, Any], Any] = np.where  # on the simulator's arrays
-    device: Any = None  # of the user's arrays, as their library knows it; None for numpy
-    give_mask: Converter = own  # one of the user's masks -> what one key of dense infos gets
+    read_mask: MaskReader = leave  # an argument's name, the user's mask -> a numpy mask
+    to_space: Callable[[Space[Any]], Space[Any]] = own  # space -> with the arrays' dtypes
+    where: Callable[[Any, Any, Any], Any] = np.where  # for the simulator's arrays
+    device: Any = None  # where the user's arrays are; None for numpy
+    give_mask: Converter = own  # a mask of the user's kind -> the mask of one key of dense infos
 
     @property
     def is_dense(self) -> bool:
@@ -64,7 +64,8 @@ class _ClippingReader(NumpyReader):
 
     def _fit(self, array: np.ndarray) -> np.ndarray:
         if array.dtype.kind == "u" and array.itemsize == 8:
-            array = np.minimum(array, np.iinfo(np.int64).max)  # those beyond would become negative
+            # Larger ones would become negative below.
+            array = np.minimum(array, np.iinfo(np.int64).max)
         return np.clip(array.astype(np.int64), *int64_bounds(self._space))
 
 

@@ -85,7 +85,7 @@ def _read_mask(name: str, mask: Any) -> Any:
         )
     try:
         return np.asarray(mask)
-    except (TypeError, RuntimeError) as error:  # a tracer, random keys, or a donated array
+    except (TypeError, RuntimeError) as error:  # Tracers, random keys and donated arrays raise.
         raise ArgumentTypeError(f"{name} must hold bools, got {mask.aval}: {error}") from error
 
 
@@ -133,7 +133,7 @@ class _JaxReader(ArrayReader):
         _check_array(actions, self._place)
 
     def _cast(self, actions: jax.Array) -> jax.Array:
-        if self._is_spread:  # the same devices may come in another order
+        if self._is_spread:  # The same devices may come in another order.
             actions = jax.device_put(actions, self._place)
         if not self._is_float:
             check_integers(actions, self._space)

@@ -113,7 +113,7 @@ def _read_mask(name: str, mask: Any) -> Any:
         )
     try:
         return mask.cpu().numpy()
-    except RuntimeError as error:  # a nested tensor, or one inside a transformation of torch.func
+    except RuntimeError as error:  # Nested tensors and torch.func's raise.
         raise ArgumentTypeError(f"{name} must hold bools that numpy can read: {error}") from error
 
 
@@ -191,7 +191,7 @@ class _TensorReader(ArrayReader):
             if self._bounds:
                 actions = torch.clamp(_to_int64(actions), *self._bounds)
             return actions.to(self._dtype)
-        except NotImplementedError as error:  # torch.bits8, torch.uint4 and the like
+        except NotImplementedError as error:  # Such as torch.bits8 and torch.uint4.
             raise ArgumentTypeError(
                 f"`actions` must have a dtype that torch casts, got {actions.dtype}: {error}"
             ) from error
@@ -201,7 +201,7 @@ def _to_int64(actions: torch.Tensor) -> torch.Tensor:
     """Return integers as int64, those beyond it as its largest."""
     if actions.dtype != torch.uint64:
         return actions.to(torch.int64)
-    signed = actions.view(torch.int64)  # torch has hardly any arithmetic for uint64
+    signed = actions.view(torch.int64)  # Torch has hardly any arithmetic for uint64.
     return torch.where(signed < 0, torch.iinfo(torch.int64).max, signed)
 
 

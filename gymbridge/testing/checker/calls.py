@@ -161,7 +161,8 @@ class Reader:
             and len(returned) == length
             and isinstance(returned[-1], Mapping)
         )
-        if rule in (RESET_RETURNS, STEP_RETURNS) or not is_kept:  # others are judged by more
+        # Other rules are judged by more than this call.
+        if rule in (RESET_RETURNS, STEP_RETURNS) or not is_kept:
             self._ledger.expect(rule, is_kept, expected=wanted, seen=returned, place=place)
         if not is_kept:
             raise StoppedError

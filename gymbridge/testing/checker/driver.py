@@ -79,7 +79,7 @@ class Driver:
             mask = np.ones(self.num_envs, np.bool_)
         else:
             given["options"] = {"reset_mask": mask.copy()}
-        kinds, self.kinds = self.kinds, [""] * self.num_envs  # as long as the call may fail
+        kinds, self.kinds = self.kinds, [""] * self.num_envs
         function = partial(self.envs.reset, seed=seed, **given)
         call = self._reader.reset(function, self._place, mask, kinds, rule)
         if given:
@@ -150,7 +150,7 @@ class Driver:
         for judge in self._judges:
             judge(self, call)
         if self.last is not None:
-            self.last.returned = self.last.values = None  # large, and judged
+            self.last.returned = self.last.values = None  # They are large, and judged by now.
         self.kinds, self.last = self._kinds_after(call), call
         return call
 

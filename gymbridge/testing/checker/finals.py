@@ -68,7 +68,8 @@ def _make_reference(check: Check, make_env: Callable[..., Any]) -> Any:
         return make_env(autoreset_mode=_NEXT)
     envs: Any = check.driver.envs
     if envs is not envs.unwrapped or not isinstance(read(envs, "spec"), EnvSpec):
-        return None  # a spec does not list vector wrappers
+        # A spec does not list wrappers of vectors, so the batch cannot be built from it.
+        return None
     spec = copy.deepcopy(envs.spec)
     spec.kwargs.get("vector_kwargs", spec.kwargs)["autoreset_mode"] = _NEXT
     return gym.make_vec(spec, num_envs=check.num_envs)
@@ -96,12 +97,14 @@ def _is_alike(check: Check, call: Call, env: int, index: int) -> bool:
     if index >= len(check.record):
         return False
     recorded, kind = check.record[index], call.end_kinds[env]
-    if not call.kinds[env]:  # else it begins the episode that the recorded call began, too
+    # Other calls begin the episode that the recorded call began, too.
+    if not call.kinds[env]:
         is_same = same(call.rewards[env], recorded.rewards[env])
         if kind != recorded.end_kinds[env] or not is_same:
             return False
     obs, final_obs = call.observations[env], recorded.final_obs[env]
-    if not kind:  # equal but for rounding is too little, since rounding may grow
+    # Equal but for rounding is not enough, since the difference may grow.
+    if not kind:
         return data_equivalence(obs, recorded.observations[env], exact=True)
     return final_obs is None or check.ledger.expect(
         FINAL_VALUE,

@@ -200,4 +200,4 @@ def check_writes(check: Check, driver: Driver) -> None:
                 )
                 if is_writable:
                     array[...] = 1
-        call.returned = None  # is no longer what it was
+        call.returned = None  # The batch may have written into it.

@@ -136,7 +136,8 @@ def check_action_counts(check: Check, driver: Driver) -> None:
     actions, space = check.actions_of(1), driver.envs.single_action_space
     for wrong in ([*actions, actions[0]], actions[:-1]):
         if not wrong or check.ledger.is_broken(ACTION_COUNT):
-            return  # where too many are taken, too few may end the process
+            # A batch that takes too many values may end the process with too few.
+            return
         batch = batch_actions(space, wrong)
         expect_error(
             check.ledger,
@@ -167,7 +168,8 @@ def check_ended(check: Check, driver: Driver) -> None:
         if index is None:
             continue
         if kind == "truncation" and not _can_reset(check, driver):
-            return  # after the error that it raised for the first kind, as `AsyncVectorEnv` does
+            # The error for the first kind closed the batch, as that of `AsyncVectorEnv` does.
+            return
         before = check.replay(driver, index + 1)[-1]
         ended = np.array([found == kind for found in before.end_kinds])
         driver.kinds = [""] * check.num_envs

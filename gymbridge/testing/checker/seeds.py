@@ -127,7 +127,7 @@ def check_unseeded_reset(check: Check, driver: Driver) -> None:
         )
         second = driver.reset()
     if check.other_seed is None or not check.statistics.has_new_draws:
-        return  # each `reset` may begin the same episode
+        return  # Each `reset` may begin the same episode.
     expected = "other initial observations than those of the seeded reset"
     is_kept = not _same_start(second, first) or _draws(driver, first)
     is_kept = is_kept or _draws(driver, driver.reset(check.other_seed))
@@ -148,7 +148,7 @@ def check_clearing(check: Check, driver: Driver) -> None:
         if index is None:
             continue
         check.replay(driver, index + 1)
-        if kind not in driver.kinds:  # nothing waits with SAME_STEP
+        if kind not in driver.kinds:  # With SAME_STEP no restart waits.
             continue
         again, policy = [driver.reset(check.seed)], check.policy()
         again += [driver.step(policy()) for _ in range(min(2, check.num_steps_to_end))]

@@ -31,7 +31,8 @@ _CLOSE = {"rtol": 1e-5, "atol": 1e-6, "equal_nan": True}
 
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of numpy, JAX, torch or another library."""
-    return all(hasattr(value, name) for name in ("shape", "dtype", "__array__"))  # spaces have two
+    # All three are asked for, since spaces have the first two.
+    return all(hasattr(value, name) for name in ("shape", "dtype", "__array__"))
 
 
 def read(envs: Any, name: str) -> Any:
@@ -116,7 +117,8 @@ def same(left: Any, right: Any) -> bool:
 def _same_objects(left: Any, right: Any) -> bool:
     if left is right:
         return True
-    if type(left).__eq__ is object.__eq__:  # which nothing but the object itself is equal to
+    # Such an object is equal to nothing but itself.
+    if type(left).__eq__ is object.__eq__:
         return type(left) is type(right)
     try:
         return bool(left == right)
@@ -132,7 +134,7 @@ def _same_arrays(left: np.ndarray, right: np.ndarray) -> bool:
     if left.shape != right.shape:
         return False
     if left.dtype == object or right.dtype == object:
-        if left.ndim == 0:  # such as an int of more than 64 bits
+        if left.ndim == 0:  # Such as an int of more than 64 bits.
             return _same_objects(left[()], right[()])
         return all(map(same, left.flat, right.flat))
     are_floats = left.dtype.kind in "fc" and right.dtype.kind in "biufc"
