@@ -35,6 +35,31 @@ np.savez(sys.argv[1], *[envs.render()[0] for envs in batches])
 """
 
 
+MIXED = """
+import sys
+import gymnasium as gym
+import gymbridge
+drawn = []
+for kind in sys.argv[1]:
+    if kind == "e":
+        envs = gym.make_vec("EnvPool/Ant-v5", num_envs=2, render_mode="rgb_array")
+    else:
+        envs = gym.make("Ant-v5", render_mode="rgb_array")
+    envs.reset(seed=0)
+    drawn.append(envs)
+    for envs in drawn:
+        frame = envs.render()
+        assert (frame[0] if isinstance(frame, tuple) else frame).std() > 1
+"""
+
+
+@pytest.mark.parametrize("order", ["ege", "geg"])
+@pytest.mark.parametrize("library", ["egl", "osmesa"])
+def test_library__is_shared_with_gymnasiums_renderer(library: str, order: str) -> None:
+    environ = {"MUJOCO_GL": library, "PYOPENGL_PLATFORM": ""}
+    assert run_python("-c", MIXED, order, **environ).code == 0
+
+
 @pytest.mark.parametrize("leaves_open", [True, False])
 @pytest.mark.parametrize("library", ["egl", "osmesa"])
 def test_library__is_the_users_choice(library: str, leaves_open: bool, tmp_path: Path) -> None:
