@@ -22,7 +22,7 @@ NO_ID = {"limit-kept", "spec", "truncated-at-limit", "render", "render-pure"}
 NO_DICTS = {"inner-info-masks"}
 """The rule of dicts in infos, which few engines have."""
 
-NO_TERMINATIONS = ("half_cheetah", "fast", "playground")
+NO_TERMINATIONS = ("pendulum", "half_cheetah", "fast", "playground")
 FIXED_INITIAL_STATES = ("host", "brax", "frozen_lake", "fast")
 
 CONSTANT_INFOS = ("func_env", "inverted_pendulum")
