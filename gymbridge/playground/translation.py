@@ -60,11 +60,18 @@ def translate(
     return randomize(StateEnv(Contract(env, _STYLE, **options), _LOOP_ADVICE), randomization_fn)
 
 
-def find_own(env: Any) -> Any:
-    """Return what builds a task of Playground's own by that name; None for others."""
+def find_own(env: Any) -> tuple[Any, Any]:
+    """Return what builds a task of Playground's own, and its default configuration.
+
+    Several names may have one class, each with a configuration of its own. For a user's class, and
+    where `env` is no name, both are None.
+    """
     kind = registered().get(env) if isinstance(env, str) else None
     module = getattr(getattr(kind, "func", kind), "__module__", "")
-    return kind if module.partition(".")[0] == _STYLE.package else None
+    if module.partition(".")[0] != _STYLE.package:
+        return None, None
+    config: Any = registry.get_default_config(env)
+    return kind, config.to_dict() if isinstance(config, ConfigDict) else config
 
 
 def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) -> Any:

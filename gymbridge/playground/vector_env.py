@@ -131,10 +131,11 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             translated = translate(mjx_env, **options)
             return FunctionalSimulator(translated, **batch, action_repeat=repeat, task_limit=limit)
 
-        configured = config, config_overrides, impl, action_repeat
+        task, default = find_own(env)
+        configured = default, config, config_overrides, impl, action_repeat
         settings = options, batch, max_episode_steps, mode, arrays
         simulator, runner = share(
-            make_key(find_own(env), runner, *configured, *settings),
+            make_key(task, runner, *configured, *settings),
             simulate,
             runner,
         )

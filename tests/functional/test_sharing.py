@@ -162,6 +162,22 @@ def test_playground__shares_equal_configurations_alone() -> None:
     assert len(set(map(id, runners))) == 4
 
 
+def test_playground__separates_names_of_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = pytest.importorskip("mujoco_playground").dm_control_suite
+    name = "CartpoleBalance"
+
+    def configure() -> Any:
+        config = suite.get_default_config(name)
+        config.episode_length = 7
+        return config
+
+    monkeypatch.setitem(suite._envs, "ShortBalance", suite._envs[name])
+    monkeypatch.setitem(suite._cfgs, "ShortBalance", configure)
+    first, second = PlaygroundVectorEnv(name, 2), PlaygroundVectorEnv("ShortBalance", 2)
+    assert first._runner is not second._runner
+    assert (first.max_episode_steps, second.max_episode_steps) == (1000, 7)
+
+
 @pytest.mark.parametrize(
     "kwargs",
     [
