@@ -25,6 +25,7 @@ from falling_ball import FallingBall, draw
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from gymbridge.brax.private import registered
+from gymbridge.functional import carries
 from gymbridge.functional.runners import JitRunner, RaisingRunner
 from gymbridge.functional.sharing import make_key
 
@@ -46,11 +47,14 @@ def without_collector() -> Iterator[None]:
         gc.enable()
 
 
-def test_equal_batch__traces_and_compiles_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_equal_batch__traces_and_compiles_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = BraxVectorEnv("fast", 2, autoreset_mode="SameStep")
     first.reset(seed=0)
     first.step(first.action_space.sample())
     first.set_state(first.get_state())
+    monkeypatch.setattr(carries, "carry_shapes", lambda rule: 1 / 0)  # It traces `reset`.
     second = BraxVectorEnv("fast", num_envs=np.int64(2), autoreset_mode=AutoresetMode.SAME_STEP)
     with caplog.at_level("INFO", LOG), jax.log_compiles():
         second.reset(seed=0)
@@ -85,6 +89,8 @@ def test_equal_batches__have_states_of_their_own() -> None:
     with pytest.raises(AttributeError):
         first.get_attr("note")
     assert second.get_attr("note") == (3, 3)
+    second.metadata["render_modes"].append("human")
+    assert "human" not in first.metadata["render_modes"]
     second.close()
     assert not first.step(actions)[3].any()
 
