@@ -40,8 +40,8 @@ import sys
 import gymnasium as gym
 import gymbridge
 drawn = []
-for kind in sys.argv[1]:
-    if kind == "e":
+for engine in sys.argv[1].split("-"):
+    if engine == "envpool":
         envs = gym.make_vec("EnvPool/Ant-v5", num_envs=2, render_mode="rgb_array")
     else:
         envs = gym.make("Ant-v5", render_mode="rgb_array")
@@ -53,7 +53,7 @@ for kind in sys.argv[1]:
 """
 
 
-@pytest.mark.parametrize("order", ["ege", "geg"])
+@pytest.mark.parametrize("order", ["envpool-mujoco-envpool", "mujoco-envpool-mujoco"])
 @pytest.mark.parametrize("library", ["egl", "osmesa"])
 def test_library__is_shared_with_gymnasiums_renderer(library: str, order: str) -> None:
     environ = {"MUJOCO_GL": library, "PYOPENGL_PLATFORM": ""}
