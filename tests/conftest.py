@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,17 @@ settings.register_profile("mutants", settings(phases=[Phase.explicit, Phase.gene
 REQUIRE, GPU_DEVICE = "--require-system-libraries", "--gpu-device"
 
 _obstacle = cache(find_obstacle)
+
+NEEDED_BY_MANY = (
+    *("brax", "cv2", "envpool", "matplotlib", "moviepy", "mujoco_playground", "pandas", "rich"),
+    *("rsl_rl", "skrl", "stable_baselines3", "tensorboard", "torch", "torchrl", "tqdm"),
+)
+if not all(map(find_spec, NEEDED_BY_MANY)):
+    collect_ignore_glob = [
+        *("functional/*", "gradients/*", "ppo_example/*", "trainers/sb3/*", "trainers/test_rsl*"),
+        *("trainers/test_row*", "trainers/test_[stv]*", "test_*examples.py", "test_opengl*"),
+        *("test_run_all.py", "test_scaling.py", "test_soak.py", "test_throughput.py"),
+    ]
 
 MODES = ("NextStep", "SameStep", "Disabled")
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_runs import EXAMPLES, call_script, check_picture, read_table, run_script
+from example_runs import EXAMPLES, call_script, check_picture, read_table
+from PIL import Image
 
 TESTS = Path(__file__).parent
 PARTS = ("ppo_flags", "run_folder", "sb3_returns")
@@ -103,8 +104,6 @@ def test_example__has_a_test_that_runs_it(name):
 
 
 def test_partial_resets__plays_each_seed_once_whatever_the_batch(tmp_path):
-    pytest.importorskip("brax")
-    pytest.importorskip("matplotlib")
     tables = []
     for num_envs in (2, 3):
         flags = (f"--num-envs={num_envs}", "--episodes=4", "--max-episode-steps=9")
@@ -119,8 +118,6 @@ def test_partial_resets__plays_each_seed_once_whatever_the_batch(tmp_path):
 
 
 def test_planning__plays_planned_and_random_actions(tmp_path):
-    pytest.importorskip("brax")
-    pytest.importorskip("matplotlib")
     sizes = ("--num-envs=4", "--horizon=2", "--best=2", "--steps=3")
     printed = call_script("planning", "--env-id=Brax/fast-v0", *sizes, cwd=tmp_path)
     found = [line.split(":")[0] for line in printed.lines[:2]]
@@ -130,8 +127,7 @@ def test_planning__plays_planned_and_random_actions(tmp_path):
 
 @pytest.mark.slow
 def test_planning__balances_the_pendulum(tmp_path):
-    pytest.importorskip("brax")
-    random, planned, _ = run_script("planning", "--steps=40", cwd=tmp_path).lines
+    random, planned, _ = call_script("planning", "--steps=40", cwd=tmp_path).lines
     assert int(planned.split()[-2]) == 40
     assert int(random.split()[-2]) < 40
 
@@ -139,7 +135,6 @@ def test_planning__balances_the_pendulum(tmp_path):
 @pytest.fixture
 def compare_curves() -> dict[str, Any]:
     """What the script defines."""
-    pytest.importorskip("matplotlib")
     return runpy.run_path(str(EXAMPLES / "compare_curves.py"))
 
 
@@ -222,10 +217,7 @@ def test_flags__out_of_their_range_are_named_at_once(name, flag, text, monkeypat
 
 @pytest.mark.slow
 def test_string_shape__trains_both_and_draws_their_curves(tmp_path):
-    pytest.importorskip("brax.envs")
-    pytest.importorskip("torch")
-    pytest.importorskip("matplotlib")
-    run_script("string_shape", "--seeds", 1, "--max-seconds=1", "--out=out", cwd=tmp_path)
+    call_script("string_shape", "--seeds", 1, "--max-seconds=1", "--out=out", cwd=tmp_path)
     for name in ("shac", "ppo"):
         assert (tmp_path / "out" / name / "1" / "policy.pt").exists()
     check_picture(tmp_path / "out" / "curves.png")
@@ -246,7 +238,6 @@ def test_gallery__has_each_example_with_a_small_picture(name):
     ("index", "task"), [(0, "CartPole-v1"), (1, "Pendulum-v1"), (2, "Pendulum-v1")]
 )
 def test_gallery__diffs_of_cleanrl_build_a_batch(index, task):
-    pytest.importorskip("envpool.registration")
     diff = re.findall(r"```diff\n(.*?)```", GALLERY.read_text("utf-8"), re.DOTALL)[index]
     lines = [line[1:] for line in diff.splitlines() if line.startswith("+")]
     names: dict[str, Any] = {
@@ -259,9 +250,8 @@ def test_gallery__diffs_of_cleanrl_build_a_batch(index, task):
 
 
 def test_thumbnails__show_a_whole_picture_or_the_top_of_a_tall_one(tmp_path, monkeypatch):
-    image = pytest.importorskip("PIL.Image")
-    image.new("RGB", (900, 350), "red").save(tmp_path / "wide.png")
-    tall = image.new("RGB", (300, 900), "blue")
+    Image.new("RGB", (900, 350), "red").save(tmp_path / "wide.png")
+    tall = Image.new("RGB", (300, 900), "blue")
     tall.paste("red", (0, 0, 300, 300))
     tall.save(tmp_path / "tall.png")
     script = runpy.run_path(str(GALLERY.parents[1] / "scripts" / "thumbnails.py"))
@@ -270,7 +260,7 @@ def test_thumbnails__show_a_whole_picture_or_the_top_of_a_tall_one(tmp_path, mon
     monkeypatch.setattr(sys, "argv", ["thumbnails.py", *pairs])
     script["main"]()
     for name, width in (("wide", 360), ("tall", 240)):
-        with image.open(tmp_path / "out" / f"{name}.png") as picture:
+        with Image.open(tmp_path / "out" / f"{name}.png") as picture:
             assert picture.size == (360, 240)
             colours = {colour: count for count, colour in picture.convert("RGB").getcolors()}
         assert {*colours} == {(255, 0, 0), (255, 255, 255)}

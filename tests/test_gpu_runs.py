@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import pytest
 from gpu_runs import find_obstacle, is_gpu_run, prepare_cpu_run, prepare_gpu_run
-from python_runs import run_python
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -27,8 +24,6 @@ def test_run_on_a_gpu__is_known_by_its_markers(markers: str, device: str, wanted
 
 
 def test_variables__are_for_the_gpu_unless_they_were_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     names = ("JAX_PLATFORMS", "JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_PYTHON_CLIENT_PREALLOCATE")
     for name in (*names, "JAX_DEFAULT_MATMUL_PRECISION"):
         monkeypatch.setenv(name, "")  # so that it is restored
@@ -54,17 +49,3 @@ def test_obstacle__names_what_was_looked_for() -> None:
     assert "pytest -m gpu --gpu-device cpu" in why
     assert find_obstacle("cpu") is None
     assert "JAX sees no 'cpu:77'" in (find_obstacle("cpu:77") or "")
-
-
-@pytest.mark.slow  # `.ci/run` has a leg that runs the same
-def test_leg__skips_with_its_reason_and_imports_no_other_tests() -> None:
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("brax.envs")
-    pytest.importorskip("envpool.registration")
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    lines = run_python("-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", cwd=ROOT).lines
-    skipped = [line for line in lines if line.startswith("SKIPPED")]
-    assert len(skipped) == 1
-    assert "JAX sees no 'cuda'" in skipped[0]
-    assert "deselected" not in lines[-1]

@@ -78,7 +78,6 @@ def test_trace__has_what_ran() -> None:
     torch = pytest.importorskip("torch")
     events = trace(lambda: torch.ones(3).sum().item(), "cpu")
     assert {"aten::sum", "aten::item"} <= {found.get("name") for found in events}
-    assert count_host_syncs(events).total() == 0, "a CPU is not waited for"
 
 
 def test_forbidding__ends_with_its_block() -> None:

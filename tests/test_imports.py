@@ -56,42 +56,47 @@ os.environ.pop("PYOPENGL_PLATFORM", None)
 """
 
 
-def catch(code: str) -> str:
-    """Return code that prints the types and the message of what `code` raises."""
-    return f"""
-try:
-    {code}
-except Exception as error:
-    print(json.dumps([[base.__name__ for base in type(error).__mro__], str(error)]))
-else:
-    print(json.dumps([[], ""]))
+def run_without(hiding: str, *codes: str) -> list[list[Any]]:
+    """Return types and message of what each of these codes raises, in one process, in order."""
+    return run_code(
+        f"""{hiding}
+import json, gymnasium, gymbridge
+found = []
+for code in {codes!r}:
+    try:
+        exec(code)
+    except Exception as error:
+        found.append([[base.__name__ for base in type(error).__mro__], str(error)])
+    else:
+        found.append([[], ""])
+print(json.dumps(found))
 """
+    )
 
 
-def run_without(hiding: str, code: str) -> str:
-    """Return the message of the error that says what is not installed."""
-    types, message = run_code(f"{hiding}{code}")
-    assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types), types
-    return message
+def messages_without(hiding: str, *codes: str) -> list[str]:
+    """Return the messages of the errors that say what is not installed."""
+    found = run_without(hiding, *codes)
+    for types, _ in found:
+        assert {"NotInstalledError", "GymbridgeError", "DependencyNotInstalled"} <= set(types)
+    return [message for _, message in found]
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import gymbridge",
-        "from gymbridge import BridgeVectorEnv",
-        "import gymbridge.command_line",
-        "import gymbridge.testing",
-        "import gymbridge.single_env",
-        "import gymbridge.trainers.cleanrl",
-        "import gymbridge.trainers.cleanrl.envpool",
-        "import gymbridge.trainers",
-        "import gymbridge, gymnasium; gymnasium.spec('Brax/ant-v0')",
-        "import gymbridge; dir(gymbridge)",
-    ],
-)
-def test_import__loads_no_engine_and_no_array_library(code: str) -> None:
-    loaded = run_code(f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))")
+LIGHT = """
+import gymbridge, gymnasium
+from gymbridge import BridgeVectorEnv
+import gymbridge.command_line
+import gymbridge.testing
+import gymbridge.single_env
+import gymbridge.trainers.cleanrl
+import gymbridge.trainers.cleanrl.envpool
+import gymbridge.trainers
+gymnasium.spec('Brax/ant-v0')
+dir(gymbridge)"""
+
+
+def test_import__loads_no_engine_and_no_array_library() -> None:
+    loaded = run_code(f"{LIGHT}; import json, sys; print(json.dumps(sorted(sys.modules)))")
     assert "gymbridge.registration" in loaded
     assert not set(HEAVY) & set(loaded)
 
@@ -104,21 +109,18 @@ MISSING = [("brax", "brax"), ("brax", "jax"), ("envpool", "envpool")]
 
 
 @pytest.mark.parametrize(("engine", "missing"), MISSING)
-@pytest.mark.parametrize("way", ["class", "make_vec", "make", "module"])
-def test_missing_engine__is_an_error_with_the_command_to_run(
-    engine: str, missing: str, way: str
-) -> None:
+def test_missing_engine__is_an_error_with_the_command_to_run(engine: str, missing: str) -> None:
     class_name, env_id, argument = ENGINES[engine]
-    code = {
-        "class": f"from gymbridge import {class_name}",
-        "make_vec": f"gymnasium.make_vec('{env_id}', num_envs=2)",
-        "make": f"gymnasium.make('{env_id}')",
-        "module": f"from gymbridge.single_env import make_{engine}; make_{engine}({argument})",
-    }[way]
-    message = run_without(without(missing), f"import gymnasium, gymbridge\n{catch(code)}")
-    assert f"{class_name} needs {engine}" in message
-    assert re.search(rf"pip install '\.\[{engine}\]'", message), message
-    assert missing in message
+    ways = (
+        f"from gymbridge import {class_name}",
+        f"gymnasium.make_vec('{env_id}', num_envs=2)",
+        f"gymnasium.make('{env_id}')",
+        f"from gymbridge.single_env import make_{engine}; make_{engine}({argument})",
+    )
+    for message in messages_without(without(missing), *ways):
+        assert f"{class_name} needs {engine}" in message
+        assert re.search(rf"pip install '\.\[{engine}\]'", message), message
+        assert missing in message
 
 
 def test_brax__says_nothing_where_we_import_and_build_it() -> None:
@@ -155,9 +157,8 @@ def test_quiet__hides_what_brax_says_and_nothing_else(capsys: pytest.CaptureFixt
         warnings.warn("Other", DeprecationWarning, stacklevel=1)
 
 
-@pytest.mark.parametrize("missing", ["brax", "jax", "envpool", "torch", "stable_baselines3"])
-def test_package__works_without_the_engines(missing: str) -> None:
-    code = f"""{without(missing)}
+def test_package__works_without_the_engines() -> None:
+    code = f"""{without(*HEAVY)}
 from gymbridge.testing import scripted_vector_env
 envs = scripted_vector_env(lengths=[2, 3])
 envs.reset(seed=0)
@@ -166,75 +167,66 @@ print(json.dumps(envs.step([1, 2])[1].tolist()))
     assert run_code(code) == [1.25, 2.25]
 
 
-@pytest.mark.parametrize(
-    ("user", "extra", "missing", "libraries", "packages"),
-    [
-        ("AsyncEnvPool", "envpool", "envpool", "envpool", "envpool"),
-        (
-            "PlaygroundVectorEnv",
-            "playground",
-            "mujoco_playground",
-            "playground, brax and jax",
-            "playground brax jax",
-        ),
-        ("gymbridge.trainers.sb3", "sb3", SB3, "stable-baselines3", "stable-baselines3"),
-        ("gymbridge.trainers.sb3", "sb3", "torch", "stable-baselines3", "stable-baselines3"),
-        ("gymbridge.trainers.rllib", "rllib", "ray", "ray", "'ray[rllib]'"),
-        (
-            "gymbridge.trainers.rsl_rl",
-            "rsl_rl",
-            "rsl_rl",
-            "rsl-rl-lib and torch",
-            "rsl-rl-lib torch",
-        ),
-        ("gymbridge.trainers.skrl", "skrl", "skrl", "skrl and torch", "skrl torch"),
-        ("gymbridge.trainers.torchrl", "torchrl", "torchrl", "torchrl and torch", "torchrl torch"),
-    ],
-)
-def test_missing_library__is_an_error_with_the_command_to_run(
-    user: str, extra: str, missing: str, libraries: str, packages: str
-) -> None:
-    if missing == "torch":
+TRAINERS = "gymbridge.trainers"
+LIBRARIES = [
+    ("gymbridge.envpool", "AsyncEnvPool", "envpool", "envpool", "envpool"),
+    (
+        "gymbridge.playground",
+        "PlaygroundVectorEnv",
+        "mujoco_playground",
+        "playground, brax and jax",
+        "playground brax jax",
+    ),
+    (f"{TRAINERS}.sb3", "", SB3, "stable-baselines3", "stable-baselines3"),
+    (f"{TRAINERS}.rllib", "", "ray", "ray", "'ray[rllib]'"),
+    (f"{TRAINERS}.rsl_rl", "", "rsl_rl", "rsl-rl-lib and torch", "rsl-rl-lib torch"),
+    (f"{TRAINERS}.skrl", "", "skrl", "skrl and torch", "skrl torch"),
+    (f"{TRAINERS}.torchrl", "", "torchrl", "torchrl and torch", "torchrl torch"),
+]
+WITHOUT_TORCH = [(f"{TRAINERS}.sb3", "", "torch", "stable-baselines3", "stable-baselines3")]
+
+
+@pytest.mark.parametrize("cases", [LIBRARIES, WITHOUT_TORCH])
+def test_missing_library__is_an_error_with_the_command_to_run(cases: list[Any]) -> None:
+    if cases is WITHOUT_TORCH:
         pytest.importorskip(SB3)
-    is_trainer = user.startswith("gymbridge")
-    code = catch(f"import {user}" if is_trainer else f"from gymbridge.{extra} import {user}")
-    message = run_without(without(missing), code)
-    assert f"{user} needs {libraries}." in message
-    assert missing in message
-    assert f"`pip install {packages}`, or `pip install '.[{extra}]'` in a checkout" in message
+    codes = [
+        f"from {module} import {name}" if name else f"import {module}" for module, name, *_ in cases
+    ]
+    hiding = without(*(missing for _, _, missing, *_ in cases))
+    for message, case in zip(messages_without(hiding, *codes), cases, strict=True):
+        module, name, missing, libraries, packages = case
+        extra = module.rpartition(".")[2]
+        assert f"{name or module} needs {libraries}." in message
+        assert missing in message
+        assert f"`pip install {packages}`, or `pip install '.[{extra}]'` in a checkout" in message
 
 
 @pytest.mark.parametrize("wanted", ["egl", "osmesa"])
-@pytest.mark.parametrize(
-    "code",
-    [
+def test_missing_opengl_library__is_named_with_the_variable_that_asks_for_it(wanted: str) -> None:
+    """mujoco loads it as it is imported, so it is missing without `render_mode`, too."""
+    pytest.importorskip("mujoco_playground")
+    ways = (
         "from gymbridge import BraxVectorEnv",
         "gymnasium.make_vec('Playground/CartpoleBalance-v0', num_envs=2)",
+    )
+    for message in messages_without(without_opengl(wanted), *ways):
+        assert f"`MUJOCO_GL={wanted}`" in message
+        assert "apt-get install libegl1 libosmesa6" in message
+
+
+@pytest.mark.parametrize(
+    ("code", "missing"),
+    [
+        ("from gymbridge.trainers.sb3 import make_vec_env", "gymbridge.trainers.sb3.members"),
+        ("from gymbridge import BraxVectorEnv", "gymbridge.brax.translation"),
     ],
 )
-def test_missing_opengl_library__is_named_with_the_variable_that_asks_for_it(
-    code: str, wanted: str
-) -> None:
-    """mujoco loads it as it is imported, so it is missing without `render_mode`, too."""
-    pytest.importorskip("brax.envs" if "Brax" in code else "mujoco_playground")
-    message = run_without(without_opengl(wanted), f"import gymnasium, gymbridge\n{catch(code)}")
-    assert f"`MUJOCO_GL={wanted}`" in message
-    assert "apt-get install libegl1 libosmesa6" in message
-
-
-def test_own_mistake_in_a_trainer__is_not_reported_as_a_missing_library() -> None:
-    pytest.importorskip("stable_baselines3")
-    code = catch("from gymbridge.trainers.sb3 import make_vec_env")
-    types, _ = run_code(f"{without('gymbridge.trainers.sb3.members')}{code}")
+def test_own_mistake__is_not_reported_as_a_missing_library(code: str, missing: str) -> None:
+    pytest.importorskip("stable_baselines3" if "sb3" in code else "brax.envs")
+    [[types, message]] = run_without(without(missing), code)
     assert types[0] == "ModuleNotFoundError"
-
-
-def test_own_mistake__is_not_reported_as_a_missing_engine() -> None:
-    pytest.importorskip("brax.envs")
-    code = catch("from gymbridge import BraxVectorEnv")
-    types, message = run_code(f"{without('gymbridge.brax.translation')}{code}")
-    assert types[0] == "ModuleNotFoundError"
-    assert "gymbridge.brax.translation" in message
+    assert missing in message
 
 
 def test_unknown_name__is_an_attribute_error() -> None:

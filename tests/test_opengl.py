@@ -7,14 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-import pytest
-
-pytest.importorskip("brax.envs")
-pytest.importorskip("envpool.registration")
-
 import jax
 import mujoco
+import numpy as np
+import pytest
 from brax.io import image
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
@@ -134,7 +130,6 @@ def test_arrays__of_each_kind_are_drawn_alike(cheetahs: BraxVectorEnv, arrays: s
 
 
 def test_playground__is_drawn_as_by_its_own_function() -> None:
-    pytest.importorskip("mujoco_playground")
     envs: Any = gym.make_vec("Playground/CartpoleBalance-v0", num_envs=2, camera="fixed", **RGB)
     play(envs, 3)
     env = envs.call("unwrapped")[0]

@@ -8,10 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("brax.envs")
-pytest.importorskip("envpool.registration")
-
 from python_runs import run_python
 
 from gymbridge.core.opengl import make_context

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
-from example_runs import EXAMPLES, load_script, run_script
+from example_runs import EXAMPLES, call_script, load_script, run_script
 
 FOLDER = EXAMPLES / "benchmarks"
 CHILD = """
@@ -72,7 +74,6 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
 
 
 def test_cases__run_once_in_order_and_are_printed_and_drawn(runner, capfd):
-    pytest.importorskip("matplotlib")
     cases = [runner.case("prints"), runner.case("times", sizes=(2, 4096), is_bar=True)]
     found, calls = runner.run(cases)
     assert calls == ["times 4096", "times 2", "prints None"]
@@ -89,7 +90,6 @@ def test_cases__run_once_in_order_and_are_printed_and_drawn(runner, capfd):
 
 
 def test_trainings__are_compared_by_their_wall_clock(runner, capfd):
-    pytest.importorskip("matplotlib")
     runner.run([runner.case("trains gymbridge on ant"), runner.case("trains Brax on ant")])
     printed = capfd.readouterr().out.splitlines()
     ours = (
@@ -150,16 +150,14 @@ def test_results_of_another_device__are_not_mixed(runner):
 
 
 def test_device_that_is_not_there__ends_at_once_with_one_line(tmp_path):
-    pytest.importorskip("jax")
-    pytest.importorskip("torch")
-    printed = run_script("benchmarks/run_all", cwd=tmp_path, code=1, JAX_PLATFORMS="cpu")
+    printed = call_script("benchmarks/run_all", cwd=tmp_path, code=1)
     wanted = "There is no CUDA device: JAX sees cpu (JAX_PLATFORMS=cpu).\n"
     assert (printed.out, printed.log) == ("", wanted)
     assert not any(tmp_path.iterdir())
 
 
 def test_list__has_every_case_of_scripts_that_exist():
-    first, *rest = run_script("benchmarks/run_all", "--list").lines
+    first, *rest = call_script("benchmarks/run_all", "--list", cwd=FOLDER).lines
     assert first == "step of ant (Brax, spring, torch policy), 4,096 envs (at most 180 s)"
     scripts = {line.split(".py")[0] for line in rest if ".py" in line}
     assert scripts
@@ -167,19 +165,27 @@ def test_list__has_every_case_of_scripts_that_exist():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("names", "kind", "count"),
-    [("^CartPole", "steps_per_second", 1), (r"^PPO .*\((Brax|gymbridge)\)", "progress", 2)],
-)
-def test_cases__run_on_a_cpu(names, kind, count, tmp_path):
-    for library in ("brax", "envpool", "jax", "matplotlib", "stable_baselines3", "torch", "tqdm"):
-        pytest.importorskip(library)
+def test_cases__run_on_a_cpu(tmp_path):
     out = tmp_path / "results.json"
-    flags = ["--device=cpu", "--sizes", "2", "--rounds=1", f"--only={names}", f"--out={out}"]
+    flags = ["--device=cpu", "--sizes", "2", "--rounds=1", "--only=^CartPole", f"--out={out}"]
     run_script("benchmarks/run_all", *flags)
-    results = json.loads(out.read_text(encoding="utf-8"))["results"]
-    assert [result for result in results if kind not in result] == []
-    assert len(results) == count
-    assert len(list(tmp_path.glob("*.svg"))) == len(
-        {"PPO" if "PPO" in r["task"] else r["task"] for r in results}
-    )
+    [result] = json.loads(out.read_text(encoding="utf-8"))["results"]
+    assert result["steps_per_second"]
+    assert len(list(tmp_path.glob("*.svg"))) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["gymbridge", "Brax", "SB3"])
+def test_training__runs_on_a_cpu(library, tmp_path, monkeypatch):
+    """Of a smaller task than the case has, since most of it is compiling."""
+    monkeypatch.syspath_prepend(FOLDER)
+    module, out = load_script(FOLDER / "ppo_on_device.py"), tmp_path / "result.json"
+    tiny = module.Task("spring", 1e9, 4, 4, 4, 1, 1, 2)
+    monkeypatch.setattr(module, "TASKS", {"fast": tiny})
+    monkeypatch.setattr(sys, "argv", ["x", library, "--task=fast", "--device=cpu", f"--out={out}"])
+    with warnings.catch_warnings():
+        module.main()
+    logging.disable(logging.NOTSET)
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert (found["library"], found["target"]) == (library, 1e9)
+    assert [row[0] for row in found["progress"]] == [16, 32]

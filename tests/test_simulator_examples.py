@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 
 import numpy as np
 import pytest
-from example_runs import EXAMPLES, call_script, check_picture, load_script, read_table, run_script
-
-pytest.importorskip("brax")
-pytest.importorskip("matplotlib")
-pytest.importorskip("torch")
-pytest.importorskip("tqdm")
+from example_runs import EXAMPLES, call_script, check_picture, load_script, read_table
 
 PAGE = EXAMPLES.parent / "docs" / "how-to" / "simulators.md"
 
@@ -20,7 +16,7 @@ PAGE = EXAMPLES.parent / "docs" / "how-to" / "simulators.md"
 @pytest.mark.slow
 def test_custom_brax_env__trains_and_writes_its_results(tmp_path):
     sizes = ("--num-envs=4", "--total-steps=512", "--eval-steps=2")
-    lines = run_script("custom_brax_env", *sizes, cwd=tmp_path).lines
+    lines = call_script("custom_brax_env", *sizes, cwd=tmp_path).lines
     assert lines[-1].startswith("Docking-v0: mean return ")
     folder = tmp_path / "runs" / "Docking-v0"
     assert read_table(folder / "progress.csv")["env_steps"].tolist() == [256, 512]
@@ -56,7 +52,7 @@ def test_domain_randomization__compares_two_policies_over_the_range(tmp_path):
     sizes = ("--num-envs=4", "--total-steps=256", "--points=3", "--episodes=2", "--eval-steps=100")
     flags = ("--backend=spring", "--leaf=gravity", "--low=0.5", "--high=2", "--margin=2")
     flags = (*flags, "--seeds", "0", "1")
-    run_script("domain_randomization", *sizes, *flags, cwd=tmp_path)
+    call_script("domain_randomization", *sizes, *flags, cwd=tmp_path)
     folder = tmp_path / "runs" / "Brax" / "inverted_pendulum-v0" / "randomization"
     played = f"--evaluate={folder}"
     call_script("domain_randomization", *sizes, *flags, played, "--out=again", cwd=tmp_path)
@@ -75,7 +71,7 @@ def test_domain_randomization__compares_two_policies_over_the_range(tmp_path):
 
 @pytest.mark.slow
 def test_system_identification__recovers_mass_and_friction(tmp_path):
-    run_script("system_identification", "--num-envs=4", "--iterations=100", cwd=tmp_path)
+    call_script("system_identification", "--num-envs=4", "--iterations=100", cwd=tmp_path)
     folder = tmp_path / "runs" / "system_identification"
     table = read_table(folder / "factors.csv")
     for name in ("mass", "friction"):
@@ -86,9 +82,8 @@ def test_system_identification__recovers_mass_and_friction(tmp_path):
 
 @pytest.mark.slow
 def test_playground_ppo__trains_and_writes_its_curve(tmp_path):
-    pytest.importorskip("mujoco_playground")
     sizes = ("--num-envs=4", "--num-steps=8", "--total-steps=64", "--eval-steps=3")
-    lines = run_script("playground_ppo", *sizes, cwd=tmp_path).lines
+    lines = call_script("playground_ppo", *sizes, cwd=tmp_path).lines
     assert lines[-1].startswith("Playground/CartpoleBalance-v0: mean return ")
     folder = tmp_path / "runs" / "Playground" / "CartpoleBalance-v0"
     assert read_table(folder / "progress.csv")["env_steps"].tolist() == [32, 64]
@@ -96,19 +91,20 @@ def test_playground_ppo__trains_and_writes_its_curve(tmp_path):
 
 
 @pytest.mark.slow
-def test_page__has_the_leaves_that_the_script_prints(tmp_path):
-    page = PAGE.read_text(encoding="utf-8")
-    printed = run_script("physics_leaves", cwd=tmp_path).lines
+def test_page__has_the_leaves_that_the_script_prints_and_names_those_that_act(
+    tmp_path, monkeypatch, capsys
+):
+    module, page = load_script(EXAMPLES / "physics_leaves.py"), PAGE.read_text(encoding="utf-8")
+    acting = module.backends_by_leaf("hopper")
+    monkeypatch.setattr(module, "backends_by_leaf", lambda name: acting)
+    monkeypatch.setattr(sys, "argv", ["physics_leaves.py"])
+    monkeypatch.chdir(tmp_path)
+    module.main()
+    printed = capsys.readouterr().out.splitlines()
     table = page.split("<!-- leaves of hopper -->")[1].strip().split("\n\n")[0]
     assert table.splitlines() == [line for line in printed if line.startswith("|")]
     check_picture(tmp_path / "runs" / "physics_leaves" / "hopper.png")
-
-
-@pytest.mark.slow
-def test_page__names_leaves_that_act_in_the_backend():
-    module = load_script(EXAMPLES / "physics_leaves.py")
-    acting = module.backends_by_leaf("hopper")
-    text = PAGE.read_text(encoding="utf-8").split("### Which leaves act")[1]
+    text = page.split("### Which leaves act")[1]
     header, _, *rows = text.strip().split("\n\n")[1].splitlines()
     for row in rows:
         for backends, cell in zip(header.split("|")[2:-1], row.split("|")[2:-1], strict=True):
@@ -120,7 +116,6 @@ def test_page__names_leaves_that_act_in_the_backend():
 
 @pytest.mark.slow
 def test_randomization_benchmark__prints_its_rows(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("mujoco_playground")
     module = load_script(EXAMPLES / "benchmarks" / "randomization_step.py")
     monkeypatch.chdir(tmp_path)  # the results go to its folder `runs`
     monkeypatch.setattr(module, "NUM_ENVS", 2)

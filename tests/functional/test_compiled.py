@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("brax")
-
-import jax
+import torch
 from brax_samples import SampleEnv, count_on, start, under
 
 from gymbridge import BraxVectorEnv
@@ -155,7 +153,7 @@ def test_log__gives_no_advice_that_is_followed_already(
 def test_log__says_how_to_keep_a_backward_pass(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = pytest.importorskip("torch")
+
     envs = BraxVectorEnv(SampleEnv(), NUM_ENVS, arrays="torch", differentiable=True)
     envs.reset(seed=0)
     rewards = envs.step(torch.zeros(NUM_ENVS, 1, requires_grad=True))[1]
@@ -165,7 +163,7 @@ def test_log__says_how_to_keep_a_backward_pass(
 
 
 def test_log__announces_the_compilation_of_gradients(caplog: pytest.LogCaptureFixture) -> None:
-    torch = pytest.importorskip("torch")
+
     caplog.set_level(logging.INFO, "gymbridge")
     options = {"arrays": "torch", "differentiable": True, "residuals": "recompute"}
     envs = BraxVectorEnv(SampleEnv(), NUM_ENVS, **options)

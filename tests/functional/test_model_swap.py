@@ -8,9 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
-pytest.importorskip("brax.envs")
-
 from brax_samples import SampleEnv
 from falling_ball import FallingBall, Model, draw, make_ball
 

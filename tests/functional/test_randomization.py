@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-import pickle
 from typing import Any
-
-import numpy as np
-import pytest
-
-pytest.importorskip("brax")
 
 import gymnasium as gym
 import jax
-from batches import play, to_kind, to_numpy
+import numpy as np
+import pytest
+from batches import KINDS, MODES, play
 from brax_samples import episode_key, under
 from falling_ball import (
     PATHS,
     FallingBall,
-    Model,
     draw,
     draw_batch,
     draw_weak,
@@ -68,7 +62,9 @@ def _follow(log: list[Any], mode: str) -> np.ndarray:
     return episodes
 
 
+@pytest.mark.parametrize(("mode", "kind"), [*zip(MODES, KINDS, strict=True)])
 def test_physics__are_those_of_seed_and_episode_in_every_call(mode: str, kind: str) -> None:
+    pytest.importorskip(kind)
     envs = shared_ball(NUM_ENVS, autoreset_mode=mode, arrays=kind, max_episode_steps=7)
     assert (_follow(play(envs, 25, seed=SEED), mode) >= 3).all()
 
@@ -80,30 +76,14 @@ def test_physics__are_new_in_each_episode() -> None:
         assert len(set(map(float, flat))) == 4 * NUM_ENVS
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_physics__do_not_change_the_key_of_reset(mode: str) -> None:
-    plain = make_ball(NUM_ENVS, randomization_fn=None, autoreset_mode=mode, max_episode_steps=2)
-    envs = make_ball(NUM_ENVS, autoreset_mode=mode, max_episode_steps=2)
+def test_physics__do_not_change_the_key_of_reset() -> None:
+    options = {"autoreset_mode": "NextStep", "max_episode_steps": 2}
+    plain = make_ball(NUM_ENVS, randomization_fn=None, **options)
+    envs = shared_ball(NUM_ENVS, **options)
     assert_same(envs.reset(seed=5)[0], plain.reset(seed=5)[0])
-    begun = {"NextStep": 3, "SameStep": 2}[mode]
     for step in range(1, 10):
         (obs, *_), (expected, *_) = (batch.step(np.zeros((NUM_ENVS, 1))) for batch in (envs, plain))
-        assert np.array_equal(obs, expected) == (step % begun == 0)
-
-
-def test_physics__act_as_the_model_of_the_environment() -> None:
-    envs = shared_ball(NUM_ENVS, autoreset_mode="Disabled")
-    _, infos = envs.reset(seed=2)
-    values = infos["randomization"]
-    obs = [envs.step(np.full((NUM_ENVS, 1), 0.5))[0] for _ in range(3)]
-    for row in (0, 2):
-        link = Model().link._replace(mass=values["link.mass"][row])
-        model = Model(values["gravity"][row], link)
-        plain = make_ball(1, model=model, randomization_fn=None)
-        plain.reset(seed=2 + row)
-        for mine in obs:
-            alone = plain.step(np.full((1, 1), 0.5))[0][0]
-            np.testing.assert_allclose(mine[row], alone, rtol=1e-5)
+        assert np.array_equal(obs, expected) == (step % 3 == 0)
 
 
 @pytest.mark.parametrize("info_keys", [None, "all", ()])
@@ -149,6 +129,7 @@ def test_episodes__are_drawn_by_functions_compiled_once(
     function: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     env = FallingBall()
+    own = env.sys
     envs = BraxVectorEnv(env, 11, autoreset_mode="NextStep", randomization_fn=function)
     envs.reset(seed=0)
     envs.step(np.zeros((11, 1)))
@@ -164,19 +145,10 @@ def test_episodes__are_drawn_by_functions_compiled_once(
     assert episodes > 11
     assert [text for text in caplog.messages if text.startswith("Compiling ")] == []
     assert env.traces == traces
-
-
-def test_environment__keeps_its_own_model() -> None:
-    env = FallingBall()
-    model = env.sys
-    envs = BraxVectorEnv(env, 2, randomization_fn=draw)
-    envs.reset(seed=0)
-    envs.step(np.zeros((2, 1)))
-    assert env.sys is model
+    assert env.sys is own
 
 
 def test_state__has_only_the_leaves_that_vary() -> None:
-    pytest.importorskip("torch")
     options = {"arrays": "torch", "differentiable": True}
     fields = make_ball(2, **options).physics_state_fields
     plain = make_ball(2, randomization_fn=None, **options).physics_state_fields
@@ -195,23 +167,15 @@ def test_diverged_row__keeps_its_physics() -> None:
     assert_same(infos["randomization"], before["randomization"])
 
 
-def test_batch__pickles_with_its_function() -> None:
-    envs = make_ball(2)
-    twin = pickle.loads(pickle.dumps(envs))
-    assert_same(twin.reset(seed=4), envs.reset(seed=4))
-
-
-def test_options__are_not_changed_and_not_kept(kind: str) -> None:
-    envs = shared_ball(2, arrays=kind)
-    mass = to_kind(np.array([3, 4], np.float32), kind)
-    options = {"randomization": {"link.mass": mass}}
-    before = copy.deepcopy(to_numpy(options))
-    envs.reset(seed=0, options=options)
-    assert_same(to_numpy(options), before)
-    if kind != "jax":
-        mass[:] = 1
-    infos = envs.step(to_kind(np.zeros((2, 1), np.float32), kind))[4]
-    assert to_numpy(infos["randomization"]["link.mass"]).tolist() == [3, 4]
+def test_single_environment__has_its_physics_in_the_info() -> None:
+    env = SingleEnv(make_ball(1, autoreset_mode="Disabled"))
+    first = env.reset(seed=0)[1]["randomization"]["gravity"]
+    assert first.shape == (3,)
+    after = env.step(np.zeros(1, np.float32))[4]["randomization"]["gravity"]
+    np.testing.assert_array_equal(after, first)
+    assert env.reset()[1]["randomization"]["gravity"][2] != first[2]
+    options = {"randomization": {"gravity": np.float32([[0, 0, -1]])}}
+    assert env.reset(options=options)[1]["randomization"]["gravity"].tolist() == [0, 0, -1]
 
 
 def test_draw__has_a_stream_of_its_own_folded_from_the_key_of_the_episode() -> None:

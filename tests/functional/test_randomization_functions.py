@@ -9,9 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-pytest.importorskip("brax")
-
 from falling_ball import FallingBall, Model, draw, draw_batch, draw_weak, make_ball
 
 from gymbridge import BraxVectorEnv

@@ -9,16 +9,13 @@ import re
 import zlib
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
-from batches import to_numpy
-
-pytest.importorskip("brax.envs")
-
-import jax
+from batches import KINDS, MODES, make_batch, to_numpy
 from brax_samples import SampleEnv
 
-from gymbridge import BraxVectorEnv
+from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from gymbridge.core.episode import View
 from gymbridge.errors import (
     ArgumentError,
@@ -41,10 +38,9 @@ def drawing(render: Any, **attributes: Any) -> SampleEnv:
     return SampleEnv(render=render, **attributes)
 
 
-@pytest.mark.parametrize("kind", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize(("mode", "kind"), [*zip(MODES, KINDS, strict=True)])
 def test_render__is_the_environments_own_of_the_state_on_show(mode: str, kind: str) -> None:
-    if kind == "torch":
-        pytest.importorskip("torch")
+    pytest.importorskip(kind)
     envs = scripted(autoreset_mode=mode, arrays=kind)
     obs, _ = envs.reset(seed=4)
     begun = False
@@ -60,42 +56,32 @@ def test_render__is_the_environments_own_of_the_state_on_show(mode: str, kind: s
     assert begun
 
 
-def test_render__gets_one_state_as_the_environment_returned_it() -> None:
+def test_render__gets_one_state_and_may_draw_into_one_buffer() -> None:
     seen: list[Any] = []
+    buffer = np.zeros((2, 2, 3), np.uint8)
 
     def render(state: Any) -> np.ndarray:
         seen.append(state)
-        return np.zeros((2, 2, 3), np.uint8)
+        buffer[:] += 1
+        return buffer
 
     envs = BraxVectorEnv(drawing(render), 2, render_mode="rgb_array")
     obs, _ = envs.reset(seed=0)
-    envs.render()
+    assert [frame[0, 0, 0] for frame in envs.render()] == [1, 2], "frames are copies"
     assert [type(state).__name__ for state in seen] == ["State", "State"]
     assert [state.obs.tolist() for state in seen] == np.asarray(obs).tolist()
     assert all(isinstance(state.obs, jax.Array) for state in seen)
 
 
-@pytest.mark.parametrize(
-    "frame", [np.zeros((2, 2, 3)), np.zeros((2, 2), np.uint8), np.zeros((2, 2, 4), np.uint8), None]
-)
-def test_render__that_gives_no_image_breaks_the_contract(frame: Any) -> None:
-    envs = BraxVectorEnv(drawing(lambda state: frame), render_mode="rgb_array")
+def test_render__that_gives_no_image_breaks_the_contract() -> None:
+    wrong = [np.zeros((2, 2, 3)), np.zeros((2, 2), np.uint8), np.zeros((2, 2, 4), np.uint8), None]
+    frames = iter(wrong)
+    envs = BraxVectorEnv(drawing(lambda state: next(frames)), render_mode="rgb_array")
     obs, _ = envs.reset(seed=0)
-    with pytest.raises(EnvContractError, match=r"`render` of SampleEnv.* must return"):
-        envs.render()
+    for _ in wrong:
+        with pytest.raises(EnvContractError, match=r"`render` of SampleEnv.* must return"):
+            envs.render()
     np.testing.assert_array_equal(envs.step(np.zeros((1, 1)))[0][:, 1], obs[:, 1])
-
-
-def test_render__that_draws_into_one_buffer_gives_frames_of_their_own() -> None:
-    buffer = np.zeros((2, 2, 3), np.uint8)
-
-    def render(state: Any) -> np.ndarray:
-        buffer[:] += 1
-        return buffer
-
-    envs = BraxVectorEnv(drawing(render), 2, render_mode="rgb_array")
-    envs.reset(seed=0)
-    assert [frame[0, 0, 0] for frame in envs.render()] == [1, 2]
 
 
 def test_environment__that_nobody_can_draw_says_so() -> None:
@@ -122,28 +108,18 @@ def test_metadata__has_the_frames_of_a_second_that_were_simulated() -> None:
     assert fps(None) == fps("unknown") == fps(0) == fps(-1) == fps(math.inf) == 30
 
 
-def test_drawn_environments__of_one_simulator_are_apart() -> None:
-    """Frames of one batch do not depend on what another one has drawn."""
-    first, second = scripted(), scripted()
-    first.reset(seed=0)
-    second.reset(seed=0)
-    first.step([0, 0, 0])
-    assert first.render()[0][0, 0, 0] == 1
-    assert second.render()[0][0, 0, 0] == 0
-
-
 def test_snapshot__of_a_batch_without_frames_fits_one_with() -> None:
-    envs, plain = scripted(), scripted(render_mode=None)
-    plain.reset(seed=0)
+    """Frames of one batch do not depend on what another one has drawn."""
+    envs, plain, other = scripted(), scripted(render_mode=None), scripted()
+    for batch in (plain, other):
+        batch.reset(seed=0)
     plain.step([0, 0, 0])
     envs.set_state(plain.get_state())
     assert envs.render()[0][0, 0, 0] == 1
+    assert other.render()[0][0, 0, 0] == 0
 
 
 def test_view__of_a_functional_environment_without_drawing_is_refused() -> None:
-    pytest.importorskip("func_env")
-    from batches import make_batch
-
     assert make_batch("func_env").metadata["render_modes"] == []
 
 
@@ -179,9 +155,6 @@ def test_html__shows_the_current_state_and_lists_of_snapshots(pendulums: BraxVec
 
 
 def test_html__shows_mjxs_bodies_without_the_world() -> None:
-    pytest.importorskip("mujoco_playground")
-    from gymbridge import PlaygroundVectorEnv
-
     envs = PlaygroundVectorEnv("CartpoleBalance", 2)
     envs.reset(seed=0)
     leaves = envs.get_state().leaves
@@ -193,22 +166,18 @@ def test_html__shows_mjxs_bodies_without_the_world() -> None:
 def test_html__names_the_rule(pendulums: BraxVectorEnv) -> None:
     pendulums.reset(seed=3)
     state = pendulums.get_state()
-    for arguments, error, message in [
-        (([],), ArgumentError, "at least one snapshot"),
-        ((state,), ArgumentTypeError, "list of what `get_state` returned, got Snapshot"),
-        (([1],), ArgumentTypeError, "`state` must be what `get_state` returned, got int"),
-        ((3,), ArgumentTypeError, "got int"),
+    for arguments, options, error, message in [
+        (([],), {}, ArgumentError, "at least one snapshot"),
+        ((state,), {}, ArgumentTypeError, "list of what `get_state` returned, got Snapshot"),
+        (([1],), {}, ArgumentTypeError, "`state` must be what `get_state` returned, got int"),
+        ((3,), {}, ArgumentTypeError, "got int"),
+        ((), {"index": 2}, ArgumentError, "`index` must be below 2, got 2"),
+        ((), {"index": -1}, ArgumentError, "`index` must be at least 0"),
+        ((), {"height": 0}, ArgumentError, "`height` must be at least 1"),
+        ((), {"height": "1"}, ArgumentTypeError, "`height` must be an int"),
     ]:
         with pytest.raises(error, match=message):
-            pendulums.render_html(*arguments)
-    for options, error, message in [
-        ({"index": 2}, ArgumentError, "`index` must be below 2, got 2"),
-        ({"index": -1}, ArgumentError, "`index` must be at least 0"),
-        ({"height": 0}, ArgumentError, "`height` must be at least 1"),
-        ({"height": "1"}, ArgumentTypeError, "`height` must be an int"),
-    ]:
-        with pytest.raises(error, match=message):
-            pendulums.render_html(**options)
+            pendulums.render_html(*arguments, **options)
     other = BraxVectorEnv("inverted_pendulum", 3, backend="spring")
     with pytest.raises(ResetNeededError, match="`render_html` needs running episodes"):
         other.render_html()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pytest
-
-pytest.importorskip("brax")
-
 import jax
 import jax.numpy as jnp
-from brax_samples import SampleEnv, count_on, episode_key, start
+import numpy as np
+import pytest
+from brax_samples import SampleEnv, count_on, start
 from func_env import FuncEnvTranslation
 from gymnasium import spaces
 from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
@@ -36,14 +33,6 @@ def ten() -> BraxVectorEnv:
 def _draws(seeds: list[int], episode: int | list[int]) -> list[np.uint32]:
     episodes = np.broadcast_to(episode, len(seeds)).tolist()
     return [episode_draw(seed, number) for seed, number in zip(seeds, episodes, strict=True)]
-
-
-def test_first_state__is_the_envs_own_of_the_seeds_first_episode() -> None:
-    env = SampleEnv()
-    envs = BraxVectorEnv(env, 3)
-    obs, _ = envs.reset(seed=40)
-    expected = [env.reset(episode_key(40 + index, 0)).obs for index in range(3)]
-    np.testing.assert_array_equal(obs, np.stack(expected), strict=True)
 
 
 @pytest.mark.parametrize(
@@ -118,12 +107,10 @@ class Weather(FuncEnvTranslation):
         return self.write(state, jnp.zeros(4).at[:2].set(jnp.stack([mass, wind])), 0.0)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"wind": [5, 6]}, {"mass": [3, 4]}, {"wind": [5, 6], "mass": [3, 4]}]
-)
-def test_options_of_reset__reach_the_environment_by_name(options: dict[str, Any]) -> None:
+def test_options_of_reset__reach_the_environment_by_name() -> None:
     envs = FunctionalVectorEnv(FunctionalSimulator(Weather(), 2), runner=JitRunner)
-    for _ in range(2):
+    wind, mass = {"wind": [5, 6]}, {"mass": [3, 4]}
+    for options in 2 * ({}, wind, mass, wind | mass):
         obs, _ = envs.reset(options=dict(options))
         expected = [options.get("mass", [2, 2]), options.get("wind", [1, 1])]
         assert obs[:, :2].T.tolist() == expected

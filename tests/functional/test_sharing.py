@@ -14,14 +14,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
-
-pytest.importorskip("brax.envs")
-
 from brax import envs as brax_envs
 from brax_samples import SampleEnv
 from falling_ball import FallingBall, draw
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from mujoco_playground import registry
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from gymbridge.brax.private import registered
@@ -113,21 +111,18 @@ def test_equal_batches__have_states_of_their_own() -> None:
     ids=str,
 )
 def test_difference__separates(change: dict[str, Any]) -> None:
-    if change.get("arrays") == "torch":
-        pytest.importorskip("torch")
     first, second = runner_of(), runner_of(**change)
     assert first[1] is not second[1]
     again = runner_of(**change)
     assert again[1] is second[1]
+    assert pickle.loads(pickle.dumps(again[0]))._runner is second[1]
 
 
 def test_gradients__separate() -> None:
-    pytest.importorskip("torch")
-    kwargs = {"brax_env": "inverted_pendulum", "backend": "generalized", "arrays": "torch"}
-    plain, graph = runner_of(**kwargs), runner_of(**kwargs, differentiable=True)
-    recomputing = runner_of(**kwargs, differentiable=True, residuals="recompute")
+    plain, graph = runner_of(arrays="torch"), runner_of(arrays="torch", differentiable=True)
+    recomputing = runner_of(arrays="torch", differentiable=True, residuals="recompute")
     assert len({plain[1], graph[1], recomputing[1]}) == 3
-    assert runner_of(**kwargs, differentiable=True)[1] is graph[1]
+    assert runner_of(arrays="torch", differentiable=True)[1] is graph[1]
 
 
 def test_settings_of_jax__separate() -> None:
@@ -157,20 +152,9 @@ def test_another_class_of_the_same_name__separates(monkeypatch: pytest.MonkeyPat
     assert runner_of()[1] is not first[1]
 
 
-def test_playground__shares_equal_configurations_alone() -> None:
-    registry = pytest.importorskip("mujoco_playground").registry
-    name = "CartpoleBalance"
-    given = {"config": registry.get_default_config(name), "impl": "jax"}
-    changes = [{}, {}, {"config_overrides": {"episode_length": 9}}, given, given]
-    batches = [PlaygroundVectorEnv(name, 2, **change) for change in changes]
-    runners = [envs._runner for envs in batches]
-    assert runners[0] is runners[1]
-    assert len(set(map(id, runners))) == 4
-
-
-def test_playground__separates_names_of_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = pytest.importorskip("mujoco_playground").dm_control_suite
-    name = "CartpoleBalance"
+def test_playground__shares_equal_configurations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two names may be of one class."""
+    suite, name = registry.dm_control_suite, "CartpoleBalance"
 
     def configure() -> Any:
         config = suite.get_default_config(name)
@@ -179,9 +163,14 @@ def test_playground__separates_names_of_one_class(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setitem(suite._envs, "ShortBalance", suite._envs[name])
     monkeypatch.setitem(suite._cfgs, "ShortBalance", configure)
-    first, second = PlaygroundVectorEnv(name, 2), PlaygroundVectorEnv("ShortBalance", 2)
-    assert first._runner is not second._runner
-    assert (first.max_episode_steps, second.max_episode_steps) == (1000, 7)
+    given = {"config": registry.get_default_config(name), "impl": "jax"}
+    changes = [{}, {}, {"config_overrides": {"episode_length": 9}}, given, given]
+    batches = [PlaygroundVectorEnv(name, 2, **change) for change in changes]
+    batches.append(PlaygroundVectorEnv("ShortBalance", 2))
+    runners = [envs._runner for envs in batches]
+    assert runners[0] is runners[1]
+    assert len(set(map(id, runners))) == 5
+    assert [envs.max_episode_steps for envs in (batches[0], batches[-1])] == [1000, 7]
 
 
 @pytest.mark.parametrize(
@@ -198,24 +187,15 @@ def test_what_may_change_unseen__is_never_shared(kwargs: dict[str, Any]) -> None
     assert first[1] is not second[1]
 
 
+MODE = AutoresetMode.DISABLED
+
+
 def test_key__is_made_of_values_and_their_types() -> None:
     def key(task: Any, *choices: Any) -> Any:
         return make_key(task, JitRunner, *choices)
 
     assert key(int, 1, [True]) == key(int, 1, [True])
-    values = (
-        1,
-        1.0,
-        True,
-        "1",
-        None,
-        [1],
-        (1,),
-        {"a": 1},
-        {1: 1},
-        {True: 1},
-        AutoresetMode.DISABLED,
-    )
+    values = (1, 1.0, True, "1", None, [1], (1,), {"a": 1}, {1: 1}, {True: 1}, MODE)
     assert len({key(int, value) for value in values}) == len(values)
     assert key(int, {"a": 1, "b": 2}) != key(int, {"b": 2, "a": 1})
     assert key(partial(int, base=2), 1) == key(partial(int, base=2), 1)
@@ -238,8 +218,6 @@ def test_key__is_made_of_values_and_their_types() -> None:
     ids=["named", "own", "randomised", "gradients"],
 )
 def test_last_batch__drops_what_was_compiled(env: Any, options: dict[str, Any]) -> None:
-    if "arrays" in options:
-        pytest.importorskip("torch")
     with without_collector():
         batches = [BraxVectorEnv(env, num_envs=2, **options) for _ in range(2)]
         for envs in batches:
@@ -251,12 +229,6 @@ def test_last_batch__drops_what_was_compiled(env: Any, options: dict[str, Any]) 
         assert [ref() is None for ref in kept] == [False, False]
         batches.pop()
         assert [ref() is None for ref in kept] == [True, True]
-
-
-def test_pickle__shares_too() -> None:
-    first, runner = runner_of()
-    twin = pickle.loads(pickle.dumps(first))
-    assert twin._runner is runner
 
 
 def test_second_batch__is_built_in_another_thread_while_the_first_steps() -> None:

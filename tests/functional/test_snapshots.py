@@ -4,35 +4,31 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import jax
+import jax.numpy as jnp
 import pytest
-from batches import KINDS, MODES, Cell, cells, make_batch, shared_batch, to_numpy
+from batches import KINDS, Cell, cells, make_batch, play, shared_batch, to_numpy
+from brax_samples import SampleEnv, start
+from example_runs import EXAMPLES, load_script
+from falling_ball import make_ball
+from playground_samples import SampleMjxEnv, make_config
 from python_runs import run_python
 from trees import assert_same, scribble
 
 import gymbridge
-from gymbridge.errors import (
-    ClosedError,
-    ResetNeededError,
-)
+from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
+from gymbridge.errors import ClosedError, ResetNeededError
+from gymbridge.wrappers import RecordEpisodeStatistics
 
-pytest.importorskip("brax.envs")
-
-import jax
-import jax.numpy as jnp
-from brax_samples import SampleEnv, start
-from functional_runs import another, run
-
-from gymbridge import BraxVectorEnv
-
-TESTS = Path(__file__).parents[1]
-ENGINES = ("brax", "func_env", "fast")
+run = partial(play, seed=None)
 
 
-@pytest.mark.parametrize("cell", cells(ENGINES))
+@pytest.mark.parametrize("cell", cells(("brax", "func_env")))
 def test_snapshot__plays_the_same_again(cell: Cell, tmp_path: Path) -> None:
     envs = cell.batch()
     envs.reset(seed=[5, 1, 7, 7])
@@ -49,63 +45,48 @@ def test_snapshot__plays_the_same_again(cell: Cell, tmp_path: Path) -> None:
     assert any((log[2] | log[3]).any() for log in wanted if len(log) == 5)
 
 
-@pytest.mark.parametrize(
-    ("engine", "mode"),
-    [*(("brax", mode) for mode in MODES), ("func_env", "SameStep"), ("fast", "Disabled")],
-)
-def test_snapshot__goes_into_another_kind_of_arrays(engine: str, mode: str, tmp_path: Path) -> None:
-    kinds = [shared_batch(engine, mode, limit=4, arrays=kind) for kind in KINDS]
+def test_snapshot__goes_into_another_kind_of_arrays(mode: str, tmp_path: Path) -> None:
+    kinds = [shared_batch("brax", mode, limit=4, arrays=kind) for kind in KINDS]
     for envs, after in zip(kinds, kinds[1:] + kinds[:1], strict=True):
         envs.reset(seed=3)
         run(envs, 4)
         envs.save_state(tmp_path / "state")
-        assert_same(to_numpy(after.load_state(tmp_path / "state")), to_numpy(_observe(envs)))
+        obs = envs.set_state(envs.get_state())
+        assert_same(to_numpy(after.load_state(tmp_path / "state")), to_numpy(obs))
         wanted, found = run(envs, 4), run(after, 4)
         for here, there in zip(found, wanted, strict=True):
             assert_same([*here[:-1]], [*there[:-1]])
 
 
-def _observe(envs: Any) -> Any:
-    return envs.set_state(envs.get_state())
-
-
 PROGRAM = """
-import sys
-import numpy as np
-from functional_runs import make_recorded, run_recorded
-envs = make_recorded()
-obs = envs.load_state(sys.argv[1])
-log = run_recorded(envs, 6)
-np.savez(sys.argv[2], obs=obs, *[np.asarray(x) for step in log for x in step[:-1]],
-         returns=np.stack([step[-1]["episode"]["r"] for step in log]))
+import pickle, sys
+from batches import play, to_numpy
+from falling_ball import make_ball
+from gymbridge.wrappers import RecordEpisodeStatistics
+envs = RecordEpisodeStatistics(make_ball(3, arrays="jax", max_episode_steps=5))
+found = to_numpy(envs.load_state(sys.argv[1])), play(envs, 8, seed=None)
+with open(sys.argv[2], "wb") as file:
+    pickle.dump(found, file)
 """
 
 
 @pytest.mark.slow
 def test_new_process__goes_on_to_the_bit(tmp_path: Path) -> None:
-    """Physics, drawn physics, pending restarts and the statistics of running episodes."""
-    from functional_runs import make_recorded, run_recorded
-
-    envs = make_recorded()
+    """Drawn physics, pending restarts and the statistics of running episodes."""
+    envs = RecordEpisodeStatistics(make_ball(3, arrays="jax", max_episode_steps=5))
     envs.reset(seed=4)
-    ended = run_recorded(envs, 1)[-1]
+    ended = run(envs, 1)[-1]
     while not (ended[2] | ended[3]).any():  # until a restart is pending
-        ended = run_recorded(envs, 1)[-1]
+        ended = run(envs, 1)[-1]
     envs.save_state(tmp_path / "state")
-    wanted = run_recorded(envs, 6)
-    run_python("-c", PROGRAM, tmp_path / "state", tmp_path / "found.npz")
-    with np.load(tmp_path / "found.npz") as found:
-        np.testing.assert_array_equal(found["obs"], ended[0])
-        arrays = [x for step in wanted for x in step[:-1]]
-        for index, array in enumerate(arrays):
-            np.testing.assert_array_equal(found[f"arr_{index}"], array)
-        returns = np.stack([step[-1]["episode"]["r"] for step in wanted])
-        np.testing.assert_array_equal(found["returns"], returns)
-        assert returns.any()
+    run_python("-c", PROGRAM, tmp_path / "state", tmp_path / "found")
+    wanted = run(envs, 8)
+    assert_same(pickle.loads((tmp_path / "found").read_bytes()), (ended[0], wanted))
+    assert any(infos["episode"]["r"].any() for *_, infos in wanted)
 
 
 def test_snapshot__belongs_to_its_receiver() -> None:
-    envs, twin = shared_batch("fast", arrays="jax"), make_batch("fast")
+    envs, twin = (shared_batch("brax", limit=4, arrays=kind) for kind in ("jax", "numpy"))
     for batch in (envs, twin):
         batch.reset(seed=0)
     state = envs.get_state()
@@ -140,10 +121,9 @@ def test_typed_keys_and_bfloat16__are_kept(tmp_path: Path) -> None:
     run(envs, 2)
     envs.save_state(tmp_path / "state")
     wanted = run(envs, 3)
-    again = BraxVectorEnv(Typed(), 4, max_episode_steps=6)
-    again.load_state(tmp_path / "state")
-    assert_same(run(again, 3), wanted)
-    assert str(again.get_state().leaves["state.info.half"].dtype) == "bfloat16"
+    envs.load_state(tmp_path / "state")
+    assert_same(run(envs, 3), wanted)
+    assert str(envs.get_state().leaves["state.info.half"].dtype) == "bfloat16"
 
 
 def test_leaves__whose_names_collide_are_all_kept() -> None:
@@ -157,7 +137,7 @@ def test_leaves__whose_names_collide_are_all_kept() -> None:
 
 
 def test_calls__need_episodes_and_an_open_batch(tmp_path: Path) -> None:
-    envs = another()
+    envs = BraxVectorEnv("fast", 2)
     for call in (envs.get_state, lambda: envs.save_state(tmp_path / "state")):
         with pytest.raises(ResetNeededError, match="`get_state` needs running episodes"):
             call()
@@ -167,13 +147,8 @@ def test_calls__need_episodes_and_an_open_batch(tmp_path: Path) -> None:
 
 
 def test_raising_batch_and_playground__have_snapshots(tmp_path: Path) -> None:
-    pytest.importorskip("mujoco_playground")
-    from playground_samples import SampleMjxEnv, make_config
-
-    from gymbridge import PlaygroundVectorEnv
-
     for envs in (
-        another(nonfinite="raise"),
+        make_batch("brax", limit=3, nonfinite="raise"),
         PlaygroundVectorEnv(SampleMjxEnv(make_config()), 4),
         PlaygroundVectorEnv(SampleMjxEnv(make_config()), 4, info_keys=[], arrays="torch"),
     ):
@@ -196,20 +171,19 @@ def test_snapshot__names_the_version_without_installed_metadata(
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata.Distribution, "from_name", find_none)
-    envs = BraxVectorEnv("fast", 2)
+    envs = make_batch("brax")
     envs.reset(seed=0)
     assert envs.get_state().batch["gymbridge"] == gymbridge.__version__
 
 
-def test_benchmark__prints_its_row(tmp_path: Path) -> None:
-    program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import snapshots, pathlib;"
-        "row = snapshots.snapshot_row('fast', 2, pathlib.Path(sys.argv[2]), 1);"
-        "snapshots.print_table([row])"
-    )
-    folder = TESTS.parent / "examples" / "benchmarks"
-    printed = run_python("-c", program, folder, tmp_path, cwd=tmp_path)
-    assert printed.lines[-1].startswith("| snapshot of fast, 2 environments, to disk")
+def test_benchmark__prints_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = load_script(EXAMPLES / "benchmarks" / "snapshots.py")
+    monkeypatch.chdir(tmp_path)
+    script.print_table([script.snapshot_row("fast", 2, tmp_path, 1)])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("| snapshot of fast, 2 environments, to disk")
     (file,) = (tmp_path / "runs").iterdir()
     (row,) = json.loads(file.read_text(encoding="utf-8"))["results"]
     assert row["case"].startswith("snapshot of fast, 2 environments, to disk")

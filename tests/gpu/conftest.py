@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("brax.envs")
-pytest.importorskip("envpool.registration")
-pytest.importorskip("torch")
+for library in ("brax", "envpool", "matplotlib", "rsl_rl", "skrl", "torch", "torchrl", "tqdm"):
+    pytest.importorskip(library)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

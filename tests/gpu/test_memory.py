@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -45,32 +45,28 @@ def test_batch__runs_beside_a_large_tensor(device: str, is_cuda: bool, torch_dev
     assert block[:: size // 1000].unique().tolist() == [7]
 
 
-class Case(NamedTuple):
-    """What is set, the share of the card that JAX then takes, and how much torch gets of the rest.
-
-    JAX's shares have room for what CUDA itself takes.
-    """
-
-    variables: dict[str, str]
-    lowest: float
-    highest: float
-    torch_share: float
-
-
 @pytest.mark.parametrize(
-    "case",
+    ("variable", "value", "lowest", "highest", "torch_share"),
     [
-        Case({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, 0, 0.15, 0.6),
-        Case({"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25"}, 0.2, 0.4, 0.5),
+        ("XLA_PYTHON_CLIENT_PREALLOCATE", "false", 0, 0.15, 0.6),
+        ("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.25", 0.2, 0.4, 0.5),
     ],
-    ids=["as needed", "a quarter"],
 )
-def test_variables__leave_torch_the_rest(case: Case, device: str, is_cuda: bool) -> None:
+def test_variables__leave_torch_the_rest(
+    variable: str,
+    value: str,
+    lowest: float,
+    highest: float,
+    torch_share: float,
+    device: str,
+    is_cuda: bool,
+) -> None:
+    """JAX takes a share of the card in these limits, and torch gets as much of the rest."""
     environ = {name: x for name, x in os.environ.items() if not name.startswith("XLA_")}
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, device, str(case.torch_share)]
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, device, str(torch_share)]
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 200}
-    done = subprocess.run(command, env=environ | case.variables, check=False, **options)
+    done = subprocess.run(command, env=environ | {variable: value}, check=False, **options)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["found"] == [1, True]
-    assert not is_cuda or case.lowest <= found["taken"] <= case.highest, found
+    assert not is_cuda or lowest <= found["taken"] <= highest, found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from batches import make_batch, to_kind, to_numpy
+from batches import make_batch, play, to_numpy
 from point_mass import make_batch as make_masses
 from trees import assert_same
 
@@ -24,19 +24,6 @@ def make(engine: str, mode: str, arrays: str, device: str) -> Any:
     return make_batch(engine, mode, limit=5, arrays=arrays, device=device)
 
 
-def go_on(envs: Any, num_steps: int) -> list[Any]:
-    """Return what some steps return; with autoreset disabled, ended environments are reset."""
-    log, rng = [], np.random.default_rng(7)
-    for _ in range(num_steps):
-        space = envs.single_action_space
-        actions = rng.uniform(-0.3, 0.3, (4, *space.shape)).astype(space.dtype)
-        log.append(to_numpy(envs.step(to_kind(actions, envs.arrays, envs.device))))
-        over = log[-1][2] | log[-1][3]
-        if envs.autoreset_mode.value == "Disabled" and over.any():
-            log.append(to_numpy(envs.reset(options={"reset_mask": over})))
-    return log
-
-
 @pytest.mark.parametrize("to_gpu", [True, False], ids=["to the GPU", "to the CPU"])
 @pytest.mark.parametrize(
     ("engine", "arrays"),
@@ -48,15 +35,15 @@ def test_snapshot__goes_on_on_the_other_device(
     places = ("cpu", device) if to_gpu else (device, "cpu")
     here, there = (make(engine, mode, arrays, place) for place in places)
     here.reset(seed=[5, 1, 7, 7])
-    before = go_on(here, 7)[-1][0]
+    before = play(here, 7, seed=None)[-1][0]
     state = here.get_state()
     here.save_state(tmp_path / "state")
-    wanted = go_on(here, 8)
+    wanted = play(here, 8, seed=None)
     for restore in (there.set_state, lambda _: there.load_state(tmp_path / "state")):
         obs = restore(state)
         assert_same(to_numpy(obs), before)
         assert there.np_random_seed == (5, 1, 7, 7)
         if arrays == "torch":
             assert obs.device == there.device == torch.empty(0, device=places[1]).device
-        assert_same(go_on(there, 8), wanted, digits=1e-5)
+        assert_same(play(there, 8, seed=None), wanted, digits=1e-5)
     assert np.any([step[2] | step[3] for step in wanted if len(step) == 5])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,22 +13,19 @@ import numpy as np
 import pytest
 import torch
 from host_syncs import count_host_syncs, trace
+from point_mass import make_batch
+from python_runs import run_python
+from rsl_rl.runners import OnPolicyRunner
+from small_batches import RSL_RL_CFG
+
+from gymbridge.trainers.rsl_rl import make_rsl_rl
+from gymbridge.trainers.skrl import SkrlWrapper
+from gymbridge.trainers.torchrl import TorchRLEnv, make_torchrl
 
 pytestmark = pytest.mark.gpu
 
 PPO = Path(__file__).parents[2] / "examples" / "ppo.py"
 TASKS = ["Brax/fast-v0", "EnvPool/Pendulum-v1"]
-
-_MODEL = {"class_name": "MLPModel", "hidden_dims": [16], "activation": "elu"}
-_NORMAL = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "scalar"}
-TRAIN_CFG: dict[str, Any] = {
-    "num_steps_per_env": 8,
-    "save_interval": 50,
-    "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
-    "actor": {**_MODEL, "distribution_cfg": _NORMAL},
-    "critic": _MODEL,
-    "algorithm": {"class_name": "PPO", "num_learning_epochs": 2, "num_mini_batches": 2},
-}
 
 
 def _act_by(policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -40,9 +34,6 @@ def _act_by(policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_torchrl__rolls_out_on_the_device(task: str, device: str, torch_device: Any) -> None:
-    pytest.importorskip("torchrl")
-    from gymbridge.trainers.torchrl import make_torchrl
-
     runs = []
     for place in ("cpu", device):
         env = make_torchrl(task, 4, max_episode_steps=5, device=place)
@@ -60,11 +51,6 @@ def test_torchrl__rolls_out_on_the_device(task: str, device: str, torch_device: 
 
 
 def test_torchrl__carries_the_graph(device: str) -> None:
-    pytest.importorskip("torchrl")
-    from point_mass import make_batch
-
-    from gymbridge.trainers.torchrl import TorchRLEnv
-
     gradients = []
     for place in ("cpu", device):
         env = TorchRLEnv(make_batch(autoreset_mode="Disabled", device=place))
@@ -80,14 +66,9 @@ def test_torchrl__carries_the_graph(device: str) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_rsl_rl__trains_on_the_device(task: str, device: str, torch_device: Any) -> None:
-    pytest.importorskip("rsl_rl.env")
-    from rsl_rl.runners import OnPolicyRunner
-
-    from gymbridge.trainers.rsl_rl import make_rsl_rl
-
     torch.manual_seed(0)
     env = make_rsl_rl(task, 16, max_episode_steps=5, device=device)
-    runner = OnPolicyRunner(env, copy.deepcopy(TRAIN_CFG), device=str(env.device))
+    runner = OnPolicyRunner(env, copy.deepcopy(RSL_RL_CFG), device=str(env.device))
     actor = runner.alg.get_policy()
     before = [parameter.detach().clone() for parameter in actor.parameters()]
     runner.learn(2)
@@ -100,9 +81,6 @@ def test_rsl_rl__trains_on_the_device(task: str, device: str, torch_device: Any)
 
 @pytest.mark.parametrize("task", TASKS)
 def test_skrl__steps_on_the_device(task: str, device: str, torch_device: Any) -> None:
-    pytest.importorskip("skrl")
-    from gymbridge.trainers.skrl import SkrlWrapper
-
     runs = []
     for place in ("cpu", device):
         options = {"arrays": "torch", "device": place, "max_episode_steps": 5}
@@ -120,8 +98,6 @@ def test_skrl__steps_on_the_device(task: str, device: str, torch_device: Any) ->
 def test_ppo_example__waits_in_no_step_of_a_rollout(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("matplotlib", "tqdm"):
-        pytest.importorskip(module)
     monkeypatch.syspath_prepend(PPO.parent)
     ppo = importlib.import_module("ppo")
     envs = gym.make_vec("Brax/fast-v0", 16, arrays="torch", device=device)
@@ -135,18 +111,12 @@ def test_ppo_example__waits_in_no_step_of_a_rollout(
 
 @pytest.mark.parametrize("task", TASKS)
 def test_ppo_example__trains_and_plays(task: str, device: str, tmp_path: Path) -> None:
-    for module in ("matplotlib", "tqdm"):
-        pytest.importorskip(module)
 
     def run(*flags: str) -> str:
-        command = [sys.executable, str(PPO), f"--env-id={task}", "--arrays=torch", *flags]
+        command = [PPO, f"--env-id={task}", "--arrays=torch", *flags]
         command += [f"--device={device}", "--num-envs=16", "--num-steps=8", "--epochs=1"]
         command += ["--eval-steps=4", '--env-kwargs={"max_episode_steps": 6}']
-        done = subprocess.run(
-            command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout
+        return run_python(*command, cwd=tmp_path).out
 
     assert f"{task}: mean return" in run("--total-steps=384", "--checkpoint-updates=1")
     folder = tmp_path / "runs" / task

@@ -1,8 +1,8 @@
 """Gradients with respect to drawn physics, beside central differences.
 
-``python physics_differences.py NAME BACKEND WARM_UP FIELD ...`` prints JSON: for each field the
-gradient, the difference and a difference of a smaller step, each (num_envs, size). It needs
-``JAX_ENABLE_X64=1``.
+``python physics_differences.py CASES``, where CASES is a JSON list of the arguments of `measure`,
+prints JSON: for each case and field the gradient, the difference and a difference of a smaller
+step, each (num_envs, size). It needs ``JAX_ENABLE_X64=1``.
 """
 
 from __future__ import annotations
@@ -89,4 +89,4 @@ def _difference(losses: Any, begun: torch.Tensor, column: int, size: float) -> t
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])))
+    print(json.dumps([measure(*case) for case in json.loads(sys.argv[1])]))

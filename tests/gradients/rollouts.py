@@ -14,6 +14,7 @@ from point_mass import NUM_ENVS, SIZE, PointMass
 from gymbridge import BraxVectorEnv
 
 __all__ = [
+    "IN_EACH_MODE",
     "NUM_STEPS",
     "SEED",
     "draw_actions",
@@ -28,7 +29,7 @@ __all__ = [
 
 SEED = 5
 NUM_STEPS = 9
-
+IN_EACH_MODE = [("NextStep", "store"), ("SameStep", "recompute"), ("Disabled", "store")]
 
 _RNG = np.random.default_rng(1)
 _OBS, _REWARD, _FINAL = (

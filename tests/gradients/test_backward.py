@@ -10,14 +10,7 @@ import jax
 import pytest
 import torch
 from point_mass import NUM_ENVS, shared_batch
-from rollouts import (
-    SEED,
-    draw_actions,
-    loss_of,
-    play_steps,
-    run,
-    small_actions,
-)
+from rollouts import IN_EACH_MODE, SEED, draw_actions, loss_of, play_steps, run, small_actions
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
@@ -44,10 +37,8 @@ def test_no_grad__takes_the_path_without_a_graph(
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 def test_graph__begins_anew_after_steps_without_one(
-    context: Any, residuals: str, actions: torch.Tensor
+    envs: Any, context: Any, actions: torch.Tensor
 ) -> None:
-    envs = shared_batch(residuals=residuals)
-    envs.reset(seed=SEED)
     with context():
         envs.step(actions[0])
         assert envs.physics_state.shape == (NUM_ENVS, 11)
@@ -82,10 +73,9 @@ def test_second_derivative__is_refused_by_weights_and_as_a_hessian(envs: Any) ->
     with pytest.raises(RuntimeError, match="no second derivatives"):
         torch.autograd.grad(loss + (gradient**2).sum(), weights)
     envs.detach()
+    zeros = torch.zeros(NUM_ENVS, 2)
     with pytest.raises(RuntimeError, match="no second derivatives"):
-        torch.autograd.functional.hessian(
-            lambda action: envs.step(action)[1].sum(), torch.zeros(NUM_ENVS, 2)
-        )
+        torch.autograd.functional.hessian(lambda action: envs.step(action)[1].sum(), zeros)
 
 
 def test_backward__hands_on_what_is_not_finite(envs: Any, actions: torch.Tensor) -> None:
@@ -197,6 +187,7 @@ def test_backward__may_run_in_another_thread_and_over_several_batches(
     torch.testing.assert_close(actions.grad, 2 * once)
 
 
+@pytest.mark.parametrize(("mode", "residuals"), IN_EACH_MODE)
 def test_results__may_be_written_before_the_backward_pass(mode: str, residuals: str) -> None:
     envs = shared_batch(autoreset_mode=mode, residuals=residuals)
     gradients = []

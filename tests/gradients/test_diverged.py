@@ -10,6 +10,7 @@ import pytest
 import torch
 from point_mass import NUM_ENVS, PointMass, make_batch, shared_batch
 from rollouts import (
+    IN_EACH_MODE,
     NUM_STEPS,
     SEED,
     ends_of,
@@ -32,22 +33,15 @@ def burst_actions() -> torch.Tensor:
     return actions.requires_grad_()
 
 
-def run(**options: Any) -> tuple[torch.Tensor, list[Any]]:
-    envs, actions = shared_batch(**options), burst_actions()
-    envs.reset(seed=SEED)
-    return actions, play_steps(envs, actions)
-
-
 def gradient_of(results: list[Any], actions: torch.Tensor) -> torch.Tensor:
     return torch.autograd.grad(loss_of(results), actions)[0]
 
 
-@pytest.mark.parametrize(
-    ("mode", "residuals"),
-    [("NextStep", "recompute"), ("SameStep", "store"), ("Disabled", "recompute")],
-)
-def test_step__has_a_gradient_of_exactly_zero_in_that_row(mode: str, residuals: str) -> None:
-    actions, results = run(autoreset_mode=mode, residuals=residuals)
+@pytest.mark.parametrize(("mode", "residuals"), IN_EACH_MODE)
+def test_step__has_a_gradient_of_exactly_zero_in_that_row_alone(mode: str, residuals: str) -> None:
+    envs, actions = shared_batch(autoreset_mode=mode, residuals=residuals), burst_actions()
+    envs.reset(seed=SEED)
+    results = play_steps(envs, actions)
     assert results[STEP][4]["nonfinite"].tolist() == [False, True, False, False]
     assert results[STEP][2].tolist() == [False, True, False, False]
     for obs, rewards, *_ in results:
@@ -58,21 +52,15 @@ def test_step__has_a_gradient_of_exactly_zero_in_that_row(mode: str, residuals: 
     assert (gradient[STEP, ROW] == 0).all()
     if mode != "SameStep":  # held, or begun anew
         assert (gradient[STEP + 1, ROW] == 0).all()
-
-
-def test_gradients__of_the_other_rows_are_those_without_it(mode: str) -> None:
-    actions, results = run(autoreset_mode=mode)
-    gradient = gradient_of(results, actions)
     _, wanted = expected(mode, actions, ends_of(results))
     np.testing.assert_allclose(gradient[:, OTHERS], wanted[:, OTHERS], rtol=2e-5, atol=2e-6)
-
-
-def test_steps_before__have_the_gradient_of_what_was_returned_until_then(mode: str) -> None:
-    actions, results = run(autoreset_mode=mode)
-    gradient = gradient_of(results, actions)
+    # Before that step it is the gradient of what was returned until then.
     _, wanted = expected(mode, actions[:STEP], np.zeros((STEP, NUM_ENVS), bool))
     assert (wanted != 0).all()
     np.testing.assert_allclose(gradient[:STEP, ROW], wanted[:, ROW], rtol=2e-5, atol=2e-6)
+    envs.reset(seed=SEED)
+    unrolled = gradient_of(steps_of(envs.unroll(actions)), actions)
+    torch.testing.assert_close(unrolled, gradient, rtol=1e-5, atol=1e-6)
 
 
 class Delayed(NamedTuple):
@@ -119,17 +107,10 @@ def test_shared_parameters__stay_finite_where_the_state_is_lost_first(mode: str)
     assert (push.grad[:-1, OTHERS] != 0).all()
 
 
-def test_unroll__stays_finite(mode: str) -> None:
-    actions, results = run(autoreset_mode=mode)
-    envs = shared_batch(autoreset_mode=mode)
-    envs.reset(seed=SEED)
-    unrolled = steps_of(envs.unroll(actions))
-    wanted = gradient_of(results, actions)
-    torch.testing.assert_close(gradient_of(unrolled, actions), wanted, rtol=1e-5, atol=1e-6)
-
-
 def test_ignore__hands_on_values_and_gradients_as_they_come() -> None:
-    actions, results = run(nonfinite="ignore")
+    envs, actions = shared_batch(nonfinite="ignore"), burst_actions()
+    envs.reset(seed=SEED)
+    results = play_steps(envs, actions)
     assert results[STEP][0][ROW].isnan().any()
     (gradient,) = torch.autograd.grad(results[STEP][0].sum(), actions)
     assert gradient[STEP, ROW].isnan().any()

@@ -11,6 +11,7 @@ import pytest
 import torch
 from point_mass import NUM_ENVS, make_batch, shared_batch
 from rollouts import (
+    IN_EACH_MODE,
     SEED,
     draw_actions,
     ends_of,
@@ -20,8 +21,6 @@ from rollouts import (
     small_actions,
     steps_of,
 )
-
-IN_EACH_MODE = [("NextStep", "store"), ("SameStep", "recompute"), ("Disabled", "store")]
 
 
 def run(envs: Any) -> tuple[torch.Tensor, list[Any], torch.Tensor]:
@@ -34,19 +33,16 @@ def run(envs: Any) -> tuple[torch.Tensor, list[Any], torch.Tensor]:
 
 
 @pytest.mark.parametrize(("mode", "residuals"), IN_EACH_MODE)
-def test_gradient__is_that_of_each_episode_by_itself(mode: str, residuals: str) -> None:
-    actions, results, gradient = run(shared_batch(autoreset_mode=mode, residuals=residuals))
+def test_gradient__is_that_of_each_episode_by_itself_in_steps_and_as_one_node(
+    mode: str, residuals: str
+) -> None:
+    envs = shared_batch(autoreset_mode=mode, residuals=residuals)
+    actions, results, gradient = run(envs)
     ended = ends_of(results)
     assert 2 < ended.sum() < ended.size - 5, "ends and ordinary steps are both met"
     losses, wanted = expected(mode, actions, ended)
     assert loss_of(results).item() == pytest.approx(losses.sum(), rel=1e-4)
     np.testing.assert_allclose(gradient.numpy(), wanted, rtol=2e-5, atol=2e-6)
-
-
-@pytest.mark.parametrize(("mode", "residuals"), IN_EACH_MODE)
-def test_unroll__is_its_steps_as_one_node(mode: str, residuals: str) -> None:
-    envs = shared_batch(autoreset_mode=mode, residuals=residuals)
-    actions, results, gradient = run(envs)
     after = envs.detach(), envs.physics_state, *envs.step(actions[0].detach())
     envs.reset(seed=SEED)
     unrolled = steps_of(envs.unroll(actions))
@@ -86,14 +82,6 @@ def test_partial_reset__cuts_its_rows_alone() -> None:
     assert (later[3] != 0).any(-1).all()
 
 
-def test_full_reset__cuts_the_graph() -> None:
-    envs = shared_batch()
-    run(envs)
-    obs, _ = envs.reset()
-    assert not obs.requires_grad
-    assert not envs.step(torch.zeros(NUM_ENVS, 2))[0].requires_grad
-
-
 def test_held_rows__keep_the_graph_of_their_observation() -> None:
     envs = shared_batch(autoreset_mode="Disabled")
     envs.reset(seed=SEED)
@@ -108,13 +96,16 @@ def test_held_rows__keep_the_graph_of_their_observation() -> None:
     assert (gradient[:6] != 0).any()
 
 
-def test_infos_and_flags__have_no_gradient() -> None:
-    _, results, _ = run(shared_batch(autoreset_mode="SameStep"))
+def test_infos_and_flags__have_no_gradient_and_a_full_reset_cuts_the_graph() -> None:
+    envs = shared_batch(autoreset_mode="SameStep", residuals="recompute")
+    _, results, _ = run(envs)
     _, _, terminations, truncations, infos = results[-1]
     found = {key for key, value in infos.items() if getattr(value, "requires_grad", False)}
     assert found == {"final_obs"}
     assert not terminations.requires_grad
     assert not truncations.requires_grad
+    assert not envs.reset()[0].requires_grad
+    assert not envs.step(torch.zeros(NUM_ENVS, 2))[0].requires_grad
 
 
 def test_values__are_those_of_numpy_mode(mode: str) -> None:
@@ -142,11 +133,8 @@ def test_values__are_those_of_numpy_mode(mode: str) -> None:
 
 def compare(found: Any, wanted: Any) -> None:
     """Compare trees of tensors with trees of arrays, bit by bit but for floats' last ones."""
-
-    def compare_leaves(tensor: torch.Tensor, array: np.ndarray) -> None:
+    for tensor, array in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(tensor.detach().numpy(), array, rtol=1e-6, atol=1e-7)
-
-    jax.tree.map(compare_leaves, found, wanted)
 
 
 def test_step_some__has_the_gradient_of_the_steps_that_were_taken() -> None:

@@ -112,16 +112,16 @@ def test_tensors_of_the_state__may_be_written(envs: Any, actions: torch.Tensor, 
     torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 def test_physics_state__has_no_graph_where_torch_keeps_none(
-    envs: Any, actions: torch.Tensor, context: Any
+    envs: Any, actions: torch.Tensor
 ) -> None:
     envs.step(actions[0])
-    with context():
-        assert not envs.physics_state.requires_grad
-    assert envs.physics_state.requires_grad, "the batch has kept its own"
+    for context in (torch.no_grad, torch.inference_mode):
+        with context():
+            assert not envs.physics_state.requires_grad
+        assert envs.physics_state.requires_grad, "the batch has kept its own"
     envs.step(actions[1])[1].sum().backward()
-    assert (actions.grad[0] != 0).all()
+    assert (actions.grad[0] != 0).any()
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_actions__of_any_layout_are_those_values(envs: Any, view: Any) -> None:
     torch.testing.assert_close(*found)
 
 
-def test_actions__that_change_later_change_nothing(residuals: str, actions: torch.Tensor) -> None:
-    envs, gradients = shared_batch(residuals=residuals), []
+def test_actions__that_change_later_change_nothing(envs: Any, actions: torch.Tensor) -> None:
+    gradients = []
     for is_spoilt in (False, True):
         envs.reset(seed=SEED)
         given = actions[0] * 1

@@ -82,14 +82,6 @@ def test_torch_compile__goes_around_a_step(envs: Any, actions: torch.Tensor) -> 
     torch.testing.assert_close(found[:2], found[2:])
 
 
-def test_one_environment__has_gradients() -> None:
-    envs = make_batch(num_envs=1)
-    envs.reset(seed=SEED)
-    action = torch.zeros(1, 2, requires_grad=True)
-    envs.step(action)[0].sum().backward()
-    assert (action.grad != 0).any()
-
-
 class Keyed(PointMass):
     """Its state has a typed key, a half float and a part without elements."""
 

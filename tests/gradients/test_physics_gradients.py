@@ -19,33 +19,28 @@ GRAVITY, FRICTION, MASS = "physics.gravity", "physics.geom_friction", "physics.l
 COPIED_MASS = "pipeline_state.mass"
 
 BARS = (1e-5, 1e-6)  # of the wide and the narrow difference
+CASES = [
+    ("puck", "generalized", 8, [GRAVITY, FRICTION, MASS]),
+    ("puck", "positional", 8, [GRAVITY, FRICTION, MASS]),
+    ("puck", "spring", 8, [GRAVITY, FRICTION, COPIED_MASS]),
+    ("inverted_pendulum", "generalized", 8, [GRAVITY, MASS]),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "backend", "warm_up", "fields"),
-    [
-        ("puck", "generalized", 8, [GRAVITY, FRICTION, MASS]),
-        ("puck", "positional", 8, [GRAVITY, FRICTION, MASS]),
-        ("inverted_pendulum", "generalized", 8, [GRAVITY, MASS]),
-        ("ant", "spring", 12, [GRAVITY, FRICTION, COPIED_MASS]),
-    ],
-)
-def test_gradients__are_those_of_central_differences(
-    name: str, backend: str, warm_up: int, fields: list[str]
-) -> None:
+def test_gradients__are_those_of_central_differences() -> None:
     """In float64. The differences of two steps agree, so the loss is smooth there."""
     # Without LLVM's optimisations compiling takes half the time.
-    flags = "--xla_backend_optimization_level=0"
-    arguments = (SCRIPT, name, backend, warm_up, *fields)
-    found = json.loads(run_python(*arguments, JAX_ENABLE_X64="1", XLA_FLAGS=flags).lines[-1])
-    assert list(found) == fields
-    for field, figures in found.items():
-        gradient, wide, narrow = map(np.asarray, figures)
-        assert (np.abs(gradient).max(1) > 1e-4).all(), field
-        for difference, bar in zip((wide, narrow), BARS, strict=True):
-            error = np.linalg.norm(gradient - difference) / np.linalg.norm(gradient)
-            assert error < bar, (field, error)
+    environ = {"JAX_ENABLE_X64": "1", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    found = json.loads(run_python(SCRIPT, json.dumps(CASES), **environ).lines[-1])
+    for (*case, fields), measured in zip(CASES, found, strict=True):
+        assert list(measured) == fields
+        for field, figures in measured.items():
+            gradient, wide, narrow = map(np.asarray, figures)
+            assert (np.abs(gradient).max(1) > 1e-4).all(), (case, field)
+            for difference, bar in zip((wide, narrow), BARS, strict=True):
+                error = np.linalg.norm(gradient - difference) / np.linalg.norm(gradient)
+                assert error < bar, (case, field, error)
 
 
 def _ball(**options: Any) -> Any:

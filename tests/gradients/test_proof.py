@@ -161,8 +161,6 @@ class Curves:
 
 @pytest.mark.parametrize(("factor", "error"), [(1, 0), (1.01, 0.01)])
 def test_differences__judge_gradients_in_smooth_rows(proof, factor, error):
-    pytest.importorskip("brax")
-    pytest.importorskip("torch")
     script = importlib.import_module("measure")
     noise = np.ones((3, 4, 2))
     zeros = np.zeros((3, 4))
@@ -178,8 +176,6 @@ def test_differences__judge_gradients_in_smooth_rows(proof, factor, error):
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS)
 def test_gradients__meet_their_bars(proof, find_faults, monkeypatch, pair):
-    pytest.importorskip("brax")
-    pytest.importorskip("torch")
     # Without LLVM's optimisations compiling takes half the time.
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
     unroll = pair == "reacher/spring"

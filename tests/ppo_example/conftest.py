@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from example_runs import load_script
 from ppo_episodes import LENGTHS, NUM_STEPS, PPO, TRUNCATES
 
 from gymbridge.testing import scripted_vector_env
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
 
 
 @pytest.fixture(scope="module")

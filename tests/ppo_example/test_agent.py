@@ -7,12 +7,9 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from ppo_episodes import spaces_of
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("matplotlib")
-tqdm = pytest.importorskip("tqdm").tqdm
 
 
 @pytest.mark.parametrize("shape", [(4, 84, 84), (96, 96, 3)])

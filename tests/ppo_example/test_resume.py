@@ -14,29 +14,23 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from example_runs import read_table, run_script
 from ppo_episodes import PPO
 
+from gymbridge import BraxVectorEnv
 from gymbridge.testing import scripted_vector_env
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 
 BATCH, UPDATES = 15, 7  # steps of one update, and updates of an unbroken run
 SIZES = {"num_envs": 3, "num_steps": 5, "epochs": 1, "minibatches": 2, "last_episodes": 4}
 DEFAULTS = {"total_steps": UPDATES * BATCH, "checkpoint_updates": 1, "learning_rate": 0.05}
 
 
-@pytest.fixture(scope="module", params=["numpy", "torch"])
-def envs(request: pytest.FixtureRequest) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def envs() -> Iterator[Any]:
     """Environments whose episodes take 1 to 4 steps, and end in both ways."""
-    pytest.importorskip("brax.envs")
-    from gymbridge import BraxVectorEnv
-    from gymbridge.testing.scripted_brax import ScriptedBraxEnv
-
-    env = ScriptedBraxEnv([2, 3, 1, 4], [False, True, True, False])
-    batch = BraxVectorEnv(env, 3, arrays=request.param)
+    batch = BraxVectorEnv(ScriptedBraxEnv([2, 3, 1, 4], [False, True, True, False]), 3)
     yield batch
     batch.close()
 
@@ -124,7 +118,6 @@ def test_resume__goes_on_beyond_a_return_that_was_reached(ppo, envs, tmp_path):
         assert_same_run(start(ppo, envs, path, resume=True, **free), unbroken)
 
 
-@pytest.mark.parametrize("envs", ["numpy"], indirect=True)
 def test_resume__names_the_flags_that_differ(ppo, envs, tmp_path):
     path = tmp_path / "checkpoint.pt"
     start(ppo, envs, path, total_steps=2 * BATCH)
@@ -137,7 +130,6 @@ def test_resume__names_the_flags_that_differ(ppo, envs, tmp_path):
             start(ppo, envs, path, resume=True, total_steps=2 * BATCH, **{name: value})
 
 
-@pytest.mark.parametrize("envs", ["numpy"], indirect=True)
 def test_resume__without_a_checkpoint_says_what_to_do(ppo, envs, tmp_path):
     with pytest.raises(SystemExit, match=r"no .*checkpoint\.pt.*omit `--resume`"):
         start(ppo, envs, tmp_path / "checkpoint.pt", resume=True)
@@ -146,7 +138,6 @@ def test_resume__without_a_checkpoint_says_what_to_do(ppo, envs, tmp_path):
 @pytest.mark.parametrize("engine", ["envpool", "scripted"])
 def test_resume__is_refused_where_the_environments_have_no_state(ppo, engine, tmp_path, capsys):
     if engine == "envpool":
-        pytest.importorskip("envpool")
         envs = gym.make_vec("EnvPool/CartPole-v1", 3)
     else:
         envs = scripted_vector_env([[2, 3], [1, 4], [5, 2]])
@@ -160,7 +151,6 @@ def test_resume__is_refused_where_the_environments_have_no_state(ppo, engine, tm
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("envs", ["numpy"], indirect=True)
 @pytest.mark.parametrize(
     ("module", "function", "call"),
     # The environments write a file of their own before, in the same way.
@@ -190,7 +180,6 @@ def test_checkpoint__that_is_cut_short_leaves_the_one_before(
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
 
 
-@pytest.mark.parametrize("envs", ["numpy"], indirect=True)
 def test_checkpoint__has_the_random_numbers_of_every_gpu_in_use(ppo, envs, tmp_path, monkeypatch):
     gpus = torch.Generator(), torch.Generator()
     monkeypatch.setattr(torch.cuda, "default_generators", gpus)
@@ -215,7 +204,6 @@ def run_killed(command: list[str], checkpoint: Path) -> None:
 
 @pytest.mark.slow
 def test_ppo__killed_and_resumed_has_the_results_of_an_unbroken_run(tmp_path):
-    pytest.importorskip("brax.envs")
     sizes = ("--total-steps=1200", "--num-envs=3", "--num-steps=10", "--epochs=2", "--eval-steps=9")
     flags = ("--env-id=Brax/fast-v0", '--env-kwargs={"max_episode_steps": 7}', *sizes)
     flags = (*flags, "--arrays=torch", "--checkpoint-updates=1")

@@ -8,14 +8,11 @@ import math
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES, joined
 from reads import count_reads
 
 from gymbridge.testing import scripted_vector_env
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("matplotlib")
-tqdm = pytest.importorskip("tqdm").tqdm
 
 
 def advantages_by_hand(rollout, next_values, following_steps, gamma, gae_lambda):
@@ -77,7 +74,6 @@ def tensors(request):
     """Batches of tensors with Discrete and with Box actions, and whether one is on the host."""
     if request.param == "host":
         return scripted_vector_env(LENGTHS, TRUNCATES, arrays="torch"), True
-    pytest.importorskip("brax.envs")
     options = {"arrays": "torch", "max_episode_steps": 3}
     return gym.make_vec("Brax/fast-v0", len(LENGTHS), **options), False
 

@@ -8,16 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from example_runs import call_script, check_picture, read_table, run_script
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES
+from tqdm import tqdm
 
 from gymbridge.testing import scripted_vector_env
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("matplotlib")
-tqdm = pytest.importorskip("tqdm").tqdm
-
 
 TINY = ("--total-steps=256", "--num-envs=4", "--num-steps=8", "--epochs=1", "--eval-steps=2")
 LAST_LINE = re.compile(r"(\S+): mean return (\S+) after (\d+) episodes, (\d+) s")
@@ -116,7 +113,6 @@ def test_bar__is_full_where_the_task_is_solved(ppo, bars):
 
 
 def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
-    pytest.importorskip("brax")
     keywords = '{"backend": "spring", "max_episode_steps": 3}'
     out = tmp_path / "mine"
     flags = ("--env-id=Brax/fast-v0", f"--env-kwargs={keywords}", f"--out={out}", *TINY)
@@ -133,7 +129,6 @@ def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
     "task", ["MiniGrid-Empty-5x5-v0", "FrozenLake-v1", "Pendulum-v1", "Pong-v5", "CarRacing-v3"]
 )
 def test_ppo__takes_any_kind_of_space_and_writes_its_results(tmp_path, task):
-    pytest.importorskip("envpool")
     printed = call_script("ppo", f"--env-id=EnvPool/{task}", *TINY, cwd=tmp_path)
     assert LAST_LINE.fullmatch(printed.lines[-1])[1] == f"EnvPool/{task}"
     check_results(tmp_path / "runs" / "EnvPool" / task, env_steps=256)
@@ -148,7 +143,6 @@ def test_ppo__takes_any_kind_of_space_and_writes_its_results(tmp_path, task):
     ],
 )
 def test_ppo__solves_the_task(tmp_path, engine, env_id, bar, arrays):
-    pytest.importorskip(engine)
     flags = (f"--env-id={env_id}", f"--arrays={arrays}", f"--target-return={bar}")
     printed = run_script("ppo", *flags, cwd=tmp_path)
     name, mean_return, *_ = LAST_LINE.fullmatch(printed.lines[-1]).groups()

@@ -15,11 +15,21 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium.vector import AutoresetMode
+from skrl.envs.wrappers.torch import wrap_env
 from small_batches import playground_batch
+from torchrl.envs import GymWrapper
 
 import gymbridge.trainers
+from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
 from gymbridge.errors import ArgumentError
+from gymbridge.trainers.cleanrl import CleanRLVectorEnv
+from gymbridge.trainers.cleanrl.envpool import OldGymVectorEnv
+from gymbridge.trainers.rsl_rl import RslRlVecEnv
+from gymbridge.trainers.sb3 import Sb3VecEnv
+from gymbridge.trainers.skrl import SkrlWrapper
+from gymbridge.trainers.torchrl import TorchRLEnv
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "index.md"
 MODES = [mode.value for mode in AutoresetMode]
@@ -39,54 +49,35 @@ class Way(NamedTuple):
 
 
 def run_sb3(envs: Any) -> Any:
-    sb3 = pytest.importorskip("gymbridge.trainers.sb3")
-    view = sb3.Sb3VecEnv(envs)
+    view = Sb3VecEnv(envs)
     view.reset()
     return np.stack([view.step(actions)[1] for actions in ACTIONS])
 
 
 def run_cleanrl(envs: Any) -> Any:
-    from gymbridge.trainers.cleanrl import CleanRLVectorEnv
-
     view = CleanRLVectorEnv(envs)
     view.reset(seed=0)
     return np.stack([view.step(actions)[1] for actions in ACTIONS])
 
 
 def run_old_gym(envs: Any) -> Any:
-    from gymbridge.trainers.cleanrl.envpool import OldGymVectorEnv
-
     view = OldGymVectorEnv(envs)
     view.reset()
     return np.stack([view.step(actions)[1] for actions in ACTIONS])
 
 
-def run_torchrl(envs: Any) -> Any:
-    torchrl = pytest.importorskip("gymbridge.trainers.torchrl")
-    rollout = torchrl.TorchRLEnv(envs).rollout(NUM_STEPS, break_when_any_done=False)
-    return rollout["next", "reward"][..., 0].T
-
-
-def run_gym_wrapper(envs: Any) -> Any:
-    torchrl_envs = pytest.importorskip("torchrl.envs")
-    rollout = torchrl_envs.GymWrapper(envs).rollout(NUM_STEPS, break_when_any_done=False)
+def run_torchrl(envs: Any, wrap: Any = TorchRLEnv) -> Any:
+    rollout = wrap(envs).rollout(NUM_STEPS, break_when_any_done=False)
     return rollout["next", "reward"][..., 0].T
 
 
 def run_rsl_rl(envs: Any) -> Any:
-    rsl_rl = pytest.importorskip("gymbridge.trainers.rsl_rl")
-    import torch
-
-    view = rsl_rl.RslRlVecEnv(envs)
+    view = RslRlVecEnv(envs)
     return torch.stack([view.step(actions)[1] for actions in torch.as_tensor(ACTIONS)])
 
 
-def run_skrl(envs: Any, wrap: str = "") -> Any:
-    skrl = pytest.importorskip("gymbridge.trainers.skrl")
-    import torch
-    from skrl.envs.wrappers.torch import wrap_env
-
-    view = wrap_env(envs) if wrap else skrl.SkrlWrapper(envs)
+def run_skrl(envs: Any, wrap: Any = SkrlWrapper) -> Any:
+    view = wrap(envs)
     view.reset()
     return torch.stack([view.step(actions)[1][:, 0] for actions in torch.as_tensor(ACTIONS)])
 
@@ -111,7 +102,7 @@ WAYS = {
     "its `GymWrapper`": Way(
         "numpy",
         ("Disabled", "SameStep"),
-        run_gym_wrapper,
+        partial(run_torchrl, wrap=GymWrapper),
         "; SAME_STEP has [limits](torchrl.md#gymwrapper)",
         is_ours=False,
     ),
@@ -132,7 +123,7 @@ WAYS = {
     "its `wrap_env`": Way(
         "numpy",
         ("NextStep", "SameStep"),
-        partial(run_skrl, wrap="theirs"),
+        partial(run_skrl, wrap=wrap_env),
         ", with spaces that skrl knows: no `MultiBinary`, no scalars in a `Dict` of observations",
         ("Maze-v0", "WalkerRun-v1"),
         is_ours=False,
@@ -150,14 +141,8 @@ def make_batch(engine: str, arrays: str, mode: str, **kwargs: Any) -> Any:
     options: Any = {"arrays": arrays, **kwargs}
     sizes: Any = {"num_envs": NUM_ENVS, "max_episode_steps": 5, "autoreset_mode": mode}
     if engine == "envpool":
-        pytest.importorskip("envpool.registration")
-        from gymbridge import EnvPoolVectorEnv
-
         batch: Any = EnvPoolVectorEnv("Pendulum-v1", **sizes, **options)
     elif engine == "brax":
-        pytest.importorskip("brax.envs")
-        from gymbridge import BraxVectorEnv
-
         batch = BraxVectorEnv("fast", **sizes, **options)
     else:
         batch = playground_batch(NUM_ENVS, mode, is_flat=True, **options)
@@ -219,7 +204,6 @@ def test_cell__runs(name: str, arrays: str, mode: str, engine: str) -> None:
 @pytest.mark.parametrize(("name", "arrays", "mode"), cells(taken=False))
 def test_other_batch__is_refused(name: str, arrays: str, mode: str) -> None:
     way = WAYS[name]
-    pytest.importorskip(arrays)
     is_mode = arrays == way.arrays
     keyword = f"autoreset_mode='{way.modes[0]}'" if is_mode else f"arrays='{way.arrays}'"
     with pytest.raises(ArgumentError, match=keyword):
@@ -236,9 +220,6 @@ def test_batch_of_gymnasium__is_no_batch_of_tensors(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")  # the trainers' own
 @pytest.mark.parametrize(("name", "task"), [(n, t) for n, way in WAYS.items() for t in way.refused])
 def test_task__beyond_the_limits_is_refused(name: str, task: str) -> None:
-    pytest.importorskip("envpool.registration")
-    from gymbridge import EnvPoolVectorEnv
-
     way = WAYS[name]
     envs = EnvPoolVectorEnv(task, NUM_ENVS, arrays=way.arrays, autoreset_mode=way.modes[0])
     with pytest.raises((ValueError, RuntimeError), match=r"(?i)must have|unsupported|must match"):

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
+import jax.numpy as jnp
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-pytest.importorskip("torchrl")
-pytest.importorskip("envpool.registration")
-
 import torch
+from brax_samples import count_on, start
 from tensordict import TensorDict
-from torchrl.envs import GymWrapper
+from torchrl.envs import ActionMask, GymWrapper, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 from torchrl_samples import (
     FLAGS,
@@ -73,19 +70,17 @@ def space_bounds(space: Any) -> tuple[Any, Any]:
 
 
 def test_custom_brax_environment__has_the_keys_of_its_dict() -> None:
-    jax = pytest.importorskip("jax")
 
     def split(state: Any) -> Any:
         return state.replace(obs={"count": state.obs[:1], "rest": {"draw": state.obs[1:]}})
 
     def reset(rng: Any) -> Any:
-        return split(brax_samples.start(rng))
+        return split(start(rng))
 
     def step(state: Any, action: Any) -> Any:
-        flat = jax.numpy.concatenate([state.obs["count"], state.obs["rest"]["draw"]])
-        return split(brax_samples.count_on(state.replace(obs=flat), action))
+        flat = jnp.concatenate([state.obs["count"], state.obs["rest"]["draw"]])
+        return split(count_on(state.replace(obs=flat), action))
 
-    brax_samples = pytest.importorskip("brax_samples")
     env = make_counting(3, reset=reset, step=step)
     check_env_specs(env)
     assert {"count", "rest"} < set(env.observation_spec.keys())
@@ -95,54 +90,40 @@ def test_custom_brax_environment__has_the_keys_of_its_dict() -> None:
 
 
 def test_rollout__is_that_of_a_numpy_batch() -> None:
-    envs = gym.make_vec("EnvPool/CartPole-v1", num_envs=NUM_ENVS, autoreset_mode="Disabled")
+    options: Any = {"max_episode_steps": 30}
+    envs = gym.make_vec("EnvPool/CartPole-v1", NUM_ENVS, autoreset_mode="Disabled", **options)
     wanted = roll_out(GymWrapper(envs, categorical_action_encoding=True))
-    env = make_cart_pole()
+    env = make("discrete", categorical_action_encoding=True, **options)
     env.set_seed(0)
     env.reset()  # as TorchRL's own `set_seed` does
     found = env.rollout(60, policy=lean, break_when_any_done=False)
-    assert found["next", "done"].sum() > 10
+    for flag in ("terminated", "truncated"):
+        assert found["next", flag].sum() > 2
     for key in ("observation", *FLAGS, *(("next", key) for key in (*FLAGS, "observation"))):
         assert torch.equal(found[key], wanted[key]), key
     torch.testing.assert_close(found["next", "reward"].double(), wanted["next", "reward"].double())
 
 
-def test_limit__truncates_and_does_not_terminate() -> None:
-    env = make("discrete", max_episode_steps=3, categorical_action_encoding=True)
-    rollout = roll_out(env, 6)
-    assert rollout["next", "truncated"][:, 2].all()
-    assert not rollout["next", "terminated"].any()
-
-
-@pytest.mark.parametrize("task", ["discrete", "brax"])
-def test_partial_steps__hold_the_environments_that_are_done(task: str) -> None:
+def test_partial_steps__hold_the_environments_that_are_done() -> None:
     """With `break_when_all_done` TorchRL steps those that are not done yet."""
-    env = make(task, categorical_action_encoding=True) if task == "discrete" else make_staggered()
-    policy = lean if task == "discrete" else None
+    env = make_staggered()
     env.set_seed(0)
     torch.manual_seed(0)
-    rollout = env.rollout(60, policy=policy, break_when_all_done=True, break_when_any_done=False)
+    rollout = env.rollout(60, break_when_all_done=True, break_when_any_done=False)
     done = rollout["next", "done"][..., 0]
     assert done[:, -1].all(), "held environments stay done"
     lengths = (~done).sum(1) + 1
     assert rollout.shape[1] == lengths.max()
     assert len(set(lengths.tolist())) > 1
-    if task == "brax":
-        counts = rollout["next", "observation"][..., 0]
-        steps = torch.arange(1, rollout.shape[1] + 1)
-        assert torch.equal(counts, torch.minimum(steps, lengths.unsqueeze(1)).float())
-        return
-    free = roll_out(env)
-    for row, length in enumerate(lengths.tolist()):
-        key = ("next", "observation")
-        assert torch.equal(rollout[key][row, :length], free[key][row, :length])
-        assert (rollout[key][row, length:] == rollout[key][row, length - 1]).all()
+    counts = rollout["next", "observation"][..., 0]
+    steps = torch.arange(1, rollout.shape[1] + 1)
+    assert torch.equal(counts, torch.minimum(steps, lengths.unsqueeze(1)).float())
 
 
-@pytest.mark.parametrize("engine", ["box", "brax", "playground"])
-def test_partial_step__leaves_the_environments_outside_the_mask(engine: str) -> None:
+@pytest.mark.parametrize(("engine", "name"), [("box", "observation"), ("playground", "state")])
+def test_partial_step__leaves_the_environments_outside_the_mask(engine: str, name: str) -> None:
     """These run; `rollout` shows only environments that are done."""
-    env, name = make(engine), "state" if engine == "playground" else "observation"
+    env = make(engine)
     td = env.rand_step(env.reset())
     td = env.rand_action(env.step_mdp(td))
     mask = torch.tensor([True, False, True, False])
@@ -162,16 +143,16 @@ def test_partial_reset__begins_the_episodes_under_the_mask_alone() -> None:
     for _ in range(3):
         td = env.step_mdp(env.step(lean(td)))
     rows = torch.tensor([True, False, False, True])
-    later = env.reset(td.clone().set("_reset", rows.unsqueeze(-1)))
-    assert torch.equal(later["observation"][~rows], td["observation"][~rows])
-    assert (later["observation"][rows] != td["observation"][rows]).any(1).all()
-    assert later["info", "elapsed_step"].tolist() == [0, 3, 3, 0]
+    for mask in (rows.unsqueeze(-1), rows):
+        later = env.reset(td.clone().set("_reset", mask))
+        assert torch.equal(later["observation"][~rows], td["observation"][~rows])
+        assert (later["observation"][rows] != td["observation"][rows]).any(1).all()
+        assert later["info", "elapsed_step"].tolist() == [0, 3, 3, 0]
 
 
 @pytest.mark.filterwarnings("ignore:A partial `'_reset'` key")
-@pytest.mark.parametrize("task", ["discrete", "brax"])
-def test_partial_reset__keeps_the_flags_of_the_others(task: str) -> None:
-    env = make(task, max_episode_steps=1) if task == "brax" else make_staggered()
+def test_partial_reset__keeps_the_flags_of_the_others() -> None:
+    env = make_staggered()
     td = env.rand_step(env.reset())
     while not td["next", "done"].any():
         td = env.rand_step(env.step_mdp(td))
@@ -211,15 +192,12 @@ def test_seed__is_not_lost() -> None:
 
 def test_partial_reset__keeps_the_infos_of_the_others() -> None:
     """Transforms read them, as `ActionMask` does here, before TorchRL merges."""
-    jnp = pytest.importorskip("jax.numpy")
-    brax_samples = pytest.importorskip("brax_samples")
-    from torchrl.envs import ActionMask, TransformedEnv
 
     def reset(rng: Any) -> Any:
-        return brax_samples.start(rng, info={"mask": jnp.array([True, False, True])})
+        return start(rng, info={"mask": jnp.array([True, False, True])})
 
     def step(state: Any, action: Any) -> Any:
-        return brax_samples.count_on(state, action, reward=action.astype(float))
+        return count_on(state, action, reward=action.astype(float))
 
     space = gym.spaces.Discrete(3)
     envs = make_counting(NUM_ENVS, reset=reset, step=step, action_space=space)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
+import jax.numpy as jnp
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-pytest.importorskip("torchrl")
-pytest.importorskip("envpool.registration")
-
 import torch
+from brax_samples import count_on, start
+from falling_ball import make_ball
 from torchrl.envs.utils import check_env_specs
-from torchrl_samples import NUM_ENVS, TASKS, lean, make, make_cart_pole, make_counting, roll_out
+from torchrl_samples import NUM_ENVS, lean, make, make_cart_pole, make_counting, roll_out
 
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.trainers.torchrl import TorchRLEnv, make_torchrl
@@ -66,11 +64,10 @@ def test_actions__of_another_shape_are_refused() -> None:
 
 
 def test_actions__in_a_dict_are_those_of_the_batch() -> None:
-    brax_samples = pytest.importorskip("brax_samples")
 
     def step(state: Any, action: Any) -> Any:
         reward = action["push"][0] + 10.0 * action["gear"]
-        return brax_samples.count_on(state, action["push"], reward=reward)
+        return count_on(state, action["push"], reward=reward)
 
     parts = {"push": gym.spaces.Box(-1, 1, (1,)), "gear": gym.spaces.Discrete(3)}
     env = make_counting(step=step, action_space=gym.spaces.Dict(parts))
@@ -87,27 +84,22 @@ def test_entries_under_names_of_torchrl__are_refused(name: str) -> None:
         to_observation_specs(gym.spaces.Dict({name: gym.spaces.Box(0, 1)}))
     if name == "reward":  # infos have a place of their own, where this name is free
         return
-    brax_samples = pytest.importorskip("brax_samples")
     with pytest.raises(ArgumentError, match=f"infos under '{name}', which TorchRL uses itself"):
-        make_counting(reset=lambda rng: brax_samples.start(rng, info={name: 1.0 * rng[0]}))
+        make_counting(reset=lambda rng: start(rng, info={name: 1.0 * rng[0]}))
 
 
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-def test_unsigned_observations_and_infos__are_int64(dtype: Any) -> None:
-    jnp = pytest.importorskip("jax.numpy")
-    brax_samples = pytest.importorskip("brax_samples")
-
+def test_unsigned_observations_and_infos__are_int64() -> None:
     def reset(rng: Any) -> Any:
-        values = jnp.array([7, 300, 5], dtype)
-        return brax_samples.start(rng, obs=values, info={"drawn": values})
+        values = jnp.array([7, 300, 5], jnp.uint16)
+        return start(rng, obs=values, info={"drawn": values.astype(jnp.uint32)})
 
     def step(state: Any, action: Any) -> Any:
-        return brax_samples.count_on(state, action, obs=state.obs)
+        return count_on(state, action, obs=state.obs)
 
-    space = gym.spaces.Box(0, 999, (3,), dtype)
+    space = gym.spaces.Box(0, 999, (3,), np.uint16)
     env = make_counting(reset=reset, step=step, observation_space=space)
     check_env_specs(env)
-    assert env.envs.reset()[1]["drawn"].dtype == getattr(torch, np.dtype(dtype).name)
+    assert env.envs.reset()[1]["drawn"].dtype == torch.uint32
     td = env.reset()
     for found in (td["observation"], td["info", "drawn"]):
         assert found.dtype == torch.int64
@@ -115,20 +107,16 @@ def test_unsigned_observations_and_infos__are_int64(dtype: Any) -> None:
     assert env.observation_spec["observation"].dtype == torch.int64
 
 
-@pytest.mark.parametrize("task", ["atari", "barkour"])
-def test_infos__collide_with_no_name_of_torchrl(task: str) -> None:
-    env = make(task)
-    env_id, kwargs = TASKS[task]
-    options = {"autoreset_mode": "Disabled", "arrays": "torch", **kwargs}
-    envs: Any = gym.make_vec(env_id, num_envs=NUM_ENVS, **options)
+def test_infos__collide_with_no_name_of_torchrl() -> None:
+    env = make("atari")
+    options = {"autoreset_mode": "Disabled", "arrays": "torch"}
+    envs: Any = gym.make_vec("EnvPool/Pong-v5", num_envs=NUM_ENVS, **options)
     env.set_seed(5)
     td = env.reset()
     envs.reset(seed=5)
     for _ in range(3):
         td = env.rand_step(td)
-        action = td["action"]
-        actions = action.argmax(-1) if task == "atari" else action
-        _, rewards, terminations, _, infos = envs.step(actions)
+        _, rewards, terminations, _, infos = envs.step(td["action"].argmax(-1))
         assert torch.equal(td["next", "reward"][:, 0], rewards.float())
         assert torch.equal(td["next", "terminated"][:, 0], terminations)
         for name in ("reward", "terminated"):
@@ -138,20 +126,8 @@ def test_infos__collide_with_no_name_of_torchrl(task: str) -> None:
         td = env.step_mdp(td)
 
 
-def test_action_repeat__reaches_the_batch() -> None:
-    env = make("brax", 2, action_repeat=2)
-    after = env.step(env.reset().set("action", torch.ones(2, 1)))["next", "observation"]
-    assert after[:, 1].tolist() == pytest.approx([0.04, 0.04])  # a speed, twice 0.02
-
-
-@pytest.mark.slow
 def test_options__reach_the_batch() -> None:
-    pytest.importorskip("brax.envs")
-
-    def draw(model: Any, key: Any) -> dict[str, Any]:
-        return {"gravity": model.gravity}
-
-    env = make_torchrl("Brax/inverted_pendulum-v0", 2, backend="spring", randomization_fn=draw)
+    env = TorchRLEnv(make_ball(2, arrays="torch", autoreset_mode="Disabled"))
     moon = np.tile(np.float32([0, 0, -1.62]), (2, 1))
     td = env.reset(options={"randomization": {"gravity": moon}})
     np.testing.assert_array_equal(td["info", "randomization", "gravity"], moon)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import cv2
 import gymnasium as gym
 import numpy as np
 import pytest
-
-pytest.importorskip("envpool.registration")
-pytest.importorskip("moviepy")
-pytest.importorskip("cv2")
-
-import cv2
+from stable_baselines3.common.vec_env import VecVideoRecorder
+from torchrl.envs import GymEnv, TransformedEnv, check_env_specs
+from torchrl.record import PixelRenderTransform
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, KeywordError
 from gymbridge.trainers.cleanrl import make_cleanrl
+from gymbridge.trainers.sb3 import make_vec_env
+from gymbridge.trainers.skrl import SkrlWrapper
+from gymbridge.trainers.torchrl import make_torchrl
 
 CARTPOLE = "EnvPool/CartPole-v1"
 
@@ -30,10 +31,6 @@ def count_frames(path: Path) -> int:
 
 @pytest.mark.filterwarnings("ignore:.*MoviePy:UserWarning")
 def test_sb3__records_videos_of_its_batch(tmp_path: Path) -> None:
-    pytest.importorskip("stable_baselines3")
-    from stable_baselines3.common.vec_env import VecVideoRecorder
-
-    from gymbridge.trainers.sb3 import make_vec_env
 
     envs = make_vec_env(CARTPOLE, 4, seed=0)
     assert envs.render_mode == "rgb_array"
@@ -51,8 +48,6 @@ def test_sb3__records_videos_of_its_batch(tmp_path: Path) -> None:
 
 
 def test_sb3__takes_a_task_that_nobody_draws() -> None:
-    pytest.importorskip("stable_baselines3")
-    from gymbridge.trainers.sb3 import make_vec_env
 
     envs = make_vec_env("EnvPool/FrozenLake-v1", 2)
     assert envs.render_mode is None
@@ -88,8 +83,6 @@ def test_cleanrl__needs_a_folder_and_a_task_that_is_drawn(tmp_path: Path) -> Non
 
 
 def test_skrl__is_given_frames() -> None:
-    pytest.importorskip("skrl")
-    from gymbridge.trainers.skrl import SkrlWrapper
 
     envs: Any = gym.make_vec(CARTPOLE, num_envs=2, arrays="torch", render_mode="rgb_array")
     view = SkrlWrapper(envs)
@@ -98,12 +91,10 @@ def test_skrl__is_given_frames() -> None:
 
 
 def test_torchrl__has_pixels_beside_the_observation() -> None:
-    torchrl = pytest.importorskip("torchrl.envs")
-    from gymbridge.trainers.torchrl import make_torchrl
 
     options = {"render_size": (60, 40), "max_episode_steps": 3}
     env: Any = make_torchrl("EnvPool/Pong-v5", 2, from_pixels=True, **options)
-    torchrl.check_env_specs(env)
+    check_env_specs(env)
     env.set_seed(0)
     rollout = env.rollout(6, break_when_any_done=False)
     assert rollout["pixels"].shape == (2, 6, 40, 60, 3)
@@ -122,16 +113,12 @@ def test_torchrl__has_pixels_beside_the_observation() -> None:
 
 
 def test_torchrl__draws_through_its_transform_and_by_hand() -> None:
-    torchrl = pytest.importorskip("torchrl.envs")
-    from torchrl.record import PixelRenderTransform
-
-    from gymbridge.trainers.torchrl import make_torchrl
 
     env: Any = make_torchrl("EnvPool/Pong-v5", 2, render_mode="rgb_array")
     assert env.render().shape == (2, 210, 160, 3)
     with pytest.raises(ArgumentError, match="`mode` must be 'rgb_array', got 'human'"):
         env.render(mode="human")
-    seen = torchrl.TransformedEnv(
+    seen = TransformedEnv(
         env, PixelRenderTransform(out_keys=["seen"], mode="rgb_array", preproc=lambda x: x.clone())
     )
     assert seen.rollout(2)["seen"].shape == (2, 2, 210, 160, 3)
@@ -141,9 +128,8 @@ def test_torchrl__draws_through_its_transform_and_by_hand() -> None:
 
 
 def test_torchrl__draws_one_environment_by_its_gym_env() -> None:
-    torchrl = pytest.importorskip("torchrl.envs")
-    env = torchrl.GymEnv(CARTPOLE, from_pixels=True, pixels_only=False)
-    torchrl.check_env_specs(env)
+    env = GymEnv(CARTPOLE, from_pixels=True, pixels_only=False)
+    check_env_specs(env)
     env.set_seed(0)
     rollout = env.rollout(8)
     assert rollout["pixels"].shape == (8, 400, 600, 3)

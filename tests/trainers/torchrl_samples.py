@@ -5,12 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import pytest
+from brax_samples import count_on
 from small_batches import counting_batch, playground_batch
-
-pytest.importorskip("torch")
-pytest.importorskip("torchrl")
-pytest.importorskip("envpool.registration")
 
 from gymbridge.trainers.torchrl import TorchRLEnv, make_torchrl
 
@@ -31,8 +27,6 @@ def make(task: str, num_envs: int = NUM_ENVS, **kwargs: Any) -> TorchRLEnv:
     if task == "playground":
         return TorchRLEnv(playground_batch(num_envs, "Disabled", **kwargs))
     env_id, given = TASKS[task]
-    if env_id.startswith("Brax"):
-        pytest.importorskip("brax.envs")
     return make_torchrl(env_id, num_envs, **{**given, **kwargs})
 
 
@@ -60,8 +54,6 @@ def make_staggered() -> TorchRLEnv:
     """Return a Brax batch that counts steps, whose episodes end one by one."""
 
     def step(state: Any, action: Any) -> Any:
-        from brax_samples import count_on
-
         after = count_on(state, action)
         return after.replace(done=(after.obs[0] >= 2 + 6 * after.obs[1] // 1).astype(float))
 

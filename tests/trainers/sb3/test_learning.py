@@ -9,11 +9,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.wrappers import FilterObservation, TransformObservation
-
-pytest.importorskip("stable_baselines3")
-
 import torch
+from gymnasium.wrappers import FilterObservation, TransformObservation
 from sb3_samples import KindsEnv, compare, dummy, sync
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.vec_env import (
@@ -98,7 +95,6 @@ def test_observations_of_several_parts__are_learned_from() -> None:
 
 
 def test_replay_on_engine__knows_timeouts_and_true_next_observations() -> None:
-    pytest.importorskip("envpool")
     limit, steps = 6, []
 
     def keep(known: dict[str, Any], _: Any) -> bool:
@@ -121,7 +117,6 @@ def test_replay_on_engine__knows_timeouts_and_true_next_observations() -> None:
 
 
 def test_interrupted_learning__says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("envpool")
     from gymbridge.envpool.pool import Pool
 
     def interrupt(*_: Any) -> Any:

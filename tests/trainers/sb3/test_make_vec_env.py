@@ -11,19 +11,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.wrappers import vector as wrappers
-
-from gymbridge import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.testing import ScriptedSimulator, scripted_vector_env
-
-pytest.importorskip("stable_baselines3")
-
 from sb3_samples import KindsEnv, assert_like
 from stable_baselines3 import A2C
 from stable_baselines3.common import env_util
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
+from gymbridge import BridgeVectorEnv
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.testing import ScriptedSimulator, scripted_vector_env
 from gymbridge.trainers.sb3 import Sb3VecEnv, make_vec_env
 
 
@@ -47,7 +43,6 @@ def test_signature__is_that_of_sb3() -> None:
     [("EnvPool/CartPole-v1", "EnvPoolVectorEnv"), ("Brax/fast-v0", "BraxVectorEnv")],
 )
 def test_engine_id__is_a_monitored_batch(env_id: str, kind: str) -> None:
-    pytest.importorskip(env_id.partition("/")[0].lower())
     envs = make_vec_env(env_id, 3, seed=2**31, env_kwargs={"max_episode_steps": 4})
     assert type(envs) is VecMonitor
     assert type(envs.venv) is Sb3VecEnv
@@ -87,7 +82,6 @@ def test_make_vec_env_of_sb3__takes_our_ids_and_draws_seeds(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It draws up to 2**32 - 2, asks for ``render_mode="rgb_array"``, and goes on without."""
-    pytest.importorskip("envpool")
     monkeypatch.setattr(np.random, "randint", lambda *args, **kwargs: seed)
     envs = env_util.make_vec_env("EnvPool/CartPole-v1", n_envs=2)
     obs = envs.reset()
@@ -97,7 +91,6 @@ def test_make_vec_env_of_sb3__takes_our_ids_and_draws_seeds(
 
 @pytest.mark.parametrize("env_id", ["EnvPool/CartPole-v1", "Brax/fast-v0"])
 def test_algorithm_of_sb3__takes_our_ids(env_id: str) -> None:
-    pytest.importorskip(env_id.partition("/")[0].lower())
     assert A2C("MlpPolicy", env_id).learn(8).num_timesteps >= 8
 
 

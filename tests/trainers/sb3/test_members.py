@@ -11,17 +11,13 @@ import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
-
-from gymbridge import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ClosedError
-from gymbridge.testing import ScriptedSimulator
-
-pytest.importorskip("stable_baselines3")
-
 from sb3_samples import KindsEnv, dummy, scripted, sync
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
+from gymbridge import BridgeVectorEnv
+from gymbridge.errors import ArgumentError, ClosedError
+from gymbridge.testing import ScriptedSimulator
 from gymbridge.trainers.sb3 import Sb3VecEnv, make_vec_env
 
 INDICES = [None, 2, -1, [0], [3, 1], (1, 1), range(2), np.array([2, 0]), iter([1]), []]
@@ -135,7 +131,6 @@ def test_batch_without_objects__calls_no_method_that_is_only_looked_up() -> None
 
 
 def cart_pole() -> Sb3VecEnv:
-    pytest.importorskip("envpool")
     return make_vec_env("EnvPool/CartPole-v1", 2).unwrapped
 
 

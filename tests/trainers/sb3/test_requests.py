@@ -10,14 +10,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers import FlattenObservation, TransformObservation
-
-from gymbridge.testing import scripted_vector_env
-
-pytest.importorskip("stable_baselines3")
-
 from sb3_samples import SEED, KindsEnv, assert_like, scripted, scripted_dummy, sync
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.sb3 import Sb3VecEnv
 
 
@@ -142,7 +138,7 @@ def test_final_observations_in_arrays__are_taken_apart() -> None:
 
 
 def test_arrays_of_other_libraries__are_refused() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
 
     def to_torch(outputs: Any) -> Any:
         return (torch.as_tensor(outputs[0]), *outputs[1:])

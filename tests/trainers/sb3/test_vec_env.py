@@ -16,11 +16,6 @@ from gymnasium.wrappers import FlattenObservation, TransformObservation
 from gymnasium.wrappers import vector as wrappers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import Script, limits, scripts
-from trees import scribble
-
-pytest.importorskip("stable_baselines3")
-
 from sb3_samples import (
     LENGTHS,
     SEED,
@@ -32,6 +27,8 @@ from sb3_samples import (
     scripted_dummy,
     sync,
 )
+from strategies import Script, limits, scripts
+from trees import scribble
 
 from gymbridge.errors import ArgumentError
 from gymbridge.trainers.sb3 import Sb3VecEnv
@@ -117,15 +114,6 @@ def test_async_vector_env__gives_what_dummy_vec_env_gives() -> None:
         view.env_method("no_such_method")
     assert view.step(np.zeros(2, np.int64))[0].shape == (2, 4), "its workers live"
     view.close()
-
-
-def test_vector_wrappers__count() -> None:
-    def doubled() -> gym.Env[Any, Any]:
-        return gym.wrappers.TransformReward(KindsEnv(), lambda reward: 2 * reward)
-
-    envs = SyncVectorEnv([KindsEnv] * 4, autoreset_mode=AutoresetMode.SAME_STEP)
-    view = Sb3VecEnv(wrappers.TransformReward(envs, lambda rewards: 2 * rewards))
-    assert compare(view, dummy(doubled), 12)["truncated"] > 0
 
 
 def test_statistics_of_gymnasium__reach_the_infos_of_the_ended_episode() -> None:
