@@ -10,10 +10,13 @@ import zlib
 from typing import Any
 
 import jax
+import mujoco
 import numpy as np
 import pytest
 from batches import KINDS, MODES, make_batch, to_numpy
 from brax_samples import SampleEnv
+from mujoco import mjx
+from playground_samples import SampleMjxEnv, make_config
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from gymbridge.core.episode import View
@@ -25,6 +28,7 @@ from gymbridge.errors import (
     KeywordError,
     ResetNeededError,
 )
+from gymbridge.state_envs.rendering import MujocoRenderer
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 
 
@@ -154,13 +158,32 @@ def test_html__shows_the_current_state_and_lists_of_snapshots(pendulums: BraxVec
     assert "height: 300px" in pendulums.render_html(height=300)
 
 
+class Bodies(SampleMjxEnv):
+    """It draws where its world and its ball are, in MJX's data."""
+
+    mj_model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><joint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+
+    def __init__(self) -> None:
+        super().__init__(make_config(), mjx.put_model(self.mj_model))
+
+    def reset(self, rng: jax.Array) -> Any:
+        data = mjx.make_data(self.mjx_model)
+        places = {name: jax.random.uniform(rng, getattr(data, name).shape) for name in BODIES}
+        return super().reset(rng).replace(data=data.replace(**places))
+
+
+BODIES = ("xpos", "xquat")
+
+
 def test_html__shows_mjxs_bodies_without_the_world() -> None:
-    envs = PlaygroundVectorEnv("CartpoleBalance", 2)
+    envs = PlaygroundVectorEnv(Bodies(), 2)
     envs.reset(seed=0)
     leaves = envs.get_state().leaves
     (body,) = read_page(envs.render_html(index=1))["states"]["x"]
-    np.testing.assert_array_equal(body["pos"], np.asarray(leaves["state.data.xpos"])[1, 1:])
-    np.testing.assert_array_equal(body["rot"], np.asarray(leaves["state.data.xquat"])[1, 1:])
+    for found, name in zip((body["pos"], body["rot"]), BODIES, strict=True):
+        np.testing.assert_array_equal(found, np.asarray(leaves[f"state.data.{name}"])[1, 1:])
 
 
 def test_html__names_the_rule(pendulums: BraxVectorEnv) -> None:
@@ -196,12 +219,14 @@ def test_html__needs_physics() -> None:
 
 
 def test_camera__that_the_model_lacks_is_named_before_anything_is_drawn() -> None:
-    make = lambda camera: BraxVectorEnv(  # noqa: E731
-        "halfcheetah", backend="spring", render_mode="rgb_array", camera=camera
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><camera name='track'/></worldbody></mujoco>"
     )
     for camera in (-2, 1, 10**9):
         with pytest.raises(ArgumentError, match=rf"cameras \['track'\], got {camera}\."):
-            make(camera)
+            MujocoRenderer(model, View(None, camera))
     with pytest.raises(ArgumentError, match=r"got 'trac'; did you mean 'track'\?"):
-        make("trac")
+        MujocoRenderer(model, View(None, "trac"))
+    with pytest.raises(ArgumentError, match=r"cameras \[\], got 0\."):
+        BraxVectorEnv("inverted_pendulum", 2, backend="spring", render_mode="rgb_array", camera=0)
     assert View(None, "track") == (None, "track")

@@ -96,7 +96,7 @@ def test_equal_batches__have_states_of_their_own() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"brax_env": "inverted_pendulum"},
+        {"brax_env": "inverted_pendulum", "backend": "spring"},
         {"num_envs": 3},
         {"max_episode_steps": 7},
         {"autoreset_mode": "SameStep"},
@@ -147,30 +147,35 @@ def test_users_class__is_never_shared() -> None:
 
 
 def test_another_class_of_the_same_name__separates(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = runner_of()
-    monkeypatch.setitem(registered(), "fast", registered()["reacher"])
-    assert runner_of()[1] is not first[1]
+    first = runner_of(backend="spring")
+    monkeypatch.setitem(registered(), "fast", registered()["inverted_pendulum"])
+    assert runner_of(backend="spring")[1] is not first[1]
 
 
 def test_playground__shares_equal_configurations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two names may be of one class."""
-    suite, name = registry.dm_control_suite, "CartpoleBalance"
+    suite, name, keys = registry.dm_control_suite, "CartpoleBalance", []
 
     def configure() -> Any:
         config = suite.get_default_config(name)
         config.episode_length = 7
         return config
 
+    def stop(key: Any, *_: Any) -> None:
+        keys.append(key)
+        raise StopIteration  # before anything is traced
+
     monkeypatch.setitem(suite._envs, "ShortBalance", suite._envs[name])
     monkeypatch.setitem(suite._cfgs, "ShortBalance", configure)
+    monkeypatch.setattr("gymbridge.playground.vector_env.share", stop)
     given = {"config": registry.get_default_config(name), "impl": "jax"}
-    changes = [{}, {}, {"config_overrides": {"episode_length": 9}}, given, given]
-    batches = [PlaygroundVectorEnv(name, 2, **change) for change in changes]
-    batches.append(PlaygroundVectorEnv("ShortBalance", 2))
-    runners = [envs._runner for envs in batches]
-    assert runners[0] is runners[1]
-    assert len(set(map(id, runners))) == 5
-    assert [envs.max_episode_steps for envs in (batches[0], batches[-1])] == [1000, 7]
+    changes = [{}, {}, {"config_overrides": {"episode_length": 9}}, given]
+    for env, change in [*((name, change) for change in changes), ("ShortBalance", {})]:
+        with pytest.raises(StopIteration):
+            PlaygroundVectorEnv(env, 2, **change)
+    assert keys[0] == keys[1] is not None
+    assert keys[3] is None
+    assert keys[4] != keys[0] != keys[2] is not None
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_custom_brax_environment__has_the_keys_of_its_dict() -> None:
 
 
 def test_rollout__is_that_of_a_numpy_batch() -> None:
-    options: Any = {"max_episode_steps": 30}
+    options: Any = {"max_episode_steps": 9}
     envs = gym.make_vec("EnvPool/CartPole-v1", NUM_ENVS, autoreset_mode="Disabled", **options)
     wanted = roll_out(GymWrapper(envs, categorical_action_encoding=True))
     env = make("discrete", categorical_action_encoding=True, **options)
@@ -98,7 +98,7 @@ def test_rollout__is_that_of_a_numpy_batch() -> None:
     env.reset()  # as TorchRL's own `set_seed` does
     found = env.rollout(60, policy=lean, break_when_any_done=False)
     for flag in ("terminated", "truncated"):
-        assert found["next", flag].sum() > 2
+        assert found["next", flag].any()
     for key in ("observation", *FLAGS, *(("next", key) for key in (*FLAGS, "observation"))):
         assert torch.equal(found[key], wanted[key]), key
     torch.testing.assert_close(found["next", "reward"].double(), wanted["next", "reward"].double())
