@@ -11,7 +11,6 @@ from gymbridge.testing.checker import (
     calls,
     declarations,
     ends,
-    finals,
     lifecycle,
     replays,
     requests,
@@ -34,7 +33,6 @@ _MODULES = (
     statistics,
     ends,
     replays,
-    finals,
     requests,
     lifecycle,
 )
@@ -81,12 +79,13 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
         made.append(make_env())
         declarations.check_declarations(made[0], made[1], ledger)
         if declarations.can_be_driven(made[0], ledger):
-            check = Check(made[0], ledger, seed, steps)
             made.append(make_env())
-            _run(check, made[1], made[2], make_env)
+            check = Check(make_env, made, ledger, seed, steps)
+            _run(check)
     finally:
         for envs in made:
-            _close(envs)
+            with contextlib.suppress(Exception):  # which `check_close` has reported
+                envs.close()
     mode = read_mode(made[0])
     return Report(
         env=_name(made[0]),
@@ -99,48 +98,42 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
     )
 
 
-def _run(check: Check, another: Any, fresh: Any, make_env: Callable[..., Any]) -> None:
-    """Run every probe; those that may leave an environment unusable come last."""
-    driver = check.driver
-    _attempt(check.run_record)
+_PROBES: tuple[Callable[[Check], None], ...] = (
+    seeds.check_seeds,
+    seeds.check_unseeded_reset,
+    seeds.check_clearing,
+    replays.check_ignored_actions,
+    replays.check_neighbours,
+    replays.check_writes,
+    requests.check_action_list,
+    lifecycle.check_attributes,
+    lifecycle.check_frames,
+    lifecycle.check_spec,
+    lifecycle.check_pickle,
+    replays.check_final_values,
+    replays.check_restarts,
+    requests.check_masks,
+    seeds.check_seed_forms,
+    requests.check_mask_errors,
+    requests.check_ended,
+    requests.check_action_counts,
+    requests.check_step_before_reset,
+    lifecycle.check_close,
+)
+"""Those that may leave an environment unusable come last."""
+
+
+def _run(check: Check) -> None:
+    """Record a run and probe the environments, each probe until nothing is left to judge."""
+    with contextlib.suppress(StoppedError):
+        check.run_record()
     if not check.record:
         return
-    other = check.drive(another)
-    _attempt(lambda: seeds.check_seeds(check, other))
-    _attempt(lambda: check.statistics.note_initials(check.record[0], check.record[1:]))
-    for probe in (
-        seeds.check_unseeded_reset,
-        seeds.check_clearing,
-        replays.check_ignored_actions,
-        replays.check_neighbours,
-        replays.check_writes,
-        requests.check_action_list,
-        lifecycle.check_attributes,
-        lifecycle.check_frames,
-        lifecycle.check_spec,
-        lifecycle.check_pickle,
-    ):
-        _attempt(lambda probe=probe: probe(check, driver))
-    _attempt(lambda: finals.check_final_values(check, make_env))
-    for probe in (replays.check_restarts, requests.check_masks, seeds.check_seed_forms):
-        _attempt(lambda probe=probe: probe(check, driver))
-    _attempt(lambda: requests.check_mask_errors(check, other))
-    _attempt(lambda: requests.check_ended(check, other))
-    _attempt(lambda: requests.check_action_counts(check, driver))
-    _attempt(lambda: requests.check_step_before_reset(check, fresh))
-    _attempt(lambda: lifecycle.check_close(check, driver))
+    check.statistics.note_initials(check.record)
+    for probe in _PROBES:
+        with contextlib.suppress(StoppedError):
+            probe(check)
     check.statistics.finish(check.ledger)
-
-
-def _attempt(probe: Callable[[], None]) -> None:
-    """Run a probe until its end, or until the environment leaves it nothing to judge."""
-    with contextlib.suppress(StoppedError):
-        probe()
-
-
-def _close(envs: Any) -> None:
-    with contextlib.suppress(Exception):  # which `check_close` has reported
-        envs.close()
 
 
 def _name(envs: Any) -> str:

@@ -94,6 +94,15 @@ class Call:
     mask: np.ndarray | None
     kinds: list[str]
 
+    def at(self, env: Any) -> Place:
+        """Return the place of one environment in this call."""
+        return self.place._replace(env=int(env))
+
+    @property
+    def waiting(self) -> np.ndarray:
+        """Environments whose episode had ended before the call, (num_envs,) bool."""
+        return np.array(self.kinds) != ""
+
     @property
     def ended(self) -> np.ndarray:
         """Environments whose episode ended in this call, (num_envs,) bool."""

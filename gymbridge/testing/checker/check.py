@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -34,26 +34,28 @@ _PARTS = ("observations", "rewards", "terminated", "truncated", "final_obs")
 class Check:
     """What the probes of one check share.
 
-    Args:
-        envs: The environment that most probes drive.
+    Attributes:
+        make_env: Makes an environment like those of the check.
+        ledger: Records which rules were kept or broken.
         seed: First seed.
         steps: Steps of the longest run.
-
-    Attributes:
-        ledger: Records which rules were kept or broken.
         statistics: What all runs have shown.
-        driver: Drives `envs`.
+        driver: Drives the environment that most probes use.
+        other: Drives a second environment.
+        fresh: A third environment, which nothing has called yet.
         num_envs: Size of the batch.
-        num_steps: Steps taken by all drivers.
         record: Calls of the first run, until enough ends of both kinds were seen.
         other_seed: A seed with other initial observations, or None until one is found.
     """
 
-    def __init__(self, envs: Any, ledger: Ledger, seed: int, steps: int) -> None:
-        self.ledger, self.statistics = ledger, Statistics()
-        self.seed, self.steps = seed, steps
+    def __init__(
+        self, make_env: Callable[..., Any], made: list[Any], ledger: Ledger, seed: int, steps: int
+    ) -> None:
+        self.make_env, self.ledger, self.seed, self.steps = make_env, ledger, seed, steps
+        self.statistics = Statistics()
         self._drivers: list[Driver] = []
-        self.driver = self.drive(envs)
+        envs, another, self.fresh = made
+        self.driver, self.other = self.drive(envs), self.drive(another)
         self.num_envs: int = envs.num_envs
         self.record: list[Call] = []
         self.other_seed: int | None = None
@@ -70,25 +72,18 @@ class Check:
             LengthJudge(envs),
             self.statistics.judge,
         )
-        return self._add(Driver(envs, self.ledger, judges))
+        self._drivers.append(Driver(envs, self.ledger, judges))
+        return self._drivers[-1]
 
     def drive_unjudged(self, envs: Any) -> Driver:
         """Return a driver for an environment that is only a reference for another."""
-        return self._add(Driver(envs, Ledger(), ()))
-
-    def _add(self, driver: Driver) -> Driver:
-        self._drivers.append(driver)
-        return driver
+        self._drivers.append(Driver(envs, Ledger(), ()))
+        return self._drivers[-1]
 
     @property
     def num_steps(self) -> int:
         """Steps taken by all drivers."""
         return sum(driver.num_steps for driver in self._drivers)
-
-    @property
-    def num_record_steps(self) -> int:
-        """Steps of the recorded run."""
-        return sum(call.mask is None for call in self.record)
 
     @property
     def num_steps_to_end(self) -> int:
@@ -115,6 +110,11 @@ class Check:
             is_enough = min(ends["termination"], ends["truncation"]) >= _ENOUGH
             is_recording = is_recording and not (is_enough and not call.ended.any())
 
+    def begin(self) -> Call:
+        """Reset the environment to the beginning of the recorded run."""
+        self.driver.settle(self.policy(9))
+        return self.driver.reset(self.seed)
+
     def replay(self, driver: Driver, num_calls: int | None = None, **options: Any) -> list[Call]:
         """Repeat the recorded run, or its first calls, and return the calls."""
         wanted = len(self.record) if num_calls is None else num_calls
@@ -123,12 +123,17 @@ class Check:
     def rerun(self, driver: Driver, **options: Any) -> Iterator[Call]:
         """Repeat the recorded run, and return an iterator of the calls."""
         driver.settle(self.policy(9))
-        return driver.play(self.policy(), self.num_record_steps, seed=self.seed, **options)
+        num_steps = sum(call.mask is None for call in self.record)
+        return driver.play(self.policy(), num_steps, seed=self.seed, **options)
 
-    def first_end(self, kind: str) -> int | None:
-        """Return the index in the record of the first call with ends of that kind, or None."""
-        found = (index for index, call in enumerate(self.record) if kind in call.end_kinds)
-        return next(found, None)
+    def first_ends(self) -> Iterator[tuple[str, int]]:
+        """Yield each kind of end, and the index in the record of the first call with such an end.
+
+        A kind that the recorded run did not reach is left out.
+        """
+        for kind in ("termination", "truncation"):
+            found = (index for index, call in enumerate(self.record) if kind in call.end_kinds)
+            yield from ((kind, index) for index in islice(found, 1))
 
     def expect_same(
         self,
@@ -158,17 +163,15 @@ class Check:
                 pairs = [
                     (name, getattr(call, name)[env], getattr(other, name)[env]) for name in parts
                 ]
-                place = call.place._replace(env=env)
                 unlike = next((pair for pair in pairs if not same(*pair[1:])), None)
                 name, seen, expected = unlike or pairs[0]
-                self.ledger.expect(
-                    rule,
-                    unlike is None,
-                    expected=expected if unlike is None else f"{name} {describe(expected)}",
-                    seen=seen if unlike is None else f"{name} {describe(seen)}",
-                    place=place,
-                    kind=kinds[env] if kinds else "",
-                )
                 if unlike is not None:
+                    seen, expected = f"{name} {describe(seen)}", f"{name} {describe(expected)}"
+                place, kind = call.at(env), kinds[env] if kinds else ""
+                is_same = unlike is None
+                self.ledger.expect(
+                    rule, is_same, expected=expected, seen=seen, place=place, kind=kind
+                )
+                if not is_same:
                     return False
         return True

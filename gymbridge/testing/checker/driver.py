@@ -142,7 +142,7 @@ class Driver:
             if not any(self.kinds):
                 return
             if self.mode == AutoresetMode.DISABLED:
-                self.reset(mask=np.array([kind != "" for kind in self.kinds]))
+                self.reset(mask=np.array(self.kinds) != "")
             else:
                 self.step(policy())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,19 +74,14 @@ def judge_next_step(driver: Driver, call: Call) -> None:
     for env, kind in enumerate(call.kinds):
         if not kind:
             continue
-        place, flags = call.place._replace(env=env), (call.terminated[env], call.truncated[env])
-        reward = call.rewards[env]
-        driver.ledger.expect(
-            NEXT_REWARD, reward == 0, expected="reward 0", seen=reward, place=place, kind=kind
+        reward, terminated, truncated = (
+            values[env] for values in (call.rewards, call.terminated, call.truncated)
         )
-        driver.ledger.expect(
-            NEXT_FLAGS,
-            not any(flags),
-            expected="both flags False",
-            seen="terminated={}, truncated={}".format(*flags),
-            place=place,
-            kind=kind,
-        )
+        expect = partial(driver.ledger.expect, place=call.at(env), kind=kind)
+        expect(NEXT_REWARD, reward == 0, expected="reward 0", seen=reward)
+        seen = f"terminated={terminated}, truncated={truncated}"
+        is_running = not terminated and not truncated
+        expect(NEXT_FLAGS, is_running, expected="both flags False", seen=seen)
 
 
 def judge_final_keys(driver: Driver, call: Call) -> None:
@@ -114,26 +110,22 @@ def _judge_mask(driver: Driver, call: Call, rule: Rule, key: str) -> None:
             final = call.final_obs[env]
             is_kept = final is not None and fits(single[env], final, is_batch=False)
             if is_kept:
-                _judge_space(driver, call, env, final)
+                driver.ledger.expect(
+                    IN_SPACE,
+                    contains(single[env], final),
+                    expected=f"a final observation in {single[env]}",
+                    seen=final,
+                    place=call.at(env),
+                )
             seen = "nothing" if final is None else final
         else:
             is_kept, seen = isinstance(values, dict), values
         expected = f"`{key}` of the environments that ended: {call.ended}"
-        place = call.place._replace(env=env)
         # An entry of an environment that goes on belongs to no end, and to either kind.
+        kind = kind or "termination"
         driver.ledger.expect(
-            rule, is_kept, expected=expected, seen=seen, place=place, kind=kind or "termination"
+            rule, is_kept, expected=expected, seen=seen, place=call.at(env), kind=kind
         )
-
-
-def _judge_space(driver: Driver, call: Call, env: int, final: Any) -> None:
-    driver.ledger.expect(
-        IN_SPACE,
-        contains(driver.single_spaces[env], final),
-        expected=f"a final observation in {driver.single_spaces[env]}",
-        seen=final,
-        place=call.place._replace(env=env),
-    )
 
 
 class LengthJudge:
@@ -151,15 +143,13 @@ class LengthJudge:
         if call.mask is not None:
             self._lengths[call.mask] = 0
             return
-        restarts = np.array([kind != "" for kind in call.kinds])
-        self._lengths = np.where(restarts, 0, self._lengths + 1)
+        self._lengths = np.where(call.waiting, 0, self._lengths + 1)
         if self._limit:
             self._judge(driver, call, self._limit)
         self._lengths[call.ended] = 0
 
     def _judge(self, driver: Driver, call: Call, limit: int) -> None:
-        place, ended, lengths = call.place, call.ended, self._lengths
-        cut = call.truncated & ~call.terminated
+        ended, lengths = call.ended, self._lengths
         late = (lengths > limit) | ((lengths == limit) & ~ended)
         if ended.any() or late.any():
             env = int(np.argmax(late if late.any() else ended))
@@ -169,13 +159,13 @@ class LengthJudge:
                 expected=f"an end after {limit} steps at most",
                 seen=f"an episode of {lengths[env]} steps"
                 + (" that goes on" if late.any() else ""),
-                place=place._replace(env=env),
+                place=call.at(env),
             )
-        for env in np.flatnonzero(cut):
+        for env in np.flatnonzero(call.truncated & ~call.terminated):
             driver.ledger.expect(
                 TRUNCATED_AT_LIMIT,
                 lengths[env] == limit,
                 expected=f"truncation after {limit} steps",
                 seen=f"truncation after {lengths[env]} steps",
-                place=place._replace(env=int(env)),
+                place=call.at(env),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from gymbridge.testing.checker.check import Check
-from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.policy import batch_actions
 from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError, expect_error
 from gymbridge.testing.checker.seeds import REPEATS
@@ -68,9 +68,9 @@ CLOSED_REFUSED = Rule(
 _ATTRIBUTE = "attribute_of_the_check"
 
 
-def check_attributes(check: Check, driver: Driver) -> None:
+def check_attributes(check: Check) -> None:
     """Set an attribute of each environment, and read it in two ways."""
-    envs: Any = driver.envs
+    envs: Any = check.driver.envs
     values = list(range(check.num_envs))
     check.ledger.require(SET_ATTR, lambda: envs.set_attr(_ATTRIBUTE, values), "no error")
     for rule, name in ((GET_ATTR, "get_attr"), (CALL, "call")):
@@ -81,17 +81,14 @@ def check_attributes(check: Check, driver: Driver) -> None:
         is_kept = isinstance(seen, tuple) and same(seen, tuple(values))
         check.ledger.expect(rule, is_kept, expected=tuple(values), seen=seen)
     check.ledger.expect(SET_ATTR, True, expected=values, seen=values)
-    expect_error(
-        check.ledger,
-        SET_ATTR,
-        lambda: envs.set_attr(_ATTRIBUTE, [*values, 0]),
-        ValueError,
-        f"a ValueError for {len(values) + 1} values",
-    )
+    set_more = partial(envs.set_attr, _ATTRIBUTE, [*values, 0])
+    expected = f"a ValueError for {len(values) + 1} values"
+    expect_error(check.ledger, SET_ATTR, set_more, ValueError, expected)
 
 
-def check_frames(check: Check, driver: Driver) -> None:
+def check_frames(check: Check) -> None:
     """Repeat the recorded run, and draw the environments after each call."""
+    driver = check.driver
     if read(driver.envs, "render_mode") != "rgb_array":
         return
     calls = []
@@ -114,9 +111,9 @@ def _is_frame(frame: Any) -> bool:
     return is_array(frame) and np.ndim(frame) == 3 and frame.shape[2] == 3 and frame.dtype == "u1"
 
 
-def check_spec(check: Check, driver: Driver) -> None:
+def check_spec(check: Check) -> None:
     """Build the environment again from its spec, which does not list vector wrappers."""
-    envs: Any = driver.envs.unwrapped
+    envs: Any = check.driver.envs.unwrapped
     spec = read(envs, "spec")
     if not isinstance(spec, EnvSpec):
         return
@@ -131,10 +128,10 @@ def check_spec(check: Check, driver: Driver) -> None:
     check.ledger.expect(SPEC, not unlike, expected="an equal environment", seen=seen)
 
 
-def check_pickle(check: Check, driver: Driver) -> None:
+def check_pickle(check: Check) -> None:
     """Repeat the first steps of the recorded run in a pickled copy."""
-    ledger = check.ledger
-    copy = ledger.require(PICKLE, lambda: pickle.loads(pickle.dumps(driver.envs)), "a copy")
+    ledger, envs = check.ledger, check.driver.envs
+    copy = ledger.require(PICKLE, lambda: pickle.loads(pickle.dumps(envs)), "a copy")
     if not ledger.is_broken(REPEATS):
         with contextlib.suppress(StoppedError):  # also of a copy without its attributes
             other = ledger.require(PICKLE, lambda: check.drive(copy), "a copy")
@@ -143,9 +140,9 @@ def check_pickle(check: Check, driver: Driver) -> None:
         copy.close()
 
 
-def check_close(check: Check, driver: Driver) -> None:
+def check_close(check: Check) -> None:
     """Close the environment twice, and try to use it."""
-    envs, seen = driver.envs, ""
+    envs, seen = check.driver.envs, ""
     actions = batch_actions(envs.single_action_space, check.actions_of(1))
     try:
         envs.close()

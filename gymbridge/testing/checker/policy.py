@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -26,33 +26,27 @@ class Policy:
         seeds: One seed for each environment.
 
     Attributes:
-        draws: Functions that return the next action of an environment, one for each.
+        rows: Endless actions, one iterator for each environment.
     """
 
     def __init__(self, space: gym.Space[Any], seeds: Iterable[int]) -> None:
-        self.draws = [_Row(space, seed).draw for seed in seeds]
+        self.rows = [_draw(space, seed) for seed in seeds]
 
     def __call__(self) -> list[Any]:
         """Return the next action of each environment."""
-        return [draw() for draw in self.draws]
+        return [next(row) for row in self.rows]
 
 
-class _Row:
-    def __init__(self, space: gym.Space[Any], seed: int) -> None:
-        self._space = copy.deepcopy(space)
-        self._space.seed(seed)
-        self._rng = np.random.default_rng(seed)
-        self._left, self._repeats, self._last = 0, False, None
-
-    def draw(self) -> Any:
-        if self._left == 0:
-            self._left = int(self._rng.integers(*_BLOCK))
-            self._repeats = bool(self._rng.integers(2))
-            self._last = self._space.sample()
-        elif not self._repeats:
-            self._last = self._space.sample()
-        self._left -= 1
-        return self._last
+def _draw(space: gym.Space[Any], seed: int) -> Iterator[Any]:
+    space = copy.deepcopy(space)
+    space.seed(seed)
+    rng = np.random.default_rng(seed)
+    while True:
+        length, repeats = int(rng.integers(*_BLOCK)), bool(rng.integers(2))
+        first = space.sample()
+        yield first
+        for _ in range(length - 1):
+            yield first if repeats else space.sample()
 
 
 def batch_actions(space: gym.Space[Any], actions: list[Any]) -> Any:

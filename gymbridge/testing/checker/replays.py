@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import EXTRA, Rule
+from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError
 from gymbridge.testing.checker.seeds import REPEATS
-from gymbridge.testing.checker.values import arrays_in, infos_of, same
+from gymbridge.testing.checker.values import arrays_in, infos_of, read, same
 
-__all__ = ["check_ignored_actions", "check_neighbours", "check_restarts", "check_writes"]
+__all__ = [
+    "check_final_values",
+    "check_ignored_actions",
+    "check_neighbours",
+    "check_restarts",
+    "check_writes",
+]
 
+_NEXT = AutoresetMode.NEXT_STEP
 _SYNC = "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`"
 
 NEXT_ACTION = Rule(
@@ -24,7 +37,7 @@ NEXT_ACTION = Rule(
     "The step after an end ignores the action.",
     "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py",
     of_ends=True,
-    modes=(AutoresetMode.NEXT_STEP,),
+    modes=(_NEXT,),
 )
 INDEPENDENT_STEPS = Rule(
     "independent-steps",
@@ -43,7 +56,7 @@ AUTORESET_IS_RESET = Rule(
     _SYNC,
     EXTRA,
     of_ends=True,
-    modes=(AutoresetMode.NEXT_STEP,),
+    modes=(_NEXT,),
 )
 AUTORESET_INFOS = Rule(
     "autoreset-infos",
@@ -51,7 +64,7 @@ AUTORESET_INFOS = Rule(
     _SYNC,
     EXTRA,
     of_ends=True,
-    modes=(AutoresetMode.NEXT_STEP,),
+    modes=(_NEXT,),
 )
 MASK_CLEARS = Rule(
     "reset-mask-clears",
@@ -59,7 +72,7 @@ MASK_CLEARS = Rule(
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
     of_ends=True,
-    modes=(AutoresetMode.NEXT_STEP,),
+    modes=(_NEXT,),
 )
 WRITABLE = Rule(
     "writable",
@@ -67,15 +80,23 @@ WRITABLE = Rule(
     "vector/sync_vector_env.py, `copy=True`",
     EXTRA,
 )
-
+FINAL_VALUE = Rule(
+    "same-step-final-value",
+    "`final_obs` holds the observation with which NEXT_STEP ends the same episode.",
+    "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py, "
+    "`test_same_step_final_obs`",
+    of_ends=True,
+    modes=(AutoresetMode.SAME_STEP,),
+)
 
 _TRIALS = 6
 """Runs with other actions for some environments."""
 
 
-def check_ignored_actions(check: Check, driver: Driver) -> None:
+def check_ignored_actions(check: Check) -> None:
     """Repeat the run with other actions in the steps that restart episodes."""
-    if driver.mode != AutoresetMode.NEXT_STEP or check.ledger.is_broken(REPEATS):
+    driver = check.driver
+    if driver.mode != _NEXT or check.ledger.is_broken(REPEATS):
         return
     others = check.policy(1)
 
@@ -85,12 +106,12 @@ def check_ignored_actions(check: Check, driver: Driver) -> None:
 
     calls = check.replay(driver, choose=choose)
     for call, recorded in zip(calls, check.record, strict=True):
-        waiting = np.array([kind != "" for kind in recorded.kinds])
-        if not check.expect_same(NEXT_ACTION, [call], [recorded], waiting, recorded.kinds):
+        waiting, kinds = recorded.waiting, recorded.kinds
+        if not check.expect_same(NEXT_ACTION, [call], [recorded], waiting, kinds):
             return
 
 
-def check_neighbours(check: Check, driver: Driver) -> None:
+def check_neighbours(check: Check) -> None:
     """Repeat the run a few times with other actions for every second environment."""
     if check.ledger.is_broken(REPEATS):
         return
@@ -102,7 +123,7 @@ def check_neighbours(check: Check, driver: Driver) -> None:
             rows = zip(actions, others(), stays, strict=True)
             return [action if stay else other for action, other, stay in rows]
 
-        _compare_neighbours(check, check.rerun(driver, choose=choose), stays)
+        _compare_neighbours(check, check.rerun(check.driver, choose=choose), stays)
 
 
 def _compare_neighbours(check: Check, calls: Iterator[Call], stays: np.ndarray) -> None:
@@ -126,20 +147,18 @@ def _compare_neighbours(check: Check, calls: Iterator[Call], stays: np.ndarray) 
             return
 
 
-def check_restarts(check: Check, driver: Driver) -> None:
+def check_restarts(check: Check) -> None:
     """Reset by a mask the environments that the recorded run restarted by itself, and compare."""
-    is_broken = check.ledger.is_broken(REPEATS)
-    if driver.mode != AutoresetMode.NEXT_STEP or is_broken:
+    driver = check.driver
+    if driver.mode != _NEXT or check.ledger.is_broken(REPEATS):
         return
-    for kind in ("termination", "truncation"):
-        index = check.first_end(kind)
-        if index is None or index + 2 >= len(check.record):
+    for kind, index in check.first_ends():
+        if index + 2 >= len(check.record):
             continue
         calls = check.replay(driver, index + 1)
-        mask = np.array([found == kind for found in calls[-1].end_kinds])
-        if not mask.any():
-            continue
-        _compare_restart(check, driver, index, mask, kind, _changing_infos(check, calls))
+        mask = np.array(calls[-1].end_kinds) == kind
+        if mask.any():
+            _compare_restart(check, index, mask, kind, _changing_infos(check, calls))
 
 
 def _changing_infos(check: Check, calls: list[Call]) -> set[str]:
@@ -153,9 +172,9 @@ def _changing_infos(check: Check, calls: list[Call]) -> set[str]:
 
 
 def _compare_restart(
-    check: Check, driver: Driver, index: int, mask: np.ndarray, kind: str, changing: set[str]
+    check: Check, index: int, mask: np.ndarray, kind: str, changing: set[str]
 ) -> None:
-    call, recorded = driver.reset(mask=mask), check.record[index + 1]
+    call, recorded = check.driver.reset(mask=mask), check.record[index + 1]
     kinds = [kind] * check.num_envs
     is_same = check.expect_same(
         AUTORESET_IS_RESET, [call], [recorded], mask, kinds, parts=("observations",)
@@ -173,19 +192,18 @@ def _compare_restart(
                 found.keys() <= wanted.keys() and same(found, {k: wanted[k] for k in found}),
                 expected=wanted,
                 seen=found,
-                place=recorded.place._replace(env=int(env)),
+                place=recorded.at(env),
                 kind=kind,
             )
-    actions = check.actions_of(index + 2)
-    step = driver.step(actions)
+    step = check.driver.step(check.actions_of(index + 2))
     check.expect_same(MASK_CLEARS, [step], [check.record[index + 2]], mask, kinds)
 
 
-def check_writes(check: Check, driver: Driver) -> None:
+def check_writes(check: Check) -> None:
     """Repeat the run, and write into every array that it returns."""
     if check.ledger.is_broken(REPEATS):
         return
-    for call, recorded in zip(check.rerun(driver), check.record, strict=False):
+    for call, recorded in zip(check.rerun(check.driver), check.record, strict=False):
         if not check.expect_same(WRITABLE, [call], [recorded]):
             return
         for array in arrays_in(call.returned):
@@ -201,3 +219,85 @@ def check_writes(check: Check, driver: Driver) -> None:
                 if is_writable:
                     array[...] = 1
         call.returned = None  # The batch may have written into it.
+
+
+def check_final_values(check: Check) -> None:
+    """Repeat the recorded run in an environment with NEXT_STEP, and compare how episodes end.
+
+    There a restart takes a step of its own, so each environment is compared by its own clock, and
+    only as long as both runs are equal up to the step that ends an episode.
+    """
+    ledger = check.ledger
+    if check.driver.mode != AutoresetMode.SAME_STEP or any(
+        map(ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES))
+    ):
+        return
+    envs = None
+    try:
+        envs = _make_reference(check)
+        if envs is None:
+            obstacle = "`make_env` takes no `autoreset_mode`, and there is no spec to build from."
+        else:
+            _compare_finals(check, check.drive_unjudged(envs))
+            obstacle = "With NEXT_STEP, no episode was the same until its end."
+    except StoppedError as error:
+        obstacle = f"The run with NEXT_STEP failed: {error.__cause__!r}."
+    except Exception as error:  # A factory may know no other mode.
+        obstacle = f"No environment with NEXT_STEP could be built: {error!r}."
+    ledger.note_obstacle(FINAL_VALUE, obstacle)
+    with contextlib.suppress(Exception):
+        envs.close()  # type: ignore[union-attr]
+
+
+def _make_reference(check: Check) -> Any:
+    """Return an environment with NEXT_STEP from the factory or the spec; None if neither can."""
+    if "autoreset_mode" in inspect.signature(check.make_env).parameters:
+        return check.make_env(autoreset_mode=_NEXT)
+    envs: Any = check.driver.envs
+    if envs is not envs.unwrapped or not isinstance(read(envs, "spec"), EnvSpec):
+        # A spec does not list wrappers of vectors, so the batch cannot be built from it.
+        return None
+    spec = copy.deepcopy(envs.spec)
+    spec.kwargs.get("vector_kwargs", spec.kwargs)["autoreset_mode"] = _NEXT
+    return gym.make_vec(spec, num_envs=check.num_envs)
+
+
+def _compare_finals(check: Check, driver: Driver) -> None:
+    """Play the recorded actions with NEXT_STEP, and compare each environment while it is alike."""
+    # Per environment, the recorded call to compare with.
+    indices = dict.fromkeys(range(check.num_envs), 0)
+    rows, actions = check.policy().rows, check.policy()()
+    call = driver.reset(check.seed)
+    while driver.mode == _NEXT:
+        indices = {env: at for env, at in indices.items() if _is_alike(check, call, env, at)}
+        if not indices:
+            return
+        for env in indices:
+            if not driver.kinds[env]:
+                actions[env] = next(rows[env])
+                indices[env] += 1
+        call = driver.step(actions)
+
+
+def _is_alike(check: Check, call: Call, env: int, index: int) -> bool:
+    """Compare a call with a recorded one; return whether the environment's next can be compared."""
+    if index >= len(check.record):
+        return False
+    recorded, kind = check.record[index], call.end_kinds[env]
+    # Other calls begin the episode that the recorded call began, too.
+    if not call.kinds[env]:
+        is_same = same(call.rewards[env], recorded.rewards[env])
+        if kind != recorded.end_kinds[env] or not is_same:
+            return False
+    obs, final_obs = call.observations[env], recorded.final_obs[env]
+    # Equal but for rounding is not enough, since the difference may grow.
+    if not kind:
+        return data_equivalence(obs, recorded.observations[env], exact=True)
+    return final_obs is None or check.ledger.expect(
+        FINAL_VALUE,
+        same(final_obs, obs),
+        expected=obs,
+        seen=final_obs,
+        place=recorded.at(env),
+        kind=kind,
+    )

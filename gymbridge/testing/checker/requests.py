@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,14 +75,13 @@ ENDED_REFUSED = Rule(
 )
 
 
-def check_masks(check: Check, driver: Driver) -> None:
+def check_masks(check: Check) -> None:
     """Reset every second environment, then all of them by a mask."""
-    num_envs = check.num_envs
+    driver, num_envs = check.driver, check.num_envs
     if num_envs < 2:
         return
-    driver.settle(check.policy(9))
     policy = check.policy()
-    driver.reset(check.seed)
+    check.begin()
     driver.step(policy())
     driver.settle(policy)
     driver.reset(mask=np.arange(num_envs) % 2 == 0)
@@ -92,13 +92,13 @@ def check_masks(check: Check, driver: Driver) -> None:
         driver.settle(policy)
         mask = np.arange(num_envs) % 2 == 1
         given: Any = {"seed": check.seed, "options": {"reset_mask": mask.copy()}}
-        if is_refused(check.ledger, MASK_SEED, lambda: driver.envs.reset(**given)):
+        if is_refused(check.ledger, MASK_SEED, partial(driver.envs.reset, **given)):
             return
         call = driver.reset(check.seed, mask, MASK_SEED)
         check.expect_same(MASK_SEED, [call], check.record, mask)
 
 
-def check_mask_errors(check: Check, driver: Driver) -> None:
+def check_mask_errors(check: Check) -> None:
     """Reset with masks that must raise an error."""
     num_envs = check.num_envs
     wrong = [
@@ -108,73 +108,59 @@ def check_mask_errors(check: Check, driver: Driver) -> None:
         (ValueError, np.zeros(num_envs, np.bool_), "no True"),
     ]
     for error, mask, name in wrong:
-        expect_error(
-            check.ledger,
-            MASK_ERRORS,
-            lambda mask=mask: driver.envs.reset(options={"reset_mask": mask}),
-            error,
-            f"{error.__name__} for a mask with {name}",
-        )
+        reset = partial(check.other.envs.reset, options={"reset_mask": mask})
+        expected = f"{error.__name__} for a mask with {name}"
+        expect_error(check.ledger, MASK_ERRORS, reset, error, expected)
 
 
-def check_action_list(check: Check, driver: Driver) -> None:
+def check_action_list(check: Check) -> None:
     """Step with the first actions of the recorded run as a list."""
     if check.ledger.is_broken(REPEATS) or len(check.record) < 2:
         return
-    driver.settle(check.policy(9))
-    first = driver.reset(check.seed)
+    first = check.begin()
     if not all(isinstance(array, np.ndarray) for array in arrays_in(first.returned[0])):
         return
-    call = driver.step(check.actions_of(1), as_list=True, rule=ACTION_LIST)
+    call = check.driver.step(check.actions_of(1), as_list=True, rule=ACTION_LIST)
     check.expect_same(ACTION_LIST, [call], check.record[1:])
 
 
-def check_action_counts(check: Check, driver: Driver) -> None:
+def check_action_counts(check: Check) -> None:
     """Step with one action too many and one too few, and then repeat the first recorded step."""
-    driver.settle(check.policy(9))
-    driver.reset(check.seed)
-    actions, space = check.actions_of(1), driver.envs.single_action_space
+    check.begin()
+    actions, envs = check.actions_of(1), check.driver.envs
     for wrong in ([*actions, actions[0]], actions[:-1]):
         if not wrong or check.ledger.is_broken(ACTION_COUNT):
             # A batch that takes too many values may end the process with too few.
             return
-        batch = batch_actions(space, wrong)
-        expect_error(
-            check.ledger,
-            ACTION_COUNT,
-            lambda batch=batch: driver.envs.step(batch),
-            Exception,
-            f"an error for {len(wrong)} actions",
-        )
+        step = partial(envs.step, batch_actions(envs.single_action_space, wrong))
+        expected = f"an error for {len(wrong)} actions"
+        expect_error(check.ledger, ACTION_COUNT, step, Exception, expected)
     if check.ledger.is_broken(REPEATS) or len(check.record) < 2:
         return
-    call = driver.step(actions, rule=REFUSED_STEP)
+    call = check.driver.step(actions, rule=REFUSED_STEP)
     check.expect_same(REFUSED_STEP, [call], check.record[1:])
 
 
-def check_step_before_reset(check: Check, envs: Any) -> None:
+def check_step_before_reset(check: Check) -> None:
     """Step an environment that was never reset, and that is not used afterwards."""
-    actions = batch_actions(envs.single_action_space, check.actions_of(1))
-    expected = "an error that asks for `reset`"
-    expect_error(check.ledger, BEFORE_RESET, lambda: envs.step(actions), Exception, expected)
+    actions = batch_actions(check.fresh.single_action_space, check.actions_of(1))
+    step = partial(check.fresh.step, actions)
+    expect_error(check.ledger, BEFORE_RESET, step, Exception, "an error that asks for `reset`")
 
 
-def check_ended(check: Check, driver: Driver) -> None:
+def check_ended(check: Check) -> None:
     """Step environments that have ended and were not reset, with DISABLED."""
+    driver = check.other
     if driver.mode != _DISABLED or check.ledger.is_broken(REPEATS):
         return
-    for kind in ("termination", "truncation"):
-        index = check.first_end(kind)
-        if index is None:
-            continue
+    for kind, index in check.first_ends():
         if kind == "truncation" and not _can_reset(check, driver):
             # The error for the first kind closed the batch, as that of `AsyncVectorEnv` does.
             return
         before = check.replay(driver, index + 1)[-1]
-        ended = np.array([found == kind for found in before.end_kinds])
+        env = before.end_kinds.index(kind)
         driver.kinds = [""] * check.num_envs
         actions = batch_actions(driver.envs.single_action_space, check.policy(3)())
-        env = int(np.argmax(ended))
         try:
             obs, rewards, *_ = to_numpy(driver.envs.step(actions))
         except Exception as error:

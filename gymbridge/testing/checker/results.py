@@ -87,7 +87,7 @@ def judge_flags(driver: Driver, call: Call) -> None:
         not both.any(),
         expected="one flag",
         seen="both flags" if both.any() else "one flag",
-        place=call.place._replace(env=int(np.argmax(both if both.any() else call.ended))),
+        place=call.at(np.argmax(both if both.any() else call.ended)),
     )
 
 
@@ -152,7 +152,7 @@ def judge_partial_reset(driver: Driver, call: Call) -> None:
         not moved,
         expected=before.observations[env],
         seen=call.observations[env],
-        place=call.place._replace(env=env),
+        place=call.at(env),
     )
     masks = [mask for *_, mask in _entries(call.infos) if np.shape(mask) == call.mask.shape]
     wrong = [mask for mask in masks if (mask & ~call.mask).any()]

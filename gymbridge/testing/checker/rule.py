@@ -149,10 +149,6 @@ class Ledger:
         entry = self._entries.get(rule.id)
         return entry is not None and entry.violation is not None
 
-    def is_held(self, rule: Rule) -> bool:
-        """Return whether the rule was never broken, and reached by both kinds of end if needed."""
-        return self.judge(rule, None).outcome == "held"
-
     def judge(self, rule: Rule, mode: AutoresetMode | None) -> Result:
         """Return the outcome of a rule for an environment of that mode."""
         entry = self._entries.get(rule.id, _Entry())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,13 +80,14 @@ _RESETS = 8
 """Resets without a seed to try until one has other initial observations."""
 
 
-def check_seeds(check: Check, another: Driver) -> None:
+def check_seeds(check: Check) -> None:
     """Repeat the recorded run in another instance, and look for a seed that gives another one."""
-    check.expect_same(REPEATS, check.replay(another), check.record)
+    driver = check.other
+    check.expect_same(REPEATS, check.replay(driver), check.record)
     for _ in range(2):  # up to the first end, so that none waits for its restart in between
-        check.expect_same(REPEATS, check.replay(another, 1 + check.num_steps_to_end), check.record)
-    another.settle(check.policy(9))
-    _check_other_seeds(check, another)
+        check.expect_same(REPEATS, check.replay(driver, 1 + check.num_steps_to_end), check.record)
+    driver.settle(check.policy(9))
+    _check_other_seeds(check, driver)
 
 
 def _check_other_seeds(check: Check, driver: Driver) -> None:
@@ -110,10 +112,9 @@ def _unlike(check: Check) -> str:
     return f"other observations than with seed {check.seed}"
 
 
-def check_unseeded_reset(check: Check, driver: Driver) -> None:
+def check_unseeded_reset(check: Check) -> None:
     """Check what `reset()` without a seed does after a seeded one."""
-    driver.settle(check.policy(9))
-    first = driver.reset(check.seed)
+    driver, first = check.driver, check.begin()
     seeds = (check.seed, tuple(range(check.seed, check.seed + check.num_envs)))
     second = first
     for _ in range(2):
@@ -139,14 +140,12 @@ def _draws(driver: Driver, first: Call) -> bool:
     return any(not _same_start(driver.reset(), first) for _ in range(_RESETS))
 
 
-def check_clearing(check: Check, driver: Driver) -> None:
+def check_clearing(check: Check) -> None:
     """Reset while ended environments wait for their restart."""
+    driver = check.driver
     if check.ledger.is_broken(REPEATS):
         return
-    for kind in ("termination", "truncation"):
-        index = check.first_end(kind)
-        if index is None:
-            continue
+    for kind, index in check.first_ends():
         check.replay(driver, index + 1)
         if kind not in driver.kinds:  # With SAME_STEP no restart waits.
             continue
@@ -155,9 +154,9 @@ def check_clearing(check: Check, driver: Driver) -> None:
         check.expect_same(CLEARS_ENDS, again, check.record, kinds=[kind] * check.num_envs)
 
 
-def check_seed_forms(check: Check, driver: Driver) -> None:
+def check_seed_forms(check: Check) -> None:
     """Try the next seed, a list of seeds, a list with None, and a list of a wrong length."""
-    num_envs, seed = check.num_envs, check.seed
+    driver, num_envs, seed = check.driver, check.num_envs, check.seed
     driver.settle(check.policy(9))
     if check.other_seed is not None and num_envs > 1 and not check.ledger.is_broken(REPEATS):
         _check_sequence(check, driver)
@@ -165,29 +164,25 @@ def check_seed_forms(check: Check, driver: Driver) -> None:
     check.expect_same(LISTS, [call], check.record)
     if not any(map(check.ledger.is_broken, (REPEATS, UNSEEDED, LISTS))):
         _check_nones(check, driver)
-    expected = f"a ValueError for {num_envs + 1} seeds"
-    expect_error(
-        check.ledger,
-        LISTS,
-        lambda: driver.envs.reset(seed=[seed] * (num_envs + 1)),  # type: ignore[arg-type]
-        ValueError,
-        expected,
-    )
+    longer: Any = [seed] * (num_envs + 1)
+    expected = f"a ValueError for {len(longer)} seeds"
+    reset = partial(driver.envs.reset, seed=longer)
+    expect_error(check.ledger, LISTS, reset, ValueError, expected)
 
 
 def _check_nones(check: Check, driver: Driver) -> None:
     num_envs = check.num_envs
     nones: Any = [None] * num_envs
-    forms: tuple[Any, ...] = nones, [check.seed, *nones[1:]]
-    for seeds in forms:
-        if is_refused(check.ledger, NONES, lambda seeds=seeds: driver.envs.reset(seed=seeds)):
+    first_given: Any = [check.seed, *nones[1:]]
+    for seeds in (nones, first_given):
+        if is_refused(check.ledger, NONES, partial(driver.envs.reset, seed=seeds)):
             return
     driver.reset(check.seed)
     second = driver.reset()
     driver.reset(check.seed)
     call = driver.reset(nones, rule=NONES)
     check.expect_same(NONES, [call], [second])
-    call = driver.reset([check.seed, *nones[1:]], rule=NONES)
+    call = driver.reset(first_given, rule=NONES)
     check.expect_same(NONES, [call], check.record, np.arange(num_envs) == 0)
 
 

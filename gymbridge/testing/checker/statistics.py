@@ -49,7 +49,8 @@ FRESH_STATES = Rule(
 class _Pairs:
     """Pairs of values that should differ at least sometimes, by kind of end."""
 
-    def __init__(self) -> None:
+    def __init__(self, rule: Rule, expected: str) -> None:
+        self._rule, self._expected = rule, expected
         self.equal: dict[str, list[Any]] = {}  # different ones, and no more than `_ENOUGH`
         self.unlike: Counter[str] = Counter()
         self.places: dict[tuple[str, bool], tuple[Place, Any]] = {}
@@ -62,14 +63,16 @@ class _Pairs:
             known.append(seen)
         self.places.setdefault((kind, is_equal), (place, seen))
 
-    def enter(self, ledger: Ledger, rule: Rule, expected: str) -> None:
+    def enter(self, ledger: Ledger) -> None:
         """Record the rule for each kind with a pair that differs, or with enough that are equal."""
         for kind, equal in self.equal.items():
             is_kept = self.unlike[kind] > 0
             if not is_kept and len(equal) < _ENOUGH:
                 continue
             place, seen = self.places[kind, not is_kept]
-            ledger.expect(rule, is_kept, expected=expected, seen=seen, place=place, kind=kind)
+            ledger.expect(
+                self._rule, is_kept, expected=self._expected, seen=seen, place=place, kind=kind
+            )
 
 
 class Statistics:
@@ -81,7 +84,14 @@ class Statistics:
 
     def __init__(self) -> None:
         self.ends: Counter[str] = Counter()
-        self._finals, self._infos, self._initials = _Pairs(), _Pairs(), _Pairs()
+        self._finals = _Pairs(
+            FINAL_OBSERVATION,
+            "final observations that differ from the next initial ones at least once",
+        )
+        self._infos = _Pairs(SAME_STEP_INFOS, "infos that differ from `final_info` at least once")
+        self._initials = _Pairs(
+            FRESH_STATES, "initial observations that differ from that of `reset` at least once"
+        )
         self._varying: set[str] = set()  # paths of infos
 
     def judge(self, driver: Driver, call: Call) -> None:
@@ -97,18 +107,13 @@ class Statistics:
         if call.mask is None and not call.ended[0] and not call.kinds[0]:
             self._note_changes(call, before)
 
-    def note_initials(self, first: Call, calls: list[Call]) -> None:
-        """Compare the initial observations of a run's later episodes with those of its `reset`.
-
-        Args:
-            first: The reset.
-            calls: Later calls of the same instance.
-        """
+    def note_initials(self, record: list[Call]) -> None:
+        """Compare the initial observations of a run's later episodes with those of its `reset`."""
+        first, *calls = record
         for call in calls:
             for env in _begun(call):
                 is_equal = same(call.observations[env], first.observations[env])
-                place = call.place._replace(env=env)
-                self._initials.add(is_equal, "", place, call.observations[env])
+                self._initials.add(is_equal, "", call.at(env), call.observations[env])
 
     @property
     def has_new_draws(self) -> bool:
@@ -117,29 +122,15 @@ class Statistics:
 
     def finish(self, ledger: Ledger) -> None:
         """Record what all runs have shown."""
-        self._finals.enter(
-            ledger,
-            FINAL_OBSERVATION,
-            "final observations that differ from the next initial ones at least once",
-        )
-        self._infos.enter(
-            ledger,
-            SAME_STEP_INFOS,
-            "infos that differ from `final_info` at least once",
-        )
-        self._initials.enter(
-            ledger,
-            FRESH_STATES,
-            "initial observations that differ from that of `reset` at least once",
-        )
+        for pairs in (self._finals, self._infos, self._initials):
+            pairs.enter(ledger)
 
     def _compare_same_step(self, call: Call) -> None:
         final_info = call.infos.get("final_info")
         for env, kind in enumerate(call.end_kinds):
             if not kind:
                 continue
-            place = call.place._replace(env=env)
-            final_obs = call.final_obs[env]
+            place, final_obs = call.at(env), call.final_obs[env]
             if final_obs is not None:
                 is_equal = same(final_obs, call.observations[env])
                 self._finals.add(is_equal, kind, place, final_obs)
@@ -151,15 +142,14 @@ class Statistics:
                     self._infos.add(is_equal, kind, place, {path: now[path] for path in shared})
 
     def _compare_next_call(self, driver: Driver, call: Call, before: Call) -> None:
-        if call.mask is None:
-            begins = driver.mode == AutoresetMode.NEXT_STEP
-        else:
-            begins = driver.mode == AutoresetMode.DISABLED
+        beginner = AutoresetMode.NEXT_STEP if call.mask is None else AutoresetMode.DISABLED
+        if driver.mode != beginner:
+            return
         for env, kind in enumerate(call.kinds):
-            if begins and kind and (call.mask is None or call.mask[env]):
+            if kind and (call.mask is None or call.mask[env]):
                 final = before.observations[env]
                 is_equal = same(final, call.observations[env])
-                self._finals.add(is_equal, kind, before.place._replace(env=env), final)
+                self._finals.add(is_equal, kind, before.at(env), final)
 
     def _note_changes(self, call: Call, before: Call) -> None:
         then = infos_of(before.infos, 0)
@@ -171,6 +161,5 @@ class Statistics:
 def _begun(call: Call) -> np.ndarray:
     """Return the environments that a step or a partial reset began anew."""
     if call.mask is not None:
-        return np.flatnonzero([kind != "" for kind in call.kinds] & call.mask)
-    waiting = np.array([kind != "" for kind in call.kinds])
-    return np.flatnonzero(waiting | (call.ended if "final_obs" in call.infos else False))
+        return np.flatnonzero(call.waiting & call.mask)
+    return np.flatnonzero(call.waiting | (call.ended if "final_obs" in call.infos else False))
