@@ -46,11 +46,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Measure and print.
-
-    Raises:
-        ArgumentError: The id is not one of gymbridge.
-    """
+    """Measure and print; raise `ArgumentError` for an id of another package."""
     if find_engine(given.id) is None:
         raise ArgumentError(
             f"`bench` needs an id of gymbridge, which begins with one of {', '.join(ENGINES)}, got "

@@ -33,11 +33,9 @@ def draw_actions(envs: VectorEnv[Any, Any, Any]) -> list[Any]:
 
 
 def make_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
-    """Reset a batch and return its step; with DISABLED, it resets the environments that end.
+    """Reset a batch and return its step, which takes numpy actions in the arrays of the batch.
 
-    Args:
-        envs: The batch.
-        actions: numpy actions, which are given in the arrays of the batch.
+    With DISABLED, it resets the environments that end.
     """
     actions = [_convert(action, envs.unwrapped) for action in actions]
     is_disabled = envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED
@@ -62,12 +60,7 @@ def _convert(action: Any, batch: Any) -> Any:
 
 
 def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
-    """Return the step of the engine itself, which does not change the batch.
-
-    Args:
-        envs: A batch of gymbridge.
-        actions: numpy actions for the batch; step i takes ``actions[i % len(actions)]``.
-    """
+    """Return the engine's own step, which does not change the batch; `actions` are numpy."""
     assert envs.spec is not None, "make_vec sets it"
     return _BARE_STEPS[str(envs.spec.namespace)](envs.unwrapped, actions)
 
@@ -137,13 +130,9 @@ def make_sync(
 ) -> VectorEnv[Any, Any, Any]:
     """Return the `SyncVectorEnv` of the task that Gymnasium has under the same name.
 
-    Args:
-        envs: A batch of gymbridge.
-        keywords: Names of the keywords that it was built with.
-
     Raises:
         ArgumentError: Gymnasium has no such task with spaces of the same shapes, the task cannot be
-            built, or a keyword may have changed the task.
+            built, or one of the `keywords` that the batch was built with may have changed the task.
     """
     spec = envs.spec
     task_id = spec.kwargs.get("task_id") if spec else None

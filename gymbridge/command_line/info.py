@@ -159,11 +159,7 @@ class Probe(NamedTuple):
 
 
 def run_probes(versions: Mapping[str, str | None]) -> dict[str, Probe]:
-    """Return the devices of JAX and torch, if these are installed, and the OpenGL library.
-
-    Args:
-        versions: Versions of distributions by name, None for those that are not installed.
-    """
+    """Return the devices of JAX and torch, if these have a version, and the OpenGL library."""
     codes = {"JAX devices": ("jax", _JAX), "torch devices": ("torch", _TORCH)}
     wanted = {name: code for name, (package, code) in codes.items() if versions.get(package)}
     wanted["OpenGL"] = _OPENGL

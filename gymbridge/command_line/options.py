@@ -20,9 +20,7 @@ _PLACES = {"num_envs": "`--num-envs`", "env_id": "the first argument", "id": "th
 def add_environment(parser: argparse.ArgumentParser, num_envs: int | None) -> None:
     """Add the id, ``--kwarg`` and ``--json``, and the flags of a batch of any size.
 
-    Args:
-        parser: Parser of a command.
-        num_envs: Default of ``--num-envs``; None leaves out that flag and ``--mode``.
+    `num_envs` is the default of ``--num-envs``; None leaves out that flag and ``--mode``.
     """
     parser.add_argument("id", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1")
     if num_envs is not None:

@@ -15,7 +15,8 @@ Loading a ``.zip`` or statistics runs code that is in them, so load only what yo
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,10 @@ Policy = Callable[[Any], Any]
 def load_policy(
     path: Path | None, envs: VectorEnv[Any, Any, Any], seed: int, statistics: Path | None = None
 ) -> Policy:
-    """Return the policy of a file, or a random one for None.
+    """Return the policy of a file, or a random one for None, to act in a batch with numpy arrays.
 
-    Args:
-        path: Path of the file, or None.
-        envs: The batch to act in, with numpy arrays.
-        seed: Seed of random actions.
-        statistics: Path of a file of Stable-Baselines3's `VecNormalize`, or None. A note on
-            standard error says where one seems to be missing.
+    `statistics` is a file of Stable-Baselines3's `VecNormalize`. A note on standard error says
+    where one seems to be missing.
 
     Raises:
         ArgumentError: There is no such file, its ending is unknown, it cannot be read, the
@@ -67,23 +64,27 @@ def load_policy(
     for flag, file in (("policy", path), ("vecnormalize", statistics)):
         if file is not None and not file.is_file():
             raise ArgumentError(f"`--{flag}`: there is no file {str(file)!r}.")
-    try:
+    with _explained(f"{path} cannot be loaded"):
         policy = loaders[path.suffix](path, envs)
+
+    def act(obs: Any) -> Any:
+        with _explained(f"{path} cannot act on observations in {envs.observation_space}"):
+            return _cast(policy(obs), envs.action_space)
+
+    return act
+
+
+@contextmanager
+def _explained(failure: str) -> Iterator[None]:
+    """Raise an error of another library as an ArgumentError with the last line of its message."""
+    try:
+        yield
     except GymbridgeError:
         raise
     except Exception as error:
-        raise ArgumentError(f"`--policy`: {path} cannot be loaded: {_reason(error)}") from error
-
-    def act(obs: Any) -> Any:
-        try:
-            return _cast(policy(obs), envs.action_space)
-        except Exception as error:
-            raise ArgumentError(
-                f"`--policy`: {path} cannot act on observations in {envs.observation_space}: "
-                f"{_reason(error)}"
-            ) from error
-
-    return act
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = f"{type(error).__name__}: {lines[-1] if lines else ''}"
+        raise ArgumentError(f"`--policy`: {failure}: {reason}") from error
 
 
 def _cast(actions: Any, space: Space[Any]) -> Any:
@@ -91,11 +92,6 @@ def _cast(actions: Any, space: Space[Any]) -> Any:
     if isinstance(space, spaces.Dict):
         return {key: _cast(actions[key], sub) for key, sub in space.spaces.items()}
     return np.asarray(actions).astype(space.dtype)
-
-
-def _reason(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else ''}"
 
 
 def _load_script(path: Path, _: Any) -> Policy:

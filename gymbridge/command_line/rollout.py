@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from statistics import mean, pstdev
@@ -20,7 +19,7 @@ from gymbridge.command_line.video import Draw, open_video
 from gymbridge.errors import ArgumentError, GymbridgeError
 from gymbridge.registration import find_engine
 
-__all__ = ["Episode", "add_to", "play", "run"]
+__all__ = ["Episode", "add_to", "run"]
 
 _STEPS_WITHOUT_LIMIT = 1000
 
@@ -84,11 +83,12 @@ def run(given: argparse.Namespace) -> int:
     try:
         policy = load_policy(given.policy, envs, given.seed, given.vecnormalize)
         with open_video(given.video, int(envs.metadata.get("render_fps", 30))) as draw:
-            limit = given.steps or _own_limit(envs)
-            for episode in play(envs, policy, draw, given.episodes, limit, given.seed, progress):
-                found.append(episode)
+            for number in range(1, given.episodes + 1):
+                with explain(f"The environment failed in episode {number}"):
+                    found.append(_run_episode(number, envs, policy, draw, given, progress))
+                progress.clear()
                 if not given.json:
-                    show(_line(len(found), episode))
+                    show(_line(number, found[-1]))
     finally:
         progress.clear()
         with explain(f"{given.id} cannot be closed"):
@@ -144,53 +144,34 @@ def _disabled(env_id: str) -> dict[str, Any]:
     return {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": "Disabled"}}
 
 
-def play(
+def _run_episode(
+    number: int,
     envs: VectorEnv[Any, Any, Any],
     policy: Policy,
     draw: Draw,
-    count: int,
-    limit: int,
-    seed: int,
+    given: argparse.Namespace,
     progress: Progress,
-) -> Iterator[Episode]:
-    """Yield one episode after the other; only the first one begins from the seed.
-
-    Args:
-        envs: A batch of one with `AutoresetMode.DISABLED`.
-        policy: Function from observations to actions.
-        draw: Takes a frame for each observation, if the batch draws frames.
-        count: Number of episodes.
-        limit: Maximum steps of an episode.
-        seed: Seed of the environment.
-        progress: Shows which step is taken.
-
-    Raises:
-        ArgumentError: The environment raises an error of another library or of its own.
-    """
+) -> Episode:
+    """Return an episode of a batch of one; only the first one begins from the seed."""
 
     def draw_frame() -> None:
         if envs.render_mode is not None:
             frames: Any = envs.render()
             draw(None if frames is None else frames[0])
 
-    def run_episode(number: int) -> Episode:
-        obs, _ = envs.reset(seed=seed if number == 1 else None)
+    limit = given.steps or _own_limit(envs)
+    obs, _ = envs.reset(seed=given.seed if number == 1 else None)
+    draw_frame()
+    total, length, end = 0.0, 0, "stopped"
+    while end == "stopped" and length < limit:
+        place = f"episode {number} of {given.episodes}, step {length:,} of at most {limit:,}"
+        progress.show(place)
+        obs, rewards, terminations, truncations, _ = envs.step(policy(obs))
         draw_frame()
-        total, length, end = 0.0, 0, "stopped"
-        while end == "stopped" and length < limit:
-            progress.show(f"episode {number} of {count}, step {length:,} of at most {limit:,}")
-            obs, rewards, terminations, truncations, _ = envs.step(policy(obs))
-            draw_frame()
-            total, length = total + float(rewards[0]), length + 1
-            if terminations[0] or truncations[0]:
-                end = "terminated" if terminations[0] else "truncated"
-        return Episode(total, length, end)
-
-    for number in range(1, count + 1):
-        with explain(f"The environment failed in episode {number}"):
-            episode = run_episode(number)
-        progress.clear()
-        yield episode
+        total, length = total + float(rewards[0]), length + 1
+        if terminations[0] or truncations[0]:
+            end = "terminated" if terminations[0] else "truncated"
+    return Episode(total, length, end)
 
 
 def _own_limit(envs: VectorEnv[Any, Any, Any]) -> int:

@@ -32,16 +32,11 @@ class Spread(NamedTuple):
 def measure_rates(
     steps: Mapping[str, Callable[[int], Any]], seconds: float, rounds: int = ROUNDS
 ) -> dict[str, list[float]]:
-    """Time each function in turn, round by round, since a machine's speed drifts.
+    """Return the calls per second of each function in each round, by name.
 
-    Args:
-        steps: Functions of a step's number, by name. They return rewards, (num_envs,): reading one
-            waits for the arrays of a device.
-        seconds: Time of all rounds together, without warming up.
-        rounds: Number of rounds.
-
-    Returns:
-        Calls per second in each round, by name.
+    The functions are timed in turn, round by round, since a machine's speed drifts. They return
+    rewards, (num_envs,): reading one waits for the arrays of a device. All rounds together take
+    `seconds`, without warming up.
     """
     share = seconds / rounds / len(steps)
     counts = {name: _count_calls(step, share) for name, step in steps.items()}

@@ -22,13 +22,11 @@ Draw = Callable[[Any], None]
 def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
     """Yield a function that adds a frame to a video; if `path` is None, it does nothing.
 
-    Args:
-        path: Path of the file, which must end in .mp4; its folder is made if there is none.
-        fps: Frames per second.
+    The folder of the file is made if there is none.
 
     Raises:
         NotInstalledError: moviepy is not installed.
-        ArgumentError: The file has another ending or cannot be written, or a frame is no picture.
+        ArgumentError: The file does not end in .mp4 or cannot be written, or a frame is no picture.
     """
     if path is None:
         yield lambda frame: None

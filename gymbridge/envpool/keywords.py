@@ -76,11 +76,8 @@ def read_config(
 ) -> dict[str, Any]:
     """Check the user's keywords and return the default configuration of a task.
 
-    Args:
-        task_id: EnvPool's name of the task.
-        kwargs: The user's keywords.
-        owned_by_limit: Keywords that only `max_episode_steps` may set.
-        owner: Class that got the keywords, for errors.
+    `owned_by_limit` are keywords that only `max_episode_steps` may set. `owner` is the class that
+    got the keywords, for errors.
 
     Raises:
         KeywordError: A keyword that the task does not take.

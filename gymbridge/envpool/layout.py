@@ -26,14 +26,10 @@ _EXPENSIVE = ("ram",)
 
 
 class Layout:
-    """The places of one task's arrays.
+    """The places of one task's arrays, by EnvPool's spec of the task.
 
-    Args:
-        spec: EnvPool's spec of the task.
-        info_keys: None for all infos except environment ids and ``ram``, "all", or a list of names.
-
-    Raises:
-        ArgumentError: A name that the task does not have.
+    `info_keys` is None for all infos except environment ids and ``ram``, "all", or a list of names.
+    A name that the task does not have is an `ArgumentError`.
     """
 
     def __init__(self, spec: Any, info_keys: Sequence[str] | str | None) -> None:

@@ -52,11 +52,7 @@ class Pool:
         self.within: Any = nullcontext
 
     def build(self, seeds: list[int]) -> None:
-        """Start the environments, each with its seed.
-
-        Raises:
-            SimulationError: EnvPool cannot build the task here.
-        """
+        """Start the environments, each with its seed."""
         if task_family(self._task_id) == "vizdoom":
             # Games that start together crash if each of them makes this folder.
             with suppress(OSError):
@@ -78,11 +74,7 @@ class Pool:
             self._exchange = None
 
     def begin_turn(self, turn: int) -> None:
-        """Count a call that changes the episodes, and check first that they are those of `turn`.
-
-        Raises:
-            ResetNeededError: An interrupted call may have changed them since.
-        """
+        """Count a call that changes the episodes, after `check_turn`."""
         self.check_turn(turn)
         self.turn += 1
 
@@ -108,12 +100,7 @@ class Pool:
             pass
 
     def send(self, ids: np.ndarray, actions: list[np.ndarray]) -> None:
-        """Step the environments `ids`.
-
-        Args:
-            ids: (count,) int32.
-            actions: By leaf, each (count, ...) and contiguous.
-        """
+        """Step the environments `ids`, (count,) int32; actions by leaf are contiguous."""
         self._exchange.send([ids, ids, *actions])
 
     def receive(self) -> Values:
@@ -147,14 +134,9 @@ class Pool:
         return self.receive()
 
     def begin(self, mask: np.ndarray, done: np.ndarray) -> list[tuple[np.ndarray, Values]]:
-        """Begin new episodes under `mask`.
+        """Begin new episodes under `mask`, and return pairs of ids and their results.
 
-        Args:
-            mask: (num_envs,) bool.
-            done: (num_envs,) bool, True where the pool itself ended the episode.
-
-        Returns:
-            Pairs of ids and their results.
+        `done` is (num_envs,) bool, True where the pool itself ended the episode.
         """
         parts = []
         if (ids := to_ids(mask & done)).size:

@@ -21,11 +21,7 @@ class Exchange(NamedTuple):
 
 
 def make_exchange(pool: Any) -> Exchange:
-    """Return the calls of a pool.
-
-    Raises:
-        SimulationError: The installed EnvPool lacks one of them.
-    """
+    """Return the calls of a pool."""
     return Exchange(*(_get(pool, name) for name in ("_send", "_recv", "_reset", "_render")))
 
 

@@ -52,12 +52,7 @@ class Answers(NamedTuple):
 
 
 class PoolRunner:
-    """Runs the rule over an `EnvPoolSimulator`.
-
-    Args:
-        rule: The episode rule of the batch.
-        infos: The layout of its infos.
-    """
+    """Runs the rule over an `EnvPoolSimulator`."""
 
     native: ClassVar[str] = "numpy"
 

@@ -34,16 +34,7 @@ class PoolState(NamedTuple):
 class EnvPoolSimulator:
     """A batch of one EnvPool task. The pool is built by the first restart and by each new seed.
 
-    Args:
-        task_id: EnvPool's name of the task.
-        num_envs: Size of the batch.
-        task_limit: Default time limit in steps, or None.
-        info_keys: Which infos are carried; see `Layout`.
-        config: Keywords for `envpool.make`.
-
-    Raises:
-        SimulationError: EnvPool cannot build the task here.
-        ArgumentError: A value of `config` or `info_keys` breaks its rule.
+    `config` are keywords for `envpool.make`, and `task_limit` is the default time limit in steps.
     """
 
     seed_range = 2**31 - 1
@@ -160,14 +151,8 @@ def make_simulator(
 ) -> EnvPoolSimulator:
     """Return the simulator of a task; its `limit_rule` decides where the time limit is enforced.
 
-    Args:
-        owner: Class whose arguments these are, for errors.
-        task_id: EnvPool's name of the task.
-        num_envs: Size of the batch.
-        max_episode_steps: The user's limit.
-        info_keys: Which infos are carried; see `Layout`.
-        kwargs: The user's keywords of `envpool.make`.
-        **more: Keywords of the owner's own.
+    `owner` is the class whose arguments these are, for errors. `kwargs` are the user's keywords of
+    `envpool.make`, and `more` those of the owner.
     """
     family = read_task(task_id)
     rule = limit_rule(task_id, family)

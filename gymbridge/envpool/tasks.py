@@ -143,9 +143,7 @@ def limit_rule(task_id: str, family: str) -> LimitRule:
 def default_limit(task_id: str, declared: int) -> int | None:
     """Return the steps after which a task's own episodes are cut, or None.
 
-    Args:
-        task_id: EnvPool's name of the task.
-        declared: What EnvPool's spec says, for a task that the shipped list lacks.
+    `declared` is what EnvPool's spec says, for a task that the shipped list lacks.
     """
     task = load_tasks().get(task_id)
     if task is not None:

@@ -36,14 +36,6 @@ def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> Vector
 
     An id whose own batch takes no autoreset mode runs in `SyncVectorEnv`. Environments that can
     draw frames get ``render_mode="rgb_array"``, except in a batch of another package.
-
-    Args:
-        env_id: The id, with the module that registers it before a colon if needed.
-        num_envs: Size of the batch.
-        kwargs: Keywords of the environment.
-
-    Raises:
-        gymnasium.error.Error: There is no such id.
     """
     if not _has_same_step(env_id):
         return sync_same_step(partial(_make_env, env_id, kwargs), num_envs)
@@ -68,15 +60,7 @@ def make_tensors(
 ) -> VectorEnv[Any, Any, Any]:
     """Return a batch of torch tensors of one of gymbridge's ids.
 
-    Args:
-        env_id: The id.
-        num_envs: Size of the batch.
-        mode: Autoreset mode.
-        kwargs: Keywords of the batch.
-        hint: What to do with another id, for the error.
-
-    Raises:
-        ArgumentError: The id is of another package.
+    For another id it raises an `ArgumentError` that ends with `hint`.
     """
     if find_engine(env_id) is None:
         raise ArgumentError(
@@ -128,16 +112,12 @@ def check_batch(
     """Raise unless a batch has the arrays and the autoreset mode that a trainer needs.
 
     Args:
-        name: Name of the argument, for the error.
-        envs: The value to check.
+        name: Name of the argument that took the batch, for the error.
+        envs: What was given.
         trainer: Name of the trainer, for the error.
         modes: Autoreset mode that the batch must have, or several of which it must have one.
         hint: What to do if `envs` is not a batch, for the error.
         arrays: Kind of arrays that the batch must give.
-
-    Raises:
-        ArgumentTypeError: `envs` is not a `VectorEnv`.
-        ArgumentError: The batch gives other arrays, or has another autoreset mode.
     """
     if not isinstance(envs, VectorEnv):
         raise ArgumentTypeError(
@@ -164,16 +144,7 @@ def check_batch(
 
 
 def check_actions(actions: Any, shape: tuple[int, ...]) -> None:
-    """Raise unless actions are a tensor of a shape, before a view gives them another.
-
-    Args:
-        actions: The actions of a trainer.
-        shape: Shape that they must have; the first size is the number of environments.
-
-    Raises:
-        ArgumentTypeError: `actions` are not a torch tensor.
-        ActionError: They have another shape.
-    """
+    """Raise unless actions are a torch tensor of a shape, before a view gives them another."""
     if not hasattr(actions, "requires_grad"):
         raise ArgumentTypeError(
             f"`actions` must be a torch.Tensor of shape {shape}, got {type(actions).__name__}."
@@ -184,10 +155,7 @@ def check_actions(actions: Any, shape: tuple[int, ...]) -> None:
 def check_final_obs(name: str, infos: dict[str, Any], ids: np.ndarray) -> None:
     """Raise `EnvContractError` unless a step that ended episodes gives their final observations.
 
-    Args:
-        name: Name of the argument that took the batch, for the error.
-        infos: The infos of the step.
-        ids: (count,) int, environments whose episode ended.
+    `name` is the argument that took the batch, and `ids` are the environments that ended.
     """
     if "final_obs" not in infos:
         raise EnvContractError(

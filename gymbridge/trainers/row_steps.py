@@ -40,13 +40,9 @@ class Rows(NamedTuple):
 def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
     """Take one step of a SAME_STEP batch, without Gymnasium's layout of infos if it is ours.
 
-    Args:
-        name: Name of the argument that took the batch, for errors.
-        envs: The batch, with wrappers or without.
-        actions: (num_envs, ...).
-
     Raises:
-        EnvContractError: The batch ended episodes and does not give their final observations.
+        EnvContractError: The batch, which argument `name` took, ended episodes and does not give
+            their final observations.
     """
     is_ours = isinstance(envs, BridgeVectorEnv) and type(envs).step is BridgeVectorEnv.step
     if is_ours and "step" not in vars(envs):

@@ -13,10 +13,7 @@ __all__ = ["make_tensordict"]
 def make_tensordict(entries: dict[str, Any], batch_size: torch.Size, device: Any) -> TensorDict:
     """Return a `TensorDict` without the checks of its constructor, which are slow.
 
-    Args:
-        entries: (num_envs, ...) tensors on the device, and dicts of such. The dict is kept.
-        batch_size: Dimensions that all entries begin with.
-        device: Device of all entries.
+    The entries are (num_envs, ...) tensors on the device and dicts of such. The dict is kept.
     """
     return TensorDict._new_unsafe(  # pyright: ignore[reportPrivateUsage]
         entries, batch_size, device=device

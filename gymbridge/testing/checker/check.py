@@ -35,15 +35,9 @@ class Check:
     """What the probes of one check share.
 
     Attributes:
-        make_env: Makes an environment like those of the check.
-        ledger: Records which rules were kept or broken.
-        seed: First seed.
-        steps: Steps of the longest run.
-        statistics: What all runs have shown.
         driver: Drives the environment that most probes use.
         other: Drives a second environment.
         fresh: A third environment, which nothing has called yet.
-        num_envs: Size of the batch.
         record: Calls of the first run, until enough ends of both kinds were seen.
         other_seed: A seed with other initial observations, or None until one is found.
     """
@@ -144,7 +138,7 @@ class Check:
         kinds: Sequence[str] | None = None,
         parts: Sequence[str] = _PARTS,
     ) -> bool:
-        """Record whether calls returned what was recorded, but for infos.
+        """Record whether calls returned what was recorded, but for infos, and return it.
 
         Args:
             rule: The rule that asks for it.
@@ -153,9 +147,6 @@ class Check:
             rows: (num_envs,) bool, environments to compare; None for all.
             kinds: For a rule of ends, the kind of end by environment.
             parts: What to compare.
-
-        Returns:
-            Whether all of them were equal.
         """
         chosen = np.arange(self.num_envs) if rows is None else np.flatnonzero(rows)
         for call, other in zip(calls, recorded, strict=False):

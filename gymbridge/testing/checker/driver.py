@@ -36,10 +36,7 @@ _PATIENCE = 20
 class Driver:
     """An environment in a check.
 
-    Args:
-        envs: The environment.
-        ledger: Records which rules were kept or broken.
-        judges: Functions that check every call, in this order.
+    Every call is looked at by the `judges`, in this order.
 
     Attributes:
         mode: Its autoreset mode, or None if it declares none.
@@ -95,10 +92,7 @@ class Driver:
     def step(self, actions: list[Any], *, as_list: bool = False, rule: Rule = STEP_RETURNS) -> Call:
         """Take one step with an action for each environment; return the call.
 
-        Args:
-            actions: One for each environment.
-            as_list: Whether to pass the list itself instead of a batch.
-            rule: The rule that an error breaks.
+        With `as_list`, the environment gets the list itself. An error breaks `rule`.
         """
         self._place = self._place._replace(step=(self._place.step or 0) + 1)
         batch = actions if as_list else batch_actions(self.envs.single_action_space, actions)
@@ -119,11 +113,7 @@ class Driver:
     ) -> Iterator[Call]:
         """Reset and take steps, and yield each call; with DISABLED, reset ended environments.
 
-        Args:
-            policy: Draws actions.
-            num_steps: Steps to take.
-            seed: For `reset`.
-            choose: (actions, `kinds`) -> actions.
+        `choose` takes the policy's actions and `kinds`, and returns the actions to take.
         """
         yield self.reset(seed)
         for _ in range(num_steps):

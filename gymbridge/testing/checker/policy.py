@@ -21,10 +21,6 @@ class Policy:
     Repeated actions end episodes that random ones do not, and the other way round. The actions of
     an environment depend on its own seed only.
 
-    Args:
-        space: Space of a single action.
-        seeds: One seed for each environment.
-
     Attributes:
         rows: Endless actions, one iterator for each environment.
     """

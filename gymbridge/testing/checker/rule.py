@@ -104,13 +104,8 @@ class Ledger:
     ) -> bool:
         """Record that a rule was reached and whether it was kept, and return `is_kept`.
 
-        Args:
-            rule: The rule.
-            is_kept: Whether the rule was kept.
-            expected: What the rule asks for, a text or a value.
-            seen: What the environment did, a text or a value.
-            place: Where in the run.
-            kind: For a rule of ends, "termination" or "truncation".
+        `expected` and `seen` are texts or values. `kind`, for a rule of ends, is "termination" or
+        "truncation".
         """
         entry = self._entries.setdefault(rule.id, _Entry())
         entry.counts[kind] += 1
@@ -129,11 +124,7 @@ class Ledger:
         expected: Any,
         place: Place = Place(),  # noqa: B008, since it is immutable
     ) -> Any:
-        """Return what a call returns.
-
-        Raises:
-            StoppedError: The call raised something, by which the rule is broken.
-        """
+        """Return what a call returns; if it raises, note that and raise `StoppedError`."""
         try:
             return function()
         except Exception as error:

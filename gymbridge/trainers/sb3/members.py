@@ -17,21 +17,13 @@ __all__ = ["BatchMembers", "EnvMembers", "find_members"]
 
 
 class EnvMembers:
-    """The members of a batch that holds one `gymnasium.Env` per row, as `SyncVectorEnv` does.
-
-    Args:
-        envs: (num_envs,) the environments.
-    """
+    """The members of a batch that holds one `gymnasium.Env` per row, as `SyncVectorEnv` does."""
 
     def __init__(self, envs: Sequence[gym.Env[Any, Any]]) -> None:
         self._envs = envs
 
     def get(self, name: str, ids: Sequence[int]) -> list[Any]:
-        """Return attribute `name` of the environments `ids`; a method is returned, not called.
-
-        Raises:
-            AttributeError: One of them has no such attribute.
-        """
+        """Return attribute `name` of the environments `ids`; a method is returned, not called."""
         return [self._envs[index].get_wrapper_attr(name) for index in ids]
 
     def set(self, name: str, value: Any, ids: Sequence[int]) -> None:
@@ -51,10 +43,9 @@ class EnvMembers:
 class BatchMembers:
     """The members of a batch without environment objects inside, or with them in other processes.
 
-    Args:
-        envs: The batch, without wrappers. `call`, `get_attr` and `set_attr` are used as
-            `gymnasium.vector.AsyncVectorEnv` has them. Without `call`, each environment has the
-            attributes of the batch.
+    The batch, without wrappers, is used by `call`, `get_attr` and `set_attr` as
+    `gymnasium.vector.AsyncVectorEnv` has them. Without `call`, each environment has the attributes
+    of the batch.
 
     An attribute that is set for some environments and that the others lack is kept in this object,
     since a batch cannot store it. So are all attributes that are set if the batch has no
@@ -67,11 +58,7 @@ class BatchMembers:
         self._own: list[dict[str, Any]] = [{} for _ in self._all]
 
     def get(self, name: str, ids: Sequence[int]) -> list[Any]:
-        """Return attribute `name` of the environments `ids`; a method is returned, not called.
-
-        Raises:
-            AttributeError: One of them has no such attribute.
-        """
+        """Return attribute `name` of the environments `ids`; a method is returned, not called."""
         is_known = all(name in self._own[index] for index in ids)
         values = () if is_known else self._read(name)
         return [
@@ -79,11 +66,7 @@ class BatchMembers:
         ]
 
     def set(self, name: str, value: Any, ids: Sequence[int]) -> None:
-        """Set attribute `name` of the environments `ids`.
-
-        Raises:
-            ArgumentError: The attribute is fixed when the batch is built.
-        """
+        """Set attribute `name`; raise `ArgumentError` if it is fixed when the batch is built."""
         values = self._merge(name, value, ids)
         if isinstance(self._envs, BridgeVectorEnv):
             self._envs.sub_envs.check_settable(self._envs, name)
@@ -100,7 +83,6 @@ class BatchMembers:
 
         Raises:
             ArgumentError: `ids` are some environments of a batch that can only call all of them.
-            AttributeError: One of them has no such method.
         """
         if name == "render":
             frames = self._envs.render() or (None,) * len(self._all)

@@ -28,9 +28,6 @@ def load_actor(
         path: File that ``save`` of an algorithm of Stable-Baselines3 wrote.
         envs: The batch to act in. The policy was trained in a `Sb3VecEnv` of such a batch.
         statistics: File that ``save`` of the `VecNormalize` wrote in which it was trained, or None.
-
-    Raises:
-        ArgumentError: The statistics are something else, or of observations of another shape.
     """
     loaded: Any = load_from_zip_file(path, device="cpu")
     data, parameters, _ = loaded

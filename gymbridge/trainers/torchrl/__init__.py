@@ -2,8 +2,7 @@
 
 A script of TorchRL's `BraxEnv` changes one line::
 
-    from gymbridge.core.extras import needs
-from gymbridge.trainers.torchrl import make_torchrl
+    from gymbridge.trainers.torchrl import make_torchrl
 
     env = make_torchrl("Brax/ant-v0", 256, device="cuda")
 """

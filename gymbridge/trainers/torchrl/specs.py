@@ -49,11 +49,7 @@ def expand(spec: TensorSpec, batch: torch.Size) -> TensorSpec:
 
 
 def to_action_spec(space: Space[Any], is_categorical: bool) -> TensorSpec:
-    """Return the spec of one action.
-
-    Raises:
-        ArgumentError: TorchRL has no spec for the space.
-    """
+    """Return the spec of one action; raise `ArgumentError` if TorchRL has none for the space."""
     if isinstance(space, spaces.Discrete) and space.start == 0:
         n, one = int(space.n), torch.Size([])
         return Categorical(n, one) if is_categorical else OneHot(n, dtype=torch.int64)
@@ -75,11 +71,7 @@ def from_one_hot(actions: torch.Tensor, space: Space[Any]) -> torch.Tensor:
 
 
 def to_observation_specs(space: Space[Any]) -> dict[str, TensorSpec]:
-    """Return the specs of the entries of one observation.
-
-    Raises:
-        ArgumentError: TorchRL uses a key itself, or has no spec for a space.
-    """
+    """Return the specs of the entries of one observation, whose keys TorchRL may not use itself."""
     if not isinstance(space, spaces.Dict):
         return {"observation": _to_spec("observation_space", space)}
     for key in space.spaces:
@@ -113,11 +105,7 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
 
 
 def to_info_spec(infos: dict[str, Any], batch: torch.Size) -> Composite:
-    """Return the spec of infos like these, which have no bounds.
-
-    Raises:
-        ArgumentError: TorchRL uses a key itself.
-    """
+    """Return the spec of infos like these, without bounds; TorchRL may not use a key itself."""
     entries: dict[str, TensorSpec] = {}
     for key, value in infos.items():
         if key in _OF_SPECS:
@@ -154,8 +142,7 @@ def merge_rows(mask: torch.Tensor, chosen: Any, other: Any) -> Any:
 def choose_widener(tree: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return the function that gives int64 in place of unsigned integers of more than a byte.
 
-    Args:
-        tree: All tensors that a batch gives, which may have none of these.
+    Where no tensor of the tree, which has all that a batch gives, is such a one, it does nothing.
     """
     dtypes: set[torch.dtype] = set()
     map_arrays(lambda tensor: dtypes.add(tensor.dtype), tree)
