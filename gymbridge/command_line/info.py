@@ -121,7 +121,10 @@ def _find_missing(extras: Iterable[str], versions: Mapping[str, str | None]) -> 
 
 def _rows_of_machine(found: dict[str, Any]) -> dict[str, str | None]:
     here = {name: found[name] for name in ("gymbridge", "python", "platform")}
-    devices = {name: _line(Probe(**probe)) for name, probe in found["devices"].items()}
+    devices = {
+        name: probe["error"] or ", ".join(probe["found"]) or "none"
+        for name, probe in found["devices"].items()
+    }
     return here | found["versions"] | devices
 
 
@@ -145,10 +148,6 @@ def _text(rows: Mapping[str, str | None], missing: Mapping[str, str]) -> str:
     commands = [(extra, f"install by {command}") for extra, command in missing.items()]
     below = tabulate(commands, tablefmt="plain")
     return f"{table}\n\nExtras that are not installed:\n{below}"
-
-
-def _line(probe: Probe) -> str:
-    return probe.error or ", ".join(probe.found) or "none"
 
 
 class Probe(NamedTuple):

@@ -82,14 +82,17 @@ class LimitRule(NamedTuple):
         keeper: "core", "pool" or "task", as in the documentation's table.
         keywords: (limit or None for none, the user's keywords) -> keywords for the pool; called
             only where `applies_by_default` or the user gave a limit.
-        applies_by_default: Whether the pool gets the keywords also for the task's own limit.
         owns: Keywords that the user cannot give, since the rule sets them.
     """
 
     keeper: str
     keywords: Callable[[int | None, Mapping[str, Any]], dict[str, Any]]
-    applies_by_default: bool
     owns: tuple[str, ...] = ()
+
+    @property
+    def applies_by_default(self) -> bool:
+        """Whether the pool gets the keywords also for the task's own limit."""
+        return self.keeper == "core"
 
 
 def _beyond(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,16 +120,16 @@ def _nothing(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-_CORE = LimitRule("core", _beyond, applies_by_default=True)
-_POOL = LimitRule("pool", _same, applies_by_default=False)
-_TASK = LimitRule("task", _nothing, applies_by_default=False)
+_CORE = LimitRule("core", _beyond)
+_POOL = LimitRule("pool", _same)
+_TASK = LimitRule("task", _nothing)
 
 LIMIT_RULES: dict[str, LimitRule] = {
-    "gfootball": LimitRule("pool", _one_less, applies_by_default=False),  # It counts from -1.
-    "highway": LimitRule("core", _beyond_duration, applies_by_default=True, owns=("duration",)),
+    "gfootball": LimitRule("pool", _one_less),  # It counts from -1.
+    "highway": LimitRule("core", _beyond_duration, owns=("duration",)),
     "minigrid": _POOL,  # The reward is 1 - 0.9 * steps / limit.
     "procgen": _TASK,  # Games end at their own `timeout`.
-    "vizdoom": LimitRule("core", _beyond_doom, applies_by_default=True),
+    "vizdoom": LimitRule("core", _beyond_doom),
     "AlohaHandOver-v1": _POOL,  # One of its observations is steps / limit.
     "MuJoCoPlayground/AlohaHandOver-v1": _POOL,
     "LevelBasedForaging-v0": _TASK,  # Its episodes end at 100 steps by themselves.

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gymbridge.testing.checker.calls import (
     ACTIONS,
+    FLAGS,
+    IN_SPACE,
+    OBSERVATIONS,
     OPTIONS,
     RESET_MASK,
     RESET_RETURNS,
+    REWARDS,
     STEP_RETURNS,
     Call,
-    Reader,
 )
 from gymbridge.testing.checker.declarations import single_observation_spaces
 from gymbridge.testing.checker.policy import Policy, batch_actions
 from gymbridge.testing.checker.rule import Ledger, Place, Rule, StoppedError
-from gymbridge.testing.checker.values import read_mode, rows_of, same, to_numpy
+from gymbridge.testing.checker.values import (
+    contains,
+    fits,
+    is_array,
+    read_mode,
+    rows_of,
+    same,
+    to_numpy,
+)
 
 __all__ = ["Driver", "Judge"]
 
@@ -56,7 +69,6 @@ class Driver:
         single = envs.single_observation_space
         self.observation_space = batch_space(single, self.num_envs)
         self.single_spaces = single_observation_spaces(envs)
-        self._reader = Reader(ledger, self.single_spaces, self.observation_space, self.num_envs)
         self.last: Call | None = None
         self.kinds = [""] * self.num_envs
         self.num_steps = 0
@@ -77,8 +89,12 @@ class Driver:
         else:
             given["options"] = {"reset_mask": mask.copy()}
         kinds, self.kinds = self.kinds, [""] * self.num_envs
-        function = partial(self.envs.reset, seed=seed, **given)
-        call = self._reader.reset(function, self._place, mask, kinds, rule)
+        returned = self._call(rule, 2, partial(self.envs.reset, seed=seed, **given))
+        obs, infos = values = to_numpy(returned)
+        rows, final = self._read_observations(obs, rule), [None] * self.num_envs
+        zeros, flags = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
+        results = rows, zeros, flags, flags, infos, final
+        call = Call(self._place, returned, values, *results, mask, kinds)
         if given:
             wanted, seen = {"reset_mask": mask}, given["options"]
             is_kept = same(wanted, seen)
@@ -97,7 +113,15 @@ class Driver:
         self._place = self._place._replace(step=(self._place.step or 0) + 1)
         batch = actions if as_list else batch_actions(self.envs.single_action_space, actions)
         kinds, self.kinds, given = self.kinds, [""] * self.num_envs, to_numpy(batch)
-        call = self._reader.step(lambda: self.envs.step(batch), self._place, kinds, rule)
+        returned = self._call(rule, 5, lambda: self.envs.step(batch))
+        obs, rewards, terminated, truncated, infos = values = to_numpy(returned)
+        rows = self._read_observations(obs, rule)
+        rewards = self._read_numbers(REWARDS, "f", rewards)
+        terminated = self._read_numbers(FLAGS, "b", terminated).astype(np.bool_)
+        truncated = self._read_numbers(FLAGS, "b", truncated).astype(np.bool_)
+        final = self._read_final(infos, terminated | truncated)
+        results = rows, rewards, terminated, truncated, infos, final
+        call = Call(self._place, returned, values, *results, None, kinds)
         is_kept = same(to_numpy(batch), given)
         self.ledger.expect(ACTIONS, is_kept, expected=given, seen=batch, place=self._place)
         self.num_steps += 1
@@ -136,6 +160,67 @@ class Driver:
             else:
                 self.step(policy())
 
+    def _call(self, rule: Rule, length: int, function: Callable[[], Any]) -> Any:
+        wanted = f"a tuple of {length}, the last a dict"
+        returned = self.ledger.require(rule, function, wanted, self._place)
+        is_kept = (
+            isinstance(returned, tuple)
+            and len(returned) == length
+            and isinstance(returned[-1], Mapping)
+        )
+        # Other rules are judged by more than this call.
+        if rule in (RESET_RETURNS, STEP_RETURNS) or not is_kept:
+            self.ledger.expect(rule, is_kept, expected=wanted, seen=returned, place=self._place)
+        if not is_kept:
+            raise StoppedError
+        return returned
+
+    def _read_observations(self, obs: Any, rule: Rule) -> list[Any]:
+        is_kept, seen = fits(self.observation_space, obs, is_batch=True), _shapes(obs)
+        expected = _shapes_of(self.observation_space)
+        if rule is not RESET_MASK:
+            self.ledger.expect(
+                OBSERVATIONS, is_kept, expected=expected, seen=seen, place=self._place
+            )
+        elif not is_kept:  # Some adapters return the rows under the mask alone.
+            self.ledger.expect(rule, False, expected=expected, seen=seen, place=self._place)
+            raise StoppedError
+        try:
+            rows = rows_of(self.observation_space, obs)
+            kept = [contains(*pair) for pair in zip(self.single_spaces, rows, strict=False)]
+        except Exception as error:
+            raise StoppedError from error
+        if len(rows) != self.num_envs:
+            raise StoppedError
+        env = kept.index(False) if False in kept else None
+        self.ledger.expect(
+            IN_SPACE,
+            env is None,
+            expected=f"an element of {self.single_spaces[env or 0]}",
+            seen=rows[env or 0],
+            place=self._place._replace(env=env),
+        )
+        return rows
+
+    def _read_final(self, infos: dict[str, Any], ended: np.ndarray) -> list[Any]:
+        value: Any = infos.get("final_obs")
+        try:
+            is_object = is_array(value) and value.dtype == object
+            rows = list(value) if is_object else rows_of(self.observation_space, value)
+            return [row if over else None for row, over in zip(rows, ended, strict=True)]
+        except Exception:  # The layout may hold no observations.
+            return [None] * self.num_envs
+
+    def _read_numbers(self, rule: Rule, dtype_kind: str, value: Any) -> np.ndarray:
+        array = np.asarray(value)
+        shape = (self.num_envs,)
+        is_kept = is_array(value) and array.shape == shape and array.dtype.kind == dtype_kind
+        wanted = f"{'float' if dtype_kind == 'f' else 'bool'} of shape {shape}"
+        self.ledger.expect(rule, is_kept, expected=wanted, seen=_shapes(value), place=self._place)
+        if array.size != self.num_envs or array.dtype.kind not in "biuf":
+            raise StoppedError
+        return array.reshape(shape)
+
     def _judge(self, call: Call) -> Call:
         for judge in self._judges:
             judge(self, call)
@@ -151,3 +236,20 @@ class Driver:
         if self.mode in (None, AutoresetMode.SAME_STEP):
             return [""] * self.num_envs
         return call.end_kinds
+
+
+def _shapes_of(space: gym.Space[Any]) -> str:
+    inner = space.spaces if isinstance(space, spaces.Dict | spaces.Tuple) else None
+    if inner is None:
+        return f"{space.dtype} of shape {space.shape}"
+    return f"the structure of {type(space).__name__}({inner})"
+
+
+def _shapes(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return str({key: _shapes(inner) for key, inner in value.items()})
+    if isinstance(value, tuple):
+        return str(tuple(map(_shapes, value)))
+    if is_array(value):
+        return f"{value.dtype} of shape {value.shape}"
+    return f"{type(value).__name__}"

@@ -182,15 +182,10 @@ class TorchRLEnv(EnvBase):
         seed: Any = None,
         options: dict[str, Any] | None = None,
     ) -> TensorDictBase:
-        """Begin new episodes, in every environment or where "_reset" is True.
+        """Begin new episodes, in every environment or where "_reset", (num_envs, 1) bool, is True.
 
-        Args:
-            tensordict: With "_reset", (num_envs, 1) bool, or without.
-            seed: Seed for the batch's `reset`; None for that of `set_seed` in a full reset.
-            options: Options for the batch's `reset`, such as ``{"randomization": ...}``.
-
-        Raises:
-            ArgumentError: `options` have a "reset_mask"; the mask is the tensordict's "_reset".
+        The seed of `set_seed` counts in a full reset. `options` are those of the batch's `reset`,
+        such as ``{"randomization": ...}``; its mask is the tensordict's "_reset".
         """
         if options and "reset_mask" in options:
             raise ArgumentError(
@@ -210,11 +205,7 @@ class TorchRLEnv(EnvBase):
         return self._to_tensordict(obs, infos, *flags, began=mask)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Take one step, in every environment or where "_step" is True.
-
-        Raises:
-            ResetNeededError: `set_seed` was called, and no reset of all environments after it.
-        """
+        """Take one step, in every environment or where "_step" is True."""
         if self._next_seed is not None:
             raise ResetNeededError(
                 f"`set_seed({self._next_seed})` takes effect at a reset of all environments; call "
