@@ -132,7 +132,6 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
         return obs
 
     def _inner(self) -> Any:
-        """Return the environment inside, which has a state of its own."""
         if isinstance(self.env, VectorWrapper) and not isinstance(self.env, SavesState):
             raise ArgumentError(
                 f"A snapshot would lose the state of {type(self.env).__name__}; put "
@@ -166,8 +165,6 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
 
 
 class _Tools(NamedTuple):
-    """What the counting needs of an array library."""
-
     where: Callable[..., Any]
     zeros: Callable[..., Any]  # (like, dtype=of like)
     compile: Callable[[Any], Any]
@@ -215,7 +212,6 @@ _TOOLS = {"torch": _torch_tools, "jax": _jax_tools}
 
 
 def _forget(tools: _Tools, running: _Running, mask: Any, passed: float) -> _Running:
-    """Return the episodes after a reset under `mask`."""
     return _Running(
         tools.where(mask, 0, running.returns),
         tools.where(mask, 0, running.lengths),

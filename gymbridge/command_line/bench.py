@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
+from operator import truediv
 from typing import Any
 
 from gymnasium.vector import VectorEnv
@@ -82,14 +83,14 @@ def _measure(
             for name in steps
         },
         "share_of_engine": {
-            name: Spread.of(_ratios(rates[name], rates["engine"]))._asdict() for name in steps
+            name: Spread.of([*map(truediv, rates[name], rates["engine"])])._asdict()
+            for name in steps
         },
         "not_measured": missing,
     }
 
 
 def _describe(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
-    """Return what the figures hold for."""
     batch: Any = envs.unwrapped
     assert envs.spec is not None, "make_vec sets it"
     engine = EXTRAS[str(envs.spec.namespace).lower()]
@@ -111,10 +112,6 @@ def _name_device(batch: Any) -> str:
     """Return where the batch is: numpy arrays are fetched from the device of the simulator."""
     place = read_device(batch.device or getattr(batch._simulator, "device", "cpu"))
     return ", ".join(map(str, place)) if isinstance(place, tuple) else str(place)
-
-
-def _ratios(rates: list[float], others: list[float]) -> list[float]:
-    return [rate / other for rate, other in zip(rates, others, strict=True)]
 
 
 def _text(found: dict[str, Any]) -> str:

@@ -58,7 +58,7 @@ def load_policy(
         envs.action_space.seed(seed)
         return lambda obs: envs.action_space.sample()
     load_sb3 = partial(_load_sb3, statistics=statistics)
-    loaders = {".pt": _load_script, ".pt2": _load_exported, ".zip": load_sb3}
+    loaders = {".pt": _load_torch, ".pt2": _load_torch, ".zip": load_sb3}
     if path.suffix not in loaders:
         raise ArgumentError(f"`--policy` must end in {', '.join(loaders)}, got {str(path)!r}.")
     for flag, file in (("policy", path), ("vecnormalize", statistics)):
@@ -94,26 +94,19 @@ def _cast(actions: Any, space: Space[Any]) -> Any:
     return np.asarray(actions).astype(space.dtype)
 
 
-def _load_script(path: Path, _: Any) -> Policy:
-    torch = _import_torch()
+def _load_torch(path: Path, _: Any) -> Policy:
+    with needs("torch", "This policy"):
+        import torch
+    if path.suffix == ".pt2":
+        return _on_tensors(torch.export.load(path).module())
     with warnings.catch_warnings():
         # torch 2.13 calls it deprecated in favour of `torch.export`; files of it are about.
         warnings.simplefilter("ignore", DeprecationWarning)
         return _on_tensors(torch.jit.load(str(path), "cpu").eval())
 
 
-def _load_exported(path: Path, _: Any) -> Policy:
-    return _on_tensors(_import_torch().export.load(path).module())
-
-
-def _import_torch() -> Any:
-    with needs("torch", "This policy"):
-        import torch
-    return torch
-
-
 def _on_tensors(module: Callable[[Any], Any]) -> Policy:
-    torch = _import_torch()
+    import torch
 
     def to_tensors(obs: Any) -> Any:
         if isinstance(obs, dict):

@@ -88,7 +88,8 @@ def run(given: argparse.Namespace) -> int:
                     found.append(_run_episode(number, envs, policy, draw, given, progress))
                 progress.clear()
                 if not given.json:
-                    show(_line(number, found[-1]))
+                    total, length, end = found[-1]
+                    show(f"episode {number}: return {total:.2f}, {length} steps, {end}")
     finally:
         progress.clear()
         with explain(f"{given.id} cannot be closed"):
@@ -179,11 +180,6 @@ def _own_limit(envs: VectorEnv[Any, Any, Any]) -> int:
     # `make_vec` leaves the limit that a user gives to `SyncVectorEnv` in the keywords; -1 is none.
     own = spec.kwargs.get("max_episode_steps", spec.max_episode_steps) if spec else None
     return own if own is not None and own > 0 else _STEPS_WITHOUT_LIMIT
-
-
-def _line(number: int, episode: Episode) -> str:
-    total, length, end = episode
-    return f"episode {number}: return {total:.2f}, {length} steps, {end}"
 
 
 def _summarise(given: argparse.Namespace, found: list[Episode]) -> dict[str, Any]:

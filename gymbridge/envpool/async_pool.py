@@ -247,7 +247,6 @@ class AsyncEnvPool:
         self._carry = self._pool
 
     def _reset(self, rows: np.ndarray) -> None:
-        """Begin new episodes by id."""
         self._carry = None
         self._pool.send_reset(rows.astype(np.int32))
         self._progress.note_resets(rows)
@@ -275,7 +274,6 @@ class AsyncEnvPool:
             )
 
     def _check_running(self) -> Pool:
-        """Return the pool while episodes run."""
         if self._carry is None:
             self._check_open()
             raise ResetNeededError(

@@ -114,7 +114,6 @@ def _take_only_action(actions: np.ndarray) -> list[np.ndarray]:
 
 
 def _take_actions(paths: list[tuple[str, ...]], actions: Any) -> list[np.ndarray]:
-    """Return the arrays at the paths."""
     return [_to_pool(reduce(getitem, path, actions)) for path in paths]
 
 
@@ -125,7 +124,6 @@ def _to_pool(array: np.ndarray) -> np.ndarray:
 
 
 def _choose_infos(places: dict[str, int], info_keys: Sequence[str] | str | None) -> dict[str, int]:
-    """Return the places of the infos that are carried, by name."""
     found = {key.removeprefix("info."): places[key] for key in places if key.startswith("info.")}
     found["elapsed_step"] = places["elapsed_step"]
     names = read_info_keys(info_keys, found)
@@ -147,7 +145,6 @@ def _nest(places: dict[str, int]) -> dict[str, Any]:
 
 
 def _take(tree: dict[str, Any], values: Values) -> dict[str, Any]:
-    """Return the arrays at a tree of places."""
     return {
         key: _take(branch, values) if isinstance(branch, dict) else values[branch]
         for key, branch in tree.items()

@@ -169,7 +169,6 @@ def make_simulator(
 
 
 def _check_seeds(seeds: Seeds, is_full: bool) -> None:
-    """Raise `ArgumentError` unless a pool can be built with the seeds."""
     if not is_full:
         raise ArgumentError(
             "`seed` cannot be given with `options['reset_mask']`: EnvPool fixes seeds when the "

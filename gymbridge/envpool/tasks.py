@@ -95,41 +95,25 @@ class LimitRule(NamedTuple):
         return self.keeper == "core"
 
 
-def _beyond(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {"max_episode_steps": _BEYOND_REACH}
+def _reach(limit: int | None) -> int:
+    return min(limit or _BEYOND_REACH, _BEYOND_REACH)
 
 
-def _beyond_doom(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    # vizdoom_env.h sets a timeout of (limit + 1) * frame_skip game tics, an int32.
-    return {"max_episode_steps": 2**30 // kwargs.get("frame_skip", 4) - 2}
-
-
-def _beyond_duration(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {"duration": 10**6}
-
-
-def _same(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {"max_episode_steps": min(limit or _BEYOND_REACH, _BEYOND_REACH)}
-
-
-def _one_less(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {"max_episode_steps": max(min(limit or _BEYOND_REACH, _BEYOND_REACH) - 1, 1)}
-
-
-def _nothing(limit: int | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {}
-
-
-_CORE = LimitRule("core", _beyond)
-_POOL = LimitRule("pool", _same)
-_TASK = LimitRule("task", _nothing)
+_CORE = LimitRule("core", lambda limit, kwargs: {"max_episode_steps": _BEYOND_REACH})
+_POOL = LimitRule("pool", lambda limit, kwargs: {"max_episode_steps": _reach(limit)})
+_TASK = LimitRule("task", lambda limit, kwargs: {})
 
 LIMIT_RULES: dict[str, LimitRule] = {
-    "gfootball": LimitRule("pool", _one_less),  # It counts from -1.
-    "highway": LimitRule("core", _beyond_duration, owns=("duration",)),
+    "gfootball": LimitRule(  # It counts from -1.
+        "pool", lambda limit, kwargs: {"max_episode_steps": max(_reach(limit) - 1, 1)}
+    ),
+    "highway": LimitRule("core", lambda limit, kwargs: {"duration": 10**6}, owns=("duration",)),
     "minigrid": _POOL,  # The reward is 1 - 0.9 * steps / limit.
     "procgen": _TASK,  # Games end at their own `timeout`.
-    "vizdoom": LimitRule("core", _beyond_doom),
+    "vizdoom": LimitRule(  # It sets a timeout of (limit + 1) * frame_skip game tics, an int32.
+        "core",
+        lambda limit, kwargs: {"max_episode_steps": 2**30 // kwargs.get("frame_skip", 4) - 2},
+    ),
     "AlohaHandOver-v1": _POOL,  # One of its observations is steps / limit.
     "MuJoCoPlayground/AlohaHandOver-v1": _POOL,
     "LevelBasedForaging-v0": _TASK,  # Its episodes end at 100 steps by themselves.

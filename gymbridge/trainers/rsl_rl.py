@@ -197,7 +197,6 @@ def _copy_as_group(obs: torch.Tensor) -> torch.Tensor:
 
 
 def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
-    """Raise `ArgumentError` unless rsl_rl's models can read and act."""
     action, obs = envs.single_action_space, envs.single_observation_space
     if not isinstance(action, spaces.Box) or action.dtype.kind != "f":
         raise ArgumentError(

@@ -100,7 +100,6 @@ class SkrlWrapper(GymnasiumWrapper):
 
 
 def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
-    """Raise `ArgumentError` unless skrl's models can read and act."""
     kinds = spaces.Box, spaces.Discrete, spaces.MultiDiscrete
     action, obs = envs.single_action_space, envs.single_observation_space
     if not isinstance(action, kinds):

@@ -98,7 +98,7 @@ class Driver:
         if given:
             wanted, seen = {"reset_mask": mask}, given["options"]
             is_kept = same(wanted, seen)
-            self.ledger.expect(OPTIONS, is_kept, expected=wanted, seen=seen, place=self._place)
+            self.expect(OPTIONS, is_kept, expected=wanted, seen=seen)
         self._judge(call)
         if given and self.ledger.is_broken(RESET_MASK):  # so that any episode may go on
             self.kinds = [""] * self.num_envs
@@ -123,7 +123,7 @@ class Driver:
         results = rows, rewards, terminated, truncated, infos, final
         call = Call(self._place, returned, values, *results, None, kinds)
         is_kept = same(to_numpy(batch), given)
-        self.ledger.expect(ACTIONS, is_kept, expected=given, seen=batch, place=self._place)
+        self.expect(ACTIONS, is_kept, expected=given, seen=batch)
         self.num_steps += 1
         return self._judge(call)
 
@@ -145,6 +145,11 @@ class Driver:
             yield call
             if self.mode == AutoresetMode.DISABLED and call.ended.any():
                 yield self.reset(mask=call.ended)
+
+    def expect(self, rule: Rule, is_kept: bool, *, env: Any = None, **seen: Any) -> bool:
+        """Record whether the call that runs, or one environment in it, keeps a rule."""
+        place = self._place if env is None else self._place._replace(env=int(env))
+        return self.ledger.expect(rule, is_kept, place=place, **seen)
 
     def observe(self, obs: Any) -> list[Any]:
         """Return the observation of each environment, in numpy."""
@@ -170,7 +175,7 @@ class Driver:
         )
         # Other rules are judged by more than this call.
         if rule in (RESET_RETURNS, STEP_RETURNS) or not is_kept:
-            self.ledger.expect(rule, is_kept, expected=wanted, seen=returned, place=self._place)
+            self.expect(rule, is_kept, expected=wanted, seen=returned)
         if not is_kept:
             raise StoppedError
         return returned
@@ -179,11 +184,9 @@ class Driver:
         is_kept, seen = fits(self.observation_space, obs, is_batch=True), _shapes(obs)
         expected = _shapes_of(self.observation_space)
         if rule is not RESET_MASK:
-            self.ledger.expect(
-                OBSERVATIONS, is_kept, expected=expected, seen=seen, place=self._place
-            )
+            self.expect(OBSERVATIONS, is_kept, expected=expected, seen=seen)
         elif not is_kept:  # Some adapters return the rows under the mask alone.
-            self.ledger.expect(rule, False, expected=expected, seen=seen, place=self._place)
+            self.expect(rule, False, expected=expected, seen=seen)
             raise StoppedError
         try:
             rows = rows_of(self.observation_space, obs)
@@ -193,12 +196,12 @@ class Driver:
         if len(rows) != self.num_envs:
             raise StoppedError
         env = kept.index(False) if False in kept else None
-        self.ledger.expect(
+        self.expect(
             IN_SPACE,
             env is None,
             expected=f"an element of {self.single_spaces[env or 0]}",
             seen=rows[env or 0],
-            place=self._place._replace(env=env),
+            env=env,
         )
         return rows
 
@@ -216,7 +219,7 @@ class Driver:
         shape = (self.num_envs,)
         is_kept = is_array(value) and array.shape == shape and array.dtype.kind == dtype_kind
         wanted = f"{'float' if dtype_kind == 'f' else 'bool'} of shape {shape}"
-        self.ledger.expect(rule, is_kept, expected=wanted, seen=_shapes(value), place=self._place)
+        self.expect(rule, is_kept, expected=wanted, seen=_shapes(value))
         if array.size != self.num_envs or array.dtype.kind not in "biuf":
             raise StoppedError
         return array.reshape(shape)

@@ -77,7 +77,7 @@ def judge_next_step(driver: Driver, call: Call) -> None:
         reward, terminated, truncated = (
             values[env] for values in (call.rewards, call.terminated, call.truncated)
         )
-        expect = partial(driver.ledger.expect, place=call.at(env), kind=kind)
+        expect = partial(driver.expect, env=env, kind=kind)
         expect(NEXT_REWARD, reward == 0, expected="reward 0", seen=reward)
         seen = f"terminated={terminated}, truncated={truncated}"
         is_running = not terminated and not truncated
@@ -91,9 +91,7 @@ def judge_final_keys(driver: Driver, call: Call) -> None:
         _judge_mask(driver, call, FINAL_OBS, "final_obs")
         _judge_mask(driver, call, FINAL_INFO, "final_info")
     elif driver.mode is not None and driver.mode != AutoresetMode.SAME_STEP:
-        driver.ledger.expect(
-            NO_FINAL_KEYS, not keys, expected="neither key", seen=keys, place=call.place
-        )
+        driver.expect(NO_FINAL_KEYS, not keys, expected="neither key", seen=keys)
 
 
 def _judge_mask(driver: Driver, call: Call, rule: Rule, key: str) -> None:
@@ -110,12 +108,12 @@ def _judge_mask(driver: Driver, call: Call, rule: Rule, key: str) -> None:
             final = call.final_obs[env]
             is_kept = final is not None and fits(single[env], final, is_batch=False)
             if is_kept:
-                driver.ledger.expect(
+                driver.expect(
                     IN_SPACE,
                     contains(single[env], final),
                     expected=f"a final observation in {single[env]}",
                     seen=final,
-                    place=call.at(env),
+                    env=env,
                 )
             seen = "nothing" if final is None else final
         else:
@@ -123,9 +121,7 @@ def _judge_mask(driver: Driver, call: Call, rule: Rule, key: str) -> None:
         expected = f"`{key}` of the environments that ended: {call.ended}"
         # An entry of an environment that goes on belongs to no end, and to either kind.
         kind = kind or "termination"
-        driver.ledger.expect(
-            rule, is_kept, expected=expected, seen=seen, place=call.at(env), kind=kind
-        )
+        driver.expect(rule, is_kept, expected=expected, seen=seen, env=env, kind=kind)
 
 
 class LengthJudge:
@@ -153,19 +149,19 @@ class LengthJudge:
         late = (lengths > limit) | ((lengths == limit) & ~ended)
         if ended.any() or late.any():
             env = int(np.argmax(late if late.any() else ended))
-            driver.ledger.expect(
+            driver.expect(
                 LIMIT_KEPT,
                 not late.any(),
                 expected=f"an end after {limit} steps at most",
                 seen=f"an episode of {lengths[env]} steps"
                 + (" that goes on" if late.any() else ""),
-                place=call.at(env),
+                env=env,
             )
         for env in np.flatnonzero(call.truncated & ~call.terminated):
-            driver.ledger.expect(
+            driver.expect(
                 TRUNCATED_AT_LIMIT,
                 lengths[env] == limit,
                 expected=f"truncation after {limit} steps",
                 seen=f"truncation after {lengths[env]} steps",
-                place=call.at(env),
+                env=env,
             )

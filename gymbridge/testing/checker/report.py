@@ -147,7 +147,6 @@ class Report:
 
 
 def _rows(result: Result) -> list[str]:
-    """Return the lines of one rule in the table."""
     rows = [f"  {result.outcome:<12}{result.id:<25}{result.sentence}"]
     more = str(result.evidence) if result.outcome == "broken" else result.note
     indent = " " * 39

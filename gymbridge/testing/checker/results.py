@@ -68,12 +68,11 @@ def judge_ownership(driver: Driver, call: Call) -> None:
         for name, value, old in zip(names, now, before.values, strict=True)
         if not same(value, old)
     ]
-    driver.ledger.expect(
+    driver.expect(
         OWNERSHIP,
         not changed,
         expected="unchanged results of the call before this one",
         seen=f"{changed[0]} changed" if changed else "no change",
-        place=call.place,
     )
 
 
@@ -82,12 +81,12 @@ def judge_flags(driver: Driver, call: Call) -> None:
     if not call.ended.any():
         return
     both = call.terminated & call.truncated
-    driver.ledger.expect(
+    driver.expect(
         EXACT_TIES,
         not both.any(),
         expected="one flag",
         seen="both flags" if both.any() else "one flag",
-        place=call.at(np.argmax(both if both.any() else call.ended)),
+        env=np.argmax(both if both.any() else call.ended),
     )
 
 
@@ -97,33 +96,25 @@ def judge_infos(driver: Driver, call: Call) -> None:
     is_numpy = all(isinstance(array, np.ndarray) for array in arrays_in(call.returned[-1]))
     for rule, key, value, mask in _entries(call.infos):
         is_mask = is_array(mask) and mask.shape == (num_envs,) and mask.dtype == np.bool_
-        driver.ledger.expect(
-            rule,
-            is_mask,
-            expected=f"`_{key}`, bool of shape ({num_envs},)",
-            seen=mask,
-            place=call.place,
-        )
+        driver.expect(rule, is_mask, expected=f"`_{key}`, bool of shape ({num_envs},)", seen=mask)
         if isinstance(value, Mapping):
             continue
         has_length = is_array(value) and value.shape[:1] == (num_envs,)
-        driver.ledger.expect(
+        driver.expect(
             INFO_LENGTHS,
             has_length,
             expected=f"{num_envs} values of `{key}`",
             seen=value,
-            place=call.place,
         )
         if is_mask and has_length and is_numpy and not mask.all():
             rest = value[~mask]
             is_number = rest.dtype.kind in "biufc"
             is_zero = not rest.any() if is_number else all(entry is None for entry in rest.flat)
-            driver.ledger.expect(
+            driver.expect(
                 INFO_ZEROS,
                 is_zero,
                 expected=f"`{key}` zero or None outside its mask",
                 seen=describe(rest),
-                place=call.place,
             )
 
 
@@ -147,20 +138,19 @@ def judge_partial_reset(driver: Driver, call: Call) -> None:
     outside = np.flatnonzero(~call.mask)
     moved = [env for env in outside if not same(call.observations[env], before.observations[env])]
     env = int(moved[0] if moved else outside[0])
-    driver.ledger.expect(
+    driver.expect(
         RESET_MASK,
         not moved,
         expected=before.observations[env],
         seen=call.observations[env],
-        place=call.at(env),
+        env=env,
     )
     masks = [mask for *_, mask in _entries(call.infos) if np.shape(mask) == call.mask.shape]
     wrong = [mask for mask in masks if (mask & ~call.mask).any()]
     if masks:
-        driver.ledger.expect(
+        driver.expect(
             RESET_MASK_INFOS,
             not wrong,
             expected=f"masks within {call.mask}",
             seen=(wrong or masks)[0],
-            place=call.place,
         )

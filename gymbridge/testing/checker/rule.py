@@ -77,8 +77,6 @@ class Place(NamedTuple):
 
 
 class _Entry:
-    """What was seen of one rule."""
-
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()  # by kind of end; "" for rules of any call
         self.first: Evidence | None = None

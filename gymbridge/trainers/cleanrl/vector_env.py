@@ -129,7 +129,6 @@ class CleanRLVectorEnv(VectorWrapper):
         infos["final_info"], infos["_final_info"] = script_infos, over.copy()
 
     def _record(self, index: int, now: float) -> dict[str, np.ndarray]:
-        """Return the record of the episode that runs in an environment."""
         return {
             "r": self._returns[index : index + 1].astype(np.float32),
             "l": self._clock - self._start_steps[index : index + 1],

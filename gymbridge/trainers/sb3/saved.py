@@ -49,7 +49,6 @@ def load_actor(
 
 
 def _load_normalize(path: Path | None, space: Space[Any]) -> Callable[[Any], Any]:
-    """Return the function by which a saved `VecNormalize` changes observations."""
     if path is None:
         return lambda obs: obs
     loaded = pickle.loads(path.read_bytes())

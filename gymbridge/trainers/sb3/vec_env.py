@@ -261,7 +261,6 @@ class Sb3VecEnv(VecEnv):
         return [known[index] for index in self._get_indices(indices)]
 
     def _to_env(self) -> Any:
-        """Return the actions as the batch takes them."""
         if self._shifts_actions:
             return from_zero(self.vector_env.single_action_space, self._actions)
         if self._is_binary:  # Policies draw these actions as floats.
@@ -274,7 +273,6 @@ class Sb3VecEnv(VecEnv):
 
 
 def _check_vector_env(vector_env: Any) -> None:
-    """Raise unless Stable-Baselines3 can work with the batch."""
     hint = "Stable-Baselines3 takes a single environment as it is"
     check_batch("vector_env", vector_env, "Stable-Baselines3", AutoresetMode.SAME_STEP, hint)
     space = vector_env.single_observation_space
@@ -287,7 +285,6 @@ def _check_vector_env(vector_env: Any) -> None:
 
 
 def _check_arrays(obs: Any) -> None:
-    """Raise unless observations are a numpy array, or a dict or tuple of such."""
     parts = tuple(obs.values()) if isinstance(obs, dict) else obs
     for part in parts if isinstance(parts, tuple) else (parts,):
         if not isinstance(part, np.ndarray):
