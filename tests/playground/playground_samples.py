@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from brax_samples import episode_key
+from gymnasium.vector import VectorEnv
 from ml_collections import config_dict
 from mujoco_playground import MjxEnv, State
 from oracle import Answer
 
-__all__ = ["OwnPlayground", "SampleMjxEnv", "make_config"]
+__all__ = ["OwnPlayground", "SampleMjxEnv", "draw_actions", "make_config"]
 
 _SHORTEST, _LONGEST = 2, 8
 """Simulator steps of an episode."""
@@ -21,6 +22,12 @@ _SHORTEST, _LONGEST = 2, 8
 def make_config(**entries: Any) -> config_dict.ConfigDict:
     """Return the least configuration that `MjxEnv` takes, with more entries."""
     return config_dict.create(ctrl_dt=0.02, sim_dt=0.01, **entries)
+
+
+def draw_actions(envs: VectorEnv, num_steps: int) -> np.ndarray:
+    """Return actions of some steps, the same in each call."""
+    shape = (num_steps, *envs.action_space.shape)
+    return np.random.default_rng(4).uniform(-1, 1, shape).astype(np.float32)
 
 
 class SampleMjxEnv(MjxEnv):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from math import ceil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 import pytest
 
 pytest.importorskip("mujoco_playground")
@@ -19,13 +16,11 @@ from mujoco_playground import dm_control_suite, registry
 from playground_samples import SampleMjxEnv, make_config
 
 from gymbridge import PlaygroundVectorEnv
-from gymbridge.errors import NotInstalledError, SimulationError
-from gymbridge.functional.protocol import Facts
+from gymbridge.errors import NotInstalledError
 from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
-from gymbridge.playground.translation import build_env
+from gymbridge.playground.translation import build_env, episode_steps
 from gymbridge.registration import playground_id
-from gymbridge.state_envs.rendering import Drawn
 
 NAME = "CartpoleBalance"
 
@@ -44,7 +39,7 @@ def test_id__has_the_limit_in_its_spec(name: str) -> None:
     assert gym.spec(playground_id(name)).max_episode_steps == PLAYGROUND_LIMITS[name]
 
 
-def test_make_vec__gives_a_batch_with_the_task_s_limit_and_takes_keywords() -> None:
+def test_make_and_make_vec__have_the_task_s_limit_and_take_keywords() -> None:
     envs = gym.make_vec(f"Playground/{NAME}-v0", num_envs=3)
     assert isinstance(envs, PlaygroundVectorEnv)
     assert envs.num_envs == 3
@@ -54,15 +49,6 @@ def test_make_vec__gives_a_batch_with_the_task_s_limit_and_takes_keywords() -> N
     )
     assert envs.unwrapped.max_episode_steps == 7
     assert envs.get_attr("n_substeps") == (4,)
-
-
-@pytest.mark.slow
-def test_make__gives_one_environment_with_the_task_s_limit() -> None:
-    env = gym.make(f"Playground/{NAME}-v0", max_episode_steps=2)
-    obs, _ = env.reset(seed=0)
-    assert obs in env.observation_space
-    ends = [env.step(np.zeros(1, np.float32))[2:4] for _ in range(2)]
-    assert ends == [(False, False), (False, True)]
     assert gym.make(f"Playground/{NAME}-v0").get_wrapper_attr("_max_episode_steps") == 1000
 
 
@@ -82,30 +68,23 @@ def test_config__of_the_user_is_neither_changed_nor_locked() -> None:
     config = registry.get_default_config(NAME)
     config.episode_length = 30
     before = config.to_json()
-    envs = PlaygroundVectorEnv(
-        NAME, config=config, impl="jax", config_overrides={"action_repeat": 4}
-    )
+    env = build_env(NAME, config, {"action_repeat": 4}, "jax")
     assert config.to_json() == before
     assert not config.is_locked
     assert config.impl == "warp"
-    assert envs.max_episode_steps == ceil(30 / 4)
+    assert episode_steps(env, None) == (4, ceil(30 / 4))
 
 
-def test_config_overrides__reach_the_environment() -> None:
+def test_config_overrides__reach_the_environment_whose_impl_is_jax() -> None:
+    assert registry.get_default_config(NAME).impl == "warp"
     overrides = {"episode_length": 11, "ctrl_dt": 0.05, "vision_config.nworld": 3}
     envs = PlaygroundVectorEnv(NAME, 2, config_overrides=overrides)
     assert envs.max_episode_steps == 11
     assert envs.get_attr("dt") == (0.05, 0.05)
     config = envs.get_attr("_config")[0]
-    assert (config.vision_config.nworld, config.action_repeat) == (3, 1)
-    assert overrides == {"episode_length": 11, "ctrl_dt": 0.05, "vision_config.nworld": 3}
-
-
-def test_impl__is_jax_although_the_default_config_names_another() -> None:
-    assert registry.get_default_config(NAME).impl == "warp"
-    envs = PlaygroundVectorEnv(NAME)
+    assert (config.vision_config.nworld, config.action_repeat, config.impl) == (3, 1, "jax")
     assert envs.get_attr("mjx_model")[0].impl.value == "jax"
-    assert envs.get_attr("_config")[0].impl == "jax"
+    assert overrides == {"episode_length": 11, "ctrl_dt": 0.05, "vision_config.nworld": 3}
 
 
 @pytest.fixture
@@ -146,21 +125,3 @@ def test_missing_meshes__come_by_the_command_of_the_error(
     assert (command, end) == ("python -c ", "")
     exec(code)
     assert "mujoco_menagerie" in downloads[0][0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
-def test_model__is_shown_by_braxs_viewer_but_for_ellipsoids(name: str) -> None:
-    """It needs no step, so the state is made by hand."""
-    from gymbridge.state_envs.viewer import make_page
-
-    env = build_env(name, None, None, None)
-    data = SimpleNamespace(
-        xpos=np.zeros((1, env.mj_model.nbody, 3)), xquat=np.ones((1, env.mj_model.nbody, 4))
-    )
-    show = partial(make_page, Facts(name, env), env.mj_model, [Drawn(None, data, {})])
-    if name in ("FishSwim", "SwimmerSwimmer6"):
-        with pytest.raises(SimulationError, match=f"cannot show ellipsoids, .* of {name}"):
-            show(0, 0.02, 480)
-    else:
-        assert "brax-viewer" in show(0, 0.02, 480)

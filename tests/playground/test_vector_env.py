@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,15 +23,11 @@ LIMIT = 3
 ENV = SampleMjxEnv(make_config(action_repeat=REPEAT, episode_length=LENGTH))
 
 
-@cache
-def _build(mode: str) -> PlaygroundVectorEnv:
-    return PlaygroundVectorEnv(ENV, len(SEEDS), autoreset_mode=mode)
-
-
 def test_episodes__are_those_of_a_plain_loop(mode: str) -> None:
+    envs = PlaygroundVectorEnv(ENV, len(SEEDS), autoreset_mode=mode)
     infos = ("steps", "length", "last")
     own = [OwnPlayground(ENV, seed, infos, action_repeat=REPEAT) for seed in SEEDS]
-    oracle = Oracle(_build(mode), [Row(one, LIMIT) for one in own])
+    oracle = Oracle(envs, [Row(one, LIMIT) for one in own])
     shape = (len(SEEDS), 1)
     oracle.play(
         100,
@@ -52,6 +47,7 @@ def test_episodes__are_those_of_a_plain_loop(mode: str) -> None:
         ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"max_episode_steps": 9}, 9),
         ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"max_episode_steps": -1}, None),
         ({"episode_length": LENGTH}, {}, LENGTH),
+        ({"episode_length": 2**31}, {}, None),  # more than an int32 can count
         ({"action_repeat": REPEAT}, {}, None),
         ({}, {"action_repeat": 3}, None),
     ],
@@ -80,14 +76,9 @@ class Bare(SampleMjxEnv):
         vars(self).update(attributes)
 
 
-@pytest.mark.parametrize("attributes", [{"_config": None}, {"_config": object()}])
-def test_custom_env__with_a_configuration_of_another_kind_has_no_limit(
-    attributes: dict[str, Any],
-) -> None:
-    assert PlaygroundVectorEnv(Bare(**attributes)).max_episode_steps is None
-
-
-def test_custom_env__without_a_configuration_has_no_limit_and_runs() -> None:
+def test_custom_env__without_a_configuration_of_the_usual_kind_has_no_limit_and_runs() -> None:
+    for attributes in ({"_config": None}, {"_config": object()}):
+        assert PlaygroundVectorEnv(Bare(**attributes)).max_episode_steps is None
     assert not hasattr(Bare(), "_config")
     envs = PlaygroundVectorEnv(Bare(), 3)
     assert envs.max_episode_steps is None

@@ -1,0 +1,56 @@
+"""The tasks of Playground's DM control suite, each built and traced, which compiles nothing."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco_playground")
+
+from brax_samples import check_traces
+from mujoco_playground import dm_control_suite
+
+from gymbridge import PlaygroundVectorEnv
+from gymbridge.errors import SimulationError
+from gymbridge.functional.protocol import Facts
+from gymbridge.playground.tasks import PLAYGROUND_LIMITS
+from gymbridge.state_envs.rendering import Drawn
+from gymbridge.state_envs.viewer import make_page
+
+pytestmark = pytest.mark.slow
+
+
+@cache
+def build(name: str) -> Any:
+    return PlaygroundVectorEnv(name, 2, autoreset_mode="Disabled")
+
+
+@pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
+def test_task__is_traced_with_its_limit_and_shown_by_braxs_viewer_but_for_ellipsoids(
+    name: str,
+) -> None:
+    """Construction traces `reset` and `step`. The viewer needs neither, so its state is made up."""
+    envs = build(name)
+    assert envs.max_episode_steps == PLAYGROUND_LIMITS[name]
+    model = envs.get_attr("mj_model")[0]
+    data = SimpleNamespace(xpos=np.zeros((1, model.nbody, 3)), xquat=np.ones((1, model.nbody, 4)))
+    facts = Facts(name, envs._simulator.engine)
+    show = partial(make_page, facts, model, [Drawn(None, data, {})], 0, 0.02, 480)
+    if name in ("FishSwim", "SwimmerSwimmer6"):
+        with pytest.raises(SimulationError, match=f"cannot show ellipsoids, .* of {name}"):
+            show()
+    else:
+        assert "brax-viewer" in show()
+
+
+CLASSES = {getattr(kind, "func", kind): name for name, kind in dm_control_suite._envs.items()}
+
+
+@pytest.mark.parametrize("name", CLASSES.values())
+def test_class_of_tasks__passes_the_rules(name: str) -> None:
+    """The names of a class differ in numbers of its rewards alone."""
+    check_traces(build(name)._simulator)
