@@ -8,7 +8,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-__all__ = ["build_and_play", "play", "unpickle_and_play"]
+from gymbridge.errors import SimulationError
+
+__all__ = ["build_and_play", "play", "report", "unpickle_and_play"]
 
 
 def play(envs: Any) -> Any:
@@ -25,3 +27,13 @@ def build_and_play(env_id: str, kwargs: dict[str, Any]) -> Any:
 
 def unpickle_and_play(data: bytes) -> Any:
     return play(pickle.loads(data))
+
+
+def report(*uses: Any) -> None:
+    """Print for each of these functions that it runs in a child process, or its error."""
+    for use in uses:
+        try:
+            use()
+            print("child runs", flush=True)
+        except SimulationError as error:
+            print("child", error, flush=True)

@@ -179,13 +179,7 @@ def _own_names(nodes: list[ast.AST]) -> set[str]:
 
 
 def test_arrows__are_found_where_they_are_known_to_be() -> None:
-    assert own_imports("core.episode") == set()
-    assert own_imports("errors") == set()
+    assert own_imports("core.episode") == own_imports("errors") == set()
     assert {"core.episode", "core.runner", "core.requests"} <= own_imports("core.vector_env")
-    assert {"gradients.runner", "functional.runners"} <= own_imports("gradients.vector_env")
-    assert {"registration", "core.vector_env"} <= own_imports("single_env")
-    assert {"errors", "registration"} <= own_imports("trainers.cleanrl.envpool")
     assert "brax" in {full.split(".")[0] for full in imports("brax.private")}
-    assert "jax" in imports("functional.simulator")
-    assert "envpool" in imports("envpool.simulator")
     assert "stable_baselines3.common.vec_env" in imports("trainers.sb3")

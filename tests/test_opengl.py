@@ -68,18 +68,6 @@ def test_brax__is_drawn_as_by_its_own_function(cheetahs: BraxVectorEnv, camera: 
         np.testing.assert_array_equal(frame, expected)
 
 
-def test_frames__change_no_episode(cheetahs: BraxVectorEnv) -> None:
-    play(cheetahs, 4)
-    wanted = cheetahs.get_state()
-    cheetahs.reset(seed=0)
-    cheetahs.action_space.seed(0)
-    for _ in range(4):
-        cheetahs.render()
-        cheetahs.step(cheetahs.action_space.sample())
-    for name, leaf in cheetahs.get_state().leaves.items():
-        np.testing.assert_array_equal(leaf, wanted.leaves[name])
-
-
 @pytest.mark.parametrize("size", [(17, 9), (1000, 700)])
 def test_size__may_be_beyond_the_models_buffer(size: tuple[int, int]) -> None:
     envs = BraxVectorEnv("inverted_pendulum", backend="spring", render_size=size, **RGB)
@@ -116,12 +104,8 @@ def test_drawn_physics__are_seen() -> None:
     assert (envs.render()[0] != envs.render()[1]).any()
 
 
-@pytest.mark.parametrize("arrays", ["torch", "jax"])
-def test_arrays__of_each_kind_are_drawn_alike(cheetahs: BraxVectorEnv, arrays: str) -> None:
-    pytest.importorskip(arrays)
-    options = (
-        {"arrays": arrays, "differentiable": True} if arrays == "torch" else {"arrays": arrays}
-    )
+def test_tensors__are_drawn_alike(cheetahs: BraxVectorEnv) -> None:
+    options = {"arrays": "torch", "differentiable": True}
     play(cheetahs, 2)
     envs = BraxVectorEnv("halfcheetah", 2, backend="spring", **options, **RGB)
     envs.set_state(cheetahs.get_state())

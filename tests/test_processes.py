@@ -8,21 +8,22 @@ import pickle
 from typing import Any
 
 import gymnasium as gym
+import jax
 import numpy as np
 import pytest
+import torch
 from process_samples import build_and_play, play, unpickle_and_play
 from python_runs import run_python
 
 import gymbridge
 from gymbridge.testing import ScriptedSimulator, scripted_vector_env
 
-ENGINES = {"brax": "Brax/fast-v0", "envpool": "EnvPool/CartPole-v1"}
+ENGINES = ("Brax/fast-v0", "EnvPool/CartPole-v1")
 
 
 @pytest.fixture(params=ENGINES)
 def env_id(request: pytest.FixtureRequest) -> str:
-    pytest.importorskip(request.param)
-    return ENGINES[request.param]
+    return request.param
 
 
 class Placed(gymbridge.BridgeVectorEnv):
@@ -56,15 +57,11 @@ def test_pickle__of_any_simulator_takes_it_along() -> None:
 
 
 def test_pickle__leaves_the_arguments_of_a_subclass_alone() -> None:
-    jax = pytest.importorskip("jax")
-    pytest.importorskip("brax")
     twin = pickle.loads(pickle.dumps(Placed(2, jax.devices()[0], device="quad rotor")))
     assert (twin.place, twin.name) == ("cpu:0", "quad rotor")
 
 
 def test_pickle__keeps_arrays_gradients_and_a_device_of_jax() -> None:
-    jax, torch = pytest.importorskip("jax"), pytest.importorskip("torch")
-    pytest.importorskip("brax")
     options = {"arrays": "torch", "differentiable": True, "device": jax.devices()[0]}
     twin = pickle.loads(pickle.dumps(gymbridge.BraxVectorEnv("fast", 2, **options)))
     twin.reset(seed=0)
@@ -88,6 +85,7 @@ import os, sys, warnings
 import gymnasium as gym
 import jax.numpy as jnp
 import gymbridge
+from process_samples import report
 env_id = sys.argv[1]
 envs = gym.make_vec(env_id, num_envs=2)
 envs.reset(seed=0)
@@ -101,20 +99,14 @@ if child:
     envs.step(envs.action_space.sample())
     print("parent goes on", flush=True)
 else:
-    for use in (lambda: envs.step(envs.action_space.sample()), envs.reset,
-                lambda: gym.make_vec(env_id, num_envs=2).reset(seed=0),
-                lambda: gym.make_vec(env_id, num_envs=2, arrays="jax")):
-        try:
-            use()
-            print("child runs", flush=True)
-        except gymbridge.errors.SimulationError as error:
-            print("child", error, flush=True)
+    report(lambda: envs.step(envs.action_space.sample()), envs.reset,
+           lambda: gym.make_vec(env_id, num_envs=2).reset(seed=0),
+           lambda: gym.make_vec(env_id, num_envs=2, arrays="jax"))
     os._exit(0)
 """
 
 
 def test_forked_child__gets_an_error_instead_of_hanging(env_id: str) -> None:
-    pytest.importorskip("jax")
     output = run_python("-c", FORK, env_id).out
     lines = [line for line in output.splitlines() if line.startswith("child")]
     for line in lines[:2]:
@@ -133,7 +125,7 @@ FORK_GRAPH = """
 import os, signal
 import torch
 from gymbridge import BraxVectorEnv
-from gymbridge.errors import SimulationError
+from process_samples import report
 envs = BraxVectorEnv("fast", 64, arrays="torch", differentiable=True)
 envs.reset(seed=0)
 actions = torch.zeros(64, 1, requires_grad=True)
@@ -146,14 +138,9 @@ if child:
     print("parent", bool(actions.grad.abs().sum() >= 0), len(envs.step(actions)), flush=True)
 else:
     signal.alarm(60)
-    for use in (loss.backward, envs.detach, envs.get_state, lambda: envs.set_state(state),
-                lambda: envs.unroll(window), lambda: envs.physics_state,
-                lambda: setattr(envs, "physics_state", physics), envs.render):
-        try:
-            use()
-            print("child runs", flush=True)
-        except SimulationError as error:
-            print("child", error, flush=True)
+    report(loss.backward, envs.detach, envs.get_state, lambda: envs.set_state(state),
+           lambda: envs.unroll(window), lambda: envs.physics_state,
+           lambda: setattr(envs, "physics_state", physics), envs.render)
     envs.close()
     os._exit(0)
 """
@@ -162,8 +149,6 @@ else:
 @pytest.mark.slow
 def test_forked_graph__gets_an_error_instead_of_hanging() -> None:
     """A backward pass of a step that the parent took needs the parent's threads."""
-    pytest.importorskip("brax.envs")
-    pytest.importorskip("torch")
     lines = run_python("-c", FORK_GRAPH).lines
     assert "JAX had started before this process was forked" in lines[0]
     assert len(lines) == 10
@@ -175,7 +160,7 @@ def test_forked_graph__gets_an_error_instead_of_hanging() -> None:
 FORK_ASYNC = """
 import os
 from gymbridge.envpool import AsyncEnvPool
-from gymbridge.errors import SimulationError
+from process_samples import report
 pool = AsyncEnvPool("CartPole-v1", 4, 2)
 pool.async_reset(seed=0)
 ids = pool.recv()[-1]["env_id"]
@@ -185,20 +170,14 @@ if child:
     pool.send([0, 1], ids)
     print("parent", len(pool.recv()), flush=True)
 else:
-    for use in (pool.recv, lambda: pool.send([0, 1], ids), pool.async_reset,
-                lambda: pool.async_reset(seed=1), lambda: pool.async_reset(env_ids=ids)):
-        try:
-            use()
-            print("child runs", flush=True)
-        except SimulationError as error:
-            print("child", error, flush=True)
+    report(pool.recv, lambda: pool.send([0, 1], ids), pool.async_reset,
+           lambda: pool.async_reset(seed=1), lambda: pool.async_reset(env_ids=ids))
     pool.close()
     os._exit(0)
 """
 
 
 def test_forked_asynchronous_pool__gets_an_error_instead_of_hanging() -> None:
-    pytest.importorskip("envpool")
     *lines, last = run_python("-c", FORK_ASYNC).lines
     assert len(lines) == 5
     for line in lines:
@@ -232,6 +211,5 @@ for how in ("close", "drop", "rebuild"):
 
 def test_forked_child__may_drop_what_it_inherited() -> None:
     """A pool without its threads ends the process that destroys it."""
-    pytest.importorskip("envpool")
     printed = run_python("-c", FORK_AND_DROP, "EnvPool/Pong-v5")
     assert printed.lines == ["child ends", "exit code 0"] * 3

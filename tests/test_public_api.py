@@ -92,10 +92,6 @@ def test_package__is_what_users_are_promised() -> None:
     assert gymbridge.__all__ == PUBLIC
 
 
-def test_package__lists_itself_for_completion() -> None:
-    assert set(PUBLIC) <= set(dir(gymbridge))
-
-
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in EMPTY])
 def test_all__lists_names_that_exist(name: str) -> None:
     names = listed(parse(name))

@@ -10,9 +10,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from batches import play, to_kind
+from brax import envs as brax_envs
 from example_runs import load_script
 from gymnasium.envs.registration import EnvSpec, registry
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from trees import assert_same
 
 from gymbridge.brax.tasks import BRAX_NAMES
@@ -30,13 +31,6 @@ SAMPLES = {
 """Ids with their limits; cheap to describe, and all but MetaWorld's cheap to run."""
 
 RUNNING = tuple(env_id for env_id in SAMPLES if "MetaWorld" not in env_id)
-
-
-def make_vec(env_id: str | EnvSpec, **kwargs: Any) -> VectorEnv:
-    """Return `gymnasium.make_vec` of it; skip the test where its engine is not installed."""
-    name = env_id if isinstance(env_id, str) else env_id.id
-    pytest.importorskip(name.split(":")[-1].split("/")[0].lower())
-    return gym.make_vec(env_id, **kwargs)
 
 
 def test_ids__are_those_of_every_task_for_one_player() -> None:
@@ -72,15 +66,11 @@ def own_specs() -> dict[str, EnvSpec]:
 
 
 def test_ids__of_brax_are_those_of_brax() -> None:
-    pytest.importorskip("brax")
-    from brax import envs as brax_envs
-
     assert {*BRAX_NAMES} == {*brax_envs._envs}
 
 
 def test_shipped_tasks__are_those_of_the_installed_envpool() -> None:
     """After an upgrade: ``python docs/scripts/envpool_tasks.py``."""
-    pytest.importorskip("envpool")
     script = load_script(Path(__file__).parents[1] / "docs" / "scripts" / "envpool_tasks.py")
     assert script.generate() == script.DATA.read_text(encoding="utf-8")
 
@@ -99,7 +89,7 @@ def test_registering__again_keeps_what_a_user_registered(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("env_id", SAMPLES)
 def test_make_vec__gives_the_tasks_own_limit(env_id: str) -> None:
-    envs = make_vec(env_id, num_envs=3)
+    envs = gym.make_vec(env_id, num_envs=3)
     assert envs.spec is not None
     assert envs.spec.id == env_id
     assert envs.spec.max_episode_steps == envs.unwrapped.max_episode_steps == SAMPLES[env_id]
@@ -119,13 +109,13 @@ def test_make_vec__gives_the_tasks_own_limit(env_id: str) -> None:
 def test_make_vec__rebuilds_an_equal_batch_from_its_spec(
     env_id: str, autoreset_mode: Any, given: int, limit: int | None
 ) -> None:
-    first = make_vec(env_id, num_envs=3, max_episode_steps=given, autoreset_mode=autoreset_mode)
+    first = gym.make_vec(env_id, num_envs=3, max_episode_steps=given, autoreset_mode=autoreset_mode)
     in_json = first.spec.to_json()
     assert json.loads(in_json)["kwargs"]["autoreset_mode"] == first.autoreset_mode.value
     log = play(first, 12)
     assert any(returned[3].any() for returned in log[1:]) == (limit == 5)
     for spec in (first.spec, EnvSpec.from_json(in_json)):
-        second = make_vec(spec)
+        second = gym.make_vec(spec)
         assert second.spec == first.spec
         assert (second.num_envs, second.unwrapped.max_episode_steps) == (3, limit)
         assert second.autoreset_mode == AutoresetMode(autoreset_mode)
@@ -133,7 +123,7 @@ def test_make_vec__rebuilds_an_equal_batch_from_its_spec(
 
 
 def test_make_vec__hands_keywords_to_the_engine() -> None:
-    envs = make_vec("EnvPool/HalfCheetah-v5", num_envs=2, frame_skip=3, info_keys=["x_position"])
+    envs = gym.make_vec("EnvPool/HalfCheetah-v5", 2, frame_skip=3, info_keys=["x_position"])
     assert envs.get_attr("config")[0].frame_skip == 3
     assert envs.get_attr("spec") == (envs.spec, envs.spec)
 
@@ -175,7 +165,7 @@ def test_make_vec__rebuilds_from_json_what_had_devices_and_numpy_s_numbers(
     else:
         (device, *_) = pytest.importorskip("jax").devices()
     extra = {"num_threads": np.int64(1)} if "EnvPool" in env_id else {"action_repeat": np.int32(2)}
-    first = make_vec(
+    first = gym.make_vec(
         env_id,
         num_envs=np.int64(2),  # type: ignore[arg-type]
         arrays=arrays,
@@ -184,7 +174,7 @@ def test_make_vec__rebuilds_from_json_what_had_devices_and_numpy_s_numbers(
         info_keys=(),
         **extra,
     )
-    second = make_vec(EnvSpec.from_json(first.spec.to_json()))
+    second = gym.make_vec(EnvSpec.from_json(first.spec.to_json()))
     assert second.spec == first.spec
     assert second.spec.kwargs["device"] == {"torch": "cpu", "jax": "cpu:0"}[arrays]
     assert (second.num_envs, second.max_episode_steps) == (2, 7)

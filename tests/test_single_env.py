@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
+import jax
 import numpy as np
 import pytest
+import torch
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
@@ -37,14 +38,6 @@ pytestmark = [
 ]
 
 
-def make(env_id: str, **kwargs: Any) -> gym.Env:
-    """Return `gymnasium.make` of it; skip the test where its engine is not installed."""
-    engine = env_id.split("/")[0].lower()
-    if importlib.util.find_spec(engine) is None:
-        pytest.skip(f"{engine} is not installed")
-    return gym.make(env_id, **kwargs)
-
-
 def steps(env: gym.Env, action: Any, most: int = 400) -> Iterator[tuple[int, Any]]:
     """Yield number and outcome of each step until the episode ends."""
     for number in range(1, most + 1):
@@ -58,12 +51,12 @@ def steps(env: gym.Env, action: Any, most: int = 400) -> Iterator[tuple[int, Any
 def test_view__passes_gymnasiums_checks(env_id: str) -> None:
     needs_opengl = env_id == "EnvPool/FetchReach-v4"
     is_undrawable = needs_opengl and not has_libraries(OPENGL[:1])
-    check_env(make(env_id).unwrapped, skip_render_check=is_undrawable)
+    check_env(gym.make(env_id).unwrapped, skip_render_check=is_undrawable)
 
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_view__is_row_0_of_a_batch_in_python_values(env_id: str) -> None:
-    env, envs = make(env_id), gym.make_vec(env_id, num_envs=1, autoreset_mode="Disabled")
+    env, envs = gym.make(env_id), gym.make_vec(env_id, num_envs=1, autoreset_mode="Disabled")
     assert isinstance(env.unwrapped, SingleEnv)
     env.action_space.seed(3)
     pairs = [(env.reset(seed=9), envs.reset(seed=9))]
@@ -95,23 +88,23 @@ def _as_batch(obs: Any) -> Any:
 )
 def test_time_limit__is_the_only_one(env_id: str, action: Any, limit: int) -> None:
     for given, expected in ((None, limit), (7, 7), (limit + 9, limit + 9)):
-        env = make(env_id, max_episode_steps=given)
+        env = gym.make(env_id, max_episode_steps=given)
         assert isinstance(env, TimeLimit)
         assert env.spec.max_episode_steps == expected
         env.reset(seed=0)
         *_, (number, outcome) = steps(env, action)
         assert (number, *outcome[2:4]) == (expected, False, True)
-    env = make(env_id, max_episode_steps=-1)
+    env = gym.make(env_id, max_episode_steps=-1)
     env.reset(seed=0)
     assert [*steps(env, action)][-1][0] == 400
 
 
 def test_time_limit__sets_both_flags_on_a_tie_after_which_a_step_is_refused() -> None:
-    env = make("EnvPool/CartPole-v1")
+    env = gym.make("EnvPool/CartPole-v1")
     env.reset(seed=0)
     *_, (natural, outcome) = steps(env, 1)
     assert outcome[2:4] == (True, False)
-    tied = make("EnvPool/CartPole-v1", max_episode_steps=natural)
+    tied = gym.make("EnvPool/CartPole-v1", max_episode_steps=natural)
     tied.reset(seed=0)
     *_, (number, outcome) = steps(tied, 1)
     assert (number, *outcome[2:4]) == (natural, True, True)
@@ -122,7 +115,7 @@ def test_time_limit__sets_both_flags_on_a_tie_after_which_a_step_is_refused() ->
 
 @pytest.mark.parametrize("given", [None, 5, 300, -1])
 def test_task__whose_reward_depends_on_its_limit_keeps_its_own(given: int | None) -> None:
-    env = make("EnvPool/MiniGrid-Empty-5x5-v0", max_episode_steps=given)
+    env = gym.make("EnvPool/MiniGrid-Empty-5x5-v0", max_episode_steps=given)
     env.reset(seed=0)
     for action in (2, 2, 1, 2, 2):
         _, reward, terminated, truncated, _ = env.step(action)
@@ -134,7 +127,7 @@ def test_task__whose_reward_depends_on_its_limit_keeps_its_own(given: int | None
 
 
 def test_seed__may_be_any_int_and_nothing_else() -> None:
-    env, twin = make("EnvPool/CartPole-v1"), make("EnvPool/CartPole-v1")
+    env, twin = gym.make("EnvPool/CartPole-v1"), gym.make("EnvPool/CartPole-v1")
     twin.reset(seed=3)
     for seed in (2**40, np.uint8(3)):
         env.reset(seed=seed)
@@ -153,10 +146,10 @@ def test_seed__may_be_any_int_and_nothing_else() -> None:
 )
 def test_spec__in_json_rebuilds_the_environment(env_id: str, kwargs: dict[str, Any]) -> None:
     if "Brax" in env_id:
-        device, name = pytest.importorskip("jax").devices()[0], "cpu:0"
+        device, name = jax.devices()[0], "cpu:0"
     else:
-        device, name = pytest.importorskip("torch").device("cpu"), "cpu"
-    env = make(env_id, device=device, **kwargs)
+        device, name = torch.device("cpu"), "cpu"
+    env = gym.make(env_id, device=device, **kwargs)
     again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
     assert again.spec == env.spec
     assert again.spec.kwargs["device"] == name
@@ -167,13 +160,12 @@ def test_spec__in_json_rebuilds_the_environment(env_id: str, kwargs: dict[str, A
     ("name", "value"), [("autoreset_mode", "SameStep"), ("num_envs", 4), ("max_episode_steps", 9)]
 )
 def test_arguments__of_a_batch_are_refused(name: str, value: Any) -> None:
-    pytest.importorskip("envpool")
     with pytest.raises(ArgumentError, match=f"`{name}` cannot be given for a single environment"):
         make_envpool(task_id="CartPole-v1", **{name: value})
 
 
 def test_view__closes_the_batch() -> None:
-    env = make("EnvPool/CartPole-v1")
+    env = gym.make("EnvPool/CartPole-v1")
     env.reset(seed=0)
     view = env.unwrapped
     env.close()
@@ -182,9 +174,9 @@ def test_view__closes_the_batch() -> None:
 
 
 def test_tensor_that_numpy_cannot_read__is_refused_with_the_way_out() -> None:
-    env = make("EnvPool/Pendulum-v1")
+    env = gym.make("EnvPool/Pendulum-v1")
     env.reset(seed=0)
-    action = pytest.importorskip("torch").zeros(1)
+    action = torch.zeros(1)
     with pytest.raises(ArgumentTypeError, match=r"Pass actions\.detach\(\)"):
         env.step(action.clone().requires_grad_())
     env.step(action)
@@ -204,7 +196,6 @@ SYNCED = {
 def test_sync_vector_env__over_views_is_the_batch(env_id: str, mode: AutoresetMode) -> None:
     """The figures are equal; rewards are float64 there, and a tie sets both flags."""
     limit = {} if "MiniGrid" in env_id else {"max_episode_steps": SYNCED[env_id]}
-    make(env_id).close()
     kwargs = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": mode}}
     sync = gym.make_vec(env_id, num_envs=3, **kwargs, **limit)
     envs = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode, **limit)

@@ -69,13 +69,6 @@ def test_physics__are_those_of_seed_and_episode_in_every_call(mode: str, kind: s
     assert (_follow(play(envs, 25, seed=SEED), mode) >= 3).all()
 
 
-def test_physics__are_new_in_each_episode() -> None:
-    values = [play_values(seed, 4) for seed in range(SEED, SEED + NUM_ENVS)]
-    for path in PATHS:
-        flat = [np.ravel(value[path])[-1] for episodes in values for value in episodes]
-        assert len(set(map(float, flat))) == 4 * NUM_ENVS
-
-
 def test_physics__do_not_change_the_key_of_reset() -> None:
     options = {"autoreset_mode": "NextStep", "max_episode_steps": 2}
     plain = make_ball(NUM_ENVS, randomization_fn=None, **options)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from falling_ball import FallingBall, Model, draw, draw_batch, draw_weak, make_ball
+from falling_ball import FallingBall, Model, draw, draw_batch, make_ball
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentTypeError, EnvContractError, SimulationError
@@ -151,12 +151,6 @@ def test_value__is_cast_as_jax_casts_it() -> None:
     infos = make_ball(2, randomization_fn=_as_numpy).reset(seed=0)[1]
     assert infos["randomization"]["gravity"].dtype == np.float32
     assert infos["randomization"]["gravity"].tolist() == [[0, 0, -5]] * 2
-
-
-def test_value__leaves_no_weak_type_in_the_carry() -> None:
-    envs = make_ball(11, arrays="jax", randomization_fn=draw_weak)
-    envs.reset(seed=0)
-    assert not any(leaf.weak_type for leaf in jax.tree.leaves(envs.functional()[0]))
 
 
 def test_leaf_without_an_axis__is_that_of_every_environment() -> None:

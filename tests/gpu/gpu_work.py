@@ -11,11 +11,33 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import torch
+from batches import make_batch
+from point_mass import make_batch as make_masses
 
-__all__ = ["CYCLES", "busy_jax", "busy_torch", "finish", "own_stream", "unordered_stream"]
+__all__ = [
+    "CYCLES",
+    "busy_jax",
+    "busy_torch",
+    "finish",
+    "make",
+    "own_stream",
+    "unordered_stream",
+]
 
 CYCLES = 100_000_000
 """Cycles of a GPU's clock, 50 to 100 ms."""
+
+
+def make(
+    engine: str, mode: str, device: str, *, num_envs: int = 4, limit: int = 5, arrays: str = "torch"
+) -> Any:
+    """Return a batch of `batches`, or of point masses: "plain", or with "gradients"."""
+    if engine not in ("plain", "gradients"):
+        options: Any = {"num_envs": num_envs, "limit": limit, "arrays": arrays}
+        return make_batch(engine, mode, device=device, **options)
+    options = {"num_envs": num_envs, "max_episode_steps": limit, "arrays": arrays}
+    options |= {"autoreset_mode": mode, "device": device}
+    return make_masses(differentiable=engine == "gradients", **options)
 
 
 def busy_torch(device: torch.device, cycles: int = CYCLES) -> None:

@@ -15,10 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from batches import make_batch
-from gpu_work import CYCLES, busy_torch, finish
+from gpu_work import CYCLES, busy_torch, finish, make
 from host_syncs import count_host_syncs, forbid_host_syncs, trace
-from point_mass import make_batch as make_masses
 
 from gymbridge.wrappers import RecordEpisodeStatistics
 
@@ -27,12 +25,9 @@ pytestmark = pytest.mark.gpu
 NUM_ENVS = 256
 
 
-def make(engine: str, mode: str, device: str) -> Any:
-    options = {"autoreset_mode": mode, "num_envs": NUM_ENVS, "max_episode_steps": 20}
-    if engine == "fast":
-        envs = make_batch("fast", mode, num_envs=NUM_ENVS, limit=20, arrays="torch", device=device)
-        return RecordEpisodeStatistics(envs)
-    return make_masses(device=device, differentiable=engine == "gradients", **options)
+def make_many(engine: str, mode: str, device: str) -> Any:
+    envs = make(engine, mode, device, num_envs=NUM_ENVS, limit=20)
+    return RecordEpisodeStatistics(envs) if engine == "fast" else envs
 
 
 def make_rollout(envs: Any, num_steps: int, *, learns: bool) -> Callable[[], list[Any]]:
@@ -84,7 +79,7 @@ def test_counter__sees_what_torch_and_jax_fetch(
 
 @pytest.mark.parametrize("engine", ["fast", "plain", "gradients"])
 def test_100_steps__wait_for_nothing(engine: str, mode: str, device: str) -> None:
-    envs = make(engine, mode, device)
+    envs = make_many(engine, mode, device)
     run = make_rollout(envs, 100, learns=engine == "gradients")
     run()  # compiles
     with forbid_host_syncs(device):
@@ -101,7 +96,7 @@ def test_steps__return_before_the_device_has_taken_them(
 
     There are few steps, since a stream holds about a thousand launches, and the next one waits.
     """
-    envs = make(engine, mode, device)
+    envs = make_many(engine, mode, device)
     run = make_rollout(envs, 10, learns=engine == "gradients")
     run()  # compiles
     finish(torch_device)

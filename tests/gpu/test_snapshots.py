@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from batches import make_batch, play, to_numpy
-from point_mass import make_batch as make_masses
+from batches import play, to_numpy
+from gpu_work import make
 from trees import assert_same
 
 pytestmark = pytest.mark.gpu
 
 
-def make(engine: str, mode: str, arrays: str, device: str) -> Any:
-    options = {"autoreset_mode": mode, "max_episode_steps": 5, "device": device}
-    if engine == "gradients":
-        return make_masses(**options)
-    if engine == "masses":
-        return make_masses(arrays=arrays, differentiable=False, **options)
-    return make_batch(engine, mode, limit=5, arrays=arrays, device=device)
-
-
 @pytest.mark.parametrize("to_gpu", [True, False], ids=["to the GPU", "to the CPU"])
 @pytest.mark.parametrize(
     ("engine", "arrays"),
-    [("masses", "numpy"), ("masses", "torch"), ("gradients", "torch"), ("func_env", "jax")],
+    [("plain", "numpy"), ("plain", "torch"), ("gradients", "torch"), ("func_env", "jax")],
 )
 def test_snapshot__goes_on_on_the_other_device(
     engine: str, arrays: str, mode: str, to_gpu: bool, device: str, tmp_path: Path
 ) -> None:
     places = ("cpu", device) if to_gpu else (device, "cpu")
-    here, there = (make(engine, mode, arrays, place) for place in places)
+    here, there = (make(engine, mode, place, arrays=arrays) for place in places)
     here.reset(seed=[5, 1, 7, 7])
     before = play(here, 7, seed=None)[-1][0]
     state = here.get_state()

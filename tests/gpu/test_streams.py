@@ -8,21 +8,14 @@ import jax
 import numpy as np
 import pytest
 import torch
-from batches import make_batch, to_numpy
-from gpu_work import busy_jax, busy_torch, finish, own_stream
+from batches import to_numpy
+from gpu_work import busy_jax, busy_torch, finish, make, own_stream
 from point_mass import make_batch as make_masses
 from trees import assert_same
 
 pytestmark = pytest.mark.gpu
 
 NUM_STEPS = 8
-
-
-def make(engine: str, mode: str, device: str) -> Any:
-    options = {"autoreset_mode": mode, "max_episode_steps": 5, "device": device}
-    if engine == "envpool":
-        return make_batch("pendulum", mode, limit=5, arrays="torch", device=device)
-    return make_masses(differentiable=engine == "gradients", **options)
 
 
 def run(envs: Any, table: np.ndarray, seed: int, device: torch.device, jax_device: Any) -> Any:
@@ -51,7 +44,7 @@ def run(envs: Any, table: np.ndarray, seed: int, device: torch.device, jax_devic
     return log
 
 
-@pytest.mark.parametrize("engine", ["plain", "gradients", "envpool"])
+@pytest.mark.parametrize("engine", ["plain", "gradients", "pendulum"])
 def test_run__on_its_own_stream_is_that_of_the_cpu(
     engine: str, mode: str, device: str, torch_device: Any, jax_device: Any
 ) -> None:

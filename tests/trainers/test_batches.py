@@ -45,6 +45,10 @@ def scripted(mode: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
 @pytest.mark.parametrize(("view", "mode", "hint"), VIEWS)
 @pytest.mark.parametrize("other", ["NextStep", "SameStep", "Disabled"])
 def test_view__needs_its_autoreset_mode(view: Any, mode: str, hint: str, other: str) -> None:
+    nameless = scripted(mode)
+    nameless.metadata = {}
+    with pytest.raises(ArgumentError, match="got None; build it with"):
+        view(nameless)
     theirs = sync(make_scripted_envs(SCRIPT), other)
     for envs in (scripted(other), theirs, VectorWrapper(theirs)):
         if other == mode:
@@ -53,14 +57,6 @@ def test_view__needs_its_autoreset_mode(view: Any, mode: str, hint: str, other: 
         wrong = f"got {AutoresetMode(other)}; build it with `autoreset_mode='{mode}'`"
         with pytest.raises(ArgumentError, match=wrong):
             view(envs)
-
-
-@pytest.mark.parametrize(("view", "mode", "hint"), VIEWS)
-def test_view__needs_a_batch_that_names_its_mode(view: Any, mode: str, hint: str) -> None:
-    envs = scripted(mode)
-    envs.metadata = {}
-    with pytest.raises(ArgumentError, match="got None; build it with"):
-        view(envs)
 
 
 @pytest.mark.parametrize(("view", "mode", "hint"), VIEWS)

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from stable_baselines3.common.vec_env import VecVideoRecorder
-from torchrl.envs import GymEnv, TransformedEnv, check_env_specs
+from torchrl.envs import TransformedEnv, check_env_specs
 from torchrl.record import PixelRenderTransform
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, KeywordError
@@ -125,13 +125,3 @@ def test_torchrl__draws_through_its_transform_and_by_hand() -> None:
     plain: Any = make_torchrl(CARTPOLE, 2)
     with pytest.raises(ArgumentError, match="built with `render_mode='rgb_array'`"):
         plain.render()
-
-
-def test_torchrl__draws_one_environment_by_its_gym_env() -> None:
-    env = GymEnv(CARTPOLE, from_pixels=True, pixels_only=False)
-    check_env_specs(env)
-    env.set_seed(0)
-    rollout = env.rollout(8)
-    assert rollout["pixels"].shape == (8, 400, 600, 3)
-    assert (rollout["pixels"][0] != rollout["next", "pixels"][-1]).any()
-    assert (rollout["pixels"][1] == rollout["next", "pixels"][0]).all()

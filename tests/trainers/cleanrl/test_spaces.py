@@ -137,9 +137,3 @@ def test_make__builds_any_id(env_id: str, kind: str) -> None:
     assert truncations.all()
     assert logged_returns(infos) == [(4.0, 4)] * 3
     view.close()
-
-
-def test_make__needs_same_step() -> None:
-    pytest.importorskip("envpool")
-    with pytest.raises(ArgumentError, match="SAME_STEP"):
-        make_cleanrl("EnvPool/CartPole-v1", autoreset_mode="NextStep")

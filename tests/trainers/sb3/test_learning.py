@@ -21,6 +21,7 @@ from stable_baselines3.common.vec_env import (
 )
 from torch.nn.utils import parameters_to_vector
 
+from gymbridge.envpool.pool import Pool
 from gymbridge.errors import ResetNeededError
 from gymbridge.trainers.sb3 import make_vec_env
 
@@ -117,8 +118,6 @@ def test_replay_on_engine__knows_timeouts_and_true_next_observations() -> None:
 
 
 def test_interrupted_learning__says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gymbridge.envpool.pool import Pool
-
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 

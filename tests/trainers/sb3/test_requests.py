@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers import FlattenObservation, TransformObservation
@@ -138,8 +139,6 @@ def test_final_observations_in_arrays__are_taken_apart() -> None:
 
 
 def test_arrays_of_other_libraries__are_refused() -> None:
-    import torch
-
     def to_torch(outputs: Any) -> Any:
         return (torch.as_tensor(outputs[0]), *outputs[1:])
 
