@@ -48,38 +48,18 @@ def steps(env: gym.Env, action: Any, most: int = 400) -> Iterator[tuple[int, Any
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_view__passes_gymnasiums_checks(env_id: str) -> None:
+def test_view__passes_gymnasiums_checks_and_has_python_values(env_id: str) -> None:
+    env = gym.make(env_id)
     needs_opengl = env_id == "EnvPool/FetchReach-v4"
     is_undrawable = needs_opengl and not has_libraries(OPENGL[:1])
-    check_env(gym.make(env_id).unwrapped, skip_render_check=is_undrawable)
-
-
-@pytest.mark.parametrize("env_id", IDS)
-def test_view__is_row_0_of_a_batch_in_python_values(env_id: str) -> None:
-    env, envs = gym.make(env_id), gym.make_vec(env_id, num_envs=1, autoreset_mode="Disabled")
+    check_env(env.unwrapped, skip_render_check=is_undrawable)
     assert isinstance(env.unwrapped, SingleEnv)
-    env.action_space.seed(3)
-    pairs = [(env.reset(seed=9), envs.reset(seed=9))]
-    for _ in range(15):
-        action = env.action_space.sample()
-        pairs.append((env.step(action), envs.step(np.asarray(action)[None])))
-        if pairs[-1][1][2][0]:
-            break
-    names = {*pairs[0][0][-1]}
-    for (obs, *results, info), (obs_batch, *parts, infos) in pairs:
-        assert obs in env.observation_space
-        assert_same(_as_batch(obs), obs_batch)
-        assert [type(value) for value in results] in ([], [float, bool, bool])
-        assert [np.float32(value) for value in results] == [part[0] for part in parts]
-        assert {*info} == names == {name for name in infos if name[0] != "_"}
-        for name, value in info.items():
-            np.testing.assert_array_equal(value, infos[name][0])
-
-
-def _as_batch(obs: Any) -> Any:
-    if isinstance(obs, dict):
-        return {key: _as_batch(value) for key, value in obs.items()}
-    return np.array([obs], np.int32 if isinstance(obs, int) else None)
+    obs, info = env.reset(seed=9)
+    assert obs in env.observation_space
+    obs, *results, after = env.step(env.action_space.sample())
+    assert obs in env.observation_space
+    assert [type(value) for value in results] == [float, bool, bool]
+    assert after.keys() == info.keys()
 
 
 @pytest.mark.parametrize(
@@ -183,10 +163,13 @@ def test_tensor_that_numpy_cannot_read__is_refused_with_the_way_out() -> None:
 
 
 SYNCED = {
+    "EnvPool/Acrobot-v1": 9,
     "EnvPool/CartPole-v1": 11,
+    "EnvPool/FetchReach-v4": 7,
     "EnvPool/FrozenLake-v1": 6,
     "EnvPool/LunarLander-v3": 15,
     "EnvPool/MiniGrid-Empty-5x5-v0": 100,
+    "EnvPool/Play2048-v1": 9,
     "Brax/fast-v0": 7,
 }
 
