@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +15,6 @@ pytest.importorskip("envpool")
 
 from envpool_family import RULES
 from envpool_oracle import CASES
-from own_process import run_alone
 
 from gymbridge.envpool.tasks import load_tasks
 
@@ -39,5 +43,27 @@ def test_task__keeps_every_rule_and_is_one_of_envpools_own_pools_per_environment
     task_id: str, tmp_path: Path
 ) -> None:
     """In every mode and under every limit; raises at the first difference."""
-    steps = int(run_alone("envpool_family.py", task_id, folder=tmp_path))
+    log = tmp_path / "log.txt"
+    # A file, not a pipe: children that a crash leaves behind would hold a pipe open.
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("envpool_family.py")), task_id],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        code = process.wait(timeout=240)
+    except subprocess.TimeoutExpired:
+        code = -signal.SIGKILL
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    text = log.read_text(errors="replace")
+    assert code == 0, text
+    steps = int(text.splitlines()[-1])
     assert steps >= (CASES[task_id].steps if task_id in CASES else 0)

@@ -101,24 +101,18 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("extra", [None, 1, 40])
+@pytest.mark.parametrize("extra", [None, 1, 40, -1])
 @pytest.mark.parametrize("task_id", LIMITS)
-def test_limit__is_the_tasks_own_or_the_users(task_id: str, extra: int | None) -> None:
+def test_limit__is_the_tasks_own_or_the_users_or_none(task_id: str, extra: int | None) -> None:
     limit, action, natural = LIMITS[task_id]
     assert load_tasks()[task_id]["max_episode_steps"] == limit
-    given = extra and limit + extra
+    given = -1 if extra == -1 else extra and limit + extra
     envs = make(task_id, 2, max_episode_steps=given)
-    assert envs.max_episode_steps == (given or limit)
-    step = min(given or limit, natural or BEYOND)
-    assert first_ends(envs, action) == [(step, step == natural, step != natural)] * 2
-
-
-@pytest.mark.parametrize("task_id", LIMITS)
-def test_limit__of_minus_one_is_none(task_id: str) -> None:
-    _, action, natural = LIMITS[task_id]
-    envs = make(task_id, 2, max_episode_steps=-1)
-    assert envs.max_episode_steps is None
-    assert first_ends(envs, action) == [natural and (natural, True, False)] * 2
+    counted = None if given == -1 else given or limit
+    assert envs.max_episode_steps == counted
+    step = min(counted or BEYOND, natural or BEYOND)
+    end = None if step == BEYOND else (step, step == natural, step != natural)
+    assert first_ends(envs, action) == [end] * 2
 
 
 @pytest.mark.parametrize("limit", [30, None, 150, -1, 2**40])

@@ -1,16 +1,26 @@
-"""Ctrl-C at every place of a call: the batch goes on exactly, or asks for a reset."""
+"""Ctrl-C at every place of a call: the batch goes on exactly, or asks for a reset. Threads."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from children import Child
 from interrupted_calls import check_asynchronous_pool, check_batch, check_saves
+from thread_runs import run_together
 
 ENGINES = {"brax": "brax.envs", "func_env": "jax", "envpool": "envpool.registration"}
 CALLS = ["step", "reset", "seeded reset", "partial reset"]
 slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[Child]:
+    """A process that runs functions with a time limit."""
+    child = Child()
+    yield child
+    child.stop()
 
 
 def check(child: Child, engine: str, *args: Any, **options: Any) -> dict[str, dict[str, int]]:
@@ -36,8 +46,7 @@ def test_interrupt__anywhere_is_before_or_after_the_call(
 
 
 def test_interrupt__of_a_pool_asks_for_a_reset_from_the_exchange_on(child: Child) -> None:
-    names = ["step", "seeded reset"]
-    met = check(child, "envpool", "NextStep", "numpy", names, TimeoutError)
+    met = check(child, "envpool", "NextStep", "numpy", CALLS, TimeoutError)
     assert all(min(found.values()) >= 1 for found in met.values()), met
 
 
@@ -78,3 +87,10 @@ def test_interrupted_asynchronous_pool__asks_for_a_new_beginning(child: Child) -
     pytest.importorskip("envpool.registration")
     met = child.call(check_asynchronous_pool)
     assert all(found["goes on"] and found["reset"] for found in met.values()), met
+
+
+@pytest.mark.slow
+def test_batches_of_several_threads__run_as_alone(child: Child) -> None:
+    for module in ("brax.envs", "envpool.registration", "torch"):
+        pytest.importorskip(module)
+    child.call(run_together)
