@@ -170,7 +170,7 @@ def test_step_adam__skips_a_gradient_that_is_not_finite(shac):
 def test_shac__learns_to_steer_point_masses(shac):
     torch.manual_seed(0)
     envs = shared_batch(num_envs=16, autoreset_mode="SameStep", max_episode_steps=20)
-    args = shac.Args(num_envs=16, num_steps=10, total_steps=16 * 10 * 40, actor_rate=5e-3)
+    args = shac.Args(num_envs=16, num_steps=10, total_steps=16 * 10 * 25, actor_rate=5e-3)
     agent = shac.Agent(envs.single_observation_space, envs.single_action_space)
     progress = np.array(shac.train(args, envs, agent))
     assert progress[-1, 0] == args.total_steps

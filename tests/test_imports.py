@@ -215,18 +215,17 @@ def test_missing_opengl_library__is_named_with_the_variable_that_asks_for_it(wan
         assert "apt-get install libegl1 libosmesa6" in message
 
 
-@pytest.mark.parametrize(
-    ("code", "missing"),
-    [
-        ("from gymbridge.trainers.sb3 import make_vec_env", "gymbridge.trainers.sb3.members"),
-        ("from gymbridge import BraxVectorEnv", "gymbridge.brax.translation"),
-    ],
-)
-def test_own_mistake__is_not_reported_as_a_missing_library(code: str, missing: str) -> None:
-    pytest.importorskip("stable_baselines3" if "sb3" in code else "brax.envs")
-    [[types, message]] = run_without(without(missing), code)
-    assert types[0] == "ModuleNotFoundError"
-    assert missing in message
+def test_own_mistake__is_not_reported_as_a_missing_library() -> None:
+    pytest.importorskip(SB3)
+    pytest.importorskip("brax.envs")
+    mistakes = {
+        "gymbridge.trainers.sb3.members": "from gymbridge.trainers.sb3 import make_vec_env",
+        "gymbridge.brax.translation": "from gymbridge import BraxVectorEnv",
+    }
+    found = run_without(without(*mistakes), *mistakes.values())
+    for (types, message), missing in zip(found, mistakes, strict=True):
+        assert types[0] == "ModuleNotFoundError"
+        assert missing in message
 
 
 def test_unknown_name__is_an_attribute_error() -> None:
