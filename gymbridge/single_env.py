@@ -117,19 +117,17 @@ def make_envpool(**kwargs: Any) -> SingleEnv:
 
 
 def _make(engine: Engine, kwargs: dict[str, Any]) -> SingleEnv:
-    keeps_limit = engine.limit_is_task is not None and engine.limit_is_task(kwargs)
-    make: Any = load_env_creator(engine.vector_entry_point)
-    return SingleEnv(make(**_for_one(kwargs), max_episode_steps=None if keeps_limit else -1))
-
-
-def _for_one(kwargs: dict[str, Any]) -> dict[str, Any]:
     for name in ("arrays", "autoreset_mode", "differentiable", "max_episode_steps", "num_envs"):
         if name in kwargs:
             raise ArgumentError(
                 f"`{name}` cannot be given for a single environment, got {kwargs[name]!r}; give it "
                 "to `gymnasium.make_vec`."
             )
-    return {**kwargs, "num_envs": 1, "autoreset_mode": AutoresetMode.DISABLED}
+    keeps_limit = engine.limit_is_task is not None and engine.limit_is_task(kwargs)
+    limit = None if keeps_limit else -1
+    make: Any = load_env_creator(engine.vector_entry_point)
+    mode = AutoresetMode.DISABLED
+    return SingleEnv(make(**kwargs, num_envs=1, autoreset_mode=mode, max_episode_steps=limit))
 
 
 def _batch(action: Any) -> Any:

@@ -15,7 +15,6 @@ from typing import Any
 import envpool
 from envpool.registration import registry
 
-from gymbridge.envpool.private import debug_states
 from gymbridge.envpool.tasks import NO_LIMIT, Task
 
 DATA = Path(__file__).parents[2] / "gymbridge" / "envpool" / "tasks.json"
@@ -75,7 +74,7 @@ def drawn_limit(task_id: str) -> int | None:
     limits = set()
     for _ in range(num_episodes):
         pool.reset()
-        limits.update(state.max_steps for state in debug_states(pool, list(range(num_envs))))
+        limits.update(state.max_steps for state in pool._debug_states([*range(num_envs)]))
     return limits.pop() if len(limits) == 1 else None
 
 

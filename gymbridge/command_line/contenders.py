@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.command_line.batches import make_batch
+from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.errors import ArgumentError, GymbridgeError
 
 __all__ = ["Step", "draw_actions", "make_bare_step", "make_step", "make_sync"]
@@ -51,12 +53,11 @@ def make_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
 
 
 def _convert(action: Any, batch: Any) -> Any:
-    if isinstance(action, dict):
-        return {key: _convert(value, batch) for key, value in action.items()}
     arrays = getattr(batch, "arrays", "numpy")
     if arrays == "numpy":
         return action
-    return import_module(_ARRAY_MODULES[arrays]).asarray(action, device=batch.device)
+    module = import_module(_ARRAY_MODULES[arrays])
+    return map_arrays(partial(module.asarray, device=batch.device), action)
 
 
 def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:

@@ -26,6 +26,7 @@ from gymnasium import Space, spaces
 from gymnasium.vector import VectorEnv
 
 from gymbridge.command_line.output import note
+from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.extras import needs
 from gymbridge.errors import ArgumentError, GymbridgeError
 
@@ -108,14 +109,12 @@ def _load_torch(path: Path, _: Any) -> Policy:
 def _on_tensors(module: Callable[[Any], Any]) -> Policy:
     import torch
 
-    def to_tensors(obs: Any) -> Any:
-        if isinstance(obs, dict):
-            return {key: to_tensors(value) for key, value in obs.items()}
+    def to_tensor(obs: Any) -> Any:
         return torch.as_tensor(np.asarray(obs, np.float32))
 
     def act(obs: Any) -> Any:
         with torch.inference_mode():
-            return module(to_tensors(obs))
+            return module(map_arrays(to_tensor, obs))
 
     return act
 

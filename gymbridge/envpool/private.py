@@ -8,7 +8,7 @@ import envpool
 
 from gymbridge.errors import SimulationError
 
-__all__ = ["Exchange", "action_keys", "debug_states", "make_exchange", "state_keys"]
+__all__ = ["Exchange", "action_keys", "make_exchange", "state_keys"]
 
 
 class Exchange(NamedTuple):
@@ -33,11 +33,6 @@ def state_keys(spec: Any) -> list[str]:
 def action_keys(spec: Any) -> list[str]:
     """Return the keys of a pool's actions, in their order."""
     return list(_get(spec, "_action_keys"))
-
-
-def debug_states(pool: Any, ids: list[int]) -> list[Any]:
-    """Return what a MiniGrid pool knows of the environments `ids`, such as their `max_steps`."""
-    return _get(pool, "_debug_states")(ids)
 
 
 def _get(owner: Any, name: str) -> Any:

@@ -123,9 +123,7 @@ def _make_view(vector_env: Any, layers: list[Callable[..., Any]], seed: int | No
 def _read_monitor_kwargs(monitor_kwargs: dict[str, Any]) -> tuple[str, ...]:
     """Return the info keywords; raise for what `VecMonitor` cannot do."""
     for name, value in monitor_kwargs.items():
-        if name != "info_keywords" and (
-            name not in _MONITOR_DEFAULTS or value != _MONITOR_DEFAULTS[name]
-        ):
+        if name != "info_keywords" and (name, value) not in _MONITOR_DEFAULTS.items():
             raise ArgumentError(
                 "`monitor_kwargs` must hold 'info_keywords' alone, since SB3's VecMonitor monitors "
                 f"the batch, got {name}={value!r}; leave it out."
