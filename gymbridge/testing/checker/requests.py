@@ -158,7 +158,7 @@ def check_ended(check: Check) -> None:
             # The error for the first kind closed the batch, as that of `AsyncVectorEnv` does.
             return
         before = check.replay(driver, index + 1)[-1]
-        env = before.end_kinds.index(kind)
+        env = int(np.argmax(np.array(before.end_kinds) == kind))
         driver.kinds = [""] * check.num_envs
         actions = batch_actions(driver.envs.single_action_space, check.policy(3)())
         try:
