@@ -190,35 +190,38 @@ def test_set_attr__of_physics_is_an_error() -> None:
 
 
 class CostlyEnv(SampleEnv):
-    """An environment with a property that must not be read by the way."""
+    """An environment with a property that must not be read by the way, and a computed attribute."""
 
     @property
     def cost(self) -> float:
         raise RuntimeError("this property was run")
 
+    def __getattr__(self, name: str) -> int:
+        if name == "any":
+            return 42
+        raise AttributeError(name)
+
 
 class Around(brax_envs.Wrapper):
     """A wrapper, which finds the attributes of what is inside by `__getattr__`."""
 
+    def step(self, state: brax_envs.State, action: Any) -> brax_envs.State:
+        stepped = self.env.step(state, action)
+        return stepped.replace(reward=2 * stepped.reward)
+
 
 @pytest.mark.parametrize("wrap", [lambda env: env, Around])
 def test_has_wrapper_attr__runs_no_property(wrap: Any) -> None:
-    envs = BraxVectorEnv(wrap(CostlyEnv(gain=2)), 2)
-    found = {name: envs.call("has_wrapper_attr", name) for name in ("cost", "gain", "price")}
-    assert found == {"cost": (True, True), "gain": (True, True), "price": (False, False)}
+    space = spaces.Box(-3, 3, (1,), np.float32)
+    envs = BraxVectorEnv(wrap(CostlyEnv(gain=2, action_space=space)), 2)
+    found = {name: envs.call("has_wrapper_attr", name) for name in ("cost", "gain", "price", "any")}
+    yes, no = (True, True), (False, False)
+    assert found == {"cost": yes, "gain": yes, "price": no, "any": yes}
     with pytest.raises(ArgumentError, match="`cost` belongs to the simulation"):
         envs.set_attr("cost", 1)
     with pytest.raises(RuntimeError, match="this property was run"):
         envs.get_attr("cost")
-
-
-def test_has_wrapper_attr__finds_what_is_computed_by_name() -> None:
-    class Dynamic(SampleEnv):
-        def __getattr__(self, name: str) -> int:
-            if name == "answer":
-                return 42
-            raise AttributeError(name)
-
-    envs = BraxVectorEnv(Dynamic(), 2)
-    assert envs.call("has_wrapper_attr", "answer") == (True, True)
-    assert envs.call("has_wrapper_attr", "question") == (False, False)
+    assert envs.single_action_space == space
+    envs.reset(seed=0)
+    reward = 2 if wrap is Around else 1
+    assert envs.step(np.ones((2, 1), np.float32))[1].tolist() == [reward] * 2

@@ -52,24 +52,6 @@ def test_partial_reset__leaves_the_other_rows_as_they_are(task_id: str, mode: st
     assert ended > 4
 
 
-@pytest.mark.parametrize("limit", [None, 5])
-def test_partial_reset__of_an_ended_row_takes_its_restart_away(limit: int | None) -> None:
-    """CartPole's rows end by themselves, or all at once by a limit that the pool does not know."""
-    envs = make("CartPole-v1", 4, max_episode_steps=limit)
-    envs.reset(seed=0)
-    over = np.zeros(4, np.bool_)
-    while not over.any():
-        obs, _, terminated, truncated, _ = envs.step(np.ones(4, np.int64))
-        over = terminated | truncated
-    fresh, _ = envs.reset(options={"reset_mask": MASK})
-    np.testing.assert_array_equal((fresh != obs).any(axis=1), MASK)
-    _, rewards, terminated, truncated, infos = envs.step(np.zeros(4, np.int64))
-    np.testing.assert_array_equal(rewards, np.where(over & ~MASK, 0, 1))
-    np.testing.assert_array_equal(infos["elapsed_step"] == 0, over & ~MASK)
-    assert (over & ~MASK).any()
-    assert not (terminated | truncated)[over | MASK].any()
-
-
 ACTION_FORMS: dict[str, tuple[str, Callable[[np.ndarray], Any]]] = {
     "list": ("CartPole-v1", lambda actions: actions.tolist()),
     "int64": ("CartPole-v1", lambda actions: actions.astype(np.int64)),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from python_runs import run_python
 
 pytest.importorskip("envpool.registration")
 
@@ -173,30 +171,30 @@ def test_mujoco__without_opengl_names_the_packages_and_goes_on() -> None:
     assert envs.step(np.zeros((2, 6)))[0].shape == obs.shape
 
 
-def test_mujoco__with_a_window_library_but_no_display_is_an_error_too() -> None:
+WITHOUT_A_DISPLAY = """
+from gymbridge import EnvPoolVectorEnv
+from gymbridge.errors import NotInstalledError
+envs = EnvPoolVectorEnv("HalfCheetah-v5", render_mode="rgb_array")
+envs.reset(seed=0)
+for _ in range(2):
+    try:
+        envs.render()
+    except NotInstalledError as error:
+        print(error)
+print("goes on")
+"""
+
+
+def test_mujoco__with_a_window_library_but_no_display_is_an_error_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """In a process of its own: GLFW makes no context, and EnvPool would end the process."""
     pytest.importorskip("mujoco")
-    code = (
-        "from gymbridge import EnvPoolVectorEnv\nfrom gymbridge.errors import NotInstalledError\n"
-        "envs = EnvPoolVectorEnv('HalfCheetah-v5', render_mode='rgb_array')\n"
-        "envs.reset(seed=0)\n"
-        "for _ in range(2):\n"
-        "    try:\n        envs.render()\n"
-        "    except NotInstalledError as error:\n        print(error)\n"
-        "print('goes on')\n"
-    )
-    displays = ("DISPLAY", "WAYLAND_DISPLAY", "PYOPENGL_PLATFORM")
-    environ = {name: value for name, value in os.environ.items() if name not in displays}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={**environ, "MUJOCO_GL": "glfw"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("glfw does not work here") == 2
-    assert done.stdout.endswith("goes on\n")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "PYOPENGL_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    printed = run_python("-c", WITHOUT_A_DISPLAY, MUJOCO_GL="glfw")
+    assert printed.out.count("glfw does not work here") == 2
+    assert printed.lines[-1] == "goes on"
 
 
 def test_pixels__of_envpools_threads_need_osmesa(monkeypatch: pytest.MonkeyPatch) -> None:
