@@ -25,27 +25,27 @@ CARTPOLE = "EnvPool/CartPole-v1"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 
 
+def run(*arguments: str) -> int:
+    """Return the exit code of `rollout`; skip the test where the engine is not installed."""
+    if arguments[0].startswith("EnvPool"):
+        pytest.importorskip("envpool.registration")
+    return main(["rollout", *arguments])
+
+
 def roll(capsys: Any, *arguments: str) -> Any:
     """Return what `rollout` prints as JSON."""
-    assert main(["rollout", *arguments, "--json"]) == 0
+    assert run(*arguments, "--json") == 0
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.fixture
-def _envpool() -> None:
-    pytest.importorskip("envpool.registration")
-
-
-@pytest.mark.usefixtures("_envpool")
 def test_rollout__prints_episodes_and_their_mean(capsys: Any) -> None:
-    assert main(["rollout", CARTPOLE, "--episodes=2", "--seed=1"]) == 0
+    assert run(CARTPOLE, "--episodes=2", "--seed=1") == 0
     *episodes, mean = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in episodes] == ["episode 1", "episode 2"]
     assert mean.startswith(f"{CARTPOLE}, policy random: mean return ")
     assert mean.endswith("over 2 episodes")
 
 
-@pytest.mark.usefixtures("_envpool")
 def test_rollout__is_repeated_by_its_seed(capsys: Any) -> None:
     runs = [roll(capsys, CARTPOLE, "--episodes=3", f"--seed={seed}") for seed in (4, 4, 5)]
     assert runs[0] == runs[1]
@@ -55,7 +55,6 @@ def test_rollout__is_repeated_by_its_seed(capsys: Any) -> None:
     assert len(set(lengths)) > 1  # only the first one begins from the seed
 
 
-@pytest.mark.usefixtures("_envpool")
 @pytest.mark.parametrize(
     ("arguments", "end", "length"),
     [
@@ -105,7 +104,6 @@ def save(module: Any, path: Path) -> Path:
     return path
 
 
-@pytest.mark.usefixtures("_envpool")
 @pytest.mark.parametrize("ending", [".pt", pytest.param(".pt2", marks=pytest.mark.slow)])
 def test_module__acts_in_any_number_of_environments(
     ending: str, right: Any, tmp_path: Path, capsys: Any
@@ -120,7 +118,6 @@ def test_module__acts_in_any_number_of_environments(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_envpool")
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_page__writes_policies_that_act(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
@@ -147,32 +144,26 @@ def test_module__acts_on_dicts() -> None:
     assert torch.equal(act(obs), torch.tensor([2.0, 2.0]))
 
 
-@pytest.mark.usefixtures("_envpool")
-@pytest.mark.parametrize("name", ["PPO", "DQN"])
-def test_sb3_model__acts_as_it_does_itself(name: str, tmp_path: Path, capsys: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        *((name, "CartPole-v1") for name in ("PPO", "DQN")),
+        *((name, "Pendulum-v1") for name in ("A2C", "SAC", "TD3")),
+    ],
+)
+def test_sb3_model__acts_as_it_does_itself(
+    name: str, task: str, tmp_path: Path, capsys: Any
+) -> None:
     sb3 = pytest.importorskip("stable_baselines3")
-    algorithm = getattr(sb3, name)
-    model = algorithm("MlpPolicy", "CartPole-v1", seed=0, device="cpu")
+    model = getattr(sb3, name)("MlpPolicy", task, seed=0, device="cpu")
     path = tmp_path / "model.zip"
     model.save(path)
-    envs = gym.make_vec("CartPole-v1", num_envs=7, vectorization_mode="sync")
-    obs = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
-    expected, _ = model.predict(obs, deterministic=True)
-    assert load_policy(path, envs, 0)(obs).tolist() == expected.tolist()
-    assert roll(capsys, CARTPOLE, "--policy", str(path))["policy"] == str(path)
-
-
-@pytest.mark.usefixtures("_envpool")
-@pytest.mark.parametrize("name", ["A2C", "SAC", "TD3"])
-def test_sb3_model__of_any_algorithm_can_be_read(name: str, tmp_path: Path) -> None:
-    sb3 = pytest.importorskip("stable_baselines3")
-    model = getattr(sb3, name)("MlpPolicy", "Pendulum-v1", seed=0, device="cpu")
-    model.save(tmp_path / "model.zip")
-    envs = gym.make_vec("EnvPool/Pendulum-v1", num_envs=2)
+    envs = gym.make_vec(task, num_envs=7, vectorization_mode="sync")
     obs = envs.observation_space.sample()
     expected, _ = model.predict(obs, deterministic=True)
-    found = load_policy(tmp_path / "model.zip", envs, 0)(obs)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(load_policy(path, envs, 0)(obs), expected)
+    arguments = f"EnvPool/{task}", "--steps=9", "--policy", str(path)
+    assert roll(capsys, *arguments)["policy"] == str(path)
 
 
 def test_sb3_model__has_actions_that_begin_at_zero(tmp_path: Path) -> None:
@@ -210,10 +201,9 @@ def test_policy__that_cannot_be_read_is_an_error(name: str, text: str, tmp_path:
         load_policy(tmp_path / name, gym.make_vec("CartPole-v1"), 0)
 
 
-@pytest.mark.usefixtures("_envpool")
 def test_policy__of_other_observations_is_an_error(right: Any, tmp_path: Path, capsys: Any) -> None:
     path = save(right, tmp_path / "policy.pt")
-    assert main(["rollout", "EnvPool/FrozenLake-v1", "--policy", str(path)]) == 2
+    assert run("EnvPool/FrozenLake-v1", "--policy", str(path)) == 2
     printed = capsys.readouterr().err
     assert f"{path} cannot act on observations in MultiDiscrete([16]" in printed
 
@@ -233,7 +223,7 @@ def test_missing_library__is_an_error_with_the_command_to_run(
     if name is not None:
         (tmp_path / name).touch()
         arguments = ["--policy", str(tmp_path / name)]
-    assert main(["rollout", "CartPole-v1", *arguments]) == 2
+    assert run("CartPole-v1", *arguments) == 2
     assert text in capsys.readouterr().err
 
 
@@ -245,7 +235,6 @@ def read_video(path: Path) -> list[np.ndarray]:
     return frames
 
 
-@pytest.mark.usefixtures("_envpool")
 def test_video__has_a_frame_for_each_observation(tmp_path: Path, capsys: Any) -> None:
     pytest.importorskip("moviepy")
     path = tmp_path / "new" / "out.mp4"
@@ -257,7 +246,6 @@ def test_video__has_a_frame_for_each_observation(tmp_path: Path, capsys: Any) ->
     assert (frames[0] != frames[found["episodes"][0]["length"]]).any()
 
 
-@pytest.mark.usefixtures("_envpool")
 @pytest.mark.needs_opengl
 def test_video__shows_physics(tmp_path: Path, capsys: Any) -> None:
     pytest.importorskip("moviepy")
@@ -289,7 +277,7 @@ def test_rollout__exits_with_2_for_what_it_cannot_do(
     pytest.importorskip("moviepy")
     monkeypatch.chdir(tmp_path)
     Path("folder.mp4").mkdir()
-    assert main(["rollout", "CartPole-v1", *arguments]) == 2
+    assert run("CartPole-v1", *arguments) == 2
     assert text in capsys.readouterr().err
     assert not Path("out.mp4").exists()
 
@@ -331,7 +319,7 @@ def _faulty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_faulty")
 @pytest.mark.parametrize("at", ["reset", "step", "close"])
 def test_environment__that_fails_is_an_error_with_its_place(at: str, capsys: Any) -> None:
-    assert main(["rollout", "Faulty-v0", f"--kwarg=at={at}"]) == 2
+    assert run("Faulty-v0", f"--kwarg=at={at}") == 2
     error = capsys.readouterr().err
     assert error.startswith("gymbridge rollout: error: ")
     assert ("The environment failed in episode 1: " in error) == (at != "close")
@@ -344,26 +332,25 @@ def test_video__of_render_without_a_picture_is_an_error(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("moviepy")
-    assert main(["rollout", "Faulty-v0", f"--video={tmp_path}/out.mp4"]) == 2
+    assert run("Faulty-v0", f"--video={tmp_path}/out.mp4") == 2
     assert "`--video` needs pictures, (height, width, 3), and `render` returned NoneType" in (
         capsys.readouterr().err
     )
     monkeypatch.setattr(Faulty, "metadata", {"render_modes": []})
-    assert main(["rollout", "Faulty-v0", f"--video={tmp_path}/out.mp4"]) == 2
+    assert run("Faulty-v0", f"--video={tmp_path}/out.mp4") == 2
     assert "`--video`: there are no pictures of Faulty-v0" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_envpool")
 def test_video__of_a_task_without_pictures_names_the_flag_and_the_task(
     tmp_path: Path, capsys: Any
 ) -> None:
     pytest.importorskip("moviepy")
     video = f"--video={tmp_path}/out.mp4"
-    assert main(["rollout", "EnvPool/FrozenLake-v1", video]) == 2
+    assert run("EnvPool/FrozenLake-v1", video) == 2
     error = capsys.readouterr().err
     assert "`--video`: there are no pictures of EnvPool/FrozenLake-v1; run it without" in error
     assert "render_mode" not in error
-    assert main(["rollout", CARTPOLE, video, "--kwarg=render_size=[0,0]"]) == 2
+    assert run(CARTPOLE, video, "--kwarg=render_size=[0,0]") == 2
     assert "`render_size` must be at least 1" in capsys.readouterr().err
 
 
@@ -387,7 +374,7 @@ def test_terminal__has_errors_on_a_line_of_their_own() -> None:
 
 
 def test_progress__is_for_terminals_alone(capsys: Any) -> None:
-    assert main(["rollout", "CartPole-v1", "--steps=3"]) == 0
+    assert run("CartPole-v1", "--steps=3") == 0
     assert capsys.readouterr().err == ""
 
 
