@@ -16,11 +16,6 @@ class Progress:
     Where steps are cheap, Python's own work is a large part of the time. So indices are intp, which
     numpy looks up faster than int32, and numbers are arrays, which it adds and compares faster.
 
-    Args:
-        num_envs: Number of environments in the pool.
-        batch_size: Number of environments that one `recv` returns.
-        limit: The time limit in steps, or None.
-
     Attributes:
         is_away: (num_envs,) bool, True where the environment is being stepped or reset, False where
             it waits for `send`.

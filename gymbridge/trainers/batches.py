@@ -111,13 +111,8 @@ def check_batch(
 ) -> None:
     """Raise unless a batch has the arrays and the autoreset mode that a trainer needs.
 
-    Args:
-        name: Name of the argument that took the batch, for the error.
-        envs: What was given.
-        trainer: Name of the trainer, for the error.
-        modes: Autoreset mode that the batch must have, or several of which it must have one.
-        hint: What to do if `envs` is not a batch, for the error.
-        arrays: Kind of arrays that the batch must give.
+    `name` is the argument that took the batch. `modes` is the mode that it must have, or several of
+    which it must have one. `hint` says what to do where `envs` is no batch.
     """
     if not isinstance(envs, VectorEnv):
         raise ArgumentTypeError(
