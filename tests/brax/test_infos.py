@@ -114,6 +114,7 @@ def test_prng_keys__stay_inside(info_keys: Any) -> None:
     assert _select(reset, info_keys) == {"n": 1.0}
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_prng_keys__that_are_typed_run_on_and_restart_with_the_episode(mode: str) -> None:
     def reset(rng: jax.Array) -> Any:
         return start(rng, info={"rng": jax.random.wrap_key_data(rng)})
@@ -133,9 +134,7 @@ def test_prng_keys__that_are_typed_run_on_and_restart_with_the_episode(mode: str
     assert again[0] == first[0]
     assert not np.isin(again[1:], [*first, *second]).any()
     envs.step([[0.0], [1.0], [0.0]])
-    if mode == "Disabled":
-        envs.reset(options=under(3, 1))
-    elif mode == "NextStep":
+    if mode == "NextStep":
         envs.step(still)
     assert not np.isin(envs.step(still)[1][1], [*first, *second, *again]).any()
 

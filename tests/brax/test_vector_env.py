@@ -112,18 +112,14 @@ def _halving(length: int) -> SampleEnv:
     return SampleEnv(lambda rng: start(rng, info={"steps": 0}), step)
 
 
-def test_action_repeat__adds_rewards_and_stops_at_the_end(mode: str) -> None:
-    envs = BraxVectorEnv(_halving(5), 2, action_repeat=3, autoreset_mode=mode)
+def test_action_repeat__adds_rewards_and_stops_at_the_end() -> None:
+    envs = BraxVectorEnv(_halving(5), 2, action_repeat=3)
     envs.reset(seed=0)
-    _, rewards, terminations, _, infos = envs.step(np.zeros((2, 1)))
-    assert rewards.tolist() == [1.75] * 2
-    assert infos["steps"].tolist() == [3, 3]
-    assert not terminations.any()
-    _, rewards, terminations, _, infos = envs.step(np.zeros((2, 1)))
-    assert rewards.tolist() == [0.125 + 0.0625] * 2
-    assert terminations.all()
-    final = infos["final_info"] if mode == "SameStep" else infos
-    assert final["steps"].tolist() == [5, 5]
+    for reward, steps, is_over in ((1.75, 3, False), (0.125 + 0.0625, 5, True)):
+        _, rewards, terminations, _, infos = envs.step(np.zeros((2, 1)))
+        assert rewards.tolist() == [reward] * 2
+        assert infos["steps"].tolist() == [steps] * 2
+        assert terminations.tolist() == [is_over] * 2
 
 
 def test_action_repeat__equals_a_loop_and_the_limit_counts_its_steps() -> None:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("brax.envs")
 
 import jax
-from batches import KIND_LENGTHS, MODES, play, to_kind
+from batches import KIND_LENGTHS, play, to_kind
 from falling_ball import FallingBall, draw
 from func_env import make_func_env
 from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
@@ -79,18 +79,18 @@ def catch(call: Any, kind: type[Exception] = UserError) -> Exception:
     raise AssertionError("nothing was raised")
 
 
-@pytest.mark.parametrize("verb", ["reset", "step"])
-def test_construction__names_the_line_and_keeps_the_cause(verb: str) -> None:
+def test_construction__names_the_line_and_keeps_the_cause() -> None:
     """Other batches of the environment are unharmed."""
     env = Failing()
     own, options = env.sys, {"randomization_fn": draw}
     before = BraxVectorEnv(env, 3, **options)
     wanted = play(BraxVectorEnv(FallingBall(), 3, **options), 4)
-    env.fails = verb
-    error = catch(lambda: BraxVectorEnv(env, 3, **options), SimulationError)
-    assert isinstance(error.__cause__, UserError)
-    assert f"`{verb}` of the Brax environment cannot be traced" in str(error)
-    assert "faults/test_user_errors.py, line" in str(error)
+    for verb in ("reset", "step"):
+        env.fails = verb
+        error = catch(lambda: BraxVectorEnv(env, 3, **options), SimulationError)
+        assert isinstance(error.__cause__, UserError)
+        assert f"`{verb}` of the Brax environment cannot be traced" in str(error)
+        assert "faults/test_user_errors.py, line" in str(error)
     env.fails = None
     assert env.sys is own
     for envs in (before, BraxVectorEnv(env, 3, **options)):
@@ -124,8 +124,9 @@ def _step_both_ways(envs: Any, has_graph: bool) -> list[Any]:
 @pytest.mark.parametrize(
     ("arrays", "mode"),
     [
-        *(("numpy", mode) for mode in MODES),
-        *(pytest.param(arrays, "SameStep", marks=slow) for arrays in ("torch", "jax")),
+        ("numpy", "NextStep"),
+        pytest.param("torch", "SameStep", marks=slow),
+        pytest.param("jax", "Disabled", marks=slow),
     ],
 )
 def test_step_that_fails_as_it_runs__was_not_taken(arrays: str, mode: str) -> None:
