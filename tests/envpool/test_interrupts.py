@@ -57,3 +57,19 @@ def test_interrupted_step__asks_for_a_reset_and_leaves_nothing_behind(
     elapsed = [returned[-1]["elapsed_step"].tolist() for returned in play(envs, 4, seed=None)]
     assert elapsed == [[count] * 4 for count in range(5)]
     assert_same(play(envs, 30, seed=5), play(twin, 30, seed=5))
+
+
+def test_interrupted_reset__asks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    envs: Any = make("CartPole-v1", 4)
+    play(envs, 5)
+
+    def cut_short() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._simulator.pool, "receive", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            envs.reset()
+    with pytest.raises(ResetNeededError, match=r"[Cc]all `reset\(\)`"):
+        envs.step(np.zeros(4, int))
+    assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 4

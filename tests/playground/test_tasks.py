@@ -19,7 +19,6 @@ from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import NotInstalledError
 from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
-from gymbridge.playground.translation import build_env, episode_steps
 from gymbridge.registration import playground_id
 
 NAME = "CartpoleBalance"
@@ -68,11 +67,13 @@ def test_config__of_the_user_is_neither_changed_nor_locked() -> None:
     config = registry.get_default_config(NAME)
     config.episode_length = 30
     before = config.to_json()
-    env = build_env(NAME, config, {"action_repeat": 4}, "jax")
+    envs = PlaygroundVectorEnv(
+        NAME, config=config, impl="jax", config_overrides={"action_repeat": 4}
+    )
     assert config.to_json() == before
     assert not config.is_locked
     assert config.impl == "warp"
-    assert episode_steps(env, None) == (4, ceil(30 / 4))
+    assert envs.max_episode_steps == ceil(30 / 4)
 
 
 def test_config_overrides__reach_the_environment_whose_impl_is_jax() -> None:
