@@ -265,11 +265,13 @@ def run(args: Args) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     fixed = {"num_envs": args.num_envs, "autoreset_mode": "NextStep", "arrays": args.arrays}
-    place = args.device if args.arrays == "torch" else None
+    is_spread = args.device.endswith(":all")
+    place = args.device if args.arrays == "torch" or is_spread else None
     envs = gym.make_vec(args.env_id, **{"device": place} | json.loads(args.env_kwargs) | fixed)
-    agent = Agent(envs).to(args.device)
+    device = args.device.removesuffix(":all")
+    agent = Agent(envs).to(device)
     if args.evaluate:
-        act = torch.jit.load(args.evaluate, args.device)
+        act = torch.jit.load(args.evaluate, device)
     else:
         act, folder = agent.act, Path(args.out or Path("runs", args.env_id.split(":")[-1]))
         progress = train(args, envs, agent, folder / "checkpoint.pt")

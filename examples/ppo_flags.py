@@ -25,7 +25,11 @@ class Args:
     env_kwargs: Annotated[str, "further keywords of gym.make_vec, as JSON"] = "{}"
     seed: Annotated[int, "seed of networks, actions and environments"] = 1
     arrays: Annotated[Literal["numpy", "torch"], "arrays that environments return"] = "numpy"
-    device: Annotated[str, "device of the networks, and of environments with torch arrays"] = "cpu"
+    device: Annotated[
+        str,
+        "device of the networks, and of environments with torch arrays; cpu:all simulates on every "
+        "core",
+    ] = "cpu"
     out: Annotated[str, "folder for results, by default runs/<env id>"] = ""
     evaluate: Annotated[str, "policy.pt of a run to play, without training"] = ""
     resume: Annotated[bool, "continue from the checkpoint in the folder for results"] = False

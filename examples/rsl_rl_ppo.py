@@ -19,7 +19,11 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--env-id", default="EnvPool/Pendulum-v1", help="task with Box actions")
-    parser.add_argument("--device", default="cpu", help="device of simulation and networks")
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        help="device of simulation and networks; cpu:all simulates on every core",
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of networks and environments")
     parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
     parser.add_argument("--num-steps", type=int, default=64, help="steps per env between updates")
@@ -130,14 +134,14 @@ def main() -> None:
     env.reset(seed=args.seed)
     config = make_config(env, args.num_steps)
     if args.evaluate:
-        act = torch.jit.load(args.evaluate, args.device)
+        act = torch.jit.load(args.evaluate, str(env.device))
     else:
         folder = Path(args.out or Path("runs", "rsl_rl", args.env_id))
-        runner = OnPolicyRunner(env, config, log_dir=str(folder), device=args.device)
+        runner = OnPolicyRunner(env, config, log_dir=str(folder), device=str(env.device))
         started = time.time()
         runner.learn(args.iterations)
         runner.export_policy_to_jit(str(folder))
-        act = torch.jit.load(folder / "policy.pt", args.device)
+        act = torch.jit.load(folder / "policy.pt", str(env.device))
         runner.logger.writer.flush()
         print(f"Wrote logs and policy.pt to {folder}")
         write_progress(folder, args.env_id, started, args.num_steps * env.num_envs)

@@ -25,7 +25,11 @@ def parse_args() -> argparse.Namespace:
         default="Brax/inverted_pendulum-v0",
         help="task with bounded Box actions and flat observations",
     )
-    parser.add_argument("--device", default="cpu", help="device of simulation and networks")
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        help="device of simulation and networks; cpu:all simulates on every core",
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of networks and environments")
     parser.add_argument("--total-steps", type=int, default=400_000, help="maximum steps")
     parser.add_argument(
@@ -153,7 +157,7 @@ def train(
     """Train until a limit is reached; return (steps, seconds, mean return) per update."""
     size = env.observation_spec["observation"].shape[-1]
     actor, critic = make_models(network, size, action_bounds(env))
-    critic.to(args.device)
+    critic.to(env.device)
     loss_module = ClipPPOLoss(actor, critic, entropy_coeff=0.0, normalize_advantage=True)
     advantages = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
     adam = torch.optim.Adam(loss_module.parameters(), 1e-3)
@@ -209,15 +213,15 @@ def main() -> None:
     torch.manual_seed(args.seed)
     env, started = make_env(args), time.perf_counter()
     if args.evaluate:
-        mean = evaluate(env, torch.jit.load(args.evaluate, args.device))
+        mean = evaluate(env, torch.jit.load(args.evaluate, env.device))
     else:
         bounds = action_bounds(env)
         sizes = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
-        network = Network(*sizes).to(args.device)
+        network = Network(*sizes).to(env.device)
         progress = train(args, env, network)
         folder = Path(args.out or Path("runs", "torchrl", args.env_id))
         write_results(folder, args.env_id, progress)
-        example = torch.zeros(2, sizes[0], device=args.device)
+        example = torch.zeros(2, sizes[0], device=env.device)
         torch.jit.save(torch.jit.trace(Policy(network, **bounds), example), folder / "policy.pt")
         mean = progress[-1][-1]
         print(f"Wrote progress.csv, learning_curve.png and policy.pt to {folder}")

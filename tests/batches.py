@@ -66,6 +66,10 @@ def _make_brax(num_envs: int, **options: Any) -> BridgeVectorEnv:
     return BraxVectorEnv(ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES), num_envs, **options)
 
 
+def _make_spread(num_envs: int, **options: Any) -> BridgeVectorEnv:
+    return _make_brax(num_envs, device="cpu:all", **options)
+
+
 def _make_func_env(num_envs: int, **options: Any) -> BridgeVectorEnv:
     from func_env import make_func_env
     from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
@@ -104,6 +108,7 @@ _BATCHES: dict[str, tuple[str | None, Callable[..., BridgeVectorEnv]]] = {
     "fast": ("brax.envs", partial(_make_physics, "fast")),
     "inverted_pendulum": ("brax.envs", partial(_make_physics, "inverted_pendulum")),
     "playground": ("mujoco_playground", _make_playground),
+    "two_devices": ("brax.envs", _make_spread),
 }
 """A module of the engine that a batch needs, and what makes it.
 
@@ -118,7 +123,10 @@ _SLOW = ("inverted_pendulum", "playground")
 ENGINES = tuple(
     pytest.param(name, marks=pytest.mark.slow if name in _SLOW else ()) for name in _BATCHES
 )
-"""Every engine: the scripted task, a `FuncEnv`, EnvPool's tasks, Brax's, and Playground's."""
+"""Every engine: the scripted task, a `FuncEnv`, EnvPool's tasks, Brax's, and Playground's.
+
+The last one is Brax's scripted task over two CPU devices; an odd batch is on one of them.
+"""
 
 QUICK = tuple(name for name in _BATCHES if name not in _SLOW)
 """Those that compile in a moment, or nothing."""

@@ -57,7 +57,7 @@ def episodes(
         if complete and min(map(len, found)) > complete:
             break
         actions = act([len(own) for own in found], [len(own[-1]) for own in found])
-        returned = to_numpy(envs.step(to_kind(actions, envs.arrays)))
+        returned = to_numpy(envs.step(to_kind(actions, envs.arrays, envs.device)))
         for row, own in enumerate(found):
             _go_on(own, returned, row, mode)
         over = returned[2] | returned[3]

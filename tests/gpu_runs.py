@@ -16,6 +16,8 @@ FOLDER = Path(__file__).parent / "gpu"
 
 _CPU_VARIABLES = {
     "JAX_PLATFORMS": "cpu",
+    # For batches that are spread; the others are on the first.
+    "JAX_NUM_CPU_DEVICES": "2",
     # Most of a run is XLA's compilation, and what is compiled runs shortly. The slow leg of
     # `.ci/run` compiles as users do.
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

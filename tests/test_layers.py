@@ -51,6 +51,7 @@ ENGINE_ROOMS = {
         "brax.*",
         "command_line.contenders",
         "core.arrays.jax",
+        "core.arrays.jax_devices",
         "core.jax_private",
         "core.arrays.torch",
         "functional.*",

@@ -69,7 +69,7 @@ class Window:
         self.envs = BraxVectorEnv(name, num_envs, max_episode_steps=-1, **options)
         self.envs.reset(seed=0)
         self.start = self.envs.get_state()
-        self.num_steps, self.device = num_steps, device
+        self.num_steps, self.device = num_steps, str(self.envs.device)
         rng = np.random.default_rng(0)
         size = self.env.action_size
         observed = self.envs.single_observation_space.shape[0]

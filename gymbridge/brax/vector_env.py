@@ -10,7 +10,6 @@ from gymnasium import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.brax.tasks import BRAX_LIMIT
-from gymbridge.core.devices import read_device
 from gymbridge.core.extras import needs
 from gymbridge.core.opengl import import_mujoco
 from gymbridge.core.rendering import read_view
@@ -28,7 +27,7 @@ with needs("brax", "BraxVectorEnv"):
     import_mujoco()
     from gymbridge.brax.private import brax_envs, find_own, registered
     from gymbridge.brax.translation import translate
-    from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.core.arrays.jax_devices import find_place
     from gymbridge.functional.sharing import make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.state_envs.notices import quiet
@@ -51,8 +50,10 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
         arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
         device: Where the simulation runs and its arrays are: "cpu", "cuda", "cuda:1", a
-            `torch.device` or a `jax.Device`; None for JAX's default device. A list of devices
-            spreads the batch evenly over them, with numpy or jax arrays.
+            `torch.device` or a `jax.Device`; None for JAX's default device. "cpu:all" spreads the
+            batch over all cores: it asks JAX for a CPU device per core, so it comes before
+            anything else uses JAX, and takes the largest number of them that divides `num_envs`.
+            "cuda:all" and a list of devices spread it as well; torch arrays need CPU devices.
         action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
             episode's end.
         info_keys: Which metrics and entries of ``state.info`` are in the infos: None for as many as
@@ -129,7 +130,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         num_envs = read_count("num_envs", num_envs)
         view = read_view(render_mode, render_size, camera)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
-        place = find_jax_device(read_device(device))
+        place = find_place(device, num_envs)
         mode = read_autoreset_mode(autoreset_mode)
         options = {
             "action_space": action_space,

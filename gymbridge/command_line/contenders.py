@@ -69,12 +69,14 @@ def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
 def _make_jax_step(batch: Any, actions: list[Any]) -> Step:
     """Return the compiled ``vmap(env.step)`` of Brax or Playground.
 
-    It never ends or restarts an episode. For a batch with numpy arrays it copies observations,
-    rewards and ends to the host; for other arrays they stay on the device.
+    It runs on one device, and never ends or restarts an episode. For a batch with numpy arrays it
+    copies observations, rewards and ends to the host; for other arrays they stay on the device.
     """
     import jax
 
     engine, place = batch._simulator.engine, batch._simulator.device
+    if batch._simulator.num_devices > 1:
+        place = place.mesh.devices.flat[0]
     times, is_numpy = batch._simulator.action_repeat, batch.arrays == "numpy"
 
     def repeat(state: Any, action: Any) -> Any:

@@ -30,6 +30,8 @@ def add_environment(parser: argparse.ArgumentParser, num_envs: int | None) -> No
         )
         modes = [mode.value for mode in AutoresetMode]
         parser.add_argument("--mode", choices=modes, help="autoreset mode (default: the id's own)")
+        text = "where the batch is, such as cuda, or cpu:all for every core (default: the engine's)"
+        parser.add_argument("--device", help=text)
     parser.add_argument(
         "--kwarg",
         action="append",
@@ -73,7 +75,7 @@ def positive(text: str) -> float:
 
 
 def read_keywords(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the keywords that ``--kwarg`` gave.
+    """Return the keywords that ``--kwarg`` and ``--device`` gave.
 
     Raises:
         ArgumentError: One is not of the form KEY=VALUE, or the command has another argument for it.
@@ -82,7 +84,8 @@ def read_keywords(given: argparse.Namespace) -> dict[str, Any]:
     for name, place in _PLACES.items():
         if name in keywords:
             raise ArgumentError(f"`--kwarg {name}=…` is not allowed; use {place} instead.")
-    return keywords
+    device = getattr(given, "device", None)
+    return keywords if device is None else {**keywords, "device": device}
 
 
 def _read_keyword(text: str) -> tuple[str, Any]:

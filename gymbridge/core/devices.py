@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["Device", "Place", "check_spread", "read_device"]
+__all__ = ["Device", "EveryDevice", "Place", "check_spread", "read_device"]
 
 
 @dataclass(frozen=True)
@@ -23,22 +23,36 @@ class Device:
         return self.kind if (self.kind, self.index) == ("cpu", 0) else f"{self.kind}:{self.index}"
 
 
+@dataclass(frozen=True)
+class EveryDevice:
+    """All devices of one kind, as many of them as divide a batch evenly."""
+
+    kind: str  # as in `Device`
+
+    def __str__(self) -> str:
+        return f"{self.kind}:all"
+
+
 Place = Device | tuple[Device, ...]
 """One device, or several over which a batch is spread."""
 
 
-def read_device(device: Any) -> Place | None:
+def read_device(device: Any) -> Place | EveryDevice | None:
     """Return the device that a string, `torch.device` or `jax.Device` names; None stays None.
 
-    A list names several, and so does a `jax.sharding.NamedSharding`.
+    A list names several, and so does a `jax.sharding.NamedSharding`. "cpu:all" names all of a kind.
 
     Raises:
         ArgumentTypeError: `device` is none of them.
-        ArgumentError: A string does not have the form "cpu", "cuda" or "cuda:1". A list has no
-            devices, one device twice, or devices of several platforms.
+        ArgumentError: A string does not have the form "cpu", "cuda", "cuda:1" or "cuda:all". A list
+            has no devices, one device twice, or devices of several platforms.
     """
     if hasattr(device, "mesh"):
         device = list(device.mesh.devices.flat)
+    if isinstance(device, str) and device.endswith(":all"):
+        return EveryDevice(_read_one(device.removesuffix(":all")).kind)
+    if isinstance(device, EveryDevice):
+        return device
     if not isinstance(device, list | tuple):
         return None if device is None else _read_one(device)
     found = tuple(_read_one(one) for one in cast("Sequence[Any]", device))
@@ -57,7 +71,10 @@ def _read_one(device: Any) -> Device:
     if isinstance(device, str):
         match = re.fullmatch(r"([a-z]+)(?::(\d+))?", device)
         if match is None:
-            raise ArgumentError(f"`device` must be like 'cpu', 'cuda' or 'cuda:1', got {device!r}.")
+            raise ArgumentError(
+                "`device` must be like 'cpu', 'cuda', 'cuda:1' or, by itself, 'cpu:all', got "
+                f"{device!r}."
+            )
         kind, index = match[1], match[2]
     elif hasattr(device, "platform") and hasattr(device, "id"):  # jax.Device
         kind, index = device.platform, device.id

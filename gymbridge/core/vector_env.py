@@ -55,8 +55,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: When an ended environment restarts: an `AutoresetMode`, or "NextStep",
             "SameStep" or "Disabled".
         arrays: Kind of arrays that `reset` and `step` return: "numpy", "torch" or "jax".
-        device: Where those arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a `jax.Device`;
-            None for the simulator's own device.
+        device: Where those arrays are: "cpu", "cuda", "cuda:1", "cpu:all", a `torch.device` or a
+            `jax.Device`; None for the simulator's own device.
         runner: Class of what runs the episode rule; see `gymbridge.core.runner`.
         view: What `render` draws; None for a batch without `render`.
         gymnasium_id: Id under which Gymnasium may have the same task; see `set_attr`.
@@ -105,7 +105,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         view: View | None = None,
         gymnasium_id: str | None = None,
     ) -> None:
-        adapter = make_adapter(runner.native, arrays, read_device(device))
+        adapter = make_adapter(runner.native, arrays, read_device(device), simulator.num_envs)
         self.arrays, self.device = adapter.arrays, adapter.device
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)

@@ -33,7 +33,8 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
         arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
         device: Where tensors and jax arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a
-            `jax.Device`; None for the CPU, where the pool runs.
+            `jax.Device`; None for the CPU, where the pool runs. "cpu:all" is "cpu": the pool's
+            threads are on all cores already.
         info_keys: Which infos are carried: None for all but ``env_id``, ``players.env_id`` and
             ``ram``, "all", or a list of names.
         render_mode: None, or "rgb_array" for `render`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -16,6 +15,7 @@ from gymbridge.core.runner import Runner
 from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.functional.compilation import log_compilation
 from gymbridge.functional.simulator import FunctionalSimulator
+from gymbridge.functional.spreading import find_sharding, split_rule, spread
 
 __all__ = [
     "FunctionalRunner",
@@ -73,9 +73,7 @@ class JitRunner:
     native: ClassVar[str] = "jax"
 
     def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
-        self.rule, simulator, place = rule, rule.simulator, rule.simulator.device
-        is_spread = simulator.num_devices > 1
-        part = EpisodeRule(simulator.split(), rule.mode, rule.limit) if is_spread else rule
+        self.rule, simulator, part = rule, rule.simulator, split_rule(rule)
 
         # Functions, since bound methods would be a circle that keeps what was compiled alive.
         def reset(carry: Any, mask: Any, seeds: Seeds) -> Outcome:
@@ -89,15 +87,10 @@ class JitRunner:
         def observe(carry: Carry) -> Any:
             return jax.tree.map(jnp.copy, simulator.read(carry.state).obs)
 
-        if is_spread:
-            options = {"mesh": place.mesh, "in_specs": place.spec, "out_specs": place.spec}
-            spread = partial(jax.shard_map, **options, check_vma=False)
-            reset, step = spread(reset), spread(step)
-        else:
-            place = jax.sharding.SingleDeviceSharding(place)
-        self.reset = jax.jit(reset, out_shardings=place)
-        self.step = jax.jit(step, out_shardings=place)
-        self.observe = jax.jit(observe, out_shardings=place)
+        place, sharding = simulator.device, find_sharding(simulator.device)
+        self.reset = jax.jit(spread(reset, place), out_shardings=sharding)
+        self.step = jax.jit(spread(step, place), out_shardings=sharding)
+        self.observe = jax.jit(observe, out_shardings=sharding)
 
     def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
         """Return the carry whose next step leaves some rows as they are; see `Runner.hold`."""
@@ -126,19 +119,25 @@ def make_pure(
             or None.
         step: (carry, actions) -> (carry, what `step` returns).
     """
+    place, part = rule.simulator.device, split_rule(rule)
 
-    def reset(carry: Any, mask: Any, seeds: Any = None) -> tuple[Any, Any]:
-        mask = jnp.asarray(mask)
-        given = None if seeds is None else Seeds(jnp.asarray(seeds, jnp.uint32), mask)
-        outcome = infos.arrange(rule.reset(carry, mask, given))
+    def reset_rows(carry: Any, mask: Any, seeds: Any) -> tuple[Any, Any]:
+        given = None if seeds is None else Seeds(seeds, mask)
+        outcome = infos.arrange(part.reset(carry, mask, given))
         obs, *_, found = infos.lay_out(outcome)
         return outcome.carry, (obs, found)
 
-    def step(carry: Any, actions: Any) -> tuple[Any, Any]:
-        outcome = infos.arrange(rule.step(carry, actions))
+    def step_rows(carry: Any, actions: Any) -> tuple[Any, Any]:
+        outcome = infos.arrange(part.step(carry, actions))
         return outcome.carry, infos.lay_out(outcome)
 
-    return jax.tree.map(jnp.copy, carry), reset, step
+    run_reset = spread(reset_rows, place)
+
+    def reset(carry: Any, mask: Any, seeds: Any = None) -> tuple[Any, Any]:
+        seeds = None if seeds is None else jnp.asarray(seeds, jnp.uint32)
+        return run_reset(carry, jnp.asarray(mask), seeds)
+
+    return jax.tree.map(jnp.copy, carry), reset, spread(step_rows, place)
 
 
 class RaisingRunner:

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 
-from gymbridge.core.arrays.jax import find_jax_device
-from gymbridge.core.devices import check_spread, read_device
+from gymbridge.core.arrays.jax_devices import find_place
+from gymbridge.core.devices import check_spread
 from gymbridge.core.episode import Renderer, Seeds, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.specs import name_device
@@ -71,7 +71,7 @@ class FunctionalSimulator:
     ) -> None:
         self.num_envs = num_envs
         self.task_limit = task_limit
-        self.device = find_jax_device(read_device(device))
+        self.device = find_place(device, num_envs)
         self.num_devices = len(getattr(self.device, "device_set", [None]))
         check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat

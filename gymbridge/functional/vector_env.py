@@ -130,18 +130,13 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             ``step(carry, actions) -> (carry, returned)``, with the five values of `step`.
 
         Raises:
-            ArgumentError: The batch was not built with ``arrays="jax"``, or is on several devices.
+            ArgumentError: The batch was not built with ``arrays="jax"``.
             ResetNeededError: Before the first `reset`.
         """
         self._check_open()
         if self.arrays != "jax":
             raise ArgumentError(
                 f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
-            )
-        if self._runner.rule.simulator.num_devices > 1:
-            raise ArgumentError(
-                "`functional` needs a batch on one device; spread its functions yourself, with "
-                "`jax.shard_map`."
             )
         from gymbridge.functional.runners import make_pure
 

@@ -20,7 +20,7 @@ from gymbridge.core.arrays.torch import torch_to_jax
 from gymbridge.core.processes import check_not_forked
 from gymbridge.functional.compilation import announce
 
-__all__ = ["JaxFunction", "Traced"]
+__all__ = ["JaxFunction", "Pure", "Traced"]
 
 Pure = Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], Any]]
 """(float arrays, anything else) -> (float arrays, anything else)."""
@@ -30,7 +30,7 @@ class Traced(NamedTuple):
     """What a call with a graph returns."""
 
     values: tuple[jax.Array, ...]  # the float outputs
-    tensors: tuple[torch.Tensor, ...]  # the same in torch's graph, sharing their memory
+    tensors: tuple[torch.Tensor, ...]  # the same in torch's graph
     aux: Any  # what has no gradient
 
 
@@ -40,12 +40,19 @@ class JaxFunction:
     Args:
         function: (inputs, rest) -> (outputs, aux), where inputs and outputs are tuples of float
             arrays, and rest and aux are any pytrees, through which no gradient passes.
+        to_torch: Conversion of an output to a tensor; the default shares memory.
         recompute: Whether the backward pass computes the forward pass again instead of keeping
             what it needs of it.
     """
 
-    def __init__(self, function: Pure, *, recompute: bool = False) -> None:
-        self._recompute = recompute
+    def __init__(
+        self,
+        function: Pure,
+        *,
+        to_torch: Callable[[Any], torch.Tensor] = torch.from_dlpack,
+        recompute: bool = False,
+    ) -> None:
+        self.to_torch, self._recompute = to_torch, recompute
 
         # Functions, since bound methods would be a circle that keeps what was compiled alive.
         def differentiate(inputs: tuple[Any, ...], rest: Any) -> Any:
@@ -133,7 +140,7 @@ class _Node(torch.autograd.Function):
         ctx.save_for_backward(token)
         ctx.set_materialize_grads(False)
         ctx.call, ctx.like = call, _describe(outputs)
-        return tuple(map(torch.from_dlpack, outputs))
+        return tuple(map(call.to_torch, outputs))
 
     @staticmethod
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -153,7 +160,7 @@ class _Node(torch.autograd.Function):
             for gradient, like in zip(gradients, ctx.like, strict=True)
         )
         found = ctx.call.pull(kept, cotangents)
-        tensors = [torch.from_dlpack(gradient) for gradient in found]
+        tensors = [ctx.call.to_torch(gradient) for gradient in found]
         # With `create_graph=True` the gradients themselves have to lead somewhere.
         if torch.is_grad_enabled():
             sources = (*inputs, *(gradient for gradient in gradients if gradient is not None))

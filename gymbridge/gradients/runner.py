@@ -8,6 +8,7 @@ Integers, flags and keys stay on the jax side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
@@ -15,14 +16,16 @@ import numpy as np
 import torch
 from gymnasium import Space, spaces
 
-from gymbridge.core.arrays.torch import jax_to_torch, torch_to_jax
+from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.arrays.torch import choose_to_torch, torch_to_jax
 from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep
 from gymbridge.core.infos import InfoLayout
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.functional.carries import carry_shapes
 from gymbridge.functional.compilation import log_compilation
 from gymbridge.functional.simulator import FunctionalSimulator
-from gymbridge.gradients.autograd import JaxFunction
+from gymbridge.functional.spreading import find_sharding, split_rule, spread
+from gymbridge.gradients.autograd import JaxFunction, Pure
 from gymbridge.gradients.checks import check_differentiable
 from gymbridge.gradients.packing import Packing, is_float
 from gymbridge.gradients.torch_private import check_context
@@ -63,29 +66,29 @@ class GraphRunner:
     """Whether a backward pass computes each step again instead of keeping what it needs of it."""
 
     def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
-        simulator = rule.simulator
+        simulator, place = rule.simulator, rule.simulator.device
         check_differentiable(simulator.env, simulator.shapes)
-        self.rule, self._device = rule, simulator.device
-        self.packing = packing = _make_packing(rule)
+        self.rule, self._to_torch = rule, choose_to_torch(place)
+        self._sharding = sharding = find_sharding(place)
         # Parts of their own, since bound methods of this one would be a circle that keeps what was
         # compiled alive.
-        pure = _PackedRule(rule, infos, packing, self.recompute)
-        place = jax.sharding.SingleDeviceSharding(simulator.device)
-        self._first_reset = jax.jit(pure.first_reset, out_shardings=place)
-        self._reset_graph = JaxFunction(pure.reset, recompute=self.recompute)
-        self._step_graph = JaxFunction(pure.step, recompute=self.recompute)
-        self._unroll_graph = JaxFunction(pure.unroll)
-        self._pack_carry = jax.jit(packing.pack)
-        self._unpack_carry = jax.jit(packing.unpack)
-        self._read_obs = jax.jit(
-            lambda packed, rest: simulator.read(packing.unpack(packed, rest).state).obs
-        )
+        pure = _PackedRule(rule, infos, self.recompute)
+        self.packing = packing = pure.packing
+        make = partial(JaxFunction, to_torch=self._to_torch)
+        window = {"in_axes": (0, 0, 1, 0), "out_axes": (0, 0, 1, 1)}
+        self._first_reset = jax.jit(spread(pure.first_reset, place), out_shardings=sharding)
+        self._reset_graph = make(_pair(spread(pure.reset, place)), recompute=self.recompute)
+        self._step_graph = make(_pair(spread(pure.step, place)), recompute=self.recompute)
+        self._unroll_graph = make(_pair(spread(pure.unroll, place, **window)))
+        self._pack_carry = jax.jit(spread(packing.pack, place))
+        self._unpack_carry = jax.jit(spread(packing.unpack, place))
+        self._read_obs = jax.jit(spread(pure.read_obs, place))
 
     def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
         """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
         if carry is None:
             packed, rest, time_step = self._first_reset(mask, seeds)
-            return Outcome(GraphCarry(packed, rest, None), jax_to_torch(time_step))
+            return Outcome(GraphCarry(packed, rest, None), map_arrays(self._to_torch, time_step))
         if mask.all():
             carry = carry._replace(tensor=None)
         return self._run(self._reset_graph, carry, (), (mask, seeds))
@@ -106,7 +109,7 @@ class GraphRunner:
     @_eager
     def observe(self, carry: GraphCarry) -> Any:
         """Return the current observation as tensors of their own, without a graph."""
-        return jax_to_torch(self._read_obs(carry.packed, carry.rest))
+        return map_arrays(self._to_torch, self._read_obs(carry.packed, carry.rest))
 
     @_eager
     def share(self, carry: GraphCarry) -> tuple[torch.Tensor, GraphCarry]:
@@ -119,7 +122,7 @@ class GraphRunner:
         tensor = carry.tensor if torch.is_grad_enabled() else None
         with torch.inference_mode(False), torch.enable_grad():
             if tensor is None:
-                return torch.from_dlpack(carry.packed).clone(), carry
+                return self._to_torch(carry.packed).clone(), carry
             given = tensor.clone()
             return given, carry._replace(tensor=given.clone())
 
@@ -131,7 +134,7 @@ class GraphRunner:
             ArgumentTypeError: `state` is not a dense tensor, or has another dtype.
             ArgumentError: `state` has another shape or is on another device.
         """
-        like = torch.from_dlpack(carry.packed)
+        like = self._to_torch(carry.packed)
         is_tensor = isinstance(state, torch.Tensor)
         if not is_tensor or (state.dtype, state.layout) != (like.dtype, like.layout):
             got = f"{state.dtype} ({state.layout})" if is_tensor else type(state).__name__
@@ -143,7 +146,7 @@ class GraphRunner:
                 f"`physics_state` must have shape {tuple(like.shape)} on '{like.device}', got "
                 f"{tuple(state.shape)} on '{state.device}'."
             )
-        packed = jax.device_put(torch_to_jax(state), self._device)
+        packed = jax.device_put(torch_to_jax(state), self._sharding)
         with torch.inference_mode(False), torch.enable_grad():
             # A copy, since writing into what the user gave would change the state.
             tensor = state.clone() if state.requires_grad else None
@@ -171,11 +174,17 @@ class GraphRunner:
         if not (any(wanted) and torch.is_grad_enabled()):
             (packed, *floats), (others, time_step) = graph.plain(values, rest)
             after = GraphCarry(packed, others, None)
-            return Outcome(after, _join(map(torch.from_dlpack, floats), time_step))
+            return Outcome(after, self._join(map(self._to_torch, floats), time_step))
         traced = graph(values, tensors, rest)
         others, time_step = traced.aux
         after = GraphCarry(traced.values[0], others, traced.tensors[0])
-        return Outcome(after, _join(iter(traced.tensors[1:]), time_step))
+        return Outcome(after, self._join(iter(traced.tensors[1:]), time_step))
+
+    def _join(self, tensors: Iterator[torch.Tensor], time_step: TimeStep) -> TimeStep:
+        """Return the time step of tensors with those that have a gradient in their place."""
+        leaves, structure = jax.tree.flatten(time_step, is_leaf=lambda leaf: leaf is None)
+        joined = [next(tensors) if leaf is None else self._to_torch(leaf) for leaf in leaves]
+        return jax.tree.unflatten(structure, joined)
 
 
 class RecomputingGraphRunner(GraphRunner):
@@ -185,50 +194,49 @@ class RecomputingGraphRunner(GraphRunner):
 
 
 class _PackedRule:
-    """The rule over packed carries: functions of (float arrays, anything else) for `JaxFunction`.
+    """The rule of the rows of one device, over packed carries: functions to be spread.
+
+    Those for `JaxFunction` take packed and other leaves of the carry, leaves of the actions, and
+    what else is given. They return the new leaves, what has a gradient of the time step, and the
+    rest of it.
 
     Args:
         rule: Episode rule of the batch.
         infos: The layout of its infos.
-        packing: The packing of its carries.
         recompute: Whether the backward pass of `unroll` computes each step again.
     """
 
     def __init__(
-        self,
-        rule: EpisodeRule[FunctionalSimulator],
-        infos: InfoLayout,
-        packing: Packing,
-        recompute: bool,
+        self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout, recompute: bool
     ) -> None:
-        self._rule, self._infos, self._packing = rule, infos, packing
-        self._recompute = recompute
+        self._batch, self._rule, self._infos = rule.simulator, split_rule(rule), infos
+        self.packing, self._recompute = _make_packing(self._rule), recompute
         self._actions = jax.tree.structure(_nest(rule.simulator.single_action_space))
 
     def first_reset(self, mask: Any, seeds: Seeds) -> tuple[Any, Any, TimeStep]:
-        log_compilation("reset", self._rule.simulator)
+        log_compilation("reset", self._batch)
         outcome = self._infos.arrange(self._rule.reset(None, mask, seeds))
-        return *self._packing.pack(outcome.carry), outcome.time_step
+        return *self.packing.pack(outcome.carry), outcome.time_step
 
-    def reset(self, inputs: tuple[Any, ...], rest: Any) -> Any:
-        log_compilation("reset", self._rule.simulator)
-        (packed,), (others, (mask, seeds)) = inputs, rest
-        carry = self._packing.unpack(packed, others)
-        return self._pack(self._infos.arrange(self._rule.reset(carry, mask, seeds)))
+    def reset(self, packed: Any, others: Any, _: Any, given: tuple[Any, Seeds]) -> Any:
+        log_compilation("reset", self._batch)
+        carry = self.packing.unpack(packed, others)
+        return self._pack(self._infos.arrange(self._rule.reset(carry, *given)))
 
-    def step(self, inputs: tuple[Any, ...], rest: Any) -> Any:
-        log_compilation("step", self._rule.simulator)
-        carry, actions = self._read(inputs, rest)
-        return self._pack(self._advance(carry, actions))
+    def step(self, packed: Any, others: Any, leaves: Any, _: None) -> Any:
+        log_compilation("step", self._batch)
+        return self._pack(self._advance(*self._read(packed, others, leaves)))
 
-    def unroll(self, inputs: tuple[Any, ...], rest: Any) -> Any:
-        log_compilation("unroll", self._rule.simulator)
+    def unroll(self, packed: Any, others: Any, leaves: Any, _: None) -> Any:
+        log_compilation("unroll", self._batch)
         body = jax.checkpoint(self._scanned) if self._recompute else self._scanned
-        return self._pack(Outcome(*jax.lax.scan(body, *self._read(inputs, rest))))
+        return self._pack(Outcome(*jax.lax.scan(body, *self._read(packed, others, leaves))))
 
-    def _read(self, inputs: tuple[Any, ...], rest: Any) -> tuple[Carry, Any]:
-        (packed, *leaves), (others, _) = inputs, rest
-        return self._packing.unpack(packed, others), jax.tree.unflatten(self._actions, leaves)
+    def read_obs(self, packed: Any, others: Any) -> Any:
+        return self._rule.simulator.read(self.packing.unpack(packed, others).state).obs
+
+    def _read(self, packed: Any, others: Any, leaves: Any) -> tuple[Carry, Any]:
+        return self.packing.unpack(packed, others), jax.tree.unflatten(self._actions, leaves)
 
     def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, TimeStep]:
         outcome = self._advance(carry, actions)
@@ -238,10 +246,18 @@ class _PackedRule:
         return self._infos.arrange(self._rule.step(carry, actions))
 
     def _pack(self, outcome: Outcome) -> Any:
-        """Return what has a gradient, and what has none."""
-        packed, others = self._packing.pack(outcome.carry)
-        floats, time_step = _split(outcome.time_step)
+        return *self.packing.pack(outcome.carry), *_split(outcome.time_step)
+
+
+def _pair(function: Callable[..., Any]) -> Pure:
+    """Return a function of a `_PackedRule` as `JaxFunction` takes it."""
+
+    def paired(inputs: tuple[Any, ...], rest: Any) -> Any:
+        (packed, *leaves), (others, given) = inputs, rest
+        packed, others, floats, time_step = function(packed, others, leaves, given)
         return (packed, *floats), (others, time_step)
+
+    return paired
 
 
 def _make_packing(rule: EpisodeRule[FunctionalSimulator]) -> Packing:
@@ -263,14 +279,6 @@ def _split(time_step: TimeStep) -> tuple[tuple[Any, ...], TimeStep]:
     floats = tuple(leaf for leaf, is_marked in pairs if is_marked)
     rest = jax.tree.map(lambda leaf, is_marked: None if is_marked else leaf, time_step, marks)
     return floats, rest
-
-
-def _join(tensors: Iterator[torch.Tensor], time_step: TimeStep) -> TimeStep:
-    """Return the time step of tensors with those that have a gradient in their place."""
-    leaves, structure = jax.tree.flatten(time_step, is_leaf=lambda leaf: leaf is None)
-    return jax.tree.unflatten(
-        structure, [next(tensors) if leaf is None else torch.from_dlpack(leaf) for leaf in leaves]
-    )
 
 
 def _nest(space: Space[Any]) -> Any:

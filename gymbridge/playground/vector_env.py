@@ -9,7 +9,6 @@ from typing import Any
 from gymnasium import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gymbridge.core.devices import read_device
 from gymbridge.core.extras import needs
 from gymbridge.core.opengl import import_mujoco
 from gymbridge.core.rendering import read_view
@@ -19,7 +18,7 @@ from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runne
 
 with needs("playground", "PlaygroundVectorEnv"):
     import_mujoco()
-    from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.core.arrays.jax_devices import find_place
     from gymbridge.functional.sharing import make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.playground.translation import build_env, episode_steps, find_own, translate
@@ -42,8 +41,10 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
         arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
         device: Where the simulation runs and its arrays are: "cpu", "cuda", "cuda:1", a
-            `torch.device` or a `jax.Device`; None for JAX's default device. A list of devices
-            spreads the batch evenly over them, with numpy or jax arrays.
+            `torch.device` or a `jax.Device`; None for JAX's default device. "cpu:all" spreads the
+            batch over all cores: it asks JAX for a CPU device per core, so it comes before
+            anything else uses JAX, and takes the largest number of them that divides `num_envs`.
+            "cuda:all" and a list of devices spread it as well; torch arrays need CPU devices.
         action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
             episode's end. None for the configuration's.
         info_keys: Which metrics and entries of ``state.info`` are in the infos: None for as many as
@@ -115,7 +116,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         if action_repeat is not None:
             action_repeat = read_count("action_repeat", action_repeat)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
-        place = find_jax_device(read_device(device))
+        place = find_place(device, num_envs)
         mode = read_autoreset_mode(autoreset_mode)
         options = {
             "action_space": action_space,

@@ -51,19 +51,21 @@ def test_partial_reset__leaves_the_others_as_they_are(cell: Cell) -> None:
     envs = cell.batch()
     envs.reset(seed=5)
     rng = np.random.default_rng(0)
-    obs, _, terminated, truncated, _ = envs.step(to_kind(draw_actions(envs, rng), cell.kind))
+    obs, _, terminated, truncated, _ = envs.step(
+        to_kind(draw_actions(envs, rng), cell.kind, envs.device)
+    )
     over = to_numpy(terminated) | to_numpy(truncated)
     if cell.mode == "Disabled" and over.any():
         obs = envs.reset(options={"reset_mask": over})[0]
     before, mask = to_numpy(obs), np.array([True, False, False, True])
-    options = {"reset_mask": to_kind(mask, cell.kind)}
+    options = {"reset_mask": to_kind(mask, cell.kind, envs.device)}
     again, infos = to_numpy(envs.reset(options=options))
     np.testing.assert_array_equal(again[~mask], before[~mask])
     assert options.keys() == {"reset_mask"}
     for key in infos:
         if key.startswith("_"):
             np.testing.assert_array_equal(infos[key], mask)
-    stepped = to_numpy(envs.step(to_kind(draw_actions(envs, rng), cell.kind))[0])
+    stepped = to_numpy(envs.step(to_kind(draw_actions(envs, rng), cell.kind, envs.device))[0])
     assert stepped.shape == before.shape
 
 

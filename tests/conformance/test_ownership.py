@@ -60,7 +60,9 @@ def test_donated_arrays__are_the_user_s_own(cell: Cell) -> None:
 
 
 def pointer(array: Any) -> int:
-    return array.data_ptr() if hasattr(array, "data_ptr") else array.unsafe_buffer_pointer()
+    if hasattr(array, "data_ptr"):
+        return array.data_ptr()
+    return array.addressable_data(0).unsafe_buffer_pointer()
 
 
 def masks(infos: Any) -> Any:

@@ -1,21 +1,278 @@
-"""Several devices: four, which XLA makes of the CPU in a process of its own."""
+"""A batch spread over two devices does what it does on one."""
 
 from __future__ import annotations
 
-import os
+import pickle
 import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("brax.envs")
 
+import jax
+from batches import KIND_LENGTHS, KIND_TRUNCATES, to_numpy
+from brax_samples import SampleEnv
 from python_runs import run_python
+from trees import assert_same
+
+from gymbridge import BraxVectorEnv
+from gymbridge.core.arrays import make_adapter
+from gymbridge.core.arrays.jax_devices import _say_idle
+from gymbridge.core.devices import Device
+from gymbridge.errors import ArgumentError, DivergedError
+from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+from gymbridge.wrappers import RecordEpisodeStatistics
+
+TWO = ["cpu:0", "cpu:1"]
+NUM_ENVS = 8
 
 
-@pytest.mark.slow
-def test_four_devices__are_as_good_as_one() -> None:
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    command = ("-m", "pytest", "-q", "-p", "no:xdist", "-rs", "four_devices.py")
-    printed = run_python(*command, cwd=Path(__file__).parent, XLA_FLAGS=flags)
-    assert int(re.search(r"(\d+) passed", printed.out)[1]) >= 17
+def draw(sys: Any, key: jax.Array) -> dict[str, jax.Array]:
+    return {"dof.damping": sys.dof.damping + jax.random.uniform(key, sys.dof.damping.shape)}
+
+
+@cache
+def scripted(device: Any, arrays: str, mode: str) -> BraxVectorEnv:
+    """Return a batch whose every episode draws its length, which compiles in a moment."""
+    place = None if device is None else list(device)
+    options = {"arrays": arrays, "autoreset_mode": mode, "max_episode_steps": 4, "device": place}
+    return BraxVectorEnv(ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES), NUM_ENVS, **options)
+
+
+@cache
+def pendulums(device: Any) -> BraxVectorEnv:
+    """Return pendulums whose physics are drawn."""
+    place = None if device is None else list(device)
+    options = {"max_episode_steps": 7, "randomization_fn": draw, "device": place}
+    return BraxVectorEnv("inverted_pendulum", NUM_ENVS, **options)
+
+
+def make_actions(envs: Any, step: int) -> np.ndarray:
+    rng = np.random.default_rng(step)
+    if envs.single_action_space.shape == ():
+        return rng.integers(0, 2, NUM_ENVS)
+    return rng.uniform(-1, 1, (NUM_ENVS, 1)).astype(np.float32)
+
+
+def run(envs: Any, num_steps: int = 40, first: int = 0) -> list[Any]:
+    """Return what a run returns; some environments are reset by hand, and all that end."""
+    log = []
+    for step in range(first, first + num_steps):
+        log.append(to_numpy(envs.step(make_actions(envs, step))))
+        over = log[-1][2] | log[-1][3]
+        mask = over | (np.arange(NUM_ENVS) == step % 16)
+        if mask.any() and (envs.autoreset_mode.value == "Disabled" or step % 5 == 0):
+            seed = [step, *range(NUM_ENVS - 1)] if step % 2 else None
+            log.append(to_numpy(envs.reset(seed=seed, options={"reset_mask": mask})))
+    return log
+
+
+def ends(log: list[Any]) -> int:
+    return sum((entry[2] | entry[3]).sum() for entry in log if len(entry) == 5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "mode"), [("numpy", "NextStep"), ("jax", "SameStep"), ("jax", "Disabled")]
+)
+def test_run__is_that_of_one_device(arrays: str, mode: str) -> None:
+    logs = []
+    for device in (None, tuple(TWO)):
+        envs = scripted(device, arrays, mode)
+        logs.append([to_numpy(envs.reset(seed=[3, 1, 4, 1, 5, 9, 2, 6])), *run(envs)])
+    assert_same(logs[1], logs[0])
+    assert ends(logs[0]) > 20
+
+
+def test_physics_that_are_drawn__are_those_of_one_device() -> None:
+    logs = []
+    given = np.linspace(0.1, 1, NUM_ENVS * 2, dtype=np.float32).reshape(NUM_ENVS, 2)
+    for device in (None, tuple(TWO)):
+        envs = pendulums(device)
+        first = to_numpy(envs.reset(seed=5))
+        log = run(envs, 12)
+        options = {"randomization": {"dof.damping": given}}
+        logs.append([first, *log, to_numpy(envs.reset(options=options)), *run(envs, 3)])
+    for here, there in zip(*logs, strict=True):
+        leaves = zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True)
+        for left, right in leaves:
+            np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
+    drawn = logs[0][0][1]["randomization"]["dof.damping"]
+    assert len(np.unique(drawn)) == NUM_ENVS * 2
+    assert ends(logs[0]) > 8
+
+
+def test_arrays__are_spread_evenly_and_taken_from_the_devices() -> None:
+    envs = scripted(tuple(TWO), "jax", "NextStep")
+    obs, _ = envs.reset(seed=0)
+    assert obs.sharding == envs.device
+    assert [shard.data.shape[0] for shard in obs.addressable_shards] == [4] * 2
+    actions = jax.device_put(make_actions(envs, 0), envs.device)
+    assert envs.step(actions)[0].sharding == envs.device
+    with pytest.raises(ArgumentError, match=r"jax\.device_put\(actions, envs\.device\)"):
+        envs.step(jax.device_put(actions, jax.devices()[0]))
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
+def test_snapshots__move_between_placements(mode: str, tmp_path: Path) -> None:
+    one, four = (scripted(device, "numpy", mode) for device in (None, tuple(TWO)))
+    for here, there in ((one, four), (four, one)):
+        here.reset(seed=7)
+        run(here, 9)
+        here.save_state(tmp_path / "state")
+        obs = there.load_state(tmp_path / "state")
+        assert_same(obs, here.set_state(here.get_state()))
+        assert_same(run(there, 9, 9), run(here, 9, 9))
+
+
+def test_statistics__are_spread_too(tmp_path: Path) -> None:
+    logs = []
+    for device in (None, tuple(TWO)):
+        batch = scripted(device, "jax", "NextStep")
+        envs = RecordEpisodeStatistics(batch)
+        envs.reset(seed=2)
+        log = []
+        for step in range(12):
+            log.append(to_numpy(envs.step(make_actions(batch, step))[4]["episode"]["r"]))
+            if step == 5:
+                envs.save_state(tmp_path / str(device))
+                envs.load_state(tmp_path / str(device))
+        logs.append(log)
+    np.testing.assert_array_equal(*logs)
+    assert np.any(logs[0])
+
+
+def test_batch__pickles_with_its_devices() -> None:
+    sharding = scripted(("cpu:1", "cpu:0"), "jax", "NextStep").device
+    two = jax.devices()[:2]
+    for device in (TWO, two, tuple(two), sharding, "cpu:all"):
+        envs = BraxVectorEnv("fast", 4, device=device, arrays="jax")
+        again = pickle.loads(pickle.dumps(envs))
+        assert again.device == envs.device
+        assert len(again.device.device_set) == 2
+    assert_same(to_numpy(again.reset(seed=1)), to_numpy(envs.reset(seed=1)))
+    assert BraxVectorEnv("fast", 3, device=["cpu:1"], arrays="jax").device == jax.devices()[1]
+
+
+def test_actions__may_be_on_the_devices_in_another_order() -> None:
+    one, other = (
+        scripted(device, "jax", "NextStep") for device in (("cpu:0", "cpu:1"), ("cpu:1", "cpu:0"))
+    )
+    one.reset(seed=0)
+    other.reset(seed=0)
+    actions = np.arange(one.num_envs) % 3
+    placed = jax.device_put(actions, other.device)
+    found, wanted = one.step(placed), other.step(actions)
+    for part, expected in zip(found[:4], wanted[:4], strict=True):
+        np.testing.assert_array_equal(np.asarray(part), np.asarray(expected))
+
+
+def burst(state: Any, action: Any) -> Any:
+    return state.replace(obs=state.obs / action.sum())
+
+
+def test_diverged__are_found_on_each_device() -> None:
+    envs = BraxVectorEnv(SampleEnv(step=burst), 8, device=TWO, nonfinite="raise")
+    envs.reset(seed=0)
+    actions = np.ones((8, 1), np.float32)
+    actions[[1, 6]] = 0
+    with pytest.raises(DivergedError, match=r"\[1, 6\]"):
+        envs.step(actions)
+    envs.step(np.ones((8, 1), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"device": ["cpu:0", "cpu:0"]}, r"list of different ones.*\[cpu, cpu\]"),
+        ({"device": ["cpu:0", "cuda:0"]}, r"of one platform, got \[cpu, cuda:0\]"),
+        ({"device": []}, r"list of different ones of one platform, got \[\]"),
+        ({"device": ["cpu:0", "cpu:9"]}, "must be one that JAX has, got 'cpu:9'"),
+        ({"device": TWO, "num_envs": 9}, "multiple of the 2 devices, got 9; use 8 or 10"),
+        ({"device": TWO, "num_envs": 1}, "multiple of the 2 devices, got 1; use 2"),
+        ({"device": ["cpu:all"]}, "by itself, 'cpu:all', got 'cpu:all'"),
+        ({"device": "cuda:all"}, "must be one that JAX has, got 'cuda:0'"),
+    ],
+)
+def test_devices__that_cannot_be_are_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        BraxVectorEnv("fast", **{"num_envs": 8} | options)
+
+
+def test_functional__carries_the_batch_over_its_devices() -> None:
+    one, two = (scripted(device, "jax", "SameStep") for device in (None, tuple(TWO)))
+    logs = []
+    for envs in (one, two):
+        envs.reset(seed=4)
+        carry, reset, step = envs.functional()
+        step, log = jax.jit(step), []
+        for index in range(6):
+            carry, returned = step(carry, make_actions(envs, index))
+            log.append(to_numpy(returned))
+        carry, first = reset(carry, np.arange(NUM_ENVS) % 3 == 0, np.arange(NUM_ENVS))
+        logs.append([*log, to_numpy(first), to_numpy(step(carry, make_actions(envs, 9))[1])])
+        logs[-1].append(to_numpy(envs.step(make_actions(envs, 0))))
+    assert_same(logs[1], logs[0])
+    assert carry.ended.sharding == two.device
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "count", "advice"),
+    [(8, 2, None), (7, 1, "num_envs=7 on 1 of 2 devices.*6 or 8"), (1, 1, "1 of 2 devices.*; 2")],
+)
+def test_every_device__is_used_if_it_divides_the_batch(
+    num_envs: int, count: int, advice: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    _say_idle.cache_clear()
+    for kind in ("numpy", "torch", "jax"):
+        pytest.importorskip(kind)
+        envs = BraxVectorEnv("fast", num_envs, device="cpu:all", arrays=kind)
+        assert envs._simulator.num_devices == count
+        assert str(envs.device) in ("None", "cpu") or kind == "jax"
+    warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == (advice is not None), "said once"
+    assert advice is None or re.search(advice, warned[0])
+
+
+def test_several_gpus__are_no_place_for_tensors_and_several_devices_none_for_envpool() -> None:
+    several = tuple(Device("cuda", index) for index in range(2))
+    with pytest.raises(ArgumentError, match=r"torch arrays.*\[cuda:0, cuda:1\].*examples/ddp\.py"):
+        make_adapter("jax", "torch", several, 4)
+    pytest.importorskip("envpool.registration")
+    from gymbridge import EnvPoolVectorEnv
+
+    with pytest.raises(ArgumentError, match="must be one device for EnvPool"):
+        EnvPoolVectorEnv("CartPole-v1", 4, device=TWO, arrays="jax")
+    envs = EnvPoolVectorEnv("CartPole-v1", 4, device="cpu:all", arrays="torch")
+    assert str(envs.device) == "cpu", "its threads are on all cores already"
+
+
+STARTED = """
+import gymnasium, jax
+import gymbridge
+from gymbridge.core.cores import count_cores
+gymbridge.BraxVectorEnv("fast", 6, device="cpu")  # JAX has started
+try:
+    gymnasium.make_vec("Brax/fast-v0", 6, device="cpu:all")
+    assert count_cores() == 1
+except gymbridge.GymbridgeError as error:
+    assert f"call jax.config.update('jax_num_cpu_devices', {count_cores()})" in str(error), error
+"""
+
+FRESH = """
+import gymnasium, jax
+import gymbridge
+from gymbridge.core.cores import count_cores
+envs = gymnasium.make_vec("Brax/fast-v0", 12 * count_cores(), device="cpu:all")
+envs.reset(seed=0)
+envs.step(envs.action_space.sample())
+assert len(jax.devices()) == envs.unwrapped._simulator.num_devices == count_cores()
+"""
+
+
+@pytest.mark.parametrize("script", [STARTED, FRESH])
+def test_every_core__has_a_device_if_jax_starts_with_them(script: str) -> None:
+    run_python("-c", script, JAX_NUM_CPU_DEVICES="-1")

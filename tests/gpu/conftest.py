@@ -40,7 +40,7 @@ def torch_device(device: str) -> Any:
 @pytest.fixture
 def jax_device(device: str) -> Any:
     """The device as JAX knows it."""
-    from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.core.arrays.jax_devices import find_jax_device
     from gymbridge.core.devices import read_device
 
     return find_jax_device(read_device(device))

@@ -22,6 +22,13 @@ from rollouts import (
     steps_of,
 )
 
+OPTIONS = [
+    {"autoreset_mode": mode, "residuals": residuals, "device": device}
+    for device in ("cpu", "cpu:all")
+    for mode, residuals in IN_EACH_MODE
+]
+"""Each mode on one CPU device and over two."""
+
 
 def run(envs: Any) -> tuple[torch.Tensor, list[Any], torch.Tensor]:
     """Return actions, the results of their steps, and the gradient of the loss by them."""
@@ -32,15 +39,16 @@ def run(envs: Any) -> tuple[torch.Tensor, list[Any], torch.Tensor]:
     return actions, results, gradient
 
 
-@pytest.mark.parametrize(("mode", "residuals"), IN_EACH_MODE)
+@pytest.mark.parametrize("options", OPTIONS)
 def test_gradient__is_that_of_each_episode_by_itself_in_steps_and_as_one_node(
-    mode: str, residuals: str
+    options: dict[str, str],
 ) -> None:
-    envs = shared_batch(autoreset_mode=mode, residuals=residuals)
+    envs = shared_batch(**options)
+    assert envs._runner.rule.simulator.num_devices == (2 if options["device"] == "cpu:all" else 1)
     actions, results, gradient = run(envs)
     ended = ends_of(results)
     assert 2 < ended.sum() < ended.size - 5, "ends and ordinary steps are both met"
-    losses, wanted = expected(mode, actions, ended)
+    losses, wanted = expected(options["autoreset_mode"], actions, ended)
     assert loss_of(results).item() == pytest.approx(losses.sum(), rel=1e-4)
     np.testing.assert_allclose(gradient.numpy(), wanted, rtol=2e-5, atol=2e-6)
     after = envs.detach(), envs.physics_state, *envs.step(actions[0].detach())

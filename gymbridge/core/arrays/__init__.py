@@ -6,16 +6,18 @@ with any of the three. `make_adapter` chooses the conversions when a batch is bu
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from gymbridge.core.actions import make_numpy_reader
 from gymbridge.core.arrays.adapter import (
     ArrayAdapter,
     Converter,
     fetch_together,
+    gather,
     jax_to_numpy,
     own,
 )
+from gymbridge.core.devices import Device, EveryDevice, Place, read_device
 from gymbridge.core.extras import needs
 from gymbridge.errors import ArgumentError
 
@@ -25,15 +27,17 @@ ARRAYS = ("numpy", "torch", "jax")
 """Kinds of arrays that a user can ask for."""
 
 
-def make_adapter(native: str, arrays: Any, device: Any) -> ArrayAdapter:
+def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayAdapter:
     """Return the adapter between a runner's arrays and the user's.
 
     Args:
         native: Kind of the runner's arrays.
         arrays: Kind of the user's.
         device: Where the user's arrays are, as `gymbridge.core.devices.read_device` returns it;
-            None for the simulator's own device. Several devices need a jax runner, and numpy or jax
-            arrays.
+            None for the simulator's own device. Several devices need a runner on JAX; torch arrays
+            need them on the CPU, which is one device to torch. All CPU devices are one for EnvPool,
+            whose threads are on every core.
+        num_envs: Size of the batch.
 
     Raises:
         ArgumentError: `arrays` is an unknown kind, the device does not exist, or several devices
@@ -42,14 +46,10 @@ def make_adapter(native: str, arrays: Any, device: Any) -> ArrayAdapter:
     """
     if arrays not in ARRAYS:
         raise ArgumentError(f"`arrays` must be one of {ARRAYS}, got {arrays!r}.")
-    if isinstance(device, tuple):
-        if native != "jax" or arrays == "torch":
-            raise ArgumentError(
-                "`device` must be one device for torch arrays, gradients and EnvPool, got "
-                f"[{', '.join(map(str, device))}]; with torch run one process per device, as "
-                "examples/ddp.py does."
-            )
-        device = device if arrays == "jax" else device[0]  # Numpy arrays are on no device.
+    if isinstance(device, EveryDevice):
+        device = _find_every(native, device, num_envs)
+    if isinstance(device, tuple) and (native == "numpy" or arrays == "torch"):
+        _check_several(native, device)
     if arrays == "numpy":
         return make_numpy_adapter(native, device)
     with needs(arrays, f"`arrays={arrays!r}`"):
@@ -60,6 +60,24 @@ def make_adapter(native: str, arrays: Any, device: Any) -> ArrayAdapter:
     return make(native, device)
 
 
+def _find_every(native: str, devices: EveryDevice, num_envs: int) -> Place:
+    if native == "numpy" and devices.kind == "cpu":
+        return Device("cpu", 0)
+    from gymbridge.core.arrays.jax_devices import find_place
+
+    return cast("Place", read_device(find_place(devices, num_envs)))
+
+
+def _check_several(native: str, devices: tuple[Device, ...]) -> None:
+    """Raise unless a batch of tensors, or of an engine on the host, can be on several devices."""
+    if native == "numpy" or devices[0].kind != "cpu":
+        raise ArgumentError(
+            "`device` must be one device for EnvPool, and for torch arrays and gradients on GPUs, "
+            f"got [{', '.join(map(str, devices))}]; with torch run one process per device, as "
+            "examples/ddp.py does."
+        )
+
+
 def make_numpy_adapter(native: str, device: Any) -> ArrayAdapter:
     """Return the adapter to a user of numpy arrays."""
     if native == "numpy" and device is not None and device.kind != "cpu":
@@ -68,7 +86,9 @@ def make_numpy_adapter(native: str, device: Any) -> ArrayAdapter:
             f"got '{device}'; `arrays='torch'` puts tensors on that device."
         )
     to_user: Converter = own
-    if native == "jax":
+    if native == "jax" and isinstance(device, tuple):
+        to_user = gather if device[0].kind == "cpu" else fetch_together
+    elif native == "jax":
         # On the CPU there is nothing to wait for, and asking costs as much as the copy.
         to_user = jax_to_numpy if device and device.kind == "cpu" else fetch_together
     return ArrayAdapter("numpy", to_user, make_numpy_reader)

@@ -17,10 +17,12 @@ __all__ = [
     "Converter",
     "MaskReader",
     "fetch_together",
+    "gather",
     "jax_to_numpy",
     "leave",
     "map_arrays",
     "own",
+    "parts_of",
 ]
 
 Converter = Callable[[Any], Any]
@@ -136,6 +138,23 @@ def fetch_together(tree: Any) -> Any:
     """Return what `jax_to_numpy` does, after starting all transfers together."""
     map_arrays(_begin_fetch, tree)
     return jax_to_numpy(tree)
+
+
+def parts_of(array: Any) -> tuple[list[Any], int]:
+    """Return the arrays of each device of a `jax.Array` that is spread, and the axis they share."""
+    sharding = array.sharding
+    count = len(sharding.device_set)
+    return [array.addressable_data(index) for index in range(count)], sharding.spec.index("envs")
+
+
+def gather(tree: Any) -> Any:
+    """Return what `jax_to_numpy` does, of arrays that are spread over CPU devices; in one copy."""
+    return map_arrays(_gather, tree)
+
+
+def _gather(array: Any) -> np.ndarray:
+    parts, axis = parts_of(array)
+    return np.concatenate([np.asarray(part) for part in parts], axis)
 
 
 def _begin_fetch(array: Any) -> None:

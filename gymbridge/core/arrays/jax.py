@@ -13,36 +13,12 @@ from jax.core import Tracer
 
 from gymbridge.core.actions import check_castable, check_integers, int64_bounds
 from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, Converter, own
+from gymbridge.core.arrays.jax_devices import find_jax_device
 from gymbridge.core.devices import Device, Place
-from gymbridge.core.processes import check_not_forked
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["find_jax_device", "make_jax_adapter", "upload_packed"]
-
-
-def find_jax_device(device: Place | None) -> Any:
-    """Return the device as JAX knows it; JAX's default one for None.
-
-    Several devices become a `jax.sharding.NamedSharding` that spreads leading axes over them.
-
-    Raises:
-        ArgumentError: JAX has no such device.
-        SimulationError: This process was forked after JAX had started.
-    """
-    check_not_forked()
-    if device is None:
-        return next(iter(jnp.zeros(()).devices()))
-    if isinstance(device, tuple):
-        mesh = jax.sharding.Mesh([find_jax_device(one) for one in device], ("envs",))
-        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("envs"))
-    try:
-        return {found.id: found for found in jax.devices(device.kind)}[device.index]
-    except (RuntimeError, KeyError) as error:
-        hint = " Install it with: pip install 'jax[cuda13]'." if device.kind == "cuda" else ""
-        raise ArgumentError(
-            f"`device` must be one that JAX has, got '{device}'; it has {jax.devices()}.{hint}"
-        ) from error
+__all__ = ["make_jax_adapter", "upload_packed"]
 
 
 def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from gymnasium import Space
 
 from gymbridge.core.actions import int64_bounds
-from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, Converter, map_arrays, own
-from gymbridge.core.devices import Device, read_device
+from gymbridge.core.arrays.adapter import (
+    ArrayAdapter,
+    ArrayReader,
+    Converter,
+    map_arrays,
+    own,
+    parts_of,
+)
+from gymbridge.core.devices import Device, Place, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
+    "choose_to_torch",
     "find_torch_device",
-    "jax_to_torch",
     "make_torch_adapter",
     "torch_to_jax",
     "upload_packed",
@@ -38,32 +46,45 @@ def find_torch_device(device: Device) -> torch.device:
         ) from error
 
 
-def make_torch_adapter(native: str, device: Device | None) -> ArrayAdapter:
+def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     """Return the adapter to a user of torch tensors."""
     adapt = partial(ArrayAdapter, "torch", read_mask=_read_mask, give_mask=torch.clone)
     if native == "numpy":
-        place = find_torch_device(device or Device("cpu", 0))
+        place = find_torch_device(cast("Device", device or Device("cpu", 0)))
         reader = partial(_TensorReader, place=place, hand_over=_to_host, upload=own)
         return adapt(_make_uploader(place), reader, device=place)
     import jax.numpy as jnp
 
-    from gymbridge.core.arrays.jax import find_jax_device
+    from gymbridge.core.arrays.jax_devices import find_jax_device
 
-    found: Any = read_device(find_jax_device(device))
-    place = find_torch_device(found)
+    found: Any = find_jax_device(device)
+    to_torch = choose_to_torch(found)
+    named: Any = read_device(found)
+    place = find_torch_device(named[0] if isinstance(named, tuple) else named)
     if native == "torch":
         to_user, hand_over = own, own
         upload = partial(torch.tensor if place.type == "cpu" else _upload, device=place)
     else:
         upload = np.array if place.type == "cpu" else partial(_upload_to_jax, place=place)
-        to_user, hand_over = jax_to_torch, torch_to_jax
+        to_user, hand_over = partial(map_arrays, to_torch), torch_to_jax
     reader = partial(_TensorReader, place=place, hand_over=hand_over, upload=upload)
     return adapt(to_user, reader, where=jnp.where, device=place)
 
 
-def jax_to_torch(tree: Any) -> Any:
-    """Return a tree of jax arrays as tensors on the same device, sharing their memory."""
-    return map_arrays(torch.from_dlpack, tree)
+def choose_to_torch(place: Any) -> Callable[[Any], torch.Tensor]:
+    """Return the conversion of an array of jax to a tensor.
+
+    On one device they share their memory. What is spread over CPU devices becomes one tensor.
+
+    Args:
+        place: Where the arrays are, a `jax.Device` or `jax.sharding.NamedSharding`.
+    """
+    return _gather if hasattr(place, "mesh") else torch.from_dlpack
+
+
+def _gather(array: Any) -> torch.Tensor:
+    parts, axis = parts_of(array)
+    return torch.cat([torch.from_dlpack(part) for part in parts], axis)
 
 
 def torch_to_jax(tensor: torch.Tensor) -> Any:

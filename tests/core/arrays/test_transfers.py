@@ -209,10 +209,11 @@ def test_tensor_of_another_gpu__is_exported_with_that_one_as_torch_s_current(
 def test_memory__is_shared_between_jax_and_torch() -> None:
     """The tensors that the user gets are the buffers that the compiled step wrote."""
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
-    from gymbridge.core.arrays.torch import jax_to_torch
+    from gymbridge.core.arrays.torch import choose_to_torch
 
     time_step = {"obs": jax.numpy.ones((4, 2)), "flags": jax.numpy.zeros(4, bool)}
-    tensors = jax_to_torch(time_step)
+    to_torch = choose_to_torch(jax.devices()[0])
+    tensors = {name: to_torch(leaf) for name, leaf in time_step.items()}
     assert tensors["flags"].dtype == torch.bool
     for name, leaf in time_step.items():
         assert tensors[name].data_ptr() == leaf.unsafe_buffer_pointer()

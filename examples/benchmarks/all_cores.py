@@ -1,0 +1,178 @@
+"""What ``device="cpu:all"`` gains: Brax and Playground on every core, beside one device.
+
+    python examples/benchmarks/all_cores.py [--only ant] [--processes 3]
+    python examples/benchmarks/all_cores.py --curve [--only ant]
+
+The reference is the bare jitted ``vmap(env.step)`` on one CPU device, as other wrappers run it, with
+observation, reward and done fetched as numpy arrays. It never restarts an episode. For gradients it
+is one jitted scan. Each process times all routes of its cases in turn; a row is the median process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jax
+
+from gymbridge.core.cores import count_cores
+
+jax.config.update("jax_num_cpu_devices", count_cores())  # for the reference, which comes first
+
+import json
+
+import numpy as np
+from gradients import Window
+from timing import Ratio, Row, compare, fitting_count, interleave, print_table, wait
+
+from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
+
+warnings.filterwarnings("ignore", message="Brax System")
+
+Step = Callable[[int], Any]
+PLACES = ("cpu", "cpu:all")
+
+BARS: dict[tuple[Any, ...], float | None] = {
+    # task, environments, mode, arrays; the bar is for all cores
+    ("ant", 1024, "NextStep", "numpy"): 0.65,
+    ("ant", 1024, "SameStep", "numpy"): 0.65,
+    ("ant", 1024, "NextStep", "torch"): 0.70,
+    ("humanoid", 256, "NextStep", "numpy"): 0.65,
+    ("humanoid", 256, "SameStep", "numpy"): 0.65,
+    ("humanoid", 256, "NextStep", "torch"): 0.70,
+    ("ant", 128, "NextStep", "numpy"): 0.85,
+    ("inverted_pendulum", 256, "NextStep", "numpy"): None,
+    ("CartpoleBalance", 1024, "NextStep", "numpy"): 1.10,
+    ("window of 8, ant", 256, "", "torch"): 0.85,
+}
+
+CURVE = [
+    (name, size, "NextStep", "numpy")
+    for name in ("ant", "humanoid", "inverted_pendulum", "fast", "CartpoleBalance")
+    for size in (1, 4, 16, 64, 256, 1024, 4096)
+]
+
+
+def batch_class(name: str) -> Any:
+    """Return the class of a task's batches: Playground's names are in capitals."""
+    if name[0].isupper():
+        return partial(PlaygroundVectorEnv, name)
+    return partial(BraxVectorEnv, name, backend="spring")
+
+
+def bare_step(engine: Any, num_envs: int, actions: list[np.ndarray]) -> Step:
+    """Return the reference step of Brax or Playground."""
+    keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
+    state = jax.jit(jax.vmap(engine.reset))(keys)
+    jitted = jax.jit(jax.vmap(engine.step))
+
+    def step(index: int) -> None:
+        nonlocal state
+        state = jitted(state, actions[index % len(actions)])
+        jax.tree.map(np.asarray, (state.obs, state.reward, state.done))
+
+    return step
+
+
+def step_routes(name: str, num_envs: int, mode: str, arrays: str) -> dict[str, Step]:
+    """Return the steps of the reference and of batches on one device and on all."""
+    routes: dict[str, Step] = {}
+    for place in PLACES if num_envs > 1 else PLACES[:1]:
+        options = {"autoreset_mode": mode, "arrays": arrays, "device": place}
+        envs = batch_class(name)(num_envs=num_envs, **options)
+        envs.reset(seed=0)
+        rng = np.random.default_rng(0)
+        shape = (64, *envs.action_space.shape)
+        actions = list(rng.uniform(-1, 1, shape).astype(np.float32))
+        given = actions
+        if arrays == "torch":
+            import torch
+
+            given = [torch.from_numpy(action) for action in actions]
+        if not routes:
+            routes["bare"] = bare_step(envs._simulator.engine, num_envs, actions)
+        routes[place] = lambda index, envs=envs, given=given: envs.step(given[index % 64])
+    return routes
+
+
+def window_routes(num_envs: int) -> dict[str, Step]:
+    """Return the gradient of a window by its actions, in plain JAX and by `unroll`."""
+    routes: dict[str, Step] = {}
+    for place in PLACES:
+        window = Window("ant", num_envs, 8, place)
+        if not routes:
+            plain = window.jax_actions()
+            routes["bare"] = lambda _: wait(plain())
+        routes[place] = lambda _, window=window: window.torch_actions()
+    return routes
+
+
+def measure(case: tuple[Any, ...], rounds: int, seconds: float) -> dict[str, Any]:
+    """Return what the routes of one case take in this process, in microseconds and as ratios."""
+    name, num_envs, mode, arrays = case
+    is_window = name.startswith("window")
+    routes = window_routes(num_envs) if is_window else step_routes(name, num_envs, mode, arrays)
+    counts = {route: fitting_count(step, seconds) for route, step in routes.items()}
+    times = interleave(routes, count=counts, rounds=rounds)
+    return {route: compare(times, route, "bare") for route in routes}
+
+
+def in_processes(case: tuple[Any, ...], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return what several processes measured, one after the other."""
+    command = [sys.executable, __file__, "--case", json.dumps(case)]
+    command += ["--rounds", str(options.rounds), "--seconds", str(options.seconds)]
+    found = []
+    for _ in range(options.processes):
+        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        found.append(json.loads(printed.splitlines()[-1]))
+    return found
+
+
+def rows_of(case: tuple[Any, ...], options: argparse.Namespace) -> list[Row]:
+    """Measure a case and return a row for each place."""
+    name, num_envs, mode, arrays = case
+    runs, rows = in_processes(case, options), []
+    for place in runs[0].keys() & {*PLACES}:
+        ratios = sorted(run[place][1][0] for run in runs)
+        middle = min(runs, key=lambda run: abs(run[place][1][0] - median(ratios)))[place]
+        label = ", ".join(filter(None, (f"{name}, {num_envs} envs", mode, arrays, place)))
+        note = "all processes: " + ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        bar = BARS.get(case) if place == "cpu:all" else None
+        rows.append(Row(label, middle[0], Ratio(*middle[1]), bar, note))
+    return sorted(rows, key=lambda row: row.case)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="regular expression for the cases")
+    parser.add_argument("--curve", action="store_true", help="five tasks over the batch size")
+    parser.add_argument("--processes", type=int, default=3, help="processes of a case")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds in a process")
+    parser.add_argument("--seconds", type=float, default=0.4, help="of a route in a round")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        case = tuple(json.loads(options.case))
+        print(json.dumps(measure(case, options.rounds, options.seconds)))
+        return
+    cases = CURVE if options.curve else list(BARS)
+    rows: list[Row] = []
+    for case in cases:
+        if re.search(options.only, ", ".join(map(str, case))):
+            rows += rows_of(case, options)
+            print(*rows[-2:], sep="\n", file=sys.stderr)
+    if options.curve:
+        sys.argv[0] = str(Path(__file__).with_stem("all_cores_curve"))
+    print_table(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Devices as JAX has them, and where a batch is spread over all of a kind."""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cache
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+
+from gymbridge.core.cores import count_cores
+from gymbridge.core.devices import Device, EveryDevice, Place, read_device
+from gymbridge.core.jax_private import jax_has_started
+from gymbridge.core.processes import check_not_forked
+from gymbridge.errors import ArgumentError
+
+__all__ = ["find_jax_device", "find_place"]
+
+_LOG = logging.getLogger("gymbridge")
+
+
+def find_place(device: Any, num_envs: int) -> Any:
+    """Return where a batch is, a `jax.Device` or `jax.sharding.NamedSharding`.
+
+    Args:
+        device: As a user gives it. "cpu:all" asks JAX for a CPU device per core if it has not
+            started, and stands for the largest number of devices that divides `num_envs`.
+        num_envs: Size of the batch.
+
+    Raises:
+        ArgumentError: JAX has no such device, or it has started with fewer CPU devices than cores.
+        SimulationError: This process was forked after JAX had started.
+    """
+    place = read_device(device)
+    if not isinstance(place, EveryDevice):
+        return find_jax_device(place)
+    check_not_forked()
+    every = _find_every(place)
+    count = next(size for size in range(len(every), 0, -1) if num_envs % size == 0)
+    if count < len(every):
+        _say_idle(str(place), num_envs, count, len(every))
+    return find_jax_device(every[:count] if count > 1 else every[0])
+
+
+def _find_every(devices: EveryDevice) -> tuple[Device, ...]:
+    # Whoever has set a number of CPU devices, here or by XLA's flag, gets all of those.
+    config, flags = cast("Any", jax.config), os.environ.get("XLA_FLAGS", "")
+    is_chosen = config.jax_num_cpu_devices != -1 or "host_platform_device_count" in flags
+    wanted = count_cores() if devices.kind == "cpu" and not is_chosen else 1
+    if wanted > 1 and not jax_has_started():
+        config.update("jax_num_cpu_devices", wanted)
+    find_jax_device(Device(devices.kind, 0))  # raises with advice
+    found = jax.local_devices(backend=devices.kind)
+    if len(found) < wanted:
+        raise ArgumentError(
+            f"`device='cpu:all'` needs {wanted} CPU devices of JAX, one for each core, and JAX has "
+            f"started with {len(found)}. Before anything uses JAX, call "
+            f"jax.config.update('jax_num_cpu_devices', {wanted})."
+        )
+    return tuple(cast("Device", read_device(one)) for one in found)
+
+
+@cache
+def _say_idle(name: str, num_envs: int, count: int, available: int) -> None:
+    below = num_envs - num_envs % available
+    sizes = " or ".join(str(size) for size in (below, below + available) if size)
+    _LOG.warning(
+        "`device=%r` runs num_envs=%d on %d of %d devices, since each gets as many environments; "
+        "%s would use all. This is logged once.",
+        name,
+        num_envs,
+        count,
+        available,
+        sizes,
+    )
+
+
+def find_jax_device(device: Place | None) -> Any:
+    """Return the device as JAX knows it; JAX's default one for None.
+
+    Several devices become a `jax.sharding.NamedSharding` that spreads leading axes over them.
+
+    Raises:
+        ArgumentError: JAX has no such device.
+        SimulationError: This process was forked after JAX had started.
+    """
+    check_not_forked()
+    if device is None:
+        return next(iter(jnp.zeros(()).devices()))
+    if isinstance(device, tuple):
+        mesh = jax.sharding.Mesh([find_jax_device(one) for one in device], ("envs",))
+        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("envs"))
+    try:
+        return {found.id: found for found in jax.devices(device.kind)}[device.index]
+    except (RuntimeError, KeyError) as error:
+        hint = " Install it with: pip install 'jax[cuda13]'." if device.kind == "cuda" else ""
+        raise ArgumentError(
+            f"`device` must be one that JAX has, got '{device}'; it has {jax.devices()}.{hint}"
+        ) from error

@@ -1,0 +1,57 @@
+"""How many CPU cores this process may use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["count_cores"]
+
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def count_cores(membership: Path = Path("/proc/self/cgroup"), root: Path = _CGROUPS) -> int:
+    """Return the cores in this process' affinity, or fewer if a container's limit is lower.
+
+    A limit of 1.5 cores counts as one: two busy threads would be stopped for a part of each period.
+
+    Args:
+        membership: The file with this process' control groups; see Linux' cgroups(7).
+        root: The folder in which control groups are mounted.
+    """
+    # Systems without affinity, such as macOS, have no control groups either.
+    has_affinity = hasattr(os, "sched_getaffinity")
+    allowed = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return max(1, min([allowed, *(int(limit) for limit in _limits(membership, root))]))
+
+
+def _limits(membership: Path, root: Path) -> Iterator[float]:
+    """Yield the limits in cores of the control groups of this process and of those around them."""
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        mount = root / "cpu" if controllers else root
+        inner = mount / group.lstrip("/")
+        for folder in (inner, *inner.parents):
+            if folder.is_relative_to(mount):
+                yield from _read_limit(folder)
+
+
+def _read_limit(folder: Path) -> Iterator[float]:
+    """Yield the limit of one control group, of version 2 or 1; nothing where it has none."""
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
+    except OSError:
+        try:
+            quota = (folder / "cpu.cfs_quota_us").read_text().strip()
+            period = (folder / "cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return
+    if quota not in ("max", "-1"):
+        yield int(quota) / int(period)
