@@ -3,9 +3,9 @@
     python examples/benchmarks/all_cores.py [--only ant] [--processes 3]
     python examples/benchmarks/all_cores.py --curve [--only ant]
 
-The reference is the bare jitted ``vmap(env.step)`` on one CPU device, as other wrappers run it, with
-observation, reward and done fetched as numpy arrays. It never restarts an episode. For gradients it
-is one jitted scan. Each process times all routes of its cases in turn; a row is the median process.
+The reference is the bare jitted ``vmap(env.step)`` on one CPU device, as other wrappers run it. It
+fetches observation, reward and done as numpy arrays, and never restarts an episode. For gradients
+it is one jitted scan. Each process times all routes of a case in turn; a row is the median process.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def window_routes(num_envs: int) -> dict[str, Step]:
         window = Window("ant", num_envs, 8, place)
         if not routes:
             plain = window.jax_actions()
-            routes["bare"] = lambda _: wait(plain())
+            routes["bare"] = lambda _, plain=plain: wait(plain())
         routes[place] = lambda _, window=window: window.torch_actions()
     return routes
 

@@ -51,6 +51,12 @@ CASES = [
 QUICK = [CASES[index] for index in (4, 7, 10, 21)]
 """A case of each mode that compiles in a moment, and one with physics."""
 
+PLACED = [
+    *((case, "cpu") for case in CASES),
+    *((case, "cpu:all") for case in (*QUICK[:3], CASES[-1])),
+]
+"""All cases on one device; each mode, and physics, over two."""
+
 
 class OwnBrax:
     """One environment of Brax's own, whose episode k begins from ``fold_in(PRNGKey(seed), k)``."""
@@ -113,13 +119,12 @@ def make_env(name: str, backend: str | None) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "backend", "mode", "limit", "num_steps", "ends"),
-    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES],
+    ("case", "device"),
+    [pytest.param(*one, marks=() if one[0] in QUICK else pytest.mark.slow) for one in PLACED],
 )
-def test_batch__is_one_plain_brax_environment_per_row(
-    name: str, backend: str | None, mode: str, limit: int | None, num_steps: int, ends: list[str]
-) -> None:
-    kwargs: Any = {} if backend is None else {"backend": backend}
+def test_batch__is_one_plain_brax_environment_per_row(case: tuple[Any, ...], device: str) -> None:
+    name, backend, mode, limit, num_steps, ends = case
+    kwargs: Any = {"device": device} | ({} if backend is None else {"backend": backend})
     given = make_env(name, None)[0] if name == "wanderer" else name
     envs = BraxVectorEnv(given, len(SEEDS), autoreset_mode=mode, max_episode_steps=limit, **kwargs)
     counted = {None: 1000, -1: None}.get(limit, limit)
