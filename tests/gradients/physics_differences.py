@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from brax import envs as brax_envs
 from puck import Puck
 
 from gymbridge import BraxVectorEnv
@@ -40,13 +39,12 @@ def make_draw(paths: list[str]) -> Any:
     return draw
 
 
-def measure(name: str, backend: str, warm_up: int, fields: list[str]) -> dict[str, Any]:
-    """Return the figures of each field of `physics_state`."""
-    env = Puck(backend) if name == "puck" else brax_envs.get_environment(name, backend=backend)
+def measure(backend: str, warm_up: int, fields: list[str]) -> dict[str, Any]:
+    """Return the figures of each field of `physics_state` of a puck."""
     options = {"arrays": "torch", "differentiable": True, "autoreset_mode": "Disabled"}
     # The masses that `reset` copies into the state are drawn as those of the model.
     paths = [COPIED.get(field, field.removeprefix("physics.")) for field in fields]
-    envs = BraxVectorEnv(env, NUM_ENVS, randomization_fn=make_draw(paths), **options)
+    envs = BraxVectorEnv(Puck(backend), NUM_ENVS, randomization_fn=make_draw(paths), **options)
     envs.reset(seed=1)
     rng = np.random.default_rng(0)
     shape = (warm_up + STEPS, *envs.action_space.shape)
