@@ -13,9 +13,9 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-__all__ = ["ALL", "DISABLED", "NEXT", "OFFENDERS", "SAME", "breaks"]
+__all__ = ["DISABLED", "NEXT", "OFFENDERS", "SAME", "after_steps", "breaks"]
 
-NEXT, SAME, DISABLED = ALL = tuple(AutoresetMode)
+NEXT, SAME, DISABLED = AutoresetMode
 
 OFFENDERS: list[tuple[type[SyncVectorEnv], AutoresetMode, set[str]]] = []
 """Each offender with a mode and the ids of the rules that it breaks there."""
@@ -28,7 +28,7 @@ def breaks(*rules: str, modes: tuple[AutoresetMode, ...] = ()) -> Any:
     """
 
     def enter(fault: Any) -> type[SyncVectorEnv]:
-        kind = fault if isinstance(fault, type) else _after_steps(fault)
+        kind = fault if isinstance(fault, type) else after_steps(fault)
         chosen = modes or (tuple(AutoresetMode)[len(OFFENDERS) % 3],)
         OFFENDERS.extend((kind, mode, set(rules)) for mode in chosen)
         return kind
@@ -36,7 +36,7 @@ def breaks(*rules: str, modes: tuple[AutoresetMode, ...] = ()) -> Any:
     return enter
 
 
-def _after_steps(alter: Callable[[Any], Any]) -> type[SyncVectorEnv]:
+def after_steps(alter: Callable[[Any], Any]) -> type[SyncVectorEnv]:
     class Altered(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             return alter(super().step(actions))
@@ -63,7 +63,6 @@ def float_flags(returned: Any) -> Any:
 
 @breaks("rewards")
 def integer_rewards(returned: Any) -> Any:
-    """Returns rewards without their fractions."""
     obs, rewards, *rest = returned
     return obs, rewards.astype(np.int64), *rest
 
@@ -96,8 +95,6 @@ class SingleObservationSpace(SyncVectorEnv):
 
 @breaks("autoreset-mode", modes=(NEXT,))
 class ModeAsText(SyncVectorEnv):
-    """Names its mode instead of giving the enum."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.metadata["autoreset_mode"] = self.autoreset_mode.value
@@ -113,8 +110,6 @@ class DeafSeeds(SyncVectorEnv):
 
 @breaks("seed-differs", "seed-recorded", "seed-list", "seed-list-none")
 class OneSeed(SyncVectorEnv):
-    """Takes every seed for the same one."""
-
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         return super().reset(seed=None if seed is None else 7, options=options)
 
@@ -133,7 +128,6 @@ class RemembersSeed(SyncVectorEnv):
 
 @breaks("info-masks")
 def no_masks(returned: Any) -> Any:
-    """Returns infos without masks."""
     *rest, infos = returned
     kept = ("_final_obs", "_final_info")
     return *rest, {k: v for k, v in infos.items() if not k.startswith("_") or k in kept}
@@ -148,8 +142,6 @@ def short_infos(returned: Any) -> Any:
 
 @breaks("render")
 class ListOfFrames(SyncVectorEnv):
-    """Returns frames in a list."""
-
     def render(self) -> Any:
         return list(super().render())
 
@@ -172,8 +164,6 @@ class TakesAnyNumber(SyncVectorEnv):
 
 @breaks("mode-attribute")
 class ModeInMetadataAlone(SyncVectorEnv):
-    """Has its mode in `metadata` alone."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._mode, self.autoreset_mode = self.autoreset_mode, None
@@ -221,8 +211,6 @@ def four_values(returned: Any) -> Any:
 
 @breaks("reset-returns")
 class NoInfos(SyncVectorEnv):
-    """Returns observations alone from `reset`."""
-
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         return super().reset(seed=seed, options=options)[0]
 
@@ -254,8 +242,6 @@ def left_over_infos(returned: Any) -> Any:
 
 @breaks("render-pure")
 class RenderDraws(SyncVectorEnv):
-    """Draws a random number to draw a frame."""
-
     def render(self) -> Any:
         self.envs[0].np_random.uniform()
         return super().render()
@@ -274,8 +260,6 @@ class WritesIntoActions(SyncVectorEnv):
 
 @breaks("reset-mask-seed")
 class DropsSeeds(SyncVectorEnv):
-    """Ignores the seed of a partial reset."""
-
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         is_partial = options and "reset_mask" in options
         return super().reset(seed=None if is_partial else seed, options=options)
@@ -283,8 +267,6 @@ class DropsSeeds(SyncVectorEnv):
 
 @breaks("seed-list-none")
 class SeedsNone(SyncVectorEnv):
-    """Takes None in a list of seeds for a seed."""
-
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         seeds = [0 if one is None else one for one in seed] if isinstance(seed, list) else seed
         return super().reset(seed=seeds, options=options)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
-from offenders import ALL, DISABLED, NEXT, SAME, breaks
+from offenders import DISABLED, NEXT, SAME, breaks
 
 
 def change_finals(returned: Any, change: Callable[[int, Any], Any]) -> Any:
@@ -40,7 +40,6 @@ def final_observation_is_view(returned: Any) -> Any:
 
 @breaks("same-step-final-obs", modes=(SAME,))
 def no_final_observation(returned: Any) -> Any:
-    """Returns nothing of the episode that ended."""
     *rest, infos = returned
     kept = {key: value for key, value in infos.items() if "final_obs" not in key}
     return *rest, kept
@@ -48,7 +47,6 @@ def no_final_observation(returned: Any) -> Any:
 
 @breaks("same-step-final-info", modes=(SAME,))
 def no_final_info(returned: Any) -> Any:
-    """Returns no infos of the episode that ended."""
     *rest, infos = returned
     kept = {key: value for key, value in infos.items() if "final_info" not in key}
     return *rest, kept
@@ -131,7 +129,7 @@ class RestartsAfterPartialReset(SyncVectorEnv):
         return returned
 
 
-@breaks("truncated-at-limit", modes=ALL)
+@breaks("truncated-at-limit")
 def merged_flags(returned: Any) -> Any:
     """Reports terminations as truncations."""
     obs, rewards, terminated, truncated, infos = returned
@@ -190,8 +188,6 @@ class SharedGenerator(SyncVectorEnv):
 
 @breaks("next-step-reward", modes=(NEXT,))
 class RewardsRestarts(SyncVectorEnv):
-    """Returns a reward for the step that restarts."""
-
     def step(self, actions: Any) -> Any:
         waiting = self._autoreset_envs.copy()
         obs, rewards, *rest = super().step(actions)
@@ -218,8 +214,6 @@ class RepeatsFlags(SyncVectorEnv):
 
 @breaks("next-step-action", "autoreset-is-reset", modes=(NEXT,))
 class ActsInRestart(SyncVectorEnv):
-    """Applies the action in the step that restarts."""
-
     def step(self, actions: Any) -> Any:
         waiting = self._autoreset_envs.copy()
         obs, *rest = super().step(actions)
@@ -230,7 +224,7 @@ class ActsInRestart(SyncVectorEnv):
         return obs, *rest
 
 
-@breaks("reset-mask", "reset-mask-infos", "reset-mask-errors", modes=ALL)
+@breaks("reset-mask", "reset-mask-infos", "reset-mask-errors")
 class ResetsAll(SyncVectorEnv):
     """Resets every environment whatever the mask, as `CartPoleVectorEnv` does."""
 
@@ -238,7 +232,7 @@ class ResetsAll(SyncVectorEnv):
         return super().reset(seed=seed)
 
 
-@breaks("limit-kept", "truncated-at-limit", modes=ALL)
+@breaks("limit-kept", "truncated-at-limit")
 class ForgetsLimit(SyncVectorEnv):
     """Lets episodes take two steps more than its spec says."""
 
@@ -269,12 +263,6 @@ class IgnoresMask(SyncVectorEnv):
         if options and "reset_mask" in options:
             return copy.deepcopy(self._observations), {}
         return super().reset(seed=seed, options=options)
-
-
-@breaks("same-step-final-value", modes=(SAME,))
-def zeros_as_final_observation(returned: Any) -> Any:
-    """Leaves `final_obs` as it was created."""
-    return change_finals(returned, lambda env, final: 0 * final)
 
 
 @breaks("seed-repeats", modes=(SAME,))

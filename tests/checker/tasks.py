@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from walks import Walk
 
-__all__ = ["TASKS", "DifferentBounds", "Level", "Refuses"]
+__all__ = ["TASKS", "Bandit", "DifferentBounds", "Level", "Refuses", "SideWalk"]
 
 
 class ShortWalk(Walk):

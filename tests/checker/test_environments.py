@@ -12,6 +12,7 @@ import gymnasium as gym
 import pytest
 from batches import Cell, cells, make_batch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+from test_offenders import BROKEN_BY_SYNC
 from walks import Walk, make_walks
 
 from gymbridge.testing import Report, check_vector_env
@@ -34,11 +35,6 @@ ASYNC: dict[str, Any] = {"env_fns": [partial(Walk, 7)] * 4, "context": "forkserv
 
 def ids(report: Report, outcome: str) -> set[str]:
     return {result.id for result in report.results if result.outcome == outcome}
-
-
-@pytest.fixture(params=AutoresetMode, ids=lambda mode: mode.name)
-def mode(request: pytest.FixtureRequest) -> AutoresetMode:
-    return request.param
 
 
 def marked_cells() -> Iterator[Any]:
@@ -103,10 +99,13 @@ def assert_as_documented(name: str, report: Report) -> None:
     assert [broken, ids(report, "broken") - broken] == listed
 
 
-@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name)
 def test_sync_vector_env__is_as_documented(mode: AutoresetMode) -> None:
-    report = check_vector_env(partial(make_walks, mode), steps=60)
+    report = check_vector_env(partial(make_walks, mode), steps=120)
     assert_as_documented("`SyncVectorEnv`", report)
+    assert ids(report, "broken") == BROKEN_BY_SYNC
+    assert not report.not_reached
+    assert {result.outcome for result in report.extras} == {"held", "broken"}
+    report.raise_if_broken()
 
 
 def test_async_vector_env__is_as_documented(mode: AutoresetMode) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import wrappers as single
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 
@@ -82,37 +81,6 @@ def test_record_video__writes_physics(tmp_path: Path) -> None:
     assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FPS) == 50
 
 
-def test_record_video__begins_at_episodes_of_the_first_environment(
-    mode: str, tmp_path: Path
-) -> None:
-    envs = make(autoreset_mode=mode, max_episode_steps=4, render_size=(64, 48))
-    recorded = vector.RecordVideo(
-        envs,
-        str(tmp_path),
-        episode_trigger=lambda episode: episode in (0, 2),
-        record_first_only=True,
-    )
-    play(recorded, 20)
-    assert {path.name for path in tmp_path.glob("*.mp4")} == {
-        "rl-video-episode-0.mp4",
-        "rl-video-episode-2.mp4",
-    }
-    expected = {"SameStep": 4}.get(mode, 5)  # that mode's last frame is the next's first
-    assert len(read_video(tmp_path / "rl-video-episode-2.mp4")) == expected
-
-
-def test_record_video__begins_at_steps(tmp_path: Path) -> None:
-    envs = vector.RecordVideo(
-        make(render_size=(64, 48)),
-        str(tmp_path),
-        step_trigger=lambda step: step % 10 == 5,
-        video_length=3,
-    )
-    play(envs, 30)
-    names = sorted(path.name for path in tmp_path.glob("*.mp4"))
-    assert names == [f"rl-video-step-{step}.mp4" for step in (15, 25, 5)]
-
-
 def test_record_video__takes_both_triggers_a_prefix_and_a_shape(mode: str, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "er"
     envs = vector.RecordVideo(
@@ -131,12 +99,6 @@ def test_record_video__takes_both_triggers_a_prefix_and_a_shape(mode: str, tmp_p
     assert frames.shape[1:] == (96, 128, 3)  # two by two of 64 x 48
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Gymnasium 1.2's
-def test_record_video__needs_frames(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="Render mode is None"):
-        vector.RecordVideo(make(render_mode=None, render_size=None), str(tmp_path))
-
-
 def test_sync_vector_env__draws_views_of_one_environment() -> None:
     sync = gym.make_vec(CARTPOLE, num_envs=2, vectorization_mode="sync", render_mode="rgb_array")
     batch = make(render_size=None)
@@ -144,16 +106,6 @@ def test_sync_vector_env__draws_views_of_one_environment() -> None:
     batch.reset(seed=4)
     for frame, expected in zip(batch.render(), sync.render(), strict=True):
         np.testing.assert_array_equal(frame, expected)
-
-
-def test_add_render_observation__has_the_frame_of_the_observation() -> None:
-    env = single.AddRenderObservation(
-        gym.make(CARTPOLE, render_mode="rgb_array"), render_only=False
-    )
-    obs, _ = env.reset(seed=0)
-    assert obs["pixels"].shape == (400, 600, 3)
-    later = env.step(0)[0]
-    assert (later["pixels"] != obs["pixels"]).any()
 
 
 @pytest.mark.parametrize(("num_envs", "size"), [(1, None), (3, (600, 500)), (9, (200, 300))])

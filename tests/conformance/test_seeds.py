@@ -48,20 +48,3 @@ def test_large_seed__is_a_seed_like_any_and_returned_as_given(scripted: str, see
     again = [envs.reset(seed=[int(seed) + row for row in range(4)]), envs.step([0] * 4)]
     assert_same([*again, envs.reset()], returned)
     assert_same(envs.reset(seed=list(envs.np_random_seed)), returned[0])
-
-
-def test_large_seeds__within_a_list_leave_the_others_as_they_are(scripted: str) -> None:
-    envs = shared_batch(scripted)
-    plain = envs.reset(seed=[1, 2, 3, 4])[1]["draw"]
-    mixed = envs.reset(seed=[1, 2**40, 3, None])[1]["draw"]
-    assert envs.np_random_seed == (1, 2**40, 3, 4)
-    assert (mixed == plain).tolist() == [True, False, True, False]
-
-
-def test_large_seed__under_a_mask_touches_the_rows_under_it(scripted: str) -> None:
-    envs = shared_batch(scripted)
-    expected = envs.reset(seed=2**40)[1]["draw"]
-    envs.reset(seed=5)
-    draws = envs.reset(seed=2**40, options={"reset_mask": np.array([True, False, True, False])})
-    assert envs.np_random_seed == (2**40, 6, 2**40 + 2, 8)
-    assert_same(draws[1]["draw"][[0, 2]], expected[[0, 2]])

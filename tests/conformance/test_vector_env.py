@@ -15,9 +15,8 @@ from trees import assert_same
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import (
     ArgumentError,
+    ArgumentTypeError,
     ClosedError,
-    EpisodeEndedError,
-    ResetNeededError,
 )
 from gymbridge.testing import ScriptedEnv, ScriptedSimulator
 
@@ -40,13 +39,13 @@ def test_spaces__are_the_single_ones_batched(scripted: str, mode: str) -> None:
 
 
 def test_metadata__has_the_mode_as_enum_in_a_dict_of_its_own(scripted: str, mode: str) -> None:
-    envs, other = make_batch(scripted, mode), make_batch(scripted, mode="Disabled")
-    assert envs.metadata["autoreset_mode"] is AutoresetMode(mode)
-    assert envs.autoreset_mode is AutoresetMode(mode)
-    assert other.metadata["autoreset_mode"] is AutoresetMode.DISABLED
-    envs.metadata["mine"] = 7
-    assert "mine" not in other.metadata
-    assert "mine" not in make_batch(scripted).metadata
+    for given in (mode, AutoresetMode(mode)):
+        envs, other = make_batch(scripted, given), make_batch(scripted)
+        assert envs.metadata["autoreset_mode"] is envs.autoreset_mode is AutoresetMode(mode)
+        assert other.autoreset_mode is reference().autoreset_mode
+        envs.metadata["mine"] = 7
+        assert "mine" not in other.metadata
+        assert "mine" not in make_batch(scripted).metadata
     assert "autoreset_mode" not in VectorEnv.metadata
 
 
@@ -57,10 +56,19 @@ def test_metadata__is_not_written_into_the_simulator_s() -> None:
     assert "autoreset_mode" not in simulator.metadata
 
 
-def test_constructor__takes_the_mode_as_enum_and_gymnasium_s_default(scripted: str) -> None:
-    envs = make_batch(scripted, mode=AutoresetMode.SAME_STEP)
-    assert envs.autoreset_mode is AutoresetMode.SAME_STEP
-    assert reference().autoreset_mode is make_batch(scripted).autoreset_mode
+@pytest.mark.parametrize(
+    ("option", "value", "error", "message"),
+    [
+        ("mode", "nextstep", ArgumentError, "`autoreset_mode` must be an AutoresetMode or one of"),
+        ("limit", 0, ArgumentError, "`max_episode_steps` must be at least 1, None for the task's"),
+        ("limit", 2.5, ArgumentTypeError, "`max_episode_steps` must be an int, got 2.5"),
+    ],
+)
+def test_constructor__refuses(
+    scripted: str, option: str, value: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make_batch(scripted, **{option: value})
 
 
 def test_identity__is_that_of_a_batch_built_directly(scripted: str) -> None:
@@ -98,16 +106,6 @@ def test_close__lets_nothing_more_happen(scripted: str, call: Any, is_running: b
         call(envs)
 
 
-@pytest.mark.parametrize("call", [CALLS["step"], CALLS["partial reset"]], ids=["step", "partial"])
-def test_first_call__is_a_full_reset(scripted: str, mode: str, call: Any) -> None:
-    envs = make_batch(scripted, mode)
-    with pytest.raises(ResetNeededError, match=r"call `reset\(\)`"):
-        call(envs)
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        call(envs)
-    assert_same(envs.reset(seed=3), shared_batch(scripted, mode).reset(seed=3))
-
-
 def test_first_reset__under_a_mask_of_all_is_a_full_one(scripted: str, mode: str) -> None:
     """`SyncVectorEnv` resets every environment by it, too."""
     for seed in (3, None, [5, 9, 2, 3]):
@@ -120,27 +118,6 @@ def test_first_reset__under_a_mask_of_all_is_a_full_one(scripted: str, mode: str
     if scripted == "host":
         found = make_batch(scripted).reset(seed=3, options={"reset_mask": np.ones(4, np.bool_)})
         assert_same(found, expected)
-
-
-def test_ended_environment__is_refused_with_autoreset_disabled(scripted: str) -> None:
-    envs, twin = (shared_batch(scripted, mode="Disabled", limit=limit) for limit in (None, -1))
-    steps = 0
-    for batch in (envs, twin):
-        batch.reset(seed=3)
-    over = np.zeros(4, np.bool_)
-    while not over.any():
-        *_, terminations, truncations, _ = envs.step(ACTIONS)
-        over = terminations | truncations
-        twin.step(ACTIONS)
-        steps += 1
-    named = rf"Environments \[{', '.join(map(str, np.flatnonzero(over)))}\] have ended"
-    for error in (EpisodeEndedError, AssertionError, gymnasium.error.ResetNeeded):
-        with pytest.raises(error, match=named):
-            envs.step(ACTIONS)
-    returned = [batch.reset(options={"reset_mask": over.copy()}) for batch in (envs, twin)]
-    assert_same(*returned)
-    assert returned[0][0].tolist() == np.where(over, 0, steps).tolist()
-    assert_same(envs.step(ACTIONS), twin.step(ACTIONS))
 
 
 def test_get_attr__is_one_value_per_environment(scripted: str) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from batches import make_batch, play, shared_batch
-from gymnasium import wrappers as single
+from batches import play, shared_batch
 from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers import vector
 from trees import assert_same
 
-REFUSALS = (ValueError, AssertionError)
 """What an observation wrapper raises for a mode that it cannot serve; Gymnasium 1.2 asserts."""
 
 has_1_2 = gymnasium.__version__.startswith("1.2.")
@@ -50,20 +47,6 @@ def assert_statistics(log: list[Any]) -> list[float]:
             found.append(length)
         assert not infos["episode"]["l"][~over].any()
     return found
-
-
-@pytest.mark.parametrize("limit", [None, 3])
-def test_record_episode_statistics__has_return_and_length(
-    scripted: str, mode: str, limit: int | None
-) -> None:
-    if has_1_2 and mode == "SameStep":
-        pytest.skip("RecordEpisodeStatistics of Gymnasium 1.2 drops the step after an end")
-    envs = vector.RecordEpisodeStatistics(lend(scripted, mode, limit=limit))
-    lengths = assert_statistics(play(envs, 20))
-    assert len(lengths) > 12
-    assert len(set(lengths)) > 1
-    assert list(envs.length_queue) == lengths
-    assert len(envs.return_queue) == envs.episode_count == len(lengths)
 
 
 def test_record_episode_statistics__begins_again_under_a_reset_mask(
@@ -108,24 +91,3 @@ def take_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
         for key, value in infos.items()
         if not key.startswith("_") and infos[f"_{key}"][row]
     }
-
-
-OBSERVERS: dict[str, Callable[[Any], Any]] = {
-    "TransformObservation": lambda envs: vector.TransformObservation(envs, lambda obs: obs + 1),
-    "VectorizeTransformObservation": lambda envs: vector.VectorizeTransformObservation(
-        envs, single.TransformObservation, func=lambda obs: obs + 1
-    ),
-    "FlattenObservation": vector.FlattenObservation,
-}
-
-
-@pytest.mark.parametrize("name", OBSERVERS)
-def test_observation_wrapper__refuses_same_step(scripted: str, name: str) -> None:
-    with pytest.raises(REFUSALS):
-        OBSERVERS[name](make_batch(scripted, mode="SameStep"))
-
-
-@pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
-def test_normalize_observation__refuses_what_is_not_next_step(scripted: str, mode: str) -> None:
-    with pytest.raises(REFUSALS):
-        vector.NormalizeObservation(make_batch(scripted, mode))

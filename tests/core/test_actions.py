@@ -96,7 +96,7 @@ DISCRETE, BOX = spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)
         (spaces.MultiDiscrete([2, 3]), [[1, 2], [2, 0]], ActionError, "must lie in"),
         (spaces.MultiBinary(2), [[0, 1], [2, 0]], ActionError, "must lie in"),
         (spaces.Box(-3, 4, (1,), np.int16), [[5], [0]], ActionError, "must lie in"),
-        (DISCRETE, [0, 1, 2], ActionError, r"must have shape \(2,\) .*got \(3,\)"),
+        (DISCRETE, [0, 1, 2], ActionError, r"have shape \(2,\) .one action per env.*got \(3,\)"),
         (DISCRETE, [[0], [1]], ActionError, r"must have shape \(2,\) .*got \(2, 1\)"),
         (BOX, np.zeros((1, 2)), ActionError, r"must have shape \(2, 2\) .*got \(1, 2\)"),
         (BOX, [[0, 0], [0]], ActionError, "must form one array"),

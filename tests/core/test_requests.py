@@ -18,6 +18,7 @@ from gymbridge.core.requests import (
     read_autoreset_mode,
     read_count,
     read_ids,
+    read_info_keys,
     read_limit,
     read_seed,
     read_seeds,
@@ -244,3 +245,41 @@ def test_draw_seeds__count_up_within_the_range() -> None:
 def test_merge_seeds__takes_given_ones_under_the_mask(mask: np.ndarray) -> None:
     merged = merge_seeds([2**40, None, 9], mask, (1, 2, 3))
     assert merged == (2**40 if mask[0] else 1, 2, 9 if mask[2] else 3)
+
+
+KNOWN = ("lives", "speed")
+
+
+@pytest.mark.parametrize(
+    ("info_keys", "read"),
+    [
+        (None, None),
+        ("all", frozenset(KNOWN)),
+        ([], frozenset()),
+        (["speed"], frozenset({"speed"})),
+        ({"lives": 1, "speed": 2}, frozenset(KNOWN)),
+    ],
+)
+def test_read_info_keys__is_a_set_or_none(info_keys: Any, read: Any) -> None:
+    found = read_info_keys(info_keys, KNOWN)
+    assert found == read
+    assert type(found) is type(read)
+
+
+@pytest.mark.parametrize(
+    ("info_keys", "error", "message"),
+    [
+        ("speed", ArgumentError, r"^`info_keys` must be None, 'all' or a list, got 'speed'\.$"),
+        (5, ArgumentTypeError, r"^`info_keys` must be None, 'all' or a list, got 5\.$"),
+        (["lives", 3], ArgumentTypeError, r"^`info_keys` must hold names, got 3\.$"),
+        (
+            ["sped"],
+            ArgumentError,
+            r"^`info_keys` has 'sped', which is not an info of the task \(PRNG keys are never "
+            r"infos\); did you mean 'speed'",
+        ),
+    ],
+)
+def test_read_info_keys__refuses(info_keys: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read_info_keys(info_keys, KNOWN)

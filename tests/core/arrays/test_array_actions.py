@@ -279,14 +279,14 @@ def test_missing_library__is_named_with_its_install_command(
         make_batch("host", arrays=arrays)
 
 
-def test_weak_types__compile_nothing_anew(caplog: pytest.LogCaptureFixture) -> None:
-    jnp = pytest.importorskip("jax.numpy")
-    pytest.importorskip("brax")
-    from gymbridge import BraxVectorEnv
-
-    envs = BraxVectorEnv("fast", 4, arrays="jax")
+@pytest.mark.parametrize("engine", ["host", "brax"])
+def test_mask__inside_a_transformation_is_refused(engine: str, arrays: str) -> None:
+    envs = shared_batch(engine, arrays=arrays)
     envs.reset(seed=0)
-    envs.step(jnp.zeros((4, 1)))
-    with caplog.at_level("INFO", "gymbridge"):
-        envs.step(jnp.full((4, 1), 0.1))
-    assert "Compiling step" not in caplog.text
+
+    def reset(mask: Any) -> Any:
+        return envs.reset(options={"reset_mask": mask})[0]
+
+    library = pytest.importorskip("torch.func" if arrays == "torch" else "jax")
+    with pytest.raises(ArgumentTypeError, match=r"`options\['reset_mask'\]` must hold bools"):
+        library.vmap(reset)(to_kind(np.ones((2, NUM_ENVS), np.bool_), arrays))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import make_batch, play, shared_batch, to_kind, to_numpy
+from batches import Cell, cells, make_batch, play, shared_batch, to_kind, to_numpy
 from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as NumpyStatistics
 from trees import assert_same
@@ -18,8 +18,10 @@ from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.wrappers import RecordEpisodeStatistics
 
 
-@pytest.mark.parametrize("engine", ["host", "brax", "envpool"])
-def test_statistics__are_gymnasium_s(engine: str, arrays: str, mode: str) -> None:
+@pytest.mark.parametrize("cell", cells(("host", "fast", "envpool"), kinds=("torch", "jax")))
+def test_statistics__are_gymnasium_s(cell: Cell) -> None:
+    engine, arrays, mode = cell
+    pytest.importorskip(arrays)
     limit = 7 if engine == "envpool" else 4
     wanted = collect(NumpyStatistics(shared_batch(engine, mode, limit=limit)))
     found = collect(RecordEpisodeStatistics(shared_batch(engine, mode, limit=limit, arrays=arrays)))
@@ -155,10 +157,11 @@ def test_pickle__is_the_construction(arrays: str) -> None:
     assert "statistics" in twin.step(to_kind(np.zeros(4, np.int64), arrays))[4]
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize(("arrays", "mode"), [("torch", "NextStep"), ("jax", "SameStep")])
 def test_snapshot__has_the_statistics_of_running_episodes(
     arrays: str, mode: str, tmp_path: Path
 ) -> None:
+    pytest.importorskip(arrays)
     envs = RecordEpisodeStatistics(make_batch("brax", mode, arrays=arrays))
     with pytest.raises(ResetNeededError):
         envs.get_state()

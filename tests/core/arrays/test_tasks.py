@@ -13,7 +13,6 @@ TASKS = {
     "EnvPool/HalfCheetah-v5": "float64 observations and actions",
     "EnvPool/CheetahRun-v1": "a dict of observations",
     "EnvPool/FrozenLake-v1": "discrete observations",
-    "EnvPool/Pong-v5": "images",
     "EnvPool/MiniGrid-Empty-5x5-v0": "a dict with images",
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import leaves, make_batch, shared_batch, to_kind
+from batches import leaves, shared_batch, to_kind
 from reads import count_reads
 
 
@@ -80,13 +80,17 @@ def test_gradients__read_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counter.total() == other.total() == 0
 
 
-def test_reset__may_read_its_mask(arrays: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    envs = make_batch("host", arrays=arrays)
+def test_weak_types__compile_nothing_anew(caplog: pytest.LogCaptureFixture) -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    pytest.importorskip("brax")
+    from gymbridge import BraxVectorEnv
+
+    envs = BraxVectorEnv("fast", 4, arrays="jax")
     envs.reset(seed=0)
-    mask = to_kind(np.array([True, False, True, False]), arrays)
-    with count_reads(arrays, monkeypatch) as counter:
-        envs.reset(options={"reset_mask": mask})
-    assert counter.total() > 0
+    envs.step(jnp.zeros((4, 1)))
+    with caplog.at_level("INFO", "gymbridge"):
+        envs.step(jnp.full((4, 1), 0.1))
+    assert "Compiling step" not in caplog.text
 
 
 def upload(tree: Any, arrays: str) -> Any:
