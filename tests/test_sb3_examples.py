@@ -78,13 +78,13 @@ def test_sb3_atari__trains_saves_and_plays(tmp_path: Path) -> None:
     sizes = ("--num-envs=2", "--num-steps=16", "--total-steps=32")
     for limit in (10, 40):
         flags = (*sizes, *play, f"--max-episode-steps={limit}")
-        printed = call_script("sb3_atari", *flags, cwd=tmp_path)
+        printed = run_script("sb3_atari", *flags, cwd=tmp_path)
         assert printed.lines[-1].endswith(" over 1 episodes")
         has_episodes = limit < 16
         assert (tmp_path / "Pong-v5_ppo.png").exists() == has_episodes
         assert ("No episode ended" in printed.out) != has_episodes
     flags = (*play, "--max-episode-steps=40", "--evaluate=Pong-v5_ppo.zip")
-    assert "over 1 episodes" in call_script("sb3_atari", *flags, cwd=tmp_path).lines[-1]
+    assert "over 1 episodes" in run_script("sb3_atari", *flags, cwd=tmp_path).lines[-1]
 
 
 def test_record_video__writes_what_a_policy_does(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ NO_DICTS = {"inner-info-masks"}
 """The rule of dicts in infos, which few engines have."""
 
 NO_TERMINATIONS = ("pendulum", "half_cheetah", "fast", "playground")
-FIXED_INITIAL_STATES = ("host", "brax", "frozen_lake", "fast")
+FIXED_INITIAL_STATES = ("host", "brax", "two_devices", "frozen_lake", "fast")
 
 CONSTANT_INFOS = ("func_env", "inverted_pendulum")
 """Engines whose infos are the same in every step, so that stale ones cannot be told apart."""
