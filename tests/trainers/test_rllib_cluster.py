@@ -53,13 +53,15 @@ def test_rllib_example__solves_cart_pole_and_plays_what_it_saved(tmp_path):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """Two nodes of one core each."""
-    nodes = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    nodes.add_node(num_cpus=1)
-    ray.init(address=nodes.address)
-    yield
-    ray.shutdown()
-    nodes.shutdown()
+    """Two nodes of one core each, whose JAX has as many CPU devices as by default."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("JAX_NUM_CPU_DEVICES")  # XLA has a thread for each device
+        nodes = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        nodes.add_node(num_cpus=1)
+        ray.init(address=nodes.address)
+        yield
+        ray.shutdown()
+        nodes.shutdown()
 
 
 def build(env: str, **env_config: Any) -> Any:
