@@ -85,7 +85,13 @@ def read_keywords(given: argparse.Namespace) -> dict[str, Any]:
         if name in keywords:
             raise ArgumentError(f"`--kwarg {name}=…` is not allowed; use {place} instead.")
     device = getattr(given, "device", None)
-    return keywords if device is None else {**keywords, "device": device}
+    if device is None:
+        return keywords
+    if "device" in keywords:
+        raise ArgumentError(
+            "`--kwarg device=…` is not allowed beside `--device`; give one of them."
+        )
+    return {**keywords, "device": device}
 
 
 def _read_keyword(text: str) -> tuple[str, Any]:

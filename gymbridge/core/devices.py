@@ -49,10 +49,10 @@ def read_device(device: Any) -> Place | EveryDevice | None:
     """
     if hasattr(device, "mesh"):
         device = list(device.mesh.devices.flat)
-    if isinstance(device, str) and device.endswith(":all"):
-        return EveryDevice(_read_one(device.removesuffix(":all")).kind)
     if isinstance(device, EveryDevice):
         return device
+    if isinstance(device, str) and (match := re.fullmatch(r"([a-z]+):all", device)):
+        return EveryDevice(match[1])
     if not isinstance(device, list | tuple):
         return None if device is None else _read_one(device)
     found = tuple(_read_one(one) for one in cast("Sequence[Any]", device))

@@ -162,3 +162,10 @@ def test_output__in_ascii_escapes_other_characters() -> None:
     code = "from gymbridge.command_line.output import show; show('é and …')"
     done = run_in_shell(f'PYTHONIOENCODING=ascii {sys.executable} -c "{code}"')
     assert (done.returncode, done.stdout) == (0, "\\xe9 and \\u2026\n")
+
+
+@pytest.mark.parametrize("command", ["check", "bench"])
+def test_device__is_given_once(command: str, capsys: Any) -> None:
+    flags = ("--device=cpu:all", "--kwarg=device=cpu")
+    assert main([command, "EnvPool/CartPole-v1", *flags]) == 2
+    assert "`--kwarg device=…` is not allowed beside `--device`" in capsys.readouterr().err

@@ -194,6 +194,8 @@ def test_diverged__are_found_on_each_device() -> None:
         ({"device": TWO, "num_envs": 9}, "multiple of the 2 devices, got 9; use 8 or 10"),
         ({"device": TWO, "num_envs": 1}, "multiple of the 2 devices, got 1; use 2"),
         ({"device": ["cpu:all"]}, "by itself, 'cpu:all', got 'cpu:all'"),
+        ({"device": "cpu:1:all"}, "by itself, 'cpu:all', got 'cpu:1:all'"),
+        ({"device": ":all"}, "by itself, 'cpu:all', got ':all'"),
         ({"device": "cuda:all"}, "must be one that JAX has, got 'cuda:0'"),
     ],
 )
@@ -221,7 +223,7 @@ def test_functional__carries_the_batch_over_its_devices() -> None:
 
 @pytest.mark.parametrize(
     ("num_envs", "count", "advice"),
-    [(8, 2, None), (7, 1, "num_envs=7 on 1 of 2 devices.*6 or 8"), (1, 1, "1 of 2 devices.*; 2")],
+    [(8, 2, None), (7, 1, "num_envs=7 on 1 of 2 devices.*6 or 8"), (1, 1, None)],
 )
 def test_every_device__is_used_if_it_divides_the_batch(
     num_envs: int, count: int, advice: str | None, caplog: pytest.LogCaptureFixture
@@ -246,6 +248,8 @@ def test_several_gpus__are_no_place_for_tensors_and_several_devices_none_for_env
 
     with pytest.raises(ArgumentError, match="must be one device for EnvPool"):
         EnvPoolVectorEnv("CartPole-v1", 4, device=TWO, arrays="jax")
+    with pytest.raises(ArgumentError, match="one device for EnvPool, got 'cuda:all'"):
+        EnvPoolVectorEnv("CartPole-v1", 4, device="cuda:all", arrays="torch")
     envs = EnvPoolVectorEnv("CartPole-v1", 4, device="cpu:all", arrays="torch")
     assert str(envs.device) == "cpu", "its threads are on all cores already"
 

@@ -47,7 +47,7 @@ def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayA
     if arrays not in ARRAYS:
         raise ArgumentError(f"`arrays` must be one of {ARRAYS}, got {arrays!r}.")
     if isinstance(device, EveryDevice):
-        device = _find_every(native, device, num_envs)
+        device = _settle(native, device, num_envs)
     if isinstance(device, tuple) and (native == "numpy" or arrays == "torch"):
         _check_several(native, device)
     if arrays == "numpy":
@@ -60,9 +60,12 @@ def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayA
     return make(native, device)
 
 
-def _find_every(native: str, devices: EveryDevice, num_envs: int) -> Place:
-    if native == "numpy" and devices.kind == "cpu":
-        return Device("cpu", 0)
+def _settle(native: str, devices: EveryDevice, num_envs: int) -> Place:
+    """Return which devices "all" stands for."""
+    if native == "numpy":
+        if devices.kind == "cpu":
+            return Device("cpu", 0)
+        raise ArgumentError(f"`device` must be one device for EnvPool, got '{devices}'.")
     from gymbridge.core.arrays.jax_devices import find_place
 
     return cast("Place", read_device(find_place(devices, num_envs)))

@@ -39,7 +39,7 @@ def find_place(device: Any, num_envs: int) -> Any:
     check_not_forked()
     every = _find_every(place)
     count = next(size for size in range(len(every), 0, -1) if num_envs % size == 0)
-    if count < len(every):
+    if count < len(every) and num_envs > 1:
         _say_idle(str(place), num_envs, count, len(every))
     return find_jax_device(every[:count] if count > 1 else every[0])
 
@@ -56,8 +56,8 @@ def _find_every(devices: EveryDevice) -> tuple[Device, ...]:
     if len(found) < wanted:
         raise ArgumentError(
             f"`device='cpu:all'` needs {wanted} CPU devices of JAX, one for each core, and JAX has "
-            f"started with {len(found)}. Before anything uses JAX, call "
-            f"jax.config.update('jax_num_cpu_devices', {wanted})."
+            f"started with {len(found)}. Before anything uses JAX, such as an environment that is "
+            f"built, call jax.config.update('jax_num_cpu_devices', {wanted})."
         )
     return tuple(cast("Device", read_device(one)) for one in found)
 
@@ -68,7 +68,7 @@ def _say_idle(name: str, num_envs: int, count: int, available: int) -> None:
     sizes = " or ".join(str(size) for size in (below, below + available) if size)
     _LOG.warning(
         "`device=%r` runs num_envs=%d on %d of %d devices, since each gets as many environments; "
-        "%s would use all. This is logged once.",
+        "%s would use all. This is logged once for each size.",
         name,
         num_envs,
         count,
