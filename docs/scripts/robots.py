@@ -184,7 +184,8 @@ def measure(name: str) -> dict[str, Any]:
         seconds = time.process_time() - started
         if plain is None:
             result |= {"compile_seconds": seconds, "infos": sorted(first[4])}
-            plain = Plain(envs._simulator.engine, envs._simulator.action_repeat)
+            simulator: Any = envs._simulator
+            plain = Plain(simulator.engine, simulator.action_repeat)
         result[mode] = compare(envs, plain, mode)
         batches[mode] = envs
     assert plain is not None
