@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,26 +12,32 @@ from gymnasium import Space
 from jax.core import Tracer
 
 from gymbridge.core.actions import check_castable, check_integers, int64_bounds
-from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, Converter, own
+from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, own
 from gymbridge.core.arrays.jax_devices import find_jax_device
 from gymbridge.core.devices import Device, Place
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["make_jax_adapter", "upload_packed"]
+__all__ = [
+    "Packing",
+    "make_jax_adapter",
+    "make_traced_reader",
+    "pack",
+    "unpack",
+    "upload_packed",
+]
 
 
 def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
     """Return the adapter to a user of jax arrays.
 
     Nobody can write into jax arrays, and a compiled step returns new ones, so these are passed on
-    as they are. The arrays of a host simulator are copied to the device, in one transfer if it is
-    an accelerator.
+    as they are. The arrays of a host simulator are copied to the device in one transfer.
     """
     if native == "numpy":
         place = find_jax_device(device or Device("cpu", 0))
-        to_user = _make_uploader(place)
-        reader = partial(_JaxReader, place=place, hand_over=_to_host, upload=own)
+        to_user = partial(upload_packed, place=place)
+        reader = partial(_HostReader, place=place, hand_over=own, upload=own)
         return ArrayAdapter("jax", to_user, reader, _read_mask, _to_space, device=place)
     place = find_jax_device(device)
     upload = partial(_upload, place=place)
@@ -41,10 +47,6 @@ def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
 
 def _to_space(space: Space[Any]) -> Space[Any]:
     return cast_space(space, jax.dtypes.canonicalize_dtype)
-
-
-def _to_host(array: jax.Array) -> np.ndarray:
-    return np.asarray(array)
 
 
 def _upload(array: np.ndarray, place: Any) -> jax.Array:
@@ -65,27 +67,32 @@ def _read_mask(name: str, mask: Any) -> Any:
         raise ArgumentTypeError(f"{name} must hold bools, got {mask.aval}: {error}") from error
 
 
-def _make_uploader(place: Any) -> Converter:
-    """Return the function from a tree of numpy arrays to jax arrays on a device."""
-    if place.platform == "cpu":
-        return lambda tree: jax.device_put(tree, place)
-    return partial(upload_packed, place=place)
+class Packing(NamedTuple):
+    """How a tree of arrays lies in one buffer of bytes: the leaves follow one another."""
+
+    structure: Any  # of the tree
+    leaves: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]  # shape and dtype of each
+    num_bytes: int
 
 
-def upload_packed(tree: Any, place: Any) -> Any:
-    """Return a tree of numpy arrays as jax arrays on a device, in one transfer of their bytes."""
+def pack(tree: Any) -> tuple[np.ndarray, Packing]:
+    """Return a copy of all arrays of a tree as one buffer, (bytes,) uint8, and how they lie in it.
+
+    Dtypes are those that JAX has: without x64 those of 64 bits become 32.
+    """
     leaves, structure = jax.tree.flatten(tree)
     to_dtype = jax.dtypes.canonicalize_dtype
-    leaves = [np.ascontiguousarray(leaf, to_dtype(leaf.dtype)) for leaf in leaves]
+    leaves = [np.asarray(leaf, to_dtype(leaf.dtype), order="C") for leaf in leaves]
     packed = np.concatenate([leaf.reshape(-1).view(np.uint8) for leaf in leaves])
-    layout = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
-    return jax.tree.unflatten(structure, _take_apart(jax.device_put(packed, place), layout))
+    shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    return packed, Packing(structure, shapes, packed.size)
 
 
 @partial(jax.jit, static_argnums=1)
-def _take_apart(packed: jax.Array, layout: tuple[tuple[Any, Any], ...]) -> list[jax.Array]:
+def unpack(packed: jax.Array, packing: Packing) -> Any:
+    """Return the tree that was packed; a function that JAX compiles may contain it."""
     leaves, start = [], 0
-    for shape, dtype in layout:
+    for shape, dtype in packing.leaves:
         size = int(np.prod(shape, dtype=int)) * dtype.itemsize
         flat = packed[start : start + size].reshape(*shape, dtype.itemsize)
         if dtype == np.bool_:
@@ -94,7 +101,13 @@ def _take_apart(packed: jax.Array, layout: tuple[tuple[Any, Any], ...]) -> list[
             flat = flat[..., 0] if dtype.itemsize == 1 else flat
             leaves.append(jax.lax.bitcast_convert_type(flat, dtype))
         start += size
-    return leaves
+    return jax.tree.unflatten(packing.structure, leaves)
+
+
+def upload_packed(tree: Any, place: Any) -> Any:
+    """Return a tree of numpy arrays as jax arrays on a device, in one transfer of their bytes."""
+    packed, packing = pack(tree)
+    return unpack(jax.device_put(packed, place), packing)
 
 
 class _JaxReader(ArrayReader):
@@ -108,7 +121,7 @@ class _JaxReader(ArrayReader):
     def _check(self, actions: Any) -> None:
         _check_array(actions, self._place)
 
-    def _cast(self, actions: jax.Array) -> jax.Array:
+    def _cast(self, actions: jax.Array) -> Any:
         if self._is_spread:  # The same devices may come in another order.
             actions = jax.device_put(actions, self._place)
         if not self._is_float:
@@ -125,6 +138,25 @@ class _JaxReader(ArrayReader):
         return _clip(actions, *int64_bounds(self._space), self._dtype)
 
 
+class _HostReader(_JaxReader):
+    """Reads for a simulator on the host: once they are there, they are like numpy actions."""
+
+    def _cast(self, actions: jax.Array) -> np.ndarray:
+        return self._read_numpy(np.asarray(actions))
+
+
+class _TracedReader(_JaxReader):
+    """Reads inside a function that JAX transforms, where actions have a shape and no values yet."""
+
+    def _check(self, actions: Any) -> None:
+        _check_numbers(actions)
+
+
+def make_traced_reader(space: Space[Any], lead: tuple[int, ...]) -> ArrayReader:
+    """Return the reader of actions inside a function that JAX transforms; a `LeafMaker`."""
+    return _TracedReader(space, lead, place=None, hand_over=own, upload=own)
+
+
 def _clip(actions: jax.Array, low: Any, high: Any, dtype: Any) -> jax.Array:
     """Return integers in the range of their space; in a dtype that holds both before the cast."""
     wide = jnp.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
@@ -134,12 +166,18 @@ def _clip(actions: jax.Array, low: Any, high: Any, dtype: Any) -> jax.Array:
     return jnp.clip(actions.astype(wide.dtype), *bounds).astype(dtype)
 
 
-def _check_array(actions: Any, place: Any) -> None:
+def _check_numbers(actions: Any) -> None:
     if not isinstance(actions, jax.Array):
         raise ArgumentTypeError(
             "`actions` must be a jax.Array or a numpy array with `arrays='jax'`, got "
             f"{type(actions).__name__}; use jax.numpy.asarray(actions)."
         )
+    if jnp.issubdtype(actions.dtype, jax.dtypes.extended):
+        raise ArgumentTypeError(f"`actions` must hold numbers, got {actions.dtype}.")
+
+
+def _check_array(actions: Any, place: Any) -> None:
+    _check_numbers(actions)
     if isinstance(actions, Tracer):
         raise ArgumentTypeError(
             "`actions` must hold values, got a tracer: a batch has a state and cannot be stepped "
@@ -147,8 +185,6 @@ def _check_array(actions: Any, place: Any) -> None:
         )
     if actions.is_deleted():
         raise ArgumentTypeError("`actions` must hold values, got an array that was donated.")
-    if jnp.issubdtype(actions.dtype, jax.dtypes.extended):
-        raise ArgumentTypeError(f"`actions` must hold numbers, got {actions.dtype}.")
     if actions.devices() != getattr(place, "device_set", {place}):
         raise ArgumentError(
             f"`actions` must be on {place}, where the environments are, got "
