@@ -54,6 +54,7 @@ ENGINE_ROOMS = {
         "core.arrays.jax_devices",
         "core.jax_private",
         "core.arrays.torch",
+        "envpool.functions",
         "functional.*",
         "gradients.*",
         "state_envs.*",

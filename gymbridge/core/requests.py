@@ -16,6 +16,7 @@ from gymbridge.core.episode import Seeds
 from gymbridge.errors import ArgumentError, ArgumentTypeError, nearest
 
 __all__ = [
+    "check_mask",
     "draw_seeds",
     "fold_seeds",
     "merge_seeds",
@@ -267,15 +268,20 @@ def read_mask(name: str, mask: Any, num_envs: int, short: str = "mask") -> np.nd
     if not isinstance(mask, np.ndarray):
         raise ArgumentTypeError(f"{name} must be a numpy array, got {type(mask)}")
     mask = np.asarray(cast("np.ndarray", mask))  # a masked array has arithmetic of its own
-    if mask.shape != (num_envs,):
-        raise ArgumentError(f"{name} must have shape `({num_envs},)`, got {mask.shape}")
-    if mask.dtype != np.bool_:
-        raise ArgumentTypeError(f"{name} must have `dtype=np.bool_`, got {mask.dtype}")
+    check_mask(name, mask, num_envs)
     if not mask.any():
         raise ArgumentError(
             f"{name} must contain a boolean array with at least one True value, got {short}={mask}"
         )
     return mask.copy()
+
+
+def check_mask(name: str, mask: Any, num_envs: int) -> None:
+    """Raise unless a mask, or whatever has the shape and dtype of one, is (num_envs,) bool."""
+    if mask.shape != (num_envs,):
+        raise ArgumentError(f"{name} must have shape `({num_envs},)`, got {mask.shape}")
+    if mask.dtype != np.bool_:
+        raise ArgumentTypeError(f"{name} must have `dtype=np.bool_`, got {mask.dtype}")
 
 
 def _is_integer(value: Any) -> bool:

@@ -372,6 +372,14 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
         return self._carry
 
+    def _check_functional(self) -> None:
+        """Raise unless the batch is open and has jax arrays; for classes that are functions too."""
+        self._check_open()
+        if self.arrays != "jax":
+            raise ArgumentError(
+                f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
+            )
+
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedError(f"{self} is closed; build a new one.")

@@ -32,7 +32,8 @@ class Pool:
     """The environments of one task; `build` makes them, and a further `build` replaces them.
 
     A pool cannot be asked what it has done. Therefore `turn` counts the calls that change episodes.
-    After a call that Ctrl-C or an error interrupted, the user's state has an earlier turn.
+    After a call that Ctrl-C or an error interrupted, the user's state has an earlier turn. So has
+    a state with which somebody else went on.
 
     Args:
         task_id: EnvPool's name of the task.
@@ -45,7 +46,7 @@ class Pool:
         self, task_id: str, num_envs: int, config: dict[str, Any], idle: list[np.ndarray]
     ) -> None:
         self.all_ids = np.arange(num_envs, dtype=np.int32)
-        self.turn = 0
+        self.turn, self.is_closed = 0, False
         self._task_id, self._config, self._idle = task_id, config, idle
         self._exchange: Any = None  # An `Exchange` after `build`.
         # Makes the context in which a pool must be deleted whose environments have been drawn.
@@ -70,6 +71,7 @@ class Pool:
 
     def close(self) -> None:
         """Drop the environments; the destructor joins their threads."""
+        self.is_closed = True
         with self.within():
             self._exchange = None
 
@@ -82,7 +84,8 @@ class Pool:
         """Raise `ResetNeededError` if the episodes have changed since that turn."""
         if turn != self.turn:
             raise ResetNeededError(
-                "The previous call was interrupted and its result is lost. Call `reset()`."
+                "The episodes are not where this batch left them: its last call was interrupted, "
+                "or the functions of `functional()` have gone on with them. Call `reset()`."
             )
 
     def render(self, width: int, height: int, camera: int) -> np.ndarray:

@@ -52,13 +52,17 @@ class Answers(NamedTuple):
 
 
 class PoolRunner:
-    """Runs the rule over an `EnvPoolSimulator`."""
+    """Runs the rule over an `EnvPoolSimulator`.
+
+    Attributes:
+        rule: The episode rule that it runs.
+    """
 
     native: ClassVar[str] = "numpy"
 
     def __init__(self, rule: EpisodeRule[EnvPoolSimulator], infos: InfoLayout) -> None:
         simulator = rule.simulator
-        self._rule, self._infos = rule, infos
+        self.rule, self._infos = rule, infos
         self._pool, self._layout = simulator.pool, simulator.layout
         self._limit = 2**63 if rule.limit is None else rule.limit
         self._nobody = np.zeros(simulator.num_envs, np.bool_)
@@ -71,7 +75,7 @@ class PoolRunner:
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
         """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
-        return self._infos.arrange(self._sum_up(self._rule.reset(carry, mask, seeds)))
+        return self._infos.arrange(self._sum_up(self.rule.reset(carry, mask, seeds)))
 
     def step(self, carry: PoolCarry, actions: Any) -> Outcome:
         """Take one step; see `gymbridge.core.runner.Runner.step`."""
@@ -85,6 +89,14 @@ class PoolRunner:
         """Return the carry itself, whose `state` is the simulator's."""
         return carry
 
+    def show(self, carry: PoolCarry, begun: np.ndarray | None) -> TimeStep:
+        """Return a time step with the arrays of a step's, or of a reset's under a mask.
+
+        Its values are old; it is for those who have to know shapes beforehand.
+        """
+        time_step = self._layout.read(carry.state.values)
+        return self._infos.arrange(Outcome(carry, time_step, begun=begun)).time_step
+
     def _sum_up(self, outcome: Outcome) -> Outcome:
         """Return what the plain rule made, with the quick step's facts in the carry."""
         state, elapsed, ended = outcome.carry
@@ -94,7 +106,7 @@ class PoolRunner:
     def _native_step(self, carry: PoolCarry, actions: Any) -> Outcome:
         """Step in NEXT_STEP, where the pool restarts what it ended, or in DISABLED."""
         if carry.cut:
-            return self._sum_up(self._rule.step(Carry(*carry[:3]), actions))
+            return self._sum_up(self.rule.step(Carry(*carry[:3]), actions))
         answers = self._exchange(carry, actions)
         ended = self._nobody if answers.over is None else answers.over
         time_step = self._return(answers.values, answers)

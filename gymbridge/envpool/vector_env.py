@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
@@ -16,6 +16,9 @@ from gymbridge.errors import SimulationError
 with needs("envpool", "EnvPoolVectorEnv"):
     from gymbridge.envpool.runner import PoolRunner
     from gymbridge.envpool.simulator import make_simulator
+
+if TYPE_CHECKING:
+    from gymbridge.envpool.functions import PoolFunctions
 
 __all__ = ["EnvPoolVectorEnv"]
 
@@ -61,6 +64,9 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         array([1., 1.], dtype=float32)
     """
 
+    _runner: PoolRunner
+    _functions: PoolFunctions | None = None
+
     def __init__(
         self,
         task_id: str,
@@ -91,6 +97,40 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
             view=view,
             gymnasium_id=task_id,
         )
+
+    def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
+        """Return the batch as functions, which `jax.jit` and `jax.lax.scan` take.
+
+        Each call of them is a callback that takes the exact step on the host. Modes,
+        limits, restarts and infos are those of the class; with DISABLED, ended environments stay as
+        they are until their reset, with reward 0.
+
+        The episodes live in the pool and cannot be copied. So ``carry`` stands for their present
+        state, and serves for one call of `step` or `reset`, which returns the next one. After that
+        an older carry is an error of JAX that says so, and so is a `step` of the class. A reset of
+        every environment, by the class or with any carry, begins new episodes.
+
+        Returns:
+            ``carry``, a number, and two functions: ``reset(carry, mask) -> (carry, (observations,
+            infos))``, with mask (num_envs,) bool, which continues the random streams;
+            ``step(carry, actions) -> (carry, returned)``, with the five values of `step`.
+
+        Raises:
+            ArgumentError: The batch was not built with ``arrays="jax"``. The functions raise it for
+                seeds, since EnvPool fixes these when a pool is built, and if `jax.vmap` or a
+                gradient reaches them.
+            ResetNeededError: Before the first `reset`, or functions of an earlier call have gone
+                on with the episodes.
+        """
+        self._check_functional()
+        from gymbridge.envpool.functions import PoolFunctions
+
+        with self._one_thread:
+            carry = self._running("functional")
+            if self._functions is None:
+                self._functions = PoolFunctions(self._runner, carry, self.device)
+                self._one_thread = self._functions.lock
+            return self._functions.begin(carry), self._functions.reset, self._functions.step
 
     def get_state(self, *_: Any, **__: Any) -> Any:
         """Refuse: EnvPool gives no access to the state of its environments.

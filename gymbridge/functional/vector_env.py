@@ -133,11 +133,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             ArgumentError: The batch was not built with ``arrays="jax"``.
             ResetNeededError: Before the first `reset`.
         """
-        self._check_open()
-        if self.arrays != "jax":
-            raise ArgumentError(
-                f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
-            )
+        self._check_functional()
         from gymbridge.functional.runners import make_pure
 
         with self._one_thread:

@@ -1,0 +1,184 @@
+"""A pool's `reset` and `step` inside functions that JAX compiles, by callbacks.
+
+The episodes live in the pool and cannot be copied. So the carry of these functions is a number: the
+turn in which the pool answered. The callback takes the exact step on the host, with numpy arrays,
+and returns one buffer that the compiled function takes apart.
+
+Each call needs the carry of the one before, which is what keeps callbacks in order. JAX's ordered
+effects would, too. But after an error in a function that JAX runs asynchronously they fail with it
+in every later function of the thread (https://github.com/jax-ml/jax/issues/37587).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
+
+from gymbridge.core.actions import make_action_reader
+from gymbridge.core.arrays import make_adapter
+from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.arrays.jax import Packing, make_traced_reader, pack, unpack
+from gymbridge.core.devices import read_device
+from gymbridge.core.episode import Outcome
+from gymbridge.core.infos import make_info_layout
+from gymbridge.core.processes import OneThread
+from gymbridge.core.requests import check_mask, fold_seeds
+from gymbridge.core.rows import has_rows
+from gymbridge.envpool.runner import PoolCarry, PoolRunner
+from gymbridge.errors import ArgumentError, ClosedError, ResetNeededError
+
+__all__ = ["PoolFunctions"]
+
+_TURNS = 2**32
+"""Turns are counted in uint32 on the device."""
+
+
+class _AfterCallbacks(OneThread):
+    """The lock of the class, which waits for what JAX has still to run in this thread."""
+
+    def __enter__(self) -> None:
+        # An error of a function is for whoever called it.
+        with suppress(jax.errors.JaxRuntimeError):
+            jax.effects_barrier()
+        self.enter_callback()
+
+    enter_callback = OneThread.__enter__
+
+
+class PoolFunctions:
+    """`reset` and `step` of one pool; see `EnvPoolVectorEnv.functional`.
+
+    Args:
+        runner: Runner of a batch with jax arrays.
+        carry: Its carry, of which only shapes are used here.
+        place: Device of the batch.
+
+    Attributes:
+        lock: For the calls of the batch, since a pool serves one at a time.
+    """
+
+    def __init__(self, runner: PoolRunner, carry: PoolCarry, place: Any) -> None:
+        rule, simulator = runner.rule, runner.rule.simulator
+        self._num_envs = simulator.num_envs
+        self._runner, self._pool, self._place = runner, simulator.pool, place
+        self.lock = _AfterCallbacks()
+        self._holds_ended = rule.refuses_ended
+        # The newest carry, which these functions or the batch left.
+        self._held = carry
+        adapter = make_adapter("jax", "jax", read_device(place), self._num_envs)
+        self._infos = make_info_layout(adapter, self._num_envs, has_final=rule.restarts_ended)
+        space = adapter.to_space(simulator.single_action_space)
+        self._read_actions = make_action_reader(space, (self._num_envs,), make_traced_reader)
+        self._no_seeds = fold_seeds([None] * self._num_envs, simulator.seed_range)
+        everywhere = np.ones(self._num_envs, np.bool_)
+        self._reset_packing = self._pack(carry, runner.show(carry, everywhere))[1]
+        self._step_packing = self._pack(carry, runner.show(carry, None))[1]
+
+    def begin(self, carry: PoolCarry) -> jax.Array:
+        """Go on from a carry of the batch, and return it as these functions take it.
+
+        Raises:
+            ResetNeededError: The episodes have gone on since.
+        """
+        self._pool.check_turn(carry.state.turn)
+        self._held = carry
+        return jax.device_put(_to_uint32(carry.state.turn), self._place)
+
+    def reset(self, carry: Any, mask: Any, seeds: None = None) -> tuple[Any, tuple[Any, Any]]:
+        """Begin new episodes under `mask`, (num_envs,) bool."""
+        if seeds is not None:
+            raise ArgumentError(
+                "`seeds` must be None: EnvPool fixes seeds when a pool is built, which cannot "
+                "happen inside a function that JAX compiles. Call `envs.reset(seed=...)`, and then "
+                "`envs.functional()`."
+            )
+        mask = jnp.asarray(mask)
+        check_mask("`mask`", mask, self._num_envs)
+        carry, returned = self._call(self._reset_on_host, self._reset_packing, carry, mask)
+        obs, *_, infos = returned
+        return carry, (obs, infos)
+
+    def step(self, carry: Any, actions: Any) -> tuple[Any, Any]:
+        """Take one step in every environment; with DISABLED, ended ones stay as they are."""
+        actions = self._read_actions(actions)
+        return self._call(self._step_on_host, self._step_packing, carry, actions)
+
+    def _call(self, work: Any, packing: Packing, *args: Any) -> tuple[Any, Any]:
+        buffer = jax.ShapeDtypeStruct((packing.num_bytes,), np.uint8)
+        args = _refuse_transforms(args)
+        packed = io_callback(partial(self._call_back, work), buffer, *args)
+        carry, time_step = unpack(packed, packing)
+        return carry, self._infos.lay_out(Outcome(carry, time_step))
+
+    def _call_back(self, work: Any, turn: Any, given: Any) -> np.ndarray:
+        self.lock.enter_callback()
+        try:
+            if self._pool.is_closed:
+                raise ClosedError("The batch of these functions is closed; build a new one.")
+            outcome = work(turn, map_arrays(np.asarray, given))
+            self._held = outcome.carry
+            return self._pack(outcome.carry, outcome.time_step)[0]
+        finally:
+            self.lock.release()
+
+    def _reset_on_host(self, turn: Any, mask: np.ndarray) -> Outcome:
+        # To begin everywhere, nothing of what was before is needed.
+        carry = self._held if mask.all() else self._find(turn)
+        return self._runner.reset(carry, mask.copy(), self._no_seeds)
+
+    def _step_on_host(self, turn: Any, actions: Any) -> Outcome:
+        carry = self._find(turn)
+        if self._holds_ended and has_rows(carry.ended):
+            carry = self._runner.hold(carry, carry.ended)
+        return self._runner.step(carry, actions)
+
+    def _find(self, turn: Any) -> PoolCarry:
+        """Return the carry of a turn, which must be the pool's last."""
+        newest = self._pool.turn
+        if self._held.state.turn != newest or np.asarray(turn) != _to_uint32(newest):
+            raise ResetNeededError(
+                "`carry` must be the newest: an EnvPool batch has one course of episodes, and a "
+                "later call has gone on with it. Pass the carry that the last call returned, or "
+                "call `reset(carry, mask)` with a mask that is True everywhere."
+            )
+        return self._held
+
+    def _pack(self, carry: PoolCarry, time_step: Any) -> tuple[np.ndarray, Packing]:
+        return pack((_to_uint32(carry.state.turn), time_step))
+
+
+def _to_uint32(turn: int) -> np.ndarray:
+    return np.array(turn % _TURNS, np.uint32)
+
+
+@jax.custom_jvp
+def _refuse_transforms(args: Any) -> Any:
+    """Return the arguments, which neither `jax.vmap` nor a gradient may reach."""
+    return _refuse_vmap(args)
+
+
+@_refuse_transforms.defjvp
+def _refuse_gradients(*_: Any) -> Any:
+    raise ArgumentError(
+        "`jax.grad`, `jax.jvp` and the like cannot pass through an EnvPool batch: its simulators "
+        "are C++ without derivatives. Use `jax.lax.stop_gradient(actions)`."
+    )
+
+
+@jax.custom_batching.custom_vmap
+def _refuse_vmap(args: Any) -> Any:
+    return args
+
+
+@_refuse_vmap.def_vmap
+def _refuse_axis(*_: Any) -> Any:
+    raise ArgumentError(
+        "`jax.vmap` cannot map an EnvPool batch, which has one course of episodes. Build it with "
+        "more environments."
+    )
