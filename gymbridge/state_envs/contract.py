@@ -121,11 +121,18 @@ class Contract:
         except Exception as error:
             frames = traceback.extract_tb(error.__traceback__)
             own = [frame for frame in frames if _JAX not in Path(frame.filename).parents]
-            place = f"{Path(own[-1].filename).parent.name}/{Path(own[-1].filename).name}"
+            path = Path(own[-1].filename)
+            advice = ""
+            if self.style.package in path.parts and "unexpected keyword" in str(error):
+                advice = (
+                    f". This line of {self.style.engine} does not fit this release of JAX. Correct "
+                    "it in a subclass, or install another release of either."
+                )
             raise SimulationError(
-                f"`{verb}` of the {self.style.engine} environment cannot be traced with jax "
-                f"{jax.__version__}; {place}, line {own[-1].lineno}, raised "
-                f"{type(error).__name__}: {error}"
+                f"`{verb}` of the {self.style.engine} environment "
+                f"{type(self.env.unwrapped).__name__} cannot be traced with jax "
+                f"{jax.__version__}; {path.parent.name}/{path.name}, line {own[-1].lineno}, raised "
+                f"{type(error).__name__}: {error}{advice}"
             ) from error
 
     def _read_state(self, verb: str, state: Any) -> Any:

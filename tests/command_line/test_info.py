@@ -56,6 +56,7 @@ def test_info__says_what_installs_what_is_missing(
     assert below.splitlines() == [
         f"brax        install by {install_command('brax')}",
         f"playground  install by {install_command('playground')}",
+        f"robots      install by {install_command('robots')}",
         f"jax         install by {install_command('jax')}",
     ]
 
@@ -100,6 +101,17 @@ def test_info__of_an_id_prints_json(capsys: Any) -> None:
     found = json.loads(capsys.readouterr().out)
     assert (found["id"], found["observation_space"]) == ("Brax/swimmer-v0", None)
     assert found["versions"].keys() == {"brax", "jax"}
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [("Go1Getup", "robots"), ("PandaPickCube", "robots"), ("HopperHop", "playground")],
+)
+def test_info__of_a_robot_has_the_extra_with_the_meshes(name: str, extra: str, capsys: Any) -> None:
+    assert main(["info", f"Playground/{name}-v0", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["extra"] == extra
+    assert found["versions"].keys() == {*EXTRAS[extra]}
 
 
 def test_info__of_an_unknown_id_names_the_nearest(capsys: Any) -> None:

