@@ -183,7 +183,8 @@ def measure(name: str) -> dict[str, Any]:
         first = envs.step(envs.action_space.sample())
         seconds = time.process_time() - started
         if plain is None:
-            result |= {"compile_seconds": seconds, "infos": sorted(first[4])}
+            infos = sorted(key for key in first[4] if not key.startswith("_"))
+            result |= {"compile_seconds": seconds, "infos": infos}
             simulator: Any = envs._simulator
             plain = Plain(simulator.engine, simulator.action_repeat)
         result[mode] = compare(envs, plain, mode)

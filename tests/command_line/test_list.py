@@ -134,7 +134,10 @@ def test_shipped_spaces__are_those_of_every_task_of_envpool() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", ["Brax/ant-v0", "Brax/reacher-v0", "Playground/CheetahRun-v0"])
+@pytest.mark.parametrize(
+    "env_id",
+    ["Brax/ant-v0", "Brax/reacher-v0", "Playground/CheetahRun-v0", "Playground/Go1Getup-v0"],
+)
 def test_shipped_spaces__are_those_of_jax_engines(env_id: str) -> None:
     pytest.importorskip("mujoco_playground")
     assert script.read_spaces(env_id) == catalogue.load_spaces()[env_id]
