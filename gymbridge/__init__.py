@@ -1,4 +1,4 @@
-"""Brax, MuJoCo Playground and EnvPool as Gymnasium vector environments.
+"""Brax, MuJoCo Playground, EnvPool and any JAX environment as Gymnasium vector environments.
 
 Arrays are numpy's, torch's or jax's. Through Brax and Playground, torch can take gradients.
 Importing the package registers the ids of every engine and imports none of them.
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gymbridge.brax import BraxVectorEnv as BraxVectorEnv
     from gymbridge.core.vector_env import BridgeVectorEnv as BridgeVectorEnv
     from gymbridge.envpool import EnvPoolVectorEnv as EnvPoolVectorEnv
+    from gymbridge.jax_env import JaxEnv as JaxEnv
+    from gymbridge.jax_env import JaxVectorEnv as JaxVectorEnv
     from gymbridge.playground import PlaygroundVectorEnv as PlaygroundVectorEnv
 
 __all__ = [
@@ -25,6 +27,8 @@ __all__ = [
     "BridgeVectorEnv",
     "EnvPoolVectorEnv",
     "GymbridgeError",
+    "JaxEnv",
+    "JaxVectorEnv",
     "PlaygroundVectorEnv",
     "__version__",
     "errors",
@@ -36,6 +40,8 @@ __getattr__ = import_at_first_use(
         "BraxVectorEnv": "gymbridge.brax",
         "BridgeVectorEnv": "gymbridge.core.vector_env",
         "EnvPoolVectorEnv": "gymbridge.envpool",
+        "JaxEnv": "gymbridge.jax_env",
+        "JaxVectorEnv": "gymbridge.jax_env",
         "PlaygroundVectorEnv": "gymbridge.playground",
     },
 )

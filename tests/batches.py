@@ -70,10 +70,12 @@ def _make_spread(num_envs: int, **options: Any) -> BridgeVectorEnv:
 
 
 def _make_func_env(num_envs: int, **options: Any) -> BridgeVectorEnv:
-    from func_env import make_func_env
+    from from_func_env import FromFuncEnv
     from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 
-    return make_func_env(CartPoleFunctional(), num_envs, **options)
+    from gymbridge import JaxVectorEnv
+
+    return JaxVectorEnv(FromFuncEnv(CartPoleFunctional()), num_envs, **options)
 
 
 def _make_task(task_id: str, num_envs: int, **options: Any) -> BridgeVectorEnv:

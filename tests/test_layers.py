@@ -1,4 +1,4 @@
-"""Imports go one way: errors <- core <- functional <- state_envs, gradients <- brax, playground.
+"""Imports go one way: errors <- core <- functional <- state_envs, gradients <- engines in JAX.
 
 All imports count: those inside functions, those under ``TYPE_CHECKING``, and those within a folder.
 """
@@ -23,6 +23,7 @@ MAY_USE: dict[str, set[str]] = {
     "state_envs": {"core", "errors", "functional"},
     "brax": {"core", "errors", "functional", "gradients", "state_envs"},
     "playground": {"core", "errors", "functional", "gradients", "state_envs"},
+    "jax_env": {"core", "errors", "functional", "gradients"},
     "envpool": {"core", "errors"},
     "__main__": {"command_line"},
     "command_line": {
@@ -41,7 +42,7 @@ MAY_USE: dict[str, set[str]] = {
     "single_env": {"core", "errors", "registration"},
     "trainers": {"core", "errors", "registration"},
     # The package itself:
-    "": {"brax", "core", "envpool", "errors", "playground", "registration", "version"},
+    "": {"brax", "core", "envpool", "errors", "jax_env", "playground", "registration", "version"},
     "version": set(),
 }
 """Which rooms a room may use besides its own modules."""
@@ -57,6 +58,7 @@ ENGINE_ROOMS = {
         "envpool.functions",
         "functional.*",
         "gradients.*",
+        "jax_env.*",
         "state_envs.*",
         "testing.scripted_brax",
         "wrappers",

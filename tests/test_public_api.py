@@ -32,6 +32,8 @@ PUBLIC = [
     "BridgeVectorEnv",
     "EnvPoolVectorEnv",
     "GymbridgeError",
+    "JaxEnv",
+    "JaxVectorEnv",
     "PlaygroundVectorEnv",
     "__version__",
     "errors",

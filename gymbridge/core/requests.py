@@ -20,6 +20,7 @@ __all__ = [
     "draw_seeds",
     "fold_seeds",
     "merge_seeds",
+    "read_array",
     "read_autoreset_mode",
     "read_count",
     "read_ids",
@@ -256,6 +257,32 @@ def read_options(
         mask = read_mask(name, to_numpy(name, options["reset_mask"]), num_envs, "reset_mask")
     rows = np.ones(num_envs, np.bool_) if mask is None else mask
     return mask, {key: readers[key](options[key], rows) for key in options if key in readers}
+
+
+def read_array(label: str, value: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return numbers of any array library as a new numpy array.
+
+    Args:
+        label: What the error calls it.
+        value: What the user gave.
+        shape: The shape that it must have.
+        dtype: The dtype that it gets, by numpy's ``same_kind`` rule; integers become floats, too.
+
+    Raises:
+        ArgumentTypeError: `value` is not an array of such numbers.
+        ArgumentError: It has another shape.
+    """
+    try:
+        array = np.asarray(value.cpu() if hasattr(value, "cpu") else value)
+    except Exception as error:
+        raise ArgumentTypeError(f"{label} must be an array, got {value!r}: {error}") from error
+    kinds = "iuf" if np.dtype(dtype).kind == "f" else "biu"
+    if array.dtype.kind not in kinds or not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise ArgumentTypeError(f"{label} must be castable to {dtype}, got {array.dtype}.")
+    if array.shape != shape:
+        raise ArgumentError(f"{label} must have shape {shape}, got {array.shape}.")
+    with np.errstate(over="ignore"):  # a number that is too large becomes Inf
+        return array.astype(dtype)
 
 
 def read_mask(name: str, mask: Any, num_envs: int, short: str = "mask") -> np.ndarray:

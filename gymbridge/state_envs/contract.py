@@ -7,11 +7,9 @@ it; a mismatch is reported here, with the leaf that breaks the rule, instead of 
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -20,14 +18,13 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from gymbridge.core.spaces import cast_space
-from gymbridge.errors import ArgumentError, EnvContractError, SimulationError
+from gymbridge.errors import ArgumentError, EnvContractError
 from gymbridge.functional.protocol import action_struct
+from gymbridge.functional.tracing import check_same_leaves, trace
 from gymbridge.state_envs.infos import make_info_selector
 from gymbridge.state_envs.model import ModelLeaves, Physics
 
 __all__ = ["Contract", "Style"]
-
-_JAX = Path(jax.__file__).parent
 
 _MODEL_LOCK = threading.RLock()
 """Held in each trace, since in another thread's the environment may have another model."""
@@ -84,7 +81,11 @@ class Contract:
         self._reset = jax.jit(lambda key, physics: call(physics, env.reset, key))
         self._step = jax.jit(lambda state, action, physics: call(physics, env.step, state, action))
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-        self.state = self._read_state("reset", self._trace("reset", self._reset, key, None))
+        run = partial(
+            trace, f"the {style.engine} environment {type(env.unwrapped).__name__}", style.package
+        )
+        begun = run("reset", self._reset, key, None)
+        self.state = self._read_state("reset", begun)
         _check_scalars(self.state)
         inferred = _to_space(self.state.obs)
         declared = self._declared("observation_space", observation_space)
@@ -96,7 +97,7 @@ class Contract:
             env.action_size
         )
         action = action_struct(self.action_space)
-        stepped = self._trace("step", self._step, self.state, action, None)
+        stepped = run("step", self._step, self.state, action, None)
         _check_step(self.state, self._read_state("step", stepped), style.physics)
         self.select_info = make_info_selector(self.state, info_keys)
 
@@ -114,26 +115,6 @@ class Contract:
     def step(self, state: Any, action: jax.Array, physics: Physics | None = None) -> Any:
         """Return the state after one simulator step of one environment."""
         return self._normalise(self._step(state, action, physics))
-
-    def _trace(self, verb: str, function: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return jax.eval_shape(function, *args)
-        except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            own = [frame for frame in frames if _JAX not in Path(frame.filename).parents]
-            path = Path(own[-1].filename)
-            advice = ""
-            if self.style.package in path.parts and "unexpected keyword" in str(error):
-                advice = (
-                    f". This line of {self.style.engine} does not fit this release of JAX. Correct "
-                    "it in a subclass, or install another release of either."
-                )
-            raise SimulationError(
-                f"`{verb}` of the {self.style.engine} environment "
-                f"{type(self.env.unwrapped).__name__} cannot be traced with jax "
-                f"{jax.__version__}; {path.parent.name}/{path.name}, line {own[-1].lineno}, raised "
-                f"{type(error).__name__}: {error}{advice}"
-            ) from error
 
     def _read_state(self, verb: str, state: Any) -> Any:
         """Return the shapes of a state: observations in plain dicts, float rewards, no weak types.
@@ -230,23 +211,8 @@ def _check_scalars(state: Any) -> None:
 
 def _check_step(reset: Any, step: Any, physics: str) -> None:
     """Raise unless `step` returns what `reset` does, leaf by leaf."""
-    before, after = _leaves(reset), _leaves(step)
-    if missing := sorted(before.keys() ^ after.keys()):
-        side = "reset" if missing[0] in before else "step"
-        raise EnvContractError(
-            f"`reset` and `step` must return the same structure, but `State{missing[0]}` comes "
-            f"from `{side}` alone."
-        )
-    for path, leaf in before.items():
-        other = after[path]
-        # The width of a flag means nothing, and Brax's own differ under x64.
-        is_alike = leaf.dtype == other.dtype or path == ".done"
-        if leaf.shape != other.shape or not is_alike:
-            raise EnvContractError(
-                f"`reset` and `step` must agree in shape and dtype, but `State{path}` is "
-                f"{leaf.dtype}{list(leaf.shape)} after `reset` and {other.dtype}"
-                f"{list(other.shape)} after `step`."
-            )
+    # The width of a flag means nothing, and Brax's own differ under x64.
+    check_same_leaves("State", reset, step, verbs=("reset", "step"), loose=(".done",))
     for name in (physics, "metrics", "info"):
         parts = [jax.tree.structure(getattr(state, name, None)) for state in (reset, step)]
         if parts[0] != parts[1]:
@@ -254,13 +220,6 @@ def _check_step(reset: Any, step: Any, physics: str) -> None:
                 "`reset` and `step` must return the same structure, containers and None included, "
                 f"but `State.{name}` is {parts[0]} after `reset` and {parts[1]} after `step`."
             )
-
-
-def _leaves(state: Any) -> dict[str, Any]:
-    return {
-        jax.tree_util.keystr(path): leaf
-        for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]
-    }
 
 
 def _to_plain(obs: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gymbridge.core.episode import TimeStep
 from gymbridge.core.jax_private import keeps_old_traces, used_inputs
+from gymbridge.core.requests import read_array
 from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -171,18 +172,7 @@ def _read_leaf(shapes: Physics, name: Any, value: Any, mask: np.ndarray) -> np.n
             f"{label} is not a leaf that `randomization_fn` varies; {nearest(str(name), shapes)}"
         )
     like = shapes[name]
-    try:
-        array = np.asarray(value.cpu() if hasattr(value, "cpu") else value)
-    except Exception as error:
-        raise ArgumentTypeError(f"{label} must be an array, got {value!r}: {error}") from error
-    if array.dtype.kind not in "iuf":
-        raise ArgumentTypeError(f"{label} must be castable to {like.dtype}, got {array.dtype}.")
-    if array.shape != (*mask.shape, *like.shape):
-        raise ArgumentError(
-            f"{label} must have shape {(*mask.shape, *like.shape)}, got {array.shape}."
-        )
-    with np.errstate(over="ignore"):  # a number that is too large becomes Inf
-        array = array.astype(like.dtype)
+    array = read_array(label, value, (*mask.shape, *like.shape), like.dtype)
     if not np.isfinite(array[mask]).all():
         raise ArgumentError(f"{label} must be finite as {like.dtype}, got {array}.")
     return array

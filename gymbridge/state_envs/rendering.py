@@ -1,4 +1,4 @@
-"""Frames of functional environments, drawn by MuJoCo or by the environment itself."""
+"""Frames of functional environments, drawn by MuJoCo."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import importlib
 import os
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,10 +14,10 @@ import numpy as np
 
 from gymbridge.core.episode import View
 from gymbridge.core.opengl import make_context
-from gymbridge.errors import ArgumentError, EnvContractError, nearest
+from gymbridge.errors import ArgumentError, nearest
 from gymbridge.state_envs.model import Physics
 
-__all__ = ["Drawn", "MujocoRenderer", "OwnRenderer"]
+__all__ = ["Drawn", "MujocoRenderer"]
 
 # Its names come from C++, so type checkers do not see them.
 mujoco: Any = importlib.import_module("mujoco")
@@ -41,39 +41,6 @@ class Drawn(NamedTuple):
     states: Any  # the environment's
     physics: Any  # the state of the simulation in them
     randomization: Physics  # physics drawn for the episode, by path
-
-
-class OwnRenderer:
-    """Draws states one by one, by the environment's own function.
-
-    Args:
-        render: (state) -> (height, width, 3) uint8.
-        name: Name of the environment, for errors.
-    """
-
-    def __init__(self, render: Callable[[Any], Any], name: str) -> None:
-        self._render, self._name = render, name
-
-    def draw(self, state: Drawn) -> list[np.ndarray]:
-        """Return a frame of each environment.
-
-        Raises:
-            EnvContractError: `render` does not return an image.
-        """
-        count = len(jax.tree.leaves(state.states)[0])
-        rows = (jax.tree.map(lambda leaf, row=row: leaf[row], state.states) for row in range(count))
-        return [self._check(np.array(self._render(row))) for row in rows]
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def _check(self, frame: np.ndarray) -> np.ndarray:
-        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
-            raise EnvContractError(
-                f"`render` of {self._name} must return (height, width, 3) uint8, got "
-                f"{frame.dtype}{list(frame.shape)}."
-            )
-        return frame
 
 
 class MujocoRenderer:

@@ -15,9 +15,10 @@ import jax.numpy as jnp
 from gymbridge.core.episode import Renderer, TimeStep, View, split_ends
 from gymbridge.errors import unexpected_keyword
 from gymbridge.functional.protocol import Drawing, Facts
+from gymbridge.functional.rendering import OwnRenderer
 from gymbridge.functional.rows import make_finite
 from gymbridge.state_envs.contract import Contract
-from gymbridge.state_envs.rendering import Drawn, MujocoRenderer, OwnRenderer
+from gymbridge.state_envs.rendering import Drawn, MujocoRenderer
 
 __all__ = ["StateEnv"]
 
@@ -90,12 +91,13 @@ class StateEnv:
             ArgumentError: The model has no such camera.
         """
         unexpected = partial(unexpected_keyword, f"{self._style.engine}VectorEnv")
-        if self._render is not None:
+        render = self._render
+        if render is not None:
             for name, value in zip(("render_size", "camera"), view, strict=True):
                 if value is not None:
                     why = "the environment draws itself, by its `render(state)`; leave it out"
                     raise unexpected(name, self.facts.name, why)
-            return OwnRenderer(self._render, self.facts.name)
+            return OwnRenderer(lambda drawn: render(drawn.states), self.facts.name)
         if self._mj_model is None:
             why = (
                 "the environment has no MuJoCo model; give it a method `render(state)` that "

@@ -13,8 +13,6 @@ pytest.importorskip("brax.envs")
 import jax
 from batches import KIND_LENGTHS, play, to_kind
 from falling_ball import FallingBall, draw
-from func_env import make_func_env
-from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 from trees import assert_same
 
 from gymbridge import BraxVectorEnv, BridgeVectorEnv
@@ -168,33 +166,6 @@ def test_randomization_fn__that_fails_leaves_the_model() -> None:
     assert env.sys is own
     wanted = play(BraxVectorEnv(FallingBall(), 3, randomization_fn=draw), 4)
     assert_same(play(envs, 4), wanted)
-
-
-def test_functional_env__that_fails_is_told_as_it_is() -> None:
-
-    class Cart(CartPoleFunctional):
-        fails: str | None = "initial"
-
-        def initial(self, *args: Any, **kwargs: Any) -> Any:
-            if self.fails == "initial":
-                raise UserError("initial")
-            return super().initial(*args, **kwargs)
-
-        def transition(self, *args: Any, **kwargs: Any) -> Any:
-            if self.fails == "transition":
-                raise UserError("transition")
-            return super().transition(*args, **kwargs)
-
-    env = Cart()
-    assert "initial" in str(catch(lambda: make_func_env(env, 3)))
-    env.fails = "transition"
-    envs, twin = make_func_env(env, 3), make_func_env(CartPoleFunctional(), 3)
-    for one in (envs, twin):
-        one.reset(seed=3)
-    assert "transition" in str(catch(lambda: envs.step(np.zeros(3, int))))
-    env.fails = None
-    assert_same(envs.step(np.zeros(3, int))[0], twin.step(np.zeros(3, int))[0])
-    assert_same(play(envs, 4), play(twin, 4))
 
 
 @pytest.mark.parametrize("verb", ["advance", "restart"])

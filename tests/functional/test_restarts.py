@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from brax_samples import SampleEnv, count_on, start
-from func_env import FuncEnvTranslation
 from gymnasium import spaces
-from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 
 from gymbridge import BraxVectorEnv
-from gymbridge.functional.protocol import Facts
-from gymbridge.functional.runners import JitRunner
-from gymbridge.functional.simulator import FunctionalSimulator
-from gymbridge.functional.vector_env import FunctionalVectorEnv
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv, episode_draw
 
 TOP = 2**32 - 1
@@ -92,25 +85,3 @@ def test_restarts__cost_nothing_without_ends_and_at_most_about_one_full_reset(mo
     assert nothing == 0
     assert 1 <= one < some < full
     assert 64 <= full <= 64 + one
-
-
-class Weather(FuncEnvTranslation):
-    """CartPole, whose first observation is what the options of `reset` say."""
-
-    def __init__(self) -> None:
-        super().__init__(CartPoleFunctional())
-        readers = dict.fromkeys(("mass", "wind"), lambda value, mask: np.asarray(value, np.float32))
-        self.facts = Facts("Weather", self, reset_options=readers)
-
-    def reset(self, key: Any, wind: Any = 1.0, mass: Any = 2.0) -> Any:
-        state = super().reset(key)
-        return self.write(state, jnp.zeros(4).at[:2].set(jnp.stack([mass, wind])), 0.0)
-
-
-def test_options_of_reset__reach_the_environment_by_name() -> None:
-    envs = FunctionalVectorEnv(FunctionalSimulator(Weather(), 2), runner=JitRunner)
-    wind, mass = {"wind": [5, 6]}, {"mass": [3, 4]}
-    for options in 2 * ({}, wind, mass, wind | mass):
-        obs, _ = envs.reset(options=dict(options))
-        expected = [options.get("mass", [2, 2]), options.get("wind", [1, 1])]
-        assert obs[:, :2].T.tolist() == expected

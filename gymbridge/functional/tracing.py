@@ -1,0 +1,94 @@
+"""What tracing an environment shows without running it, and errors that name what does not fit."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from gymbridge.errors import EnvContractError, GymbridgeError, SimulationError
+
+__all__ = ["check_same_leaves", "trace"]
+
+_JAX = Path(jax.__file__).parent
+
+
+def trace(owner: str, package: str, verb: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Return the shapes and dtypes of what a function of an environment returns.
+
+    Args:
+        owner: What the function belongs to, such as "the Brax environment Ant".
+        package: The engine's package, whose releases may not fit that of JAX; "" for none.
+        verb: The function's name in errors.
+        function: The function.
+        *args: Its arguments, or their shapes and dtypes.
+
+    Raises:
+        SimulationError: The function fails while it is traced; the message has file and line.
+    """
+    try:
+        return jax.eval_shape(function, *args)
+    except GymbridgeError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if _JAX not in Path(frame.filename).parents]
+        path, advice = Path(own[-1].filename), ""
+        if package in path.parts and "unexpected keyword" in str(error):
+            advice = (
+                f". This line of {package} does not fit this release of JAX. Correct it in a "
+                "subclass, or install another release of either."
+            )
+        raise SimulationError(
+            f"`{verb}` of {owner} cannot be traced with jax {jax.__version__}; "
+            f"{path.parent.name}/{path.name}, line {own[-1].lineno}, raised "
+            f"{type(error).__name__}: {error}{advice}"
+        ) from error
+
+
+def check_same_leaves(
+    name: str, before: Any, after: Any, *, verbs: tuple[str, str], loose: Collection[str] = ()
+) -> None:
+    """Raise unless two trees of shapes have the same leaves.
+
+    Args:
+        name: What the trees are called in errors.
+        before: One tree.
+        after: The other.
+        verbs: What returned each of them.
+        loose: Paths of leaves whose dtypes may differ.
+
+    Raises:
+        EnvContractError: The message names the first leaf that is missing, or differs in shape or
+            dtype.
+    """
+    here, there = _leaves(before), _leaves(after)
+    if missing := sorted(here.keys() ^ there.keys()):
+        side = verbs[0] if missing[0] in here else verbs[1]
+        raise EnvContractError(
+            f"{_join(verbs)} must return the same structure, but `{name}{missing[0]}` comes "
+            f"from `{side}` alone."
+        )
+    for path, leaf in here.items():
+        other = there[path]
+        is_alike = leaf.dtype == other.dtype or path in loose
+        if leaf.shape != other.shape or not is_alike:
+            raise EnvContractError(
+                f"{_join(verbs)} must agree in shape and dtype, but `{name}{path}` is "
+                f"{leaf.dtype}{list(leaf.shape)} after `{verbs[0]}` and {other.dtype}"
+                f"{list(other.shape)} after `{verbs[1]}`."
+            )
+
+
+def _join(verbs: tuple[str, str]) -> str:
+    return " and ".join(f"`{verb}`" for verb in verbs)
+
+
+def _leaves(tree: Any) -> dict[str, Any]:
+    return {
+        jax.tree_util.keystr(path): leaf
+        for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]
+    }

@@ -1,0 +1,207 @@
+"""What the methods of a `JaxEnv` may return; errors name the leaf that breaks a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from gymnasium import Space, spaces
+
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
+from gymbridge.functional.protocol import action_struct
+from gymbridge.functional.tracing import check_same_leaves
+from gymbridge.jax_env.env import JaxEnv
+
+__all__ = [
+    "check_infos",
+    "check_observation",
+    "check_scalars",
+    "check_structure",
+    "read_space",
+    "to_plain",
+    "unpack",
+]
+
+_RESERVED = ("episode", "final_info", "final_obs", "nonfinite")
+"""Infos that Gymnasium or the batch adds."""
+
+Infos = dict[str, tuple[Any, Any]]
+"""Shapes and dtypes of each info, and its default, by name."""
+
+
+def read_space(env: JaxEnv, name: str) -> Space[Any]:
+    """Return a space that an environment declares.
+
+    Raises:
+        ArgumentTypeError: It is not a space, or not one of arrays.
+    """
+    space = getattr(env, name, None)
+    label = f"`{type(env).__name__}.{name}`"
+    if not isinstance(space, Space):
+        raise ArgumentTypeError(f"{label} must be a gymnasium.Space, got {space!r}.")
+    for leaf in _space_leaves(space):
+        if not isinstance(
+            leaf, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+        ):
+            raise ArgumentTypeError(
+                f"{label} must be Box, Discrete, MultiDiscrete, MultiBinary or a Dict of such, got "
+                f"{space}."
+            )
+    return space
+
+
+def _space_leaves(space: Any) -> Iterator[Any]:
+    if isinstance(space, spaces.Dict):
+        for sub in space.spaces.values():
+            yield from _space_leaves(sub)
+    else:
+        yield space
+
+
+def unpack(verb: str, returned: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return what a method returned, with its infos in plain dicts.
+
+    Raises:
+        EnvContractError: It is not a tuple of that many values, or the infos are not a dict.
+    """
+    if not isinstance(returned, tuple) or len(returned) != len(names):
+        got = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
+        raise EnvContractError(f"`{verb}` must return ({', '.join(names)}), got {got}.")
+    *others, info = returned
+    if not isinstance(info, Mapping):
+        raise EnvContractError(
+            f"`info` of `{verb}` must be a dict, got {type(info).__name__}; without infos, {{}}."
+        )
+    return *others, to_plain(info)
+
+
+def to_plain(tree: Any) -> Any:
+    """Return mappings and named tuples as plain dicts, as `spaces.Dict` batches them."""
+    if hasattr(tree, "_asdict"):
+        tree = tree._asdict()
+    if isinstance(tree, Mapping):
+        return {key: to_plain(value) for key, value in tree.items()}
+    return tree
+
+
+def check_structure(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
+    """Raise unless two trees of shapes agree, containers and None included."""
+    check_same_leaves(name, before, after, verbs=verbs)
+    here, there = jax.tree.structure(before), jax.tree.structure(after)
+    if here != there:
+        raise EnvContractError(
+            f"`{verbs[0]}` and `{verbs[1]}` must return the same structure, containers and None "
+            f"included, but `{name}` is {here} after `{verbs[0]}` and {there} after `{verbs[1]}`."
+        )
+
+
+def check_observation(space: Space[Any], seen: Any, verb: str, path: str = "observation") -> None:
+    """Raise unless an observation has the keys, shapes and dtypes of its space."""
+    rule = f"`{path}` of `{verb}` must fit the observation space"
+    if isinstance(space, spaces.Dict):
+        names = list(space.spaces)
+        if not isinstance(seen, dict):
+            raise EnvContractError(f"{rule}, a dict of {names}, got {_show(seen)}.")
+        if seen.keys() != space.spaces.keys():
+            raise EnvContractError(f"{rule}, with the keys {names}, got {list(seen)}.")
+        for name, sub in space.spaces.items():
+            check_observation(sub, seen[name], verb, f"{path}[{name!r}]")
+        return
+    like = action_struct(space)
+    if (getattr(seen, "shape", None), getattr(seen, "dtype", None)) != (like.shape, like.dtype):
+        raise EnvContractError(f"{rule}, {_show(like)}, got {_show(seen)}.")
+
+
+def check_scalars(reward: Any, terminated: Any, truncated: Any) -> Any:
+    """Return the dtype of rewards, the float of JAX for numbers that are no floats.
+
+    Raises:
+        EnvContractError: The reward is not a number, or a flag is not a bool.
+    """
+    if getattr(reward, "shape", None) != () or reward.dtype.kind not in "biuf":
+        raise EnvContractError(
+            f"`reward` of `step` must be a number in a single environment, got {_show(reward)}; "
+            "the batch is made by JaxVectorEnv."
+        )
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if getattr(flag, "shape", None) != () or flag.dtype != bool:
+            raise EnvContractError(
+                f"`{name}` of `step` must be a bool in a single environment, got {_show(flag)}."
+            )
+    is_float = jnp.issubdtype(reward.dtype, jnp.floating)
+    return reward.dtype if is_float else jax.dtypes.canonicalize_dtype(float)
+
+
+def check_infos(begun: Any, stepped: Any, defaults: Mapping[str, Any]) -> Infos:
+    """Return the infos of both methods with the defaults of those that one of them lacks.
+
+    Raises:
+        EnvContractError: An info is missing in one method and has no default, differs between the
+            methods, or has a name or dtype that infos cannot have.
+        ArgumentError: A default does not fit its info, or there is no such info.
+    """
+    infos: Infos = {}
+    for name in sorted({*begun, *stepped}, key=str):
+        like = begun.get(name, stepped.get(name))
+        _check_info(name, like)
+        if name in begun and name in stepped:
+            check_structure(f"info[{name!r}]", begun[name], stepped[name], ("reset", "step"))
+        elif name not in defaults:
+            lacks, has = ("step", "reset") if name in begun else ("reset", "step")
+            raise EnvContractError(
+                f"`reset` and `step` must return the same infos, but {name!r} comes from `{has}` "
+                f"alone; return it from `{lacks}` too, or declare `info_defaults = "
+                f"{{{name!r}: …}}`."
+            )
+        infos[name] = (like, _read_default(name, like, defaults))
+    if unknown := [name for name in defaults if name not in infos]:
+        raise ArgumentError(
+            f"`info_defaults` has {unknown[0]!r}, which neither `reset` nor `step` returns."
+        )
+    return infos
+
+
+def _read_default(name: str, like: Any, defaults: Mapping[str, Any]) -> Any:
+    """Return the default of an info in its shapes, or None."""
+    if name not in defaults:
+        return None
+    try:
+        return jax.tree.map(
+            lambda leaf, value: jnp.broadcast_to(jnp.asarray(value, leaf.dtype), leaf.shape),
+            like,
+            to_plain(defaults[name]),
+        )
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"`info_defaults[{name!r}]` must fit what the other method returns, {_show(like)}, got "
+            f"{defaults[name]!r}."
+        ) from error
+
+
+def _check_info(name: Any, like: Any, path: str = "info") -> None:
+    """Raise for a name that Gymnasium or the batch uses, and for values that are not numbers."""
+    path = f"{path}[{name!r}]"
+    if not isinstance(name, str) or name.startswith("_") or path in _RESERVED_PATHS:
+        raise EnvContractError(
+            f"`{path}` needs another name: a text without a leading underscore, since masks have "
+            f"such names, and none of {_RESERVED}."
+        )
+    if isinstance(like, dict):
+        for key, value in like.items():
+            _check_info(key, value, path)
+    elif getattr(getattr(like, "dtype", None), "kind", None) not in ("b", "i", "u", "f"):
+        raise EnvContractError(
+            f"`{path}` must be an array of bools, integers or floats, got {_show(like)}."
+        )
+
+
+_RESERVED_PATHS = {f"info[{name!r}]" for name in _RESERVED}
+
+
+def _show(found: Any) -> str:
+    """Return what was found as ``dtype[shape]``; other values by their type."""
+    if hasattr(found, "dtype"):
+        return f"{found.dtype}{list(found.shape)}"
+    return f"{list(found)}" if isinstance(found, dict) else type(found).__name__

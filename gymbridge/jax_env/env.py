@@ -1,0 +1,113 @@
+"""The class that users derive their JAX environments from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from gymnasium import Space
+
+__all__ = ["JaxEnv"]
+
+
+class JaxEnv(ABC):
+    """One environment as two pure functions that JAX can trace; `JaxVectorEnv` makes the batch.
+
+    A subclass has the two spaces and the methods `reset` and `step`, for a single environment
+    without a batch axis. A state is any pytree of arrays, with the same shapes and dtypes from both
+    methods. Everything else has a default.
+
+    The methods are traced once, when a batch is built. So they draw with the keys that they get,
+    branch by `jax.numpy.where` or `jax.lax.cond`, and attributes that change afterwards have no
+    effect on that batch.
+
+    Attributes:
+        observation_space: Space of one observation: `Box`, `Discrete`, `MultiDiscrete`,
+            `MultiBinary` or a `Dict` of such. Observations are arrays of the same shapes and
+            dtypes, where JAX's 32 bits stand for 64. For a `Dict` they are dicts or named tuples.
+        action_space: Space of one action, of the same kinds.
+        name: What the environment is called in messages and snapshots; by default its class.
+        max_episode_steps: Steps after which an episode is truncated; None for no limit.
+        step_seconds: Simulated seconds of a step, for the speed of videos; None if there are none.
+        reset_options: Space of each keyword argument of `reset` besides `key`. A user sets it with
+            ``envs.reset(options={name: (num_envs, ...)})``; where no value is given, `reset` has
+            its own default. A restart by autoreset has no values.
+        info_defaults: Values of infos that only one of the two methods returns, by name. The batch
+            puts them where the other one has none.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from gymnasium.spaces import Box, Discrete
+        >>> class Walk(JaxEnv):
+        ...     observation_space = Box(-5, 5, (), "float32")
+        ...     action_space = Discrete(2)
+        ...
+        ...     def reset(self, key):
+        ...         position = jax.random.uniform(key, minval=-1, maxval=1)
+        ...         return position, position, {}
+        ...
+        ...     def step(self, key, state, action):
+        ...         position = state + 2 * action - 1 + 0.1 * jax.random.normal(key)
+        ...         is_out = jnp.abs(position) > 4
+        ...         return position, position, -jnp.abs(position), is_out, False, {}
+        >>> from gymbridge import JaxVectorEnv
+        >>> envs = JaxVectorEnv(Walk(), num_envs=3, max_episode_steps=100)
+        >>> envs.reset(seed=0)[0].shape
+        (3,)
+    """
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    name: str = ""
+    max_episode_steps: int | None = None
+    step_seconds: float | None = None
+    reset_options: ClassVar[Mapping[str, Space[Any]]] = {}
+    info_defaults: ClassVar[Mapping[str, Any]] = {}
+
+    @abstractmethod
+    def reset(self, key: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            key: PRNG key of the episode, ``fold_in(PRNGKey(seed), episode)``; (2,) uint32.
+
+        Returns:
+            state: Pytree of arrays.
+            observation: Arrays of the observation space.
+            info: Nested dicts of arrays.
+        """
+
+    @abstractmethod
+    def step(
+        self, key: Any, state: Any, action: Any
+    ) -> tuple[Any, Any, Any, Any, Any, dict[str, Any]]:
+        """Take one step.
+
+        Args:
+            key: PRNG key of step t of the episode, counted from 0: ``fold_in(fold_in(episode_key,
+                0x73746570), t)``.
+            state: What `reset` or `step` returned.
+            action: Arrays of the action space.
+
+        Returns:
+            state: As in `reset`.
+            observation: As in `reset`.
+            reward: () number.
+            terminated: () bool, whether the task ended the episode.
+            truncated: () bool, whether a limit of the environment's own ended it. The batch has
+                `max_episode_steps`, and where both are True it is a termination.
+            info: With the same keys as in `reset`.
+        """
+
+    def positions(self, state: Any) -> Any:
+        """Return the leaves of a state that must stay finite besides observation and reward.
+
+        Where one is NaN or Inf, the batch does what its argument `nonfinite` says. By default there
+        are none, because many environments keep Inf in their states on purpose.
+        """
+        return ()
+
+    def physics_leaves(self, state: Any) -> Any:
+        """Return the leaves whose overflow makes the gradient of a step zero; by default all."""
+        return state

@@ -1,0 +1,76 @@
+"""Options of `reset` that a `JaxEnv` declares."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.vector.utils import batch_space
+
+from gymbridge.core.requests import read_array
+from gymbridge.core.spaces import cast_space
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.functional.protocol import action_struct
+from gymbridge.jax_env.env import JaxEnv
+
+__all__ = ["ResetOptions", "read_reset_options"]
+
+
+class ResetOptions(NamedTuple):
+    """What the batch needs of the options, by their names."""
+
+    readers: dict[str, Callable[[Any, np.ndarray], np.ndarray]]
+    structs: dict[str, Any]  # shape and dtype of each value
+
+
+def read_reset_options(env: JaxEnv) -> ResetOptions:
+    """Return the options that an environment declares.
+
+    Raises:
+        ArgumentTypeError: An option has no space, or one of another kind.
+        ArgumentError: `reset` lacks the option as a keyword argument with a default.
+    """
+    structs, readers = {}, {}
+    for name, space in env.reset_options.items():
+        label = f"`reset_options[{name!r}]`"
+        if not isinstance(
+            space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+        ):
+            raise ArgumentTypeError(
+                f"{label} must be Box, Discrete, MultiDiscrete or MultiBinary, got {space!r}."
+            )
+        _check_keyword(env, name, label)
+        structs[name] = like = action_struct(space)
+        readers[name] = partial(_read_values, name, cast_space(space, lambda _, to=like: to.dtype))
+    return ResetOptions(readers, structs)
+
+
+def _check_keyword(env: JaxEnv, name: str, label: str) -> None:
+    parameters = inspect.signature(env.reset).parameters
+    found = parameters.get(name)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    if name == "reset_mask" or (found is None and not takes_any):
+        raise ArgumentError(f"{label} must be a keyword argument of `reset`, which lacks it.")
+    if found is not None and found.default is found.empty:
+        raise ArgumentError(
+            f"{label} must have a default in `reset`, as in `def reset(self, key, {name}=0)`, "
+            "since a restart has no options."
+        )
+
+
+def _read_values(name: str, space: Space[Any], given: Any, mask: np.ndarray) -> np.ndarray:
+    """Return the values of an option, (num_envs, ...).
+
+    Raises:
+        ArgumentTypeError: `given` is not an array that can be cast to the dtype of the space.
+        ArgumentError: It has another shape, or a value under the mask lies outside the space.
+    """
+    label = f"`options[{name!r}]`"
+    array = read_array(label, given, (*mask.shape, *(space.shape or ())), space.dtype)
+    if not batch_space(space, int(mask.sum())).contains(array[mask]):
+        raise ArgumentError(f"{label} must lie in {space} for each environment, got {array}.")
+    return array

@@ -1,0 +1,179 @@
+"""A `JaxEnv` as a `FunctionalEnv`: traced once, checked, with its time step beside its state."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gymbridge.core.episode import Renderer, TimeStep, View
+from gymbridge.core.spaces import cast_space
+from gymbridge.errors import unexpected_keyword
+from gymbridge.functional.protocol import Drawing, Facts, action_struct
+from gymbridge.functional.rendering import OwnRenderer
+from gymbridge.functional.rows import make_finite
+from gymbridge.functional.tracing import check_same_leaves, trace
+from gymbridge.jax_env.checks import (
+    check_infos,
+    check_observation,
+    check_scalars,
+    check_structure,
+    read_space,
+    to_plain,
+    unpack,
+)
+from gymbridge.jax_env.env import JaxEnv
+from gymbridge.jax_env.options import read_reset_options
+
+__all__ = ["STEP_STREAM", "JaxState", "TranslatedEnv"]
+
+STEP_STREAM = 0x73746570
+"""Folded into an episode's key for its steps, since `reset` may split or fold the key itself."""
+
+_STEP = ("state", "observation", "reward", "terminated", "truncated", "info")
+
+
+class JaxState(NamedTuple):
+    """A state of a `JaxEnv`, and what a user sees of it."""
+
+    state: Any
+    key: jax.Array  # stream of the episode's steps
+    steps: jax.Array  # () uint32, steps since the episode began
+    seen: TimeStep
+
+
+class TranslatedEnv:
+    """One `JaxEnv`, traced and checked.
+
+    Args:
+        env: The environment.
+
+    Raises:
+        SimulationError: `reset` or `step` fails while it is traced.
+        EnvContractError: The two methods disagree, or return what a batch cannot have; the message
+            names the leaf.
+        ArgumentError: A space does not fit what the methods return.
+        ArgumentTypeError: A space or an option is of the wrong type.
+    """
+
+    def __init__(self, env: JaxEnv) -> None:
+        self._env, name = env, env.name or type(env).__name__
+        self.observation_space = cast_space(
+            read_space(env, "observation_space"), jax.dtypes.canonicalize_dtype
+        )
+        self.action_space = read_space(env, "action_space")
+        options = read_reset_options(env)
+        self.facts = Facts(name, env, step_seconds=env.step_seconds, reset_options=options.readers)
+        # Functions of this translation alone, which keep the trace that was checked here.
+        self._reset = jax.jit(partial(_reset, env))
+        self._step = jax.jit(partial(_step, env))
+        self._check(options.structs)
+
+    def _check(self, options: dict[str, Any]) -> None:
+        """Trace both methods, and keep the shapes and dtypes that they must return."""
+        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+        run = partial(trace, self.facts.name, "")
+        begun = run("reset", self._reset, key, {})
+        action = action_struct(self.action_space)
+        stepped = run("step", self._step, key, begun[0], action)
+        check_structure("state", begun[0], stepped[0], ("reset", "step"))
+        for verb, seen in (("reset", begun[1]), ("step", stepped[1])):
+            check_observation(self.observation_space, seen, verb)
+        self._reward = check_scalars(*stepped[2:5])
+        self._infos = check_infos(begun[2], stepped[5], self._env.info_defaults)
+        self._state, self._obs = begun[:2]
+        if options:
+            chosen = run("reset", self._reset, key, options)
+            verbs = ("reset", "reset with options")
+            for part, before, after in zip(_STEP, begun[:2], chosen[:2], strict=False):
+                check_structure(part, before, after, verbs)
+            check_same_leaves("info", begun[2], chosen[2], verbs=verbs)
+
+    @property
+    def drawing(self) -> Drawing:
+        """By the environment's own `render(state)`."""
+        is_possible = callable(getattr(self._env, "render", None))
+        return Drawing(self._make_renderer, lambda batch: batch.state, is_possible)
+
+    def reset(self, key: jax.Array, **options: Any) -> JaxState:
+        """Return the initial state of one episode."""
+        state, obs, info = self._reset(key, options)
+        no = jnp.zeros((), bool)
+        seen = TimeStep(obs, jnp.zeros((), self._reward), no, no, info)
+        steps = jnp.zeros((), jnp.uint32)
+        return self._normalise(JaxState(state, jax.random.fold_in(key, STEP_STREAM), steps, seen))
+
+    def step(self, state: JaxState, action: Any) -> JaxState:
+        """Return the state one step later."""
+        key = jax.random.fold_in(state.key, state.steps)
+        after, *seen = self._step(key, state.state, action)
+        return self._normalise(JaxState(after, state.key, state.steps + 1, TimeStep(*seen)))
+
+    def read(self, state: JaxState) -> TimeStep:
+        """Return what a user sees of a state."""
+        return state.seen
+
+    def write(self, state: JaxState, obs: Any, reward: Any) -> JaxState:
+        """Return the state with another observation and reward to read."""
+        return state._replace(seen=state.seen._replace(obs=obs, reward=reward))
+
+    def finish(self, state: JaxState) -> JaxState:
+        """Return the state as terminated, with 0 for NaN and Inf in its infos."""
+        info = jax.tree.map(make_finite, state.seen.info)
+        seen = state.seen._replace(terminated=jnp.ones((), bool), info=info)
+        return state._replace(seen=seen)
+
+    def positions(self, state: JaxState) -> Any:
+        """Return the leaves that must stay finite, besides observation and reward."""
+        return self._env.positions(state.state)
+
+    def physics_leaves(self, state: JaxState) -> Any:
+        """Return the leaves that make the vjp of a step zero when they overflow."""
+        return self._env.physics_leaves(state.state)
+
+    def _normalise(self, now: JaxState) -> JaxState:
+        """Return the state with the dtypes that were checked, no weak types and all infos."""
+        seen = now.seen
+        info = {name: seen.info.get(name, default) for name, (_, default) in self._infos.items()}
+        return now._replace(
+            state=_cast(now.state, self._state),
+            seen=TimeStep(
+                _cast(seen.obs, self._obs),
+                jnp.asarray(seen.reward, self._reward),
+                jnp.asarray(seen.terminated),
+                jnp.asarray(seen.truncated),
+                {name: _cast(info[name], like) for name, (like, _) in self._infos.items()},
+            ),
+        )
+
+    def _make_renderer(self, view: View) -> Renderer:
+        """Return the renderer of the environment's own frames.
+
+        Raises:
+            KeywordError: The environment has no `render`.
+        """
+        render = getattr(self._env, "render", None)
+        if not callable(render):
+            why = "the environment has no method `render(state)` that returns an image"
+            raise unexpected_keyword("JaxVectorEnv", "render_mode", self.facts.name, why)
+        return OwnRenderer(render, self.facts.name)
+
+
+def _reset(env: JaxEnv, key: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    state, obs, info = unpack("reset", env.reset(key, **options), ("state", "observation", "info"))
+    return state, to_plain(obs), info
+
+
+def _step(env: JaxEnv, key: Any, state: Any, action: Any) -> tuple[Any, ...]:
+    after, obs, *others = unpack("step", env.step(key, state, action), _STEP)
+    return after, to_plain(obs), *others
+
+
+def _cast(tree: Any, like: Any) -> Any:
+    def cast(leaf: Any, wanted: Any) -> Any:
+        is_key = jnp.issubdtype(wanted.dtype, jax.dtypes.prng_key)
+        return leaf if is_key else jnp.asarray(leaf, wanted.dtype)
+
+    return jax.tree.map(cast, tree, like)

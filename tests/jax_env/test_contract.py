@@ -1,0 +1,161 @@
+"""What a `JaxEnv` must be, and the errors that name what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from from_func_env import FromFuncEnv
+from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
+from gymnasium.envs.phys2d.pendulum import PendulumFunctional
+from gymnasium.spaces import Box, Dict, Discrete, Sequence, Tuple
+from jax_samples import Glide
+from plain_runs import check_run, play_plainly
+
+from gymbridge import JaxEnv, JaxVectorEnv
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, SimulationError
+
+
+class Sample(JaxEnv):
+    """An environment whose parts are given."""
+
+    observation_space = Box(-1, 1, (2,))
+    action_space = Discrete(2)
+    begun: Any = (np.float32(0), np.zeros(2, np.float32), {})
+    stepped: Any = (np.float32(0), np.zeros(2, np.float32), 0.0, False, False, {})
+
+    def __init__(self, **parts: Any) -> None:
+        vars(self).update(parts)
+
+    def reset(self, key: Any, wind: Any = 0.0) -> Any:
+        return self.begun
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        return self.stepped
+
+
+def begun(state: Any = Sample.begun[0], obs: Any = Sample.begun[1], info: Any = ()) -> Any:
+    return {"begun": (state, obs, {} if info == () else info)}
+
+
+def stepped(index: int, value: Any) -> Any:
+    values = list(Sample.stepped)
+    values[index] = value
+    return {"stepped": tuple(values)}
+
+
+OBS = np.zeros(2, np.float32)
+NESTED = Dict(a=Dict(b=Box(0, 1, (3,), np.int8)))
+
+BROKEN: list[tuple[dict[str, Any], str]] = [
+    (stepped(0, jnp.int32(0)), r"`state` is float32\[\] after `reset` and int32\[\] after `step`"),
+    (
+        begun({"x": np.zeros(2)}) | stepped(0, {"x": np.zeros(3)}),
+        r"`state\['x'\]` is float32\[2\] after `reset` and float32\[3\] after `step`",
+    ),
+    (
+        begun({"x": 0.0, "y": 0.0}) | stepped(0, {"x": 0.0}),
+        r"`state\['y'\]` comes from `reset` alone",
+    ),
+    (begun([0.0]) | stepped(0, (0.0,)), "containers and None included, but `state`"),
+    (begun(obs=np.zeros(3, np.float32)), r"`observation` of `reset` must fit.*float32\[3\]"),
+    (stepped(1, np.zeros(2, np.int32)), r"`observation` of `step` .*float32\[2\], got int32\[2\]"),
+    (
+        begun(obs={"a": {"b": np.zeros(3, np.int32)}}) | {"observation_space": NESTED},
+        r"`observation\['a'\]\['b'\]` of `reset` .* int8\[3\], got int32\[3\]",
+    ),
+    (begun(obs={"c": OBS}) | {"observation_space": NESTED}, r"with the keys \['a'\], got \['c'\]"),
+    ({"observation_space": NESTED}, r"a dict of \['a'\], got float32\[2\]"),
+    (begun(obs={"a": OBS}), r"`observation` of `reset` must fit .* got \['a'\]"),
+    (stepped(2, OBS), r"`reward` of `step` must be a number .* got float32\[2\]"),
+    (stepped(3, 0.0), r"`terminated` of `step` must be a bool .* got float32\[\]"),
+    (stepped(4, np.zeros(2, bool)), r"`truncated` of `step` must be a bool .* got bool\[2\]"),
+    (begun(info={"a": 0}), "'a' comes from `reset` alone; return it from `step` too, or declare"),
+    (stepped(5, {"b": 0}), "'b' comes from `step` alone; return it from `reset` too"),
+    (
+        begun(info={"a": {"b": OBS}}) | stepped(5, {"a": {"b": 0.0}}),
+        r"`info\['a'\]\['b'\]` is float32\[2\] after `reset` and float32\[\] after `step`",
+    ),
+    (begun(info={"final_obs": 0}), r"`info\['final_obs'\]` needs another name"),
+    (begun(info={"a": {"_b": 0}}) | stepped(5, {"a": {"_b": 0}}), r"`info\['a'\]\['_b'\]` needs"),
+    (begun(info=None), "`info` of `reset` must be a dict, got NoneType"),
+    ({"begun": (0.0, OBS)}, r"`reset` must return \(state, observation, info\), got 2 values"),
+    ({"stepped": [0.0, OBS]}, "`step` must return .*, got list"),
+    ({"info_defaults": {"a": 0}}, "`info_defaults` has 'a', which neither"),
+    (
+        begun(info={"a": OBS}) | {"info_defaults": {"a": np.zeros(3)}},
+        r"`info_defaults\['a'\]` must fit what the other method returns, float32\[2\]",
+    ),
+    ({"observation_space": None}, "`Sample.observation_space` must be a gymnasium.Space, got None"),
+    ({"observation_space": Tuple([Box(0, 1)])}, "Sample.observation_space` must be Box"),
+    ({"action_space": Dict(a=Sequence(Box(0, 1)))}, "Sample.action_space` must be Box"),
+    ({"reset_options": {"wind": 5}}, r"`reset_options\['wind'\]` must be Box.*got 5"),
+    ({"reset_options": {"rain": Box(0, 1)}}, r"must be a keyword argument of `reset`, which lacks"),
+    ({"reset_options": {"key": Box(0, 1)}}, r"`reset_options\['key'\]` must have a default"),
+]
+
+
+@pytest.mark.parametrize(("parts", "text"), BROKEN)
+def test_environment__that_breaks_a_rule_is_told_which(parts: Any, text: str) -> None:
+    with pytest.raises((EnvContractError, ArgumentError, ArgumentTypeError), match=text):
+        JaxVectorEnv(Sample(**parts), 2)
+
+
+def test_option__that_changes_a_shape_is_named() -> None:
+    class Grown(Sample):
+        def reset(self, key: Any, wind: Any = 0.0) -> Any:
+            return wind, np.zeros(2, np.float32), {}
+
+    text = r"`state` is float32\[\] after `reset` and float32\[3\] after `reset with options`"
+    with pytest.raises(EnvContractError, match=text):
+        JaxVectorEnv(Grown(reset_options={"wind": Box(0, 1, (3,))}))
+
+
+@pytest.mark.parametrize("verb", ["reset", "step"])
+def test_method__that_cannot_be_traced_is_told_with_its_line(verb: str) -> None:
+    def branch(*args: Any) -> Any:
+        return 1 / 0 if args[0][0] > 0 else None
+
+    env = Sample()
+    setattr(env, verb, branch)
+    text = f"`{verb}` of Sample cannot be traced.*test_contract.py, line .*TracerBool"
+    with pytest.raises(SimulationError, match=text):
+        JaxVectorEnv(env)
+
+
+def test_what_is_no_environment__is_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"pass an instance of it, Glide\(\)"):
+        JaxVectorEnv(Glide)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match=r"must be a gymbridge\.JaxEnv, got 'ant'"):
+        JaxVectorEnv("ant")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="abstract"):
+        JaxEnv()  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize("env", [CartPoleFunctional(), PendulumFunctional()])
+def test_func_env__equals_its_own_functions(env: Any) -> None:
+    """The translation in `examples/suites` and the functions of Gymnasium."""
+    translated = FromFuncEnv(env)
+    envs = JaxVectorEnv(translated, 3, autoreset_mode="SameStep")
+    envs.action_space.seed(0)
+    actions = np.stack([envs.action_space.sample() for _ in range(60)])
+
+    def reset(key: Any) -> Any:
+        state = env.initial(key)
+        return state, env.observation(state, key)
+
+    def step(key: Any, state: Any, action: Any) -> Any:
+        after = env.transition(state, action, key)
+        over, reward = env.terminal(after, key), env.reward(state, action, after, key)
+        return after, env.observation(after, key), reward, jnp.asarray(over), jnp.zeros((), bool)
+
+    ends = check_run(envs, play_plainly(reset, step, actions), actions)
+    assert ends >= (5 if isinstance(env, CartPoleFunctional) else 0)
+
+
+def test_sample__is_whole() -> None:
+    """So that each broken one breaks one rule."""
+    envs = JaxVectorEnv(Sample(), 2)
+    assert envs.reset(seed=0)[0].shape == (2, 2)

@@ -1,0 +1,311 @@
+"""Environments that a user writes, in a batch."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import weakref
+from functools import cache
+from typing import Any
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from batches import leaves, to_numpy
+from gymnasium.spaces import Box, Dict, MultiBinary
+from jax_samples import Drift, Glide, split_reset, split_step
+from plain_runs import check_run, play_plainly
+from trees import assert_same
+
+from gymbridge import JaxVectorEnv
+from gymbridge.errors import ArgumentError, ArgumentTypeError, KeywordError
+from gymbridge.testing import check_vector_env
+
+NUM_ENVS = 4
+SAME_STEP: dict[str, Any] = {"autoreset_mode": "SameStep"}
+MASK = np.array([True, False, True, False])
+
+
+@cache
+def shared(mode: str = "SameStep") -> JaxVectorEnv:
+    """A batch of a drifting point; seed it first."""
+    return JaxVectorEnv(Drift(), NUM_ENVS, autoreset_mode=mode, render_mode="rgb_array")
+
+
+def draw(envs: Any, num_steps: int, seed: int = 1) -> Any:
+    envs.action_space.seed(seed)
+    drawn = [envs.action_space.sample() for _ in range(num_steps)]
+    return jax.tree.map(lambda *steps: np.stack(steps), *drawn)
+
+
+def at(tree: Any, index: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def test_batch__equals_the_environment_s_own_functions() -> None:
+    """Random steps of their own keys, ends of both kinds, and Inf in states and infos."""
+    env, envs = Drift(), shared()
+    actions = draw(envs, 60)
+    log = play_plainly(split_reset(env), split_step(env), actions, seed=3)
+    assert check_run(envs, log, actions, seed=3) >= 8
+    flags = np.array([np.asarray(entry[2:4]) for entry in log[1:]])
+    assert flags[:, 0].any()
+    assert (flags[:, 1] & ~flags[:, 0]).any()
+
+
+def test_infos__have_the_keys_of_both_methods() -> None:
+    envs = shared("NextStep")
+    _, infos = envs.reset(seed=0)
+    assert infos["best"].tolist() == [np.inf] * NUM_ENVS
+    assert infos["weather"]["wind"].tolist() == [0.25] * NUM_ENVS
+    assert envs.step(at(draw(envs, 1), 0))[-1].keys() == infos.keys()
+    assert not infos["nonfinite"].any()
+
+
+def test_spaces__are_the_environment_s_in_the_dtypes_of_jax() -> None:
+    envs = shared()
+    assert envs.single_observation_space == Dict(
+        place=Box(-np.inf, np.inf, ()),
+        board=Box(-1, 5, (2, 2), np.int8),
+        action_mask=MultiBinary(3),
+    )
+    obs, _ = envs.reset(seed=0)
+    assert obs in envs.observation_space
+    assert obs["action_mask"].dtype == obs["board"].dtype == np.int8
+
+
+def test_checker__finds_no_broken_rule(mode: str) -> None:
+    check_vector_env(
+        lambda autoreset_mode=mode: JaxVectorEnv(
+            Drift(), NUM_ENVS, autoreset_mode=autoreset_mode, max_episode_steps=10
+        ),
+        steps=40,
+    ).raise_if_broken()
+
+
+def test_options_of_reset__arrive_by_name_for_the_episodes_that_begin() -> None:
+    envs = shared("NextStep")
+    envs.reset(seed=0)
+    wind, level = np.linspace(0, 1, 4), [0, 1, 2, 4]
+    for options in 2 * ({"level": level}, {"wind": wind}, {"wind": wind, "level": level}):
+        obs, infos = envs.reset(options=dict(options))
+        assert obs["board"][:, 0, 0].tolist() == options.get("level", [1] * 4)
+        expected = np.float32(options.get("wind", [0.25] * 4))
+        np.testing.assert_array_equal(infos["weather"]["wind"], expected)
+    obs, infos = envs.reset(options={"level": torch.tensor([3] * 4), "reset_mask": MASK})
+    assert obs["board"][:, 0, 0].tolist() == [3, 1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"wnid": [0.0] * 4}, ArgumentError, "unknown key 'wnid'; did you mean 'wind'"),
+        ({"wind": [0.0] * 3}, ArgumentError, r"`options\['wind'\]` must have shape \(4,\)"),
+        ({"wind": [0, 1, 1.5, 1]}, ArgumentError, r"`options\['wind'\]` must lie in Box\(0.0, 1.0"),
+        ({"wind": [0, 1, np.nan, 1]}, ArgumentError, "must lie in"),
+        ({"level": [0, 1, 5, 1]}, ArgumentError, r"must lie in Discrete\(5, "),
+        ({"level": [0.0] * 4}, ArgumentTypeError, "must be castable to int32, got float64"),
+        ({"wind": None}, ArgumentTypeError, "must be castable to float32, got object"),
+    ],
+)
+def test_options_of_reset__that_do_not_fit_change_nothing(
+    options: Any, error: type[Exception], text: str
+) -> None:
+    envs = shared("NextStep")
+    envs.reset(seed=0)
+    action = at(draw(envs, 1), 0)
+    wanted = to_numpy(envs.step(action))
+    envs.reset(seed=0)
+    with pytest.raises(error, match=text):
+        envs.reset(seed=5, options=options)
+    assert_same(to_numpy(envs.step(action)), wanted)
+
+
+def test_option__outside_the_mask_is_not_looked_at() -> None:
+    envs = shared("NextStep")
+    envs.reset(seed=0)
+    _, infos = envs.reset(options={"wind": [1, 99, 1, np.nan], "reset_mask": MASK})
+    assert infos["weather"]["wind"].tolist() == [1, 0, 1, 0]
+
+
+def test_functional__equals_the_class() -> None:
+    envs = JaxVectorEnv(Drift(), NUM_ENVS, arrays="jax", **SAME_STEP)
+    envs.reset(seed=0)
+    actions = draw(envs, 30)
+    carry, _, step = envs.functional()
+    _, returned = jax.jit(lambda carry, actions: jax.lax.scan(step, carry, actions))(carry, actions)
+    for index in range(30):
+        expected = to_numpy(envs.step(at(actions, index)))
+        assert_same(to_numpy(at(returned, index)), expected, digits=1e-6)
+
+
+def test_snapshot__goes_on_in_another_batch(tmp_path: Any) -> None:
+    envs, actions = shared(), draw(shared(), 20)
+    envs.reset(seed=0)
+    envs.step(at(actions, 0))
+    envs.save_state(tmp_path / "state.npz")
+    other = JaxVectorEnv(Drift(), NUM_ENVS, **SAME_STEP)
+    other.load_state(tmp_path / "state.npz")
+    for index in range(1, 20):
+        action = at(actions, index)
+        assert_same(to_numpy(other.step(action)), to_numpy(envs.step(action)))
+    names = {name for name in envs.get_state().leaves if name.startswith("state.")}
+    assert {"state.place", "state.least", "state.seen.obs.place", "state.steps"} <= names
+    with pytest.raises(ArgumentError, match="Glide"):
+        JaxVectorEnv(Glide(), NUM_ENVS, **SAME_STEP).load_state(tmp_path / "state.npz")
+
+
+def test_render__draws_by_the_environment_s_own_function() -> None:
+    envs = shared("NextStep")
+    envs.reset(seed=0, options={"level": [0, 1, 2, 3]})
+    assert [frame.shape for frame in envs.render()] == [(4, 6, 3)] * NUM_ENVS
+    assert [frame.max() for frame in envs.render()] == [0, 10, 20, 30]
+    with pytest.raises(KeywordError, match=r"'render_mode' for Glide.*no method `render\(state\)`"):
+        JaxVectorEnv(Glide(), render_mode="rgb_array")
+
+
+def test_gradients__are_those_of_jax() -> None:
+    env = Glide()
+    envs = JaxVectorEnv(env, NUM_ENVS, arrays="torch", differentiable=True, **SAME_STEP)
+    start = to_numpy(envs.reset(seed=0)[0])
+    actions = torch.full((3, NUM_ENVS, 2), 0.3, requires_grad=True)
+    sum(envs.step(action)[1].sum() for action in actions).backward()
+
+    def total(actions: Any) -> Any:
+        place, reward = jnp.asarray(start), 0.0
+        for action in actions:
+            place = place + jnp.sin(action) * place
+            reward -= (place**2).sum()
+        return reward
+
+    expected = jax.grad(total)(jnp.full((3, NUM_ENVS, 2), 0.3))
+    np.testing.assert_allclose(actions.grad, expected, rtol=1e-5)
+    assert envs.physics_state_fields["state"] == slice(0, 2)
+
+
+def test_limit__is_the_environment_s_own_by_default() -> None:
+    assert JaxVectorEnv(Glide()).max_episode_steps == 4
+    assert JaxVectorEnv(Glide(), max_episode_steps=-1).max_episode_steps is None
+    assert JaxVectorEnv(Drift()).max_episode_steps is None
+
+
+class Burst(Glide):
+    """Its state overflows where the action is 1, and its observation does not show it."""
+
+    def reset(self, key: Any) -> Any:
+        return jnp.ones(2), jnp.ones(2), {"size": jnp.float32(1)}
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        after = jnp.where(action >= 1, jnp.inf, state)
+        return (
+            after,
+            action,
+            after.sum() * 0 if self.shows else 0.0,
+            False,
+            False,
+            {"size": after[0]},
+        )
+
+    shows = False
+
+
+class Guarded(Burst):
+    """It says that its state must be finite."""
+
+    def positions(self, state: Any) -> Any:
+        return state
+
+
+class Shown(Burst):
+    """Its reward is NaN there."""
+
+    shows = True
+
+
+@pytest.mark.parametrize(("kind", "ends"), [(Burst, False), (Guarded, True), (Shown, True)])
+def test_finiteness__is_asked_of_rewards_and_of_what_the_class_names(kind: Any, ends: bool) -> None:
+    envs = JaxVectorEnv(kind(), 2, autoreset_mode="Disabled")
+    envs.reset(seed=0)
+    obs, rewards, terminations, _, infos = envs.step(np.float32([[0.5, 0.5], [1, 1]]))
+    assert terminations.tolist() == infos["nonfinite"].tolist() == [False, ends]
+    assert rewards.tolist() == [0, 0]
+    assert obs[1].tolist() == [1, 1]
+    assert infos["size"].tolist() == [1, 0 if ends else np.inf]
+
+
+def test_action_repeat__adds_rewards_and_stops_at_the_end() -> None:
+    envs, plain = JaxVectorEnv(Glide(), 2, action_repeat=2), JaxVectorEnv(Glide(), 2)
+    action = np.full((2, 2), 0.2, np.float32)
+    for batch in (envs, plain):
+        batch.reset(seed=0)
+    first, second = plain.step(action), plain.step(action)
+    seen = envs.step(action)
+    np.testing.assert_allclose(seen[0], second[0], rtol=1e-6)
+    np.testing.assert_allclose(seen[1], first[1] + second[1], rtol=1e-6)
+
+
+def test_objects__share_no_compiled_functions_and_keep_what_was_traced() -> None:
+    class Scaled(Glide):
+        scale = 1.0
+
+        def step(self, key: Any, state: Any, action: Any) -> Any:
+            return state * self.scale, state * self.scale, self.scale, False, False, {}
+
+    env = Scaled()
+    one = JaxVectorEnv(env, 1)
+    env.scale = 5.0
+    two = JaxVectorEnv(env, 1)
+    rewards = []
+    for envs in (one, two):
+        envs.reset(seed=0)
+        rewards += envs.step(np.zeros((1, 2), np.float32))[1].tolist()
+    assert rewards == [1, 5]
+
+
+def test_batch__is_freed_with_its_last_reference() -> None:
+    envs = JaxVectorEnv(Glide(), 1)
+    envs.reset(seed=0)
+    simulator = weakref.ref(envs._runner.rule.simulator)
+    del envs
+    gc.collect()
+    assert simulator() is None
+
+
+def test_pickled_batch__begins_anew() -> None:
+    envs = JaxVectorEnv(Glide(), 2, max_episode_steps=3)
+    copy = pickle.loads(pickle.dumps(envs))
+    assert copy.max_episode_steps == 3
+    assert_same(copy.reset(seed=0)[0], envs.reset(seed=0)[0])
+
+
+def test_registered_environment__is_made_by_its_id() -> None:
+    gym.register(
+        "Tests/Glide-v0", vector_entry_point="gymbridge:JaxVectorEnv", kwargs={"env": Glide()}
+    )
+    envs: Any = gym.make_vec("Tests/Glide-v0", 3, arrays="torch")
+    assert envs.reset(seed=0)[0].shape == (3, 2)
+    assert envs.spec.id == "Tests/Glide-v0"
+    assert envs.max_episode_steps == 4
+
+
+def test_steps__trace_once() -> None:
+    calls = []
+
+    class Counted(Glide):
+        def step(self, key: Any, state: Any, action: Any) -> Any:
+            calls.append(0)
+            return super().step(key, state, action)
+
+    envs = JaxVectorEnv(Counted(), 2)
+    envs.reset(seed=0)
+    for _ in range(6):
+        envs.step(np.zeros((2, 2), np.float32))
+    assert len(calls) == 1
+
+
+def test_attributes__are_the_environment_s() -> None:
+    assert shared().get_attr("info_defaults") == ({"best": np.inf},) * NUM_ENVS
+    assert all(isinstance(leaf, np.ndarray) for leaf in leaves(shared().reset(seed=0)[0]))
