@@ -95,8 +95,7 @@ class JaxEnv(ABC):
             observation: As in `reset`.
             reward: () number.
             terminated: () bool, whether the task ended the episode.
-            truncated: () bool, whether a limit of the environment's own ended it. The batch has
-                `max_episode_steps`, and where both are True it is a termination.
+            truncated: () bool, whether its own limit did; where both are True, the task did.
             info: With the same keys as in `reset`.
         """
 
