@@ -1,16 +1,20 @@
 """What a step of EnvPoolVectorEnv costs over EnvPool's own ``step``.
 
-    python examples/benchmarks/envpool_step.py [--rounds 31]
+    python examples/benchmarks/envpool_step.py [--rounds 31] [--threads | --jax]
 
 The reference is the pool's own Python ``step``, once with EnvPool's default threads and once with
 the number that EnvPoolVectorEnv chooses. It knows NEXT_STEP only, has no masks in its infos, checks
 no actions and calls an end on the last allowed step a truncation.
+
+``--jax`` measures jax arrays, and ``functional()`` inside ``jax.lax.scan``, over the class with
+numpy arrays.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import envpool
@@ -27,6 +31,8 @@ CASES = (
     ("HalfCheetah-v4", 8, 200, 1.03, 1.08),
 )
 """Task, environments, steps per round, bar of NEXT_STEP, bar of SAME_STEP."""
+
+SCAN_STEPS = 200
 
 
 def make_own(task_id: str, num_envs: int, num_threads: int) -> Any:
@@ -82,18 +88,69 @@ def measure_threads(task_id: str, num_envs: int, rounds: int) -> Row:
     return Row(case, *compare(times, "one", "default"), None)
 
 
+def make_scan(envs: Any, actions: np.ndarray) -> Callable[[int], Any]:
+    """Return the function that takes all steps in one compiled scan."""
+    import jax
+
+    carry, _, step = envs.functional()
+    run = jax.jit(lambda carry: jax.lax.scan(step, carry, actions))
+
+    def scan(_: int) -> Any:
+        nonlocal carry
+        carry, returned = run(carry)
+        return jax.block_until_ready(returned)
+
+    return scan
+
+
+def measure_jax(rounds: int) -> list[Row]:
+    """Measure CartPole with jax arrays, and inside a scan, against its class with numpy arrays."""
+    import jax.numpy as jnp
+
+    def make(mode: str, arrays: str) -> Any:
+        envs = EnvPoolVectorEnv("CartPole-v1", 64, autoreset_mode=mode, arrays=arrays)
+        envs.reset(seed=0)
+        return envs
+
+    actions = np.random.default_rng(0).integers(0, 2, (SCAN_STEPS, 64), np.int32)
+    on_device = [jnp.asarray(row) for row in actions]
+    steps: dict[str, Callable[[int], Any]] = {}
+    for mode in ("NextStep", "SameStep"):
+        for arrays, given in (("numpy", actions), ("jax", on_device)):
+            envs = make(mode, arrays)
+            steps[f"{mode} {arrays}"] = lambda index, envs=envs, given=given: envs.step(
+                given[index % SCAN_STEPS]
+            )
+        steps[f"{mode} scan"] = make_scan(make(mode, "jax"), actions)
+    counts = {name: 2 if name.endswith("scan") else 2 * SCAN_STEPS for name in steps}
+    times = interleave(steps, count=counts, rounds=rounds)
+    rows = []
+    for mode in ("NextStep", "SameStep"):
+        times[f"{mode} scan"] = [time / SCAN_STEPS for time in times[f"{mode} scan"]]
+        for kind, text, bar in (
+            ("jax", "arrays='jax'", 2.0),
+            ("scan", f"functional(), scan of {SCAN_STEPS} steps", 2.5),
+        ):
+            taken = compare(times, f"{mode} {kind}", f"{mode} numpy")
+            rows.append(Row(f"CartPole-v1, 64 envs, {mode}, {text}", *taken, bar))
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument(
         "--threads", action="store_true", help="only compare numbers of threads, in EnvPool itself"
     )
+    parser.add_argument("--jax", action="store_true", help="only measure jax arrays and functional")
     options = parser.parse_args()
     rows: list[Row] = []
     if options.threads:
         for task_id in ("CartPole-v1", "Acrobot-v1", "FrozenLake-v1", "HalfCheetah-v4"):
             for num_envs in (8, 64, 256, 1024):
                 rows.append(measure_threads(task_id, num_envs, options.rounds))
+    elif options.jax:
+        rows = measure_jax(options.rounds)
     else:
         for task_id, num_envs, count, next_step, same_step in CASES:
             bars = {"NextStep": next_step, "SameStep": same_step}

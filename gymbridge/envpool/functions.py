@@ -110,10 +110,10 @@ class PoolFunctions:
         return self._call(self._step_on_host, self._step_packing, carry, actions)
 
     def _call(self, work: Any, packing: Packing, *args: Any) -> tuple[Any, Any]:
-        buffer = jax.ShapeDtypeStruct((packing.num_bytes,), np.uint8)
+        buffer = jax.ShapeDtypeStruct((packing.num_words,), np.uint32)
         args = _refuse_transforms(args)
-        packed = io_callback(partial(self._call_back, work), buffer, *args)
-        carry, time_step = unpack(packed, packing)
+        words = io_callback(partial(self._call_back, work), buffer, *args)
+        carry, time_step = unpack(words, packing)
         return carry, self._infos.lay_out(Outcome(carry, time_step))
 
     def _call_back(self, work: Any, turn: Any, given: Any) -> np.ndarray:

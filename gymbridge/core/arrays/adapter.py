@@ -64,11 +64,17 @@ class ArrayAdapter(NamedTuple):
 class _ClippingReader(NumpyReader):
     """Reads numpy arrays in a batch of torch or jax arrays: integers are clipped, not checked."""
 
+    def __init__(self, space: Space[Any], lead: tuple[int, ...]) -> None:
+        super().__init__(space, lead)
+        if not self._is_float:
+            self._low, self._high = int64_bounds(space)
+
     def _fit(self, array: np.ndarray) -> np.ndarray:
         if array.dtype.kind == "u" and array.itemsize == 8:
             # Larger ones would become negative below.
             array = np.minimum(array, np.iinfo(np.int64).max)
-        return np.clip(array.astype(np.int64), *int64_bounds(self._space))
+        # Quicker than `np.clip`.
+        return np.minimum(np.maximum(array.astype(np.int64), self._low), self._high)
 
 
 class ArrayReader(ABC):
