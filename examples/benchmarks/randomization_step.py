@@ -24,7 +24,7 @@ from timing import Row, compare, interleave, print_table
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 
 warnings.filterwarnings("ignore", message="Brax System")
-NUM_ENVS, SCAN_STEPS = 256, 100
+TASK, NUM_ENVS, SCAN_STEPS = "humanoid", 256, 100
 VARIED = ("geom_friction", "link.inertia.mass", "gravity")
 
 Step = Callable[[int], object]
@@ -75,20 +75,20 @@ def bridged_step(envs: Any, actions: list[np.ndarray]) -> Step:
 
 
 def randomization_rows(budget: dict[str, int]) -> list[Row]:
-    """Measure humanoid with three varied leaves."""
-    env = brax_envs.get_environment("humanoid", backend="spring")
+    """Measure the task with three varied leaves."""
+    env = brax_envs.get_environment(TASK, backend="spring")
     fixed = DomainRandomizationVmapWrapper(env, lambda model: randomize(model, keys()))
     model, actions = fixed._sys_v, random_actions(env.action_size)
     drawn = (model.geom_friction, model.link.inertia.mass, model.gravity)
-    ours = BraxVectorEnv("humanoid", NUM_ENVS, backend="spring", randomization_fn=randomize)
-    plain = BraxVectorEnv("humanoid", NUM_ENVS, backend="spring")
+    ours = BraxVectorEnv(TASK, NUM_ENVS, backend="spring", randomization_fn=randomize)
+    plain = BraxVectorEnv(TASK, NUM_ENVS, backend="spring")
     steps = {
         "Brax": bare_step(fixed.reset, fixed.step, actions, drawn),
         "ours": bridged_step(ours, actions),
         "plain": bridged_step(plain, actions),
     }
     times = interleave(steps, **budget)
-    case = f"humanoid spring, {NUM_ENVS} envs, friction, masses and gravity drawn"
+    case = f"{TASK} spring, {NUM_ENVS} envs, friction, masses and gravity drawn"
     return [
         Row(f"{case}, over Brax's wrapper", *compare(times, "ours", "Brax"), 1.10),
         Row(f"{case}, over ours without", *compare(times, "ours", "plain"), None),

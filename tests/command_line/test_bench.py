@@ -58,7 +58,7 @@ def test_bench__prints_json(mode: str, name: str, kind: str, capsys: Any) -> Non
 def test_bench__runs_every_engine(env_id: str, capsys: Any) -> None:
     pytest.importorskip("mujoco_playground")
     pytest.importorskip("envpool.registration")
-    assert main(["bench", env_id, "--num-envs=2", "--seconds=1", "--json"]) == 0
+    assert main(["bench", env_id, "--num-envs=2", "--seconds=0.05", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     timed = {"gymbridge", "engine"}
     if "EnvPool" in env_id:

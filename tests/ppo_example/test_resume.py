@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from example_runs import read_table, run_script
+from example_runs import call_script, read_table
 from ppo_episodes import PPO
 
 from gymbridge import BraxVectorEnv
@@ -213,7 +213,7 @@ def test_ppo__killed_and_resumed_has_the_results_of_an_unbroken_run(tmp_path):
     curves, outputs = [], []
     for name, more in (("broken", ["--resume"]), ("unbroken", [])):
         folder = tmp_path / name
-        printed = run_script("ppo", *flags, f"--out={folder}", *more)
+        printed = call_script("ppo", *flags, f"--out={folder}", *more, cwd=tmp_path)
         outputs.append(printed.out.replace(str(folder), "").rpartition(",")[0])
         table = read_table(folder / "progress.csv")
         assert (np.diff(table["seconds"]) > 0).all()
