@@ -30,15 +30,15 @@ NEEDED_BY_MANY = (
 )
 if not all(map(find_spec, NEEDED_BY_MANY)):
     collect_ignore_glob = [
-        *("functional/*", "gradients/*", "jax_env/*", "ppo_example/*", "trainers/sb3/*"),
+        *("functional/*", "gradients/*", "jax_env/test_[cv]*", "ppo_example/*"),
+        *("trainers/sb3/*", "trainers/test_r[so]*", "trainers/test_[stv]*", "test_*examples.py"),
         *(
-            "trainers/test_rsl*",
-            "trainers/test_row*",
-            "trainers/test_[stv]*",
-            "test_*examples.py",
             "test_opengl*",
+            "test_run_all.py",
+            "test_scaling.py",
+            "test_s[io]*.py",
+            "test_throughput.py",
         ),
-        *("test_run_all.py", "test_scaling.py", "test_s[io]*.py", "test_throughput.py"),
     ]
 
 LONGEST_FIRST = (

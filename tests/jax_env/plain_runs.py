@@ -66,7 +66,7 @@ def check_run(envs: Any, log: list[Any], actions: Any, *, seed: int = 0) -> int:
         rows = np.flatnonzero(terminations | truncations)
         for row in rows:
             last = jax.tree.map(lambda leaf, at=row: leaf[at, ...], to_dicts(final))
-            assert_same(infos["final_obs"][row], last, digits=DIGITS)
+            assert_same(to_dicts(infos["final_obs"][row]), last, digits=DIGITS)
         ends += len(rows)
     return ends
 

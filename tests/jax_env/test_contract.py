@@ -8,11 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from from_func_env import FromFuncEnv
-from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 from gymnasium.envs.phys2d.pendulum import PendulumFunctional
 from gymnasium.spaces import Box, Dict, Discrete, Sequence, Tuple
 from jax_samples import Glide
-from plain_runs import check_run, play_plainly
 
 from gymbridge import JaxEnv, JaxVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, SimulationError
@@ -134,25 +132,11 @@ def test_what_is_no_environment__is_refused() -> None:
         JaxEnv()  # type: ignore[abstract]
 
 
-@pytest.mark.parametrize("env", [CartPoleFunctional(), PendulumFunctional()])
-def test_func_env__equals_its_own_functions(env: Any) -> None:
-    """The translation in `examples/suites` and the functions of Gymnasium."""
-    translated = FromFuncEnv(env)
-    envs = JaxVectorEnv(translated, 3, autoreset_mode="SameStep")
-    envs.action_space.seed(0)
-    actions = np.stack([envs.action_space.sample() for _ in range(60)])
-
-    def reset(key: Any) -> Any:
-        state = env.initial(key)
-        return state, env.observation(state, key)
-
-    def step(key: Any, state: Any, action: Any) -> Any:
-        after = env.transition(state, action, key)
-        over, reward = env.terminal(after, key), env.reward(state, action, after, key)
-        return after, env.observation(after, key), reward, jnp.asarray(over), jnp.zeros((), bool)
-
-    ends = check_run(envs, play_plainly(reset, step, actions), actions)
-    assert ends >= (5 if isinstance(env, CartPoleFunctional) else 0)
+def test_values__of_python_are_taken_as_arrays() -> None:
+    """Gymnasium's pendulum returns False, and `Sample` the number 0.0."""
+    envs = JaxVectorEnv(FromFuncEnv(PendulumFunctional()), 2)
+    envs.reset(seed=0)
+    assert envs.step(np.zeros((2, 1), np.float32))[2].tolist() == [False, False]
 
 
 def test_sample__is_whole() -> None:
