@@ -114,6 +114,17 @@ def test_page__has_the_leaves_that_the_script_prints_and_names_those_that_act(
                 assert set(named) <= set(found), name
 
 
+def test_suites_benchmark__prints_its_rows(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("jumanji")
+    module = load_script(EXAMPLES / "benchmarks" / "suites_step.py")
+    monkeypatch.chdir(tmp_path)  # the results go to its folder `runs`
+    monkeypatch.setattr(module, "NUM_ENVS", 2)
+    rows = module.measure("2048", module.jumanji_steps, 4, {"count": 1, "rounds": 1})
+    module.print_table(rows)
+    assert [row.bar for row in rows] == [None, 1.5] * 2
+    assert capsys.readouterr().out.count("\n| ") == 5
+
+
 @pytest.mark.slow
 def test_randomization_benchmark__prints_its_rows(tmp_path, monkeypatch, capsys):
     module = load_script(EXAMPLES / "benchmarks" / "randomization_step.py")

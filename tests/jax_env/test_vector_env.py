@@ -142,6 +142,17 @@ def test_functional__equals_the_class() -> None:
         assert_same(to_numpy(at(returned, index)), expected, digits=1e-6)
 
 
+def test_two_devices__change_nothing() -> None:
+    """Each has two of the environments; options come to both."""
+    envs, spread = shared(), JaxVectorEnv(Drift(), NUM_ENVS, device="cpu:all", **SAME_STEP)
+    actions, options = draw(envs, 20), {"wind": [0.1, 0.2, 0.3, 0.4]}
+    returned = [batch.reset(seed=0, options=dict(options)) for batch in (envs, spread)]
+    assert_same(*map(to_numpy, returned))
+    for index in range(20):
+        action = at(actions, index)
+        assert_same(to_numpy(spread.step(action)), to_numpy(envs.step(action)))
+
+
 def test_snapshot__goes_on_in_another_batch(tmp_path: Any) -> None:
     envs, actions = shared(), draw(shared(), 20)
     envs.reset(seed=0)
