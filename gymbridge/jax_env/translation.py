@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -127,11 +128,11 @@ class TranslatedEnv:
 
     def positions(self, state: JaxState) -> Any:
         """Return the leaves that must stay finite, besides observation and reward."""
-        return self._env.positions(state.state)
+        return _by_row(self._env.positions, state)
 
     def physics_leaves(self, state: JaxState) -> Any:
         """Return the leaves that make the vjp of a step zero when they overflow."""
-        return self._env.physics_leaves(state.state)
+        return _by_row(self._env.physics_leaves, state)
 
     def _normalise(self, now: JaxState) -> JaxState:
         """Return the state with the dtypes that were checked, no weak types and all infos."""
@@ -169,6 +170,11 @@ def _reset(env: JaxEnv, key: Any, options: dict[str, Any]) -> tuple[Any, Any, An
 def _step(env: JaxEnv, key: Any, state: Any, action: Any) -> tuple[Any, ...]:
     after, obs, *others = unpack("step", env.step(key, state, action), _STEP)
     return after, to_plain(obs), *others
+
+
+def _by_row(function: Callable[[Any], Any], batch: JaxState) -> Any:
+    """Return what a function of one state returns for each; the steps stand for empty states."""
+    return jax.vmap(lambda state, _: function(state))(batch.state, batch.steps)
 
 
 def _cast(tree: Any, like: Any) -> Any:

@@ -197,6 +197,23 @@ def test_gradients__are_those_of_jax() -> None:
     assert envs.physics_state_fields["state"] == slice(0, 2)
 
 
+class Bandit(Glide):
+    """It has no state."""
+
+    def reset(self, key: Any) -> Any:
+        return (), jnp.zeros(2), {}
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        return (), action, jax.random.normal(key), True, False, {}
+
+
+def test_state__may_be_empty(mode: str) -> None:
+    envs = JaxVectorEnv(Bandit(), 2, autoreset_mode=mode)
+    envs.reset(seed=0)
+    rewards = envs.step(np.ones((2, 2), np.float32))[1]
+    assert len({0.0, *rewards.tolist()}) == 3
+
+
 def test_limit__is_the_environment_s_own_by_default() -> None:
     assert JaxVectorEnv(Glide()).max_episode_steps == 4
     assert JaxVectorEnv(Glide(), max_episode_steps=-1).max_episode_steps is None
@@ -224,10 +241,10 @@ class Burst(Glide):
 
 
 class Guarded(Burst):
-    """It says that its state must be finite."""
+    """It says that a part of its state must be finite."""
 
     def positions(self, state: Any) -> Any:
-        return state
+        return state[0]
 
 
 class Shown(Burst):
