@@ -84,7 +84,7 @@ def messages_without(hiding: str, *codes: str) -> list[str]:
 
 LIGHT = """
 import gymbridge, gymnasium
-from gymbridge import BridgeVectorEnv
+from gymbridge import BridgeVectorEnv, JaxEnv
 import gymbridge.command_line
 import gymbridge.testing
 import gymbridge.single_env
@@ -121,6 +121,33 @@ def test_missing_engine__is_an_error_with_the_command_to_run(engine: str, missin
         assert f"{class_name} needs {engine}" in message
         assert re.search(rf"pip install '\.\[{engine}\]'", message), message
         assert missing in message
+
+
+def test_jax_vector_env__needs_jax_alone() -> None:
+    pytest.importorskip("jax")
+    (message,) = messages_without(without("jax"), "from gymbridge import JaxVectorEnv")
+    assert "JaxVectorEnv needs jax" in message
+    assert "pip install '.[jax]'" in message
+    code = """
+import numpy as np
+from gymbridge import JaxEnv, JaxVectorEnv
+from gymnasium.spaces import Box
+
+class Still(JaxEnv):
+    observation_space = action_space = Box(0, 1)
+
+    def reset(self, key):
+        return (), np.zeros(1, np.float32), {}
+
+    def step(self, key, state, action):
+        return (), action, 0, False, False, {}
+
+envs = JaxVectorEnv(Still(), 2)
+envs.reset(seed=0)
+print(json.dumps(envs.step(np.ones((2, 1), np.float32))[0].tolist()))
+"""
+    hiding = without("brax", "envpool", "flax", "mujoco", "torch")
+    assert run_code(f"{hiding}{code}") == [[1], [1]]
 
 
 def test_brax__says_nothing_where_we_import_and_build_it() -> None:

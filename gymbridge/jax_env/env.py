@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from gymnasium import Space
 
@@ -62,8 +62,8 @@ class JaxEnv(ABC):
     name: str = ""
     max_episode_steps: int | None = None
     step_seconds: float | None = None
-    reset_options: ClassVar[Mapping[str, Space[Any]]] = {}
-    info_defaults: ClassVar[Mapping[str, Any]] = {}
+    reset_options: Mapping[str, Space[Any]] = {}
+    info_defaults: Mapping[str, Any] = {}
 
     @abstractmethod
     def reset(self, key: Any) -> tuple[Any, Any, dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,8 +35,8 @@ class Drift(JaxEnv):
         action_mask=MultiBinary(3),
     )
     action_space = Dict(move=Discrete(3), push=Box(-1, 1, (2,)), kind=MultiDiscrete([2, 3000]))
-    reset_options: ClassVar[dict[str, Any]] = {"wind": Box(0, 1, ()), "level": Discrete(5)}
-    info_defaults: ClassVar[dict[str, Any]] = {"best": np.inf}
+    reset_options: Mapping[str, Any] = {"wind": Box(0, 1, ()), "level": Discrete(5)}
+    info_defaults: Mapping[str, Any] = {"best": np.inf}
 
     def reset(self, key: Any, wind: Any = 0.25, level: Any = 1) -> Any:
         place = jax.random.uniform(jax.random.split(key)[0]) + 0.0 * wind
