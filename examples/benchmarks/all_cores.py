@@ -137,7 +137,7 @@ def serve_bare(name: str, num_envs: int, pipe: Connection) -> None:
     step = bare_step(engine, num_envs, list(actions))
     pipe.send(step(0))
     while True:
-        times, end = [], time.perf_counter() + pipe.recv()
+        times, end = [], pipe.recv() + time.perf_counter()
         while (start := time.perf_counter()) < end:
             step(len(times))
             times.append(time.perf_counter() - start)
