@@ -57,9 +57,10 @@ def train(args: argparse.Namespace, limit: dict[str, int]) -> PPO:
     path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
     episodes = path.with_suffix("")  # folder of SB3's 0.monitor.csv
     keywords = {"env_kwargs": limit, "monitor_dir": str(episodes)}
+    envs = make_vec_env(args.env_id, args.num_envs, seed=args.seed, **keywords)
     model = PPO(
         "CnnPolicy",
-        make_vec_env(args.env_id, args.num_envs, seed=args.seed, **keywords),
+        envs,
         n_steps=args.num_steps,
         batch_size=256,
         n_epochs=4,
@@ -71,6 +72,7 @@ def train(args: argparse.Namespace, limit: dict[str, int]) -> PPO:
     )
     model.learn(args.total_steps, progress_bar=True)
     model.save(path)
+    envs.close()
     print(f"Wrote {path}")
     draw_returns(episodes, args.env_id)
     return model
@@ -83,6 +85,7 @@ def main() -> None:
     num_envs = min(args.eval_episodes, 8)
     envs = make_vec_env(args.env_id, num_envs, seed=args.seed + 1000, env_kwargs=limit)
     mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
+    envs.close()
     games = f"over {args.eval_episodes} episodes"
     print(f"{args.env_id}: mean return {mean:.2f} +- {deviation:.2f} {games}")
 

@@ -57,9 +57,10 @@ def train(args: argparse.Namespace) -> PPO:
     """Train and return a policy; write it, and its episodes as a table and a picture."""
     path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
     episodes = path.with_suffix("")  # folder of SB3's 0.monitor.csv
+    envs = make_vec_env(args.env_id, args.num_envs, seed=args.seed, monitor_dir=str(episodes))
     model = PPO(
         "MlpPolicy",
-        make_vec_env(args.env_id, args.num_envs, seed=args.seed, monitor_dir=str(episodes)),
+        envs,
         n_steps=32,
         batch_size=256,
         n_epochs=20,
@@ -72,6 +73,7 @@ def train(args: argparse.Namespace) -> PPO:
     )
     model.learn(args.total_steps, progress_bar=True)
     model.save(path)
+    envs.close()
     print(f"Wrote {path}")
     draw_returns(episodes, args.env_id)
     return model
@@ -84,6 +86,7 @@ def main() -> None:
     model = PPO.load(args.evaluate, device="cpu") if args.evaluate else train(args)
     envs = make_vec_env(args.env_id, 10, seed=args.seed + 1000)
     mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
+    envs.close()
     seconds = time.perf_counter() - start
     print(
         f"{args.env_id}: mean return {mean:.2f} +- {deviation:.2f} over {args.eval_episodes} "

@@ -65,9 +65,11 @@ def train(args: argparse.Namespace, envs: Any) -> tuple[float, float]:
     """Train a policy, write it and its returns; return the mean return before and after."""
     path = args.out / f"{args.env_id.rpartition('/')[2]}_sac.zip"
     episodes = path.with_suffix("")  # folder of SB3's 0.monitor.csv
+    # Not of the episodes that are played for the mean.
+    monitored = VecMonitor(envs.venv, f"{episodes}/0")
     model = SAC(
         "MlpPolicy",
-        VecMonitor(envs.venv, f"{episodes}/0"),  # not of the episodes that are played for the mean
+        monitored,
         learning_starts=1600,
         gradient_steps=args.gradient_steps,
         gamma=0.95,
@@ -81,7 +83,9 @@ def train(args: argparse.Namespace, envs: Any) -> tuple[float, float]:
     model.save(path)
     print(f"Wrote {path}")
     draw_returns(episodes, args.env_id)
-    return before, evaluate(model, envs, args)
+    after = evaluate(model, envs, args)
+    monitored.close()
+    return before, after
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from pathlib import Path
 
@@ -17,6 +18,7 @@ IMPROVED = re.compile(r"(\S+): mean return (\S+) before, (\S+) after, (\d+) s")
 
 def check_episodes(picture: Path, longest: int, num_steps: int) -> None:
     """Check a picture of returns, and that the episodes in it are those of a training."""
+    gc.collect()  # pytest fails where a file of the script was not closed
     check_picture(picture)
     table = np.genfromtxt(
         picture.with_suffix("") / "0.monitor.csv", skip_header=1, names=True, delimiter=","
