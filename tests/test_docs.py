@@ -9,10 +9,12 @@ import importlib
 import logging
 import pkgutil
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 from example_runs import load_script
 
@@ -41,7 +43,7 @@ PAGES = {
 }
 
 BLOCK = re.compile(
-    r"^(?P<slow>% slow\n|<!-- slow -->\n)?```python\n(?P<code>.*?)^```$"
+    r"^(?P<slow><!-- slow -->\n)?```python\n(?P<code>.*?)^```$"
     r"(\n\n```text\n(?P<output>.*?)^```$)?",
     re.DOTALL | re.MULTILINE,
 )
@@ -141,21 +143,38 @@ def test_commands__name_scripts_and_extras_that_exist() -> None:
 def test_front_page__has_the_first_screen_of_the_readme() -> None:
     readme, page = PAGES["README.md"], PAGES["docs/index.md"]
     first_screen = readme[readme.index("\n\n") : readme.index("No test and no benchmark")]
-    expected = first_screen.replace("](docs/", "](").replace("<!-- slow -->\n", "% slow\n")
-    assert expected in page
+    assert first_screen.replace("](docs/", "](") in page
+
+
+@pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
+@pytest.mark.parametrize("arrays", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("env_id", ["Brax/fast-v0", "EnvPool/CartPole-v1"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/quickstart.md"])
+def test_loop_of_page__takes_every_kind_of_arrays(page: str, env_id: str, arrays: str) -> None:
+    for library in (env_id.partition("/")[0].lower(), arrays):
+        pytest.importorskip(library)
+    (loop,) = re.findall(r"( *ended = term.*?infos\[\"final_obs\"\]\[ended\]\n)", PAGES[page], re.S)
+    batch = {"arrays": arrays, "autoreset_mode": "SameStep", "max_episode_steps": 2}
+    envs = gym.make_vec(env_id, num_envs=4, **batch)
+    envs.reset(seed=0)
+    for count in (0, 4):
+        names = ["observations", "rewards", "terminations", "truncations", "infos"]
+        values = dict(zip(names, envs.step(envs.action_space.sample()), strict=True))
+        exec(textwrap.dedent(loop), values)
+        assert len(values.get("last_observations", ())) == count
+    envs.close()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/quickstart.md"])
+def test_batches_of_page__have_the_mode_of_its_loop(page: str) -> None:
+    codes = [found["code"] for found in BLOCK.finditer(PAGES[page])]
+    assert all("SameStep" in code for code in codes if "gym.make_vec(" in code)
 
 
 def test_readme__has_exactly_two_commands() -> None:
     blocks = re.findall(r"```bash\n(.*?)```", PAGES["README.md"], flags=re.DOTALL)
     assert len(blocks) == 2
     assert all(block.count("\n") == 1 and "-c constraints.txt" in block for block in blocks)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_page__links_to_files_that_exist(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", PAGES[page]):
-        if not target.startswith("http"):
-            assert ((ROOT / page).parent / target).exists(), target
 
 
 USER_MODULES = (
