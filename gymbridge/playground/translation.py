@@ -21,13 +21,14 @@ from gymbridge.errors import (
 )
 from gymbridge.functional.protocol import FunctionalEnv
 from gymbridge.playground.private import meshes_of, registered
+from gymbridge.playground.warp import WithoutShared, fit_contacts, prepare_warp
 from gymbridge.state_envs.contract import Contract, Style
 from gymbridge.state_envs.notices import quiet
 from gymbridge.state_envs.randomization import randomize
 from gymbridge.state_envs.state_env import StateEnv
 from gymbridge.state_envs.viewer import make_page
 
-__all__ = ["build_env", "episode_steps", "find_own", "translate"]
+__all__ = ["build_env", "episode_steps", "find_impl", "find_own", "translate"]
 
 _STYLE = Style(
     engine="Playground",
@@ -46,10 +47,7 @@ _LOOP_ADVICE = (
     "to 1, as in `env._mjx_model = env.mjx_model.tree_replace({'opt.iterations': 1})`, and pass it."
 )
 
-_WARP = (
-    "with 'warp' all environments share their contacts, so that some arrays have no environment "
-    "axis, and gymbridge was not tested with 'warp' on a GPU"
-)
+_IMPLS = ("jax", "warp")
 
 
 def translate(
@@ -73,42 +71,93 @@ def find_own(env: Any) -> tuple[Any, Any]:
     return kind, config.to_dict() if isinstance(config, ConfigDict) else config
 
 
-def build_env(env: Any, config: Any, config_overrides: Any, impl: str | None) -> Any:
+def find_impl(env: Any, config: Any, config_overrides: Any, impl: str | None) -> str:
+    """Return the implementation of MJX under an environment, "jax" or "warp".
+
+    Args:
+        env: A name, or an environment.
+        config: Configuration of a named environment; None for its default.
+        config_overrides: Entries of the configuration of a named environment, by dotted path.
+        impl: What the user asked for; None for "jax", or for what a built environment has.
+
+    Raises:
+        ArgumentTypeError: `env`, `config` or `config_overrides` has another type.
+        ArgumentError: There is no such implementation, it is given twice and differs, or `config`
+            alone asks for another than "jax".
+        EnvContractError: A built environment has another implementation.
+    """
+    if not isinstance(env, str):
+        _check_env(env, config=config, config_overrides=config_overrides, impl=impl)
+        model: Any = getattr(env.unwrapped, "_mjx_model", None)
+        found = getattr(getattr(model, "impl", None), "value", "jax")
+        if found not in _IMPLS:
+            raise EnvContractError(f"`env` must have one of the `impl` {_IMPLS}, got {found!r}.")
+        return found
+    entry = _read_overrides(config_overrides).get("impl")
+    for name, value in (("impl", impl), ("config_overrides['impl']", entry)):
+        if value not in (*_IMPLS, None):
+            raise ArgumentError(f"`{name}` must be one of {_IMPLS}, got {value!r}.")
+    if impl is not None and entry not in (impl, None):
+        raise ArgumentError(
+            f"`impl` must be what `config_overrides` has, {entry!r}, got {impl!r}; leave one out."
+        )
+    chosen = impl or entry
+    if chosen is None and config is not None and _copy(config).get("impl", "jax") != "jax":
+        raise ArgumentError(
+            f"`config.impl` is {config.impl!r}, as in Playground's default configurations, and "
+            "the default here is 'jax': pass `impl='jax'` or `impl='warp'` beside `config`."
+        )
+    return chosen or "jax"
+
+
+def build_env(env: Any, config: Any, config_overrides: Any, impl: str, num_envs: int) -> Any:
     """Return the environment to batch, loaded from the registry if a name was given.
 
     Args:
         env: A name, or an environment.
         config: Configuration of a named environment; None for its default.
         config_overrides: Entries of the configuration of a named environment, by dotted path.
-        impl: Implementation of MJX for a named environment; None for "jax".
+        impl: From `find_impl`.
+        num_envs: Size of the batch, for which Warp needs room for contacts.
 
     Raises:
         UnknownTaskError: No registered environment has that name.
-        ArgumentTypeError: `env` is neither a name nor an `MjxEnv`, or an option has another type.
-        ArgumentError: `impl` is not "jax", or there are options beside a built environment.
-        EnvContractError: A built environment has another `impl` than "jax".
-        NotInstalledError: The meshes of the robot are not on disk.
+        ArgumentError: The configuration has no `impl`, or too small a `naconmax`, for Warp.
+        NotInstalledError: The meshes of the robot are not on disk, or Warp is not installed.
         SimulationError: Playground cannot build the environment.
     """
-    if not isinstance(env, str):
-        return _check_env(env, config=config, config_overrides=config_overrides, impl=impl)
-    if env not in (names := registered()):
+    if impl == "warp":
+        prepare_warp()
+    if isinstance(env, str):
+        env = _load(env, config, _read_overrides(config_overrides), impl, num_envs)
+    return WithoutShared(env) if impl == "warp" else env
+
+
+def _load(name: str, config: Any, overrides: dict[str, Any], impl: str, num_envs: int) -> Any:
+    """Return a registered environment."""
+    if name not in (names := registered()):
+        known = nearest(name, names)
         raise UnknownTaskError(
-            f"`env` must be a registered Playground environment, got {env!r}; {nearest(env, names)}"
+            f"`env` must be a registered Playground environment, got {name!r}; {known}"
         )
-    overrides = _read_overrides(config_overrides)
-    own = None if config is None else _copy(config)
-    _check_impl(impl, overrides, own)
-    config = registry.get_default_config(env) if own is None else own
+    default: Any = registry.get_default_config(name)
+    config = default if config is None else _copy(config)
     if "impl" in config:
-        overrides["impl"] = "jax"
-    with meshes_of(env):
+        overrides["impl"] = impl
+    elif impl != "jax":
+        raise ArgumentError(f"`impl` must be 'jax' for {name!r}, which has no other, got {impl!r}.")
+    if impl == "warp" and (room := config.get("naconmax")) is not None:
+        own = default.get("naconmax")
+        given = overrides.get("naconmax", None if room == own else room)
+        overrides["naconmax"] = fit_contacts(given, own, num_envs)
+    with meshes_of(name):
         try:
             with quiet():
-                return registry.load(env, config, overrides)
+                return registry.load(name, config, overrides)
         except Exception as error:
             raise SimulationError(
-                f"Playground cannot build {env!r} with {overrides}: {type(error).__name__}: {error}"
+                f"Playground cannot build {name!r} with {overrides}: "
+                f"{type(error).__name__}: {error}"
             ) from error
 
 
@@ -122,18 +171,6 @@ def _copy(config: Any) -> ConfigDict:
     return config.copy_and_resolve_references()
 
 
-def _check_impl(impl: Any, overrides: Mapping[str, Any], config: ConfigDict | None) -> None:
-    chosen = [value for value in (impl, overrides.get("impl")) if value is not None]
-    for value in chosen:
-        if value != "jax":
-            raise ArgumentError(f"`impl` must be 'jax', got {value!r}: {_WARP}.")
-    if config is not None and not chosen and config.get("impl", "jax") != "jax":
-        raise ArgumentError(
-            f"`config.impl` must be 'jax', got {config.impl!r}: {_WARP}. Playground's default "
-            "configurations have 'warp'; pass `impl='jax'` beside yours."
-        )
-
-
 def _read_overrides(overrides: Any) -> dict[str, Any]:
     if overrides is not None and not isinstance(overrides, Mapping):
         raise ArgumentTypeError(
@@ -143,8 +180,8 @@ def _read_overrides(overrides: Any) -> dict[str, Any]:
     return dict(overrides or {})
 
 
-def _check_env(env: Any, **options: Any) -> Any:
-    """Return an environment that is built already."""
+def _check_env(env: Any, **options: Any) -> None:
+    """Raise unless this is an environment that is built already, without options beside it."""
     if not hasattr(env, "unwrapped") or not isinstance(env.unwrapped, playground.MjxEnv):
         raise ArgumentTypeError(
             "`env` must be the name of a registered Playground environment or an MjxEnv, got "
@@ -156,11 +193,6 @@ def _check_env(env: Any, **options: Any) -> Any:
                 f"`{name}` cannot be given with a built {type(env).__name__}, got {value!r}; give "
                 "it to the environment's own constructor."
             )
-    model: Any = getattr(env.unwrapped, "_mjx_model", None)
-    found = getattr(getattr(model, "impl", None), "value", "jax")
-    if found != "jax":
-        raise EnvContractError(f"`env` must be built with `impl='jax'`, got {found!r}: {_WARP}.")
-    return env
 
 
 def episode_steps(env: Any, action_repeat: int | None) -> tuple[int, int | None]:

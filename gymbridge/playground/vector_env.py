@@ -21,7 +21,14 @@ with needs("playground", "PlaygroundVectorEnv"):
     from gymbridge.core.arrays.jax_devices import find_place
     from gymbridge.functional.sharing import make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
-    from gymbridge.playground.translation import build_env, episode_steps, find_own, translate
+    from gymbridge.playground.translation import (
+        build_env,
+        episode_steps,
+        find_impl,
+        find_own,
+        translate,
+    )
+    from gymbridge.playground.warp import check_alone
 
 __all__ = ["PlaygroundVectorEnv"]
 
@@ -58,9 +65,11 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             function from `mujoco_playground.registry.get_domain_randomizer` works unchanged.
         config: An `ml_collections.ConfigDict` for a named environment; None for its default.
         config_overrides: Entries of the configuration by dotted path.
-        impl: Implementation of MJX, also an entry of the configuration. Only "jax" is possible; it
-            is the default here. "warp", Playground's own default, is an error, also in `config`
-            unless this is "jax".
+        impl: Implementation of MJX for a named environment, also an entry of the configuration:
+            "jax", the default here, or "warp", Playground's own default. "warp" needs `warp-lang`,
+            runs on one device and has no gradients. Its environments share the room for contacts,
+            the entry `naconmax`, which is set so that it suffices for `num_envs`; one that is given
+            may not be less for each environment than Playground's is for each of 8,192.
         action_space: Space of one action, if the environment declares none; default [-1, 1].
         observation_space: Space of one observation, if the environment declares none; for mappings
             a `spaces.Dict`.
@@ -127,7 +136,10 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         batch = {"num_envs": num_envs, "device": place, "guarded": nonfinite != "ignore"}
 
         def simulate() -> FunctionalSimulator:
-            mjx_env = build_env(env, config, config_overrides, impl)
+            found = find_impl(env, config, config_overrides, impl)
+            if found == "warp":
+                check_alone(place, differentiable)
+            mjx_env = build_env(env, config, config_overrides, found, num_envs)
             repeat, limit = episode_steps(mjx_env, action_repeat)
             translated = translate(mjx_env, **options)
             return FunctionalSimulator(translated, **batch, action_repeat=repeat, task_limit=limit)

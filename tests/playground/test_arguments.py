@@ -26,7 +26,7 @@ from gymbridge.errors import (
     SimulationError,
     UnknownTaskError,
 )
-from gymbridge.playground.translation import build_env
+from gymbridge.playground.translation import build_env, find_impl
 
 NAME = "CartpoleBalance"
 
@@ -104,39 +104,48 @@ def _with_model(impl: str) -> SampleMjxEnv:
     return SampleMjxEnv(model=SimpleNamespace(impl=mjx.Impl(impl)))
 
 
-REASON = r"'warp' .*share their contacts.*environment axis"
-
-
 @pytest.mark.parametrize(
-    "kwargs",
+    ("kwargs", "message"),
     [
-        {"impl": "warp"},
-        {"config_overrides": {"impl": "warp"}},
-        {"impl": "jax", "config_overrides": {"impl": "warp"}},
-        {"impl": "warp", "config_overrides": {"impl": "jax"}},
+        ({"impl": "cpp"}, "`impl` must be one of ('jax', 'warp'), got 'cpp'"),
+        (
+            {"config_overrides": {"impl": "cpp"}},
+            "`config_overrides['impl']` must be one of ('jax', 'warp'), got 'cpp'",
+        ),
+        (
+            {"impl": "jax", "config_overrides": {"impl": "warp"}},
+            "`impl` must be what `config_overrides` has, 'warp', got 'jax'; leave one out",
+        ),
     ],
 )
-def test_warp__is_refused_with_the_reason(kwargs: dict[str, Any]) -> None:
-    with pytest.raises(ArgumentError, match=f"`impl` must be 'jax', got 'warp'.*{REASON}"):
+def test_impl__that_is_unknown_or_given_twice_is_refused(
+    kwargs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(message)):
         PlaygroundVectorEnv(NAME, **kwargs)
 
 
-def test_warp__in_a_configuration_is_refused_unless_jax_is_asked_for_beside_it() -> None:
+def test_impl__of_a_configuration_is_used_unless_it_is_playground_s_own_default() -> None:
     config = registry.get_default_config(NAME)
     assert config.impl == "warp"
-    with pytest.raises(ArgumentError, match=f"`config.impl` must be 'jax', got 'warp'.*{REASON}"):
+    with pytest.raises(ArgumentError, match=r"`config.impl` is 'warp', .* pass `impl='jax'` or"):
         PlaygroundVectorEnv(NAME, config=config)
     for overrides, impl in ((None, "jax"), ({"impl": "jax"}, None)):
-        assert build_env(NAME, config, overrides, impl)._config.impl == "jax"
+        assert find_impl(NAME, config, overrides, impl) == "jax"
+    assert build_env(NAME, config, None, "jax", 1)._config.impl == "jax"
+    for overrides, impl in ((None, "warp"), ({"impl": "warp"}, None), ({"impl": "warp"}, "warp")):
+        assert find_impl(NAME, config, overrides, impl) == "warp"
     config.impl = "jax"
-    assert build_env(NAME, config, None, None)._config.impl == "jax"
+    assert find_impl(NAME, config, None, None) == "jax"
+    assert find_impl(NAME, None, None, None) == "jax"
 
 
-def test_warp__of_a_built_env_is_refused_with_the_reason() -> None:
-    assert PlaygroundVectorEnv(_with_model("jax")).num_envs == 1
-    for env in (_with_model("warp"), wrapper.Wrapper(_with_model("warp"))):
-        with pytest.raises(EnvContractError, match=f"`impl='jax'`, got 'warp'.*{REASON}"):
-            PlaygroundVectorEnv(env)
+def test_impl__of_a_built_env_is_found_in_its_model() -> None:
+    for impl in ("jax", "warp"):
+        for env in (_with_model(impl), wrapper.Wrapper(_with_model(impl))):
+            assert find_impl(env, None, None, None) == impl
+    with pytest.raises(EnvContractError, match=r"`env` must have one of the `impl` .*, got 'cpp'"):
+        PlaygroundVectorEnv(_with_model("cpp"))
 
 
 class OwnRestarts(wrapper.BraxAutoResetWrapper):

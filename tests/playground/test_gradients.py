@@ -25,7 +25,7 @@ SEEDS = [3, 2**32 - 1]
 
 def test_gradient__of_one_solver_iteration_is_that_of_jax() -> None:
     torch = pytest.importorskip("torch")
-    env = build_env("CartpoleBalance", None, None, None)
+    env = build_env("CartpoleBalance", None, None, "jax", 1)
     assert env.mjx_model.opt.iterations == 1
     envs = PlaygroundVectorEnv(
         "CartpoleBalance", 2, arrays="torch", differentiable=True, autoreset_mode="Disabled"
@@ -50,7 +50,7 @@ def test_gradient__of_one_solver_iteration_is_that_of_jax() -> None:
 
 def test_gradients__of_more_solver_iterations_go_with_the_code_of_the_error() -> None:
     pytest.importorskip("torch")
-    env = build_env("CheetahRun", None, None, None)
+    env = build_env("CheetahRun", None, None, "jax", 1)
     with pytest.raises(EnvContractError, match=r"opt\.iterations") as caught:
         PlaygroundVectorEnv(env, 2, arrays="torch", differentiable=True)
     (code,) = re.findall(r"`(env\._mjx_model = .*?)`", str(caught.value))

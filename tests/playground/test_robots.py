@@ -82,7 +82,7 @@ def test_go1__with_its_own_drawn_physics_is_plain_playground_over_restarts() -> 
     assert found == {"state": (2, 48), "privileged_state": (2, 123)}
     for leaf in jax.tree.leaves(envs.get_attr("mjx_model")[0]):
         assert not isinstance(leaf, jax.core.Tracer)
-    env = build_env(NAME, None, None, None)
+    env = build_env(NAME, None, None, "jax", 1)
     # Its feet hit the ground, which makes rounding grow.
     oracle = Oracle(envs, [Row(OwnGo1(env, seed), 4) for seed in SEEDS], rtol=1e-3, atol=1e-3)
     actions = draw_actions(envs, 40)

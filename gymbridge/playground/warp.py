@@ -1,0 +1,145 @@
+"""MuJoCo Warp under Playground: arrays that all environments share, and room for contacts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from mujoco_playground import State, wrapper
+
+from gymbridge.errors import ArgumentError, NotInstalledError
+
+__all__ = ["WithoutShared", "check_alone", "fit_contacts", "prepare_warp"]
+
+_LEAST, _MOST = 1024, 8192
+"""Environments that the `naconmax` of Playground's configurations is meant for."""
+
+_SMALLEST = 4096
+"""Room for contacts of a small batch, unless Playground's is less; with more, steps cost more."""
+
+
+def prepare_warp() -> None:
+    """Hide the lines that Warp prints of its kernels; its warnings and overflows still show.
+
+    Raises:
+        NotInstalledError: Warp is not installed.
+    """
+    if find_spec("warp") is None:
+        raise NotInstalledError(
+            "`impl='warp'` needs MuJoCo Warp: `pip install warp-lang`. `impl='jax'` needs nothing."
+        )
+    import warp
+
+    warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)
+
+
+def check_alone(place: Any, differentiable: bool) -> None:
+    """Check what a batch over Warp cannot have.
+
+    Args:
+        place: Where the batch is, a `jax.Device` or `jax.sharding.NamedSharding`.
+        differentiable: Whether torch's gradients shall flow through the step.
+
+    Raises:
+        ArgumentError: It is spread over several devices, or shall have gradients.
+    """
+    if differentiable:
+        raise ArgumentError(
+            "`differentiable=True` needs `impl='jax'`, got 'warp': MuJoCo Warp has no gradients."
+        )
+    if len(getattr(place, "device_set", ())) > 1:
+        raise ArgumentError(
+            f"`device` must be one device with `impl='warp'`, got {len(place.device_set)}: the "
+            "contacts of a batch lie together. Use one batch per device, or `impl='jax'`."
+        )
+
+
+def fit_contacts(given: int | None, default: int | None, num_envs: int) -> int | None:
+    """Return the `naconmax` of a batch: how many contacts all its environments have room for.
+
+    Warp drops the contacts beyond it, so that environments depend on each other. The numbers of
+    Playground's configurations are meant for 1,024 environments or more, 8,192 at most.
+
+    Args:
+        given: The user's, or None.
+        default: That of the task's default configuration; None where it has no such entry.
+        num_envs: Size of the batch.
+
+    Returns:
+        The user's number. Without one, as many for each environment as the default gives to each of
+        1,024, and at least 4,096 in all where the default is more.
+
+    Raises:
+        ArgumentError: The user's is less for each environment than the default is for each of
+            8,192.
+    """
+    if not default:
+        return given
+    if given is None:
+        return max(-(-default * num_envs // _LEAST), min(default, _SMALLEST))
+    if given < (least := -(-default * num_envs // _MOST)):
+        raise ArgumentError(
+            f"`naconmax` must be at least {least} for {num_envs} environments of this task, got "
+            f"{given}: it is shared by the whole batch, and Warp drops the contacts beyond it. "
+            "Leave it out for a number that is large enough."
+        )
+    return given
+
+
+class WithoutShared(wrapper.Wrapper):
+    """An environment over Warp whose states hold only what each environment has for itself.
+
+    Warp keeps contacts and solver arrays of all environments together, in arrays without an axis
+    for environments. They are overwritten in each step before they are read. So `reset` and `step`
+    return None in their place, and `step` puts zeros there before it calls the environment.
+
+    Args:
+        env: An environment, built with ``impl="warp"``.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._shared: list[Any] | None = None
+        self._structure: Any = None
+
+    def reset(self, rng: jax.Array) -> State:
+        """Return the initial state, without what is shared."""
+        return self._without(self.env.reset(rng))
+
+    def step(self, state: State, action: jax.Array) -> State:
+        """Return the next state, without what is shared."""
+        shared = self._find_shared()
+        leaves = iter(jax.tree.leaves(state.data))
+        full = [
+            next(leaves) if leaf is None else jnp.zeros(leaf.shape, leaf.dtype) for leaf in shared
+        ]
+        data = jax.tree.unflatten(self._structure, full)
+        return self._without(self.env.step(replace(state, data=data), action))
+
+    def _without(self, state: State) -> State:
+        leaves = zip(jax.tree.leaves(state.data), self._find_shared(), strict=True)
+        own = [leaf if shared is None else None for leaf, shared in leaves]
+        return replace(state, data=jax.tree.unflatten(self._structure, own))
+
+    def _find_shared(self) -> list[Any]:
+        """Return the shape of each leaf that is shared, and None for the others.
+
+        They are those whose shape is the same for two sizes of a batch.
+        """
+        if self._shared is None:
+            small, large = (
+                jax.eval_shape(jax.vmap(lambda key: self.env.reset(key).data), _keys(size))
+                for size in (2, 3)
+            )
+            leaves = zip(jax.tree.leaves(small), jax.tree.leaves(large), strict=True)
+            self._shared = [one if one.shape == other.shape else None for one, other in leaves]
+            self._structure = jax.tree.structure(small)
+        return self._shared
+
+
+def _keys(size: int) -> jax.ShapeDtypeStruct:
+    key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+    return jax.ShapeDtypeStruct((size, *key.shape), key.dtype)

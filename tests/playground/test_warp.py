@@ -1,0 +1,178 @@
+"""MuJoCo Warp under Playground: a task with contacts in every mode, and room for contacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco_playground")
+
+import warp
+from mujoco_playground import registry
+from oracle import Oracle, Row
+from playground_samples import OwnPlayground, SampleMjxEnv, draw_actions
+
+from gymbridge import PlaygroundVectorEnv
+from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.playground.warp import fit_contacts, prepare_warp
+
+NAME = "HopperHop"
+SEEDS = [0, 7, 7, 2**32 - 1]
+LIMIT = 5
+
+
+@pytest.mark.parametrize(
+    ("given", "default", "num_envs", "room"),
+    [
+        (None, 3_000, 4, 3_000),
+        (None, 50_000, 4, 4_096),
+        (None, 50_000, 1024, 50_000),
+        (None, 50_000, 1025, 50_049),
+        (None, 50_000, 4096, 200_000),
+        (None, 0, 4, None),
+        (None, None, 4, None),
+        (800, 50_000, 16, 800),
+        (98, 50_000, 16, 98),
+        (7, None, 16, 7),
+        (7, 0, 16, 7),
+    ],
+)
+def test_room_for_contacts__is_as_much_for_each_environment_as_playground_s(
+    given: int | None, default: int | None, num_envs: int, room: int | None
+) -> None:
+    assert fit_contacts(given, default, num_envs) == room
+
+
+def test_room_for_contacts__that_is_too_small_is_refused() -> None:
+    options: dict[str, Any] = {"impl": "warp", "config_overrides": {"naconmax": 24}}
+    with pytest.raises(ArgumentError, match=r"`naconmax` must be at least 98 for 16 .*, got 24"):
+        PlaygroundVectorEnv(NAME, 16, **options)
+    config = registry.get_default_config(NAME)
+    config.naconmax = 24
+    with pytest.raises(ArgumentError, match=r"`naconmax` must be at least 98 for 16 .*, got 24"):
+        PlaygroundVectorEnv(NAME, 16, impl="warp", config=config)
+
+
+def test_missing_library__is_named_with_its_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gymbridge.playground.warp.find_spec", lambda _: None)
+    with pytest.raises(NotInstalledError, match="pip install warp-lang"):
+        PlaygroundVectorEnv(NAME, impl="warp")
+
+
+def test_lines_about_kernels__are_hidden_and_warnings_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for own, after in ((warp.LOG_INFO, warp.LOG_WARNING), (warp.LOG_ERROR, warp.LOG_ERROR)):
+        monkeypatch.setattr(warp.config, "log_level", own)
+        prepare_warp()
+        assert warp.config.log_level == after
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"arrays": "torch", "differentiable": True},
+            "`differentiable=True` needs `impl='jax'`, got 'warp'",
+        ),
+        ({"device": ["cpu:0", "cpu:1"]}, "`device` must be one device with `impl='warp'`, got 2"),
+    ],
+)
+def test_gradients_and_several_devices__are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        PlaygroundVectorEnv(NAME, 2, impl="warp", **options)
+
+
+@pytest.fixture(autouse=True)
+def quick_compiler() -> Iterator[None]:
+    """Physics is in Warp's kernels, which XLA calls, so that its optimisations change little."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@cache
+def plain() -> Any:
+    """Return Playground's own environment over Warp."""
+    return registry.load(NAME, config_overrides={"impl": "warp"})
+
+
+@cache
+def build(mode: str) -> PlaygroundVectorEnv:
+    options = {"autoreset_mode": mode, "max_episode_steps": LIMIT}
+    return PlaygroundVectorEnv(NAME, len(SEEDS), impl="warp", **options)
+
+
+@pytest.mark.slow
+def test_every_mode__is_plain_playground_over_warp(mode: str) -> None:
+    """Environments are reset and held while others run; every number is equal to the bit."""
+    envs = build(mode)
+    oracle = Oracle(envs, [Row(OwnPlayground(plain(), seed), LIMIT) for seed in SEEDS])
+    actions = draw_actions(envs, 60)
+    oracle.play(60, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
+    assert oracle.ends["truncated"] > 5
+
+
+@pytest.mark.slow
+def test_environment__does_not_see_the_restart_of_another() -> None:
+    envs = build("NextStep")
+    actions = draw_actions(envs, LIMIT - 1)
+
+    def play(others_restart: bool) -> list[Any]:
+        envs.reset(seed=SEEDS)
+        found = []
+        for index, action in enumerate(actions):
+            if others_restart and index % 2:
+                mask = np.array([False, True, True, True])
+                envs.reset(options={"reset_mask": mask})
+            obs, rewards, *_ = envs.step(action)
+            found.append((obs[0].copy(), rewards[0]))
+        return found
+
+    alone, beside = play(False), play(True)
+    for one, other in zip(alone, beside, strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+        assert one[1] == other[1]
+
+
+@pytest.mark.slow
+def test_state__has_only_what_each_environment_has_and_survives_a_snapshot() -> None:
+    envs = build("NextStep")
+    envs.reset(seed=SEEDS)
+    actions = draw_actions(envs, 2)
+    envs.step(actions[0])
+    snapshot = envs.get_state()
+    assert all(leaf.shape[0] == len(SEEDS) for leaf in jax.tree.leaves(envs._carry.state))
+    wanted = envs.step(actions[1])[:2]
+    envs.set_state(snapshot)
+    for one, other in zip(envs.step(actions[1])[:2], wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_overflow__is_printed_and_kernels_are_not(capfd: pytest.CaptureFixture[str]) -> None:
+    """Environment objects keep their own room for contacts; the hopper falls in some 10 steps."""
+    env = registry.load(NAME, config_overrides={"impl": "warp", "naconmax": 1})
+    envs = PlaygroundVectorEnv(env, len(SEEDS))
+    envs.reset(seed=0)
+    for _ in range(20):
+        envs.step(np.zeros(envs.action_space.shape, np.float32))
+    printed = "".join(capfd.readouterr())
+    assert "overflow" in printed
+    assert "Module" not in printed
+
+
+def test_built_environment__is_taken_over_warp() -> None:
+    model = SimpleNamespace(impl=SimpleNamespace(value="warp"))
+    envs = PlaygroundVectorEnv(SampleMjxEnv(model=model), 2)
+    envs.reset(seed=0)
+    envs.step(np.zeros((2, 1), np.float32))
