@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from example_runs import EXAMPLES, call_script, check_picture, load_script, read_table
 
-PAGE = EXAMPLES.parent / "docs" / "how-to" / "simulators.md"
+PAGE = EXAMPLES.parent / "docs" / "how-to" / "domain-randomization.md"
 
 
 @pytest.mark.slow
