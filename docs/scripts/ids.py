@@ -22,8 +22,8 @@ HEAD = """# All ids
 Written by `python docs/scripts/ids.py`. An id works in `gym.make_vec(id, num_envs)` and in
 `gym.make(id)`. The limit is the task's own, in steps; `max_episode_steps=` overrides it. A space is
 that of one environment with the task's default keywords; of a `Box`, the lowest and the highest
-bound, the shape and the dtype. [Brax](brax.md) and [EnvPool](envpool.md) say which tasks cannot be built, and
-`gymbridge info ID` has the spaces that are cut short here.
+bound, the shape and the dtype. [Brax](brax.md) and [EnvPool](envpool.md) say which tasks cannot be
+built, and `gymbridge info ID` has the spaces that are cut short here.
 """
 
 

@@ -145,7 +145,8 @@ class RandomizedEnv:
         if unread:
             raise EnvContractError(
                 f"`randomization_fn` varies {unread[0]!r}, which `reset` and `step` of {name} "
-                "never read; see docs/how-to/domain-randomization.md for the leaves that act in each backend."
+                "never read; see docs/how-to/domain-randomization.md for the leaves that act in "
+                "each backend."
             )
 
 
