@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax
 import numpy as np
 import torch
-from brax import envs as brax_envs
+from engines import make_env, pick_obs
 from gymnasium.spaces import Box
 from reference import Inputs, Outcome
 
-from gymbridge import BraxVectorEnv
+from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 
 __all__ = ["Bridge"]
 
@@ -18,18 +18,20 @@ class Bridge:
     """A differentiable batch in DISABLED mode, in which ended environments stay as they are.
 
     Args:
-        name: Name of the environment in Brax's registry.
-        backend: Brax's name of the physics.
+        name: Name of the environment in its registry.
+        backend: Brax's name of the physics, or "playground".
         num_envs: Size of the batch; row i starts its first episode with seed i.
     """
 
     def __init__(self, name: str, backend: str, num_envs: int) -> None:
-        brax_env = brax_envs.get_environment(name, backend=backend)
+        env = make_env(name, backend)
         floats = np.float64 if jax.config.read("jax_enable_x64") else np.float32
-        self.envs = BraxVectorEnv(
-            brax_env,
+        make = PlaygroundVectorEnv if backend == "playground" else BraxVectorEnv
+        self.envs = make(
+            env,
             num_envs,
-            action_space=Box(-1.0, 1.0, (brax_env.action_size,), floats),
+            action_space=Box(-1.0, 1.0, (env.action_size,), floats),
+            action_repeat=1,
             arrays="torch",
             differentiable=True,
             autoreset_mode="Disabled",
@@ -44,11 +46,14 @@ class Bridge:
         obs, _ = envs.reset(seed=0)
         state = envs.physics_state.requires_grad_()
         envs.physics_state = state
-        obs = state[:, envs.physics_state_fields["obs"]].reshape(obs.shape)
+        obs = pick_obs(obs)
+        fields = envs.physics_state_fields
+        obs = state[:, fields.get("obs", fields.get("obs.state"))].reshape(obs.shape)
         losses, ended, ends = 0.0, torch.zeros(len(obs), dtype=torch.bool), []
         for t in range(len(noise)):
             actions = torch.tanh(obs @ policy + noise[t])
             obs, rewards, terminations, truncations, _ = envs.step(actions)
+            obs = pick_obs(obs)
             gains = reward_weights[t] * rewards + (obs_weights[t] * obs).sum(1)
             losses = losses + torch.where(ended, 0, gains)
             ended = ended | terminations | truncations
@@ -66,7 +71,7 @@ class Bridge:
         obs, rewards, terminations, truncations, _ = self.envs.unroll(torch.tanh(noise))
         ended = (terminations | truncations).cumsum(0) > 0
         before = torch.cat([torch.zeros_like(ended[:1]), ended[:-1]])
-        gains = reward_weights * rewards + (obs_weights * obs).sum(2)
+        gains = reward_weights * rewards + (obs_weights * pick_obs(obs)).sum(2)
         losses = torch.where(before, 0, gains).sum(0)
         losses.sum().backward()
         return Outcome(losses.detach().numpy(), ended.numpy(), {"noise": noise.grad.numpy()})

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from bridge import Bridge
+from engines import uses_mjx
 from reference import Inputs, Outcome, Reference
 
 from gymbridge.errors import EnvContractError
@@ -120,8 +121,7 @@ def finite_differences(
     It keeps only rows where nothing begins or ceases to be active within the stencil, and where the
     differences with two step sizes agree.
     """
-    along = rng.normal(size=inputs.noise.shape)
-    along /= np.linalg.norm(along, axis=(0, 2), keepdims=True)
+    along = draw_direction(inputs, rng)
     wanted = (gradient * along).sum((0, 2))
     _, active = reference.watch(inputs)
     steady, slopes = np.ones(len(wanted), bool), []
@@ -132,9 +132,9 @@ def finite_differences(
             steady &= (now == active).all(1)
             sides.append(losses)
         slopes.append((sides[0] - sides[1]) / (2 * step))
-    size = np.maximum(np.abs(slopes[1]), np.linalg.norm(gradient, axis=(0, 2)) * 1e-3)
-    smooth = np.abs(slopes[0] - slopes[1]) <= SMOOTH * np.where(size > 0, size, 1)
-    errors = np.abs(slopes[1] - wanted) / np.where(size > 0, size, 1)
+    size = measure_rows(slopes[1], gradient)
+    smooth = np.abs(slopes[0] - slopes[1]) <= SMOOTH * size
+    errors = np.abs(slopes[1] - wanted) / size
     kept = errors[steady & smooth]
     return {
         "active": float(active[:, STEPS:].any(1).mean()),  # rows with any contact or joint at limit
@@ -145,6 +145,28 @@ def finite_differences(
         "max": float(kept.max()) if kept.size else None,
         "slope": float(np.median(np.abs(slopes[1]))),
     }
+
+
+def forward_mode(
+    reference: Reference, inputs: Inputs, gradient: np.ndarray, rng: np.random.Generator
+) -> dict[str, float]:
+    """Compare the gradient by the noise, row by row, with forward mode through plain physics."""
+    along = draw_direction(inputs, rng)
+    slopes = reference.push(inputs, along)
+    errors = np.abs(slopes - (gradient * along).sum((0, 2))) / measure_rows(slopes, gradient)
+    return {"median": float(np.median(errors)), "max": float(errors.max())}
+
+
+def draw_direction(inputs: Inputs, rng: np.random.Generator) -> np.ndarray:
+    """Return a random direction of the noise, of norm 1 in each row."""
+    along = rng.normal(size=inputs.noise.shape)
+    return along / np.linalg.norm(along, axis=(0, 2), keepdims=True)
+
+
+def measure_rows(slopes: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Return what the error of each row is divided by: its slope, if that is not near 0."""
+    size = np.maximum(np.abs(slopes), np.linalg.norm(gradient, axis=(0, 2)) * 1e-3)
+    return np.where(size > 0, size, 1)
 
 
 def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
@@ -170,19 +192,22 @@ def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
         "sensitivity": moves,
     }
     if reference.dtype == np.float64:
-        figures |= measure_open_loop(reference, bridge, inputs, unroll=unroll)
+        parts = {"unroll": unroll, "forward": uses_mjx(backend)}
+        figures |= measure_open_loop(reference, bridge, inputs, **parts)
     return figures | {"seconds": round(time.process_time() - began)}
 
 
 def measure_open_loop(
-    reference: Reference, bridge: Bridge, inputs: Inputs, *, unroll: bool
+    reference: Reference, bridge: Bridge, inputs: Inputs, *, unroll: bool, forward: bool
 ) -> dict[str, Any]:
-    """Return the measurements without a policy: central differences and `unroll`."""
+    """Return the measurements without a policy: central differences, forward mode and `unroll`."""
     rng = np.random.default_rng(0)
     inputs = inputs._replace(policy=np.zeros_like(inputs.policy))
     found = bridge.differentiate(inputs)
     gradient = found.gradients["noise"]
     figures = {"differences": finite_differences(reference, inputs, gradient, rng)}
+    if forward:
+        figures["forward"] = forward_mode(reference, inputs, gradient, rng)
     if unroll:
         figures["unroll"] = compare(bridge.unroll(inputs), found)
     return figures

@@ -1,9 +1,10 @@
-"""Are the gradients of every differentiable Brax environment right?
+"""Are the gradients of every differentiable environment of Brax and Playground right?
 
     python examples/gradients/proof.py [--pairs ant/spring,reacher/spring] [--out runs/gradients]
     python examples/gradients/proof.py --table
 
-Each pair of environment and backend is measured in 32 and in 64 bit floats, each in a process of
+Each pair of environment and backend (that of Playground is "playground") is measured in 32 and in
+64 bit floats, each in a process of
 its own. Each pair has one result file; results that are in it are not measured again. If a process
 runs out of processor time or memory, this is its result (`--again` measures such pairs again).
 
@@ -25,6 +26,8 @@ from typing import Any
 
 from table import make_table
 
+from gymbridge.playground.tasks import PLAYGROUND_LIMITS
+
 HERE = Path(__file__).parent
 BACKENDS = ("generalized", "spring", "positional", "mjx")
 NAMES = (
@@ -41,7 +44,8 @@ NAMES = (
     "humanoidstandup",
 )  # cheap ones first
 CI_PAIRS = ("inverted_pendulum/generalized", "reacher/spring", "hopper/spring", "ant/spring")
-PAIRS = (*CI_PAIRS, *(f"{name}/{backend}" for name in NAMES for backend in BACKENDS))
+BRAX_PAIRS = (*CI_PAIRS, *(f"{name}/{backend}" for name in NAMES for backend in BACKENDS))
+PAIRS = (*BRAX_PAIRS, *(f"{name}/playground" for name in PLAYGROUND_LIMITS))
 FLOATS = ("float32", "float64")
 MARK = "<!-- table -->"
 
@@ -64,6 +68,11 @@ def write_result(folder: Path, pair: str, result: dict[str, Any]) -> None:
     part = path.with_suffix(".part")
     part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     part.replace(path)
+
+
+def by_engine(pair: str) -> tuple[bool, str]:
+    """Return the place of a pair in the table: Brax's first, then by name."""
+    return pair.endswith("/playground"), pair
 
 
 def missing_floats(result: dict[str, Any], *, again: bool) -> list[str]:
@@ -129,7 +138,7 @@ def main() -> None:
         parser.error(f"no such pairs: {unknown}")
     if not options.table:
         run(pairs, options.out, options.seconds, again=options.again)
-    table = make_table([read_result(options.out, pair) for pair in sorted(pairs)])
+    table = make_table([read_result(options.out, pair) for pair in sorted(pairs, key=by_engine)])
     print(table)
     if options.page:
         before = options.page.read_text(encoding="utf-8").split(MARK)[0]

@@ -1,4 +1,6 @@
-"""Rollouts of plain Brax as one piece, differentiated by jax; nothing of gymbridge is used.
+"""Rollouts of plain Brax or Playground as one piece, differentiated by jax.
+
+Of gymbridge there is nothing in them but the rule by which reverse mode passes MJX's solver.
 
 A policy acts by ``tanh(obs @ policy + noise)``. The loss of a row is the weighted sum of its
 rewards and observations up to the end of its episode. Rows are independent, and their sum is what
@@ -12,8 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from brax import contact
-from brax import envs as brax_envs
+from engines import make_env, pick_obs, step_with_gradients, watched_step
 
 __all__ = ["Inputs", "Outcome", "Reference"]
 
@@ -36,17 +37,16 @@ class Outcome(NamedTuple):
 
 
 class Reference:
-    """A batch of plain Brax.
+    """A batch of plain Brax or Playground.
 
     Args:
-        name: Name of the environment in Brax's registry.
-        backend: Brax's name of the physics.
+        name: Name of the environment in its registry.
+        backend: Brax's name of the physics, or "playground".
         num_envs: Size of the batch; row i starts its first episode with seed i.
     """
 
     def __init__(self, name: str, backend: str, num_envs: int) -> None:
-        self._build = lambda: brax_envs.get_environment(name, backend=backend)
-        env = self._build()
+        env = make_env(name, backend)
         keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.PRNGKey(s), 0))
         start = jax.jit(lambda seeds: jax.vmap(env.reset)(keys(seeds)))(jnp.arange(num_envs))
         paths, self._structure = jax.tree_util.tree_flatten_with_path(start)
@@ -54,11 +54,24 @@ class Reference:
         self._names = list(leaves)
         self._start = {k: v for k, v in leaves.items() if jnp.issubdtype(v.dtype, jnp.floating)}
         self._rest = {k: v for k, v in leaves.items() if k not in self._start}
-        self.obs, self.dtype = np.asarray(start.obs), start.obs.dtype
+        self.obs = np.asarray(pick_obs(start.obs))
+        self.dtype = self.obs.dtype
         self.action_size = int(env.action_size)
-        plain = jax.vmap(lambda state, action: (env.step(state, action), ()))
-        self._differentiate = jax.jit(jax.value_and_grad(self._total(plain), (0, 1, 2), True))
-        self._watch: Any = None
+        smooth = step_with_gradients(env, backend)
+        rollout = self._total(jax.vmap(lambda state, action: (smooth(state, action), ())))
+        self._differentiate = jax.jit(jax.value_and_grad(rollout, (0, 1, 2), True))
+        plain = self._total(jax.vmap(lambda state, action: (env.step(state, action), ())))
+
+        def push(inputs: Inputs, along: Any) -> Any:
+            def losses(noise: Any) -> Any:
+                return plain(inputs.policy, noise, self._start, inputs)[1][0]
+
+            return jax.jvp(losses, (inputs.noise,), (along,))[1]
+
+        self._push = jax.jit(push)
+        # Another object, since watching changes it.
+        watched = jax.vmap(watched_step(make_env(name, backend), backend))
+        self._watch = jax.jit(self._total(watched))
 
     def differentiate(self, inputs: Inputs) -> Outcome:
         """Return losses and gradients of a rollout."""
@@ -69,14 +82,18 @@ class Reference:
         gradients["state"] = np.concatenate(packed, 1)
         return Outcome(np.asarray(losses), np.asarray(ended), gradients)
 
+    def push(self, inputs: Inputs, along: np.ndarray) -> np.ndarray:
+        """Return each loss's slope along a direction of the noise, (num_envs,), by forward mode.
+
+        Forward mode passes MJX's own loop, so nothing of gymbridge is used.
+        """
+        return np.asarray(self._push(inputs, along))
+
     def watch(self, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
         """Return the losses, and what is active in each row: (num_envs, anything) bool.
 
-        Active are contacts (their distance is negative) and joint limits in every substep of the
-        physics, and ends of episodes.
+        Active are contacts and joint limits in every substep of the physics, and ends of episodes.
         """
-        if self._watch is None:
-            self._watch = jax.jit(self._total(jax.vmap(_watched_step(self._build()))))
         _, (losses, ended, active) = self._watch(inputs.policy, inputs.noise, self._start, inputs)
         parts = [ended, *jax.tree.leaves(active)]
         rows = [np.moveaxis(np.asarray(part), 1, 0).reshape(len(losses), -1) for part in parts]
@@ -90,10 +107,10 @@ class Reference:
 
             def body(carry: Any, given: Any) -> Any:
                 (state, ended), (noise, reward_weights, obs_weights) = carry, given
-                after, active = step(state, jnp.tanh(state.obs @ policy + noise))
+                after, active = step(state, jnp.tanh(pick_obs(state.obs) @ policy + noise))
                 # Under x64 some of Brax's steps return `done` with another width than its resets.
                 state = jax.tree.map(lambda new, old: new.astype(old.dtype), after, state)
-                gains = reward_weights * state.reward + (obs_weights * state.obs).sum(1)
+                gains = reward_weights * state.reward + (obs_weights * pick_obs(state.obs)).sum(1)
                 gains = jnp.where(ended, 0, gains)
                 ended = ended | (state.done > 0)
                 return (state, ended), (gains, ended, active)
@@ -104,39 +121,3 @@ class Reference:
             return losses.sum(), (losses, ended, active)
 
         return total
-
-
-def _watched_step(env: Any) -> Any:
-    """Return a step that tells what was active in its substeps; changes the environment."""
-    if not hasattr(env, "sys"):  # `fast` has no physics
-        return lambda state, action: (env.step(state, action), ())
-    seen: list[Any] = []
-
-    def pipeline_step(state: Any, action: Any) -> Any:
-        def substep(state: Any, _: Any) -> Any:
-            state = env._pipeline.step(env.sys, state, action, env._debug)
-            return state, _activity(env.sys, state)
-
-        state, active = jax.lax.scan(substep, state, (), env._n_frames)
-        seen.append(active)
-        return state
-
-    def step(state: Any, action: Any) -> Any:
-        seen.clear()
-        return env.step(state, action), tuple(seen)
-
-    env.pipeline_step = pipeline_step
-    return step
-
-
-def _activity(system: Any, state: Any) -> list[Any]:
-    """Return which contacts and joint limits are active."""
-    active = []
-    contacts = contact.get(system, state.x)
-    if contacts is not None:
-        active.append(contacts.dist < 0)
-    if system.dof.limit is not None:
-        angles, dofs = state.q[system.q_idx("123")], system.qd_idx("123")
-        low, high = (bound[dofs] for bound in system.dof.limit)
-        active += [angles < low, angles > high]
-    return active

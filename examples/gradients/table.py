@@ -8,13 +8,14 @@ __all__ = ["find_faults", "make_table"]
 
 EQUAL_32 = 1e-5  # of float32, unless jax's own gradient moves by more under one ulp
 EQUAL_64 = 1e-9
+FORWARD = 1e-6
 DIFFERENCES_MEDIAN = 1e-5
 DIFFERENCES_MAX = 1e-3
 
 HEAD = (
     "| pair | rows ended, steps used | float32 | own sensitivity | float64 "
-    "| rows with contacts | rows kept | differences: median | max | note |\n"
-    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+    "| forward mode | rows with contacts | rows kept | differences: median | max | note |\n"
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"
 )
 
 
@@ -38,6 +39,8 @@ def find_faults(result: dict[str, Any]) -> list[str]:
     for key, equality in double.get("unroll", {}).items():
         if not equality <= EQUAL_64:
             faults.append(f"unroll, {key}: {equality:.1e}")
+    if not double.get("forward", {"max": 0})["max"] <= FORWARD:
+        faults.append(f"forward mode: {double['forward']['max']:.1e}")
     differences = double["differences"]
     if differences["median"] is None:
         return [*faults, "no row is smooth within the stencil"]
@@ -71,6 +74,7 @@ def _row(result: dict[str, Any]) -> str:
         _worst(single.get("equality")),
         _worst(single.get("sensitivity")),
         _worst(double.get("equality")),
+        _figure(double.get("forward", {}).get("max")),
         f"{differences['active']:.0%}" if differences else "",
         _kept(differences),
         _figure(differences.get("median")),

@@ -26,17 +26,9 @@ _STYLE = Style(
     training=(brax_envs.training.__name__,),
 )
 
-_LOOP_ADVICE = (
-    "MJX does so with more than one solver iteration: set `opt.iterations` to 1, as in "
-    "`env.sys = env.sys.tree_replace({'opt.iterations': 1})`, and pass that environment. "
-    "Or use backend='generalized', 'spring' or 'positional'."
-)
-
 
 def translate(
     brax_env: brax_envs.Env, randomization_fn: Callable[..., Any] | None = None, **options: Any
 ) -> FunctionalEnv[Any]:
     """Return one Brax environment, traced and checked; the options are those of `Contract`."""
-    return randomize(
-        StateEnv(Contract(brax_env, _STYLE, **options), _LOOP_ADVICE), randomization_fn
-    )
+    return randomize(StateEnv(Contract(brax_env, _STYLE, **options)), randomization_fn)

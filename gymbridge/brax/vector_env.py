@@ -30,6 +30,7 @@ with needs("brax", "BraxVectorEnv"):
     from gymbridge.core.arrays.jax_devices import find_place
     from gymbridge.functional.sharing import make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
+    from gymbridge.state_envs.mjx_solver import read_solver_gradient
     from gymbridge.state_envs.notices import quiet
 
 __all__ = ["BraxVectorEnv"]
@@ -68,6 +69,13 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         residuals: What a differentiable step keeps for the backward pass. "store" keeps what it
             needs; "recompute" keeps state and actions and computes the step again (gradient
             checkpointing). Needs ``differentiable=True``.
+        mjx_solver_gradient: How gradients pass MJX's constraint solver, with ``backend="mjx"``.
+            "unroll" differentiates every iteration, so the gradient is that of what is computed;
+            its cost grows with `opt.iterations`. "implicit" differentiates the optimum that the
+            solver looks for, so the gradient is that of what is computed only where the solver
+            reaches its tolerance. "auto" unrolls up to 10 iterations, and is implicit above and
+            with elliptic friction cones. The choice does not change what `step` returns. Needs
+            ``differentiable=True``.
         randomization_fn: Function that draws the physics of each episode: (sys, key) -> a dict of
             leaves by dotted path, such as ``{"gravity": (3,) float}``, or Brax's own kind of
             function, (sys, (n, 2) keys) -> (sys with leaves (n, ...), axes). The values are in
@@ -119,6 +127,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         nonfinite: str = "terminate",
         differentiable: bool = False,
         residuals: str = "store",
+        mjx_solver_gradient: str = "auto",
         randomization_fn: Callable[..., Any] | None = None,
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
@@ -137,6 +146,9 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             "observation_space": observation_space,
             "info_keys": info_keys,
             "randomization_fn": randomization_fn,
+            "mjx_solver_gradient": read_solver_gradient(
+                mjx_solver_gradient, differentiable=differentiable
+            ),
         }
         batch = {
             "num_envs": num_envs,

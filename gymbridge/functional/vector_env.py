@@ -27,8 +27,8 @@ __all__ = ["FunctionalVectorEnv"]
 
 _ENVIRONMENTS = ("brax_env", "env", "simulator")
 _NOT_OF_THE_STATE = (
-    *("self", "arrays", "device", "differentiable", "residuals", "info_keys"),
-    *("render_mode", "render_size", "camera"),
+    *("self", "arrays", "device", "differentiable", "residuals", "mjx_solver_gradient"),
+    *("info_keys", "render_mode", "render_size", "camera"),
 )
 """Arguments of vector environments in which a batch may differ from that of a snapshot."""
 

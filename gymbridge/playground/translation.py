@@ -42,11 +42,6 @@ _STYLE = Style(
     training=(playground.wrapper.__name__, "brax.envs.wrappers.training"),
 )
 
-_LOOP_ADVICE = (
-    "MJX does so with more than one solver iteration: build the environment, set `opt.iterations` "
-    "to 1, as in `env._mjx_model = env.mjx_model.tree_replace({'opt.iterations': 1})`, and pass it."
-)
-
 _IMPLS = ("jax", "warp")
 
 
@@ -54,7 +49,7 @@ def translate(
     env: Any, randomization_fn: Callable[..., Any] | None = None, **options: Any
 ) -> FunctionalEnv[Any]:
     """Return one environment, traced and checked; the options are those of `Contract`."""
-    return randomize(StateEnv(Contract(env, _STYLE, **options), _LOOP_ADVICE), randomization_fn)
+    return randomize(StateEnv(Contract(env, _STYLE, **options)), randomization_fn)
 
 
 def find_own(env: Any) -> tuple[Any, Any]:

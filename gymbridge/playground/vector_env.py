@@ -29,6 +29,7 @@ with needs("playground", "PlaygroundVectorEnv"):
         translate,
     )
     from gymbridge.playground.warp import check_alone
+    from gymbridge.state_envs.mjx_solver import read_solver_gradient
 
 __all__ = ["PlaygroundVectorEnv"]
 
@@ -59,8 +60,9 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         nonfinite: What happens when an environment produces NaN or Inf: "terminate", "raise" or
             "ignore"; see `BraxVectorEnv`.
         differentiable: With ``arrays="torch"``, whether `step` carries torch's graph; see
-            `DifferentiableVectorEnv`. It needs MJX with one solver iteration.
+            `DifferentiableVectorEnv`.
         residuals: "store" or "recompute"; see `BraxVectorEnv`.
+        mjx_solver_gradient: "auto", "unroll" or "implicit"; see `BraxVectorEnv`.
         randomization_fn: Function that draws the physics of each episode; see `BraxVectorEnv`. A
             function from `mujoco_playground.registry.get_domain_randomizer` works unchanged.
         config: An `ml_collections.ConfigDict` for a named environment; None for its default.
@@ -108,6 +110,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         nonfinite: str = "terminate",
         differentiable: bool = False,
         residuals: str = "store",
+        mjx_solver_gradient: str = "auto",
         randomization_fn: Callable[..., Any] | None = None,
         config: Any = None,
         config_overrides: Mapping[str, Any] | None = None,
@@ -132,6 +135,9 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             "observation_space": observation_space,
             "info_keys": info_keys,
             "randomization_fn": randomization_fn,
+            "mjx_solver_gradient": read_solver_gradient(
+                mjx_solver_gradient, differentiable=differentiable
+            ),
         }
         batch = {"num_envs": num_envs, "device": place, "guarded": nonfinite != "ignore"}
 

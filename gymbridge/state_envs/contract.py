@@ -17,11 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space, spaces
 
+from gymbridge.core.jax_private import keeps_old_traces
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, EnvContractError
 from gymbridge.functional.protocol import action_struct
 from gymbridge.functional.tracing import check_same_leaves, trace
 from gymbridge.state_envs.infos import make_info_selector
+from gymbridge.state_envs.mjx_solver import SolverGradient
 from gymbridge.state_envs.model import ModelLeaves, Physics
 
 __all__ = ["Contract", "Style"]
@@ -53,12 +55,15 @@ class Contract:
         action_space: Space of one action, where the environment declares none.
         observation_space: Space of one observation, where the environment declares none.
         info_keys: Which infos there are; see `make_info_selector`.
+        mjx_solver_gradient: How gradients of `step` pass MJX's solver, see `SolverGradient`; None
+            without gradients.
 
     Raises:
         SimulationError: `reset` or `step` fails while it is traced.
         EnvContractError: The environment is wrapped for training, `reset` and `step` disagree in
-            structure, shape or dtype, or reward or `done` is not a scalar.
-        ArgumentError: A space does not fit the environment.
+            structure, shape or dtype, reward or `done` is not a scalar, or the gradients of MJX's
+            solver do not reach functions that the environment compiled itself.
+        ArgumentError: A space or `mjx_solver_gradient` does not fit the environment.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class Contract:
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
         info_keys: Sequence[str] | str | None = None,
+        mjx_solver_gradient: str | None = None,
     ) -> None:
         _refuse_training_wrappers(env, style)
         self.env, self.style = env, style
@@ -79,7 +85,9 @@ class Contract:
         # method, although the environment may have changed since.
         call = partial(_call_with, env.unwrapped, style.model, self.leaves)
         self._reset = jax.jit(lambda key, physics: call(physics, env.reset, key))
-        self._step = jax.jit(lambda state, action, physics: call(physics, env.step, state, action))
+        self.solver = SolverGradient(mjx_solver_gradient) if mjx_solver_gradient else None
+        step = self.solver.wrap(env.step) if self.solver else env.step
+        self._step = jax.jit(lambda state, action, physics: call(physics, step, state, action))
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         run = partial(
             trace, f"the {style.engine} environment {type(env.unwrapped).__name__}", style.package
@@ -99,6 +107,8 @@ class Contract:
         action = action_struct(self.action_space)
         stepped = run("step", self._step, self.state, action, None)
         _check_step(self.state, self._read_state("step", stepped), style.physics)
+        if self.solver:
+            _check_solver(self.solver, type(env.unwrapped).__name__, self._step, self.state, action)
         self.select_info = make_info_selector(self.state, info_keys)
 
     def reset(self, key: jax.Array, physics: Physics | None = None) -> Any:
@@ -220,6 +230,22 @@ def _check_step(reset: Any, step: Any, physics: str) -> None:
                 "`reset` and `step` must return the same structure, containers and None included, "
                 f"but `State.{name}` is {parts[0]} after `reset` and {parts[1]} after `step`."
             )
+
+
+def _check_solver(solver: SolverGradient, name: str, step: Any, state: Any, action: Any) -> None:
+    """Raise unless gradients pass MJX's solver as the user chose, if the step runs it."""
+    is_old = keeps_old_traces(step, state, action, None)
+    if is_old and solver.is_used:
+        raise EnvContractError(
+            f"`differentiable=True` has no effect in functions that {name} compiled itself, since "
+            "`jax.jit` keeps MJX's solver as it was when they were traced first. Leave `jax.jit` "
+            "out of the environment: the batch compiles it."
+        )
+    if solver.mode != "auto" and not solver.is_used:
+        raise ArgumentError(
+            f"`mjx_solver_gradient={solver.mode!r}` has no effect: the step of {name} does not run "
+            "MJX's constraint solver. Leave it out."
+        )
 
 
 def _to_plain(obs: Any) -> Any:

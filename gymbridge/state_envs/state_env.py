@@ -31,10 +31,9 @@ class StateEnv:
 
     Args:
         contract: The environment with its spaces and infos.
-        loop_advice: See `Facts`.
     """
 
-    def __init__(self, contract: Contract, loop_advice: str) -> None:
+    def __init__(self, contract: Contract) -> None:
         self.observation_space = contract.observation_space
         self.action_space = contract.action_space
         self.leaves, unwrapped = contract.leaves, contract.env.unwrapped
@@ -42,10 +41,11 @@ class StateEnv:
         self.facts = Facts(
             name=f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}",
             engine=contract.env,
-            loop_advice=loop_advice,
             model=None if contract.leaves is None else contract.leaves.model,
             step_seconds=_as_seconds(_read(contract.env, "dt")),
         )
+        if contract.solver and contract.solver.obstacle:
+            self.facts = self.facts._replace(loop_advice=contract.solver.obstacle)
         self.reset, self.step = contract.reset, contract.step
         self._physics, self._select_info = contract.style.physics, contract.select_info
         self._style = contract.style

@@ -1,0 +1,144 @@
+"""Gradients pass MJX's solver in the way that was chosen, in the trace of the batch alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from mjx_chain import Chain
+from mujoco.mjx._src import solver
+from point_mass import PointMass, make_batch
+from python_runs import run_python
+
+from gymbridge.errors import ArgumentError, EnvContractError
+from gymbridge.state_envs import mjx_solver
+from gymbridge.state_envs.mjx_solver import SolverGradient
+
+SCRIPT = Path(__file__).with_name("solver_gradients.py")
+
+
+def trace(env: Chain, function: Any) -> str:
+    """Return the trace of a function of the chain's physics and an action, as text."""
+    data = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).pipeline_state
+    return str(jax.make_jaxpr(function)(data, jnp.zeros(3)))
+
+
+def way_of(traced: str) -> str:
+    """Return how a trace finds the constraint forces."""
+    if "_custom_root" in traced:
+        return "implicit"
+    return "loop" if " while[" in traced else "unroll"
+
+
+@pytest.mark.parametrize(
+    ("iterations", "mode", "way"),
+    [
+        (1, "auto", "unroll"),
+        (10, "auto", "unroll"),
+        (11, "auto", "implicit"),
+        (11, "unroll", "unroll"),
+        (2, "implicit", "implicit"),
+        (1, "implicit", "implicit"),
+    ],
+)
+def test_solver__goes_the_way_that_was_chosen(iterations: int, mode: str, way: str) -> None:
+    env = Chain(iterations)
+    assert way_of(trace(env, SolverGradient(mode).wrap(env.move))) == way
+
+
+def test_solver__is_mjx_s_own_for_others() -> None:
+    """In other threads, and after an error, while and after a differentiable step is traced."""
+    env, plain = Chain(20), []
+
+    def step_beside(data: Any, action: jax.Array) -> Any:
+        other = threading.Thread(target=lambda: plain.append(trace(env, lambda *_: env.move(*_))))
+        other.start()
+        other.join()
+        env.move(data, action)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        trace(env, SolverGradient("auto").wrap(step_beside))
+    plain.append(trace(env, env.move))
+    assert list(map(way_of, plain)) == ["loop", "loop"]
+
+
+def test_unrolling_elliptic_cones__is_refused_by_name() -> None:
+    with pytest.raises(ArgumentError, match=r"'unroll'(.|\n)*elliptic(.|\n)*'implicit'"):
+        make_batch(Chain(2, cone="elliptic"), mjx_solver_gradient="unroll")
+
+
+def test_mode_without_effect__is_an_error() -> None:
+    with pytest.raises(ArgumentError, match=r"PointMass does not run MJX's"):
+        make_batch(mjx_solver_gradient="implicit")
+    free = Chain(20, is_free=True)
+    with pytest.raises(ArgumentError, match=r"Chain does not run MJX's"):
+        make_batch(free, mjx_solver_gradient="unroll")
+    assert make_batch(free).num_envs == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"mjx_solver_gradient": "scan"}, r"one of \('auto', 'unroll', 'implicit'\), got 'scan'"),
+        ({"mjx_solver_gradient": "unroll", "differentiable": False}, "`differentiable=True`"),
+    ],
+)
+def test_mode__is_checked(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        make_batch(**options)
+
+
+class SelfCompiled(Chain):
+    """It compiles its physics, which keep the solver of their first call."""
+
+    def __init__(self, iterations: int) -> None:
+        super().__init__(iterations)
+        self.move = jax.jit(super().move)  # pyright: ignore[reportIncompatibleMethodOverride]
+
+
+def test_solver_in_a_function_that_the_environment_compiled__is_an_error() -> None:
+    env = SelfCompiled(20)
+    make_batch(env, differentiable=False)
+    with pytest.raises(EnvContractError, match=r"functions that SelfCompiled compiled itself"):
+        make_batch(env)
+
+
+def test_another_version_of_mjx__is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def solve(m: Any, d: Any) -> Any:
+        del m
+        return jax.lax.while_loop(lambda data: data.time < 0, lambda data: data, d)
+
+    other = lambda m, d: solve(m, d)  # noqa: E731 - a loop is not among its own names
+    for name, missing in (("Context", "Context.create"), ("solve", "solve with")):
+        with monkeypatch.context() as patch:
+            patch.setattr(mjx_solver, "_install", mjx_solver._install.__wrapped__)
+            patch.setattr(solver, "solve", other)
+            if name == "Context":
+                patch.delattr(solver, "Context")
+            text = rf"mujoco-mjx \S+ has no `solver\.{missing}(.|\n)*mujoco-mjx>=3\.17"
+            with pytest.raises(EnvContractError, match=text):
+                make_batch(Chain(20), mjx_solver_gradient="implicit")
+            assert make_batch(PointMass()).num_envs == 4
+
+
+CASES = [(2, "unroll"), (2, "implicit"), (30, "implicit")]
+
+
+@pytest.mark.slow
+def test_gradients__are_those_of_forward_mode_where_the_solver_converges() -> None:
+    """In float64, on a batch of chains; values are those of a plain batch to the last digit."""
+    # Without LLVM's optimisations compiling takes half the time.
+    environ = {"JAX_ENABLE_X64": "1", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    found = json.loads(run_python(SCRIPT, json.dumps(CASES), **environ).lines[-1])
+    assert [figures["is_same"] for figures in found] == [True] * len(CASES)
+    unrolled, early, converged = (figures["error"] for figures in found)
+    assert unrolled < 1e-10
+    assert converged < 1e-7
+    assert early > 1e-3, "the solver stopped early, and the implicit gradient does not show it"
+    assert max(figures["physics"] for figures in found[::2]) < 1e-6
