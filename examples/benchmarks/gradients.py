@@ -14,6 +14,7 @@ import resource
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +28,7 @@ from timing import Row, compare, interleave, print_table, wait
 
 from gymbridge import BraxVectorEnv
 from gymbridge.command_line.options import at_least
+from gymbridge.state_envs.mjx_solver import SolverGradient
 
 warnings.filterwarnings("ignore", message="Brax System")
 KINDS = {"inverted_pendulum": "generalized", "reacher": "spring", "ant": "spring"}
@@ -60,11 +62,16 @@ class Window:
         num_envs: Size of the batch.
         num_steps: Length of the window.
         device: Where everything is.
+        backend: Brax's physics; None for those in `KINDS`.
     """
 
-    def __init__(self, name: str, num_envs: int, num_steps: int, device: str) -> None:
-        kind = {"backend": KINDS[name], **NO_ENDS.get(name, {})}
+    def __init__(
+        self, name: str, num_envs: int, num_steps: int, device: str, backend: str | None = None
+    ) -> None:
+        kind = {"backend": backend or KINDS[name], **NO_ENDS.get(name, {})}
         self.env = brax_envs.get_environment(name, **kind)
+        # The rule by which reverse mode passes MJX's solver is the same in plain JAX.
+        self.step = SolverGradient("auto").wrap(self.env.step)
         options = {"arrays": "torch", "device": device, "differentiable": True, **kind}
         self.envs = BraxVectorEnv(name, num_envs, max_episode_steps=-1, **options)
         self.envs.reset(seed=0)
@@ -92,24 +99,28 @@ class Window:
 
     def jax_policy(self) -> Callable[[], Any]:
         """Return value and gradient with respect to a linear policy, as one compiled function."""
+        return self._jitted(partial(self._loss, self.step), self.weights)
 
-        def loss(weights: Any, first: Any) -> Any:
-            def step(state: Any, _: Any) -> Any:
-                # On a GPU the default precision is less than torch's.
-                actions = jnp.matmul(state.obs, weights, precision="highest")
-                state = jax.vmap(self.env.step)(state, actions)
-                return state, (state.obs**2).sum() - state.reward.sum()
+    def jax_forward(self) -> Callable[[], Any]:
+        """Return the value alone, through the environment's step as it is."""
+        function, weights = jax.jit(partial(self._loss, self.env.step)), jnp.asarray(self.weights)
+        return lambda: function(weights, self.state)
 
-            return jax.lax.scan(step, first, None, self.num_steps)[1].sum()
+    def _loss(self, env_step: Callable[..., Any], weights: Any, first: Any) -> Any:
+        def step(state: Any, _: Any) -> Any:
+            # On a GPU the default precision is less than torch's.
+            actions = jnp.matmul(state.obs, weights, precision="highest")
+            state = jax.vmap(env_step)(state, actions)
+            return state, (state.obs**2).sum() - state.reward.sum()
 
-        return self._jitted(loss, self.weights)
+        return jax.lax.scan(step, first, None, self.num_steps)[1].sum()
 
     def jax_actions(self) -> Callable[[], Any]:
         """Return value and gradient with respect to given actions, as one compiled function."""
 
         def loss(actions: Any, first: Any) -> Any:
             def step(state: Any, action: Any) -> Any:
-                state = jax.vmap(self.env.step)(state, action)
+                state = jax.vmap(self.step)(state, action)
                 return state, (state.obs**2).sum() - state.reward.sum()
 
             return jax.lax.scan(step, first, actions)[1].sum()
@@ -171,6 +182,18 @@ def window_rows(device: str, rounds: int) -> list[Row]:
         case = f"{name} {KINDS[name]}, 256 envs, window of 32 steps"
         rows.append(window_row(case, steps, bar, rounds))
     return rows
+
+
+def solver_rows(device: str, rounds: int) -> list[Row]:
+    """Compare gradients through MJX's solver with the same in JAX, and with the forward pass."""
+    window = Window("reacher", 64, 16, device, "mjx")
+    case = "reacher mjx (implicit), 64 envs, window of 16 steps"
+    steps = {"jax": window.jax_policy(), "torch": window.torch_policy}
+    row = window_row(case, steps, 1.3, rounds)
+    timed = {"forward": waiting(window.jax_forward()), "torch": waiting(window.torch_policy)}
+    times = interleave(timed, count=2, rounds=rounds)
+    over = Row(f"{case}, over JAX's forward pass", *compare(times, "torch", "forward"), 4.0)
+    return [row, over]
 
 
 def unroll_rows(device: str, rounds: int) -> list[Row]:
@@ -247,6 +270,7 @@ def torchrl_rows(device: str, rounds: int) -> list[Row]:
 ROWS = {
     "arrays": arrays_rows,
     "window": window_rows,
+    "solver": solver_rows,
     "unroll": unroll_rows,
     "memory": memory_rows,
     "torchrl": torchrl_rows,

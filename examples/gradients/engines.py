@@ -24,7 +24,7 @@ __all__ = ["make_env", "pick_obs", "step_with_gradients", "uses_mjx", "watched_s
 def make_env(name: str, backend: str) -> Any:
     """Return an environment of Brax or Playground."""
     if backend == "playground":
-        return build_env(name, None, None, None)
+        return build_env(name, None, None, "jax", 1)
     return brax_envs.get_environment(name, backend=backend)
 
 

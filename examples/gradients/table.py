@@ -21,16 +21,17 @@ HEAD = (
 
 def find_faults(result: dict[str, Any]) -> list[str]:
     """Return which bars a measured pair misses."""
-    single, double = result["float32"], result["float64"]
+    single, double = result.get("float32", {}), result["float64"]
     faults = [figures["failed"] for figures in (single, double) if "failed" in figures]
     if faults:
         return faults
-    for floats, figures in (("float32", single), ("float64", double)):
+    measured = [floats for floats in ("float32", "float64") if floats in result]
+    for floats, figures in ((floats, result[floats]) for floats in measured):
         if not figures["finite"]:
             faults.append(f"{floats}: plain Brax's own gradient is not finite")
         if not figures["same_ends"]:
             faults.append(f"{floats}: episodes ended in other steps")
-    for key, equality in single["equality"].items():
+    for key, equality in single.get("equality", {}).items():
         if not (equality <= EQUAL_32 or _is_ill_conditioned(single)):
             faults.append(f"float32, {key}: {equality:.1e}")
     for key, equality in double["equality"].items():
@@ -53,16 +54,22 @@ def find_faults(result: dict[str, Any]) -> list[str]:
 
 def make_table(results: list[dict[str, Any]]) -> str:
     """Return the table of what is measured, and lists of what is refused or still missing."""
-    refused = [r for r in results if "refused" in r.get("float32", {})]
+    refused = [r for r in results if _refusal(r)]
     missing = [r["pair"] for r in results if not {"float32", "float64"} & r.keys()]
     rows = [r for r in results if r not in refused and r["pair"] not in missing]
     lines = [HEAD, *map(_row, rows), ""]
     reasons: dict[str, list[str]] = {}
     for result in refused:
-        reasons.setdefault(result["float32"]["refused"], []).append(result["pair"])
+        reasons.setdefault(_refusal(result), []).append(result["pair"])
     lines += [f"- Refused: {', '.join(pairs)}. {reason}" for reason, pairs in reasons.items()]
     lines += [f"- Not measured yet: {', '.join(missing)}."] if missing else []
     return "\n".join(lines).rstrip()
+
+
+def _refusal(result: dict[str, Any]) -> str:
+    """Return why a pair is refused; "" if it is not."""
+    found = (result.get(floats, {}).get("refused", "") for floats in ("float32", "float64"))
+    return next(filter(None, found), "")
 
 
 def _row(result: dict[str, Any]) -> str:
@@ -86,18 +93,22 @@ def _row(result: dict[str, Any]) -> str:
 
 def _note(result: dict[str, Any]) -> str:
     """Return what a reader has to know of a pair."""
-    if not {"float32", "float64"} <= result.keys():
+    if "float64" not in result:
         return "not complete yet"
     notes = find_faults(result)
-    norms = result["float64"].get("norms", result["float32"].get("norms", {}))
+    norms = result["float64"].get("norms", result.get("float32", {}).get("norms", {}))
     silent = [part for part, norm in norms.items() if norm == 0]
     if silent:
         notes.append(f"{' and '.join(silent)} have no gradient by actions")
-    if _is_ill_conditioned(result["float32"]):
+    if _is_ill_conditioned(result.get("float32", {})):
         notes.append("ill-conditioned in float32")
-    sizes = [result[floats].get("size", 1) for floats in ("float32", "float64")]
-    if min(sizes) < 1:
-        notes.append(f"actions of size {sizes[0]:g} (float32) and {sizes[1]:g} (float64)")
+    measured = [floats for floats in ("float32", "float64") if floats in result]
+    sizes = {floats: result[floats].get("size", 1) for floats in measured}
+    if min(sizes.values()) < 1:
+        notes.append(
+            "actions of size "
+            + " and ".join(f"{size:g} ({floats})" for floats, size in sizes.items())
+        )
     unroll = result["float64"].get("unroll")
     if unroll:
         notes.append(f"`unroll` equals steps to {max(unroll.values()):.0e}")

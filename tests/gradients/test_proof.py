@@ -1,4 +1,4 @@
-"""Four pairs of the gradient proof meet its bars; the script resumes, and tables what is there."""
+"""Some pairs of the gradient proof meet its bars; the script resumes, and tables what is there."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_run__measures_what_is_missing(proof, measured, tmp_path):
     proof.run(pairs, tmp_path, 9, again=False)
     assert measured == [
         ("ant/spring", "float64"),
-        ("hopper/mjx", "float32"),
+        ("hopper/mjx", "float64"),
         ("ant/positional", "float32"),
         ("ant/positional", "float64"),
     ]
@@ -115,7 +115,7 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
     assert positional.startswith("| ant/positional | ")
     assert "killed" in positional
     assert spring.startswith(
-        "| ant/spring | 25%, 90% | 3.0e-07 | 3.0e-06 | 3.0e-15 | 100% "
+        "| ant/spring | 25%, 90% | 3.0e-07 | 3.0e-06 | 3.0e-15 |  | 100% "
         "| 75% (75% steady, 100% smooth) | 1.0e-08 | 2.0e-07 |"
     )
     assert lists[0].startswith("- Refused: ant/mjx, hopper/mjx.")
@@ -131,6 +131,7 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
         ({"float64__equality__policy": 2e-9}, "float64, policy: 2.0e-09"),
         ({"float64__equality__policy": float("nan")}, "float64, policy: nan"),
         ({"float64__unroll": {"noise": 2e-9}}, "unroll, noise: 2.0e-09"),
+        ({"float64__forward": {"median": 0.0, "max": 2e-6}}, "forward mode: 2.0e-06"),
         ({"float64__finite": False}, "float64: plain Brax's own gradient is not finite"),
         ({"float32__same_ends": False}, "float32: episodes ended in other steps"),
         ({"float64__differences__max": 2e-3}, "differences, max: 2.0e-03"),
@@ -171,6 +172,12 @@ def test_differences__judge_gradients_in_smooth_rows(proof, factor, error):
     assert (found["steady"], found["smooth"], found["kept"]) == (0.75, 0.75, 0.5)
     assert found["median"] == pytest.approx(error, abs=1e-8)
     assert found["max"] == pytest.approx(error, abs=1e-8)
+
+
+def test_faults__of_a_pair_in_64_bits_alone(find_faults):
+    result = changed(float64__forward={"median": 0.0, "max": 1e-9})
+    del result["float32"]
+    assert find_faults(result) == []
 
 
 @pytest.mark.slow
