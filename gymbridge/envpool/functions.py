@@ -31,7 +31,7 @@ from gymbridge.core.processes import OneThread
 from gymbridge.core.requests import check_mask, fold_seeds
 from gymbridge.core.rows import has_rows
 from gymbridge.envpool.runner import PoolCarry, PoolRunner
-from gymbridge.errors import ArgumentError, ClosedError, ResetNeededError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, ResetNeededError
 
 __all__ = ["PoolFunctions"]
 
@@ -109,9 +109,10 @@ class PoolFunctions:
         actions = self._read_actions(actions)
         return self._call(self._step_on_host, self._step_packing, carry, actions)
 
-    def _call(self, work: Any, packing: Packing, *args: Any) -> tuple[Any, Any]:
+    def _call(self, work: Any, packing: Packing, carry: Any, given: Any) -> tuple[Any, Any]:
+        _check_carry(carry)
         buffer = jax.ShapeDtypeStruct((packing.num_words,), np.uint32)
-        args = _refuse_transforms(args)
+        args = _refuse_transforms((carry, given))
         words = io_callback(partial(self._call_back, work), buffer, *args)
         carry, time_step = unpack(words, packing)
         return carry, self._infos.lay_out(Outcome(carry, time_step))
@@ -151,6 +152,14 @@ class PoolFunctions:
 
     def _pack(self, carry: PoolCarry, time_step: Any) -> tuple[np.ndarray, Packing]:
         return pack((_to_uint32(carry.state.turn), time_step))
+
+
+def _check_carry(carry: Any) -> None:
+    if (getattr(carry, "shape", None), getattr(carry, "dtype", None)) != ((), np.uint32):
+        raise ArgumentTypeError(
+            "`carry` must be the number that `functional()`, `reset` or `step` returned, () "
+            f"uint32, got {carry!r}."
+        )
 
 
 def _to_uint32(turn: int) -> np.ndarray:

@@ -13,7 +13,8 @@ from gymbridge.errors import EnvContractError, GymbridgeError, SimulationError
 
 __all__ = ["check_same_leaves", "trace"]
 
-_JAX = Path(jax.__file__).parent
+_OTHERS = {Path(jax.__file__).parent, Path(__file__).parents[1]}
+"""Folders of JAX and of gymbridge, whose lines do not show what is wrong."""
 
 
 def trace(owner: str, package: str, verb: str, function: Callable[..., Any], *args: Any) -> Any:
@@ -27,7 +28,8 @@ def trace(owner: str, package: str, verb: str, function: Callable[..., Any], *ar
         *args: Its arguments, or their shapes and dtypes.
 
     Raises:
-        SimulationError: The function fails while it is traced; the message has file and line.
+        SimulationError: The function fails while it is traced; the message has file and line, if
+            the function was entered.
     """
     try:
         return jax.eval_shape(function, *args)
@@ -35,8 +37,11 @@ def trace(owner: str, package: str, verb: str, function: Callable[..., Any], *ar
         raise
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if _JAX not in Path(frame.filename).parents]
-        path, advice = Path(own[-1].filename), ""
+        own = [frame for frame in frames if _OTHERS.isdisjoint(Path(frame.filename).parents)]
+        path, place, advice = Path(), "it", ""
+        if own:
+            path = Path(own[-1].filename)
+            place = f"{path.parent.name}/{path.name}, line {own[-1].lineno},"
         if package in path.parts and "unexpected keyword" in str(error):
             advice = (
                 f". This line of {package} does not fit this release of JAX. Correct it in a "
@@ -44,8 +49,7 @@ def trace(owner: str, package: str, verb: str, function: Callable[..., Any], *ar
             )
         raise SimulationError(
             f"`{verb}` of {owner} cannot be traced with jax {jax.__version__}; "
-            f"{path.parent.name}/{path.name}, line {own[-1].lineno}, raised "
-            f"{type(error).__name__}: {error}{advice}"
+            f"{place} raised {type(error).__name__}: {error}{advice}"
         ) from error
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium import Space, spaces
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
@@ -19,6 +20,7 @@ __all__ = [
     "check_observation",
     "check_scalars",
     "check_structure",
+    "read_mapping",
     "read_space",
     "to_plain",
     "unpack",
@@ -52,6 +54,18 @@ def read_space(env: JaxEnv, name: str) -> Space[Any]:
     return space
 
 
+def read_mapping(env: JaxEnv, name: str) -> Mapping[str, Any]:
+    """Return an attribute of an environment that has values by name.
+
+    Raises:
+        ArgumentTypeError: It is not a dict.
+    """
+    found = getattr(env, name)
+    if not isinstance(found, Mapping):
+        raise ArgumentTypeError(f"`{type(env).__name__}.{name}` must be a dict, got {found!r}.")
+    return found
+
+
 def _space_leaves(space: Any) -> Iterator[Any]:
     if isinstance(space, spaces.Dict):
         for sub in space.spaces.values():
@@ -64,17 +78,31 @@ def unpack(verb: str, returned: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
     """Return what a method returned, with its infos in plain dicts.
 
     Raises:
-        EnvContractError: It is not a tuple of that many values, or the infos are not a dict.
+        EnvContractError: It is not a tuple of that many values, a leaf is not an array, or the
+            infos are not a dict.
     """
     if not isinstance(returned, tuple) or len(returned) != len(names):
         got = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
         raise EnvContractError(f"`{verb}` must return ({', '.join(names)}), got {got}.")
+    for name, value in zip(names, returned, strict=True):
+        _check_arrays(name, value, verb)
     *others, info = returned
     if not isinstance(info, Mapping):
         raise EnvContractError(
             f"`info` of `{verb}` must be a dict, got {type(info).__name__}; without infos, {{}}."
         )
     return *others, to_plain(info)
+
+
+def _check_arrays(name: str, tree: Any, verb: str) -> None:
+    """Raise unless all leaves of a tree are arrays or numbers."""
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+            raise EnvContractError(
+                f"`{name}{jax.tree_util.keystr(path)}` of `{verb}` must be an array or a pytree of "
+                f"arrays, got {type(leaf).__name__}. Keep what is no array as an attribute of the "
+                "environment, and register a class of your own by `jax.tree_util`."
+            )
 
 
 def to_plain(tree: Any) -> Any:
@@ -120,7 +148,7 @@ def check_scalars(reward: Any, terminated: Any, truncated: Any) -> Any:
     Raises:
         EnvContractError: The reward is not a number, or a flag is not a bool.
     """
-    if getattr(reward, "shape", None) != () or reward.dtype.kind not in "biuf":
+    if getattr(reward, "shape", None) != () or not _is_real(reward.dtype):
         raise EnvContractError(
             f"`reward` of `step` must be a number in a single environment, got {_show(reward)}; "
             "the batch is made by JaxVectorEnv."
@@ -130,8 +158,12 @@ def check_scalars(reward: Any, terminated: Any, truncated: Any) -> Any:
             raise EnvContractError(
                 f"`{name}` of `step` must be a bool in a single environment, got {_show(flag)}."
             )
-    is_float = jnp.issubdtype(reward.dtype, jnp.floating)
-    return reward.dtype if is_float else jax.dtypes.canonicalize_dtype(float)
+    # numpy has no bfloat16, so its kind is another.
+    return reward.dtype if reward.dtype.kind == "f" else jax.dtypes.canonicalize_dtype(float)
+
+
+def _is_real(dtype: Any) -> bool:
+    return dtype.kind in "biu" or jnp.issubdtype(dtype, jnp.floating)
 
 
 def check_infos(begun: Any, stepped: Any, defaults: Mapping[str, Any]) -> Infos:
@@ -168,16 +200,22 @@ def _read_default(name: str, like: Any, defaults: Mapping[str, Any]) -> Any:
     if name not in defaults:
         return None
     try:
-        return jax.tree.map(
-            lambda leaf, value: jnp.broadcast_to(jnp.asarray(value, leaf.dtype), leaf.shape),
-            like,
-            to_plain(defaults[name]),
-        )
+        return jax.tree.map(_fit, like, to_plain(defaults[name]))
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             f"`info_defaults[{name!r}]` must fit what the other method returns, {_show(like)}, got "
             f"{defaults[name]!r}."
         ) from error
+
+
+def _fit(leaf: Any, value: Any) -> jax.Array:
+    """Return a default in the shape and dtype of its info, whose integers and bools are exact."""
+    value = np.asarray(value)
+    with np.errstate(invalid="ignore"):
+        cast = value.astype(leaf.dtype)
+    if leaf.dtype.kind != "f" and not np.array_equal(cast, value):
+        raise ValueError("another number")
+    return jnp.asarray(np.broadcast_to(cast, leaf.shape))
 
 
 def _check_info(name: Any, like: Any, path: str = "info") -> None:

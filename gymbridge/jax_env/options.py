@@ -15,6 +15,7 @@ from gymbridge.core.requests import read_array
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.functional.protocol import action_struct
+from gymbridge.jax_env.checks import read_mapping
 from gymbridge.jax_env.env import JaxEnv
 
 __all__ = ["ResetOptions", "read_reset_options"]
@@ -31,11 +32,12 @@ def read_reset_options(env: JaxEnv) -> ResetOptions:
     """Return the options that an environment declares.
 
     Raises:
-        ArgumentTypeError: An option has no space, or one of another kind.
-        ArgumentError: `reset` lacks the option as a keyword argument with a default.
+        ArgumentTypeError: They are not a dict, or an option has no space, or one of another kind.
+        ArgumentError: `reset` lacks an option as a keyword argument with a default, or it has the
+            name of Gymnasium's own.
     """
     structs, readers = {}, {}
-    for name, space in env.reset_options.items():
+    for name, space in read_mapping(env, "reset_options").items():
         label = f"`reset_options[{name!r}]`"
         if not isinstance(
             space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
@@ -53,7 +55,9 @@ def _check_keyword(env: JaxEnv, name: str, label: str) -> None:
     parameters = inspect.signature(env.reset).parameters
     found = parameters.get(name)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    if name == "reset_mask" or (found is None and not takes_any):
+    if name == "reset_mask":
+        raise ArgumentError(f"{label} needs another name, since Gymnasium has an option like that.")
+    if found is None and not takes_any:
         raise ArgumentError(f"{label} must be a keyword argument of `reset`, which lacks it.")
     if found is not None and found.default is found.empty:
         raise ArgumentError(

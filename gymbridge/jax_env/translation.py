@@ -21,6 +21,7 @@ from gymbridge.jax_env.checks import (
     check_observation,
     check_scalars,
     check_structure,
+    read_mapping,
     read_space,
     to_plain,
     unpack,
@@ -52,11 +53,11 @@ class TranslatedEnv:
         env: The environment.
 
     Raises:
-        SimulationError: `reset` or `step` fails while it is traced.
+        SimulationError: A method fails while it is traced.
         EnvContractError: The two methods disagree, or return what a batch cannot have; the message
             names the leaf.
         ArgumentError: A space does not fit what the methods return.
-        ArgumentTypeError: A space or an option is of the wrong type.
+        ArgumentTypeError: A space, an option or another attribute is of the wrong type.
     """
 
     def __init__(self, env: JaxEnv) -> None:
@@ -73,18 +74,22 @@ class TranslatedEnv:
         self._check(options.structs)
 
     def _check(self, options: dict[str, Any]) -> None:
-        """Trace both methods, and keep the shapes and dtypes that they must return."""
+        """Trace the methods, and keep the shapes and dtypes that they must return."""
+        defaults = read_mapping(self._env, "info_defaults")
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         run = partial(trace, self.facts.name, "")
-        begun = run("reset", self._reset, key, {})
+        # Without weak types, as `_normalise` returns a state to the next step.
+        begun = jax.tree.map(_to_strong, run("reset", self._reset, key, {}))
         action = action_struct(self.action_space)
         stepped = run("step", self._step, key, begun[0], action)
         check_structure("state", begun[0], stepped[0], ("reset", "step"))
         for verb, seen in (("reset", begun[1]), ("step", stepped[1])):
             check_observation(self.observation_space, seen, verb)
         self._reward = check_scalars(*stepped[2:5])
-        self._infos = check_infos(begun[2], stepped[5], self._env.info_defaults)
+        self._infos = check_infos(begun[2], stepped[5], defaults)
         self._state, self._obs = begun[:2]
+        for verb in ("positions", "physics_leaves"):
+            run(verb, getattr(self._env, verb), self._state)
         if options:
             chosen = run("reset", self._reset, key, options)
             verbs = ("reset", "reset with options")
@@ -96,7 +101,8 @@ class TranslatedEnv:
     def drawing(self) -> Drawing:
         """By the environment's own `render(state)`."""
         is_possible = callable(getattr(self._env, "render", None))
-        return Drawing(self._make_renderer, lambda batch: batch.state, is_possible)
+        # The steps stand for empty states.
+        return Drawing(self._make_renderer, lambda batch: (batch.state, batch.steps), is_possible)
 
     def reset(self, key: jax.Array, **options: Any) -> JaxState:
         """Return the initial state of one episode."""
@@ -159,7 +165,7 @@ class TranslatedEnv:
         if not callable(render):
             why = "the environment has no method `render(state)` that returns an image"
             raise unexpected_keyword("JaxVectorEnv", "render_mode", self.facts.name, why)
-        return OwnRenderer(render, self.facts.name)
+        return OwnRenderer(lambda drawn: render(drawn[0]), self.facts.name)
 
 
 def _reset(env: JaxEnv, key: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -175,6 +181,10 @@ def _step(env: JaxEnv, key: Any, state: Any, action: Any) -> tuple[Any, ...]:
 def _by_row(function: Callable[[Any], Any], batch: JaxState) -> Any:
     """Return what a function of one state returns for each; the steps stand for empty states."""
     return jax.vmap(lambda state, _: function(state))(batch.state, batch.steps)
+
+
+def _to_strong(leaf: Any) -> Any:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
 def _cast(tree: Any, like: Any) -> Any:

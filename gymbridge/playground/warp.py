@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from mujoco_playground import State, wrapper
 
+from gymbridge.core.requests import read_number
 from gymbridge.errors import ArgumentError, NotInstalledError
 
 __all__ = ["WithoutShared", "check_alone", "fit_contacts", "prepare_warp"]
@@ -73,6 +74,7 @@ def fit_contacts(given: int | None, default: int | None, num_envs: int) -> int |
         1,024, and at least 4,096 in all where the default is more.
 
     Raises:
+        ArgumentTypeError: The user's is not an int.
         ArgumentError: The user's is less for each environment than the default is for each of
             8,192.
     """
@@ -80,7 +82,7 @@ def fit_contacts(given: int | None, default: int | None, num_envs: int) -> int |
         return given
     if given is None:
         return max(-(-default * num_envs // _LEAST), min(default, _SMALLEST))
-    if given < (least := -(-default * num_envs // _MOST)):
+    if read_number("naconmax", given) < (least := -(-default * num_envs // _MOST)):
         raise ArgumentError(
             f"`naconmax` must be at least {least} for {num_envs} environments of this task, got "
             f"{given}: it is shared by the whole batch, and Warp drops the contacts beyond it. "

@@ -225,6 +225,9 @@ def test_callers_mistakes__are_errors_before_anything_moves() -> None:
             call()
     with pytest.raises(ArgumentTypeError, match="`mask` must have `dtype"):
         reset(carry, jnp.ones(NUM_ENVS))
+    for wrong in (both, None, (carry, carry), 0.5):
+        with pytest.raises(ArgumentTypeError, match="`carry` must be the number that"):
+            jax.jit(step)(wrong, actions)
     with pytest.raises(ActionError, match="`actions` must have shape"):
         jax.jit(step)(carry, actions[1:])
     with pytest.raises(ArgumentTypeError, match="`actions` must be castable"):

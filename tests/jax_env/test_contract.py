@@ -86,6 +86,19 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         begun(info={"a": OBS}) | {"info_defaults": {"a": np.zeros(3)}},
         r"`info_defaults\['a'\]` must fit what the other method returns, float32\[2\]",
     ),
+    *(
+        (
+            begun(info={"a": np.int8(0)}) | {"info_defaults": {"a": value}},
+            rf"`info_defaults\['a'\]` must fit what .*, int8\[\], got {value}",
+        )
+        for value in (300, 0.5, np.inf, np.nan)
+    ),
+    (begun({"a": "text"}), r"`state\['a'\]` of `reset` must be an array or .*, got str"),
+    (stepped(0, Sample), r"`state` of `step` must be an array or a pytree of arrays, got "),
+    (stepped(5, {"a": "text"}), r"`info\['a'\]` of `step` must be an array or .*, got str"),
+    ({"info_defaults": ["a"]}, r"`Sample.info_defaults` must be a dict, got \['a'\]"),
+    ({"reset_options": ["wind"]}, r"`Sample.reset_options` must be a dict, got \['wind'\]"),
+    ({"reset_options": {"reset_mask": Box(0, 1)}}, r"options\['reset_mask'\]` needs another name"),
     ({"observation_space": None}, "`Sample.observation_space` must be a gymnasium.Space, got None"),
     ({"observation_space": Tuple([Box(0, 1)])}, "Sample.observation_space` must be Box"),
     ({"action_space": Dict(a=Sequence(Box(0, 1)))}, "Sample.action_space` must be Box"),
@@ -111,15 +124,22 @@ def test_option__that_changes_a_shape_is_named() -> None:
         JaxVectorEnv(Grown(reset_options={"wind": Box(0, 1, (3,))}))
 
 
-@pytest.mark.parametrize("verb", ["reset", "step"])
+@pytest.mark.parametrize("verb", ["reset", "step", "positions", "physics_leaves"])
 def test_method__that_cannot_be_traced_is_told_with_its_line(verb: str) -> None:
     def branch(*args: Any) -> Any:
-        return 1 / 0 if args[0][0] > 0 else None
+        return 1 / 0 if jnp.max(args[0]) > 0 else None
 
     env = Sample()
     setattr(env, verb, branch)
     text = f"`{verb}` of Sample cannot be traced.*test_contract.py, line .*TracerBool"
     with pytest.raises(SimulationError, match=text):
+        JaxVectorEnv(env)
+
+
+def test_method__that_cannot_be_called_is_told_without_a_line() -> None:
+    env: Any = Sample()
+    env.reset = lambda: Sample.begun
+    with pytest.raises(SimulationError, match=r"cannot be traced with jax [\d.]+; it raised TypeE"):
         JaxVectorEnv(env)
 
 
@@ -137,6 +157,32 @@ def test_values__of_python_are_taken_as_arrays() -> None:
     envs = JaxVectorEnv(FromFuncEnv(PendulumFunctional()), 2)
     envs.reset(seed=0)
     assert envs.step(np.zeros((2, 1), np.float32))[2].tolist() == [False, False]
+
+
+def test_state__of_python_s_numbers_is_traced_once_as_an_array() -> None:
+    """With int8, a number of Python's would become int8, and an array of int32 stays one."""
+    traces = []
+
+    class Counter(Sample):
+        def reset(self, key: Any) -> Any:
+            return 0, OBS, {}
+
+        def step(self, key: Any, state: Any, action: Any) -> Any:
+            traces.append(0)
+            return state + jnp.int8(1), OBS, state, False, False, {}
+
+    envs = JaxVectorEnv(Counter(), 2)
+    envs.reset(seed=0)
+    rewards = [envs.step(np.zeros(2, int))[1].tolist() for _ in range(2)]
+    assert rewards == [[0, 0], [1, 1]]
+    assert len(traces) == 1
+
+
+def test_reward__of_a_float_that_numpy_lacks_is_float32() -> None:
+    envs = JaxVectorEnv(Sample(**stepped(2, jnp.bfloat16(0.5))), 2)
+    envs.reset(seed=0)
+    rewards = envs.step(np.zeros(2, int))[1]
+    assert (rewards.dtype, rewards.tolist()) == (np.float32, [0.5, 0.5])
 
 
 def test_sample__is_whole() -> None:

@@ -206,12 +206,16 @@ class Bandit(Glide):
     def step(self, key: Any, state: Any, action: Any) -> Any:
         return (), action, jax.random.normal(key), True, False, {}
 
+    def render(self, state: Any) -> Any:
+        return np.zeros((2, 2, 3), np.uint8)
+
 
 def test_state__may_be_empty(mode: str) -> None:
-    envs = JaxVectorEnv(Bandit(), 2, autoreset_mode=mode)
+    envs = JaxVectorEnv(Bandit(), 2, autoreset_mode=mode, render_mode="rgb_array")
     envs.reset(seed=0)
     rewards = envs.step(np.ones((2, 2), np.float32))[1]
     assert len({0.0, *rewards.tolist()}) == 3
+    assert len(envs.render()) == 2
 
 
 def test_limit__is_the_environment_s_own_by_default() -> None:

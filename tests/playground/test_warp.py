@@ -19,7 +19,7 @@ from oracle import Oracle, Row
 from playground_samples import OwnPlayground, SampleMjxEnv, draw_actions
 
 from gymbridge import PlaygroundVectorEnv
-from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
 from gymbridge.playground.warp import fit_contacts, prepare_warp
 
 NAME = "HopperHop"
@@ -52,6 +52,9 @@ def test_room_for_contacts__is_as_much_for_each_environment_as_playground_s(
 def test_room_for_contacts__that_is_too_small_is_refused() -> None:
     options: dict[str, Any] = {"impl": "warp", "config_overrides": {"naconmax": 24}}
     with pytest.raises(ArgumentError, match=r"`naconmax` must be at least 98 for 16 .*, got 24"):
+        PlaygroundVectorEnv(NAME, 16, **options)
+    options["config_overrides"] = {"naconmax": "many"}
+    with pytest.raises(ArgumentTypeError, match="`naconmax` must be an int, got 'many'"):
         PlaygroundVectorEnv(NAME, 16, **options)
     config = registry.get_default_config(NAME)
     config.naconmax = 24
