@@ -4,9 +4,10 @@
     python examples/sb3_atari.py --evaluate runs/sb3/Pong-v5_ppo.zip
     python examples/record_video.py --env-id EnvPool/Pong-v5 --policy runs/sb3/Pong-v5_ppo.zip
 
-EnvPool resizes, stacks and skips frames in C++. Observations are (4, 84, 84) uint8, so SB3 needs no
-`VecFrameStack`. Pong needs millions of steps, which take hours on a CPU. `--device cuda` puts the
-network on a GPU.
+`make_atari_env` does what SB3's own does: rewards are clipped, lost lives end episodes, and the log
+has the scores of whole games. EnvPool resizes, stacks and skips frames in C++. Observations are
+(4, 84, 84) uint8, so SB3 needs no `VecFrameStack`. Pong needs millions of steps, which take hours
+on a CPU. `--device cuda` puts the network on a GPU.
 
 To copy this script, copy `sb3_returns.py` as well.
 """
@@ -46,18 +47,18 @@ try:
     from stable_baselines3.common.evaluation import evaluate_policy
 
     from gymbridge.errors import NotInstalledError
-    from gymbridge.trainers.sb3 import make_vec_env
+    from gymbridge.trainers.sb3 import make_atari_env
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[sb3,envpool,examples]'"
     raise SystemExit(f"{error}; {install}") from None
 
 
-def train(args: argparse.Namespace, limit: dict[str, int]) -> PPO:
+def train(args: argparse.Namespace, games: dict[str, int]) -> PPO:
     """Train, save and return a policy; the hyperparameters are SB3's own for Atari."""
     path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
     episodes = path.with_suffix("")  # folder of SB3's 0.monitor.csv
-    keywords = {"env_kwargs": limit, "monitor_dir": str(episodes)}
-    envs = make_vec_env(args.env_id, args.num_envs, seed=args.seed, **keywords)
+    keywords = {"env_kwargs": games, "monitor_dir": str(episodes)}
+    envs = make_atari_env(args.env_id, args.num_envs, seed=args.seed, **keywords)
     model = PPO(
         "CnnPolicy",
         envs,
@@ -80,14 +81,14 @@ def train(args: argparse.Namespace, limit: dict[str, int]) -> PPO:
 
 def main() -> None:
     args = parse_args()
-    limit = {"max_episode_steps": args.max_episode_steps}
-    model = PPO.load(args.evaluate, device=args.device) if args.evaluate else train(args, limit)
+    games = {"stack_num": 4, "max_episode_steps": args.max_episode_steps}
+    model = PPO.load(args.evaluate, device=args.device) if args.evaluate else train(args, games)
     num_envs = min(args.eval_episodes, 8)
-    envs = make_vec_env(args.env_id, num_envs, seed=args.seed + 1000, env_kwargs=limit)
+    envs = make_atari_env(args.env_id, num_envs, seed=args.seed + 1000, env_kwargs=games)
     mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
     envs.close()
-    games = f"over {args.eval_episodes} episodes"
-    print(f"{args.env_id}: mean return {mean:.2f} +- {deviation:.2f} {games}")
+    count = f"over {args.eval_episodes} games"
+    print(f"{args.env_id}: mean score {mean:.2f} +- {deviation:.2f} {count}")
 
 
 if __name__ == "__main__":

@@ -82,12 +82,12 @@ def test_sb3_atari__trains_saves_and_plays(tmp_path: Path) -> None:
     for limit in (10, 40):
         flags = (*sizes, *play, f"--max-episode-steps={limit}")
         printed = call_script("sb3_atari", *flags, cwd=tmp_path)
-        assert printed.lines[-1].endswith(" over 1 episodes")
+        assert printed.lines[-1].endswith(" over 1 games")
         has_episodes = limit < 16
         assert (tmp_path / "Pong-v5_ppo.png").exists() == has_episodes
         assert ("No episode ended" in printed.out) != has_episodes
     flags = (*play, "--max-episode-steps=40", "--evaluate=Pong-v5_ppo.zip")
-    assert "over 1 episodes" in call_script("sb3_atari", *flags, cwd=tmp_path).lines[-1]
+    assert "over 1 games" in call_script("sb3_atari", *flags, cwd=tmp_path).lines[-1]
 
 
 def test_record_video__writes_what_a_policy_does(tmp_path: Path) -> None:

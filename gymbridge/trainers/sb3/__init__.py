@@ -1,4 +1,4 @@
-"""Stable-Baselines3: `Sb3VecEnv`, and `make_vec_env` in place of its own.
+"""Stable-Baselines3: `Sb3VecEnv`, `make_vec_env` and `make_atari_env` in place of its own.
 
 An SB3 script changes one import::
 
@@ -25,9 +25,10 @@ from gymbridge.trainers.batches import make_same_step, sync_same_step
 with needs("sb3", "gymbridge.trainers.sb3"):
     from stable_baselines3.common.vec_env import VecMonitor
 
+    from gymbridge.trainers.sb3.atari import GameMonitor, game_keywords
     from gymbridge.trainers.sb3.vec_env import Sb3VecEnv
 
-__all__ = ["Sb3VecEnv", "make_vec_env"]
+__all__ = ["GameMonitor", "Sb3VecEnv", "make_atari_env", "make_vec_env"]
 
 _MONITOR_DEFAULTS = {"allow_early_resets": True, "reset_keywords": (), "override_existing": True}
 """Keywords of SB3's ``Monitor`` that ``VecMonitor`` lacks, with what it does all the same."""
@@ -70,10 +71,66 @@ def make_vec_env(
     info_keywords = _read_monitor_kwargs(monitor_kwargs or {})
     vector_env = _make_batch(env_id, read_count("n_envs", n_envs), env_kwargs or {})
     envs = _make_view(vector_env, layers, seed)
+    return _monitor(VecMonitor, envs, seed, start_index, monitor_dir, info_keywords)
+
+
+def make_atari_env(
+    env_id: str,
+    n_envs: int = 1,
+    seed: int | None = None,
+    start_index: int = 0,
+    monitor_dir: str | None = None,
+    wrapper_kwargs: dict[str, Any] | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+    vec_env_cls: type[Sb3VecEnv] | None = None,
+    vec_env_kwargs: dict[str, Any] | None = None,
+    monitor_kwargs: dict[str, Any] | None = None,
+) -> GameMonitor:
+    """Return a monitored batch of an Atari game, with the arguments of SB3's `make_atari_env`.
+
+    Observations are (1, screen_size, screen_size) uint8, so a script's ``VecFrameStack(envs, 4)``
+    stays. ``env_kwargs={"stack_num": 4}`` stacks the frames in C++ instead.
+
+    Args:
+        env_id: The id of a game, such as "EnvPool/Pong-v5".
+        n_envs: Size of the batch.
+        seed: See `make_vec_env`.
+        start_index: See `make_vec_env`.
+        monitor_dir: Folder for ``<start_index>.monitor.csv``, with the scores of whole games.
+        wrapper_kwargs: Keywords of SB3's ``AtariWrapper``: ``noop_max=30``, at least 1 here,
+            ``frame_skip=4``, ``screen_size=84``, ``terminal_on_life_loss=True``,
+            ``clip_reward=True`` and ``action_repeat_probability=0.0``.
+        env_kwargs: Keywords of the batch, such as ``max_episode_steps=`` or EnvPool's.
+        vec_env_cls: See `make_vec_env`.
+        vec_env_kwargs: See `make_vec_env`.
+        monitor_kwargs: See `make_vec_env`.
+
+    Raises:
+        ArgumentError: The id is not EnvPool's, or a batch cannot do what an argument asks for.
+        ArgumentTypeError: `n_envs` has a wrong type.
+        KeywordError: The id is no Atari game.
+    """
+    keywords = game_keywords(env_id, wrapper_kwargs or {}, env_kwargs or {})
+    info_keywords = _read_monitor_kwargs(monitor_kwargs or {})
+    vector_env = _make_batch(env_id, read_count("n_envs", n_envs), keywords)
+    envs = _make_view(vector_env, [_view(vec_env_cls, vec_env_kwargs)], seed)
+    monitor = partial(GameMonitor, frame_skip=keywords["frame_skip"])
+    return _monitor(monitor, envs, seed, start_index, monitor_dir, info_keywords)
+
+
+def _monitor(
+    monitor: Callable[..., Any],
+    envs: Sb3VecEnv,
+    seed: int | None,
+    start_index: int,
+    monitor_dir: str | None,
+    info_keywords: tuple[str, ...],
+) -> Any:
+    """Return the view in its monitor, with the random stream of its action space seeded."""
     if seed is not None:
         envs.action_space.seed(seed + start_index)
     path = None if monitor_dir is None else os.path.join(monitor_dir, str(start_index))
-    monitored = VecMonitor(envs, path, info_keywords)
+    monitored = monitor(envs, path, info_keywords)
     monitored.reset_infos = envs.reset_infos  # SB3's wrappers leave their own list empty.
     return monitored
 
