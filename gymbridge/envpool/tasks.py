@@ -170,6 +170,6 @@ def choose_threads(family: str, num_envs: int) -> int:
     """Return the default `num_threads`: 1 where that is quicker, or 0 for EnvPool's own choice.
 
     In small batches of a cheap family, a step can cost less than waking a second worker.
-    docs/reference/benchmarks.md has the measurement.
+    docs/reference/benchmarks/engine.md has the measurement.
     """
     return 1 if family in _CHEAP_FAMILIES and num_envs <= _SMALL_BATCH else 0
