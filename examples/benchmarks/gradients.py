@@ -117,15 +117,24 @@ class Window:
 
     def jax_actions(self) -> Callable[[], Any]:
         """Return value and gradient with respect to given actions, as one compiled function."""
+        return self._jitted(self._loss_of_actions, self.actions)
 
-        def loss(actions: Any, first: Any) -> Any:
-            def step(state: Any, action: Any) -> Any:
-                state = jax.vmap(self.step)(state, action)
-                return state, (state.obs**2).sum() - state.reward.sum()
+    def jax_product(self) -> Callable[[], Any]:
+        """Return the Hessian by given actions times the same, as one compiled function."""
+        pull, given = jax.grad(self._loss_of_actions), jnp.asarray(self.actions)
+        function = jax.jit(
+            lambda actions, along, first: jax.jvp(
+                lambda actions: pull(actions, first), (actions,), (along,)
+            )[1]
+        )
+        return lambda: function(given, given, self.state)
 
-            return jax.lax.scan(step, first, actions)[1].sum()
+    def _loss_of_actions(self, actions: Any, first: Any) -> Any:
+        def step(state: Any, action: Any) -> Any:
+            state = jax.vmap(self.step)(state, action)
+            return state, (state.obs**2).sum() - state.reward.sum()
 
-        return self._jitted(loss, self.actions)
+        return jax.lax.scan(step, first, actions)[1].sum()
 
     def _jitted(self, loss: Callable[..., Any], given: np.ndarray) -> Callable[[], Any]:
         function = jax.jit(jax.value_and_grad(loss))
@@ -146,11 +155,21 @@ class Window:
 
     def torch_actions(self) -> torch.Tensor:
         """Return the gradient with respect to given actions, as one node."""
+        actions, loss = self._unroll()
+        loss.backward()
+        return actions.grad
+
+    def torch_product(self) -> torch.Tensor:
+        """Return the Hessian by given actions times the same, through one node."""
+        actions, loss = self._unroll()
+        (gradient,) = torch.autograd.grad(loss, actions, create_graph=True)
+        return torch.autograd.grad(gradient, actions, actions.detach())[0]
+
+    def _unroll(self) -> tuple[torch.Tensor, torch.Tensor]:
         self.envs.set_state(self.start)
         actions = torch.tensor(self.actions, device=self.device, requires_grad=True)
         obs, rewards, _, _, _ = self.envs.unroll(actions)
-        ((obs**2).sum() - rewards.sum()).backward()
-        return actions.grad
+        return actions, (obs**2).sum() - rewards.sum()
 
 
 def difference(reference: Callable[[], Any], ours: Callable[[], torch.Tensor]) -> float:
@@ -194,6 +213,14 @@ def solver_rows(device: str, rounds: int) -> list[Row]:
     times = interleave(timed, count=2, rounds=rounds)
     over = Row(f"{case}, over JAX's forward pass", *compare(times, "torch", "forward"), 4.0)
     return [row, over]
+
+
+def hessian_rows(device: str, rounds: int) -> list[Row]:
+    """Compare products with the Hessian with `jax.jvp` of `jax.grad` in one piece."""
+    window = Window("reacher", 64, 8, device)
+    steps = {"jax": window.jax_product(), "torch": window.torch_product}
+    case = "reacher spring, 64 envs, Hessian times a vector, unroll of 8 steps"
+    return [window_row(case, steps, 1.5, rounds)]
 
 
 def unroll_rows(device: str, rounds: int) -> list[Row]:
@@ -272,6 +299,7 @@ ROWS = {
     "window": window_rows,
     "solver": solver_rows,
     "unroll": unroll_rows,
+    "hessian": hessian_rows,
     "memory": memory_rows,
     "torchrl": torchrl_rows,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
@@ -13,9 +13,18 @@ from gymnasium import Space, spaces
 from gymbridge.core.episode import Renderer, TimeStep, View
 from gymbridge.errors import ArgumentError
 
-__all__ = ["Drawing", "Facts", "FunctionalEnv", "action_struct"]
+__all__ = ["Coordinates", "Drawing", "Facts", "FunctionalEnv", "action_struct"]
 
 _StateT = TypeVar("_StateT")
+
+
+class Coordinates(NamedTuple):
+    """The leaves of a state from which the others can be computed, such as those of a mechanism."""
+
+    names: Sequence[str]
+    """Their names, as in `FunctionalSimulator.leaf_names`."""
+    write: Callable[[Any, Sequence[Any]], Any]
+    """(state, leaves) -> the state with these leaves, and what derives from them computed anew."""
 
 
 class Facts(NamedTuple):
@@ -31,6 +40,8 @@ class Facts(NamedTuple):
     """The model of the physics, which is the simulator's `built_with`."""
     step_seconds: float | None = None
     """Simulated seconds of a step."""
+    coordinates: Coordinates | None = None
+    """In what a step is linearised; None where a user has to say it."""
     reset_options: Mapping[str, Callable[[Any, Any], Any]] = {}
     """Readers of the keyword arguments of `reset` by name, as in `core.episode.Simulator`."""
 

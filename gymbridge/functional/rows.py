@@ -59,7 +59,9 @@ def sever(step: Any, physics_leaves: Any) -> Any:
     def forward(state: Any, actions: Any) -> Any:
         outputs, pull = jax.vjp(step, state, actions)
         after, diverged = outputs
-        return outputs, (pull, diverged | _breaks(physics_leaves(state), physics_leaves(after)))
+        broken = diverged | _breaks(physics_leaves(state), physics_leaves(after))
+        # Second derivatives pass this function itself, so its outputs are cut there as well.
+        return cut_gradients(broken, outputs), (pull, broken)
 
     def backward(residuals: Any, cotangents: Any) -> Any:
         pull, broken = residuals

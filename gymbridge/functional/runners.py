@@ -63,6 +63,19 @@ class FunctionalRunner(Runner, Protocol):
         """Return the current observation, in arrays of their own."""
         ...
 
+    def apply(self, function: Callable[[Carry, Any], Any], carry: Any, actions: Any) -> Any:
+        """Return what a compiled function of the rule's carry and actions returns.
+
+        Args:
+            function: It takes and returns trees of JAX's arrays.
+            carry: As this runner keeps it.
+            actions: As `step` takes them.
+
+        Returns:
+            returned: The same tree, in this runner's arrays.
+        """
+        ...
+
 
 class JitRunner:
     """One compiled function for `reset` and one for `step`.
@@ -101,6 +114,10 @@ class JitRunner:
         return carry
 
     pack = unpack
+
+    def apply(self, function: Callable[[Carry, Any], Any], carry: Carry, actions: Any) -> Any:
+        """Return what a function returns; see `FunctionalRunner.apply`."""
+        return function(carry, actions)
 
 
 def make_pure(
@@ -152,6 +169,7 @@ class RaisingRunner:
         self.rule, self._runner = rule, JitRunner(rule, infos)
         self.hold, self.observe = self._runner.hold, self._runner.observe
         self.pack, self.unpack = self._runner.pack, self._runner.unpack
+        self.apply = self._runner.apply
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
         """Begin new episodes; see `Runner.reset`."""

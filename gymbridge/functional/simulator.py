@@ -69,8 +69,7 @@ class FunctionalSimulator:
         action_repeat: int = 1,
         guarded: bool = True,
     ) -> None:
-        self.num_envs = num_envs
-        self.task_limit = task_limit
+        self.num_envs, self.task_limit = num_envs, task_limit
         self.device = find_place(device, num_envs)
         self.num_devices = len(getattr(self.device, "device_set", [None]))
         check_spread(num_envs, self.num_devices)
@@ -88,7 +87,8 @@ class FunctionalSimulator:
         self.shapes = jax.eval_shape(env.reset, key)
         self._guarded = guarded
         self._reset_rows, self._read_rows = jax.vmap(env.reset), jax.vmap(env.read)
-        self._step_rows = jax.vmap(partial(_repeat, env, action_repeat))
+        self.step_row = partial(_repeat, env, action_repeat)
+        self._step_rows = jax.vmap(self.step_row)
         # A function, since a bound method would be a circle that keeps the simulator alive.
         guarded_step = partial(_step_and_guard, env, num_envs, self._step_rows)
         self._guarded_step = sever(guarded_step, env.physics_leaves)

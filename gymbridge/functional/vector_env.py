@@ -21,6 +21,7 @@ from gymbridge.version import __version__
 
 if TYPE_CHECKING:
     from gymbridge.functional.carries import CarryLeaves
+    from gymbridge.functional.linearization import Linearization
     from gymbridge.functional.runners import FunctionalRunner
 
 __all__ = ["FunctionalVectorEnv"]
@@ -116,6 +117,41 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             raise ArgumentError(f"`render_html` needs a MuJoCo model, and {name} has none.")
         drawn = list(map(drawing.drawn, trajectory))
         return drawing.make_page(drawn, index, simulator.step_seconds, height)
+
+    def linearize(self, actions: Any, fields: Sequence[str] | None = None) -> Linearization:
+        """Return the derivatives of the next step, in every environment, without taking it.
+
+        The state is the generalised positions, velocities and activations of the mechanism. What
+        derives from them is computed anew, and all else, such as infos and random streams, is held
+        as it is. A quaternion is four numbers. The derivatives are those of the physics: episodes
+        neither end nor begin, and NaN and Inf are returned as they come. This needs no
+        ``differentiable=True`` and no graph.
+
+        Args:
+            actions: (num_envs, ...), as in `step`.
+            fields: Names of float leaves of the state, by which to linearise instead, as they are
+                in `physics_state_fields`. All other leaves are held as they are. None for the
+                coordinates of the mechanism, which a `JaxEnv` does not have.
+
+        Returns:
+            linearization: See `Linearization`; its arrays are of the kind of `arrays`.
+
+        Raises:
+            ArgumentError: `fields` is None, and the coordinates are not known; or it has a name
+                that is unknown or not that of floats.
+            ArgumentTypeError: `fields` is not a list of names.
+            EnvContractError: Actions are not floats.
+            SimulationError: Forward mode cannot pass the step, as with `jax.custom_vjp`.
+            ResetNeededError: Before the first `reset`. Other errors are those of `step`.
+        """
+        self._check_open()
+        from gymbridge.functional.linearization import Linearization, find_linearizer
+
+        with self._one_thread:
+            carry = self._running("linearize")
+            linearizer = find_linearizer(self._runner.rule, fields)
+            found = self._runner.apply(linearizer, carry, self._read_actions(actions))
+            return Linearization(**self._to_user(found), fields=dict(linearizer.fields))
 
     def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
         """Return the batch as pure functions, which `jax.jit`, `jax.lax.scan` and `jax.vmap` take.

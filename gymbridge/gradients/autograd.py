@@ -2,14 +2,15 @@
 
 The vjp of a jax function is a pytree of arrays, so the function that makes it is compiled once and
 the function that applies it once more: a call is one compiled function forward, one backward, and
-one node in torch's graph.
+one node in torch's graph. With ``create_graph=True`` the backward pass is a node too, since it is a
+pure function of the inputs and of the gradients that come in; and so on upwards.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -18,12 +19,15 @@ import torch
 
 from gymbridge.core.arrays.torch import torch_to_jax
 from gymbridge.core.processes import check_not_forked
+from gymbridge.errors import ArgumentTypeError
 from gymbridge.functional.compilation import announce
 
 __all__ = ["JaxFunction", "Pure", "Traced"]
 
 Pure = Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], Any]]
-"""(float arrays, anything else) -> (float arrays, anything else)."""
+"""(trees of float arrays, anything else) -> (float arrays, anything else)."""
+
+_Tensors = tuple[torch.Tensor | None, ...]
 
 
 class Traced(NamedTuple):
@@ -38,8 +42,9 @@ class JaxFunction:
     """A pure function of jax that can be a node in torch's graph.
 
     Args:
-        function: (inputs, rest) -> (outputs, aux), where inputs and outputs are tuples of float
-            arrays, and rest and aux are any pytrees, through which no gradient passes.
+        function: (inputs, rest) -> (outputs, aux), where inputs is a tuple of trees of float
+            arrays, outputs is a tuple of float arrays, and rest and aux are any pytrees, through
+            which no gradient passes.
         to_torch: Conversion of an output to a tensor; the default shares memory.
         recompute: Whether the backward pass computes the forward pass again instead of keeping
             what it needs of it.
@@ -64,22 +69,18 @@ class JaxFunction:
             announce("a backward pass", "minutes")
             return (differentiate(*kept)[1] if recompute else kept)(cotangents)
 
-        self.plain = jax.jit(function)
+        self.plain, self._differentiate = jax.jit(function), differentiate
         self._record, self._pull = jax.jit(differentiate), jax.jit(apply)
 
-    def __call__(
-        self, values: tuple[Any, ...], tensors: tuple[torch.Tensor | None, ...], rest: Any
-    ) -> Traced:
+    def __call__(self, values: tuple[Any, ...], tensors: _Tensors, rest: Any) -> Traced:
         """Return the outputs as tensors that lead back to the inputs.
 
         Args:
             values: The inputs, as arrays that nobody writes into later.
-            tensors: The same inputs in torch's graph, or None where no gradient is asked for.
+            tensors: The same arrays in torch's graph, or None where no gradient is asked for.
             rest: What has no gradient.
         """
-        found: list[Any] = []
-        outputs = _Node.apply(self, values, rest, found, *tensors)
-        return Traced(found[0], outputs, found[1])
+        return _make_node(self, values, tensors, rest)
 
     def record(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], Any, Any]:
         """Return the outputs, the aux and what the backward pass needs."""
@@ -89,9 +90,78 @@ class JaxFunction:
         outputs, kept, aux = self._record(values, rest)
         return outputs, aux, kept
 
-    def pull(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[jax.Array, ...]:
+    def pull(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the gradient of each input, given those of the outputs."""
         return self._pull(kept, gradients)
+
+    def pull_traced(self, kept: _Kept, gradients: tuple[Any, ...], sources: _Tensors) -> Traced:
+        """Return the same as tensors that lead back to the inputs and the given gradients.
+
+        Args:
+            kept: What the node keeps.
+            gradients: Those of the outputs.
+            sources: The inputs and these gradients in torch's graph.
+        """
+        given = (kept.values, gradients)
+        return _make_node(self._gradient, given, sources, (kept.residuals, kept.rest))
+
+    @cached_property
+    def _gradient(self) -> _Gradient:
+        return _Gradient(self._differentiate, self._pull, self.to_torch)
+
+
+class _Gradient:
+    """The backward pass of a function of jax, as a function that has a backward pass itself.
+
+    The gradient g(x, c) of f at x is the vjp, linear in c. Given a gradient v of g, that of x is
+    the derivative of g along v, since second derivatives are symmetric, and that of c is the
+    derivative of f along v. One pass in forward mode over the vjp gives both, as ``jax.jvp`` of
+    ``jax.grad`` does. It passes loops, and where a gradient is cut it selects zeros, while reverse
+    mode would multiply a NaN by them.
+
+    Args:
+        differentiate: (inputs, rest) -> (outputs, vjp, aux).
+        pull: The compiled backward pass, (residuals, cotangents) -> gradients.
+        to_torch: Conversion of a gradient to a tensor.
+    """
+
+    def __init__(
+        self,
+        differentiate: Callable[..., Any],
+        pull: Callable[..., Any],
+        to_torch: Callable[[Any], torch.Tensor],
+    ) -> None:
+        self.to_torch, self._pull = to_torch, pull
+
+        def push(given: tuple[Any, ...], rest: Any) -> tuple[tuple[Any, ...], None]:
+            """Return the gradients of the inputs and the cotangents along directions of inputs."""
+            announce("a second backward pass", "minutes")
+            inputs, cotangents, directions = given
+
+            def run(*inputs: Any) -> Any:
+                outputs, vjp, _ = differentiate(inputs, rest)
+                return vjp(cotangents), outputs
+
+            along = jax.tree.unflatten(jax.tree.structure(inputs), directions)
+            return tuple(jax.tree.leaves(jax.jvp(run, inputs, along)[1])), None
+
+        self._push = JaxFunction(push, to_torch=to_torch, recompute=True)
+
+    def record(self, given: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], None, Any]:
+        """Return the gradients of the inputs, and what their backward pass needs."""
+        residuals, others = rest
+        found = self._pull(residuals, given[1])
+        return tuple(jax.tree.leaves(found)), None, (given, others)
+
+    def pull(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the gradients of inputs and cotangents, given those of the first gradients."""
+        given, rest = kept
+        return self._push.plain((*given, gradients), rest)[0]
+
+    def pull_traced(self, kept: _Kept, gradients: tuple[Any, ...], sources: _Tensors) -> Traced:
+        """Return the same as tensors, for third derivatives; see `JaxFunction.pull_traced`."""
+        given, rest = kept.residuals
+        return self._push((*given, gradients), sources, rest)
 
 
 _KEPT_BYTES = 1 << 16
@@ -123,20 +193,46 @@ def _describe(outputs: tuple[jax.Array, ...]) -> list[Any]:
     return [(output.shape, output.dtype, output.sharding) for output in outputs]
 
 
+class _Kept(NamedTuple):
+    """What a node keeps for its backward pass."""
+
+    residuals: Any  # what `record` returned for it
+    values: tuple[Any, ...]
+    rest: Any
+    tensors: _Tensors  # the inputs that have a gradient
+    origins: list[Any]  # their nodes, since a write in place gives a tensor another one
+
+
+def _make_node(
+    call: JaxFunction | _Gradient, values: tuple[Any, ...], tensors: _Tensors, rest: Any
+) -> Traced:
+    found: list[Any] = []
+    outputs = _Node.apply(call, values, rest, found, *tensors)
+    return Traced(found[0], outputs, found[1])
+
+
 class _Node(torch.autograd.Function):
     """One call in torch's graph."""
 
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, call: JaxFunction, values: Any, rest: Any, found: list[Any], *tensors: Any
+        ctx: Any,
+        call: JaxFunction | _Gradient,
+        values: Any,
+        rest: Any,
+        found: list[Any],
+        *tensors: Any,
     ) -> tuple[torch.Tensor, ...]:
-        outputs, aux, kept = call.record(values, rest)
+        outputs, aux, residuals = call.record(values, rest)
         found += (outputs, aux)
         # Torch frees what `save_for_backward` holds as soon as a backward pass is over, and says
         # so if there is a second one; what jax keeps hangs on a tensor that is saved there.
         token = torch.empty(0, device="cpu")
-        inputs = [tensor for tensor in tensors if tensor is not None and tensor.requires_grad]
-        token.kept = (kept, inputs)  # pyright: ignore[reportAttributeAccessIssue]
+        inputs = tuple(
+            tensor if tensor is not None and tensor.requires_grad else None for tensor in tensors
+        )
+        kept = _Kept(residuals, values, rest, inputs, _find_origins(inputs))
+        token.kept = kept  # pyright: ignore[reportAttributeAccessIssue]
         ctx.save_for_backward(token)
         ctx.set_materialize_grads(False)
         ctx.call, ctx.like = call, _describe(outputs)
@@ -154,36 +250,42 @@ class _Node(torch.autograd.Function):
                 "`saved_tensors_hooks` cannot move what a function of jax keeps for its backward "
                 "pass. Call the function, or step the batch, outside of the hooks."
             )
-        kept, inputs = token.kept
-        cotangents = tuple(
-            _zeros(*like) if gradient is None else torch_to_jax(gradient)
-            for gradient, like in zip(gradients, ctx.like, strict=True)
-        )
-        found = ctx.call.pull(kept, cotangents)
-        tensors = [ctx.call.to_torch(gradient) for gradient in found]
-        # With `create_graph=True` the gradients themselves have to lead somewhere.
-        if torch.is_grad_enabled():
-            sources = (*inputs, *(gradient for gradient in gradients if gradient is not None))
-            tensors = _Once.apply(len(tensors), *tensors, *sources)
+        kept: _Kept = token.kept
+        cotangents = _read_gradients(gradients, ctx.like)
+        if torch.is_grad_enabled():  # with `create_graph=True`
+            _check_origins(kept)
+            sources = (*kept.tensors, *gradients)
+            tensors = ctx.call.pull_traced(kept, cotangents, sources).tensors
+        else:
+            found = jax.tree.leaves(ctx.call.pull(kept.residuals, cotangents))
+            tensors = map(ctx.call.to_torch, found)
         needed = zip(tensors, ctx.needs_input_grad[4:], strict=True)
         return None, None, None, None, *(grad if is_needed else None for grad, is_needed in needed)
 
 
-class _Once(torch.autograd.Function):
-    """Gradients that have no gradient themselves, and say so instead of passing for constants.
-
-    They hang on all that they are computed from, so that torch finds them on its way to any of it.
-    """
-
-    @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, count: int, *tensors: torch.Tensor
-    ) -> tuple[torch.Tensor, ...]:
-        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
+def _read_gradients(gradients: _Tensors, like: list[Any]) -> tuple[Any, ...]:
+    """Return the gradients of the outputs as arrays, zeros for None."""
+    try:
+        return tuple(
+            _zeros(*shape) if gradient is None else torch_to_jax(gradient)
+            for gradient, shape in zip(gradients, like, strict=True)
+        )
+    except ArgumentTypeError as error:
         raise RuntimeError(
-            "A function of jax has no second derivatives in torch's graph: its gradient cannot be "
-            "differentiated. Detach the gradient, or differentiate twice in jax."
+            "A function of jax takes one gradient at a time in its backward pass. "
+            "`is_grads_batched=True` and `vectorize=True` take many by torch.func; leave them out."
+        ) from error
+
+
+def _find_origins(tensors: _Tensors) -> list[Any]:
+    return [None if tensor is None else tensor.grad_fn for tensor in tensors]
+
+
+def _check_origins(kept: _Kept) -> None:
+    """Raise where second derivatives would flow into what was written into an input later."""
+    pairs = zip(kept.origins, _find_origins(kept.tensors), strict=True)
+    if any(before is not now for before, now in pairs):
+        raise RuntimeError(
+            "A tensor that a function of jax needs for second derivatives, such as the actions of "
+            "a step, was modified by an operation in place. Give the function a copy of it."
         )

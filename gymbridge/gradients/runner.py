@@ -156,6 +156,12 @@ class GraphRunner:
         """Return the carry as the rule has it, without a graph."""
         return self._unpack_carry(carry.packed, carry.rest)
 
+    @_eager
+    def apply(self, function: Callable[[Carry, Any], Any], carry: GraphCarry, actions: Any) -> Any:
+        """Return what a function returns, without a graph; see `FunctionalRunner.apply`."""
+        found = function(self.unpack(carry), jax.tree.map(torch_to_jax, actions))
+        return map_arrays(self._to_torch, found)
+
     def pack(self, carry: Carry) -> GraphCarry:
         """Return one of the rule's carries as this runner keeps it."""
         packed, rest = self._pack_carry(carry)

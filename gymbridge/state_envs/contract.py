@@ -83,7 +83,7 @@ class Contract:
         self.leaves = None if model is None else ModelLeaves(model)
         # Functions of this contract alone: JAX would take the trace that it made of an equal bound
         # method, although the environment may have changed since.
-        call = partial(_call_with, env.unwrapped, style.model, self.leaves)
+        self.call_with = call = partial(_call_with, env.unwrapped, style.model, self.leaves)
         self._reset = jax.jit(lambda key, physics: call(physics, env.reset, key))
         self.solver = SolverGradient(mjx_solver_gradient) if mjx_solver_gradient else None
         step = self.solver.wrap(env.step) if self.solver else env.step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from gymbridge.errors import (
     SimulationError,
     nearest,
 )
-from gymbridge.functional.protocol import Drawing, FunctionalEnv, action_struct
+from gymbridge.functional.protocol import Coordinates, Drawing, FunctionalEnv, action_struct
 from gymbridge.state_envs.model import Physics
 from gymbridge.state_envs.physics import PhysicsDraw
 from gymbridge.state_envs.rendering import Drawn
@@ -73,7 +73,10 @@ class RandomizedEnv:
         self._env, self._draw = env, PhysicsDraw(env.leaves, function)
         self._check_read()
         options = {"randomization": partial(_read_given, self._draw.shapes)}
-        self.facts = env.facts._replace(reset_options=options)
+        self.facts = env.facts._replace(
+            coordinates=env.mechanism and Coordinates(env.mechanism.names, self._place),
+            reset_options=options,
+        )
 
     @property
     def drawing(self) -> Drawing:
@@ -116,6 +119,12 @@ class RandomizedEnv:
     def physics_leaves(self, state: RandomizedState) -> Any:
         """Return the state of the simulation."""
         return self._env.physics_leaves(state.state)
+
+    def _place(self, state: RandomizedState, leaves: Sequence[Any]) -> RandomizedState:
+        """Return the state at other coordinates, under the physics of its episode."""
+        assert self._env.mechanism is not None
+        placed = self._env.mechanism.write(state.state, leaves, state.physics)
+        return state._replace(state=placed)
 
     def _check_read(self) -> None:
         """Raise for leaves that neither `reset` nor `step` reads, so that drawing them is vain."""

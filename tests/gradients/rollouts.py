@@ -22,6 +22,7 @@ __all__ = [
     "expected",
     "loss_of",
     "play_steps",
+    "row_loss",
     "run",
     "small_actions",
     "steps_of",
@@ -93,14 +94,15 @@ def expected(mode: str, actions: torch.Tensor, ended: np.ndarray) -> tuple[np.nd
         actions: (T, NUM_ENVS, 2).
         ended: (T, NUM_ENVS) bool, the flags that the batch returned.
     """
-    pull = jax.value_and_grad(_row_loss)
+    pull = jax.value_and_grad(row_loss)
     plain = jnp.asarray(actions.detach().numpy())
     found = [pull(plain[:, row], mode, row, ended[:, row]) for row in range(NUM_ENVS)]
     losses, gradients = zip(*found, strict=True)
     return np.asarray(losses), np.stack([np.asarray(part) for part in gradients], 1)
 
 
-def _row_loss(actions: Any, mode: str, row: int, ended: np.ndarray) -> Any:
+def row_loss(actions: Any, mode: str, row: int, ended: np.ndarray) -> Any:
+    """Return one row's loss by hand, given its actions (T, 2) and flags (T,)."""
     env, episode, is_over, total = PointMass(), 0, False, jnp.zeros(())
 
     def begin(episode: int) -> Any:

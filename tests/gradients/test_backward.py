@@ -57,27 +57,6 @@ def test_backward__a_second_time_is_torch_s_own_error(envs: Any, actions: torch.
         loss.backward()
 
 
-@pytest.mark.parametrize("power", [1, 2])
-def test_second_derivative__is_refused(envs: Any, actions: torch.Tensor, power: int) -> None:
-    """Never taken for zero: not even where nothing but the step itself is curved."""
-    loss = run(envs, actions) ** power
-    (gradient,) = torch.autograd.grad(loss, actions, create_graph=True)
-    with pytest.raises(RuntimeError, match="has no second derivatives"):
-        (gradient.sum() + (actions**2).sum()).backward()
-
-
-def test_second_derivative__is_refused_by_weights_and_as_a_hessian(envs: Any) -> None:
-    weights = torch.full((4, 2), 0.3, requires_grad=True)
-    loss = envs.step(envs.detach() @ weights)[1].sum()
-    (gradient,) = torch.autograd.grad(loss, weights, create_graph=True)
-    with pytest.raises(RuntimeError, match="no second derivatives"):
-        torch.autograd.grad(loss + (gradient**2).sum(), weights)
-    envs.detach()
-    zeros = torch.zeros(NUM_ENVS, 2)
-    with pytest.raises(RuntimeError, match="no second derivatives"):
-        torch.autograd.functional.hessian(lambda action: envs.step(action)[1].sum(), zeros)
-
-
 def test_backward__hands_on_what_is_not_finite(envs: Any, actions: torch.Tensor) -> None:
     obs = envs.step(actions[0])[0]
     incoming = torch.ones_like(obs)

@@ -63,6 +63,19 @@ def test_step__has_a_gradient_of_exactly_zero_in_that_row_alone(mode: str, resid
     torch.testing.assert_close(unrolled, gradient, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("residuals", ["store", "recompute"])
+def test_step__has_second_derivatives_of_exactly_zero_in_that_row_alone(residuals: str) -> None:
+    envs, actions = shared_batch(residuals=residuals), burst_actions()
+    envs.reset(seed=SEED)
+    loss = loss_of(play_steps(envs, actions))
+    (gradient,) = torch.autograd.grad(loss, actions, create_graph=True)
+    (found,) = torch.autograd.grad(gradient, actions, torch.ones_like(actions))
+    assert found.isfinite().all()
+    assert not found[STEP : STEP + 2, ROW].any()
+    assert (found[:STEP, ROW] != 0).any(-1).all()
+    assert (found[STEP, OTHERS] != 0).any(-1).all()
+
+
 class Delayed(NamedTuple):
     """A force that acts one step after it was computed, and is not among what is checked."""
 
