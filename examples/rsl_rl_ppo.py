@@ -2,9 +2,11 @@
 
     python examples/rsl_rl_ppo.py --env-id Playground/CartpoleBalance-v0
     python examples/rsl_rl_ppo.py --evaluate runs/rsl_rl/EnvPool/Pendulum-v1/policy.pt
+    gymbridge rollout EnvPool/Pendulum-v1 --policy runs/rsl_rl/EnvPool/Pendulum-v1/policy.pt
 
 `tensorboard --logdir runs/rsl_rl` shows all curves during the training. Every new episode begins in
-a new initial state, and `time_outs` is True only for truncations.
+a new initial state, and `time_outs` is True only for truncations. The critic reads every group of
+observations, and the actor those that are not `privileged`.
 """
 
 import argparse
@@ -28,6 +30,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
     parser.add_argument("--num-steps", type=int, default=64, help="steps per env between updates")
     parser.add_argument("--iterations", type=int, default=150, help="number of updates")
+    parser.add_argument("--gamma", type=float, default=0.95, help="discount of a step")
+    text = "units of each hidden layer"
+    parser.add_argument("--hidden", type=int, nargs="+", default=[64, 64], help=text)
     parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
     parser.add_argument("--out", default="", help="folder, by default runs/rsl_rl/<env id>")
     args = parser.parse_args()
@@ -42,9 +47,11 @@ if __name__ == "__main__":
 try:
     import numpy as np
     import torch
+    from gymnasium import spaces
     from matplotlib.figure import Figure
     from rsl_rl.runners import OnPolicyRunner
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch import Tensor, nn
 
     from gymbridge.errors import NotInstalledError
     from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
@@ -53,26 +60,26 @@ except ImportError as error:
     raise SystemExit(f"{error}; {install}") from None
 
 
-def make_config(env: RslRlVecEnv, num_steps: int) -> dict[str, Any]:
+def make_config(env: RslRlVecEnv, args: argparse.Namespace) -> dict[str, Any]:
     """Return a configuration: the actor reads no privileged observations, the critic reads all."""
     groups = list(env.get_observations().keys())
     sensed = [name for name in groups if not name.startswith("privileged")]
     network = {
         "class_name": "MLPModel",
-        "hidden_dims": [64, 64],
+        "hidden_dims": args.hidden,
         "activation": "elu",
         "obs_normalization": True,
     }
     normal = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "scalar"}
     return {
-        "num_steps_per_env": num_steps,
+        "num_steps_per_env": args.num_steps,
         "save_interval": 50,
         "obs_groups": {"actor": sensed, "critic": groups},
         "actor": {**network, "distribution_cfg": normal},
         "critic": network,
         "algorithm": {
             "class_name": "PPO",
-            "gamma": 0.95,
+            "gamma": args.gamma,
             "lam": 0.95,
             "learning_rate": 1e-3,
             "schedule": "adaptive",
@@ -84,23 +91,48 @@ def make_config(env: RslRlVecEnv, num_steps: int) -> dict[str, Any]:
     }
 
 
-@torch.no_grad()
-def evaluate(env: RslRlVecEnv, act: Any, groups: list[str]) -> float:
-    """Return the mean return of the first episode of each environment.
+class Clipped(nn.Module):
+    """An actor whose actions lie in the space of the environments."""
 
-    Args:
-        env: The environments.
-        act: The policy, a function of the groups of observations joined to one tensor.
-        groups: Names of these groups.
-    """
+    def __init__(self, actor: nn.Module, space: spaces.Box) -> None:
+        super().__init__()
+        self.actor = actor
+        self.register_buffer("low", torch.as_tensor(space.low).flatten())
+        self.register_buffer("high", torch.as_tensor(space.high).flatten())
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.actor(obs).clamp(self.low, self.high)
+
+
+class Joined(nn.Module):
+    """An actor that takes all observations of a `Dict` space, and reads some groups of them."""
+
+    def __init__(self, actor: nn.Module, groups: list[str]) -> None:
+        super().__init__()
+        self.actor, self.groups = actor, groups
+
+    def forward(self, obs: dict[str, Tensor]) -> Tensor:
+        return self.actor(torch.cat([obs[name] for name in self.groups], -1))
+
+
+def save_policy(runner: OnPolicyRunner, env: RslRlVecEnv, groups: list[str], path: Path) -> None:
+    """Write what maps observations of the environments to actions, as `torch.jit.load` reads it."""
+    runner.export_policy_to_jit(str(path.parent), path.name)
+    act: nn.Module = Clipped(torch.jit.load(path), env.envs.single_action_space)
+    if isinstance(env.envs.single_observation_space, spaces.Dict):
+        act = Joined(act, groups)
+    torch.jit.script(act).save(path)
+
+
+@torch.no_grad()
+def evaluate(env: RslRlVecEnv, act: Any) -> float:
+    """Return the mean return of the first episode of each environment."""
     env = RslRlVecEnv(env.envs)  # begins new episodes
-    obs = env.get_observations()
+    obs, is_dict = env.get_observations(), isinstance(env.envs.observation_space, spaces.Dict)
     running = torch.ones(env.num_envs, device=env.device)
     returns = torch.zeros_like(running)
     while running.any():
-        obs, rewards, dones, _ = env.step(
-            act(torch.cat([obs[name] for name in groups], -1).float())
-        )
+        obs, rewards, dones, _ = env.step(act(dict(obs) if is_dict else obs["policy"]))
         returns += rewards * running
         running *= 1 - dones
     return returns.mean().item()
@@ -132,7 +164,7 @@ def main() -> None:
     torch.set_num_threads(1)  # fastest for small networks
     env = make_rsl_rl(args.env_id, args.num_envs, device=args.device)
     env.reset(seed=args.seed)
-    config = make_config(env, args.num_steps)
+    config = make_config(env, args)
     if args.evaluate:
         act = torch.jit.load(args.evaluate, str(env.device))
     else:
@@ -140,12 +172,12 @@ def main() -> None:
         runner = OnPolicyRunner(env, config, log_dir=str(folder), device=str(env.device))
         started = time.time()
         runner.learn(args.iterations)
-        runner.export_policy_to_jit(str(folder))
+        save_policy(runner, env, config["obs_groups"]["actor"], folder / "policy.pt")
         act = torch.jit.load(folder / "policy.pt", str(env.device))
         runner.logger.writer.flush()
         print(f"Wrote logs and policy.pt to {folder}")
         write_progress(folder, args.env_id, started, args.num_steps * env.num_envs)
-    mean = evaluate(env, act, config["obs_groups"]["actor"])
+    mean = evaluate(env, act)
     print(f"{args.env_id}: mean return {mean:.2f} over {env.num_envs} episodes without noise")
 
 
