@@ -126,6 +126,16 @@ def test_suites_benchmark__prints_its_rows(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
+def test_snake__is_trained_by_its_id(tmp_path):
+    pytest.importorskip("jumanji")
+    sizes = ("--num-envs=4", "--num-steps=16", "--total-steps=128", "--eval-steps=20")
+    flags = ("--env-id=snake:Snake-v0", "--arrays=torch", f"--out={tmp_path}")
+    printed = call_script("ppo", *flags, *sizes, cwd=tmp_path)
+    assert (tmp_path / "policy.pt").exists()
+    assert "mean return" in printed.out + printed.log
+
+
+@pytest.mark.slow
 def test_randomization_benchmark__prints_its_rows(tmp_path, monkeypatch, capsys):
     module = load_script(EXAMPLES / "benchmarks" / "randomization_step.py")
     monkeypatch.chdir(tmp_path)  # the results go to its folder `runs`
