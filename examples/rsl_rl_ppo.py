@@ -31,6 +31,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--num-steps", type=int, default=64, help="steps per env between updates")
     parser.add_argument("--iterations", type=int, default=150, help="number of updates")
     parser.add_argument("--gamma", type=float, default=0.95, help="discount of a step")
+    text = "standard deviation of the first actions"
+    parser.add_argument("--init-std", type=float, default=1.0, help=text)
     text = "units of each hidden layer"
     parser.add_argument("--hidden", type=int, nargs="+", default=[64, 64], help=text)
     parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
@@ -70,7 +72,7 @@ def make_config(env: RslRlVecEnv, args: argparse.Namespace) -> dict[str, Any]:
         "activation": "elu",
         "obs_normalization": True,
     }
-    normal = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "scalar"}
+    normal = {"class_name": "GaussianDistribution", "init_std": args.init_std, "std_type": "scalar"}
     return {
         "num_steps_per_env": args.num_steps,
         "save_interval": 50,
