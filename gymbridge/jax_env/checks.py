@@ -18,6 +18,7 @@ from gymbridge.jax_env.env import JaxEnv
 __all__ = [
     "check_infos",
     "check_observation",
+    "check_range",
     "check_scalars",
     "check_structure",
     "read_mapping",
@@ -38,6 +39,7 @@ def read_space(env: JaxEnv, name: str) -> Space[Any]:
 
     Raises:
         ArgumentTypeError: It is not a space, or not one of arrays.
+        ArgumentError: It has integers that JAX's do not reach.
     """
     space = getattr(env, name, None)
     label = f"`{type(env).__name__}.{name}`"
@@ -51,7 +53,22 @@ def read_space(env: JaxEnv, name: str) -> Space[Any]:
                 f"{label} must be Box, Discrete, MultiDiscrete, MultiBinary or a Dict of such, got "
                 f"{space}."
             )
+        check_range(label, leaf)
     return space
+
+
+def check_range(label: str, space: Space[Any]) -> None:
+    """Raise unless JAX's integers, which may have 32 bits, reach those of a discrete space."""
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return
+    start = np.asarray(space.start).astype(object)
+    count = space.n if isinstance(space, spaces.Discrete) else space.nvec
+    limits = np.iinfo(jax.dtypes.canonicalize_dtype(space.dtype))
+    if np.min(start) < limits.min or np.max(start + count - 1) > limits.max:
+        raise ArgumentError(
+            f"{label} must have integers from {limits.min} to {limits.max}, which are JAX's "
+            f"{limits.dtype}, got {space}; `jax.config.update('jax_enable_x64', True)` has more."
+        )
 
 
 def read_mapping(env: JaxEnv, name: str) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from gymbridge.core.requests import read_array
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.functional.protocol import action_struct
-from gymbridge.jax_env.checks import read_mapping
+from gymbridge.jax_env.checks import check_range, read_mapping
 from gymbridge.jax_env.env import JaxEnv
 
 __all__ = ["ResetOptions", "read_reset_options"]
@@ -34,7 +34,7 @@ def read_reset_options(env: JaxEnv) -> ResetOptions:
     Raises:
         ArgumentTypeError: They are not a dict, or an option has no space, or one of another kind.
         ArgumentError: `reset` lacks an option as a keyword argument with a default, or it has the
-            name of Gymnasium's own.
+            name of Gymnasium's own, or integers that JAX's do not reach.
     """
     structs, readers = {}, {}
     for name, space in read_mapping(env, "reset_options").items():
@@ -45,6 +45,7 @@ def read_reset_options(env: JaxEnv) -> ResetOptions:
             raise ArgumentTypeError(
                 f"{label} must be Box, Discrete, MultiDiscrete or MultiBinary, got {space!r}."
             )
+        check_range(label, space)
         _check_keyword(env, name, label)
         structs[name] = like = action_struct(space)
         readers[name] = partial(_read_values, name, cast_space(space, lambda _, to=like: to.dtype))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from from_func_env import FromFuncEnv
 from gymnasium.envs.phys2d.pendulum import PendulumFunctional
-from gymnasium.spaces import Box, Dict, Discrete, Sequence, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence, Tuple
 from jax_samples import Glide
 
 from gymbridge import JaxEnv, JaxVectorEnv
@@ -100,6 +100,16 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"reset_options": ["wind"]}, r"`Sample.reset_options` must be a dict, got \['wind'\]"),
     ({"reset_options": {"reset_mask": Box(0, 1)}}, r"options\['reset_mask'\]` needs another name"),
     ({"observation_space": None}, "`Sample.observation_space` must be a gymnasium.Space, got None"),
+    *(
+        ({name: space}, rf"Sample.{name}` must have integers from -2147483648 to .*, got {got}")
+        for name in ("observation_space", "action_space")
+        for space, got in (
+            (Discrete(2**40), r"Discrete\(1099511627776\)"),
+            (Discrete(5, start=-(2**31) - 1), r"Discrete\(5, start"),
+            (Dict(a=MultiDiscrete([2, 2**31 + 1])), "MultiDiscrete"),
+        )
+    ),
+    ({"reset_options": {"wind": Discrete(2**40)}}, r"'wind'\]` must have integers from"),
     ({"observation_space": Tuple([Box(0, 1)])}, "Sample.observation_space` must be Box"),
     ({"action_space": Dict(a=Sequence(Box(0, 1)))}, "Sample.action_space` must be Box"),
     ({"reset_options": {"wind": 5}}, r"`reset_options\['wind'\]` must be Box.*got 5"),
