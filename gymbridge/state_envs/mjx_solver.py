@@ -214,7 +214,7 @@ def _solve_implicitly(solve: Callable[..., Any], model: Any, data: Any) -> Any:
 
 def _solve_linear(linear: Callable[[jax.Array], jax.Array], right: jax.Array) -> jax.Array:
     """Return x where ``linear(x) == right``; the matrix is symmetric and positive definite."""
-    matrix = jax.jacobian(linear)(jnp.zeros_like(right))
+    matrix = jax.vmap(linear)(jnp.eye(len(right), dtype=right.dtype))
     return jax.scipy.linalg.solve((matrix + matrix.T) / 2, right, assume_a="pos")
 
 
