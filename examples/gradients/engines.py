@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import mujoco_playground
 from brax import contact
 from brax import envs as brax_envs
 from mujoco import mjx
+from mujoco_playground import registry
 
 from gymbridge.playground.translation import build_env
 from gymbridge.state_envs.mjx_solver import SolverGradient
@@ -68,7 +68,7 @@ def watched_step(env: Any, backend: str) -> Callable[[Any, Any], tuple[Any, tupl
 
     def step(state: Any, action: Any) -> Any:
         seen.clear()
-        module, own = mujoco_playground.mjx_env, mujoco_playground.mjx_env.step
+        module, own = registry.mjx_env, registry.mjx_env.step
         module.step = mjx_step
         try:
             return env.step(state, action), tuple(seen)

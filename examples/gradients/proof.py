@@ -90,6 +90,7 @@ def missing_floats(result: dict[str, Any], *, again: bool) -> list[str]:
 def measure(pair: str, floats: str, seconds: int, *, unroll: bool = False) -> dict[str, Any]:
     """Measure a pair in a process of its own, with at most `seconds` of processor time."""
     environ = {"JAX_PLATFORMS": "cpu", **os.environ, "JAX_ENABLE_X64": "0"}
+    environ["JAX_TRACEBACK_FILTERING"] = "off"  # so that an error is the last line
     if floats == "float64":
         flags = f"{environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
         environ |= {"JAX_ENABLE_X64": "1", "XLA_FLAGS": flags}
