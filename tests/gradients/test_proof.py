@@ -16,7 +16,7 @@ import pytest
 SCRIPTS = Path(__file__).parents[2] / "examples" / "gradients"
 PAIRS = (
     *("inverted_pendulum/generalized", "reacher/spring", "hopper/spring", "ant/spring"),
-    "reacher/mjx",  # of its solver's optimum
+    *("reacher/mjx", "inverted_pendulum/mjx"),  # at the optimum of MJX's solver
 )
 
 EQUAL = {"policy": 2e-7, "noise": 3e-7, "state": 1e-7}
