@@ -124,7 +124,8 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         The state is the generalised positions, velocities and activations of the mechanism. What
         derives from them is computed anew, and all else, such as infos and random streams, is held
         as it is. A quaternion is four numbers. The derivatives are those of the physics: episodes
-        neither end nor begin, and NaN and Inf are returned as they come. This needs no
+        neither end nor begin, and NaN and Inf are returned as they come, such as those that MJX's
+        derivative can have where its solver finds nothing to do. This needs no
         ``differentiable=True`` and no graph.
 
         Args:
