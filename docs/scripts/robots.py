@@ -267,7 +267,7 @@ def make_table(folder: Path) -> str:
     text = "\n".join(lines) + "\n"
     for result in found:
         if "failed" in result:
-            text += f"\n- `{result['name']}` failed: {result['failed']}"
+            text += f"\n- `{result['name']}` failed: {result['failed']}\n"
     if missing := sorted({*ROBOTS} - {result["name"] for result in found}):
         text += f"\nNot run yet: {', '.join(f'`{name}`' for name in missing)}.\n"
     return text

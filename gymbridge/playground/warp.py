@@ -107,6 +107,11 @@ class WithoutShared(wrapper.Wrapper):
         self._shared: list[Any] | None = None
         self._structure: Any = None
 
+    @property
+    def render(self) -> Any:
+        """The environment's own, which may draw one state and not a trajectory."""
+        return self.env.render
+
     def reset(self, rng: jax.Array) -> State:
         """Return the initial state, without what is shared."""
         return self._without(self.env.reset(rng))

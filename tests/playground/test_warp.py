@@ -174,8 +174,18 @@ def test_overflow__is_printed_and_kernels_are_not(capfd: pytest.CaptureFixture[s
     assert "Module" not in printed
 
 
-def test_built_environment__is_taken_over_warp() -> None:
-    model = SimpleNamespace(impl=SimpleNamespace(value="warp"))
-    envs = PlaygroundVectorEnv(SampleMjxEnv(model=model), 2)
+class Drawn(SampleMjxEnv):
+    """A user's environment over Warp, which draws itself."""
+
+    def __init__(self) -> None:
+        super().__init__(model=SimpleNamespace(impl=SimpleNamespace(value="warp")))
+
+    def render(self, state: Any) -> np.ndarray:
+        return np.full((2, 2, 3), state.info["steps"], np.uint8)
+
+
+def test_built_environment__is_taken_over_warp_and_draws_itself() -> None:
+    envs = PlaygroundVectorEnv(Drawn(), 2, render_mode="rgb_array")
     envs.reset(seed=0)
     envs.step(np.zeros((2, 1), np.float32))
+    assert envs.render()[0].max() == 1
