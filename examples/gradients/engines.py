@@ -16,7 +16,7 @@ from mujoco import mjx
 from mujoco_playground import registry
 
 from gymbridge.playground.translation import build_env
-from gymbridge.state_envs.mjx_solver import SolverGradient
+from gymbridge.state_envs.mjx_private import SolverGradient
 
 __all__ = ["make_env", "pick_obs", "step_with_gradients", "uses_mjx", "watched_step"]
 

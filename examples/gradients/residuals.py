@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from engines import make_env
 
-from gymbridge.state_envs.mjx_solver import SolverGradient
+from gymbridge.state_envs.mjx_private import SolverGradient
 
 NUM_ENVS = 2
 TASKS = ("hopper/mjx", "CheetahRun/playground", "G1JoystickFlatTerrain/playground")

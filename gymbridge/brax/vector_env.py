@@ -30,7 +30,7 @@ with needs("brax", "BraxVectorEnv"):
     from gymbridge.core.arrays.jax_devices import find_place
     from gymbridge.functional.sharing import make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
-    from gymbridge.state_envs.mjx_solver import read_solver_gradient
+    from gymbridge.state_envs.mjx_private import read_solver_gradient
     from gymbridge.state_envs.notices import quiet
 
 __all__ = ["BraxVectorEnv"]

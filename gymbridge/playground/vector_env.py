@@ -29,7 +29,7 @@ with needs("playground", "PlaygroundVectorEnv"):
         translate,
     )
     from gymbridge.playground.warp import check_alone
-    from gymbridge.state_envs.mjx_solver import read_solver_gradient
+    from gymbridge.state_envs.mjx_private import read_solver_gradient
 
 __all__ = ["PlaygroundVectorEnv"]
 

@@ -23,7 +23,7 @@ from gymbridge.errors import ArgumentError, EnvContractError
 from gymbridge.functional.protocol import action_struct
 from gymbridge.functional.tracing import check_same_leaves, trace
 from gymbridge.state_envs.infos import make_info_selector
-from gymbridge.state_envs.mjx_solver import SolverGradient
+from gymbridge.state_envs.mjx_private import SolverGradient
 from gymbridge.state_envs.model import ModelLeaves, Physics
 
 __all__ = ["Contract", "Style"]

@@ -58,9 +58,9 @@ def _make_vector(
     return kind([partial(Walk, max_episode_steps, render_mode)] * num_envs, **kwargs)
 
 
-gym.register("Walk-v0", Walk, vector_entry_point=_make_vector, max_episode_steps=7)
+gym.register("CheckerWalk-v0", Walk, vector_entry_point=_make_vector, max_episode_steps=7)
 
 
 def make_walks(mode: AutoresetMode, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
     """Return four walks of 7 steps at most in `SyncVectorEnv`, or in the class `kind`."""
-    return gym.make_vec("Walk-v0", 4, autoreset_mode=mode, render_mode="rgb_array", **kwargs)
+    return gym.make_vec("CheckerWalk-v0", 4, autoreset_mode=mode, render_mode="rgb_array", **kwargs)

@@ -16,8 +16,8 @@ from point_mass import PointMass, make_batch
 from python_runs import run_python
 
 from gymbridge.errors import ArgumentError, EnvContractError
-from gymbridge.state_envs import mjx_solver
-from gymbridge.state_envs.mjx_solver import SolverGradient
+from gymbridge.state_envs import mjx_private
+from gymbridge.state_envs.mjx_private import SolverGradient
 
 SCRIPT = Path(__file__).with_name("solver_gradients.py")
 
@@ -115,7 +115,7 @@ def test_another_version_of_mjx__is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     other = lambda m, d: solve(m, d)  # noqa: E731 - a loop is not among its own names
     for name, missing in (("Context", "Context.create"), ("solve", "solve with")):
         with monkeypatch.context() as patch:
-            patch.setattr(mjx_solver, "_install", mjx_solver._install.__wrapped__)
+            patch.setattr(mjx_private, "_install", mjx_private._install.__wrapped__)
             patch.setattr(solver, "solve", other)
             if name == "Context":
                 patch.delattr(solver, "Context")

@@ -83,18 +83,18 @@ def run_skrl(envs: Any, wrap: Any = SkrlWrapper) -> Any:
 
 
 WAYS = {
-    "`Sb3VecEnv`, `make_vec_env`": Way(
+    "`Sb3VecEnv`, `make_vec_env`, `make_atari_env`": Way(
         "numpy",
         ("SameStep",),
         run_sb3,
-        ", with observations that are nested once at most",
+        "; `Dict` observations one level deep",
         ("Maze-v0",),
     ),
     "`CleanRLVectorEnv`, `make_cleanrl`": Way(
         "numpy",
         ("SameStep",),
         run_cleanrl,
-        ", but for a `Dict` of observations with other parts than `Box`es",
+        "; `Dict` observations of `Box`es only, one level deep",
         ("MiniGrid-Empty-5x5-v0",),
     ),
     "`OldGymVectorEnv`, `make_cleanrl_envpool`": Way("numpy", ("NextStep",), run_old_gym),
