@@ -73,7 +73,8 @@ def compare_playground(name: str) -> list[Any]:
     def read(state: Any) -> Any:
         return jnp.concatenate([state.data.qpos, state.data.qvel])
 
-    return compare(registry.load(name), PlaygroundVectorEnv(name, NUM_ENVS), place, read)
+    env = registry.load(name, config_overrides={"impl": "jax"})
+    return compare(env, PlaygroundVectorEnv(name, NUM_ENVS), place, read)
 
 
 BACKENDS = ("generalized", "spring", "positional", "mjx")
