@@ -108,7 +108,7 @@ class WithoutShared(wrapper.Wrapper):
         self._structure: Any = None
 
     @property
-    def render(self) -> Any:
+    def render(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The environment's own, which may draw one state and not a trajectory."""
         return self.env.render
 
