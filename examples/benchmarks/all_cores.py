@@ -34,6 +34,7 @@ jax.config.update("jax_num_cpu_devices", count_cores())  # for the reference, wh
 import json
 
 import numpy as np
+from bare import bare_step
 from gradients import Window
 from timing import Ratio, Row, compare, fitting_count, interleave, print_table, wait
 
@@ -56,6 +57,8 @@ BARS: dict[tuple[Any, ...], float | None] = {
     ("inverted_pendulum", 256, "NextStep", "numpy"): None,
     ("CartpoleBalance", 1024, "NextStep", "numpy"): 1.10,
     ("window of 8, ant", 256, "", "torch"): 0.85,
+    ("Go1JoystickFlatTerrain", 64, "NextStep", "numpy"): None,
+    ("Go1JoystickFlatTerrain", 256, "NextStep", "numpy"): 0.75,
 }
 
 CURVE = [
@@ -70,20 +73,6 @@ def batch_class(name: str) -> Any:
     if name[0].isupper():
         return partial(PlaygroundVectorEnv, name)
     return partial(BraxVectorEnv, name, backend="spring")
-
-
-def bare_step(engine: Any, num_envs: int, actions: list[np.ndarray]) -> Step:
-    """Return the reference step of Brax or Playground."""
-    keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
-    state = jax.jit(jax.vmap(engine.reset))(keys)
-    jitted = jax.jit(jax.vmap(engine.step))
-
-    def step(index: int) -> None:
-        nonlocal state
-        state = jitted(state, actions[index % len(actions)])
-        jax.tree.map(np.asarray, (state.obs, state.reward, state.done))
-
-    return step
 
 
 def step_routes(name: str, num_envs: int, mode: str, arrays: str) -> dict[str, Step]:

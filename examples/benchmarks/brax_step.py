@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 import warnings
 
-import jax
 import numpy as np
+from bare import bare_step
 from brax import envs as brax_envs
 from timing import Row, compare, interleave, print_table
 
@@ -20,21 +20,6 @@ from gymbridge import BraxVectorEnv
 
 warnings.filterwarnings("ignore", message="Brax System")
 NUM_ENVS = 256
-
-
-def bare_step(name: str, backend: str, actions: list[np.ndarray]):
-    """Return the reference step of one environment."""
-    brax_env = brax_envs.get_environment(name, backend=backend)
-    keys = jax.random.split(jax.random.PRNGKey(0), NUM_ENVS)
-    state = jax.jit(jax.vmap(brax_env.reset))(keys)
-    jitted = jax.jit(jax.vmap(brax_env.step))
-
-    def step(index: int) -> None:
-        nonlocal state
-        state = jitted(state, actions[index % len(actions)])
-        np.asarray(state.obs), np.asarray(state.reward), np.asarray(state.done)
-
-    return step
 
 
 def bridged_step(envs: BraxVectorEnv, actions: list[np.ndarray], ends: list[float]):
@@ -52,10 +37,10 @@ def step_rows(
     name: str, bars: dict[str, float | None], *, count: int, rounds: int, limit: int | None = None
 ) -> list[Row]:
     """Measure one environment in several modes against its bare step."""
-    size = brax_envs.get_environment(name, backend="generalized").action_size
-    rng = np.random.default_rng(0)
-    actions = [rng.uniform(-1, 1, (NUM_ENVS, size)).astype(np.float32) for _ in range(64)]
-    steps = {"bare": bare_step(name, "generalized", actions)}
+    engine = brax_envs.get_environment(name, backend="generalized")
+    rng, shape = np.random.default_rng(0), (NUM_ENVS, engine.action_size)
+    actions = [rng.uniform(-1, 1, shape).astype(np.float32) for _ in range(64)]
+    steps = {"bare": bare_step(engine, NUM_ENVS, actions)}
     ends: dict[str, list[float]] = {mode: [] for mode in bars}
     for mode in bars:
         envs = BraxVectorEnv(

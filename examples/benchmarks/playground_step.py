@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any
 
-import jax
 import numpy as np
+from bare import FETCHED, bare_step
 from timing import Row, compare, interleave, print_table
 
 from gymbridge import PlaygroundVectorEnv
@@ -28,20 +27,6 @@ CASES = {
 """Task and implementation; the bar."""
 
 
-def bare_step(env: Any, actions: list[np.ndarray]):
-    """Return the reference step of Playground's own environment."""
-    keys = jax.random.split(jax.random.PRNGKey(0), NUM_ENVS)
-    state = jax.jit(jax.vmap(env.reset))(keys)
-    jitted = jax.jit(jax.vmap(env.step))
-
-    def step(index: int) -> None:
-        nonlocal state
-        state = jitted(state, actions[index % len(actions)])
-        jax.tree.map(np.asarray, (state.obs, state.reward, state.done, state.metrics))
-
-    return step
-
-
 def step_rows(name: str, impl: str, bar: float | None, *, count: int, rounds: int) -> list[Row]:
     """Measure a task in two modes against Playground's own step."""
     steps, rng = {}, np.random.default_rng(0)
@@ -51,7 +36,8 @@ def step_rows(name: str, impl: str, bar: float | None, *, count: int, rounds: in
         shape = (64, *envs.action_space.shape)
         actions = list(rng.uniform(-1, 1, shape).astype(np.float32))
         if not steps:
-            steps["bare"] = bare_step(envs._simulator.engine.unwrapped, actions)
+            engine, fetched = envs._simulator.engine.unwrapped, (*FETCHED, "metrics")
+            steps["bare"] = bare_step(engine, NUM_ENVS, actions, fetched)
         steps[mode] = lambda index, envs=envs, actions=actions: envs.step(actions[index % 64])
     times = interleave(steps, count=count, rounds=rounds)
     cases = {mode: f"{name} ({impl}), {NUM_ENVS} envs, {mode}" for mode in steps if mode != "bare"}
