@@ -104,7 +104,7 @@ def test_page__has_the_leaves_that_the_script_prints_and_names_those_that_act(
     table = page.split("<!-- leaves of hopper -->")[1].strip().split("\n\n")[0]
     assert table.splitlines() == [line for line in printed if line.startswith("|")]
     check_picture(tmp_path / "runs" / "physics_leaves" / "hopper.png")
-    text = page.split("### Which leaves act")[1]
+    text = page.split("## Which leaves act")[1]
     header, _, *rows = text.strip().split("\n\n")[1].splitlines()
     for row in rows:
         for backends, cell in zip(header.split("|")[2:-1], row.split("|")[2:-1], strict=True):

