@@ -18,8 +18,8 @@ _CPU_VARIABLES = {
     "JAX_PLATFORMS": "cpu",
     # For batches that are spread; the others are on the first.
     "JAX_NUM_CPU_DEVICES": "2",
-    # Most of a run is XLA's compilation, and what is compiled runs shortly. The slow leg of
-    # `.ci/run` compiles as users do.
+    # Most of a run is XLA's compilation, and what is compiled runs shortly. A part of the slow
+    # leg of `.ci/run` compiles as users do.
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     # Torch's threads spin while they wait: two test processes would take each other's cores.
     "OMP_NUM_THREADS": "1",

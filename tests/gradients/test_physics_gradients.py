@@ -14,15 +14,12 @@ from python_runs import run_python
 from rollouts import play_steps
 
 SCRIPT = Path(__file__).with_name("physics_differences.py")
-GRAVITY, FRICTION, MASS = "physics.gravity", "physics.geom_friction", "physics.link.inertia.mass"
+GRAVITY, FRICTION = "physics.gravity", "physics.geom_friction"
 # On spring `reset` copies the masses into the state, and `step` reads them there.
 COPIED_MASS = "pipeline_state.mass"
 
 BARS = (1e-5, 1e-6)  # of the wide and the narrow difference
-CASES = [
-    ("generalized", 8, [GRAVITY, FRICTION, MASS]),
-    ("spring", 8, [GRAVITY, FRICTION, COPIED_MASS]),
-]
+CASES = [("spring", 8, [GRAVITY, FRICTION, COPIED_MASS])]
 
 
 @pytest.mark.slow
