@@ -43,7 +43,7 @@ if not all(map(find_spec, NEEDED_BY_MANY)):
 
 LONGEST_FIRST = (
     *("test_reproducibility.py", "test_warp.py", "test_dm_control.py", "test_proof.py"),
-    "test_families.py",
+    *("test_mjx_solver.py", "test_families.py"),
     *("test_simulator_examples.py", "test_throughput.py", "test_sb3_examples.py"),
     *("test_trainer_examples.py", "test_oracle.py", "test_docs.py", "test_script.py"),
     *("test_list.py", "test_bench.py", "test_scaling.py", "test_resume.py"),
