@@ -202,7 +202,7 @@ def main() -> None:
     args = parse_args()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
-    # In float32 MJX's derivative overflows in some steps in which its solver has nothing to do.
+    # In float32 MJX's derivative was NaN in some steps in which its solver has nothing to do.
     jax.config.update("jax_enable_x64", True)
     options = {"autoreset_mode": "Disabled", "max_episode_steps": -1}
     options["render_mode"] = "rgb_array" if args.video else None
