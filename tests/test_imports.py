@@ -245,10 +245,10 @@ def test_missing_opengl_library__is_named_with_the_variable_that_asks_for_it(wan
 
 def test_own_mistake__is_not_reported_as_a_missing_library() -> None:
     pytest.importorskip(SB3)
-    pytest.importorskip("brax.envs")
+    pytest.importorskip("envpool.registration")
     mistakes = {
         "gymbridge.trainers.sb3.members": "from gymbridge.trainers.sb3 import make_vec_env",
-        "gymbridge.brax.translation": "from gymbridge import BraxVectorEnv",
+        "gymbridge.envpool.layout": "from gymbridge import EnvPoolVectorEnv",
     }
     found = run_without(without(*mistakes), *mistakes.values())
     for (types, message), missing in zip(found, mistakes, strict=True):

@@ -29,7 +29,7 @@ for envs, (obs, *_) in zip(batches, steps):
 """
     script = tmp_path / "page.py"
     script.write_text("".join((spread, report, devices, other)), encoding="utf-8")
-    printed = run_python(script, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    printed = run_python(script)
     assert printed.lines == ["[(512,), (512,)]", "0 cpu:0", "256 cpu:1"]
 
 

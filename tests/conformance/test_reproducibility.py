@@ -122,7 +122,6 @@ def test_run__is_reproduced(column: str) -> None:
         [(name, options), (name, change(ELSEWHERE))],
         STEPS,
         JAX_ENABLE_COMPILATION_CACHE="0",
-        XLA_FLAGS="--xla_force_host_platform_device_count=2",
     )
     check(other, ELSEWHERE)
     for differences in HERE:

@@ -48,7 +48,7 @@ def pendulums(device: Any) -> BraxVectorEnv:
     """Return pendulums whose physics are drawn."""
     place = None if device is None else list(device)
     options = {"max_episode_steps": 7, "randomization_fn": draw, "device": place}
-    return BraxVectorEnv("inverted_pendulum", NUM_ENVS, **options)
+    return BraxVectorEnv("inverted_pendulum", NUM_ENVS, backend="spring", **options)
 
 
 def make_actions(envs: Any, step: int) -> np.ndarray:

@@ -186,8 +186,7 @@ def test_linearize__names_a_step_that_forward_mode_cannot_pass() -> None:
 @pytest.mark.slow
 def test_linearize__is_jacfwd_of_plain_brax_and_playground() -> None:
     """On MJX through the loop of its solver. The gravity that spring's episodes drew counts."""
-    # Without LLVM's optimisations compiling takes half the time.
-    run = run_python(SCRIPT, *FIELDS, XLA_FLAGS="--xla_backend_optimization_level=0")
+    run = run_python(SCRIPT, *FIELDS)
     for name, (fields, *errors) in json.loads(run.lines[-1]).items():
         assert fields == FIELDS[name]
         assert max(errors) < 1e-5, (name, errors)

@@ -120,6 +120,7 @@ print("checked")
 """
 
 
+@pytest.mark.slow
 def test_float64__passes_gradcheck() -> None:
     """In a process of its own: JAX takes 64 bits for all or none."""
     assert run_python("-c", DOUBLE, JAX_ENABLE_X64="1").out == "checked\n"

@@ -189,9 +189,7 @@ def test_faults__of_a_pair_in_64_bits_alone(find_faults):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS)
-def test_gradients__meet_their_bars(proof, find_faults, monkeypatch, pair):
-    # Without LLVM's optimisations compiling takes half the time.
-    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+def test_gradients__meet_their_bars(proof, find_faults, pair):
     unroll = pair == "reacher/spring"
     result: dict[str, Any] = {"pair": pair}
     with ThreadPoolExecutor(2) as pool:

@@ -112,6 +112,7 @@ def test_bar__is_full_where_the_task_is_solved(ppo, bars):
     assert bars[0].last_line.endswith(f"mean return {progress[-1][3]:.2f}, solved]")
 
 
+@pytest.mark.slow
 def test_ppo__takes_engine_keywords_and_another_folder(tmp_path):
     keywords = '{"backend": "spring", "max_episode_steps": 3}'
     out = tmp_path / "mine"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from batches import make_batch
-from python_runs import run_python
 
 from gymbridge.core.devices import Device, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
@@ -62,63 +62,64 @@ def test_numpy_arrays_of_brax__come_from_any_device() -> None:
         make_batch("brax", device="cuda")
 
 
-TWO_DEVICES = """
-import jax, numpy as np
-from gymbridge import BraxVectorEnv
-first, second = jax.devices()
-def places(tree):
+def places(tree: Any) -> set[Any]:
+    """Return the devices of jax arrays."""
+    import jax
+
     return {device for leaf in jax.tree.leaves(tree) for device in leaf.devices()}
-for device, arrays in ((second, "jax"), ("cpu:1", "numpy")):
-    envs = BraxVectorEnv("fast", 2, arrays=arrays, device=device)
-    returned = envs.reset(seed=0)
-    action = jax.device_put(np.zeros((2, 1), np.float32), second)
-    step = envs.step(np.asarray(action) if arrays == "numpy" else action)
-    envs.reset(options={"reset_mask": np.array([True, False])})
-    step = envs.step(np.asarray(action) if arrays == "numpy" else action)
-    if arrays == "jax":
-        assert places((returned, step, envs.functional()[0])) == {second}
-        try:
-            envs.step(jax.device_put(np.zeros((2, 1), np.float32), first))
-        except ValueError as error:
-            print(error)
-"""
 
 
-GRADIENTS = """
-import torch
-options = {"arrays": "torch", "differentiable": True, "max_episode_steps": 4}
-here, there = (BraxVectorEnv("fast", 2, device=device, **options) for device in jax.devices())
-for envs, seed in ((here, 3), (there, 8)):
-    envs.reset(seed=seed)
-    envs.step(torch.zeros(2, 1))
-there.step(torch.zeros(2, 1))  # it would end one step earlier
-there.set_state(here.get_state())
-assert there.np_random_seed == here.np_random_seed
-assert places(there._carry) == {second}
-for _ in range(3):
-    actions = torch.zeros(2, 1, requires_grad=True)
-    for one, other in zip(here.step(actions)[:4], there.step(actions)[:4], strict=True):
-        assert torch.equal(one, other)
-
-from gymbridge.gradients.autograd import JaxFunction
-given = []
-pull = JaxFunction.pull
-JaxFunction.pull = lambda self, kept, found: given.extend(found) or pull(self, kept, found)
-there.reset(seed=0)
-there.physics_state = there.physics_state.detach().requires_grad_()
-there.step(torch.zeros(2, 1))[0].sum().backward()
-assert [one.devices() for one in given if isinstance(one, jax.Array)] == [{second}] * 2, given
-"""
-
-
-def test_brax__stays_on_its_device() -> None:
-    """So do snapshots that another device took, and gradients of outputs that nobody used."""
+@pytest.mark.parametrize("kind", ["jax", "numpy"])
+def test_brax__stays_on_its_device(kind: str) -> None:
     pytest.importorskip("brax")
-    pytest.importorskip("torch")
-    script, flags = TWO_DEVICES + GRADIENTS, "host_platform_device_count=2"
-    printed = run_python("-c", script, XLA_FLAGS=f"--xla_force_{flags}").out
-    assert "`actions` must be on cpu:1" in printed
-    assert "jax.device_put" in printed
+    import jax
+
+    first, second = jax.devices()[:2]
+    envs = make_batch("fast", num_envs=2, arrays=kind, device=second if kind == "jax" else "cpu:1")
+    returned = envs.reset(seed=0)
+    action = np.zeros((2, 1), np.float32)
+    given = jax.device_put(action, second) if kind == "jax" else action
+    envs.step(given)
+    envs.reset(options={"reset_mask": np.array([True, False])})
+    step = envs.step(given)
+    if kind == "jax":
+        assert places((returned, step, envs.functional()[0])) == {second}
+        message = r"`actions` must be on cpu:1(.|\n)*jax\.device_put"
+        with pytest.raises(ArgumentError, match=message):
+            envs.step(jax.device_put(action, first))
+
+
+def test_snapshot__of_another_device_goes_on_here_with_gradients_of_unused_outputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("brax")
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    from gymbridge.gradients.autograd import JaxFunction
+
+    options = {"num_envs": 2, "limit": 4, "arrays": "torch", "differentiable": True}
+    here, there = (make_batch("fast", device=device, **options) for device in jax.devices()[:2])
+    for envs, seed in ((here, 3), (there, 8)):
+        envs.reset(seed=seed)
+        envs.step(torch.zeros(2, 1))
+    there.step(torch.zeros(2, 1))  # it would end one step earlier
+    there.set_state(here.get_state())
+    assert there.np_random_seed == here.np_random_seed
+    second = jax.devices()[1]
+    assert places(there._carry) == {second}
+    for _ in range(3):
+        actions = torch.zeros(2, 1, requires_grad=True)
+        for one, other in zip(here.step(actions)[:4], there.step(actions)[:4], strict=True):
+            assert torch.equal(one, other)
+
+    given: list[Any] = []
+    pull = JaxFunction.pull
+    record = lambda self, kept, found: given.extend(found) or pull(self, kept, found)  # noqa: E731
+    monkeypatch.setattr(JaxFunction, "pull", record)
+    there.reset(seed=0)
+    there.physics_state = there.physics_state.detach().requires_grad_()
+    there.step(torch.zeros(2, 1))[0].sum().backward()
+    found = [one.devices() for one in given if isinstance(one, jax.Array)]
+    assert found == [{second}] * 2, given
 
 
 @pytest.mark.parametrize("engine", ["host", "brax"])
