@@ -85,7 +85,7 @@ def _make_task(task_id: str, num_envs: int, **options: Any) -> BridgeVectorEnv:
 
 
 def _make_physics(
-    name: str, num_envs: int, backend: str = "generalized", **options: Any
+    name: str, num_envs: int, backend: str = "spring", **options: Any
 ) -> BridgeVectorEnv:
     from gymbridge import BraxVectorEnv
 

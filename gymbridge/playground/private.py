@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from mujoco_playground import registry
 
 from gymbridge.playground.meshes import find_menagerie
 
-__all__ = ["meshes_of", "registered"]
+__all__ = ["finding_meshes", "meshes_of", "registered"]
 
 _MESHES = {
     "aero_hand": ("tetheria_aero_hand_open",),
@@ -55,8 +55,32 @@ def meshes_of(name: str) -> Iterator[None]:
     if name in registry.dm_control_suite.ALL_ENVS:
         yield
         return
+    with _found(name, _find_needed(registered()[name])):
+        yield
+
+
+def finding_meshes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of Playground's that builds its robot where the meshes are on disk.
+
+    The hands' randomisation functions do so, to look up names. Other functions are returned as they
+    are.
+    """
+    own = getattr(function, "func", function)
+    needed = _find_in_module(getattr(own, "__module__", ""))
+    if not needed:
+        return function
+
+    def call(*args: Any) -> Any:
+        with _found(own.__module__, needed):
+            return function(*args)
+
+    return call
+
+
+@contextmanager
+def _found(name: str, needed: tuple[str, ...]) -> Iterator[None]:
+    """Let Playground find folders of mujoco_menagerie inside the block."""
     module: Any = registry.mjx_env
-    needed = _find_needed(registered()[name])
     with _lock:
         own = module.MENAGERIE_PATH
         module.MENAGERIE_PATH = type(own)(find_menagerie(name, needed, Path(own)))
@@ -68,9 +92,12 @@ def meshes_of(name: str) -> Iterator[None]:
 
 def _find_needed(kind: Any) -> tuple[str, ...]:
     """Return the folders that a class reads: those of a robot of Playground's, or of its base."""
-    for base in getattr(getattr(kind, "func", kind), "__mro__", ()):
-        package = base.__module__.rpartition(".")[0]
-        robot = package.rpartition(".")[2]
-        if package.startswith("mujoco_playground.") and robot in _MESHES:
-            return _MESHES[robot]
-    return ()
+    bases = getattr(getattr(kind, "func", kind), "__mro__", ())
+    return next(filter(None, (_find_in_module(base.__module__) for base in bases)), ())
+
+
+def _find_in_module(module: str) -> tuple[str, ...]:
+    """Return the folders that the robot of a module of Playground's reads."""
+    package = module.rpartition(".")[0]
+    robot = package.rpartition(".")[2]
+    return _MESHES.get(robot, ()) if package.startswith("mujoco_playground.") else ()

@@ -20,7 +20,7 @@ from gymbridge.errors import (
     nearest,
 )
 from gymbridge.functional.protocol import FunctionalEnv
-from gymbridge.playground.private import meshes_of, registered
+from gymbridge.playground.private import finding_meshes, meshes_of, registered
 from gymbridge.playground.warp import WithoutShared, fit_contacts, prepare_warp
 from gymbridge.state_envs.contract import Contract, Style
 from gymbridge.state_envs.notices import quiet
@@ -49,6 +49,8 @@ def translate(
     env: Any, randomization_fn: Callable[..., Any] | None = None, **options: Any
 ) -> FunctionalEnv[Any]:
     """Return one environment, traced and checked; the options are those of `Contract`."""
+    if callable(randomization_fn):
+        randomization_fn = finding_meshes(randomization_fn)
     return randomize(StateEnv(Contract(env, _STYLE, **options)), randomization_fn)
 
 

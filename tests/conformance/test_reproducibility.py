@@ -18,8 +18,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reproducibility.md"
 
 BATCHES: dict[str, tuple[str, dict[str, Any]]] = {
     "EnvPool": ("half_cheetah", {"limit": 4}),
-    "spring": ("inverted_pendulum", {"limit": 4, "backend": "spring"}),
-    "generalized": ("inverted_pendulum", {"limit": 4}),
+    "spring": ("inverted_pendulum", {"limit": 4}),
+    "generalized": ("inverted_pendulum", {"limit": 4, "backend": "generalized"}),
     "MJX": ("playground", {"limit": 4}),
 }
 """Name and options of a batch for each column."""
