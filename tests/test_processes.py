@@ -68,7 +68,9 @@ def test_pickle__keeps_arrays_gradients_and_a_device_of_jax() -> None:
     assert twin.step(torch.zeros(2, 1, requires_grad=True))[0].requires_grad
 
 
-@pytest.mark.parametrize(("env_id", "method"), zip(ENGINES, ("spawn", "forkserver"), strict=True))
+@pytest.mark.parametrize(
+    ("env_id", "method"), [*zip(ENGINES, ("spawn", "forkserver"), strict=True)]
+)
 def test_worker__builds_and_unpickles_its_own(env_id: str, method: str) -> None:
     kwargs = {"num_envs": 2, "max_episode_steps": 3}
     envs = gym.make_vec(env_id, **kwargs)

@@ -32,7 +32,8 @@ NUM_ENVS = 8
 
 
 def draw(sys: Any, key: jax.Array) -> dict[str, jax.Array]:
-    return {"dof.damping": sys.dof.damping + jax.random.uniform(key, sys.dof.damping.shape)}
+    mass = sys.link.inertia.mass
+    return {"link.inertia.mass": mass * jax.random.uniform(key, mass.shape, minval=1, maxval=2)}
 
 
 @cache
@@ -89,18 +90,18 @@ def test_run__is_that_of_one_device(arrays: str, mode: str) -> None:
 
 def test_physics_that_are_drawn__are_those_of_one_device() -> None:
     logs = []
-    given = np.linspace(0.1, 1, NUM_ENVS * 2, dtype=np.float32).reshape(NUM_ENVS, 2)
+    given = np.linspace(1, 10, NUM_ENVS * 2, dtype=np.float32).reshape(NUM_ENVS, 2)
     for device in (None, tuple(TWO)):
         envs = pendulums(device)
         first = to_numpy(envs.reset(seed=5))
-        log = run(envs, 12)
-        options = {"randomization": {"dof.damping": given}}
+        log = run(envs, 18)
+        options = {"randomization": {"link.inertia.mass": given}}
         logs.append([first, *log, to_numpy(envs.reset(options=options)), *run(envs, 3)])
     for here, there in zip(*logs, strict=True):
         leaves = zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True)
         for left, right in leaves:
             np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
-    drawn = logs[0][0][1]["randomization"]["dof.damping"]
+    drawn = logs[0][0][1]["randomization"]["link.inertia.mass"]
     assert len(np.unique(drawn)) == NUM_ENVS * 2
     assert ends(logs[0]) > 8
 
