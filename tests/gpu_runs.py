@@ -19,8 +19,8 @@ _CPU_VARIABLES = {
     # For batches that are spread; the others are on the first.
     "JAX_NUM_CPU_DEVICES": "2",
     # Most of a run is XLA's compilation, and what is compiled runs shortly. A part of the slow
-    # leg of `.ci/run` compiles as users do. Without its emitters of fused operations XLA compiles
-    # in half the time, and in one piece if both cores are busy with tests.
+    # leg of `.ci/run` compiles as users do. XLA's emitters of fused operations, and compiling
+    # a program in several parts at once while tests run on every core, would double that time.
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
     # Torch's threads spin while they wait: two test processes would take each other's cores.

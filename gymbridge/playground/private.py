@@ -59,15 +59,14 @@ def meshes_of(name: str) -> Iterator[None]:
         yield
 
 
-def finding_meshes(function: Callable[..., Any]) -> Callable[..., Any]:
+def finding_meshes(function: Callable[..., Any] | None) -> Callable[..., Any] | None:
     """Return a function of Playground's that builds its robot where the meshes are on disk.
 
-    The hands' randomisation functions do so, to look up names. Other functions are returned as they
-    are.
+    The hands' randomisation functions do so, to look up names. Anything else is returned as it is.
     """
-    own = getattr(function, "func", function)
+    own: Any = getattr(function, "func", function)
     needed = _find_in_module(getattr(own, "__module__", ""))
-    if not needed:
+    if function is None or not needed:
         return function
 
     def call(*args: Any) -> Any:

@@ -49,9 +49,7 @@ def translate(
     env: Any, randomization_fn: Callable[..., Any] | None = None, **options: Any
 ) -> FunctionalEnv[Any]:
     """Return one environment, traced and checked; the options are those of `Contract`."""
-    if callable(randomization_fn):
-        randomization_fn = finding_meshes(randomization_fn)
-    return randomize(StateEnv(Contract(env, _STYLE, **options)), randomization_fn)
+    return randomize(StateEnv(Contract(env, _STYLE, **options)), finding_meshes(randomization_fn))
 
 
 def find_own(env: Any) -> tuple[Any, Any]:

@@ -87,7 +87,8 @@ def test_function_of_a_robot__is_drawn_unchanged(name: str) -> None:
     env = build_env(name, None, None, "jax", 1)
     randomize: Any = registry.get_domain_randomizer(name)
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
-    draw = PhysicsDraw(ModelLeaves(env.mjx_model), finding_meshes(randomize))
+    function: Any = finding_meshes(randomize)
+    draw = PhysicsDraw(ModelLeaves(env.mjx_model), function)
     assert draw.shapes
     assert not name.startswith("Go1") or sorted(draw.shapes) == GO1
     with meshes_of(name):
