@@ -12,6 +12,7 @@ it is one jitted scan. Each process times all routes of a case in turn; a row is
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -29,7 +30,9 @@ import jax
 
 from gymbridge.core.cores import count_cores
 
-jax.config.update("jax_num_cpu_devices", count_cores())  # for the reference, which comes first
+# What `device="cpu:all"` asks for, and here the reference starts JAX.
+jax.config.update("jax_num_cpu_devices", count_cores())
+os.environ.setdefault("NPROC", str(count_cores() + 1))
 
 import json
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +16,7 @@ __all__ = [
     "jax_has_started",
     "keeps_old_traces",
     "listen_to_compilations",
+    "spare_thread",
     "trace_settings",
     "used_inputs",
 ]
@@ -31,6 +34,24 @@ def jax_has_started() -> bool:
         return False
     are_initialized = getattr(bridge, "backends_are_initialized", None)
     return are_initialized is None or are_initialized()
+
+
+@contextmanager
+def spare_thread(devices: int) -> Iterator[None]:
+    """Let JAX start with one thread more for its operations than it will have CPU devices.
+
+    In jaxlib 0.10.2 a LAPACK call on 128 matrices or more keeps a thread of XLA's pool and waits for
+    other threads of the pool. If every device is in such a call and the pool has as many threads as
+    there are cores, they wait for ever. XLA reads the size of the pool from ``NPROC`` as it starts;
+    a value that the user has set stays.
+    """
+    is_chosen = "NPROC" in os.environ
+    os.environ.setdefault("NPROC", str(devices + 1))
+    try:
+        yield
+    finally:
+        if not is_chosen:
+            del os.environ["NPROC"]
 
 
 def listen_to_compilations(listener: Callable[[float], None]) -> None:

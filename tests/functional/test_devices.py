@@ -267,14 +267,29 @@ except gymbridge.GymbridgeError as error:
     assert f"call jax.config.update('jax_num_cpu_devices', {count_cores()})" in str(error), error
 """
 
+# With a thread per device in XLA's pool, the factorizations of all devices would wait for each other.
 FRESH = """
-import gymnasium, jax
+import faulthandler, os
+import gymnasium, jax, numpy as np
 import gymbridge
 from gymbridge.core.cores import count_cores
-envs = gymnasium.make_vec("Brax/fast-v0", 12 * count_cores(), device="cpu:all")
+envs = gymnasium.make_vec("Brax/fast-v0", 12 * count_cores(), device="cpu:all", arrays="jax")
 envs.reset(seed=0)
-envs.step(envs.action_space.sample())
+envs.step(jax.device_put(envs.action_space.sample(), envs.unwrapped.device))
 assert len(jax.devices()) == envs.unwrapped._simulator.num_devices == count_cores()
+assert "NPROC" not in os.environ
+
+@jax.jit
+def factorize(x):
+    for _ in range(6):
+        noise = jax.numpy.sin(x) @ jax.numpy.cos(x)
+        x = x + 1e-6 * (jax.numpy.linalg.cholesky(x) + noise)
+    return x
+
+faulthandler.dump_traceback_later(60, exit=True)
+x = np.tile(2 * np.eye(18, dtype=np.float32), (256 * count_cores(), 1, 1))
+for _ in range(50):
+    factorize(jax.device_put(x, envs.unwrapped.device)).block_until_ready()
 """
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from gymbridge.core.cores import count_cores
 from gymbridge.core.devices import Device, EveryDevice, Place, read_device
-from gymbridge.core.jax_private import jax_has_started
+from gymbridge.core.jax_private import jax_has_started, spare_thread
 from gymbridge.core.processes import check_not_forked
 from gymbridge.errors import ArgumentError
 
@@ -51,13 +51,15 @@ def _find_every(devices: EveryDevice) -> tuple[Device, ...]:
     wanted = count_cores() if devices.kind == "cpu" and not is_chosen else 1
     if wanted > 1 and not jax_has_started():
         config.update("jax_num_cpu_devices", wanted)
-    find_jax_device(Device(devices.kind, 0))  # raises with advice
+    with spare_thread(max(count_cores(), config.jax_num_cpu_devices)):
+        find_jax_device(Device(devices.kind, 0))  # raises with advice
     found = jax.local_devices(backend=devices.kind)
     if len(found) < wanted:
         raise ArgumentError(
             f"`device='cpu:all'` needs {wanted} CPU devices of JAX, one for each core, and JAX has "
             f"started with {len(found)}. Before anything uses JAX, such as an environment that is "
-            f"built, call jax.config.update('jax_num_cpu_devices', {wanted})."
+            f"built, call jax.config.update('jax_num_cpu_devices', {wanted}), and set the "
+            f"environment variable NPROC to {wanted + 1}, so that no device waits for a thread."
         )
     return tuple(cast("Device", read_device(one)) for one in found)
 
