@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from gymbridge.core.episode import Renderer, TimeStep, View
+from gymbridge.core.requests import read_info_keys
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import unexpected_keyword
 from gymbridge.functional.protocol import Drawing, Facts, action_struct
@@ -51,16 +52,17 @@ class TranslatedEnv:
 
     Args:
         env: The environment.
+        info_keys: The names of the infos that are kept; None or "all" for all.
 
     Raises:
         SimulationError: A method fails while it is traced.
         EnvContractError: The two methods disagree, or return what a batch cannot have; the message
             names the leaf.
-        ArgumentError: A space does not fit what the methods return.
-        ArgumentTypeError: A space, an option or another attribute is of the wrong type.
+        ArgumentError: A space does not fit what the methods return, or there is no such info.
+        ArgumentTypeError: A space, an option or another argument is of the wrong type.
     """
 
-    def __init__(self, env: JaxEnv) -> None:
+    def __init__(self, env: JaxEnv, info_keys: Sequence[str] | str | None = None) -> None:
         self._env, name = env, env.name or type(env).__name__
         self.observation_space = cast_space(
             read_space(env, "observation_space"), jax.dtypes.canonicalize_dtype
@@ -72,6 +74,9 @@ class TranslatedEnv:
         self._reset = jax.jit(partial(_reset, env))
         self._step = jax.jit(partial(_step, env))
         self._check(options.structs)
+        kept = read_info_keys(info_keys, self._infos)
+        if kept is not None:
+            self._infos = {name: info for name, info in self._infos.items() if name in kept}
 
     def _check(self, options: dict[str, Any]) -> None:
         """Trace the methods, and keep the shapes and dtypes that they must return."""

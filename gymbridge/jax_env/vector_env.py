@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -38,6 +39,8 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
         device: Where the batch and its arrays are; see `BraxVectorEnv`.
         action_repeat: Steps of the environment per step of the batch; rewards add up, and an
             environment stops at its episode's end.
+        info_keys: Which infos there are: None or "all" for those that `reset` and `step` return, or
+            a list of names.
         nonfinite: What happens when an environment produces NaN or Inf in its observation, its
             reward or the leaves that `JaxEnv.positions` names: "terminate", "raise" (numpy arrays
             only) or "ignore"; see `BraxVectorEnv`. An environment whose observations hold Inf on
@@ -74,6 +77,7 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
         arrays: str = "numpy",
         device: Any = None,
         action_repeat: int = 1,
+        info_keys: Sequence[str] | str | None = None,
         nonfinite: str = "terminate",
         differentiable: bool = False,
         residuals: str = "store",
@@ -88,7 +92,7 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
         place = find_place(device, num_envs)
         mode = read_autoreset_mode(autoreset_mode)
         simulator = FunctionalSimulator(
-            TranslatedEnv(env),
+            TranslatedEnv(env, info_keys),
             num_envs,
             device=place,
             task_limit=read_limit(env.max_episode_steps, None),
