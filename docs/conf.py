@@ -12,11 +12,17 @@ project = "gymbridge"
 author = "The gymbridge authors"
 copyright = "2026, the gymbridge authors"
 release = __version__
-extensions = ["myst_parser", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx_design"]
+extensions += ["sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
-html_title = "gymbridge"
+html_title = f"gymbridge {release}"
+html_theme_options = {
+    "source_repository": "https://github.com/gymbridge/gymbridge",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["pages.css"]
 exclude_patterns = ["_build"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

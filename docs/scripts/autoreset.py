@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 from gymbridge.testing.scripted import scripted_vector_env
 
 PICTURE = Path(__file__).parents[1] / "img" / "autoreset.svg"
+STYLE = Path(__file__).parents[2] / "examples/benchmarks/pages.mplstyle"
 LENGTH, CALLS = 3, 6
 COLOURS = ("#bcd7f5", "#ffdca8")
 
@@ -55,7 +56,7 @@ def draw(axes: Any, mode: str, calls: list[Call]) -> None:
     """Draw the calls of a mode from left to right, coloured by the episode they show."""
     for x, call in enumerate(calls):
         colour = COLOURS[call.episode % 2]
-        edge = "#c0392b" if call.ended else "#555555"
+        edge = "#c0392b" if call.ended else "#727983"
         box = plt.Rectangle((x + 0.06, 0), 0.88, 1, fc=colour, ec=edge, lw=2.5 if call.ended else 1)
         axes.add_patch(box)
         lines = [f"obs {call.observation}"]
@@ -65,8 +66,10 @@ def draw(axes: Any, mode: str, calls: list[Call]) -> None:
             lines.append("terminated")
         if call.final is not None:
             lines.append(f"final_obs {call.final}")
-        axes.text(x + 0.5, 0.5, "\n".join(lines), ha="center", va="center", fontsize=8)
-        axes.text(x + 0.5, 1.08, call.name, ha="center", va="bottom", fontsize=8)
+        axes.text(
+            x + 0.5, 0.5, "\n".join(lines), ha="center", va="center", fontsize=7, color="black"
+        )
+        axes.text(x + 0.5, 1.08, call.name, ha="center", va="bottom", fontsize=7)
     axes.set(xlim=(0, CALLS + 1), ylim=(-0.1, 1.6))
     axes.set_title(mode, loc="left", fontsize=10, fontweight="bold")
     axes.axis("off")
@@ -74,12 +77,13 @@ def draw(axes: Any, mode: str, calls: list[Call]) -> None:
 
 def main() -> None:
     """Write the picture."""
+    plt.style.use(STYLE)
     modes = ("NextStep", "SameStep", "Disabled")
-    figure, rows = plt.subplots(len(modes), figsize=(7.5, 5), layout="constrained")
+    figure, rows = plt.subplots(len(modes), figsize=(5.2, 4.6), layout="constrained")
     for axes, mode in zip(rows, modes, strict=True):
         draw(axes, mode, run(mode))
-    # Text stays text, and the same drawing gives the same file.
-    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gymbridge"}):
+    # Text stays text.
+    with plt.rc_context({"svg.fonttype": "none"}):
         figure.savefig(PICTURE, metadata={"Date": None})
     plt.close(figure)
 

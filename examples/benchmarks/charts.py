@@ -22,8 +22,10 @@ mpl.use("svg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import EngFormatter, LogLocator
 
-OURS, OTHERS = "#1f77b4", "#9e9e9e"
-COLORS = {"numpy": "#1f77b4", "torch": "#d62728", "jax": "#2ca02c"}
+STYLE = Path(__file__).with_name("pages.mplstyle")
+WIDTH = 5.2  # in inches, about as wide in points as a phone in pixels; texts have some 10 points
+OURS, OTHERS = "#2b86cc", "#8d8d8d"
+COLORS = {"numpy": "#2b86cc", "torch": "#e0484a", "jax": "#2f9e44"}
 STYLES = {"NextStep": "-", "SameStep": "--", "Disabled": ":"}
 Result = dict[str, Any]
 
@@ -68,11 +70,11 @@ def draw_dots(result: Result, ax: Any) -> None:
         ax.plot(middle, row, "o", color=color(name))
         ax.annotate(f"{middle:,.0f}", (1.01, row), xycoords=("axes fraction", "data"), va="center")
     ax.set_yticks(range(len(names)), names)
-    ax.grid(axis="x", alpha=0.4)
+    ax.grid(axis="x", alpha=0.3)
     is_batch = result["axis"] == "environments"
     count = f", {result['value']:,} environments" if is_batch else ""
-    ax.set(xscale="log", title=result["task"] + count)
-    ax.set_xlabel("environment steps per second")
+    ax.set(xscale="log", xlabel="environment steps per second")
+    ax.get_figure().suptitle(result["task"] + count, fontsize=10)
 
 
 def draw_curves(results: list[Result], ax: Any) -> None:
@@ -89,13 +91,14 @@ def draw_curves(results: list[Result], ax: Any) -> None:
         ax.fill_between(values, lows, highs, color=style["color"], alpha=0.12, linewidth=0)
     every = sorted({result["value"] for result in results})
     ax.set(xscale="log" if every[0] else "symlog", yscale="log", xlabel=results[0]["axis"])
-    ax.set(title=results[0]["task"], ylabel="environment steps per second")
+    ax.set_title(results[0]["task"], fontsize=10)
+    ax.set_ylabel("environment steps per second")
     ax.set_xticks(every, [f"{value:,}" for value in every])
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter(EngFormatter(sep=""))
     ax.minorticks_off()
-    ax.grid(axis="y", alpha=0.4)
-    ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    ax.grid(axis="y", alpha=0.3)
+    ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, frameon=False)
 
 
 def draw_trainings(results: list[Result], ax: Any) -> None:
@@ -107,7 +110,7 @@ def draw_trainings(results: list[Result], ax: Any) -> None:
     ax.axhline(results[0]["target"], color=OTHERS, linestyle=":")
     ax.set(xlabel="seconds, with compiling", ylabel="mean return of 100 episodes")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
+    ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, frameon=False)
 
 
 def line_style(name: str) -> dict[str, str]:
@@ -145,11 +148,13 @@ def main() -> None:
         names = ", ".join(map(str, args.results))
         raise SystemExit(f"{names} has no results: neither steps per second nor trainings")
     args.out.mkdir(parents=True, exist_ok=True)
-    plt.rcParams["svg.hashsalt"] = "gymbridge"  # the same file from the same results
+    plt.style.use(STYLE)
     for task, results in tasks.items():
         is_curve = len({result["value"] for result in results}) > 1
         routes = len(results[0]["steps_per_second"])
-        fig, ax = plt.subplots(figsize=(8, 5 if is_curve else 0.6 + 0.26 * routes))
+        # The names of the routes, beside the dots, are the other half of the width.
+        size = (WIDTH, 4) if is_curve else (WIDTH / 2, 0.6 + 0.26 * routes)
+        fig, ax = plt.subplots(figsize=size)
         ax.spines[["top", "right"]].set_visible(False)
         if is_curve:
             draw_curves(results, ax)
@@ -158,7 +163,7 @@ def main() -> None:
             draw_dots(results[0], ax)
         save(fig, args.out / file_name("curves" if is_curve else "dots", task))
     if trainings:
-        fig, ax = plt.subplots(figsize=(8, 4))
+        fig, ax = plt.subplots(figsize=(WIDTH, 3.5))
         draw_trainings(trainings, ax)
         save(fig, args.out / "trainings.svg")
 

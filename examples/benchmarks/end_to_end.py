@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import torch
+from charts import OTHERS, OURS, STYLE
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env as make_sb3
@@ -97,18 +98,19 @@ def train(task: Task, library: str, seed: int, max_steps: int) -> dict[str, Any]
 
 def draw(runs: list[dict[str, Any]], path: Path) -> None:
     """Draw a point for each run and a bar for the median of each library."""
-    fig, axes = plt.subplots(1, len(TASKS), figsize=(8, 2), squeeze=False)
-    for ax, task in zip(axes[0], TASKS, strict=True):
+    plt.style.use(STYLE)
+    fig, axes = plt.subplots(len(TASKS), figsize=(5.2, 1.6 * len(TASKS)), squeeze=False)
+    for ax, task in zip(axes[:, 0], TASKS, strict=True):
         for row, library in enumerate(reversed(LIBRARIES)):
             seconds = [run["seconds"] for run in chosen(runs, task, library)]
-            color = "#1f77b4" if library == "gymbridge" else "#9e9e9e"
+            color = OURS if library == "gymbridge" else OTHERS
             ax.barh(row, median(seconds), color=color, alpha=0.5)
             ax.plot(seconds, [row] * len(seconds), "o", color=color)
         ax.set_yticks(range(len(LIBRARIES)), reversed(LIBRARIES))
-        ax.set(title=f"{task.env_id} to {task.target:g}", xlabel="seconds")
+        ax.set_title(f"{task.env_id} to {task.target:g}", fontsize=10)
+        ax.set_xlabel("seconds")
         ax.spines[["top", "right"]].set_visible(False)
     fig.tight_layout()
-    plt.rcParams["svg.hashsalt"] = "gymbridge"  # the same file from the same results
     fig.savefig(path, metadata={"Date": None})
 
 

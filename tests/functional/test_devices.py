@@ -267,7 +267,7 @@ except gymbridge.GymbridgeError as error:
     assert f"call jax.config.update('jax_num_cpu_devices', {count_cores()})" in str(error), error
 """
 
-# With a thread per device in XLA's pool, the factorizations of all devices would wait for each other.
+# With a thread per device in XLA's pool, the devices' factorizations would wait for each other.
 FRESH = """
 import faulthandler, os
 import gymnasium, jax, numpy as np

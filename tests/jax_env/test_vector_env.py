@@ -64,7 +64,7 @@ def test_info_keys__choose_infos(names: Any) -> None:
     wanted = every if names == "all" else {*names, "nonfinite"}
     assert {key for key in infos if not key.startswith("_")} == wanted
     assert envs.step(at(draw(envs, 1), 0))[-1].keys() == infos.keys()
-    with pytest.raises(ArgumentError, match="`info_keys` has 'bset'.*'best'"):
+    with pytest.raises(ArgumentError, match=r"`info_keys` has 'bset'.*'best'"):
         JaxVectorEnv(Drift(), 2, info_keys=["bset"])
 
 
