@@ -1,6 +1,6 @@
 """Linearised steps of Brax and Playground beside `jax.jacfwd` of the same.
 
-``python linearized_physics.py spring mjx CartpoleSwingup`` prints JSON, by backend of Brax or task
+``python linearized_physics.py spring CartpoleSwingup`` prints JSON, by backend of Brax or task
 of Playground: the names of the coordinates, and the errors of A and B relative to their largest
 number.
 """
@@ -48,17 +48,12 @@ def compare(env: Any, envs: Any, place: Any, read: Any) -> list[Any]:
 
 def compare_brax(backend: str) -> list[Any]:
     """Compare a ball that slides, under a gravity that the batch draws."""
-    env, path = Puck(backend), "opt.gravity" if backend == "mjx" else "gravity"
-    drawn = {path: jnp.asarray(GRAVITY)}
+    env, drawn = Puck(backend), {"gravity": jnp.asarray(GRAVITY)}
     envs = BraxVectorEnv(Puck(backend), NUM_ENVS, randomization_fn=lambda *_: drawn)
     env.sys = env.sys.tree_replace(drawn)
 
     def place(state: Any, x: Any) -> Any:
-        if backend == "mjx":
-            motion = state.pipeline_state.replace(qpos=x[:2], qvel=x[2:])
-        else:
-            motion = env.pipeline_init(x[:2], x[2:])
-        return state.replace(pipeline_state=motion)
+        return state.replace(pipeline_state=env.pipeline_init(x[:2], x[2:]))
 
     def read(state: Any) -> Any:
         return jnp.concatenate([state.pipeline_state.q, state.pipeline_state.qd])
@@ -77,7 +72,7 @@ def compare_playground(name: str) -> list[Any]:
     return compare(env, PlaygroundVectorEnv(name, NUM_ENVS), place, read)
 
 
-BACKENDS = ("generalized", "spring", "positional", "mjx")
+BACKENDS = ("generalized", "spring", "positional")
 
 if __name__ == "__main__":
     found = {

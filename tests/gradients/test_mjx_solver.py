@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 import pytest
 from mjx_chain import Chain
+from mujoco import mjx
 from mujoco.mjx._src import solver
 from point_mass import PointMass, make_batch
 from python_runs import run_python
@@ -71,6 +74,43 @@ def test_solver__is_mjx_s_own_for_others() -> None:
 def test_unrolling_elliptic_cones__is_refused_by_name() -> None:
     with pytest.raises(ArgumentError, match=r"'unroll'(.|\n)*elliptic(.|\n)*'implicit'"):
         make_batch(Chain(2, cone="elliptic"), mjx_solver_gradient="unroll")
+
+
+BALL = """
+<mujoco>
+  <option timestep="0.02" iterations="30" cone="elliptic"/>
+  <worldbody>
+    <geom type="plane" size="1 1 1" friction="0.6"/>
+    <body pos="0 0 0.0995">
+      <joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 1 0"/><joint type="slide"/>
+      <geom type="sphere" size="0.1" mass="1" friction="0.6"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
+@pytest.mark.slow
+def test_gradient_through_elliptic_cones__is_that_of_forward_mode() -> None:
+    """A ball slides over a floor and is pushed. Values are those of MJX's own solver."""
+    model = mjx.put_model(mujoco.MjModel.from_xml_string(BALL))
+    begin = mjx.make_data(model).replace(qvel=jnp.array([0.3, -0.2, 0]))
+    pushes, along = 2 * jax.random.normal(jax.random.PRNGKey(0), (2, 5, 3))
+
+    def slide(move: Any, pushes: jax.Array) -> Any:
+        body = lambda data, push: (move(data.replace(qfrc_applied=push)), None)  # noqa: E731
+        data, _ = jax.lax.scan(body, begin, pushes)
+        return jnp.concatenate([data.qpos, data.qvel]) @ jnp.arange(1.0, 7)
+
+    def step(data: Any) -> Any:
+        return mjx.step(model, data)
+
+    end, slope = jax.jit(lambda given: jax.jvp(partial(slide, step), (given,), (along,)))(pushes)
+    implicit = partial(slide, SolverGradient("auto").wrap(step))
+    found, gradient = jax.jit(jax.value_and_grad(implicit))(pushes)
+    assert found == end
+    size = jnp.linalg.norm(gradient) * jnp.linalg.norm(along)
+    np.testing.assert_allclose((gradient * along).sum(), slope, atol=1e-3 * size)
 
 
 def test_mode_without_effect__is_an_error() -> None:
