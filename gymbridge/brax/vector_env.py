@@ -35,6 +35,9 @@ with needs("brax", "BraxVectorEnv"):
 
 __all__ = ["BraxVectorEnv"]
 
+_WITHOUT_MATRICES = ("spring", "positional")
+"""Backends of Brax whose steps factorize no matrices."""
+
 
 # skrl knows Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
 class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
@@ -139,7 +142,8 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         num_envs = read_count("num_envs", num_envs)
         view = read_view(render_mode, render_size, camera)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
-        place = find_place(device, num_envs)
+        is_plain = isinstance(brax_env, str) and kwargs.get("backend") in _WITHOUT_MATRICES
+        place = find_place(device, num_envs, factorizes=not is_plain)
         mode = read_autoreset_mode(autoreset_mode)
         options = {
             "action_space": action_space,

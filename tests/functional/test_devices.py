@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from python_runs import run_python
 from trees import assert_same
 
 from gymbridge import BraxVectorEnv
-from gymbridge.core.arrays import make_adapter
-from gymbridge.core.arrays.jax_devices import _say_idle
+from gymbridge.core.arrays import jax_devices, make_adapter
+from gymbridge.core.arrays.jax_devices import _say_idle, find_place
 from gymbridge.core.devices import Device
 from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
@@ -238,6 +239,19 @@ def test_every_device__is_used_if_it_divides_the_batch(
     warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert len(warned) == (advice is not None), "said once"
     assert advice is None or re.search(advice, warned[0])
+
+
+def test_every_core__warns_of_a_missing_thread_where_steps_factorize(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NPROC", raising=False)
+    monkeypatch.setattr(jax_devices, "_SPARE", threading.Event())
+    monkeypatch.setattr(jax_devices, "count_cores", lambda: 2)
+    jax_devices._check_spare.cache_clear()
+    for num_envs, factorizes in ((130, False), (128, True), (130, True), (130, True)):
+        find_place("cpu:all", num_envs, factorizes=factorizes)
+    assert "65 environments on each of 2 CPU devices" in caplog.text
+    assert caplog.text.count("Set the environment variable NPROC to 3 before JAX starts") == 1
 
 
 def test_several_gpus__are_no_place_for_tensors_and_several_devices_none_for_envpool() -> None:

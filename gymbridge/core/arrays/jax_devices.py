@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from functools import cache
 from typing import Any, cast
 
@@ -21,13 +22,22 @@ __all__ = ["find_jax_device", "find_place"]
 _LOG = logging.getLogger("gymbridge")
 
 
-def find_place(device: Any, num_envs: int) -> Any:
+_SPARE = threading.Event()
+"""Set after JAX was started here with a spare thread; see `spare_thread`."""
+
+_INLINE = 64
+"""Matrices that a call of LAPACK in jaxlib 0.10.2 factorizes without other threads."""
+
+
+def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
     """Return where a batch is, a `jax.Device` or `jax.sharding.NamedSharding`.
 
     Args:
         device: As a user gives it. "cpu:all" asks JAX for a CPU device per core if it has not
             started, and stands for the largest number of devices that divides `num_envs`.
         num_envs: Size of the batch.
+        factorizes: Whether its steps may factorize matrices, for which JAX needs a spare thread.
+            That thread makes other steps slower.
 
     Raises:
         ArgumentError: JAX has no such device, or it has started with fewer CPU devices than cores.
@@ -37,22 +47,28 @@ def find_place(device: Any, num_envs: int) -> Any:
     if not isinstance(place, EveryDevice):
         return find_jax_device(place)
     check_not_forked()
-    every = _find_every(place)
+    every = _find_every(place, factorizes)
     count = next(size for size in range(len(every), 0, -1) if num_envs % size == 0)
     if count < len(every) and num_envs > 1:
         _say_idle(str(place), num_envs, count, len(every))
+    is_sure = not factorizes or _SPARE.is_set() or "NPROC" in os.environ
+    if not is_sure and place.kind == "cpu" and 1 < count >= count_cores():
+        _check_spare(num_envs // count, count)
     return find_jax_device(every[:count] if count > 1 else every[0])
 
 
-def _find_every(devices: EveryDevice) -> tuple[Device, ...]:
+def _find_every(devices: EveryDevice, factorizes: bool) -> tuple[Device, ...]:
     # Whoever has set a number of CPU devices, here or by XLA's flag, gets all of those.
     config, flags = cast("Any", jax.config), os.environ.get("XLA_FLAGS", "")
     is_chosen = config.jax_num_cpu_devices != -1 or "host_platform_device_count" in flags
     wanted = count_cores() if devices.kind == "cpu" and not is_chosen else 1
     if wanted > 1 and not jax_has_started():
         config.update("jax_num_cpu_devices", wanted)
-    with spare_thread(max(count_cores(), config.jax_num_cpu_devices)):
-        find_jax_device(Device(devices.kind, 0))  # raises with advice
+    if factorizes and not jax_has_started():
+        with spare_thread(max(count_cores(), config.jax_num_cpu_devices)):
+            find_jax_device(Device(devices.kind, 0))
+        _SPARE.set()
+    find_jax_device(Device(devices.kind, 0))  # raises with advice
     found = jax.local_devices(backend=devices.kind)
     if len(found) < wanted:
         raise ArgumentError(
@@ -62,6 +78,21 @@ def _find_every(devices: EveryDevice) -> tuple[Device, ...]:
             f"environment variable NPROC to {wanted + 1}, so that no device waits for a thread."
         )
     return tuple(cast("Device", read_device(one)) for one in found)
+
+
+@cache
+def _check_spare(each: int, devices: int) -> None:
+    """Warn if JAX has as many threads as devices, and each of them may wait for another one."""
+    if each > _INLINE:
+        _LOG.warning(
+            "JAX has started without a spare thread. With %d environments on each of %d CPU "
+            "devices, a step that factorizes matrices, as MJX's does, can wait for ever in jaxlib "
+            "0.10.2. Set the environment variable NPROC to %d before JAX starts, or build this "
+            "batch first. This is logged once for each size.",
+            each,
+            devices,
+            devices + 1,
+        )
 
 
 @cache
