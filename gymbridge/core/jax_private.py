@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -37,7 +37,7 @@ def jax_has_started() -> bool:
 
 
 @contextmanager
-def spare_thread(devices: int) -> Iterator[None]:
+def spare_thread(devices: int) -> Generator[None]:
     """Let JAX start with one thread more for its operations than it will have CPU devices.
 
     In jaxlib 0.10.2 a LAPACK call on 128 matrices or more keeps a thread of XLA's pool and waits
