@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import torch
 from charts import OTHERS, OURS, STYLE
 from stable_baselines3 import PPO
@@ -30,9 +30,6 @@ from tqdm import tqdm
 
 from gymbridge.command_line.options import at_least
 from gymbridge.trainers.sb3 import make_vec_env
-
-mpl.use("svg")
-import matplotlib.pyplot as plt
 
 NUM_ENVS = 64
 HYPERPARAMETERS: dict[str, Any] = {

@@ -40,10 +40,10 @@ def jax_has_started() -> bool:
 def spare_thread(devices: int) -> Generator[None]:
     """Let JAX start with one thread more for its operations than it will have CPU devices.
 
-    In jaxlib 0.10.2 a LAPACK call on 128 matrices or more keeps a thread of XLA's pool and waits
-    for others. The pool has a thread for each core, so that devices which are all in such a call
-    would wait for ever. XLA reads the size of the pool from ``NPROC`` as it starts; a value that
-    the user has set stays.
+    In jaxlib 0.10.2 a LAPACK call on many matrices keeps a thread of XLA's pool and waits for
+    other threads of the pool. The pool has one for each core. If every device is in such a call,
+    none is left, and they wait for ever. XLA reads the size of the pool from ``NPROC`` when it
+    starts. A value that the user has set stays.
     """
     is_chosen = "NPROC" in os.environ
     os.environ.setdefault("NPROC", str(devices + 1))

@@ -52,7 +52,7 @@ class TranslatedEnv:
 
     Args:
         env: The environment.
-        info_keys: The names of the infos that are kept; None or "all" for all.
+        info_keys: The names of the infos that `read` returns; None or "all" for all.
 
     Raises:
         SimulationError: A method fails while it is traced.
@@ -74,9 +74,9 @@ class TranslatedEnv:
         self._reset = jax.jit(partial(_reset, env))
         self._step = jax.jit(partial(_step, env))
         self._check(options.structs)
-        kept = read_info_keys(info_keys, self._infos)
-        if kept is not None:
-            self._infos = {name: info for name, info in self._infos.items() if name in kept}
+        self._shown = read_info_keys(info_keys, self._infos) or ()
+        if info_keys is None:
+            self._shown = self._infos.keys()
 
     def _check(self, options: dict[str, Any]) -> None:
         """Trace the methods, and keep the shapes and dtypes that they must return."""
@@ -124,8 +124,9 @@ class TranslatedEnv:
         return self._normalise(JaxState(after, state.key, state.steps + 1, TimeStep(*seen)))
 
     def read(self, state: JaxState) -> TimeStep:
-        """Return what a user sees of a state."""
-        return state.seen
+        """Return what a user sees of a state, which has all infos."""
+        info = {name: value for name, value in state.seen.info.items() if name in self._shown}
+        return state.seen._replace(info=info)
 
     def write(self, state: JaxState, obs: Any, reward: Any) -> JaxState:
         """Return the state with another observation and reward to read."""

@@ -236,7 +236,7 @@ def test_every_device__is_used_if_it_divides_the_batch(
         envs = BraxVectorEnv("fast", num_envs, device="cpu:all", arrays=kind)
         assert envs._simulator.num_devices == count
         assert str(envs.device) in ("None", "cpu") or kind == "jax"
-    warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    warned = [record.message for record in caplog.records if "num_envs" in record.message]
     assert len(warned) == (advice is not None), "said once"
     assert advice is None or re.search(advice, warned[0])
 
@@ -247,11 +247,10 @@ def test_every_core__warns_of_a_missing_thread_where_steps_factorize(
     monkeypatch.delenv("NPROC", raising=False)
     monkeypatch.setattr(jax_devices, "_SPARE", threading.Event())
     monkeypatch.setattr(jax_devices, "count_cores", lambda: 2)
-    jax_devices._check_spare.cache_clear()
-    for num_envs, factorizes in ((130, False), (128, True), (130, True), (130, True)):
+    jax_devices._say_spare.cache_clear()
+    for num_envs, factorizes, count in ((4, False, 0), (1, True, 0), (4, True, 1), (4, True, 1)):
         find_place("cpu:all", num_envs, factorizes=factorizes)
-    assert "65 environments on each of 2 CPU devices" in caplog.text
-    assert caplog.text.count("Set the environment variable NPROC to 3 before JAX starts") == 1
+        assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
 
 def test_several_gpus__are_no_place_for_tensors_and_several_devices_none_for_envpool() -> None:

@@ -62,6 +62,11 @@ def test_info_keys__choose_infos(names: Any) -> None:
     _, infos = envs.reset(seed=0)
     assert {key for key in infos if not key.startswith("_")} == {*names, "nonfinite"}
     assert envs.step(at(draw(envs, 1), 0))[-1].keys() == infos.keys()
+    shared().reset(seed=1)
+    envs = JaxVectorEnv(Drift(), NUM_ENVS, info_keys=names, **SAME_STEP)
+    envs.set_state(shared().get_state())
+    actions = at(draw(envs, 1), 0)
+    assert_same(to_numpy(envs.step(actions)[:4]), to_numpy(shared().step(actions)[:4]))
     with pytest.raises(ArgumentError, match=r"`info_keys` has 'bset'.*'best'"):
         JaxVectorEnv(Drift(), 2, info_keys=["bset"])
 

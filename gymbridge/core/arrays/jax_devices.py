@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, cast
 
@@ -21,12 +22,8 @@ __all__ = ["find_jax_device", "find_place"]
 
 _LOG = logging.getLogger("gymbridge")
 
-
 _SPARE = threading.Event()
-"""Set after JAX was started here with a spare thread; see `spare_thread`."""
-
-_INLINE = 64
-"""Matrices that a call of LAPACK in jaxlib 0.10.2 factorizes without other threads."""
+"""Set when JAX was started here with a spare thread; see `spare_thread`."""
 
 
 def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
@@ -52,8 +49,8 @@ def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
     if count < len(every) and num_envs > 1:
         _say_idle(str(place), num_envs, count, len(every))
     is_sure = not factorizes or _SPARE.is_set() or "NPROC" in os.environ
-    if not is_sure and place.kind == "cpu" and 1 < count >= count_cores():
-        _check_spare(num_envs // count, count)
+    if not is_sure and place.kind == "cpu" and count > 1 and count >= count_cores():
+        _say_spare(count)
     return find_jax_device(every[:count] if count > 1 else every[0])
 
 
@@ -64,12 +61,13 @@ def _find_every(devices: EveryDevice, factorizes: bool) -> tuple[Device, ...]:
     wanted = count_cores() if devices.kind == "cpu" and not is_chosen else 1
     if wanted > 1 and not jax_has_started():
         config.update("jax_num_cpu_devices", wanted)
-    if factorizes and not jax_has_started():
-        with spare_thread(max(count_cores(), config.jax_num_cpu_devices)):
-            find_jax_device(Device(devices.kind, 0))
-        _SPARE.set()
-    find_jax_device(Device(devices.kind, 0))  # raises with advice
+    is_first = factorizes and devices.kind == "cpu" and not jax_has_started()
+    most = max(count_cores(), config.jax_num_cpu_devices)
+    with spare_thread(most) if is_first else nullcontext():
+        find_jax_device(Device(devices.kind, 0))  # raises with advice
     found = jax.local_devices(backend=devices.kind)
+    if is_first and len(found) <= most:
+        _SPARE.set()
     if len(found) < wanted:
         raise ArgumentError(
             f"`device='cpu:all'` needs {wanted} CPU devices of JAX, one for each core, and JAX has "
@@ -81,18 +79,14 @@ def _find_every(devices: EveryDevice, factorizes: bool) -> tuple[Device, ...]:
 
 
 @cache
-def _check_spare(each: int, devices: int) -> None:
-    """Warn if JAX has as many threads as devices, and each of them may wait for another one."""
-    if each > _INLINE:
-        _LOG.warning(
-            "JAX has started without a spare thread. With %d environments on each of %d CPU "
-            "devices, a step that factorizes matrices, as MJX's does, can wait for ever in jaxlib "
-            "0.10.2. Set the environment variable NPROC to %d before JAX starts, or build this "
-            "batch first. This is logged once for each size.",
-            each,
-            devices,
-            devices + 1,
-        )
+def _say_spare(devices: int) -> None:
+    _LOG.warning(
+        "JAX has started without a spare thread. On all %d CPU devices, a step that factorizes "
+        "matrices, as MJX's does, can wait for ever in jaxlib 0.10.2. Set the environment variable "
+        "NPROC to %d before JAX starts, or build this batch first. This is logged once.",
+        devices,
+        devices + 1,
+    )
 
 
 @cache
