@@ -49,15 +49,20 @@ for engine in sys.argv[1].split("-"):
 """
 
 
-@pytest.mark.parametrize("order", ["envpool-mujoco-envpool", "mujoco-envpool-mujoco"])
-@pytest.mark.parametrize("library", ["egl", "osmesa"])
+@pytest.mark.parametrize(
+    ("library", "order"),
+    [
+        ("egl", "envpool-mujoco-envpool"),
+        ("osmesa", "envpool-mujoco-envpool"),
+        ("osmesa", "mujoco-envpool-mujoco"),
+    ],
+)
 def test_library__is_shared_with_gymnasiums_renderer(library: str, order: str) -> None:
     environ = {"MUJOCO_GL": library, "PYOPENGL_PLATFORM": ""}
     assert run_python("-c", MIXED, order, **environ).code == 0
 
 
-@pytest.mark.parametrize("leaves_open", [True, False])
-@pytest.mark.parametrize("library", ["egl", "osmesa"])
+@pytest.mark.parametrize(("library", "leaves_open"), [("egl", True), ("osmesa", False)])
 def test_library__is_the_users_choice(library: str, leaves_open: bool, tmp_path: Path) -> None:
     """In a process of its own, which ends without a word."""
     script = SCRIPT if leaves_open else SCRIPT + "for envs in batches:\n    envs.close()\n"
