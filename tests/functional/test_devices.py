@@ -241,15 +241,17 @@ def test_every_device__is_used_if_it_divides_the_batch(
     assert advice is None or re.search(advice, warned[0])
 
 
+@pytest.mark.parametrize("device", ["cpu:all", TWO])
 def test_every_core__warns_of_a_missing_thread_where_steps_factorize(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    device: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NPROC", raising=False)
     monkeypatch.setattr(jax_devices, "_SPARE", threading.Event())
     monkeypatch.setattr(jax_devices, "count_cores", lambda: 2)
     jax_devices._say_spare.cache_clear()
-    for num_envs, factorizes, count in ((4, False, 0), (1, True, 0), (4, True, 1), (4, True, 1)):
-        find_place("cpu:all", num_envs, factorizes=factorizes)
+    calls = [(device, 4, False, 0), ("cpu:all", 1, True, 0), *[(device, 4, True, 1)] * 2]
+    for given, num_envs, factorizes, count in calls:
+        find_place(given, num_envs, factorizes=factorizes)
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
 
@@ -306,6 +308,15 @@ for _ in range(50):
 """
 
 
-@pytest.mark.parametrize("script", [STARTED, FRESH])
+LISTED = """
+import jax
+from gymbridge.core.arrays import jax_devices
+jax.config.update("jax_num_cpu_devices", 2)
+jax_devices.find_place(["cpu:0", "cpu:1"], 4)
+assert jax_devices._SPARE.is_set(), "it did not start JAX with a spare thread"
+"""
+
+
+@pytest.mark.parametrize("script", [STARTED, FRESH, LISTED])
 def test_every_core__has_a_device_if_jax_starts_with_them(script: str) -> None:
     run_python("-c", script, JAX_NUM_CPU_DEVICES="-1")

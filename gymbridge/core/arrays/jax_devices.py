@@ -41,17 +41,24 @@ def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
         SimulationError: This process was forked after JAX had started.
     """
     place = read_device(device)
-    if not isinstance(place, EveryDevice):
-        return find_jax_device(place)
-    check_not_forked()
-    every = _find_every(place, factorizes)
+    if isinstance(place, EveryDevice):
+        place = _choose(place, num_envs, factorizes)
+    elif isinstance(place, tuple):
+        _start_jax(place[0], factorizes)
+    cpus = len(place) if isinstance(place, tuple) and place[0].kind == "cpu" else 1
+    is_sure = not factorizes or _SPARE.is_set() or "NPROC" in os.environ
+    if not is_sure and cpus > 1 and cpus >= count_cores():
+        _say_spare(cpus)
+    return find_jax_device(place)
+
+
+def _choose(devices: EveryDevice, num_envs: int, factorizes: bool) -> Place:
+    """Return the largest number of devices that divides the batch, or one device."""
+    every = _find_every(devices, factorizes)
     count = next(size for size in range(len(every), 0, -1) if num_envs % size == 0)
     if count < len(every) and num_envs > 1:
-        _say_idle(str(place), num_envs, count, len(every))
-    is_sure = not factorizes or _SPARE.is_set() or "NPROC" in os.environ
-    if not is_sure and place.kind == "cpu" and count > 1 and count >= count_cores():
-        _say_spare(count)
-    return find_jax_device(every[:count] if count > 1 else every[0])
+        _say_idle(str(devices), num_envs, count, len(every))
+    return every[:count] if count > 1 else every[0]
 
 
 def _find_every(devices: EveryDevice, factorizes: bool) -> tuple[Device, ...]:
@@ -61,13 +68,8 @@ def _find_every(devices: EveryDevice, factorizes: bool) -> tuple[Device, ...]:
     wanted = count_cores() if devices.kind == "cpu" and not is_chosen else 1
     if wanted > 1 and not jax_has_started():
         config.update("jax_num_cpu_devices", wanted)
-    is_first = factorizes and devices.kind == "cpu" and not jax_has_started()
-    most = max(count_cores(), config.jax_num_cpu_devices)
-    with spare_thread(most) if is_first else nullcontext():
-        find_jax_device(Device(devices.kind, 0))  # raises with advice
+    _start_jax(Device(devices.kind, 0), factorizes)
     found = jax.local_devices(backend=devices.kind)
-    if is_first and len(found) <= most:
-        _SPARE.set()
     if len(found) < wanted:
         raise ArgumentError(
             f"`device='cpu:all'` needs {wanted} CPU devices of JAX, one for each core, and JAX has "
@@ -78,10 +80,24 @@ def _find_every(devices: EveryDevice, factorizes: bool) -> tuple[Device, ...]:
     return tuple(cast("Device", read_device(one)) for one in found)
 
 
+def _start_jax(first: Device, factorizes: bool) -> None:
+    """Start JAX if it has not started, with a spare thread where CPU devices need one.
+
+    Raises:
+        ArgumentError: JAX has no such device.
+    """
+    is_first = factorizes and first.kind == "cpu" and not jax_has_started()
+    most = max(count_cores(), cast("Any", jax.config).jax_num_cpu_devices)
+    with spare_thread(most) if is_first else nullcontext():
+        find_jax_device(first)
+    if is_first and len(jax.local_devices(backend="cpu")) <= most:
+        _SPARE.set()
+
+
 @cache
 def _say_spare(devices: int) -> None:
     _LOG.warning(
-        "JAX has started without a spare thread. On all %d CPU devices, a step that factorizes "
+        "JAX has started without a spare thread. On %d CPU devices, a step that factorizes "
         "matrices, as MJX's does, can wait for ever in jaxlib 0.10.2. Set the environment variable "
         "NPROC to %d before JAX starts, or build this batch first. This is logged once.",
         devices,
