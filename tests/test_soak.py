@@ -67,4 +67,4 @@ def test_soak__fails_where_a_bar_is_broken(tmp_path: Path) -> None:
     assert [case["compilations"] for case in cases] == [0, 1, 0]
     passed = [line.split(" | ")[-1] for line in failed.lines[-len(BARS) :]]
     assert passed == ["no |"] * 3
-    soak(out, *sizes, "--env-ids", *ids, code=1)  # a case that failed before still fails
+    soak(out, *sizes, "--env-ids", ids[0], code=1)  # a case that failed before still fails

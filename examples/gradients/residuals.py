@@ -1,9 +1,9 @@
-"""How much memory a step through MJX keeps for its backward pass, per environment.
+"""How much memory a step keeps for its backward pass, per environment.
 
-    python examples/gradients/residuals.py [G1JoystickFlatTerrain/playground hopper/mjx …]
+    python examples/gradients/residuals.py [ant/spring G1JoystickFlatTerrain/playground …]
 
-Steps are traced and not compiled. ``residuals="recompute"`` keeps the state instead, which is the
-column on the right.
+Steps are traced and not compiled, so the figures are those of every machine. The second column is
+what ``mjx_solver_gradient="implicit"`` keeps, the third ``residuals="recompute"``: the state.
 """
 
 from __future__ import annotations
@@ -15,42 +15,58 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from engines import make_env
+from engines import make_env, uses_mjx
 
 from gymbridge.state_envs.mjx_private import SolverGradient
 
-NUM_ENVS = 2
-TASKS = ("hopper/mjx", "CheetahRun/playground", "G1JoystickFlatTerrain/playground")
+TASKS = (
+    *("inverted_pendulum/generalized", "reacher/spring", "ant/spring", "reacher/mjx", "hopper/mjx"),
+    *("CartpoleSwingup/playground", "CheetahRun/playground"),
+    *("Go1JoystickFlatTerrain/playground", "G1JoystickFlatTerrain/playground"),
+)
+MODES = ("auto", "implicit")
+WINDOW = 16
 
 
-def count_megabytes(tree: Any) -> float:
-    """Return the megabytes of a tree of shapes, per environment."""
-    leaves = jax.tree.leaves(tree)
-    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves) / NUM_ENVS / 1e6
-
-
-def measure(task: str) -> list[float]:
-    """Return the megabytes that a step keeps: "unroll", "implicit", and its state alone."""
-    env: Any = make_env(*task.split("/"))
-    keys = jax.ShapeDtypeStruct((NUM_ENVS, 2), jnp.uint32)
+def count_bytes(env: Any, mode: str, num_envs: int) -> tuple[int, int]:
+    """Return what a step of a batch keeps, and the size of its state."""
+    keys = jax.ShapeDtypeStruct((num_envs, 2), jnp.uint32)
     state = jax.eval_shape(jax.vmap(env.reset), keys)
-    action = jax.ShapeDtypeStruct((NUM_ENVS, env.action_size), float)
-    found = []
-    for mode in ("unroll", "implicit"):
-        step = jax.vmap(SolverGradient(mode).wrap(env.step))
-        kept = jax.eval_shape(lambda *given, step=step: jax.vjp(step, *given)[1], state, action)
-        found.append(count_megabytes(kept))
-    return [*found, count_megabytes(state)]
+    action = jax.ShapeDtypeStruct((num_envs, env.action_size), float)
+    step = jax.vmap(SolverGradient(mode).wrap(env.step))
+    kept = jax.eval_shape(lambda *given: jax.vjp(step, *given)[1], state, action)
+    sizes = [
+        sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+        for tree in (kept, state)
+    ]
+    return sizes[0], sizes[1]
+
+
+def measure(task: str) -> dict[str, float]:
+    """Return the megabytes that a step keeps, and those of its state, per environment."""
+    name, backend = task.split("/")
+    env: Any = make_env(name, backend)
+    found = {}
+    for mode in MODES if uses_mjx(backend) else MODES[:1]:
+        # What all environments share is in both sizes.
+        pairs = zip(*(count_bytes(env, mode, size) for size in (3, 2)), strict=True)
+        found[mode], found["recompute"] = ((more - less) / 1e6 for more, less in pairs)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tasks", nargs="*", default=TASKS, help="such as hopper/mjx")
     warnings.filterwarnings("ignore", message="Brax System")
-    print("| task | unroll | implicit | recompute |\n|---|---:|---:|---:|")
+    print(
+        "| task | a step keeps | with `implicit` | with `recompute` "
+        f"| environments per GB in a window of {WINDOW} steps |\n|---|---:|---:|---:|---:|"
+    )
     for task in parser.parse_args().tasks:
-        cells = (f"{size:.2f} MB" for size in measure(task))
-        print(f"| {task} | {' | '.join(cells)} |", flush=True)
+        found = measure(task)
+        cells = [f"{found[key]:.3g} MB" if key in found else "" for key in (*MODES, "recompute")]
+        room = math.floor(1e3 / (WINDOW * found["auto"]))
+        print(f"| {task} | {' | '.join(cells)} | {room:,} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -78,9 +78,15 @@ def test_action_space__reaches_from_the_lowest_to_the_highest_control(name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", WORKING)
-def test_registered_env__passes_the_rules_on_every_backend(name: str, backend: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        *((name, "generalized") for name in WORKING),
+        *((name, backend) for name in ("humanoid", "reacher") for backend in BACKENDS[1:]),
+    ],
+)
+def test_registered_env__passes_the_rules_as_every_backend_does(name: str, backend: str) -> None:
+    """What a backend adds to a state knows no task."""
     env = translate(brax_envs.get_environment(name, backend=backend))
     check_traces(FunctionalSimulator(env, 3, task_limit=1000))
 

@@ -10,8 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from point_mass import PointMass
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "gradients"
 PAIRS = {
@@ -185,6 +188,16 @@ def test_faults__of_a_pair_in_64_bits_alone(find_faults):
     result = changed(float64__forward={"median": 0.0, "max": 1e-9})
     del result["float32"]
     assert find_faults(result) == []
+
+
+def test_residuals__are_counted_as_a_backward_pass_holds_them(proof, monkeypatch):
+    script, env = importlib.import_module("residuals"), PointMass()
+    monkeypatch.setattr(script, "make_env", lambda name, backend: env)
+    state = jax.vmap(env.reset)(jnp.zeros((1000, 2), jnp.uint32))
+    held = jax.vjp(jax.vmap(env.step), state, jnp.ones((1000, env.action_size)))[1]
+    for key, tree in (("auto", held), ("recompute", state)):
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) / 1000
+        assert script.measure("point/mass")[key] == pytest.approx(size / 1e6, rel=0.01)
 
 
 @pytest.mark.slow
