@@ -51,6 +51,21 @@ LONGEST_FIRST = (
 )
 """Files that the slow leg begins with, so that neither of its processes waits for the other."""
 
+COVERED_BY_OTHERS = (
+    *("brax/test_oracle.py", "envpool/test_steps.py"),
+    *("conformance/test_against_sync.py", "conformance/test_episodes.py"),
+    *("conformance/test_gymnasium_rendering.py", "conformance/test_gymnasium_wrappers.py"),
+    *("conformance/test_ownership.py", "conformance/test_results.py"),
+    *("functional/test_diverged.py", "functional/test_randomization.py"),
+    *("functional/test_sharing.py", "gradients/test_diverged.py", "gradients/test_gradients.py"),
+    *("test_gradient_examples.py", "test_sb3_examples.py", "test_simulator_examples.py"),
+    "test_trainer_examples.py",
+)
+"""Long files that run no line or branch of the package that no other file runs.
+
+Their coverage is not measured, which takes a third of the time of a test.
+"""
+
 MODES = ("NextStep", "SameStep", "Disabled")
 
 
@@ -99,6 +114,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with long files, and rehearse each test of the GPU in its first case."""
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).as_posix() in COVERED_BY_OTHERS:
+            item.add_marker("no_cover")
     places = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
     if config.option.markexpr == "gpu" and config.getoption(GPU_DEVICE) == "cpu":
