@@ -63,7 +63,8 @@ COVERED_BY_OTHERS = (
 )
 """Long files that run no line or branch of the package that no other file runs.
 
-Their coverage is not measured, which takes a third of the time of a test.
+Their coverage is not measured, which takes a third of the time of a test. `tests/DURATIONS.md` says
+how they were found.
 """
 
 MODES = ("NextStep", "SameStep", "Disabled")
@@ -113,9 +114,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with long files, and rehearse each test of the GPU in its first case."""
+    """Begin with long files, pause coverage, and take the first case of each test of the GPU."""
+    covered = {Path(__file__).parent / name for name in COVERED_BY_OTHERS}
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).as_posix() in COVERED_BY_OTHERS:
+        if item.path in covered:
             item.add_marker("no_cover")
     places = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
