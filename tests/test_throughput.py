@@ -86,6 +86,7 @@ def test_flags__that_measure_nothing_are_an_error(
         ("^devices", "jax", 1),
         ("^gradients", "step by step", 1),
         ("^infos", "Sync|SameStep", 2),
+        ("^restarts of reacher", "wrap", 1),
         ("^restarts of Pendulum", "", 4),
     ],
 )

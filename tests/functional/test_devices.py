@@ -255,6 +255,19 @@ def test_every_core__warns_of_a_missing_thread_where_steps_factorize(
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
 
+@pytest.mark.parametrize("device", ["cpu:all", TWO])
+def test_every_core__does_not_warn_where_nothing_factorizes(
+    device: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NPROC", raising=False)
+    monkeypatch.setattr(jax_devices, "_SPARE", threading.Event())
+    monkeypatch.setattr(jax_devices, "count_cores", lambda: 2)
+    jax_devices._say_spare.cache_clear()
+    envs = BraxVectorEnv("inverted_pendulum", 4, backend="spring", device=device)
+    assert envs._simulator.num_devices == 2
+    assert "NPROC" not in caplog.text
+
+
 def test_several_gpus__are_no_place_for_tensors_and_several_devices_none_for_envpool() -> None:
     several = tuple(Device("cuda", index) for index in range(2))
     with pytest.raises(ArgumentError, match=r"torch arrays.*\[cuda:0, cuda:1\].*examples/ddp\.py"):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,18 +23,19 @@ from gymbridge.state_envs.viewer import make_page
 
 pytestmark = pytest.mark.slow
 
-CLASSES = {getattr(kind, "func", kind): name for name, kind in dm_control_suite._envs.items()}
-"""A task of each class. The tasks of a class differ in numbers of their rewards alone."""
+
+@cache
+def build(name: str) -> Any:
+    return PlaygroundVectorEnv(name, 2, autoreset_mode="Disabled")
 
 
-@pytest.mark.parametrize("name", CLASSES.values())
-def test_class_of_tasks__passes_the_rules_and_is_shown_by_braxs_viewer_but_for_ellipsoids(
+@pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
+def test_task__is_traced_with_its_limit_and_shown_by_braxs_viewer_but_for_ellipsoids(
     name: str,
 ) -> None:
     """Construction traces `reset` and `step`. The viewer needs neither, so its state is made up."""
-    envs = PlaygroundVectorEnv(name, 2, autoreset_mode="Disabled")
+    envs = build(name)
     assert envs.max_episode_steps == PLAYGROUND_LIMITS[name]
-    check_traces(envs._simulator)
     model = envs.get_attr("mj_model")[0]
     data = SimpleNamespace(xpos=np.zeros((1, model.nbody, 3)), xquat=np.ones((1, model.nbody, 4)))
     facts = Facts(name, envs._simulator.engine)
@@ -43,3 +45,12 @@ def test_class_of_tasks__passes_the_rules_and_is_shown_by_braxs_viewer_but_for_e
             show()
     else:
         assert "brax-viewer" in show()
+
+
+CLASSES = {getattr(kind, "func", kind): name for name, kind in dm_control_suite._envs.items()}
+
+
+@pytest.mark.parametrize("name", CLASSES.values())
+def test_class_of_tasks__passes_the_rules(name: str) -> None:
+    """The names of a class differ in numbers of its rewards alone."""
+    check_traces(build(name)._simulator)
