@@ -2,8 +2,8 @@
 
     python examples/gradients/residuals.py [ant/spring G1JoystickFlatTerrain/playground …]
 
-Steps are traced and not compiled, so the figures are those of every machine. The second column is
-what ``mjx_solver_gradient="implicit"`` keeps, the third ``residuals="recompute"``: the state.
+Steps are traced and not compiled. Beside what a step keeps by default stand what it keeps with
+``mjx_solver_gradient="implicit"`` and with ``residuals="recompute"``, which is the state.
 """
 
 from __future__ import annotations

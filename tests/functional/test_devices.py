@@ -241,29 +241,33 @@ def test_every_device__is_used_if_it_divides_the_batch(
     assert advice is None or re.search(advice, warned[0])
 
 
-@pytest.mark.parametrize("device", ["cpu:all", TWO])
-def test_every_core__warns_of_a_missing_thread_where_steps_factorize(
-    device: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def _without_spare_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if JAX had started without a spare thread, on two cores."""
     monkeypatch.delenv("NPROC", raising=False)
     monkeypatch.setattr(jax_devices, "_SPARE", threading.Event())
     monkeypatch.setattr(jax_devices, "count_cores", lambda: 2)
     jax_devices._say_spare.cache_clear()
+
+
+@pytest.mark.usefixtures("_without_spare_thread")
+@pytest.mark.parametrize("device", ["cpu:all", TWO])
+def test_every_core__warns_of_a_missing_thread_where_steps_factorize(
+    device: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     calls = [(device, 4, False, 0), ("cpu:all", 1, True, 0), *[(device, 4, True, 1)] * 2]
     for given, num_envs, factorizes, count in calls:
         find_place(given, num_envs, factorizes=factorizes)
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
 
-@pytest.mark.parametrize("device", ["cpu:all", TWO])
+# Of different sizes, since equal batches share what the first one built.
+@pytest.mark.usefixtures("_without_spare_thread")
+@pytest.mark.parametrize(("device", "num_envs"), [("cpu:all", 4), (TWO, 6)])
 def test_every_core__does_not_warn_where_nothing_factorizes(
-    device: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    device: Any, num_envs: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delenv("NPROC", raising=False)
-    monkeypatch.setattr(jax_devices, "_SPARE", threading.Event())
-    monkeypatch.setattr(jax_devices, "count_cores", lambda: 2)
-    jax_devices._say_spare.cache_clear()
-    envs = BraxVectorEnv("inverted_pendulum", 4, backend="spring", device=device)
+    envs = BraxVectorEnv("inverted_pendulum", num_envs, backend="spring", device=device)
     assert envs._simulator.num_devices == 2
     assert "NPROC" not in caplog.text
 

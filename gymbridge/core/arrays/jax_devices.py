@@ -33,8 +33,9 @@ def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
         device: As a user gives it. "cpu:all" asks JAX for a CPU device per core if it has not
             started, and stands for the largest number of devices that divides `num_envs`.
         num_envs: Size of the batch.
-        factorizes: Whether its steps may factorize matrices, for which JAX needs a spare thread.
-            That thread makes other steps slower.
+        factorizes: Whether its steps may factorize matrices. Then JAX is started with a spare
+            thread for several CPU devices, or a warning says that it was not. That thread makes
+            other steps slower.
 
     Raises:
         ArgumentError: JAX has no such device, or it has started with fewer CPU devices than cores.
