@@ -1,19 +1,20 @@
-"""Checks of a task of any family; ``python envpool_family.py <task id>`` makes all of them.
+"""Checks of a task of any family, which `run` makes in a process of their own.
 
 Some engines crash where another has run before, write into the working directory, or leave child
-processes behind: each runs alone.
+processes behind.
 """
 
 from __future__ import annotations
 
-import sys
+import os
 import warnings
+from pathlib import Path
 
 from envpool_oracle import CASES, check_against_own_pools
 from envpool_runs import MODES, check_results, collect_episodes, make, make_plain, play
 from trees import assert_same
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "run"]
 
 RULES = {
     "atari": ["Freeway-v5"],
@@ -39,12 +40,21 @@ RULES = {
 NUM_ENVS, LIMIT, SEED = 3, 8, 11
 
 
-def main(task_id: str) -> None:
-    """Check the task in every mode, and print the steps compared with EnvPool's own pools."""
+def run(task_id: str, log: Path) -> None:
+    """Check the task in every mode, and print the steps compared with EnvPool's own pools.
+
+    This process leads a group of its own, works in the folder of the log, and prints there: to a
+    file and not to a pipe, which children that a crash leaves behind would hold open.
+    """
+    os.setsid()
+    os.chdir(log.parent)
+    with log.open("w") as output:
+        for stream in (1, 2):
+            os.dup2(output.fileno(), stream)
     warnings.simplefilter("error")
     if any(task_id in task_ids for task_ids in RULES.values()):
         check_rules(task_id)
-    print(check_against_own_pools(task_id) if task_id in CASES else 0)
+    print(check_against_own_pools(task_id) if task_id in CASES else 0, flush=True)
 
 
 def check_rules(task_id: str) -> None:
@@ -62,6 +72,3 @@ def check_rules(task_id: str) -> None:
     assert_same(play(plain, 2 * LIMIT + 3, seed=SEED), log)
     plain.close()
 
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_family import RULES
+from envpool_family import RULES, run
 from envpool_oracle import CASES
 
 from gymbridge.envpool.tasks import load_tasks
@@ -32,6 +35,18 @@ def test_families__are_all_tested_and_in_30000_steps_of_the_oracle() -> None:
     assert sum(case.steps for case in CASES.values()) > 30_000
 
 
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ForkServerContext]:
+    """Processes that are forked after the imports, which take as long as most tasks."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["envpool_family"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        forkserver.ensure_running()
+    yield context
+    context.set_forkserver_preload(["__main__"])
+
+
 @pytest.mark.parametrize(
     "task_id",
     [
@@ -40,30 +55,20 @@ def test_families__are_all_tested_and_in_30000_steps_of_the_oracle() -> None:
     ],
 )
 def test_task__keeps_every_rule_and_is_one_of_envpools_own_pools_per_environment(
-    task_id: str, tmp_path: Path
+    task_id: str, tmp_path: Path, processes: ForkServerContext
 ) -> None:
     """In every mode and under every limit; raises at the first difference."""
     log = tmp_path / "log.txt"
-    # A file, not a pipe: children that a crash leaves behind would hold a pipe open.
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("envpool_family.py")), task_id],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    process = processes.Process(target=run, args=(task_id, log))
+    process.start()
+    group = process.pid or pytest.fail("no process was started")
     try:
-        code = process.wait(timeout=240)
-    except subprocess.TimeoutExpired:
-        code = -signal.SIGKILL
+        process.join(timeout=240)
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+            os.killpg(group, signal.SIGKILL)
+        process.join()
     text = log.read_text(errors="replace")
-    assert code == 0, text
+    assert process.exitcode == 0, text
     steps = int(text.splitlines()[-1])
     assert steps >= (CASES[task_id].steps if task_id in CASES else 0)
