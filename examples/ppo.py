@@ -71,7 +71,7 @@ def mlp(*sizes: int) -> nn.Module:
 class Agent(nn.Module):
     """A policy and a critic; for images they share the CNN, otherwise nothing."""
 
-    def __init__(self, envs: VectorEnv) -> None:
+    def __init__(self, envs: VectorEnv, initial_std: float = 1.0) -> None:
         super().__init__()
         self.obs_space, self.action_space = envs.single_observation_space, envs.single_action_space
         if not isinstance(self.action_space, spaces.Discrete | spaces.Box):
@@ -93,7 +93,7 @@ class Agent(nn.Module):
         for weights in self.parameters():
             nn.init.orthogonal_(weights, 2**0.5) if weights.ndim > 1 else nn.init.zeros_(weights)
         nn.init.orthogonal_(self.actor[-1].weight, 0.01)  # begin with all actions alike
-        self.log_std = nn.Parameter(torch.zeros(outputs))
+        self.log_std = nn.Parameter(torch.full((outputs,), math.log(initial_std)))
         # A batch norm averages means and variances, and applies the averages in eval mode.
         self.obs_norm = nn.BatchNorm1d(sizes[0], affine=False, momentum=None).eval()
         self.return_norm = nn.BatchNorm1d(1, affine=False, momentum=None)
@@ -269,7 +269,7 @@ def run(args: Args) -> None:
     place = args.device if args.arrays == "torch" or is_spread else None
     envs = gym.make_vec(args.env_id, **{"device": place} | json.loads(args.env_kwargs) | fixed)
     device = args.device.removesuffix(":all")
-    agent = Agent(envs).to(device)
+    agent = Agent(envs, args.initial_std).to(device)
     if args.evaluate:
         act = torch.jit.load(args.evaluate, device)
     else:

@@ -43,6 +43,7 @@ class Args:
     num_steps: Annotated[int, "steps of each environment between two updates"] = 64
     epochs: Annotated[int, "passes over the steps in one update"] = 8
     minibatches: Annotated[int, "gradient steps in one pass"] = 4
+    initial_std: Annotated[float, "standard deviation of continuous actions at the start"] = 1.0
     learning_rate: Annotated[float, "learning rate of Adam, falling to 0 over total_steps"] = 1e-3
     gamma: Annotated[float, "discount factor"] = 0.99
     gae_lambda: Annotated[float, "weight of long advantage estimates"] = 0.95

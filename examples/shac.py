@@ -49,6 +49,7 @@ class Args:
     eval_steps: Annotated[int, "steps of the greedy evaluation at the end, or 0"] = 1000
     num_envs: Annotated[int, "environments stepped at once"] = 64
     num_steps: Annotated[int, "steps of each environment in one window"] = 8
+    initial_std: Annotated[float, "standard deviation of actions at the start, before tanh"] = 0.135
     actor_rate: Annotated[float, "learning rate of the policy, falling to 0"] = 1e-2
     critic_rate: Annotated[float, "learning rate of the critic, falling to 0"] = 2e-3
     critic_epochs: Annotated[int, "the critic's passes over a window"] = 8
@@ -96,8 +97,9 @@ def mlp(*sizes: int) -> nn.Sequential:
 class Agent(nn.Module):
     """A policy, a critic, and a target critic that follows it."""
 
-    def __init__(self, observation_space: spaces.Space, action_space: spaces.Space) -> None:
+    def __init__(self, envs: VectorEnv, initial_std: float) -> None:
         super().__init__()
+        observation_space, action_space = envs.single_observation_space, envs.single_action_space
         for space in (observation_space, action_space):
             if not isinstance(space, spaces.Box) or len(space.shape) != 1:
                 raise SystemExit(f"Spaces must be flat Boxes here, got {space}.")
@@ -105,7 +107,7 @@ class Agent(nn.Module):
         outputs = action_space.shape[0]
         self.actor, self.critic = mlp(size, 64, 64, outputs), mlp(size, 64, 64, 1)
         nn.init.orthogonal_(self.actor[-1].weight, 0.01)  # begin with all actions alike
-        self.log_std = nn.Parameter(torch.full((outputs,), -2.0))
+        self.log_std = nn.Parameter(torch.full((outputs,), math.log(initial_std)))
         self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
         # In eval mode a batch norm applies its running mean and variance without changing them.
         self.normalise = nn.BatchNorm1d(size, affine=False, momentum=None).eval()
@@ -269,7 +271,7 @@ def main() -> None:
     if args.evaluate:
         act = torch.jit.load(args.evaluate)
     else:
-        agent = Agent(envs.single_observation_space, envs.single_action_space)
+        agent = Agent(envs, args.initial_std)
         act, progress = agent.act, train(args, envs, agent)
         folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
         write_results(folder, args.env_id, progress)

@@ -52,7 +52,7 @@ def envs() -> Any:
 def agent(shac, envs):
     """An agent that some starts send out of the plane, whose critics are unlike one another."""
     torch.manual_seed(0)
-    agent = shac.Agent(envs.single_observation_space, envs.single_action_space)
+    agent = shac.Agent(envs, initial_std=0.135)
     with torch.no_grad():
         agent.actor[-1].weight.mul_(200)
         agent.critic[-1].bias.fill_(100)
@@ -171,7 +171,7 @@ def test_shac__learns_to_steer_point_masses(shac):
     torch.manual_seed(0)
     envs = shared_batch(num_envs=16, autoreset_mode="SameStep", max_episode_steps=20)
     args = shac.Args(num_envs=16, num_steps=10, total_steps=16 * 10 * 25, actor_rate=5e-3)
-    agent = shac.Agent(envs.single_observation_space, envs.single_action_space)
+    agent = shac.Agent(envs, initial_std=0.135)
     progress = np.array(shac.train(args, envs, agent))
     assert progress[-1, 0] == args.total_steps
     assert progress[-1, 3] > 0.6 * progress[2, 3], "costs fell by less than 40 %"

@@ -71,4 +71,3 @@ def check_rules(task_id: str) -> None:
     plain = make_plain(task_id, NUM_ENVS, "NextStep", max_episode_steps=LIMIT)
     assert_same(play(plain, 2 * LIMIT + 3, seed=SEED), log)
     plain.close()
-

@@ -89,3 +89,11 @@ def test_policy__that_was_saved_acts_as_the_agent_does(ppo, observations, action
             torch.testing.assert_close(saved(obs.reshape(7, *shape)), wanted)
     assert len(wanted.unique()) > 1 or isinstance(actions, spaces.Discrete)
     assert all(action in actions for action in wanted.numpy())
+
+
+def test_agent__explores_as_much_as_it_is_told(ppo):
+    envs = spaces_of(spaces.Box(-1.0, 1.0, (2,)), spaces.Box(-1.0, 1.0, (1,)))
+    torch.manual_seed(0)
+    for std in (0.1, 1.0):
+        draws = ppo.Agent(envs, std)(torch.zeros(5000, 2))[0].sample()
+        assert draws.std().item() == pytest.approx(std, rel=0.05)
