@@ -13,6 +13,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+import gymbridge
 from gymbridge import BridgeVectorEnv
 from gymbridge.testing import scripted_vector_env
 
@@ -65,10 +66,6 @@ def _make_brax(num_envs: int, **options: Any) -> BridgeVectorEnv:
     return BraxVectorEnv(ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES), num_envs, **options)
 
 
-def _make_spread(num_envs: int, **options: Any) -> BridgeVectorEnv:
-    return _make_brax(num_envs, device="cpu:all", **options)
-
-
 def _make_func_env(num_envs: int, **options: Any) -> BridgeVectorEnv:
     from from_func_env import FromFuncEnv
     from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
@@ -78,38 +75,27 @@ def _make_func_env(num_envs: int, **options: Any) -> BridgeVectorEnv:
     return JaxVectorEnv(FromFuncEnv(CartPoleFunctional()), num_envs, **options)
 
 
-def _make_task(task_id: str, num_envs: int, **options: Any) -> BridgeVectorEnv:
-    from gymbridge import EnvPoolVectorEnv
-
-    return EnvPoolVectorEnv(task_id, num_envs, **options)
-
-
-def _make_physics(
-    name: str, num_envs: int, backend: str = "spring", **options: Any
-) -> BridgeVectorEnv:
-    from gymbridge import BraxVectorEnv
-
-    return BraxVectorEnv(name, num_envs, backend=backend, **options)
+def _make_task(batch: str, task: str, num_envs: int, **options: Any) -> BridgeVectorEnv:
+    """Return a batch of a task, by the name of its class, which imports its engine."""
+    return getattr(gymbridge, batch)(task, num_envs, **options)
 
 
-def _make_playground(num_envs: int, **options: Any) -> BridgeVectorEnv:
-    from gymbridge import PlaygroundVectorEnv
-
-    return PlaygroundVectorEnv("CartpoleBalance", num_envs, **options)
-
+_make_pool = partial(_make_task, "EnvPoolVectorEnv")
+_make_physics = partial(_make_task, "BraxVectorEnv", backend="spring")
+_make_playground = partial(_make_task, "PlaygroundVectorEnv", "CartpoleBalance")
 
 _BATCHES: dict[str, tuple[str | None, Callable[..., BridgeVectorEnv]]] = {
     "host": (None, _make_host),
     "brax": ("brax.envs", _make_brax),
     "func_env": ("jax", _make_func_env),
-    "envpool": ("envpool.registration", partial(_make_task, "CartPole-v1")),
-    "frozen_lake": ("envpool.registration", partial(_make_task, "FrozenLake-v1")),
-    "pendulum": ("envpool.registration", partial(_make_task, "Pendulum-v1")),
-    "half_cheetah": ("envpool.registration", partial(_make_task, "HalfCheetah-v5")),
+    "envpool": ("envpool.registration", partial(_make_pool, "CartPole-v1")),
+    "frozen_lake": ("envpool.registration", partial(_make_pool, "FrozenLake-v1")),
+    "pendulum": ("envpool.registration", partial(_make_pool, "Pendulum-v1")),
+    "half_cheetah": ("envpool.registration", partial(_make_pool, "HalfCheetah-v5")),
     "fast": ("brax.envs", partial(_make_physics, "fast")),
     "inverted_pendulum": ("brax.envs", partial(_make_physics, "inverted_pendulum")),
     "playground": ("mujoco_playground", _make_playground),
-    "two_devices": ("brax.envs", _make_spread),
+    "two_devices": ("brax.envs", partial(_make_brax, device="cpu:all")),
 }
 """A module of the engine that a batch needs, and what makes it.
 
@@ -120,7 +106,6 @@ SCRIPTED = ("host", "brax")
 """The scripted task, on the host and through Brax."""
 
 _SLOW = ("inverted_pendulum", "playground")
-
 
 QUICK = tuple(name for name in _BATCHES if name not in _SLOW)
 """Those that compile in a moment, or nothing.

@@ -33,13 +33,8 @@ if not all(map(find_spec, NEEDED_BY_MANY)):
     collect_ignore_glob = [
         *("functional/*", "gradients/*", "jax_env/test_[cv]*", "ppo_example/*"),
         *("trainers/sb3/*", "trainers/test_r[so]*", "trainers/test_[stv]*", "test_*examples.py"),
-        *(
-            "test_opengl*",
-            "test_run_all.py",
-            "test_scaling.py",
-            "test_s[io]*.py",
-            "test_throughput.py",
-        ),
+        *("test_opengl*", "test_run_all.py", "test_s[io]*.py", "test_scaling.py"),
+        "test_throughput.py",
     ]
 
 LONGEST_FIRST = (
@@ -104,7 +99,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let `-m gpu` see the GPU; processes of pytest-xdist inherit the variables."""
-    if _is_gpu_run(config):
+    if is_gpu_run(config.option.markexpr, config.getoption(GPU_DEVICE)):
         prepare_gpu_run(SET_HERE)
 
 
@@ -134,10 +129,6 @@ def pytest_collection_finish() -> None:
     """Spare garbage collections what is imported, which takes a tenth of the time of tracing."""
     gc.collect()
     gc.freeze()
-
-
-def _is_gpu_run(config: pytest.Config) -> bool:
-    return is_gpu_run(config.option.markexpr, config.getoption(GPU_DEVICE))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

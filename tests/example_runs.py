@@ -16,14 +16,7 @@ import numpy as np
 import pytest
 from python_runs import Printed, run_python
 
-__all__ = [
-    "EXAMPLES",
-    "call_script",
-    "check_picture",
-    "load_script",
-    "read_table",
-    "run_script",
-]
+__all__ = ["EXAMPLES", "call_script", "check_picture", "load_script", "read_table", "run_script"]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

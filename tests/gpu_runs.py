@@ -34,8 +34,6 @@ _GPU_VARIABLES = {
     "JAX_DEFAULT_MATMUL_PRECISION": "highest",
 }
 
-_REHEARSAL = "rehearse on the CPU: pytest -m gpu --gpu-device cpu"
-
 
 def is_gpu_run(markers: str, device: str) -> bool:
     """Return whether a run selects the tests of the GPU, to be run on one.
@@ -95,4 +93,6 @@ def find_obstacle(device: str) -> str | None:
         jax.devices("cpu")
     except RuntimeError:
         found.append("JAX has no CPU to compare with; leave JAX_PLATFORMS unset or add 'cpu'")
-    return f"{'; '.join(found)}; {_REHEARSAL}" if found else None
+    if not found:
+        return None
+    return f"{'; '.join(found)}; rehearse on the CPU: pytest -m gpu --gpu-device cpu"

@@ -6,27 +6,21 @@ import pickle
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
+from batches import play
 
 from gymbridge.errors import SimulationError
 
-__all__ = ["build_and_play", "play", "report", "unpickle_and_play"]
+__all__ = ["NUM_STEPS", "build_and_play", "report", "unpickle_and_play"]
 
-
-def play(envs: Any) -> Any:
-    """Return the observations of a few steps."""
-    shown = [envs.reset(seed=7)[0]]
-    envs.action_space.seed(0)
-    shown += [envs.step(envs.action_space.sample())[0] for _ in range(4)]
-    return np.stack(shown)
+NUM_STEPS = 4
 
 
 def build_and_play(env_id: str, kwargs: dict[str, Any]) -> Any:
-    return play(gym.make_vec(f"gymbridge:{env_id}", **kwargs))
+    return play(gym.make_vec(f"gymbridge:{env_id}", **kwargs), NUM_STEPS)
 
 
 def unpickle_and_play(data: bytes) -> Any:
-    return play(pickle.loads(data))
+    return play(pickle.loads(data), NUM_STEPS)
 
 
 def report(*uses: Any) -> None:

@@ -56,11 +56,8 @@ def count_reads(arrays: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counte
                 return original(self)
 
             patch.setattr(array_type(arrays), "_value", property(value))
-            for name in (
-                "array",
-                "asarray",
-                "ascontiguousarray",
-            ):  # these go by the buffer protocol
+            # These go by the buffer protocol.
+            for name in ("array", "asarray", "ascontiguousarray"):
                 patch.setattr(np, name, _count_jax(getattr(np, name), counter))
         yield counter
 

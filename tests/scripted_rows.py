@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -85,11 +85,10 @@ class OwnScripted:
     """
 
     def __init__(self, engine: str, row: int) -> None:
-        make: dict[str, Callable[[], gym.Env[Any, Any]]] = {
-            "host": lambda: make_host_env(HOST_LENGTHS[row], HOST_TRUNCATES[row]),
-            "brax": make_brax_env,
-        }
-        self._env = make[engine]()
+        if engine == "brax":
+            self._env = make_brax_env()
+        else:
+            self._env = make_host_env(HOST_LENGTHS[row], HOST_TRUNCATES[row])
         self._seed: int | None = None
 
     def seed(self, seed: int) -> None:

@@ -16,7 +16,6 @@ from gpu_runs import find_obstacle, is_gpu_run, prepare_cpu_run, prepare_gpu_run
         ("gpu", "cpu", False),
         ("not slow and not gpu", "cuda", False),
         ("slow or needs_qt5", "cuda", False),
-        ("", "cuda", False),
     ],
 )
 def test_run_on_a_gpu__is_known_by_its_markers(markers: str, device: str, wanted: bool) -> None:

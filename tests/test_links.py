@@ -16,18 +16,11 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 RENDERER = markdown_it.MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
-def inline_tokens(text: str) -> Iterator[list[markdown_it.token.Token]]:
-    """Yield what each paragraph, heading and cell of a table consists of."""
-    for token in RENDERER.parse(text):
-        if token.type == "inline":
-            yield token.children or []
-
-
 def links(text: str) -> Iterator[tuple[str, str]]:
     """Yield the visible text and the target of each link and of each picture."""
-    for tokens in inline_tokens(text):
+    for block in RENDERER.parse(text):
         target, shown = None, ""
-        for token in tokens:
+        for token in block.children or []:  # of a paragraph, a heading or a cell of a table
             if token.type == "link_open":
                 target, shown = str(token.attrGet("href")), ""
             elif token.type == "link_close":
@@ -54,8 +47,9 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page__has_no_empty_and_no_dead_link(page: Path) -> None:
+def test_page__has_no_empty_and_no_dead_link_and_no_comment_of_myst(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
+    assert not re.search(r"^% ", text, re.MULTILINE)
     for shown, target in links(text):
         assert shown.strip(), f"the link to {target} has no text"
         if re.match(r"https?:|mailto:", target):
@@ -65,11 +59,6 @@ def test_page__has_no_empty_and_no_dead_link(page: Path) -> None:
         assert file.exists(), f"[{shown}] leads to {target}, which does not exist"
         if anchor:
             assert anchor in anchors(file.read_text(encoding="utf-8")), f"[{shown}]: {target}"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page__shows_no_comment_of_myst(page: Path) -> None:
-    assert not re.search(r"^% ", page.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_links__finds_empty_links_and_repeated_headings() -> None:

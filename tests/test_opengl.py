@@ -11,6 +11,7 @@ import jax
 import mujoco
 import numpy as np
 import pytest
+from batches import play
 from brax.io import image
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
@@ -46,13 +47,6 @@ def physics_rows(envs: Any) -> list[Any]:
     simulator = envs._simulator
     state = simulator.env_state(envs._runner.unpack(envs._carry).state)
     return [jax.tree.map(lambda leaf, row=row: leaf[row], state) for row in range(envs.num_envs)]
-
-
-def play(envs: Any, num_steps: int) -> None:
-    envs.reset(seed=0)
-    envs.action_space.seed(0)
-    for _ in range(num_steps):
-        envs.step(envs.action_space.sample())
 
 
 @pytest.mark.parametrize("camera", [-1, "track", 0, None])

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import gymbridge
 
 ROOT = Path(__file__).parents[1]
@@ -25,17 +23,11 @@ def test_changelog__begins_with_this_version_or_what_comes_after_it() -> None:
     assert headings[headings[0] == "Unreleased"].startswith(VERSION)
 
 
-def test_citation__has_the_version() -> None:
+def test_version__is_written_in_the_package_and_the_citation_alone() -> None:
     assert f"\nversion: {VERSION}\n" in read("CITATION.cff")
-
-
-def test_setup__reads_the_version_from_the_package() -> None:
     assert "\nversion = attr: gymbridge.version.__version__\n" in read("setup.cfg")
-
-
-@pytest.mark.parametrize("name", ["README.md", "docs/conf.py", "pyproject.toml", "setup.cfg"])
-def test_version__is_written_nowhere_else(name: str) -> None:
-    assert VERSION not in read(name)
+    for name in ("README.md", "docs/conf.py", "pyproject.toml", "setup.cfg"):
+        assert VERSION not in read(name), name
 
 
 def test_dir__shows_the_public_names_only() -> None:

@@ -45,7 +45,6 @@ def test_ddp__says_how_to_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_ddp__takes_the_same_steps_on_different_episodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2", EXAMPLES / "ddp.py")
     sizes = ("--backend=spring", "--windows=4", "--num-envs=8", "--steps=8")
     printed = run_python(*torchrun, *sizes, f"--out={tmp_path}").out

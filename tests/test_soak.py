@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 from example_runs import Printed, run_script
 
-BARS = {
-    "Leaks": ["growth"],
-    "Compiles": ["compilations"],
-    "Differs": ["digests_equal"],
-}
+BARS = {"Leaks": ["growth"], "Compiles": ["compilations"], "Differs": ["digests_equal"]}
 
 
 def soak(out: Path, *arguments: str, code: int = 0) -> Printed:

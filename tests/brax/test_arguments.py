@@ -127,7 +127,6 @@ ARGUMENTS = {
         {"differentiable": True, "arrays": "jax"},
         "needs `arrays='torch'`, got 'jax'",
     ),
-    "unknown info key": ({"info_keys": ["sped"]}, "`info_keys` has 'sped'"),
     "no repeats": ({"action_repeat": 0}, "`action_repeat` must be at least 1"),
     "no envs": ({"num_envs": 0}, "`num_envs` must be at least 1"),
 }

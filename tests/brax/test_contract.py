@@ -242,9 +242,7 @@ class _OwnEpisodes(training.EpisodeWrapper):
 @pytest.mark.parametrize(
     "wrap",
     [
-        lambda env: training.EpisodeWrapper(env, 10, 1),
         training.VmapWrapper,
-        training.AutoResetWrapper,
         training.EvalWrapper,
         lambda env: brax_envs.Wrapper(training.AutoResetWrapper(env)),
         lambda env: _OwnEpisodes(env, 10, 1),

@@ -112,12 +112,8 @@ def make_wanderer() -> SampleEnv:
 @cache
 def make_env(name: str, backend: str | None) -> tuple[Any, Any, Any]:
     """Return Brax's environment, and its `reset` and `step` compiled for one row."""
-    if name == "wanderer":
-        env: Any = make_wanderer()
-    elif backend is None:
-        env = brax_envs.get_environment(name)
-    else:
-        env = brax_envs.get_environment(name, backend=backend)
+    keywords = {} if backend is None else {"backend": backend}
+    env = make_wanderer() if name == "wanderer" else brax_envs.get_environment(name, **keywords)
     return env, jax.jit(env.reset), jax.jit(env.step)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import gymnasium as gym
 import pytest
 from batches import Cell, cells, make_batch
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode
-from test_offenders import BROKEN_BY_SYNC
+from gymnasium.vector import AsyncVectorEnv
+from test_offenders import BROKEN_BY_SYNC, ids
 from walks import Walk, make_walks
 
 from gymbridge.testing import Report, check_vector_env
@@ -28,13 +28,6 @@ FIXED_INITIAL_STATES = ("host", "brax", "two_devices", "frozen_lake", "fast")
 
 CONSTANT_INFOS = ("func_env", "inverted_pendulum")
 """Engines whose infos are the same in every step, so that stale ones cannot be told apart."""
-
-ASYNC: dict[str, Any] = {"env_fns": [partial(Walk, 7)] * 4, "context": "forkserver"}
-"""Four walks in processes that are not forked from this one, which has JAX's threads."""
-
-
-def ids(report: Report, outcome: str) -> set[str]:
-    return {result.id for result in report.results if result.outcome == outcome}
 
 
 def marked_cells() -> Iterator[Any]:
@@ -75,7 +68,7 @@ def test_every_batch__keeps_every_rule(cell: Cell) -> None:
         ),
     ],
 )
-def test_batch__made_by_id_is_seen_to_keep_every_rule(env_id: str, mode: AutoresetMode) -> None:
+def test_batch__made_by_id_is_seen_to_keep_every_rule(env_id: str, mode: str) -> None:
     pytest.importorskip("envpool.registration" if "EnvPool" in env_id else "brax.envs")
     options = {"autoreset_mode": mode, "max_episode_steps": 10, "render_mode": "rgb_array"}
     report = check_vector_env(lambda: gym.make_vec(env_id, 4, **options), steps=100)
@@ -99,7 +92,7 @@ def assert_as_documented(name: str, report: Report) -> None:
     assert [broken, ids(report, "broken") - broken] == listed
 
 
-def test_sync_vector_env__is_as_documented(mode: AutoresetMode) -> None:
+def test_sync_vector_env__is_as_documented(mode: str) -> None:
     report = check_vector_env(partial(make_walks, mode), steps=120)
     assert_as_documented("`SyncVectorEnv`", report)
     assert ids(report, "broken") == BROKEN_BY_SYNC
@@ -108,15 +101,20 @@ def test_sync_vector_env__is_as_documented(mode: AutoresetMode) -> None:
     report.raise_if_broken()
 
 
-def test_async_vector_env__is_as_documented(mode: AutoresetMode) -> None:
-    report = check_vector_env(partial(AsyncVectorEnv, **ASYNC, autoreset_mode=mode), steps=60)
-    name = ", DISABLED" if mode == AutoresetMode.DISABLED else ""
-    assert_as_documented(f"`AsyncVectorEnv`{name}", report)
-
-
-def test_async_vector_env__without_shared_memory_is_as_documented() -> None:
-    report = check_vector_env(partial(AsyncVectorEnv, **ASYNC, shared_memory=False), steps=60)
-    assert_as_documented("`AsyncVectorEnv`, shared_memory=False", report)
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"autoreset_mode": "NextStep"}, ""),
+        ({"autoreset_mode": "SameStep"}, ""),
+        ({"autoreset_mode": "Disabled"}, ", DISABLED"),
+        ({"shared_memory": False}, ", shared_memory=False"),
+    ],
+)
+def test_async_vector_env__is_as_documented(options: dict[str, Any], name: str) -> None:
+    """Its processes are not forked from this one, which has JAX's threads."""
+    env_fns = [partial(Walk, 7)] * 4
+    make = partial(AsyncVectorEnv, env_fns, context="forkserver", **options)
+    assert_as_documented(f"`AsyncVectorEnv`{name}", check_vector_env(make, steps=60))
 
 
 def test_cart_pole_vector_env__is_as_documented() -> None:

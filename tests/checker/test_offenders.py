@@ -14,8 +14,8 @@ BROKEN_BY_SYNC = {"options-unchanged", "refused-step", "step-before-reset", "clo
 """Extras that `SyncVectorEnv` itself breaks."""
 
 
-def broken(report: Report) -> set[str]:
-    return {result.id for result in report.results if result.outcome == "broken"}
+def ids(report: Report, outcome: str) -> set[str]:
+    return {result.id for result in report.results if result.outcome == outcome}
 
 
 @pytest.mark.filterwarnings("ignore:.*autoreset")
@@ -28,4 +28,4 @@ def test_offender__breaks_its_rules_alone(
 ) -> None:
     report = check_vector_env(lambda: make_walks(mode, kind=kind), steps=120)
     print(report)
-    assert broken(report) - BROKEN_BY_SYNC == rules
+    assert ids(report, "broken") - BROKEN_BY_SYNC == rules

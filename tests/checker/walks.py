@@ -61,6 +61,6 @@ def _make_vector(
 gym.register("CheckerWalk-v0", Walk, vector_entry_point=_make_vector, max_episode_steps=7)
 
 
-def make_walks(mode: AutoresetMode, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
+def make_walks(mode: AutoresetMode | str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
     """Return four walks of 7 steps at most in `SyncVectorEnv`, or in the class `kind`."""
     return gym.make_vec("CheckerWalk-v0", 4, autoreset_mode=mode, render_mode="rgb_array", **kwargs)

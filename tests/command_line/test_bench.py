@@ -109,24 +109,22 @@ def test_disabled_batch__begins_anew_where_it_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env_id", "reason"),
+    ("task", "keywords", "reason"),
     [
-        ("EnvPool/Pong-v5", "Gymnasium has no environment of that name"),
-        ("EnvPool/Blackjack-v1", "has another single_observation_space"),
+        ("Pong-v5", [], "Gymnasium has no environment of that name"),
+        ("Blackjack-v1", [], "has another single_observation_space"),
+        (
+            "CartPole-v1",
+            ["max_episode_steps", "reward_threshold"],
+            "it does not get reward_threshold, which may change the task",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
-def test_sync__is_of_the_same_task_only(env_id: str, reason: str) -> None:
+def test_sync__is_of_the_same_task_only(task: str, keywords: list[str], reason: str) -> None:
     pytest.importorskip("envpool.registration")
     with pytest.raises(ArgumentError, match=reason):
-        make_sync(gym.make_vec(env_id, num_envs=1))
-
-
-def test_sync__is_not_compared_where_a_keyword_may_have_changed_the_task() -> None:
-    pytest.importorskip("envpool.registration")
-    envs = gym.make_vec("EnvPool/CartPole-v1", num_envs=1)
-    with pytest.raises(ArgumentError, match="it does not get reward_threshold, which may"):
-        make_sync(envs, ["max_episode_steps", "reward_threshold"])
+        make_sync(gym.make_vec(f"EnvPool/{task}", num_envs=1), keywords)
 
 
 def test_sync__has_the_mode_and_the_limit_of_the_batch() -> None:

@@ -19,15 +19,13 @@ from gymbridge.core.extras import EXTRAS, find_version, install_command
 SETUP = Path(__file__).parents[2] / "setup.cfg"
 
 
-@pytest.fixture
-def probes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Probe]:
+@pytest.fixture(autouse=True)
+def _probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers in the place of the real ones, which import JAX and torch."""
     answers = {"JAX devices": Probe(["cpu:0", "cpu:1"]), "OpenGL": Probe([], "no EGL")}
     monkeypatch.setattr(info, "run_probes", lambda versions: answers)
-    return answers
 
 
-@pytest.mark.usefixtures("probes")
 def test_info__prints_versions_and_devices(capsys: Any) -> None:
     assert main(["info"]) == 0
     text = re.sub("  +", ": ", capsys.readouterr().out)
@@ -37,7 +35,6 @@ def test_info__prints_versions_and_devices(capsys: Any) -> None:
     assert "OpenGL: no EGL\n" in text
 
 
-@pytest.mark.usefixtures("probes")
 def test_info__prints_json(capsys: Any) -> None:
     assert main(["info", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -45,7 +42,6 @@ def test_info__prints_json(capsys: Any) -> None:
     assert found["devices"]["OpenGL"] == {"found": [], "error": "no EGL"}
 
 
-@pytest.mark.usefixtures("probes")
 def test_info__says_what_installs_what_is_missing(
     capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,10 +39,8 @@ def test_page__has_each_flag_and_no_other(command: str) -> None:
     section = re.split(r"^## ", page, flags=re.MULTILINE)
     [text] = [part for part in section if part.startswith(f"`{command}`")]
     flags = {name for action in parsers()[command]._actions for name in action.option_strings}
-    assert set(re.findall(r"^\| `(--[a-z-]+)", text, flags=re.MULTILINE)) == flags - {
-        "-h",
-        "--help",
-    }
+    listed = set(re.findall(r"^\| `(--[a-z-]+)", text, flags=re.MULTILINE))
+    assert listed == flags - {"-h", "--help"}
 
 
 def test_commands__are_those_of_the_page() -> None:

@@ -72,10 +72,6 @@ def test_episode__says_how_it_ended(
     assert episode["episode_return"] == episode["length"]
 
 
-def test_rollout__takes_any_id_of_gymnasium(capsys: Any) -> None:
-    assert roll(capsys, "CartPole-v1", "--steps=4")["mean_length"] == 4
-
-
 @pytest.fixture
 def right() -> Any:
     """A module that always goes to the right, and asks for float32."""
@@ -378,16 +374,20 @@ def test_progress__is_for_terminals_alone(capsys: Any) -> None:
     assert capsys.readouterr().err == ""
 
 
-@pytest.fixture
-def normalized(tmp_path: Path) -> Any:
-    """A model of PPO that was trained in a `VecNormalize`, whose statistics are elsewhere."""
-    pytest.importorskip("stable_baselines3")
-    from stable_baselines3 import PPO
+def make_normalized(env_id: str) -> Any:
+    """Return two environments in a `VecNormalize`."""
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.vec_env import VecNormalize
 
-    envs = VecNormalize(make_vec_env("Pendulum-v1", 2, seed=0))
-    model = PPO("MlpPolicy", envs, n_steps=32, batch_size=32, seed=0, device="cpu").learn(64)
+    return VecNormalize(make_vec_env(env_id, 2, seed=0))
+
+
+@pytest.fixture
+def normalized(tmp_path: Path) -> Any:
+    """A model of PPO that was trained in a `VecNormalize`, whose statistics are elsewhere."""
+    sb3 = pytest.importorskip("stable_baselines3")
+    envs = make_normalized("Pendulum-v1")
+    model = sb3.PPO("MlpPolicy", envs, n_steps=32, batch_size=32, seed=0, device="cpu").learn(64)
     model.save(tmp_path / "model.zip")
     (tmp_path / "elsewhere").mkdir()
     envs.save(str(tmp_path / "elsewhere" / "statistics.pkl"))
@@ -406,14 +406,15 @@ def test_vecnormalize__gives_the_policy_the_observations_of_training(
     assert not np.allclose(load_policy(model, envs, 0)(obs), expected, rtol=1e-2)
     capsys.readouterr()
     files = [f"--policy={model}", f"--vecnormalize={statistics}"]
-    assert roll(capsys, "Pendulum-v1", "--steps=3", *files)["vecnormalize"] == str(statistics)
-    assert capsys.readouterr().err == ""
+    assert run("Pendulum-v1", "--steps=3", "--json", *files) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["vecnormalize"] == str(statistics)
+    assert printed.err == ""
 
 
 @pytest.mark.usefixtures("normalized")
 def test_vecnormalize__that_is_missing_is_warned_of(tmp_path: Path, capsys: Any) -> None:
-    arguments = ["rollout", "Pendulum-v1", "--steps=3", f"--policy={tmp_path}/model.zip"]
-    assert main(arguments) == 0
+    assert run("Pendulum-v1", "--steps=3", f"--policy={tmp_path}/model.zip") == 0
     error = capsys.readouterr().err
     assert error.startswith(f"gymbridge rollout: warning: {tmp_path}/model.zip seems to be trained")
     assert "it holds an observation from before normalisation" in error
@@ -425,26 +426,20 @@ def test_vecnormalize__is_found_beside_a_model_that_does_not_show_it(
     place: str, tmp_path: Path, capsys: Any
 ) -> None:
     sb3 = pytest.importorskip("stable_baselines3")
-    from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.vec_env import VecNormalize
-
     sb3.SAC("MlpPolicy", "Pendulum-v1", device="cpu").save(tmp_path / "model.zip")
     envs = gym.make_vec("Pendulum-v1", num_envs=1, vectorization_mode="sync")
     load_policy(tmp_path / "model.zip", envs, 0)
     assert capsys.readouterr().err == ""
     (tmp_path / place).parent.mkdir(exist_ok=True)
-    VecNormalize(make_vec_env("Pendulum-v1")).save(str(tmp_path / place))
+    make_normalized("Pendulum-v1").save(str(tmp_path / place))
     load_policy(tmp_path / "model.zip", envs, 0)
     assert f"{tmp_path / place} has statistics of one" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("normalized")
 def test_vecnormalize__that_does_not_fit_is_an_error(tmp_path: Path) -> None:
-    from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.vec_env import VecNormalize
-
     envs = gym.make_vec("Pendulum-v1", num_envs=1, vectorization_mode="sync")
-    VecNormalize(make_vec_env("CartPole-v1")).save(str(tmp_path / "other.pkl"))
+    make_normalized("CartPole-v1").save(str(tmp_path / "other.pkl"))
     (tmp_path / "number.pkl").write_bytes(pickle.dumps(3))
     (tmp_path / "broken.pkl").write_bytes(b"no pickle")
     for name, text in {

@@ -59,8 +59,8 @@ def make_host_reference(
 def make_brax_reference(
     num_envs: int, mode: str, limit: int | None, seen: Counter[str]
 ) -> SyncVectorEnv:
-    make = lambda: Witness(make_brax_env(limit), limit, seen)  # noqa: E731
-    return SyncVectorEnv([make] * num_envs, autoreset_mode=mode)
+    makers = [lambda: Witness(make_brax_env(limit), limit, seen)] * num_envs
+    return SyncVectorEnv(makers, autoreset_mode=mode)
 
 
 class Duet:

@@ -6,24 +6,12 @@ import pickle
 
 import numpy as np
 import pytest
-from batches import (
-    MODES,
-    QUICK,
-    Cell,
-    cells,
-    draw_actions,
-    make_batch,
-    play,
-    to_kind,
-    to_numpy,
-)
+from batches import MODES, QUICK, Cell, cells, draw_actions, play, to_kind, to_numpy
 from episode_runs import compare, episodes, episodes_elsewhere, lengths
 from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.testing import ScriptedSimulator
-
-LIMIT = 4
 
 every_cell = pytest.mark.parametrize("cell", cells())
 every_quick_cell = pytest.mark.parametrize("cell", cells(QUICK))
@@ -85,17 +73,12 @@ def test_pickled_batch__has_the_same_episodes(cell: Cell) -> None:
 @pytest.mark.slow
 def test_other_process__has_the_same_episodes() -> None:
     quick = [param.values[0] for param in cells(QUICK)[::3]]
-    options = [{"mode": cell.mode, "limit": LIMIT, "arrays": cell.kind} for cell in quick]
+    options = [{"mode": cell.mode, "limit": 4, "arrays": cell.kind} for cell in quick]
     wanted = [episodes(cell.batch(), 16) for cell in quick]
     names = [cell.engine for cell in quick]
     found = episodes_elsewhere([*zip(names, options, strict=True)], 16)
     for here, there in zip(wanted, found, strict=True):
         compare(there, here, complete=2, digits=0)
-
-
-@pytest.mark.parametrize("limit", [None, -1])
-def test_limit__is_none_for_a_task_without_one(scripted: str, limit: int | None) -> None:
-    assert make_batch(scripted, limit=limit).max_episode_steps is None
 
 
 @pytest.mark.parametrize(("limit", "in_force"), [(None, 4), (-1, None), (2, 2), (6, 6)])

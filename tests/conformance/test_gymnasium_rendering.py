@@ -108,7 +108,7 @@ def test_sync_vector_env__draws_views_of_one_environment() -> None:
         np.testing.assert_array_equal(frame, expected)
 
 
-@pytest.mark.parametrize(("num_envs", "size"), [(1, None), (3, (600, 500)), (9, (200, 300))])
+@pytest.mark.parametrize(("num_envs", "size"), [(1, None), (3, (600, 500))])
 def test_human_rendering__shows_a_window(
     num_envs: int, size: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,13 +61,6 @@ IN_MODES = [(*case, "NextStep") for case in EQUAL] + [
 ]
 
 
-def assert_same_statistics(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert found["t"].shape == expected["t"].shape
-    assert found["t"].dtype == expected["t"].dtype
-    np.testing.assert_array_equal(found["l"], expected["l"])
-    np.testing.assert_allclose(found["r"], expected["r"], rtol=1e-6)
-
-
 def assert_alike(found: Any, expected: Any) -> None:
     """Raise unless all is equal but for documented differences, and durations.
 
@@ -80,7 +73,11 @@ def assert_alike(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(found[1], rewards, rtol=1e-6)
         outcome = [found[1], terminated, truncated & ~terminated]
     if "episode" in infos:
-        assert_same_statistics(found[-1].pop("episode"), infos.pop("episode"))
+        statistics, wanted = found[-1].pop("episode"), infos.pop("episode")
+        assert statistics["t"].shape == wanted["t"].shape
+        assert statistics["t"].dtype == wanted["t"].dtype
+        np.testing.assert_array_equal(statistics["l"], wanted["l"])
+        np.testing.assert_allclose(statistics["r"], wanted["r"], rtol=1e-6)
     assert_same([*found], [obs, *outcome, infos])
 
 

@@ -23,21 +23,15 @@ def test_first_reset__reports_seeds_that_reproduce_it(scripted: str, seed: Any) 
     assert_same([envs.reset(seed=list(seeds)), envs.step([0] * 4)], first)
 
 
-def test_unseeded_batches__differ(scripted: str) -> None:
-    assert make_batch(scripted).np_random_seed != make_batch(scripted).np_random_seed
-
-
-def test_np_random_seed__before_the_first_reset_is_what_it_uses(scripted: str) -> None:
+def test_np_random_seed__before_the_first_reset_is_drawn_and_what_it_uses(scripted: str) -> None:
     envs = make_batch(scripted)
     seeds = envs.np_random_seed
+    assert seeds != make_batch(scripted).np_random_seed
     envs.reset()
     assert envs.np_random_seed == seeds
 
 
-LARGE = [2**32 - 2, 2**32, 2**33 + 1, 2**80]
-
-
-@pytest.mark.parametrize("seed", [*LARGE, np.uint64(2**63), np.int64(2**40)], ids=repr)
+@pytest.mark.parametrize("seed", [2**32 - 2, 2**80, np.uint64(2**63)], ids=repr)
 def test_large_seed__is_a_seed_like_any_and_returned_as_given(scripted: str, seed: Any) -> None:
     envs = shared_batch(scripted)
     returned = [envs.reset(seed=seed), envs.step([0] * 4), envs.reset()]

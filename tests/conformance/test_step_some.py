@@ -12,12 +12,7 @@ import pytest
 from batches import QUICK, draw_actions, make_batch, shared_batch, to_numpy
 from trees import assert_same, scribble
 
-from gymbridge.errors import (
-    ActionError,
-    ArgumentError,
-    EpisodeEndedError,
-    ResetNeededError,
-)
+from gymbridge.errors import ActionError, ArgumentError, EpisodeEndedError, ResetNeededError
 
 NUM_ENVS = 4
 

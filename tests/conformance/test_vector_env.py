@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium.error
 import numpy as np
 import pytest
 from batches import make_batch, shared_batch
@@ -13,22 +12,18 @@ from gymnasium.vector.utils import batch_space
 from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
-from gymbridge.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    ClosedError,
-)
+from gymbridge.errors import ArgumentError, ClosedError
 from gymbridge.testing import ScriptedEnv, ScriptedSimulator
 
 ACTIONS = [0, 1, 2, 0]
 
 
-def reference(mode: str = "NextStep") -> SyncVectorEnv:
-    return SyncVectorEnv([lambda: ScriptedEnv(lambda *_: (9, False))] * 4, autoreset_mode=mode)
+def reference() -> SyncVectorEnv:
+    return SyncVectorEnv([lambda: ScriptedEnv(lambda *_: (9, False))] * 4)
 
 
-def test_spaces__are_the_single_ones_batched(scripted: str, mode: str) -> None:
-    envs = make_batch(scripted, mode)
+def test_spaces__are_the_single_ones_batched(scripted: str) -> None:
+    envs = make_batch(scripted)
     assert isinstance(envs, VectorEnv)
     assert envs.num_envs == 4
     assert envs.observation_space == batch_space(envs.single_observation_space, 4)
@@ -57,32 +52,19 @@ def test_metadata__is_not_written_into_the_simulator_s() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "error", "message"),
+    ("option", "value", "message"),
     [
-        ("mode", "nextstep", ArgumentError, "`autoreset_mode` must be an AutoresetMode or one of"),
-        ("limit", 0, ArgumentError, "`max_episode_steps` must be at least 1, None for the task's"),
-        ("limit", 2.5, ArgumentTypeError, "`max_episode_steps` must be an int, got 2.5"),
+        ("mode", "nextstep", "`autoreset_mode` must be an AutoresetMode or one of"),
+        ("limit", 0, "`max_episode_steps` must be at least 1, None for the task's"),
     ],
 )
-def test_constructor__refuses(
-    scripted: str, option: str, value: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
+def test_constructor__refuses(scripted: str, option: str, value: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
         make_batch(scripted, **{option: value})
-
-
-def test_identity__is_that_of_a_batch_built_directly(scripted: str) -> None:
-    envs = make_batch(scripted)
-    assert envs.spec is None
-    assert envs.unwrapped is envs
-    assert envs.render_mode is None
-    assert envs.closed is False
-    assert "num_envs=4" in repr(envs)
 
 
 CALLS = {
     "reset": lambda envs: envs.reset(),
-    "seeded reset": lambda envs: envs.reset(seed=1),
     "partial reset": lambda envs: envs.reset(options={"reset_mask": np.arange(4) > 0}),
     "step": lambda envs: envs.step(ACTIONS),
     "call": lambda envs: envs.call("spec"),
@@ -101,8 +83,6 @@ def test_close__lets_nothing_more_happen(scripted: str, call: Any, is_running: b
     envs.close()
     assert envs.closed is True
     with pytest.raises(ClosedError, match="is closed; build a new one"):
-        call(envs)
-    with pytest.raises(gymnasium.error.ClosedEnvironmentError):
         call(envs)
 
 
@@ -130,10 +110,6 @@ def test_get_attr__is_one_value_per_environment(scripted: str) -> None:
     for batch in (envs, expected):
         with pytest.raises(AttributeError, match="wisdom"):
             batch.get_attr("wisdom")
-
-
-def test_render__gives_no_frames_without_a_render_mode(scripted: str) -> None:
-    assert make_batch(scripted).call("render") == (None,) * 4
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from batches import play, shared_batch
@@ -13,20 +12,12 @@ from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers import vector
 from trees import assert_same
 
-"""What an observation wrapper raises for a mode that it cannot serve; Gymnasium 1.2 asserts."""
-
-has_1_2 = gymnasium.__version__.startswith("1.2.")
-
 
 class Loan(VectorWrapper):
     """A batch that outlives the wrappers around it: those of Gymnasium 1.2 close as they go."""
 
     def close(self, **kwargs: Any) -> None:
         pass
-
-
-def lend(scripted: str, mode: str = "NextStep", limit: int | None = None) -> Loan:
-    return Loan(shared_batch(scripted, mode, limit=limit))
 
 
 def assert_statistics(log: list[Any]) -> list[float]:
@@ -52,7 +43,7 @@ def assert_statistics(log: list[Any]) -> list[float]:
 def test_record_episode_statistics__begins_again_under_a_reset_mask(
     scripted: str, mode: str
 ) -> None:
-    envs = vector.RecordEpisodeStatistics(lend(scripted, mode))
+    envs = vector.RecordEpisodeStatistics(Loan(shared_batch(scripted, mode)))
     log: list[Any] = [envs.reset(seed=3)]
     for turn in range(16):
         log.append(copy.deepcopy(envs.step([1, 1, 1, 1])))  # the wrapper goes on using its mask
@@ -68,7 +59,7 @@ def test_record_episode_statistics__begins_again_under_a_reset_mask(
 def test_dict_info_to_list__has_the_row_of_each_mask(
     scripted: str, mode: str, has_statistics: bool
 ) -> None:
-    envs = lend(scripted, mode)
+    envs = Loan(shared_batch(scripted, mode))
     expected = play(envs, 12)
     wrapped = vector.RecordEpisodeStatistics(envs) if has_statistics else envs
     listed_run = play(vector.DictInfoToList(wrapped), 12)

@@ -15,23 +15,6 @@ SEEDS = Seeds(np.array([4, 5, 6], np.uint32), np.ones(3, np.bool_))
 ALL = np.ones(3, np.bool_)
 
 
-class AttentiveSimulator(ScriptedSimulator):
-    """A scripted simulator that remembers the masks it got."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.restarts: list[Any] = []
-        self.advances: list[tuple[Any, Any]] = []
-
-    def restart(self, state: Any, mask: Any, seeds: Any) -> Any:
-        self.restarts.append(mask.copy())
-        return super().restart(state, mask, seeds)
-
-    def advance(self, state: Any, actions: Any, restart: Any, hold: Any) -> Any:
-        self.advances.append((restart, hold))
-        return super().advance(state, actions, restart, hold)
-
-
 class UndecidedSimulator(ScriptedSimulator):
     """A scripted simulator that calls every end both terminated and truncated."""
 
@@ -187,13 +170,21 @@ def test_limit__counts_each_row_s_own_steps() -> None:
 
 
 def test_masks__exist_as_the_mode_alone_says(mode: str) -> None:
-    simulator = AttentiveSimulator([2, 3, 1])
-    run(simulator, mode, 6)
-    assert len(simulator.advances) == 6
-    existing = {(restart is not None, hold is not None) for restart, hold in simulator.advances}
-    in_step = len(simulator.restarts) - 1
-    assert (existing, in_step) == {
-        "NextStep": ({(True, False)}, 0),
-        "SameStep": ({(False, False)}, 6),
-        "Disabled": ({(False, True)}, 0),
+    restarts: list[Any] = []
+    advances: list[tuple[bool, bool]] = []
+
+    class AttentiveSimulator(ScriptedSimulator):
+        def restart(self, *args: Any) -> Any:
+            restarts.append(args)
+            return super().restart(*args)
+
+        def advance(self, state: Any, actions: Any, restart: Any, hold: Any) -> Any:
+            advances.append((restart is not None, hold is not None))
+            return super().advance(state, actions, restart, hold)
+
+    run(AttentiveSimulator([2, 3, 1]), mode, 6)
+    assert (advances, len(restarts) - 1) == {
+        "NextStep": ([(True, False)] * 6, 0),
+        "SameStep": ([(False, False)] * 6, 6),
+        "Disabled": ([(False, True)] * 6, 0),
     }[mode]

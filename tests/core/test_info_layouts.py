@@ -68,9 +68,15 @@ def test_reset__speaks_of_the_rows_that_began(arrays: str, has_final: bool) -> N
     assert time_step.info["lives"].tolist() == [4, 5, 6]
 
 
-@pytest.mark.parametrize("final", [None, make_time_step(7)], ids=["no_final", "final"])
-def test_sparse_step__without_an_end_has_no_final_keys(final: TimeStep | None) -> None:
-    time_step = make_time_step(4)
+@pytest.mark.parametrize(
+    ("over", "final"),
+    [(NONE, None), (NONE, make_time_step(7)), (FIRST, None)],
+    ids=["nothing", "no_end", "no_restart"],
+)
+def test_sparse_step__without_an_end_or_a_restart_has_no_final_keys(
+    over: np.ndarray, final: TimeStep | None
+) -> None:
+    time_step = make_time_step(4, over)
     *seen, infos = lay_out(make_adapter("numpy"), Outcome(CARRY, time_step, final))
     assert_same(seen, list(time_step[:4]))
     assert_same(infos, make_infos(time_step.info, ALL))
@@ -85,13 +91,6 @@ def test_sparse_step__has_the_final_keys_of_the_rows_that_ended(
     assert_same(seen, list(time_step[:4]))
     finals = make_final_infos(final, terminated | truncated)
     assert_same(infos, {**make_infos(time_step.info, ALL), **finals})
-
-
-@pytest.mark.parametrize("over", [NONE, FIRST, LAST], ids=["none", "first", "last"])
-def test_sparse_step__that_restarts_nothing_has_no_final_keys(over: np.ndarray) -> None:
-    time_step = make_time_step(4, over)
-    infos = lay_out(make_adapter("numpy"), Outcome(CARRY, time_step))[-1]
-    assert_same(infos, make_infos(time_step.info, ALL))
 
 
 @pytest.mark.parametrize(("terminated", "truncated"), [(FIRST, NONE), (NONE, LAST), (NONE, NONE)])

@@ -18,7 +18,7 @@ from python_runs import run_python
 from gymbridge import BridgeVectorEnv
 from gymbridge.core.processes import OneThread
 from gymbridge.errors import BusyError
-from gymbridge.testing import ScriptedSimulator, scripted_vector_env
+from gymbridge.testing import ScriptedSimulator
 
 
 @contextlib.contextmanager
@@ -55,15 +55,6 @@ def test_second_thread__gets_an_error_at_once_and_nothing_is_lost() -> None:
     assert shown[0][0].tolist() == [1, 1]
     assert envs.step([0, 0])[0].tolist() == [2, 2], "the main thread may go on"
     envs.close()
-
-
-def test_thread__may_call_a_batch_that_another_one_has_used() -> None:
-    envs = scripted_vector_env([9, 9])
-    shown: list[Any] = []
-    worker = threading.Thread(target=lambda: shown.append(envs.reset(seed=0)))
-    worker.start()
-    worker.join()
-    assert envs.step([0, 0])[0].tolist() == [1, 1]
 
 
 def test_threads__that_reset_and_step_one_pool_never_hang() -> None:

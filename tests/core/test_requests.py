@@ -77,18 +77,10 @@ def test_read_ids__copies_any_kind_of_integers(kind: str) -> None:
 @pytest.mark.parametrize(
     ("ids", "error", "message"),
     [
-        (
-            np.array([2**64 - 1], np.uint64),
-            ArgumentError,
-            r"from 0 to 4, at least one, got \[18446744073709551615\]",
-        ),
-        (
-            np.array([1, 1]),
-            ArgumentError,
-            r"must be distinct environments from 0 to 4.*got \[1, 1\]",
-        ),
-        ([-1, 4], ArgumentError, r"got \[-1, 4\]"),
-        (np.zeros(0, int), ArgumentError, r"at least one, got \[\]"),
+        (np.array([2**64 - 1], np.uint64), ArgumentError, rf"at least one, got \[{2**64 - 1}\]"),
+        (np.array([1, 1]), ArgumentError, r"got \[1, 1\]"),
+        ([-1, 4], ArgumentError, r"must be distinct environments from 0 to 4.*got \[-1, 4\]"),
+        (np.zeros(0, int), ArgumentError, r"from 0 to 4, at least one, got \[\]"),
         (np.int64(1), ArgumentTypeError, r"list or array of ints, \(count,\)"),
         ([[1]], ArgumentTypeError, r"list or array of ints"),
         ([True], ArgumentTypeError, r"list or array of ints"),
@@ -186,11 +178,11 @@ def test_read_seeds__refuses_other_types(seed: Any) -> None:
         read_seeds(seed, 2)
 
 
-@pytest.mark.parametrize("seed", [None, 0, 7, 2**80])
+@pytest.mark.parametrize("seed", [None, 0, np.int64(7), 2**80])
 def test_read_seed__is_one_int_or_none(seed: Any) -> None:
-    assert read_seed(seed) == seed
-    if seed == 7:
-        assert type(read_seed(np.int64(7))) is int
+    found = read_seed(seed)
+    assert found == seed
+    assert found is None or type(found) is int
 
 
 @pytest.mark.parametrize(
@@ -214,22 +206,13 @@ def test_fold_seeds__uses_seeds_in_the_range_as_they_are(largest: int) -> None:
 @pytest.mark.parametrize("largest", [LARGEST, 2**32 - 1])
 @pytest.mark.parametrize("first", [0, 5, 2**20, 2**32, 2**64, 2**80])
 def test_fold_seeds__hashes_larger_ones_into_the_range(largest: int, first: int) -> None:
-    """Neighbours get numbers of their own, and none of them is cut off to its lower bits."""
+    """They are the documented numbers, and neighbours get numbers of their own."""
     given_seeds = [largest + 1 + first + index for index in range(64)]
     values, given_mask, _ = fold_seeds(given_seeds, largest)
-    assert given_mask.all()
-    assert (values <= largest).all()
+    hashed = [int(np.random.SeedSequence(seed).generate_state(1)[0]) for seed in given_seeds]
+    assert values.tolist() == [number % (largest + 1) for number in hashed]
     assert len(np.unique(values)) == 64
-    assert not {*values.tolist()} & {seed % (largest + 1) for seed in given_seeds}
-    np.testing.assert_array_equal(fold_seeds(given_seeds[::-1], largest).values, values[::-1])
-
-
-@pytest.mark.parametrize("largest", [6, LARGEST])
-def test_fold_seeds__gives_the_documented_numbers(largest: int) -> None:
-    given_seeds = range(2**32 + 1, 2**32 + 9)
-    hashed = [np.random.SeedSequence(seed).generate_state(1)[0] for seed in given_seeds]
-    expected = [number % (largest + 1) for number in hashed]
-    assert fold_seeds(given_seeds, largest).values.tolist() == expected
+    assert given_mask.all()
 
 
 def test_draw_seeds__count_up_within_the_range() -> None:

@@ -29,12 +29,9 @@ def halve(dtype: Any) -> Any:
         (spaces.Box(-0.5, 0.1, (2,), np.float64), spaces.Box(-0.5, 0.1, (2,), np.float32)),
         (spaces.Box(-7, 2**31 - 1, (), np.int64), spaces.Box(-7, 2**31 - 1, (), np.int32)),
         (
-            spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Dict({"c": spaces.MultiBinary(2)})}),
+            spaces.Dict(a=spaces.Discrete(3), b=spaces.Dict(c=spaces.MultiBinary(2))),
             spaces.Dict(
-                {
-                    "a": spaces.Discrete(3, dtype=np.int32),
-                    "b": spaces.Dict({"c": spaces.MultiBinary(2)}),
-                }
+                a=spaces.Discrete(3, dtype=np.int32), b=spaces.Dict(c=spaces.MultiBinary(2))
             ),
         ),
     ],

@@ -9,8 +9,7 @@ from typing import Any
 
 import envpool
 import numpy as np
-from batches import to_numpy
-from episode_runs import Episodes, episodes
+from episode_runs import Episodes, episodes, row_of
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from trees import walk_infos
@@ -80,11 +79,11 @@ def play(envs: VectorEnv, num_steps: int, *, seed: Any = 3) -> list[Any]:
     With autoreset disabled, ended environments are reset at once.
 
     Args:
-        envs: The batch.
+        envs: The batch, reset here.
         num_steps: Steps to take.
-        seed: To begin with; "go on" to begin where the batch stands.
+        seed: Of the reset.
     """
-    log: list[Any] = [] if isinstance(seed, str) else [copy.deepcopy(envs.reset(seed=seed))]
+    log: list[Any] = [copy.deepcopy(envs.reset(seed=seed))]
     for step in range(num_steps):
         log.append(copy.deepcopy(envs.step(act_all(envs, 0, step))))
         over = log[-1][2] | log[-1][3]
@@ -132,11 +131,5 @@ def check_results(envs: VectorEnv, log: list[Any]) -> None:
 
 
 def take(returned: Any, row: int) -> Any:
-    """Return one row of what a call returned, without masks."""
-
-    def pick(tree: Any) -> Any:
-        if isinstance(tree, dict):
-            return {key: pick(x) for key, x in tree.items() if not key.startswith("_")}
-        return tree[row]
-
-    return [pick(part) for part in to_numpy(returned)]
+    """Return copies of one row of what a call returned, without masks."""
+    return [row_of(part, row) for part in returned]

@@ -17,7 +17,6 @@ from gymbridge.envpool import AsyncEnvPool
 from gymbridge.errors import (
     ActionError,
     ArgumentError,
-    ArgumentTypeError,
     BusyError,
     ClosedError,
     KeywordError,
@@ -39,11 +38,7 @@ def pool() -> Any:
     [
         (lambda pool, ids: pool.send([0, 1, 0], ids), ActionError, "one action per environment"),
         (lambda pool, ids: pool.send([0, 2], ids), ActionError, "must lie in"),
-        (lambda pool, ids: pool.send([0, 1], [ids[0]] * 2), ArgumentError, "must be distinct"),
         (lambda pool, ids: pool.send([0, 1], [0, 9]), ArgumentError, "0 to 3"),
-        (lambda pool, ids: pool.send([0, 1], [-1, 0]), ArgumentError, "0 to 3"),
-        (lambda pool, ids: pool.send([], np.zeros(0, int)), ArgumentError, "at least one"),
-        (lambda pool, ids: pool.send([0, 1], [0.0, 1.0]), ArgumentTypeError, "array of ints"),
         (lambda pool, ids: pool.send([0], 3 - ids[:1]), ArgumentError, "still being stepped"),
         (lambda pool, ids: pool.async_reset(), ArgumentError, "needs `seed` or `env_ids`"),
         (lambda pool, ids: pool.async_reset(seed=1, env_ids=ids), ArgumentError, "cannot be"),
@@ -88,7 +83,6 @@ def test_recv__does_not_wait_for_ever(pool: Any) -> None:
         ({"batch_size": 4}, ArgumentError, "smaller than `num_envs`, got 4 of 4"),
         ({"batch_size": 5}, ArgumentError, "smaller than `num_envs`"),
         ({"batch_size": 0}, ArgumentError, "`batch_size`"),
-        ({"batch_size": 2.0}, ArgumentTypeError, "`batch_size`"),
         ({"batch_size": 2, "wisdom": 1}, KeywordError, "AsyncEnvPool.*'wisdom'"),
         ({"batch_size": 2, "seed": 1}, KeywordError, "Give seeds to"),
     ],

@@ -53,10 +53,8 @@ def test_partial_reset__leaves_the_other_rows_as_they_are(task_id: str, mode: st
 
 
 ACTION_FORMS: dict[str, tuple[str, Callable[[np.ndarray], Any]]] = {
-    "list": ("CartPole-v1", lambda actions: actions.tolist()),
     "int64": ("CartPole-v1", lambda actions: actions.astype(np.int64)),
     "every other of an array": ("CartPole-v1", lambda actions: np.repeat(actions, 2)[::2]),
-    "reversed view": ("CartPole-v1", lambda actions: actions[::-1].copy()[::-1]),
     "big endian": ("CartPole-v1", lambda actions: actions.astype(">i4")),
     "float64": ("Pendulum-v1", lambda actions: actions.astype(np.float64)),
     "fortran": ("HalfCheetah-v5", np.asfortranarray),

@@ -37,6 +37,13 @@ def make_jax(task_id: str = "CartPole-v1", mode: str = "NextStep", **kwargs: Any
     return make(task_id, NUM_ENVS, mode, arrays="jax", **kwargs)
 
 
+def make_pair(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """Return two equal batches whose episodes have begun."""
+    envs, twin = (make_jax(*args, **kwargs) for _ in range(2))
+    assert_same(to_numpy(envs.reset(seed=3)), to_numpy(twin.reset(seed=3)))
+    return envs, twin
+
+
 def draw_actions(envs: Any, num_steps: int) -> jax.Array:
     return jnp.asarray(np.stack([act_all(envs, 0, step) for step in range(num_steps)]))
 
@@ -76,12 +83,10 @@ def play(envs: Any, actions: jax.Array, masks: np.ndarray) -> tuple[list[Any], i
     ],
 )
 def test_scan__returns_what_the_class_does(task_id: str, limit: int | None, mode: str) -> None:
-    envs, twin = (make_jax(task_id, mode, max_episode_steps=limit) for _ in range(2))
+    envs, twin = make_pair(task_id, mode, max_episode_steps=limit)
     actions, rng = draw_actions(envs, NUM_STEPS), np.random.default_rng(3)
     masks = (rng.random((NUM_STEPS, NUM_ENVS)) < 0.5) & (rng.random((NUM_STEPS, 1)) < 0.15)
     masks[50] = True
-    for batch in (envs, twin):
-        batch.reset(seed=1)
     carry, reset, step = envs.functional()
 
     def body(carry: Any, given: Any) -> Any:
@@ -105,9 +110,7 @@ def test_scan__returns_what_the_class_does(task_id: str, limit: int | None, mode
 
 
 def test_old_carry__is_an_error_that_the_pool_survives(mode: str) -> None:
-    envs, twin = make_jax(mode=mode), make_jax(mode=mode)
-    for batch in (envs, twin):
-        batch.reset(seed=3)
+    envs, twin = make_pair(mode=mode)
     first, reset, step = envs.functional()
     step, reset = jax.jit(step), jax.jit(reset)
     actions, mask = draw_actions(envs, 3), np.arange(NUM_ENVS) < 2
@@ -131,9 +134,7 @@ def compute_slowly(matrix: jax.Array) -> jax.Array:
 
 
 def test_asynchronous_runs__are_waited_for_and_survive_errors() -> None:
-    envs, twin = make_jax(), make_jax()
-    for batch in (envs, twin):
-        batch.reset(seed=3)
+    envs, twin = make_pair()
     old, _, step = envs.functional()
     actions, matrix = draw_actions(envs, 5), jnp.ones((700, 700))
     run = jax.jit(lambda carry, more: jax.lax.scan(step, carry, actions + more))
@@ -154,9 +155,7 @@ def test_asynchronous_runs__are_waited_for_and_survive_errors() -> None:
 
 
 def test_class_and_functions__each_say_that_the_other_went_on() -> None:
-    envs, twin = make_jax(), make_jax()
-    for batch in (envs, twin):
-        batch.reset(seed=3)
+    envs, twin = make_pair()
     actions = draw_actions(envs, 4)
     carry, reset, step = envs.functional()
     newest, _ = jax.lax.scan(step, carry, actions)
@@ -178,8 +177,7 @@ def test_class_and_functions__each_say_that_the_other_went_on() -> None:
 
 
 def test_functions_of_an_earlier_call__take_a_later_carry() -> None:
-    envs, twin = make_jax(), make_jax()
-    envs.reset(seed=3)
+    envs, twin = make_pair()
     _, _, step = envs.functional()
     for batch in (envs, twin):
         batch.reset(seed=8)
@@ -189,9 +187,7 @@ def test_functions_of_an_earlier_call__take_a_later_carry() -> None:
 
 
 def test_training_function__is_called_twice_with_one_carry(mode: str) -> None:
-    envs, twin = (make_jax(mode=mode, max_episode_steps=50) for _ in range(2))
-    for batch in (envs, twin):
-        batch.reset(seed=3)
+    envs, twin = make_pair(mode=mode, max_episode_steps=50)
     carry, reset, step = envs.functional()
     actions = draw_actions(envs, 5)
 
@@ -207,9 +203,7 @@ def test_training_function__is_called_twice_with_one_carry(mode: str) -> None:
 
 
 def test_callers_mistakes__are_errors_before_anything_moves() -> None:
-    envs, twin = make_jax("Pendulum-v1"), make_jax("Pendulum-v1")
-    for batch in (envs, twin):
-        batch.reset(seed=3)
+    envs, twin = make_pair("Pendulum-v1")
     carry, reset, step = envs.functional()
     actions, mask = draw_actions(envs, 1)[0], everyone()
     both = jnp.stack([carry, carry])
@@ -250,9 +244,7 @@ def test_gradients__pass_beside_discrete_actions() -> None:
 
 
 def test_integer_actions__are_clipped_as_in_the_class() -> None:
-    envs, twin = make_jax(), make_jax()
-    for batch in (envs, twin):
-        batch.reset(seed=3)
+    envs, twin = make_pair()
     carry, _, step = envs.functional()
     actions = jnp.asarray([-3, 0, 1, 2, 99])
     assert_same(to_numpy(step(carry, actions)[1]), to_numpy(twin.step(actions)))

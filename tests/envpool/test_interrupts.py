@@ -33,7 +33,8 @@ PARTS = {
 def test_interrupted_step__asks_for_a_reset_and_leaves_nothing_behind(
     mode: str, where: str, begun: int
 ) -> None:
-    envs, twin = (make("LunarLander-v3", 4, mode, max_episode_steps=9) for _ in range(2))
+    options = {"max_episode_steps": 9, "render_mode": "rgb_array"}
+    envs, twin = (make("LunarLander-v3", 4, mode, **options) for _ in range(2))
     play(envs, begun, seed=1)
     actions = act_all(envs, 0, 0)
     *path, name = PARTS[where]
@@ -51,25 +52,11 @@ def test_interrupted_step__asks_for_a_reset_and_leaves_nothing_behind(
     for call in (
         lambda: envs.step(actions),
         lambda: envs.reset(options={"reset_mask": np.arange(4) < 2}),
+        envs.render,
     ):
         with pytest.raises(ResetNeededError, match=r"interrupted.*Call `reset\(\)`"):
             call()
     elapsed = [returned[-1]["elapsed_step"].tolist() for returned in play(envs, 4, seed=None)]
     assert elapsed == [[count] * 4 for count in range(5)]
+    assert len(envs.render()) == 4
     assert_same(play(envs, 30, seed=5), play(twin, 30, seed=5))
-
-
-def test_interrupted_reset__asks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    envs: Any = make("CartPole-v1", 4)
-    play(envs, 5)
-
-    def cut_short() -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(envs._simulator.pool, "receive", cut_short)
-        with pytest.raises(KeyboardInterrupt):
-            envs.reset()
-    with pytest.raises(ResetNeededError, match=r"[Cc]all `reset\(\)`"):
-        envs.step(np.zeros(4, int))
-    assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 4

@@ -75,10 +75,7 @@ def test_tie__is_truncated_where_the_pool_keeps_the_limit(mode: str) -> None:
         assert first_ends(envs, *TO_THE_GOAL) == [(5, *flags)] * 2
 
 
-IGNORED = ("Catch-v0", "Maze-v0", "Snake-v1", "Play2048-v1", "LaneKeeping-v0", "Sokoban-v0")
-
-
-@pytest.mark.parametrize("task_id", IGNORED)
+@pytest.mark.parametrize("task_id", ["Catch-v0", "Maze-v0", "Play2048-v1", "LaneKeeping-v0"])
 def test_limit__holds_where_the_pool_ignores_it(task_id: str, mode: str) -> None:
     envs = make(task_id, 3, mode, max_episode_steps=4)
     restarts = 0
@@ -115,7 +112,7 @@ def test_limit__is_the_tasks_own_or_the_users_or_none(task_id: str, extra: int |
     assert first_ends(envs, action) == [end] * 2
 
 
-@pytest.mark.parametrize("limit", [30, None, 150, -1, 2**40])
+@pytest.mark.parametrize("limit", [30, None, 150, -1])
 def test_limit__where_a_task_ends_by_itself_holds_if_it_is_shorter(limit: int | None) -> None:
     envs = make("LevelBasedForaging-v0", 2, max_episode_steps=limit)
     steps = 30 if limit == 30 else 100
@@ -126,7 +123,7 @@ def test_limit__where_a_task_ends_by_itself_holds_if_it_is_shorter(limit: int | 
     ("limit", "reward"),
     [
         *((limit, 1 - 0.9 * 5 / (limit or 100)) for limit in (8, None, 100, 2000)),
-        *((limit, 1) for limit in (-1, 2**31 - 1, 2**40)),
+        *((limit, 1) for limit in (-1, 2**31 - 1)),
     ],
 )
 def test_minigrid__pays_by_the_share_of_the_limit(limit: int | None, reward: float) -> None:
@@ -142,11 +139,9 @@ CONFIGS = {
     # task, its limit -> what the pool gets: a number of the configuration, and its least and most
     ("CartPole-v1", 7): ("max_episode_steps", BEYOND, 2**31 - 2),
     ("Pong-v5", None): ("max_episode_steps", BEYOND, 2**31 - 2),
-    ("CheetahRun-v1", 7): ("max_episode_steps", BEYOND, 2**31 - 2),
     ("LaneKeeping-v0", 7): ("duration", 10**6, 10**6),
     ("MiniGrid-Empty-5x5-v0", 7): ("max_episode_steps", 7, 7),
     ("MiniGrid-Empty-5x5-v0", None): ("max_episode_steps", 100, 100),
-    ("BabyAI-GoToObjS4-v0", 16): ("max_episode_steps", 16, 16),
     ("AlohaHandOver-v1", 7): ("max_episode_steps", 7, 7),
     ("MuJoCoPlayground/AlohaHandOver-v1", -1): ("max_episode_steps", BEYOND, 2**31 - 2),
     ("gfootball/academy_empty_goal_close-v1", 7): ("max_episode_steps", 6, 6),

@@ -65,11 +65,7 @@ def test_reset__without_a_seed_draws_on(mode: str) -> None:
     assert_same(twin.reset(seed=5, options=everyone)[0], begun[0])
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [0, 2**31 - 3, [2**31 - 1, 0, 5], 2**31 - 2, 2**31, 2**32 - 1, 2**33, [1, 2**80, 2]],
-    ids=str,
-)
+@pytest.mark.parametrize("seed", [0, 2**31 - 2, 2**32 - 1, [1, 2**80, 2]], ids=str)
 def test_seed__is_used_as_it_is_in_the_pools_range_and_folded_above_it(seed: Any) -> None:
     envs = make("CartPole-v1", 3)
     begun, _ = envs.reset(seed=seed)

@@ -108,11 +108,8 @@ EPISODES = {
     ("FrozenLake-v1", 5): 8,
     ("CartPole-v1", None): 6,
     ("CartPole-v1", 12): 6,
-    ("Pendulum-v1", 9): 5,
     ("MiniGrid-Empty-5x5-v0", 7): 5,
-    ("UTurn-v0", 6): 4,
     ("CartpoleBalance-v1", 4): 3,  # the pool repeats the last reward as an episode begins
-    ("RubiksCube-partly-scrambled-v0", 3): 4,
 }
 
 

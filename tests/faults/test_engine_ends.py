@@ -106,7 +106,7 @@ print(len(pool.render()))
 pool.close()
 for number in held:
     os.close(number)
-print(open(path, "rb").read() == old, len([name for name in os.listdir(os.path.dirname(path))]))
+print(open(path, "rb").read() == old, len(os.listdir(os.path.dirname(path))))
 twin.step(np.ones((2, 1)))
 twin.step(np.ones((2, 1)))
 print(np.array_equal(*(envs.step(np.ones((2, 1)))[0] for envs in (brax, twin))))

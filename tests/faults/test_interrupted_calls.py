@@ -10,7 +10,8 @@ from children import Child
 from interrupted_calls import check_asynchronous_pool, check_batch, check_saves
 from thread_runs import run_together
 
-ENGINES = {"brax": "brax.envs", "func_env": "jax", "envpool": "envpool.registration"}
+BRAX, ENVPOOL = "brax.envs", "envpool.registration"
+ENGINES = {"brax": BRAX, "fast": BRAX, "func_env": "jax", "envpool": ENVPOOL}
 CALLS = ["step", "reset", "seeded reset", "partial reset"]
 slow = pytest.mark.slow
 
@@ -61,16 +62,14 @@ def test_interrupt__of_tensors_and_arrays(engine: str, arrays: str, child: Child
 @pytest.mark.parametrize("residuals", ["store", "recompute"])
 def test_interrupt__of_a_graph(residuals: str, child: Child) -> None:
     pytest.importorskip("torch")
-    pytest.importorskip("brax.envs")
     options = {"differentiable": True, "residuals": residuals}
     names = [*CALLS, "step with a graph", "snapshot"]
-    met = child.call(check_batch, "fast", "SameStep", "torch", names, KeyboardInterrupt, options)
+    met = check(child, "fast", "SameStep", "torch", names, KeyboardInterrupt, **options)
     assert met["step with a graph"]["before"] > met["step"]["before"]
 
 
 def test_interrupted_frame__costs_nothing_else(child: Child) -> None:
     options = {"render_mode": "rgb_array"}
-    pytest.importorskip("envpool.registration")
     met = check(child, "envpool", "NextStep", "numpy", ["render"], KeyboardInterrupt, **options)
     assert met["render"]["reset"] == 0
     assert met["render"]["before"] > 5
@@ -78,19 +77,19 @@ def test_interrupted_frame__costs_nothing_else(child: Child) -> None:
 
 @pytest.mark.slow
 def test_interrupted_snapshot__leaves_the_file_and_the_batch(child: Child, tmp_path: Any) -> None:
-    pytest.importorskip("brax.envs")
+    pytest.importorskip(BRAX)
     met = child.call(check_saves, str(tmp_path / "state"))
     assert min(met.values()) > 20
 
 
 def test_interrupted_asynchronous_pool__asks_for_a_new_beginning(child: Child) -> None:
-    pytest.importorskip("envpool.registration")
+    pytest.importorskip(ENVPOOL)
     met = child.call(check_asynchronous_pool)
     assert all(found["goes on"] and found["reset"] for found in met.values()), met
 
 
 @pytest.mark.slow
 def test_batches_of_several_threads__run_as_alone(child: Child) -> None:
-    for module in ("brax.envs", "envpool.registration", "torch"):
+    for module in (BRAX, ENVPOOL, "torch"):
         pytest.importorskip(module)
     child.call(run_together)

@@ -68,15 +68,6 @@ class FailingInside(ScriptedBraxEnv):
         return np.asarray(value)
 
 
-def catch(call: Any, kind: type[Exception] = UserError) -> Exception:
-    """Return what the call raises."""
-    try:
-        call()
-    except kind as error:
-        return error
-    raise AssertionError("nothing was raised")
-
-
 def test_construction__names_the_line_and_keeps_the_cause() -> None:
     """Other batches of the environment are unharmed."""
     env = Failing()
@@ -85,10 +76,11 @@ def test_construction__names_the_line_and_keeps_the_cause() -> None:
     wanted = play(BraxVectorEnv(FallingBall(), 3, **options), 4)
     for verb in ("reset", "step"):
         env.fails = verb
-        error = catch(lambda: BraxVectorEnv(env, 3, **options), SimulationError)
-        assert isinstance(error.__cause__, UserError)
-        assert f"`{verb}` of the Brax environment Failing cannot be traced" in str(error)
-        assert "faults/test_user_errors.py, line" in str(error)
+        message = f"`{verb}` of the Brax environment Failing cannot be traced"
+        with pytest.raises(SimulationError, match=message) as caught:
+            BraxVectorEnv(env, 3, **options)
+        assert isinstance(caught.value.__cause__, UserError)
+        assert "faults/test_user_errors.py, line" in str(caught.value)
     env.fails = None
     assert env.sys is own
     for envs in (before, BraxVectorEnv(env, 3, **options)):
@@ -138,7 +130,8 @@ def test_step_that_fails_as_it_runs__was_not_taken(arrays: str, mode: str) -> No
         one.step(actions)
     env.fails = True
     for _ in range(2):
-        assert "UserError: inside" in str(catch(lambda: envs.step(actions)[0].tolist(), Exception))
+        with pytest.raises(Exception, match="UserError: inside"):
+            envs.step(actions)[0].tolist()
     env.fails = False
     for call in (lambda one: one.reset(), lambda one: one.step(actions)):
         np.testing.assert_array_equal(*(call(one)[0].tolist() for one in (envs, twin)))
@@ -155,13 +148,14 @@ def test_randomization_fn__that_fails_leaves_the_model() -> None:
         return draw(model, key)
 
     own = env.sys
-    error = catch(lambda: BraxVectorEnv(env, 3, randomization_fn=draw_or_fail), SimulationError)
-    assert isinstance(error.__cause__, UserError)
-    assert "`randomization_fn`" in str(error)
+    with pytest.raises(SimulationError, match="`randomization_fn`") as caught:
+        BraxVectorEnv(env, 3, randomization_fn=draw_or_fail)
+    assert isinstance(caught.value.__cause__, UserError)
     fails = False
     envs = BraxVectorEnv(env, 3, randomization_fn=draw_or_fail)
     fails = True
-    assert "no physics" in str(catch(envs.reset))
+    with pytest.raises(UserError, match="no physics"):
+        envs.reset()
     fails = False
     assert env.sys is own
     wanted = play(BraxVectorEnv(FallingBall(), 3, randomization_fn=draw), 4)
@@ -170,21 +164,15 @@ def test_randomization_fn__that_fails_leaves_the_model() -> None:
 
 @pytest.mark.parametrize("verb", ["advance", "restart"])
 def test_host_simulator__that_fails_moves_nothing(mode: str, verb: str) -> None:
+    simulator, fails = ScriptedSimulator(LENGTHS), False
+    work = getattr(simulator, verb)
 
-    class Simulator(ScriptedSimulator):
-        fails: str | None = None
+    def work_or_fail(*args: Any) -> Any:
+        if fails:
+            raise UserError(verb)
+        return work(*args)
 
-        def restart(self, *args: Any) -> Any:
-            if self.fails == "restart":
-                raise UserError("restart")
-            return super().restart(*args)
-
-        def advance(self, *args: Any) -> Any:
-            if self.fails == "advance":
-                raise UserError("advance")
-            return super().advance(*args)
-
-    simulator = Simulator(LENGTHS)
+    setattr(simulator, verb, work_or_fail)
     envs = BridgeVectorEnv(simulator, autoreset_mode=mode)
     twin = BridgeVectorEnv(ScriptedSimulator(LENGTHS), autoreset_mode=mode)
     mask = np.array([False, False, True])
@@ -192,16 +180,16 @@ def test_host_simulator__that_fails_moves_nothing(mode: str, verb: str) -> None:
     calls += [lambda one: one.reset(options={"reset_mask": mask}), calls[1], calls[0], calls[1]]
     raised = 0
     for call in calls:
-        simulator.fails = verb
+        fails = True
         try:
             found = call(envs)
         except UserError:
             raised += 1
-            simulator.fails = None
+            fails = False
             if call is calls[0]:
                 envs.reset(seed=3)  # which a failed one may ask for
             found = call(envs)
-        simulator.fails = None
+        fails = False
         assert_same(found, call(twin))
     assert raised >= 2
     assert_same(play(envs, 6), play(twin, 6))
@@ -212,7 +200,8 @@ def test_render__that_fails_moves_nothing() -> None:
     envs = BraxVectorEnv(env, 3, render_mode="rgb_array")
     envs.reset(seed=3)
     env.fails = True
-    assert str(catch(envs.render)) == "inside"
+    with pytest.raises(UserError, match=r"^inside$"):
+        envs.render()
     env.fails = False
     assert len(envs.render()) == 3
     assert envs.step(np.zeros(3, int))[0].tolist() == [1] * 3

@@ -155,17 +155,19 @@ def test_divergence__of_other_state_is_nobodys_business() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "actions", "lost"),
+    ("env", "action_repeat", "actions", "lost"),
     [
-        (_bomb(MujocoPhysics), [POSITION, VELOCITY, FINE], [True, True, False]),
-        (_bomb(as_dict=True), [FINE, OBS, FINE], [False, True, False]),
+        (_bomb(MujocoPhysics), 1, [POSITION, VELOCITY, FINE], [True, True, False]),
+        (_bomb(as_dict=True), 1, [FINE, OBS, FINE], [False, True, False]),
+        (_bomb(), 3, [FINE, OBS, FINE], [False, True, False]),
     ],
-    ids=["MuJoCo's names", "dict"],
+    ids=["MuJoCo's names", "dict", "repeated"],
 )
 def test_divergence__of_any_part_keeps_the_whole_last_observation(
-    env: SampleEnv, actions: list[int], lost: list[bool]
+    env: SampleEnv, action_repeat: int, actions: list[int], lost: list[bool]
 ) -> None:
-    envs = BraxVectorEnv(env, 3)
+    """Of a step that is repeated, it is the observation before the first time."""
+    envs = BraxVectorEnv(env, 3, action_repeat=action_repeat)
     before, _ = envs.reset(seed=0)
     obs, rewards, terminations, _, infos = envs.step(actions)
     assert terminations.tolist() == infos["nonfinite"].tolist() == lost
@@ -173,15 +175,6 @@ def test_divergence__of_any_part_keeps_the_whole_last_observation(
     for now, then in zip(jax.tree.leaves(obs), jax.tree.leaves(before), strict=True):
         np.testing.assert_array_equal(now[lost], then[lost], strict=True)
         assert (now[~np.array(lost)] != then[~np.array(lost)]).all()
-
-
-def test_divergence__in_a_repeated_step_ends_it_with_the_observation_before() -> None:
-    envs = BraxVectorEnv(_bomb(), 2, action_repeat=3)
-    before, _ = envs.reset(seed=0)
-    obs, rewards, terminations, _, infos = envs.step([FINE, OBS])
-    np.testing.assert_array_equal(obs[1], before[1], strict=True)
-    assert rewards[1] == 0
-    assert terminations.tolist() == infos["nonfinite"].tolist() == [False, True]
 
 
 def test_divergence__where_the_observation_never_was_finite_leaves_zero() -> None:

@@ -42,9 +42,9 @@ def _make_glide(arrays: str) -> JaxVectorEnv:
     return JaxVectorEnv(Glide(), NUM_ENVS, arrays=arrays)
 
 
-def _assert_close(found: Any, wanted: Any, rtol: float = 1e-5) -> None:
-    size = np.abs(wanted).max()
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=0, atol=rtol * size)
+def _assert_close(found: Any, wanted: Any) -> None:
+    atol = 1e-5 * np.abs(wanted).max()
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=0, atol=atol)
 
 
 def test_linearize__gives_the_derivatives_by_name_in_every_kind_of_arrays(kind: str) -> None:

@@ -13,7 +13,7 @@ import jax
 import mujoco
 import numpy as np
 import pytest
-from batches import KINDS, MODES, make_batch, to_numpy
+from batches import KINDS, MODES, to_numpy
 from brax_samples import SampleEnv
 from mujoco import mjx
 from playground_samples import SampleMjxEnv, make_config
@@ -37,14 +37,8 @@ def scripted(**options: Any) -> Any:
     return BraxVectorEnv(ScriptedBraxEnv([2, 3]), **settings)
 
 
-def drawing(render: Any, **attributes: Any) -> SampleEnv:
-    """Return an environment with its own `render`."""
-    return SampleEnv(render=render, **attributes)
-
-
 @pytest.mark.parametrize(("mode", "kind"), [*zip(MODES, KINDS, strict=True)])
 def test_render__is_the_environments_own_of_the_state_on_show(mode: str, kind: str) -> None:
-    pytest.importorskip(kind)
     envs = scripted(autoreset_mode=mode, arrays=kind)
     obs, _ = envs.reset(seed=4)
     begun = False
@@ -69,7 +63,7 @@ def test_render__gets_one_state_and_may_draw_into_one_buffer() -> None:
         buffer[:] += 1
         return buffer
 
-    envs = BraxVectorEnv(drawing(render), 2, render_mode="rgb_array")
+    envs = BraxVectorEnv(SampleEnv(render=render), 2, render_mode="rgb_array")
     obs, _ = envs.reset(seed=0)
     assert [frame[0, 0, 0] for frame in envs.render()] == [1, 2], "frames are copies"
     assert [type(state).__name__ for state in seen] == ["State", "State"]
@@ -80,7 +74,8 @@ def test_render__gets_one_state_and_may_draw_into_one_buffer() -> None:
 def test_render__that_gives_no_image_breaks_the_contract() -> None:
     wrong = [np.zeros((2, 2, 3)), np.zeros((2, 2), np.uint8), np.zeros((2, 2, 4), np.uint8), None]
     frames = iter(wrong)
-    envs = BraxVectorEnv(drawing(lambda state: next(frames)), render_mode="rgb_array")
+    env = SampleEnv(render=lambda state: next(frames))
+    envs = BraxVectorEnv(env, render_mode="rgb_array")
     obs, _ = envs.reset(seed=0)
     for _ in wrong:
         with pytest.raises(EnvContractError, match=r"`render` of SampleEnv.* must return"):
@@ -103,7 +98,7 @@ def test_environment__that_draws_itself_decides_how(view: dict[str, Any]) -> Non
 
 def test_metadata__has_the_frames_of_a_second_that_were_simulated() -> None:
     def fps(dt: Any, **options: Any) -> int:
-        env = drawing(lambda state: None, **({} if dt is None else {"dt": dt}))
+        env = SampleEnv(render=lambda state: None, **({} if dt is None else {"dt": dt}))
         return BraxVectorEnv(env, **options).metadata["render_fps"]
 
     assert fps(0.02) == 50
@@ -121,10 +116,6 @@ def test_snapshot__of_a_batch_without_frames_fits_one_with() -> None:
     envs.set_state(plain.get_state())
     assert envs.render()[0][0, 0, 0] == 1
     assert other.render()[0][0, 0, 0] == 0
-
-
-def test_view__of_a_functional_environment_without_drawing_is_refused() -> None:
-    assert make_batch("func_env").metadata["render_modes"] == []
 
 
 def read_page(page: str) -> dict[str, Any]:

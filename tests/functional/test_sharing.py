@@ -6,8 +6,6 @@ import gc
 import pickle
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -27,22 +25,10 @@ from gymbridge.functional import carries
 from gymbridge.functional.runners import JitRunner, RaisingRunner
 from gymbridge.functional.sharing import make_key
 
-LOG = "gymbridge"
-
 
 def runner_of(**changes: Any) -> tuple[BraxVectorEnv, Any]:
     envs = BraxVectorEnv(**{"brax_env": "fast", "num_envs": 2, **changes})
     return envs, envs._runner
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def test_equal_batch__traces_and_compiles_nothing(
@@ -54,7 +40,7 @@ def test_equal_batch__traces_and_compiles_nothing(
     first.set_state(first.get_state())
     monkeypatch.setattr(carries, "carry_shapes", lambda rule: 1 / 0)  # It traces `reset`.
     second = BraxVectorEnv("fast", num_envs=np.int64(2), autoreset_mode=AutoresetMode.SAME_STEP)
-    with caplog.at_level("INFO", LOG), jax.log_compiles():
+    with caplog.at_level("INFO", "gymbridge"), jax.log_compiles():
         second.reset(seed=0)
         second.step(second.action_space.sample())
         second.set_state(second.get_state())
@@ -223,7 +209,9 @@ def test_key__is_made_of_values_and_their_types() -> None:
     ids=["named", "own", "randomised", "gradients"],
 )
 def test_last_batch__drops_what_was_compiled(env: Any, options: dict[str, Any]) -> None:
-    with without_collector():
+    gc.collect()
+    gc.disable()
+    try:
         batches = [BraxVectorEnv(env, num_envs=2, **options) for _ in range(2)]
         for envs in batches:
             envs.reset(seed=0)
@@ -234,6 +222,8 @@ def test_last_batch__drops_what_was_compiled(env: Any, options: dict[str, Any]) 
         assert [ref() is None for ref in kept] == [False, False]
         batches.pop()
         assert [ref() is None for ref in kept] == [True, True]
+    finally:
+        gc.enable()
 
 
 def test_second_batch__is_built_in_another_thread_while_the_first_steps() -> None:

@@ -14,34 +14,25 @@ import torch
 from batches import make_batch
 from point_mass import make_batch as make_masses
 
-__all__ = [
-    "CYCLES",
-    "busy_jax",
-    "busy_torch",
-    "finish",
-    "make",
-    "own_stream",
-    "unordered_stream",
-]
-
-CYCLES = 100_000_000
-"""Cycles of a GPU's clock, 50 to 100 ms."""
+__all__ = ["busy_jax", "busy_torch", "finish", "make", "own_stream", "unordered_stream"]
 
 
 def make(
     engine: str, mode: str, device: str, *, num_envs: int = 4, limit: int = 5, arrays: str = "torch"
 ) -> Any:
     """Return a batch of `batches`, or of point masses: "plain", or with "gradients"."""
+    options: Any = {"num_envs": num_envs, "arrays": arrays, "device": device}
     if engine not in ("plain", "gradients"):
-        options: Any = {"num_envs": num_envs, "limit": limit, "arrays": arrays}
-        return make_batch(engine, mode, device=device, **options)
-    options = {"num_envs": num_envs, "max_episode_steps": limit, "arrays": arrays}
-    options |= {"autoreset_mode": mode, "device": device}
+        return make_batch(engine, mode, limit=limit, **options)
+    options |= {"autoreset_mode": mode, "max_episode_steps": limit}
     return make_masses(differentiable=engine == "gradients", **options)
 
 
-def busy_torch(device: torch.device, cycles: int = CYCLES) -> None:
-    """Keep torch's current stream busy; on a CPU, where torch has no streams, return at once."""
+def busy_torch(device: torch.device, cycles: int = 100_000_000) -> None:
+    """Keep torch's current stream busy, for 50 to 100 ms unless `cycles` of the clock are given.
+
+    On a CPU, where torch has no streams, return at once.
+    """
     if device.type == "cuda":
         torch.cuda._sleep(cycles)
 
@@ -49,7 +40,10 @@ def busy_torch(device: torch.device, cycles: int = CYCLES) -> None:
 def busy_jax(device: Any) -> Any:
     """Keep JAX's stream on a GPU busy for some 50 ms, and return the array that ends it."""
     size, rounds = (4096, 30) if device.platform == "gpu" else (8, 1)
-    return _multiply(jax.device_put(_ones(size), device), rounds)
+    array = jax.device_put(_ones(size), device)
+    for _ in range(rounds):  # no loop of XLA's, which may wait for its condition on the host
+        array = _once(array)
+    return array
 
 
 @cache
@@ -60,12 +54,6 @@ def _ones(size: int) -> Any:
 @jax.jit
 def _once(array: jax.Array) -> jax.Array:
     return array @ array
-
-
-def _multiply(array: jax.Array, rounds: int) -> jax.Array:
-    for _ in range(rounds):  # no loop of XLA's, which may wait for its condition on the host
-        array = _once(array)
-    return array
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -41,7 +40,7 @@ def test_gradient__is_that_of_each_episode_by_itself(
     np.testing.assert_allclose(gradient.cpu().numpy(), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_physics_state__is_a_leaf_on_the_device(device: str, torch_device: Any) -> None:
+def test_physics_state__is_a_leaf_on_the_device(device: str) -> None:
     """Its gradient, and writes into what was assigned, while the GPU still works."""
     slopes = []
     for place in ("cpu", device):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
 from batches import make_batch, play
+from python_runs import run_python
 from trees import assert_same
 
 pytestmark = pytest.mark.gpu
@@ -60,13 +59,12 @@ def test_variables__leave_torch_the_rest(
     torch_share: float,
     device: str,
     is_cuda: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """JAX takes a share of the card in these limits, and torch gets as much of the rest."""
-    environ = {name: x for name, x in os.environ.items() if not name.startswith("XLA_")}
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, device, str(torch_share)]
-    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 200}
-    done = subprocess.run(command, env=environ | {variable: value}, check=False, **options)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    for name in [name for name in os.environ if name.startswith("XLA_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv(variable, value)
+    found = json.loads(run_python("-c", PROGRAM, device, torch_share, seconds=200).lines[-1])
     assert found["found"] == [1, True]
     assert not is_cuda or lowest <= found["taken"] <= highest, found

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from gpu_work import CYCLES, busy_torch, finish, make
+from gpu_work import busy_torch, finish, make
 from host_syncs import count_host_syncs, forbid_host_syncs, trace
 
 from gymbridge.wrappers import RecordEpisodeStatistics
@@ -101,7 +101,7 @@ def test_steps__return_before_the_device_has_taken_them(
     run()  # compiles
     finish(torch_device)
     for _ in range(10):
-        busy_torch(torch_device, CYCLES)
+        busy_torch(torch_device)
     started = time.perf_counter()
     means = run()
     returned = time.perf_counter() - started

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from example_runs import EXAMPLES, load_script, read_table, run_script
 from host_syncs import count_host_syncs, trace
 from point_mass import make_batch
-from python_runs import run_python
 from rsl_rl.runners import OnPolicyRunner
 from small_batches import RSL_RL_CFG
 
@@ -24,7 +23,6 @@ from gymbridge.trainers.torchrl import TorchRLEnv, make_torchrl
 
 pytestmark = pytest.mark.gpu
 
-PPO = Path(__file__).parents[2] / "examples" / "ppo.py"
 TASKS = ["Brax/fast-v0", "EnvPool/Pendulum-v1"]
 
 
@@ -95,11 +93,8 @@ def test_skrl__steps_on_the_device(task: str, device: str, torch_device: Any) ->
             torch.testing.assert_close(other.cpu(), one, rtol=1e-4, atol=1e-5)
 
 
-def test_ppo_example__waits_in_no_step_of_a_rollout(
-    device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(PPO.parent)
-    ppo = importlib.import_module("ppo")
+def test_ppo_example__waits_in_no_step_of_a_rollout(device: str) -> None:
+    ppo = load_script(EXAMPLES / "ppo.py")
     envs = gym.make_vec("Brax/fast-v0", 16, arrays="torch", device=device)
     agent, waits = ppo.Agent(envs).to(device), []
     for num_steps in (8, 24):
@@ -111,16 +106,12 @@ def test_ppo_example__waits_in_no_step_of_a_rollout(
 
 @pytest.mark.parametrize("task", TASKS)
 def test_ppo_example__trains_and_plays(task: str, device: str, tmp_path: Path) -> None:
-
-    def run(*flags: str) -> str:
-        command = [PPO, f"--env-id={task}", "--arrays=torch", *flags]
-        command += [f"--device={device}", "--num-envs=16", "--num-steps=8", "--epochs=1"]
-        command += ["--eval-steps=4", '--env-kwargs={"max_episode_steps": 6}']
-        return run_python(*command, cwd=tmp_path).out
-
-    assert f"{task}: mean return" in run("--total-steps=384", "--checkpoint-updates=1")
+    flags = [f"--env-id={task}", "--arrays=torch", f"--device={device}", "--num-envs=16"]
+    flags += ["--num-steps=8", "--epochs=1", "--total-steps=384", "--checkpoint-updates=1"]
+    flags += ["--eval-steps=4", '--env-kwargs={"max_episode_steps": 6}']
+    assert f"{task}: mean return" in run_script("ppo", *flags, cwd=tmp_path).out
     folder = tmp_path / "runs" / task
-    table = np.genfromtxt(folder / "progress.csv", delimiter=",", names=True, ndmin=1)
+    table = read_table(folder / "progress.csv")
     assert table["env_steps"].tolist() == [128, 256, 384]
     assert np.isfinite(table["mean_return"]).all()
     policy = torch.jit.load(folder / "policy.pt", "cpu")  # as on a machine without the GPU

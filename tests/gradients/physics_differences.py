@@ -1,14 +1,12 @@
 """Gradients with respect to drawn physics, beside central differences.
 
-``python physics_differences.py CASES``, where CASES is a JSON list of the arguments of `measure`,
-prints JSON: for each case and field the gradient, the difference and a difference of a smaller
-step, each (num_envs, size). It needs ``JAX_ENABLE_X64=1``.
+It prints JSON: for each field of a puck's `physics_state` the gradient, the difference and a
+difference of a smaller step, each (num_envs, size). It needs ``JAX_ENABLE_X64=1``.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from operator import attrgetter
 from typing import Any
 
@@ -20,36 +18,35 @@ from puck import Puck
 
 from gymbridge import BraxVectorEnv
 
-__all__ = ["make_draw", "measure"]
-
 NUM_ENVS = 3
-STEPS = 4  # after those of the warm-up
-COPIED = {"pipeline_state.mass": "link.inertia.mass"}
+WARM_UP, STEPS = 8, 4
+LEAVES = {
+    "physics.gravity": "gravity",
+    "physics.geom_friction": "geom_friction",
+    # On spring `reset` copies the masses of the model into the state, and `step` reads them there.
+    "pipeline_state.mass": "link.inertia.mass",
+}
+"""The leaf of the model that is drawn for each field."""
+
 EPSILONS = (1e-5, 2.5e-6)  # relative to the value, or to 1 where that is 0
 
 
-def make_draw(paths: list[str]) -> Any:
-    """Return the function that scales each of these leaves by a number around 1."""
-
-    def draw(model: Any, key: jax.Array) -> dict[str, jax.Array]:
-        scales = jax.random.uniform(key, (len(paths),), minval=0.8, maxval=1.2)
-        pairs = zip(paths, scales, strict=True)
-        return {path: jnp.asarray(attrgetter(path)(model)) * scale for path, scale in pairs}
-
-    return draw
+def draw(model: Any, key: jax.Array) -> dict[str, jax.Array]:
+    """Return each leaf, scaled by a number around 1."""
+    scales = jax.random.uniform(key, (len(LEAVES),), minval=0.8, maxval=1.2)
+    pairs = zip(LEAVES.values(), scales, strict=True)
+    return {path: jnp.asarray(attrgetter(path)(model)) * scale for path, scale in pairs}
 
 
-def measure(backend: str, warm_up: int, fields: list[str]) -> dict[str, Any]:
-    """Return the figures of each field of `physics_state` of a puck."""
+def measure() -> dict[str, Any]:
+    """Return the figures of each field."""
     options = {"arrays": "torch", "differentiable": True, "autoreset_mode": "Disabled"}
-    # The masses that `reset` copies into the state are drawn as those of the model.
-    paths = [COPIED.get(field, field.removeprefix("physics.")) for field in fields]
-    envs = BraxVectorEnv(Puck(backend), NUM_ENVS, randomization_fn=make_draw(paths), **options)
+    envs = BraxVectorEnv(Puck("spring"), NUM_ENVS, randomization_fn=draw, **options)
     envs.reset(seed=1)
     rng = np.random.default_rng(0)
-    shape = (warm_up + STEPS, *envs.action_space.shape)
+    shape = (WARM_UP + STEPS, *envs.action_space.shape)
     actions = torch.from_numpy(rng.uniform(-0.1, 0.1, shape))
-    for action in actions[:warm_up]:
+    for action in actions[:WARM_UP]:
         envs.step(action)
     start, begun = envs.get_state(), envs.physics_state.detach()
     assert begun.dtype == torch.float64
@@ -58,13 +55,13 @@ def measure(backend: str, warm_up: int, fields: list[str]) -> dict[str, Any]:
     def losses(state: torch.Tensor) -> torch.Tensor:
         envs.set_state(start)
         envs.physics_state = state
-        parts = [envs.step(action)[:2] for action in actions[warm_up:]]
+        parts = [envs.step(action)[:2] for action in actions[WARM_UP:]]
         return sum(obs @ weights + rewards for obs, rewards in parts)
 
     leaf = begun.clone().requires_grad_()
     losses(leaf).sum().backward()
     found = {}
-    for field in fields:
+    for field in LEAVES:
         place = envs.physics_state_fields[field]
         columns = range(place.start, place.stop)
         gradient = leaf.grad[:, place]
@@ -87,4 +84,4 @@ def _difference(losses: Any, begun: torch.Tensor, column: int, size: float) -> t
 
 
 if __name__ == "__main__":
-    print(json.dumps([measure(*case) for case in json.loads(sys.argv[1])]))
+    print(json.dumps(measure()))

@@ -63,7 +63,6 @@ def test_step__has_a_gradient_of_exactly_zero_in_that_row_alone(mode: str, resid
     torch.testing.assert_close(unrolled, gradient, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("residuals", ["store", "recompute"])
 def test_step__has_second_derivatives_of_exactly_zero_in_that_row_alone(residuals: str) -> None:
     envs, actions = shared_batch(residuals=residuals), burst_actions()
     envs.reset(seed=SEED)

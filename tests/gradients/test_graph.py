@@ -175,19 +175,6 @@ def test_actions__of_any_layout_are_those_values(envs: Any, view: Any) -> None:
     torch.testing.assert_close(*found)
 
 
-def test_actions__that_change_later_change_nothing(envs: Any, actions: torch.Tensor) -> None:
-    gradients = []
-    for is_spoilt in (False, True):
-        envs.reset(seed=SEED)
-        given = actions[0] * 1
-        loss = (envs.step(given)[0] ** 2).sum()
-        if is_spoilt:
-            with torch.no_grad():
-                given.fill_(93.0)
-        gradients += torch.autograd.grad(loss, actions)
-    assert torch.equal(*gradients)
-
-
 def test_dict_observations__have_gradients_where_they_are_floats() -> None:
     envs = shared_batch(is_dict=True, autoreset_mode="SameStep")
     envs.reset(seed=SEED)

@@ -42,7 +42,6 @@ def way_of(traced: str) -> str:
 @pytest.mark.parametrize(
     ("iterations", "mode", "way"),
     [
-        (1, "auto", "unroll"),
         (10, "auto", "unroll"),
         (11, "auto", "implicit"),
         (11, "unroll", "unroll"),
@@ -69,11 +68,6 @@ def test_solver__is_mjx_s_own_for_others() -> None:
         trace(env, SolverGradient("auto").wrap(step_beside))
     plain.append(trace(env, env.move))
     assert list(map(way_of, plain)) == ["loop", "loop"]
-
-
-def test_unrolling_elliptic_cones__is_refused_by_name() -> None:
-    with pytest.raises(ArgumentError, match=r"'unroll'(.|\n)*elliptic(.|\n)*'implicit'"):
-        make_batch(Chain(2, cone="elliptic"), mjx_solver_gradient="unroll")
 
 
 BALL = """
@@ -113,24 +107,26 @@ def test_gradient_through_elliptic_cones__is_that_of_forward_mode() -> None:
     np.testing.assert_allclose((gradient * along).sum(), slope, atol=1e-3 * size)
 
 
-def test_mode_without_effect__is_an_error() -> None:
-    with pytest.raises(ArgumentError, match=r"PointMass does not run MJX's"):
-        make_batch(mjx_solver_gradient="implicit")
-    free = Chain(20, is_free=True)
-    with pytest.raises(ArgumentError, match=r"Chain does not run MJX's"):
-        make_batch(free, mjx_solver_gradient="unroll")
-
-
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("make_env", "mode", "options", "text"),
     [
-        ({"mjx_solver_gradient": "scan"}, r"one of \('auto', 'unroll', 'implicit'\), got 'scan'"),
-        ({"mjx_solver_gradient": "unroll", "differentiable": False}, "`differentiable=True`"),
+        (PointMass, "scan", {}, r"one of \('auto', 'unroll', 'implicit'\), got 'scan'"),
+        (PointMass, "unroll", {"differentiable": False}, "`differentiable=True`"),
+        (PointMass, "implicit", {}, "PointMass does not run MJX's"),
+        (partial(Chain, 20, is_free=True), "unroll", {}, "Chain does not run MJX's"),
+        (
+            partial(Chain, 2, cone="elliptic"),
+            "unroll",
+            {},
+            r"'unroll'(.|\n)*elliptic(.|\n)*'implicit'",
+        ),
     ],
 )
-def test_mode__is_checked(options: dict[str, Any], text: str) -> None:
+def test_mode__that_is_unknown_or_impossible_is_an_error(
+    make_env: Any, mode: str, options: dict[str, Any], text: str
+) -> None:
     with pytest.raises(ArgumentError, match=text):
-        make_batch(**options)
+        make_batch(make_env(), mjx_solver_gradient=mode, **options)
 
 
 class SelfCompiled(Chain):

@@ -26,14 +26,13 @@ PAIRS = {
 }
 """Pairs and the floats that they are measured in."""
 
-EQUAL = {"policy": 2e-7, "noise": 3e-7, "state": 1e-7}
 SINGLE = {
     "norms": {"rewards": 0.0, "observations": 2.0},
     "finite": True,
     "ended": 0.25,
     "used": 0.9,
     "same_ends": True,
-    "equality": EQUAL,
+    "equality": {"policy": 2e-7, "noise": 3e-7, "state": 1e-7},
     "sensitivity": {"policy": 2e-6, "noise": 3e-6, "state": 1e-6},
 }
 DIFFERENCES = {
@@ -89,7 +88,7 @@ def measured(proof, monkeypatch) -> list[tuple[str, str]]:
     return calls
 
 
-def test_run__measures_what_is_missing(proof, measured, tmp_path):
+def test_run__measures_what_is_missing_and_failures_again_when_asked(proof, measured, tmp_path):
     proof.write_result(tmp_path, "ant/spring", {"pair": "ant/spring", "float32": SINGLE})
     pairs = ["ant/spring", "hopper/mjx", "ant/positional"]
     proof.run(pairs, tmp_path, 9, again=False)
@@ -103,12 +102,7 @@ def test_run__measures_what_is_missing(proof, measured, tmp_path):
     measured.clear()
     proof.run(pairs, tmp_path, 9, again=False)
     assert measured == []
-
-
-def test_run__measures_failures_again_when_asked(proof, measured, tmp_path):
-    proof.run(["ant/positional", "ant/mjx"], tmp_path, 9, again=False)
-    measured.clear()
-    proof.run(["ant/positional", "ant/mjx"], tmp_path, 9, again=True)
+    proof.run(pairs, tmp_path, 9, again=True)
     assert measured == [("ant/positional", "float32")]
 
 

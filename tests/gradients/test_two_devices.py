@@ -6,13 +6,11 @@ from functools import cache
 from typing import Any
 
 import jax
-import pytest
 import torch
 from point_mass import make_batch
 from rollouts import SEED, loss_of, play_steps, run, small_actions
 
 from gymbridge import BraxVectorEnv
-from gymbridge.errors import ArgumentError
 
 MASK = torch.tensor([False, True, True, False])
 
@@ -20,11 +18,6 @@ MASK = torch.tensor([False, True, True, False])
 @cache
 def disabled(device: str) -> BraxVectorEnv:
     return make_batch(autoreset_mode="Disabled", device=device)
-
-
-def of_both(play: Any) -> list[Any]:
-    """Return what a function returns of the batch on one device and of that over two."""
-    return [play(disabled(device)) for device in ("cpu", "cpu:all")]
 
 
 def test_parts_of_a_window__have_the_same_gradients() -> None:
@@ -41,7 +34,7 @@ def test_parts_of_a_window__have_the_same_gradients() -> None:
         loss = loss_of(results) + envs.unroll(actions[3:])[0].sum() + envs.physics_state.sum()
         return [loss, *torch.autograd.grad(loss, [actions, start]), envs.detach()]
 
-    one, two = of_both(play)
+    one, two = (play(disabled(device)) for device in ("cpu", "cpu:all"))
     torch.testing.assert_close(two, one, rtol=1e-5, atol=1e-6)
     assert two[2].abs().sum() > 0
 
@@ -83,10 +76,3 @@ def test_steps__are_compiled_once() -> None:
     names.clear()
     run(envs, small_actions()).backward()
     assert not [name for name in names if "backend_compile" in name]
-
-
-def test_state__of_another_size_is_refused() -> None:
-    envs = disabled("cpu:all")
-    envs.reset(seed=SEED)
-    with pytest.raises(ArgumentError, match=r"`physics_state` must have shape \(4, \d+\) on 'cpu'"):
-        envs.physics_state = torch.zeros(2, 3)

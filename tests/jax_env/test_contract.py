@@ -188,14 +188,10 @@ def test_state__of_python_s_numbers_is_traced_once_as_an_array() -> None:
     assert len(traces) == 1
 
 
-def test_reward__of_a_float_that_numpy_lacks_is_float32() -> None:
-    envs = JaxVectorEnv(Sample(**stepped(2, jnp.bfloat16(0.5))), 2)
-    envs.reset(seed=0)
+@pytest.mark.parametrize("reward", [0.5, jnp.bfloat16(0.5)])
+def test_reward__of_any_float_is_float32(reward: Any) -> None:
+    """`Sample` is whole but for its reward, so that each broken one breaks one rule."""
+    envs = JaxVectorEnv(Sample(**stepped(2, reward)), 2)
+    assert envs.reset(seed=0)[0].shape == (2, 2)
     rewards = envs.step(np.zeros(2, int))[1]
     assert (rewards.dtype, rewards.tolist()) == (np.float32, [0.5, 0.5])
-
-
-def test_sample__is_whole() -> None:
-    """So that each broken one breaks one rule."""
-    envs = JaxVectorEnv(Sample(), 2)
-    assert envs.reset(seed=0)[0].shape == (2, 2)

@@ -81,6 +81,17 @@ def test_env__of_another_type_is_refused(env: Any) -> None:
         ({"config_overrides": {"ctrl_dt": "slow"}}, SimulationError, "'ctrl_dt': 'slow'"),
         ({"action_repeat": 0}, ArgumentError, "`action_repeat` must be at least 1"),
         ({"action_repeat": 1.5}, ArgumentTypeError, "`action_repeat` must be an int"),
+        ({"impl": "cpp"}, ArgumentError, "`impl` must be one of ('jax', 'warp'), got 'cpp'"),
+        (
+            {"config_overrides": {"impl": "cpp"}},
+            ArgumentError,
+            "`config_overrides['impl']` must be one of ('jax', 'warp'), got 'cpp'",
+        ),
+        (
+            {"impl": "jax", "config_overrides": {"impl": "warp"}},
+            ArgumentError,
+            "`impl` must be what `config_overrides` has, 'warp', got 'jax'; leave one out",
+        ),
     ],
 )
 def test_argument__of_another_type_or_value_is_named(
@@ -102,27 +113,6 @@ def test_options_of_named_envs__are_refused_with_an_env_object(name: str, value:
 
 def _with_model(impl: str) -> SampleMjxEnv:
     return SampleMjxEnv(model=SimpleNamespace(impl=mjx.Impl(impl)))
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"impl": "cpp"}, "`impl` must be one of ('jax', 'warp'), got 'cpp'"),
-        (
-            {"config_overrides": {"impl": "cpp"}},
-            "`config_overrides['impl']` must be one of ('jax', 'warp'), got 'cpp'",
-        ),
-        (
-            {"impl": "jax", "config_overrides": {"impl": "warp"}},
-            "`impl` must be what `config_overrides` has, 'warp', got 'jax'; leave one out",
-        ),
-    ],
-)
-def test_impl__that_is_unknown_or_given_twice_is_refused(
-    kwargs: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ArgumentError, match=re.escape(message)):
-        PlaygroundVectorEnv(NAME, **kwargs)
 
 
 def test_impl__of_a_configuration_is_used_unless_it_is_playground_s_own_default() -> None:
@@ -154,12 +144,7 @@ class OwnRestarts(wrapper.BraxAutoResetWrapper):
 
 TRAINING = {
     "the usual ones": wrapper.wrap_for_brax_training,
-    "with a randomisation": lambda env: wrapper.wrap_for_brax_training(
-        env, randomization_fn=lambda model: (model, None)
-    ),
-    "autoreset": wrapper.BraxAutoResetWrapper,
     "a variant": OwnRestarts,
-    "Brax's batch": training.VmapWrapper,
     "Brax's episodes": lambda env: training.EpisodeWrapper(env, 10, 1),
     "Brax's autoreset": training.AutoResetWrapper,
     "under a user's own": lambda env: wrapper.Wrapper(training.VmapWrapper(env)),

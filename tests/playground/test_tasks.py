@@ -22,7 +22,6 @@ from gymbridge.errors import NotInstalledError
 from gymbridge.playground import meshes
 from gymbridge.playground.private import _find_needed, meshes_of, registered
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
-from gymbridge.registration import playground_id
 
 NAME = "CartpoleBalance"
 
@@ -34,11 +33,6 @@ def test_names_and_limits__are_those_of_the_installed_registry() -> None:
     } == PLAYGROUND_LIMITS
     assert configs["AlohaSinglePegInsertion"].episode_length == 1000
     assert PLAYGROUND_LIMITS["AlohaSinglePegInsertion"] == 500
-
-
-@pytest.mark.parametrize("name", PLAYGROUND_LIMITS)
-def test_id__has_the_limit_in_its_spec(name: str) -> None:
-    assert gym.spec(playground_id(name)).max_episode_steps == PLAYGROUND_LIMITS[name]
 
 
 def test_make_and_make_vec__have_the_task_s_limit_and_take_keywords() -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from example_runs import load_script
-from ppo_episodes import LENGTHS, NUM_STEPS, PPO, TRUNCATES
+from example_runs import EXAMPLES, load_script
+from ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES
 
 from gymbridge.testing import scripted_vector_env
 
 
 @pytest.fixture(scope="module")
 def ppo():
-    return load_script(PPO)
+    return load_script(EXAMPLES / "ppo.py")
 
 
 @pytest.fixture
@@ -24,8 +24,7 @@ def args(ppo):
 def agent(ppo):
     """An agent for the scripted task whose critic tells observations apart."""
     torch.manual_seed(0)
-    envs = scripted_vector_env(LENGTHS)
-    return ppo.Agent(envs)
+    return ppo.Agent(scripted_vector_env(LENGTHS))
 
 
 @pytest.fixture

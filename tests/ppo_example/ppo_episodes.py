@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
-__all__ = ["LENGTHS", "NUM_STEPS", "PPO", "TRUNCATES", "joined", "spaces_of"]
-
-PPO = Path(__file__).parents[2] / "examples" / "ppo.py"
+__all__ = ["LENGTHS", "NUM_STEPS", "TRUNCATES", "joined", "spaces_of"]
 
 # Three environments whose episodes end in both ways, on the rollout's last row too (the third at
 # step 4 of the first rollout), so that the second rollout begins with a restart row.

@@ -15,8 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from example_runs import call_script, read_table
-from ppo_episodes import PPO
+from example_runs import EXAMPLES, call_script, read_table
 
 from gymbridge import BraxVectorEnv
 from gymbridge.testing import scripted_vector_env
@@ -207,7 +206,8 @@ def test_ppo__killed_and_resumed_has_the_results_of_an_unbroken_run(tmp_path):
     sizes = ("--total-steps=1200", "--num-envs=3", "--num-steps=10", "--epochs=2", "--eval-steps=9")
     flags = ("--env-id=Brax/fast-v0", '--env-kwargs={"max_episode_steps": 7}', *sizes)
     flags = (*flags, "--arrays=torch", "--checkpoint-updates=1")
-    command = [sys.executable, str(PPO), *flags, f"--out={tmp_path}/broken"]
+    script = str(EXAMPLES / "ppo.py")
+    command = [sys.executable, script, *flags, f"--out={tmp_path}/broken"]
     run_killed(command, tmp_path / "broken" / "checkpoint.pt")
     assert not (tmp_path / "broken" / "progress.csv").exists()
     curves, outputs = [], []

@@ -56,22 +56,18 @@ def bars(ppo, monkeypatch):
     return made
 
 
-def train(ppo, arrays="numpy", **limits):
+def train(ppo, envs, last_episodes=3, **limits):
     """Train on scripted episodes and return the progress."""
-    args = ppo.Args(num_envs=3, num_steps=NUM_STEPS, minibatches=1, last_episodes=3, **limits)
-    envs = scripted_vector_env(LENGTHS, TRUNCATES, arrays=arrays)
+    sizes = {"num_envs": 3, "num_steps": NUM_STEPS, "minibatches": 1}
+    args = ppo.Args(**sizes, last_episodes=last_episodes, **limits)
     torch.manual_seed(0)
     return ppo.train(args, envs, ppo.Agent(envs))
 
 
 def test_train__reports_the_true_returns(ppo):
     """Nothing is discounted, scaled or left out; "solved" waits for a full window."""
-    envs = scripted_vector_env(LENGTHS, TRUNCATES)
-    recorded = RecordEpisodeStatistics(envs, 50)
-    limits = {"num_envs": 3, "num_steps": NUM_STEPS, "minibatches": 1, "last_episodes": 12}
-    progress = ppo.train(
-        ppo.Args(**limits, total_steps=10_000, target_return=0.0), recorded, ppo.Agent(recorded)
-    )
+    recorded = RecordEpisodeStatistics(scripted_vector_env(LENGTHS, TRUNCATES), 50)
+    progress = train(ppo, recorded, last_episodes=12, total_steps=10_000, target_return=0.0)
     returns = list(recorded.return_queue)
     assert len(returns) >= 12
     count, mean = progress[-1][2:]
@@ -83,7 +79,8 @@ def test_train__reports_the_true_returns(ppo):
 def test_train__is_alike_on_numpy_and_on_tensors(ppo):
     curves = []
     for arrays in ("numpy", "torch"):
-        progress = np.array(train(ppo, arrays=arrays, total_steps=90))
+        envs = scripted_vector_env(LENGTHS, TRUNCATES, arrays=arrays)
+        progress = np.array(train(ppo, envs, total_steps=90))
         curves.append(np.delete(progress, 1, axis=1))  # the seconds
     np.testing.assert_array_equal(*curves)
     assert curves[0][-1, 1] > 10
@@ -98,7 +95,7 @@ def test_bar__begins_after_the_first_rollout_which_compiles(ppo, bars, monkeypat
             yield rollout
 
     monkeypatch.setattr(ppo, "rollouts", counted_rollouts)
-    progress = train(ppo, total_steps=40)
+    progress = train(ppo, scripted_vector_env(LENGTHS, TRUNCATES), total_steps=40)
     assert counts == [0, 1, 1]
     assert [row[0] for row in progress] == [15, 30, 45]
     assert (bars[0].n, bars[0].total) == (45, 40)
@@ -106,7 +103,8 @@ def test_bar__begins_after_the_first_rollout_which_compiles(ppo, bars, monkeypat
 
 
 def test_bar__is_full_where_the_task_is_solved(ppo, bars):
-    progress = train(ppo, total_steps=10_000, target_return=0.0)
+    envs = scripted_vector_env(LENGTHS, TRUNCATES)
+    progress = train(ppo, envs, total_steps=10_000, target_return=0.0)
     assert bars[0].n == bars[0].total == progress[-1][0] < 10_000
     assert bars[0].last_line.startswith("100%")
     assert bars[0].last_line.endswith(f"mean return {progress[-1][3]:.2f}, solved]")

@@ -103,8 +103,8 @@ def dummy(make: Callable[[], gym.Env[Any, Any]], num_envs: int = 4) -> DummyVecE
 
 def scripted(lengths: Any = LENGTHS, truncates: Any = TRUNCATES, **kwargs: Any) -> Sb3VecEnv:
     """Return the view of a scripted batch."""
-    kwargs = {"autoreset_mode": "SameStep", **kwargs}
-    return Sb3VecEnv(scripted_vector_env(lengths, truncates, **kwargs))
+    envs = scripted_vector_env(lengths, truncates, autoreset_mode="SameStep", **kwargs)
+    return Sb3VecEnv(envs)
 
 
 def scripted_dummy(

@@ -50,7 +50,7 @@ def test_episodes__are_whole_and_true(environ):
         assert episode.get_infos(-1)["elapsed_step"] == len(episode)
 
 
-@pytest.mark.parametrize("worker_index", [0, 1, 2])
+@pytest.mark.parametrize("worker_index", [0, 2])
 def test_seeds__of_runners_are_apart(environ, worker_index):
     runner = make_runner(worker_index)
     sampled = runner.sample(num_timesteps=NUM_ENVS, random_actions=True)

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, in great number
 
 ROOT = Path(__file__).parents[2]
 
-
 LOCAL = {"RAY_ADDRESS": "local"}
 """A new cluster, whatever else runs here."""
 

@@ -58,9 +58,8 @@ class Doubled(EnvPoolVectorEnv):
 @pytest.mark.parametrize("where", ["subclass", "instance"])
 def test_step__of_the_user_s_own_counts(where: str) -> None:
     """Whoever changes `step` means what the trainer sees."""
-    if where == "subclass":
-        envs: Any = Doubled("CartPole-v1", 3, autoreset_mode="SameStep")
-    else:
-        envs = EnvPoolVectorEnv("CartPole-v1", 3, autoreset_mode="SameStep")
+    make = Doubled if where == "subclass" else EnvPoolVectorEnv
+    envs: Any = make("CartPole-v1", 3, autoreset_mode="SameStep")
+    if where == "instance":
         envs.step = double(envs.step)
     assert [rewards.tolist() for _, rewards, *_ in play(envs, 5)] == [[2.0] * 3] * 5

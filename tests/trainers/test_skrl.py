@@ -14,7 +14,7 @@ from skrl.envs.wrappers.torch import wrap_env
 from skrl.memories.torch import RandomMemory
 from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
 from skrl.trainers.torch import SequentialTrainer
-from small_batches import counting_batch, playground_batch
+from small_batches import counting_batch
 
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, EpisodeEndedError
 from gymbridge.testing import scripted_vector_env
@@ -44,22 +44,19 @@ class Value(DeterministicMixin, Model):
         return self.value(inputs["observations"]), {}
 
 
-WRAPPERS = {"numpy": wrap_env, "torch": SkrlWrapper}
-
-
 @pytest.mark.parametrize(
-    ("env_id", "mode", "arrays"),
+    ("wrap", "env_id", "mode", "arrays"),
     [
-        ("EnvPool/Pendulum-v1", "SameStep", "numpy"),
-        ("Brax/fast-v0", "NextStep", "torch"),
+        (wrap_env, "EnvPool/Pendulum-v1", "SameStep", "numpy"),
+        (SkrlWrapper, "Brax/fast-v0", "NextStep", "torch"),
     ],
 )
 def test_ppo__learns_on_a_wrapped_batch(
-    tmp_path: Path, env_id: str, mode: str, arrays: str
+    tmp_path: Path, wrap: Any, env_id: str, mode: str, arrays: str
 ) -> None:
     torch.manual_seed(0)
     options: Any = {"autoreset_mode": mode, "max_episode_steps": 10, "arrays": arrays}
-    envs = WRAPPERS[arrays](gym.make_vec(env_id, num_envs=NUM_ENVS, **options))
+    envs = wrap(gym.make_vec(env_id, num_envs=NUM_ENVS, **options))
     assert envs.num_envs == NUM_ENVS
     spaces = {"observation_space": envs.observation_space, "action_space": envs.action_space}
     models = {"policy": Policy(spaces), "value": Value(spaces)}
@@ -158,21 +155,10 @@ def test_actions__are_numbered_from_zero(space: Any, given: Any, rewards: Any) -
         envs.step(torch.zeros(2 * size))
 
 
-def test_spaces__that_skrl_does_not_know_are_refused() -> None:
-    batch = gym.make_vec("EnvPool/Maze-v0", num_envs=2, arrays="torch")
-    with pytest.raises(ArgumentError, match="observations in Box, Discrete and MultiDiscrete"):
-        SkrlWrapper(batch)
-
-
 def test_bad_batch__is_refused() -> None:
     """`test_table.py` has batches of another mode or kind of arrays."""
     with pytest.raises(ArgumentTypeError, match=r"got str; build one with `gymnasium.make_vec"):
         SkrlWrapper("EnvPool/Pendulum-v1")  # type: ignore[arg-type]
-
-
-def test_playground__is_flattened() -> None:
-    envs = SkrlWrapper(playground_batch(3, "NextStep"))
-    assert envs.reset()[0].shape == (3, 5)
-    obs, rewards, *_ = envs.step(torch.full((3, 1), 0.5))
-    assert (obs == 0.5).sum() == 3
-    assert rewards.shape == (3, 1)
+    maze = gym.make_vec("EnvPool/Maze-v0", num_envs=2, arrays="torch")
+    with pytest.raises(ArgumentError, match="observations in Box, Discrete and MultiDiscrete"):
+        SkrlWrapper(maze)

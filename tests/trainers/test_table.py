@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.vector import AutoresetMode
+from batches import KINDS, MODES
 from skrl.envs.wrappers.torch import wrap_env
 from small_batches import playground_batch
 from torchrl.envs import GymWrapper
@@ -32,7 +32,6 @@ from gymbridge.trainers.skrl import SkrlWrapper
 from gymbridge.trainers.torchrl import TorchRLEnv
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "index.md"
-MODES = [mode.value for mode in AutoresetMode]
 NUM_ENVS, NUM_STEPS = 3, 9
 ACTIONS = np.random.default_rng(0).uniform(-1, 1, (NUM_STEPS, NUM_ENVS, 1)).astype(np.float32)
 
@@ -48,20 +47,8 @@ class Way(NamedTuple):
     is_ours: bool = True
 
 
-def run_sb3(envs: Any) -> Any:
-    view = Sb3VecEnv(envs)
-    view.reset()
-    return np.stack([view.step(actions)[1] for actions in ACTIONS])
-
-
-def run_cleanrl(envs: Any) -> Any:
-    view = CleanRLVectorEnv(envs)
-    view.reset(seed=0)
-    return np.stack([view.step(actions)[1] for actions in ACTIONS])
-
-
-def run_old_gym(envs: Any) -> Any:
-    view = OldGymVectorEnv(envs)
+def run_numpy(envs: Any, wrap: Any) -> Any:
+    view = wrap(envs)
     view.reset()
     return np.stack([view.step(actions)[1] for actions in ACTIONS])
 
@@ -86,18 +73,20 @@ WAYS = {
     "`Sb3VecEnv`, `make_vec_env`, `make_atari_env`": Way(
         "numpy",
         ("SameStep",),
-        run_sb3,
+        partial(run_numpy, wrap=Sb3VecEnv),
         "; `Dict` observations one level deep",
         ("Maze-v0",),
     ),
     "`CleanRLVectorEnv`, `make_cleanrl`": Way(
         "numpy",
         ("SameStep",),
-        run_cleanrl,
+        partial(run_numpy, wrap=CleanRLVectorEnv),
         "; `Dict` observations of `Box`es only, one level deep",
         ("MiniGrid-Empty-5x5-v0",),
     ),
-    "`OldGymVectorEnv`, `make_cleanrl_envpool`": Way("numpy", ("NextStep",), run_old_gym),
+    "`OldGymVectorEnv`, `make_cleanrl_envpool`": Way(
+        "numpy", ("NextStep",), partial(run_numpy, wrap=OldGymVectorEnv)
+    ),
     "`TorchRLEnv`, `make_torchrl`": Way("torch", ("Disabled",), run_torchrl),
     "its `GymWrapper`": Way(
         "numpy",
@@ -182,7 +171,7 @@ def cells(*, taken: bool) -> list[Any]:
     """Return name, arrays and mode of what ways take; or of what ours do not."""
     found = []
     for name, way in WAYS.items():
-        for arrays, mode in itertools.product(("numpy", "torch", "jax"), MODES):
+        for arrays, mode in itertools.product(KINDS, MODES):
             is_taken = arrays == way.arrays and mode in way.modes
             if name != "`BridgeEnvRunner`" and is_taken == taken and (taken or way.is_ours):
                 found.append((name, arrays, mode))

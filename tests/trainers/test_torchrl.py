@@ -7,9 +7,10 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import torch
-from torchrl import collectors
+from torchrl.collectors import Collector
 from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
+from torchrl_samples import roll_out
 
 
 def wrap(env_id: str, mode: str, **kwargs: Any) -> GymWrapper:
@@ -45,19 +46,9 @@ def test_infos_named_like_torchrl_s_entries__fail_in_same_step_alone() -> None:
         wrap("EnvPool/Pong-v5", "SameStep")
 
 
-def play(mode: str, num_steps: int = 60) -> Any:
-    """Return a rollout of a fixed policy whose episodes end one by one."""
-    env = wrap("EnvPool/CartPole-v1", mode)
-    env.set_seed(0)
-
-    def act(td: Any) -> Any:
-        return td.set("action", (td["observation"][..., 0] > 0).long())
-
-    return env.rollout(num_steps, policy=act, break_when_any_done=False)
-
-
 def test_rollouts__agree_between_the_modes() -> None:
-    same_step, disabled = (play(mode) for mode in ("SameStep", "Disabled"))
+    same_step = roll_out(wrap("EnvPool/CartPole-v1", "SameStep"))
+    disabled = roll_out(wrap("EnvPool/CartPole-v1", "Disabled"))
     ends = disabled["next", "done"][..., 0]
     assert not ends.all(0).any(), "TorchRL resets the whole batch where every row ends at once"
     assert_final_observations(disabled)
@@ -80,9 +71,8 @@ def assert_final_observations(rollout: Any) -> None:
 
 
 def test_collector__collects() -> None:
-    make = getattr(collectors, "Collector", None) or collectors.SyncDataCollector
     env = wrap("EnvPool/CartPole-v1", "SameStep")
-    collector = make(env, None, frames_per_batch=80, total_frames=240)
+    collector = Collector(env, None, frames_per_batch=80, total_frames=240)
     batches = list(collector)
     collector.shutdown()
     assert [batch.shape for batch in batches] == [(4, 20)] * 3
@@ -98,10 +88,8 @@ def test_step_counter__needs_disabled() -> None:
     """In SAME_STEP it fails with any batch, also with Gymnasium's own."""
 
     def count_steps(mode: str) -> Any:
-        torch.manual_seed(0)
         env = TransformedEnv(wrap("EnvPool/CartPole-v1", mode), StepCounter(15), auto_unwrap=True)
-        env.set_seed(0)
-        return env.rollout(60, break_when_any_done=False)
+        return roll_out(env, policy=None)
 
     with pytest.raises(RuntimeError, match="reset mask that does not match the done mask"):
         count_steps("SameStep")
@@ -116,26 +104,21 @@ def test_step_counter__needs_disabled() -> None:
 def test_serial_env__needs_same_step() -> None:
     """In DISABLED it fails with any batch, also with Gymnasium's own."""
 
-    def roll_out(mode: str) -> Any:
-        torch.manual_seed(0)
-        env = SerialEnv(2, lambda: wrap("EnvPool/CartPole-v1", mode))
-        env.set_seed(0)
-        return env.rollout(60, break_when_any_done=False)
+    def make(mode: str) -> SerialEnv:
+        return SerialEnv(2, lambda: wrap("EnvPool/CartPole-v1", mode))
 
     with pytest.raises(RuntimeError, match=r"output with shape \[4, 1\] doesn't match"):
-        roll_out("Disabled")
-    rollout = roll_out("SameStep")
+        roll_out(make("Disabled"), policy=None)
+    rollout = roll_out(make("SameStep"), policy=None)
     assert rollout.batch_size == (2, 4, 60)
     assert_final_observations(rollout)
 
 
-@pytest.mark.parametrize(
-    ("env_id", "frame_skip"), [("EnvPool/Pendulum-v1", 3), ("Brax/fast-v0", 3)]
-)
-def test_gym_env__opens_a_single_environment(env_id: str, frame_skip: int) -> None:
+@pytest.mark.parametrize("env_id", ["EnvPool/Pendulum-v1", "Brax/fast-v0"])
+def test_gym_env__opens_a_single_environment(env_id: str) -> None:
     """It asks for ``frameskip=`` first, and repeats actions itself where that is refused."""
-    env = GymEnv(env_id, frame_skip=frame_skip)
-    assert env.wrapper_frame_skip == frame_skip
+    env = GymEnv(env_id, frame_skip=3)
+    assert env.wrapper_frame_skip == 3
     check_env_specs(env)
     env.set_seed(2**32 + 1)
     assert env.rollout(4).batch_size == (4,)

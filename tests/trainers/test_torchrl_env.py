@@ -70,7 +70,6 @@ def space_bounds(space: Any) -> tuple[Any, Any]:
 
 
 def test_custom_brax_environment__has_the_keys_of_its_dict() -> None:
-
     def split(state: Any) -> Any:
         return state.replace(obs={"count": state.obs[:1], "rest": {"draw": state.obs[1:]}})
 

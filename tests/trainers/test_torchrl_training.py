@@ -29,7 +29,7 @@ from torchrl.envs.utils import check_env_specs
 from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
-from torchrl_samples import NUM_ENVS, lean, make, make_cart_pole
+from torchrl_samples import NUM_ENVS, lean, make, make_cart_pole, roll_out
 
 from gymbridge.trainers.torchrl import TorchRLEnv
 
@@ -78,16 +78,13 @@ def test_windows__are_cut_by_detach() -> None:
         assert not env.rollout(2, policy=policy).requires_grad
 
 
-@pytest.mark.filterwarnings("ignore:Support of VecNormV2")
 def test_transforms__work() -> None:
     env = TransformedEnv(make_cart_pole(), auto_unwrap=True)
     env.append_transform(RewardSum())
     env.append_transform(StepCounter(max_steps=15))
     env.append_transform(ObservationNorm(in_keys=["observation"], loc=1.0, scale=2.0))
     check_env_specs(env)
-    torch.manual_seed(0)
-    env.set_seed(0)
-    rollout = env.rollout(60, break_when_any_done=False)
+    rollout = roll_out(env, policy=None)
     assert rollout["next", "step_count"].max() == 15
     for flag in ("terminated", "truncated"):
         assert rollout["next", flag].any(), f"no episode was {flag}"
@@ -102,9 +99,7 @@ def test_vec_norm__has_the_moments_of_all_environments() -> None:
     norm = VecNormV2(in_keys=["observation"], reduce_batch_dims=True, decay=1.0)
     env = TransformedEnv(make_cart_pole(), norm)
     check_env_specs(env)
-    torch.manual_seed(0)
-    env.set_seed(0)
-    rollout = env.rollout(400, break_when_any_done=False)
+    rollout = roll_out(env, 400, policy=None)
     late = rollout["next", "observation"][:, 200:].reshape(-1, 4)
     assert (late.mean(0).abs() < 0.3).all()
     assert ((late.std(0) > 0.7) & (late.std(0) < 1.4)).all()

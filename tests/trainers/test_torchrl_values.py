@@ -46,8 +46,7 @@ def test_actions__are_one_hot_or_integers() -> None:
         action = torch.nn.functional.one_hot(lean(td)["action"], 2)
         return td.set("action", action)
 
-    one_hot.set_seed(0)
-    found = one_hot.rollout(30, policy=lean_one_hot, break_when_any_done=False)
+    found = roll_out(one_hot, 30, policy=lean_one_hot)
     assert torch.equal(found["observation"], roll_out(integers, 30)["observation"])
 
 
@@ -64,7 +63,6 @@ def test_actions__of_another_shape_are_refused() -> None:
 
 
 def test_actions__in_a_dict_are_those_of_the_batch() -> None:
-
     def step(state: Any, action: Any) -> Any:
         reward = action["push"][0] + 10.0 * action["gear"]
         return count_on(state, action["push"], reward=reward)

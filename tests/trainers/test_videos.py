@@ -31,7 +31,6 @@ def count_frames(path: Path) -> int:
 
 @pytest.mark.filterwarnings("ignore:.*MoviePy:UserWarning")
 def test_sb3__records_videos_of_its_batch(tmp_path: Path) -> None:
-
     envs = make_vec_env(CARTPOLE, 4, seed=0)
     assert envs.render_mode == "rgb_array"
     recorded = VecVideoRecorder(
@@ -48,7 +47,6 @@ def test_sb3__records_videos_of_its_batch(tmp_path: Path) -> None:
 
 
 def test_sb3__takes_a_task_that_nobody_draws() -> None:
-
     envs = make_vec_env("EnvPool/FrozenLake-v1", 2)
     assert envs.render_mode is None
     envs = make_vec_env(CARTPOLE, 2, env_kwargs={"render_mode": None})
@@ -83,7 +81,6 @@ def test_cleanrl__needs_a_folder_and_a_task_that_is_drawn(tmp_path: Path) -> Non
 
 
 def test_skrl__is_given_frames() -> None:
-
     envs: Any = gym.make_vec(CARTPOLE, num_envs=2, arrays="torch", render_mode="rgb_array")
     view = SkrlWrapper(envs)
     view.reset()
@@ -91,7 +88,6 @@ def test_skrl__is_given_frames() -> None:
 
 
 def test_torchrl__has_pixels_beside_the_observation() -> None:
-
     options = {"render_size": (60, 40), "max_episode_steps": 3}
     env: Any = make_torchrl("EnvPool/Pong-v5", 2, from_pixels=True, **options)
     check_env_specs(env)
@@ -113,7 +109,6 @@ def test_torchrl__has_pixels_beside_the_observation() -> None:
 
 
 def test_torchrl__draws_through_its_transform_and_by_hand() -> None:
-
     env: Any = make_torchrl("EnvPool/Pong-v5", 2, render_mode="rgb_array")
     assert env.render().shape == (2, 210, 160, 3)
     with pytest.raises(ArgumentError, match="`mode` must be 'rgb_array', got 'human'"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import torch
 from brax_samples import count_on
 from small_batches import counting_batch, playground_batch
 
@@ -40,9 +41,11 @@ def lean(td: Any) -> Any:
     return td.set("action", (td["observation"][..., 0] > 0).long())
 
 
-def roll_out(env: Any, num_steps: int = 60, **options: Any) -> Any:
+def roll_out(env: Any, num_steps: int = 60, policy: Any = lean) -> Any:
+    """Return a rollout by a policy; by None, of random actions that are the same in each run."""
+    torch.manual_seed(0)
     env.set_seed(0)
-    return env.rollout(num_steps, policy=lean, **{"break_when_any_done": False, **options})
+    return env.rollout(num_steps, policy=policy, break_when_any_done=False)
 
 
 def make_counting(num_envs: int = 2, **options: Any) -> TorchRLEnv:

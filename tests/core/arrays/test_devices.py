@@ -57,7 +57,6 @@ def test_numpy_arrays_of_a_host_engine__are_on_the_cpu() -> None:
 
 
 def test_numpy_arrays_of_brax__come_from_any_device() -> None:
-    pytest.importorskip("brax")
     with pytest.raises(ArgumentError, match=r"jax.cuda13"):
         make_batch("brax", device="cuda")
 
@@ -71,9 +70,7 @@ def places(tree: Any) -> set[Any]:
 
 @pytest.mark.parametrize("kind", ["jax", "numpy"])
 def test_brax__stays_on_its_device(kind: str) -> None:
-    pytest.importorskip("brax")
-    import jax
-
+    jax = pytest.importorskip("jax")
     first, second = jax.devices()[:2]
     envs = make_batch("fast", num_envs=2, arrays=kind, device=second if kind == "jax" else "cpu:1")
     returned = envs.reset(seed=0)

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import Cell, cells, make_batch, play, shared_batch, to_kind, to_numpy
+from batches import Cell, cells, make_batch, play, shared_batch, to_numpy
 from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as NumpyStatistics
 from trees import assert_same
 
 from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.wrappers import RecordEpisodeStatistics
+
+ACTIONS = np.ones(4, np.int64)
+"""Of a step of a scripted batch, in every kind of arrays."""
 
 
 @pytest.mark.parametrize("cell", cells(("host", "fast", "envpool"), kinds=("torch", "jax")))
@@ -61,11 +64,10 @@ def collect(envs: Any) -> list[Any]:
 def test_statistics__of_a_held_row_are_counted_once(arrays: str) -> None:
     envs = RecordEpisodeStatistics(make_batch("brax", "Disabled", limit=2, arrays=arrays))
     envs.reset(seed=0)
-    actions = to_kind(np.ones(4, np.int64), arrays)
-    counted = [to_numpy(envs.step(actions)[4]["_episode"]) for _ in range(5)]
+    counted = [to_numpy(envs.step(ACTIONS)[4]["_episode"]) for _ in range(5)]
     assert np.sum(counted, 0).tolist() == [1, 1, 1, 1]
     envs.reset(options={"reset_mask": np.array([True, False, True, False])})
-    counted = [to_numpy(envs.step(actions)[4]) for _ in range(5)]
+    counted = [to_numpy(envs.step(ACTIONS)[4]) for _ in range(5)]
     assert np.sum([infos["_episode"] for infos in counted], 0).tolist() == [1, 0, 1, 0]
     assert sum(infos["episode"]["l"] for infos in counted).max() <= 2
 
@@ -73,12 +75,11 @@ def test_statistics__of_a_held_row_are_counted_once(arrays: str) -> None:
 def test_statistics__forget_what_a_reset_cut(arrays: str) -> None:
     envs = RecordEpisodeStatistics(make_batch("host", "NextStep", limit=-1, arrays=arrays))
     envs.reset(seed=0)
-    actions = to_kind(np.ones(4, np.int64), arrays)
-    envs.step(actions)
+    envs.step(ACTIONS)
     envs.reset(seed=0)
     lengths = np.zeros(4)
     for _ in range(6):
-        infos = to_numpy(envs.step(actions)[4])
+        infos = to_numpy(envs.step(ACTIONS)[4])
         lengths = np.where((lengths == 0) & infos["_episode"], infos["episode"]["l"], lengths)
     assert lengths.tolist() == [2, 3, 1, 5]
 
@@ -92,7 +93,7 @@ def test_statistics__belong_to_the_user(arrays: str) -> None:
         envs.reset(seed=0)
         runs.append([])
         for _ in range(8):
-            *_, infos = envs.step(to_kind(np.ones(4, np.int64), arrays))
+            *_, infos = envs.step(ACTIONS)
             episode = infos["episode"]
             runs[-1].append((to_numpy(episode["r"]), to_numpy(episode["l"])))
             if is_spoilt:
@@ -104,10 +105,7 @@ def test_statistics__belong_to_the_user(arrays: str) -> None:
 
 def test_statistics__have_no_gradient() -> None:
     torch = pytest.importorskip("torch")
-    pytest.importorskip("brax")
-    from gymbridge import BraxVectorEnv
-
-    batch = BraxVectorEnv("fast", 2, arrays="torch", differentiable=True, max_episode_steps=1)
+    batch = make_batch("fast", num_envs=2, limit=1, arrays="torch", differentiable=True)
     envs = RecordEpisodeStatistics(batch)
     envs.reset(seed=0)
     obs, rewards, *_, infos = envs.step(torch.zeros(2, 1, requires_grad=True))
@@ -123,18 +121,17 @@ def test_statistics__of_numpy_batches_are_gymnasium_s_business() -> None:
 
 def test_mask__may_be_written_after_a_reset(arrays: str) -> None:
     envs = RecordEpisodeStatistics(shared_batch("host", limit=-1, arrays=arrays))
-    actions = to_kind(np.ones(4, np.int64), arrays)
     mask = np.zeros(64 + 4, np.bool_)
     mask = mask[-mask.ctypes.data % 64 :][:4]  # aligned, so that jax could share its memory
     for _ in range(30):
         envs.reset(seed=0)
-        envs.step(actions)
+        envs.step(ACTIONS)
         mask[:] = [True, False, False, False]
         envs.reset(options={"reset_mask": mask})
         mask[:] = True
         lengths = np.zeros(4, int)
         for _ in range(4):
-            infos = to_numpy(envs.step(actions)[4])
+            infos = to_numpy(envs.step(ACTIONS)[4])
             lengths = np.where(infos["_episode"] & (lengths == 0), infos["episode"]["l"], lengths)
         assert lengths.tolist() == [3, 3, 0, 5]
 
@@ -144,8 +141,7 @@ def test_seconds__keep_their_digits_for_days(arrays: str, monkeypatch: pytest.Mo
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
     envs = RecordEpisodeStatistics(make_batch("host", "SameStep", limit=-1, arrays=arrays))
     envs.reset(seed=0)
-    actions = to_kind(np.zeros(4, np.int64), arrays)
-    infos = [to_numpy(envs.step(actions)[4]) for _ in range(5)]
+    infos = [to_numpy(envs.step(ACTIONS)[4]) for _ in range(5)]
     assert infos[0]["episode"]["t"].tolist() == [0, 0, 0.25, 0]
     assert infos[1]["episode"]["t"].tolist() == [0.5, 0, 0, 0]
 
@@ -154,7 +150,7 @@ def test_pickle__is_the_construction(arrays: str) -> None:
     envs = RecordEpisodeStatistics(make_batch("host", "SameStep", arrays=arrays), "statistics")
     twin = pickle.loads(pickle.dumps(envs))
     twin.reset(seed=0)
-    assert "statistics" in twin.step(to_kind(np.zeros(4, np.int64), arrays))[4]
+    assert "statistics" in twin.step(ACTIONS)[4]
 
 
 @pytest.mark.parametrize(("arrays", "mode"), [("torch", "NextStep"), ("jax", "SameStep")])
@@ -166,21 +162,20 @@ def test_snapshot__has_the_statistics_of_running_episodes(
     with pytest.raises(ResetNeededError):
         envs.get_state()
     envs.reset(seed=0)
-    actions = to_kind(np.ones(4, np.int64), arrays)
     envs.save_state(tmp_path / "first")  # before any step
-    first = play_on(envs, actions)
+    first = play_on(envs)
     envs.load_state(tmp_path / "first")
-    assert_same(play_on(envs, actions), first)
+    assert_same(play_on(envs), first)
     state = envs.get_state()
     envs.save_state(tmp_path / "later")
-    later = play_on(envs, actions)
+    later = play_on(envs)
     assert any(mask.any() for *_, mask in later)
     other = RecordEpisodeStatistics(make_batch("brax", mode, arrays=arrays))
     other.load_state(tmp_path / "later")
-    assert_same(play_on(other, actions), later)
+    assert_same(play_on(other), later)
     for _ in range(2):
         envs.set_state(state)
-        assert_same(play_on(envs, actions), later)
+        assert_same(play_on(envs), later)
     with pytest.raises(ArgumentError, match="statistics 'episode'=recorded"):
         envs.unwrapped.set_state(state)
     with pytest.raises(ArgumentError, match="must have the statistics"):
@@ -188,7 +183,7 @@ def test_snapshot__has_the_statistics_of_running_episodes(
     with pytest.raises(ArgumentError, match=r"statistics\.other\.returns"):
         RecordEpisodeStatistics(envs.env, "other").set_state(state)
     envs.set_state(state)
-    assert_same(play_on(envs, actions), later)
+    assert_same(play_on(envs), later)
 
 
 class Between(VectorWrapper):
@@ -204,7 +199,7 @@ def test_snapshot__through_what_would_be_lost_is_refused() -> None:
         RecordEpisodeStatistics(RecordEpisodeStatistics(batch)).get_state()
     twice = RecordEpisodeStatistics(RecordEpisodeStatistics(batch), "again")
     twice.reset(seed=0)
-    twice.step(np.ones(4, np.int64))
+    twice.step(ACTIONS)
     state = twice.get_state()
     twice.set_state(state)
     assert twice.get_state().leaves.keys() == state.leaves.keys()
@@ -218,18 +213,18 @@ def test_snapshot__goes_from_jax_to_torch_with_torch_s_dtypes() -> None:
     )
     for batch in (envs, after):
         batch.reset(seed=0)
-        batch.step(np.ones(4, np.int64))
-    fresh = after.step(np.ones(4, np.int64))[4]["episode"]
+        batch.step(ACTIONS)
+    fresh = after.step(ACTIONS)[4]["episode"]
     after.set_state(envs.get_state())
-    found = after.step(np.ones(4, np.int64))[4]["episode"]
+    found = after.step(ACTIONS)[4]["episode"]
     assert {key: x.dtype for key, x in found.items()} == {key: x.dtype for key, x in fresh.items()}
 
 
-def play_on(envs: Any, actions: Any) -> list[Any]:
+def play_on(envs: Any) -> list[Any]:
     """Return observations, flags, returns, lengths and their masks of some steps."""
     log = []
     for _ in range(6):
-        *seen, infos = to_numpy(envs.step(actions))
+        *seen, infos = to_numpy(envs.step(ACTIONS))
         episode = infos["episode"]
         log.append([*seen, episode["r"], episode["l"], infos["_episode"]])
     return log

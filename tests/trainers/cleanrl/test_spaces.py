@@ -45,11 +45,8 @@ DICT_SPACE = spaces.Dict(
 
 
 def test_dict_observations__are_joined_as_gymnasium_flattens_them() -> None:
-    def make() -> gym.Env[Any, Any]:
-        return WalkEnv(DICT_SPACE)
-
-    view = CleanRLVectorEnv(sync([make] * 3))
-    old = OldSync([gym.wrappers.FlattenObservation(make()) for _ in range(3)])
+    view = CleanRLVectorEnv(sync([lambda: WalkEnv(DICT_SPACE)] * 3))
+    old = OldSync([gym.wrappers.FlattenObservation(WalkEnv(DICT_SPACE)) for _ in range(3)])
     assert view.single_observation_space == old.envs[0].observation_space
     assert view.observation_space == batch_space(view.single_observation_space, 3)
     np.testing.assert_array_equal(view.reset(seed=2)[0], np.stack(old.reset([2, 3, 4])))

