@@ -14,6 +14,7 @@ import torch
 from example_runs import EXAMPLES, call_script, check_picture, load_script, read_table, run_script
 from gymnasium import spaces
 from point_mass import NUM_ENVS, shared_batch
+from ppo_episodes import spaces_of
 
 TINY = ("--total-steps=64", "--num-envs=4", "--num-steps=8", "--eval-steps=4")
 FAST = ("--env-id=Brax/fast-v0", '--env-kwargs={"backend": "spring", "max_episode_steps": 3}')
@@ -182,7 +183,7 @@ def test_shac__learns_to_steer_point_masses(shac):
     [(spaces.Box(-2.0, 6.0, (3,)), -2.0, 6.0), (spaces.Box(-np.inf, np.inf, (3,)), -40.0, 40.0)],
 )
 def test_agent__acts_within_the_bounds(shac, space, low, high):
-    agent = shac.Agent(spaces.Box(-np.inf, np.inf, (2,)), space)
+    agent = shac.Agent(spaces_of(spaces.Box(-np.inf, np.inf, (2,)), space), initial_std=0.5)
     with torch.no_grad():
         agent.actor[-1].bias.copy_(torch.tensor([-40.0, 0.0, 40.0]))
     means = agent.act(torch.zeros(5, 2))
@@ -190,9 +191,19 @@ def test_agent__acts_within_the_bounds(shac, space, low, high):
     assert agent.act(torch.zeros(500, 2), explore=True)[:, 1].std() > 0.05
 
 
+def test_agent__explores_as_much_as_it_is_told(shac):
+    anywhere = spaces.Box(-np.inf, np.inf, (2,))
+    torch.manual_seed(0)
+    for std in (0.1, 1.0):
+        drawn = shac.Agent(spaces_of(anywhere, anywhere), std).act(
+            torch.zeros(5000, 2), explore=True
+        )
+        assert drawn.std().item() == pytest.approx(std, rel=0.05)
+
+
 def test_agent__refuses_other_spaces(shac):
     with pytest.raises(SystemExit, match="flat Boxes here, got Discrete"):
-        shac.Agent(spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(3))
+        shac.Agent(spaces_of(spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(3)), initial_std=0.5)
 
 
 def test_shac__writes_its_results_and_plays_its_policy(tmp_path):
