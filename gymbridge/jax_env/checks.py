@@ -30,8 +30,8 @@ __all__ = [
 _RESERVED = ("episode", "final_info", "final_obs", "nonfinite")
 """Infos that Gymnasium or the batch adds."""
 
-Infos = dict[str, tuple[Any, Any]]
-"""Shapes and dtypes of each info, and its default, by name."""
+Infos = dict[str, Any]
+"""Shapes and dtypes of infos, or their defaults, by name; nested dicts stay nested."""
 
 
 def read_space(env: JaxEnv, name: str) -> Space[Any]:
@@ -183,46 +183,81 @@ def _is_real(dtype: Any) -> bool:
     return dtype.kind in "biu" or jnp.issubdtype(dtype, jnp.floating)
 
 
-def check_infos(begun: Any, stepped: Any, defaults: Mapping[str, Any]) -> Infos:
-    """Return the infos of both methods with the defaults of those that one of them lacks.
+def check_infos(begun: Infos, stepped: Infos, defaults: Mapping[str, Any]) -> tuple[Infos, Infos]:
+    """Return the shapes and dtypes of all infos, and the defaults of those that have one.
 
     Raises:
         EnvContractError: An info is missing in one method and has no default, differs between the
             methods, or has a name or dtype that infos cannot have.
         ArgumentError: A default does not fit its info, or there is no such info.
     """
-    infos: Infos = {}
-    for name in sorted({*begun, *stepped}, key=str):
-        like = begun.get(name, stepped.get(name))
-        _check_info(name, like)
-        if name in begun and name in stepped:
-            check_structure(f"info[{name!r}]", begun[name], stepped[name], ("reset", "step"))
-        elif name not in defaults:
-            lacks, has = ("step", "reset") if name in begun else ("reset", "step")
-            raise EnvContractError(
-                f"`reset` and `step` must return the same infos, but {name!r} comes from `{has}` "
-                f"alone; return it from `{lacks}` too, or declare `info_defaults = "
-                f"{{{name!r}: …}}`."
-            )
-        infos[name] = (like, _read_default(name, like, defaults))
-    if unknown := [name for name in defaults if name not in infos]:
+    for infos in (begun, stepped):
+        for name, like in infos.items():
+            _check_info(name, like)
+    return _merge_infos((), begun, stepped, defaults)
+
+
+def _merge_infos(
+    path: tuple[str, ...], begun: Infos, stepped: Infos, defaults: Mapping[str, Any]
+) -> tuple[Infos, Infos]:
+    """Return what `check_infos` returns for the dict of infos at a path."""
+    if unknown := [name for name in defaults if name not in begun and name not in stepped]:
         raise ArgumentError(
-            f"`info_defaults` has {unknown[0]!r}, which neither `reset` nor `step` returns."
+            f"`info_defaults{_index(*path, unknown[0])}` is the default of an info that neither "
+            "`reset` nor `step` returns."
         )
-    return infos
+    likes: Infos = {}
+    fitted: Infos = {}
+    for name in sorted({*begun, *stepped}):
+        here, first, second = (*path, name), begun.get(name), stepped.get(name)
+        if isinstance(first, dict) and isinstance(second, dict):
+            inner = _read_inner_defaults(here, first, defaults.get(name, {}))
+            likes[name], fitted[name] = _merge_infos(here, first, second, inner)
+            continue
+        if first is not None and second is not None:
+            check_structure(f"info{_index(*here)}", first, second, ("reset", "step"))
+        elif name not in defaults:
+            raise _missing_info(here, *(("reset", "step") if first is None else ("step", "reset")))
+        likes[name] = second if first is None else first
+        if name in defaults:
+            fitted[name] = _read_default(here, likes[name], defaults[name])
+    return likes, fitted
 
 
-def _read_default(name: str, like: Any, defaults: Mapping[str, Any]) -> Any:
-    """Return the default of an info in its shapes, or None."""
-    if name not in defaults:
-        return None
+def _missing_info(path: tuple[str, ...], lacks: str, has: str) -> EnvContractError:
+    """Return the error for an info that one method lacks, with the line that declares it."""
+    declared = "…"
+    for name in reversed(path):
+        declared = f"{{{name!r}: {declared}}}"
+    return EnvContractError(
+        f"`reset` and `step` must return the same infos, but `info{_index(*path)}` comes from "
+        f"`{has}` alone; return it from `{lacks}` too, or declare `info_defaults = {declared}`."
+    )
+
+
+def _read_inner_defaults(path: tuple[str, ...], like: Any, defaults: Any) -> Mapping[str, Any]:
+    if isinstance(defaults, Mapping):
+        return defaults
+    raise _unfit_default(path, like, defaults)
+
+
+def _read_default(path: tuple[str, ...], like: Any, default: Any) -> Any:
+    """Return the default of an info in its shapes and dtypes."""
     try:
-        return jax.tree.map(_fit, like, to_plain(defaults[name]))
+        return jax.tree.map(_fit, like, to_plain(default))
     except (TypeError, ValueError) as error:
-        raise ArgumentError(
-            f"`info_defaults[{name!r}]` must fit what the other method returns, {_show(like)}, got "
-            f"{defaults[name]!r}."
-        ) from error
+        raise _unfit_default(path, like, default) from error
+
+
+def _unfit_default(path: tuple[str, ...], like: Any, default: Any) -> ArgumentError:
+    return ArgumentError(
+        f"`info_defaults{_index(*path)}` must fit the info, {_show(like)}, got {default!r}."
+    )
+
+
+def _index(*path: str) -> str:
+    """Return how a value at a path is reached in nested dicts."""
+    return "".join(f"[{name!r}]" for name in path)
 
 
 def _fit(leaf: Any, value: Any) -> jax.Array:

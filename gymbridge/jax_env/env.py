@@ -33,8 +33,8 @@ class JaxEnv(ABC):
         reset_options: Space of each keyword argument of `reset` besides `key`. A user sets it with
             ``envs.reset(options={name: (num_envs, ...)})``; where no value is given, `reset` has
             its own default. A restart by autoreset has no values.
-        info_defaults: Values of infos that only one of the two methods returns, by name. The batch
-            puts them where the other one has none.
+        info_defaults: Values of infos that only one of the two methods returns, by name, in nested
+            dicts as the infos are. The batch puts them where the other one has none.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ class TranslatedEnv:
         for verb, seen in (("reset", begun[1]), ("step", stepped[1])):
             check_observation(self.observation_space, seen, verb)
         self._reward = check_scalars(*stepped[2:5])
-        self._infos = check_infos(begun[2], stepped[5], defaults)
+        self._infos, self._defaults = check_infos(begun[2], stepped[5], defaults)
         self._state, self._obs = begun[:2]
         for verb in ("positions", "physics_leaves"):
             run(verb, getattr(self._env, verb), self._state)
@@ -149,7 +149,6 @@ class TranslatedEnv:
     def _normalise(self, now: JaxState) -> JaxState:
         """Return the state with the dtypes that were checked, no weak types and all infos."""
         seen = now.seen
-        info = {name: seen.info.get(name, default) for name, (_, default) in self._infos.items()}
         return now._replace(
             state=_cast(now.state, self._state),
             seen=TimeStep(
@@ -157,7 +156,7 @@ class TranslatedEnv:
                 jnp.asarray(seen.reward, self._reward),
                 jnp.asarray(seen.terminated),
                 jnp.asarray(seen.truncated),
-                {name: _cast(info[name], like) for name, (like, _) in self._infos.items()},
+                _cast(_fill(seen.info, self._defaults), self._infos),
             ),
         )
 
@@ -191,6 +190,16 @@ def _by_row(function: Callable[[Any], Any], batch: JaxState) -> Any:
 
 def _to_strong(leaf: Any) -> Any:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
+def _fill(infos: Any, defaults: Mapping[str, Any]) -> Any:
+    """Return infos with the defaults of those that are missing."""
+    inner = {
+        name: _fill(infos[name], default)
+        for name, default in defaults.items()
+        if name in infos and isinstance(infos[name], dict)
+    }
+    return {**defaults, **infos, **inner}
 
 
 def _cast(tree: Any, like: Any) -> Any:

@@ -36,7 +36,7 @@ class Drift(JaxEnv):
     )
     action_space = Dict(move=Discrete(3), push=Box(-1, 1, (2,)), kind=MultiDiscrete([2, 3000]))
     reset_options: Mapping[str, Any] = {"wind": Box(0, 1, ()), "level": Discrete(5)}
-    info_defaults: Mapping[str, Any] = {"best": np.inf}
+    info_defaults: Mapping[str, Any] = {"best": np.inf, "weather": {"gust": -1}}
 
     def reset(self, key: Any, wind: Any = 0.25, level: Any = 1) -> Any:
         place = jax.random.uniform(jax.random.split(key)[0]) + 0.0 * wind
@@ -51,10 +51,11 @@ class Drift(JaxEnv):
     def step(self, key: Any, state: Any, action: Any) -> Any:
         first, second = jax.random.split(key)
         place = state["place"] + action["move"] - 1 + 0.1 * action["push"].sum()
-        place += state["wind"] * jax.random.normal(first) + action["kind"][1] / 3000
+        gust = state["wind"] * jax.random.normal(first)
+        place += gust + action["kind"][1] / 3000
         least = jnp.minimum(state["least"], jnp.where(place < 0, place, jnp.inf))
         truncated = jax.random.uniform(second) < 0.1
-        info = {"weather": {"wind": state["wind"]}, "best": least}
+        info = {"weather": {"wind": state["wind"], "gust": gust}, "best": least}
         after = {**state, "place": place, "least": least}
         return after, self._see(place, state["level"]), 1, jnp.abs(place) > 3, truncated, info
 

@@ -70,8 +70,11 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     (stepped(2, OBS), r"`reward` of `step` must be a number .* got float32\[2\]"),
     (stepped(3, 0.0), r"`terminated` of `step` must be a bool .* got float32\[\]"),
     (stepped(4, np.zeros(2, bool)), r"`truncated` of `step` must be a bool .* got bool\[2\]"),
-    (begun(info={"a": 0}), "'a' comes from `reset` alone; return it from `step` too, or declare"),
-    (stepped(5, {"b": 0}), "'b' comes from `step` alone; return it from `reset` too"),
+    (
+        begun(info={"a": 0}),
+        r"`info\['a'\]` comes from `reset` alone; return it from `step`",
+    ),
+    (stepped(5, {"b": 0}), r"`info\['b'\]` comes from `step` alone; return it from `reset` too"),
     (
         begun(info={"a": {"b": OBS}}) | stepped(5, {"a": {"b": 0.0}}),
         r"`info\['a'\]\['b'\]` is float32\[2\] after `reset` and float32\[\] after `step`",
@@ -81,15 +84,33 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     (begun(info=None), "`info` of `reset` must be a dict, got NoneType"),
     ({"begun": (0.0, OBS)}, r"`reset` must return \(state, observation, info\), got 2 values"),
     ({"stepped": [0.0, OBS]}, "`step` must return .*, got list"),
-    ({"info_defaults": {"a": 0}}, "`info_defaults` has 'a', which neither"),
+    (
+        begun(info={"a": {}}) | stepped(5, {"a": {"b": {"c": 0}}}),
+        r"`info\['a'\]\['b'\]` .* declare `info_defaults = {'a': {'b': …}}`",
+    ),
+    ({"info_defaults": {"a": 0}}, r"`info_defaults\['a'\]` is the default of an info that neither"),
+    (
+        begun(info={"a": {}}) | stepped(5, {"a": {}}) | {"info_defaults": {"a": {"b": 0}}},
+        r"`info_defaults\['a'\]\['b'\]` is the default of an info that neither",
+    ),
+    (
+        begun(info={"a": {}}) | stepped(5, {"a": {"b": OBS}}) | {"info_defaults": {"a": 0}},
+        r"`info_defaults\['a'\]` must fit the info, .*, got 0",
+    ),
+    (
+        begun(info={"a": {}})
+        | stepped(5, {"a": {"b": OBS}})
+        | {"info_defaults": {"a": {"b": np.zeros(3)}}},
+        r"`info_defaults\['a'\]\['b'\]` must fit the info, float32\[2\], got",
+    ),
     (
         begun(info={"a": OBS}) | {"info_defaults": {"a": np.zeros(3)}},
-        r"`info_defaults\['a'\]` must fit what the other method returns, float32\[2\]",
+        r"`info_defaults\['a'\]` must fit the info, float32\[2\]",
     ),
     *(
         (
             begun(info={"a": np.int8(0)}) | {"info_defaults": {"a": value}},
-            rf"`info_defaults\['a'\]` must fit what .*, int8\[\], got {value}",
+            rf"`info_defaults\['a'\]` must fit the info, int8\[\], got {value}",
         )
         for value in (300, 0.5, np.inf, np.nan)
     ),

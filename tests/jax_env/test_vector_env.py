@@ -75,7 +75,10 @@ def test_infos__have_the_keys_of_both_methods() -> None:
     _, infos = envs.reset(seed=0)
     assert infos["best"].tolist() == [np.inf] * NUM_ENVS
     assert infos["weather"]["wind"].tolist() == [0.25] * NUM_ENVS
-    assert envs.step(at(draw(envs, 1), 0))[-1].keys() == infos.keys()
+    assert infos["weather"]["gust"].tolist() == [-1] * NUM_ENVS
+    stepped = envs.step(at(draw(envs, 1), 0))[-1]
+    assert stepped.keys() == infos.keys()
+    assert -1 not in stepped["weather"]["gust"]
     assert not infos["nonfinite"].any()
 
 
@@ -322,4 +325,4 @@ def test_registered_environment__is_made_by_its_id() -> None:
 
 
 def test_attributes__are_the_environment_s() -> None:
-    assert shared().get_attr("info_defaults") == ({"best": np.inf},) * NUM_ENVS
+    assert shared().get_attr("info_defaults") == (Drift.info_defaults,) * NUM_ENVS
