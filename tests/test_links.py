@@ -67,3 +67,12 @@ def test_links__finds_empty_links_and_repeated_headings() -> None:
     )
     assert list(links(text)) == [("", "y.md"), ("", "z.svg"), ("t", "#one-1")]
     assert anchors(text) == {"a-b-c", "one", "one-1"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs/img").glob("*.png")), ids=lambda path: path.stem
+)
+def test_plots__stand_on_any_ground(path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    with image.open(path) as plot:
+        assert plot.convert("RGBA").getpixel((0, 0))[3] == 0

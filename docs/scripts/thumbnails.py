@@ -26,8 +26,8 @@ def main() -> None:
     for pair in args.pairs:
         name, _, file = pair.partition("=")
         with Image.open(file) as picture:
-            top = picture.convert("RGB").crop((0, 0, picture.width, min(picture.size)))
-        small = ImageOps.pad(top, (WIDTH, HEIGHT), color="white")
+            top = picture.convert("RGBA").crop((0, 0, picture.width, min(picture.size)))
+        small = ImageOps.pad(top, (WIDTH, HEIGHT), color=(0, 0, 0, 0))
         small.quantize(128).save(FOLDER / f"{name}.png", optimize=True)
 
 
