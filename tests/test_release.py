@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import gymbridge
@@ -34,7 +35,9 @@ def test_dir__shows_the_public_names_only() -> None:
     assert dir(gymbridge) == sorted(gymbridge.__all__)
 
 
-def test_wheel__leaves_nothing_in_the_checkout(tmp_path: Path) -> None:
+def test_wheel__leaves_nothing_in_the_checkout_and_shows_readme_with_whole_links(
+    tmp_path: Path,
+) -> None:
     """As `pip install .` builds it."""
     checkout = tmp_path / "checkout"
     shutil.copytree(
@@ -46,5 +49,15 @@ def test_wheel__leaves_nothing_in_the_checkout(tmp_path: Path) -> None:
     build = "import setuptools.build_meta, sys; setuptools.build_meta.build_wheel(sys.argv[1])"
     command = [sys.executable, "-c", build, str(tmp_path)]
     subprocess.run(command, cwd=checkout, check=True, capture_output=True)
-    assert [*tmp_path.glob("*.whl")]
+    (wheel,) = tmp_path.glob("*.whl")
     assert sorted(checkout.rglob("*")) == before
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        shown = archive.read(metadata).decode()
+    source = "https://github.com/gymbridge/gymbridge"
+    for picture, target in re.findall(r"(!?)\[[^\]]*\]\((.*?)\)", shown):
+        assert target.startswith("https://")
+        if target.startswith(source):
+            folder = f"{source}/{'raw' if picture else 'blob'}/main/"
+            assert target.startswith(folder)
+            assert (ROOT / target.removeprefix(folder).partition("#")[0]).exists(), target
