@@ -58,7 +58,9 @@ class Plain:
         import jax
 
         self._jax, self._repeat = jax, repeat
-        self._reset, self._step = (jax.jit(jax.vmap(verb)) for verb in (env.reset, env.step))
+        self._reset, self._step = (
+            jax.jit(partial(_run, jax, jax.vmap(verb))) for verb in (env.reset, env.step)
+        )
         self._select = jax.jit(partial(_select, jax))
 
     def begin(self) -> None:
@@ -108,6 +110,13 @@ class Plain:
         self.reward = np.where(began, 0, reward)
         self.terminated = (np.asarray(self.state.done) > 0) & ~np.asarray(began)
         self.truncated = (self._elapsed >= LIMIT) & ~self.terminated
+
+
+def _run(jax: Any, function: Any, *args: Any) -> Any:
+    """Return states with strong types, so that `step` is compiled once for those of both verbs."""
+    return jax.tree.map(
+        lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), function(*args)
+    )
 
 
 def _select(jax: Any, mask: Any, new: Any, old: Any) -> Any:
