@@ -2,8 +2,8 @@
 
     python examples/benchmarks/playground_step.py [--only Cartpole]
 
-Both are on one device and over the same implementation of MJX. The reference fetches observation,
-reward, done and metrics as numpy arrays, and never restarts an episode.
+Both are on one device and over the same implementation of MJX. The reference fetches the same
+outputs as numpy arrays, with metrics and infos, and never restarts an episode.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def step_rows(name: str, impl: str, bar: float | None, *, count: int, rounds: in
         shape = (64, *envs.action_space.shape)
         actions = list(rng.uniform(-1, 1, shape).astype(np.float32))
         if not steps:
-            engine, fetched = envs._simulator.engine.unwrapped, (*FETCHED, "metrics")
-            steps["bare"] = bare_step(engine, NUM_ENVS, actions, fetched)
+            engine, infos = envs._simulator.engine.unwrapped, envs.step(actions[0])[4]
+            outputs = (*FETCHED, "metrics"), [*infos, *infos.get("info", ())]
+            steps["bare"] = bare_step(engine, NUM_ENVS, actions, *outputs)
         steps[mode] = lambda index, envs=envs, actions=actions: envs.step(actions[index % 64])
     times = interleave(steps, count=count, rounds=rounds)
     cases = {mode: f"{name} ({impl}), {NUM_ENVS} envs, {mode}" for mode in steps if mode != "bare"}
