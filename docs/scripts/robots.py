@@ -4,16 +4,18 @@ Each robot has a process and a result file of its own in `docs/robots`. A robot 
 not run again, so the command goes on where it stopped. The table becomes a part of
 `docs/reference/robots.md`::
 
-    python docs/scripts/robots.py [NAME ...]
+    python docs/scripts/robots.py [--compare] [NAME ...]
     python docs/scripts/robots.py --table
 
 A batch of 64 is stepped with random actions through episodes of at most 50 steps. The reference is
 ``jax.jit(jax.vmap(env.step))`` and ``reset``, which begins the same episodes with the same keys.
+Both are compiled quickly for the comparison, and as usual for the times.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -45,6 +47,11 @@ ROBOTS = tuple(
 NAMES = tuple(dict.fromkeys((*FIRST, *ROBOTS)))
 MODES = ("NextStep", "SameStep", "Disabled")
 SIZE, LIMIT, STEPS, TIMED = 64, 50, 110, 20.0
+QUICKLY = {
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+}
+"""Variables with which XLA compiles in a fourth of the time, for programs that run shortly."""
 
 
 class Plain:
@@ -176,34 +183,52 @@ def difference(found: Any, wanted: Any) -> float:
     return float(np.max(gap))
 
 
-def measure(name: str) -> dict[str, Any]:
-    """Return what a robot costs, and how it compares with the reference."""
+def compare_modes(name: str) -> dict[str, Any]:
+    """Return how a robot compares with the reference in each mode."""
     from gymbridge import PlaygroundVectorEnv
-    from gymbridge.command_line.timing import measure_rates, name_processor
+    from gymbridge.command_line.timing import name_processor
     from gymbridge.core.extras import find_version
 
     result: dict[str, Any] = {"name": name, "processor": name_processor()}
     result["versions"] = {one: find_version(one) for one in ("jax", "mujoco-mjx", "playground")}
-    batches, plain = {}, None
+    plain = None
     for mode in MODES:
+        envs = PlaygroundVectorEnv(name, SIZE, max_episode_steps=LIMIT, autoreset_mode=mode)
+        if plain is None:
+            infos = envs.reset(seed=0)[1]
+            result["infos"] = sorted(key for key in infos if not key.startswith("_"))
+            plain = make_plain(envs)
+        result[mode] = compare(envs, plain, mode)
+    return result
+
+
+def make_plain(envs: Any) -> Plain:
+    """Return the reference of a batch."""
+    simulator = envs._simulator
+    return Plain(simulator.engine, simulator.action_repeat)
+
+
+def measure_time(name: str) -> dict[str, Any]:
+    """Return what a robot's compilation costs, and the rates of two modes and of the reference."""
+    from gymbridge import PlaygroundVectorEnv
+    from gymbridge.command_line.timing import measure_rates
+
+    batches, seconds = {}, []
+    for mode in MODES[:2]:
         started = time.process_time()
         envs = PlaygroundVectorEnv(name, SIZE, max_episode_steps=LIMIT, autoreset_mode=mode)
         envs.reset(seed=0)
-        first = envs.step(envs.action_space.sample())
-        seconds = time.process_time() - started
-        if plain is None:
-            infos = sorted(key for key in first[4] if not key.startswith("_"))
-            result |= {"compile_seconds": seconds, "infos": infos}
-            simulator: Any = envs._simulator
-            plain = Plain(simulator.engine, simulator.action_repeat)
-        result[mode] = compare(envs, plain, mode)
+        envs.step(envs.action_space.sample())
+        seconds.append(time.process_time() - started)
         batches[mode] = envs
-    assert plain is not None
-    steps = {mode: make_step(batches[mode]) for mode in MODES[:2]}
-    steps["Playground"] = make_plain_step(plain, batches["NextStep"], set(result["infos"]))
+    steps: dict[str, Any] = {mode: make_step(envs) for mode, envs in batches.items()}
+    steps["Playground"] = make_plain_step(batches["NextStep"])
     rates = measure_rates(steps, TIMED * len(steps))
-    result["steps_per_second"] = {key: median(values) * SIZE for key, values in rates.items()}
-    return result
+    figures = {key: median(values) * SIZE for key, values in rates.items()}
+    return {"compile_seconds": seconds[0], "steps_per_second": figures}
+
+
+PARTS = {"compare": compare_modes, "time": measure_time}
 
 
 def make_step(envs: Any) -> Any:
@@ -213,10 +238,11 @@ def make_step(envs: Any) -> Any:
     return lambda index: envs.step(actions[index % 16])[1]
 
 
-def make_plain_step(plain: Plain, envs: Any, infos: set[str]) -> Any:
+def make_plain_step(envs: Any) -> Any:
     """Return the reference's step, which fetches what a batch does and never restarts."""
     import numpy as np
 
+    plain, infos = make_plain(envs), envs.reset(seed=0)[1]
     actions = [envs.action_space.sample() for _ in range(16)]
     plain.begin()
 
@@ -231,27 +257,30 @@ def make_plain_step(plain: Plain, envs: Any, infos: set[str]) -> Any:
     return step
 
 
-def run(names: Iterable[str], folder: Path, seconds: int) -> None:
-    """Measure the robots that have no result, each in a process with at most `seconds`."""
+def run(names: Iterable[str], folder: Path, seconds: int, parts: Iterable[str]) -> None:
+    """Measure what has no result, each part in a process with at most `seconds`."""
     folder.mkdir(exist_ok=True)
-    for name in names:
+    for name, part in itertools.product(names, parts):
         path = folder / f"{name}.json"
-        if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if "failed" in known or (part == "compare" and known) or "steps_per_second" in known:
             continue
-        print(name, end=": ", flush=True)
-        result = run_process(name, seconds)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        print(name, part, end=": ", flush=True)
+        result = known | run_process(name, part, seconds)
+        unfinished = path.with_suffix(".part")
+        unfinished.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        unfinished.replace(path)
         print(result.get("failed", "done"), flush=True)
 
 
-def run_process(name: str, seconds: int) -> dict[str, Any]:
-    """Return the result of a robot, or how its process failed."""
+def run_process(name: str, part: str, seconds: int) -> dict[str, Any]:
+    """Return a part of a robot's result, or how its process failed."""
     variables = {**environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    if part == "compare":
+        variables |= QUICKLY
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "result.json"
-        command = [sys.executable, __file__, name, f"--result={out}"]
+        command = [sys.executable, __file__, name, f"--part={part}", f"--result={out}"]
         try:
             done = subprocess.run(
                 command, env=variables, stderr=subprocess.PIPE, text=True, timeout=seconds
@@ -284,16 +313,16 @@ def make_table(folder: Path) -> str:
 
 def make_row(result: dict[str, Any]) -> str:
     """Return the row of a robot; ends and difference are those of all modes together."""
-    rates = result["steps_per_second"]
-    ratios = (f"{rates['Playground'] / rates[mode]:.2f}" for mode in MODES[:2])
+    timed = [""] * 4
+    if rates := result.get("steps_per_second"):
+        ratios = (f"{rates['Playground'] / rates[mode]:.2f}" for mode in MODES[:2])
+        timed = [f"{result['compile_seconds']:.0f}", f"{rates['NextStep']:,.0f}", *ratios]
     ends = (
         sum(result[mode]["ends"][kind] for mode in MODES) for kind in ("terminated", "truncated")
     )
     worst = max(result[mode]["difference"] for mode in MODES)
-    cells = (
-        *(f"`{result['name']}`", f"{result['compile_seconds']:.0f}", f"{rates['NextStep']:,.0f}"),
-        *(*ratios, *(f"{count:,}" for count in ends), f"{worst:.1e}" if worst else "0"),
-    )
+    counts = (f"{count:,}" for count in ends)
+    cells = (f"`{result['name']}`", *timed, *counts, f"{worst:.1e}" if worst else "0")
     return f"| {' | '.join(cells)} |"
 
 
@@ -303,15 +332,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="robots; all if not given")
     parser.add_argument("--seconds", type=int, default=3600, help="at most for each robot")
     parser.add_argument("--table", action="store_true", help="write the table, measure nothing")
+    parser.add_argument("--compare", action="store_true", help="only compare, without times")
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if unknown := sorted({*given.names} - {*NAMES}):
         parser.error(f"no such robots: {unknown}")
     if given.result:
-        given.result.write_text(json.dumps(measure(given.names[0])), encoding="utf-8")
+        given.result.write_text(json.dumps(PARTS[given.part](given.names[0])), encoding="utf-8")
         return
     if not given.table:
-        run(given.names or NAMES, FOLDER, given.seconds)
+        run(given.names or NAMES, FOLDER, given.seconds, [*PARTS][: 1 if given.compare else 2])
         return
     before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
     PAGE.write_text(before + MARK + make_table(FOLDER), encoding="utf-8")
