@@ -19,15 +19,15 @@ STYLE = DOCS.parent / "examples/benchmarks/pages.mplstyle"
 
 ROWS = {
     "Brax's inverted pendulum, 256 environments": "a step of Brax's inverted pendulum, 256\n"
-    "environments, over bare Brax",
+    "environments, beside bare Brax",
     "Brax's ant, 1,024 environments": "a step of Brax's ant, 1,024 environments,\n"
-    "on all cores, over bare Brax",
+    "on all cores, beside bare Brax",
     "Stable-Baselines3's step, CartPole, 64 environments": "a step of 64 CartPoles in SB3,\n"
-    "over its DummyVecEnv",
+    "beside its DummyVecEnv",
     "rollout of Brax's inverted pendulum, 256 environments": "a step of Brax's inverted pendulum\n"
-    "in TorchRL, over its BraxWrapper",
+    "in TorchRL, beside its BraxWrapper",
     "the gradient of 16 steps, 64 environments": "the gradient of 16 steps of it,\n"
-    "over its BraxWrapper",
+    "beside its BraxWrapper",
 }
 """The first cell of each row, and what the picture calls it."""
 
