@@ -55,6 +55,7 @@ def test_wheel__leaves_nothing_in_the_checkout_and_shows_readme_with_whole_links
         (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         shown = archive.read(metadata).decode()
     source = "https://github.com/gymbridge/gymbridge"
+    assert f"]({source}/raw/main/docs/img/summary.svg)" in shown
     for picture, target in re.findall(r"(!?)\[[^\]]*\]\((.*?)\)", shown):
         assert target.startswith("https://")
         if target.startswith(source):

@@ -1,8 +1,8 @@
 """Step every robot of Playground in every mode, beside Playground's own functions.
 
-Each robot has a process and a result file of its own in `docs/robots`. A robot that has a file is
-not run again, so the command goes on where it stopped. The table becomes a part of
-`docs/reference/robots.md`::
+Each robot has a result file of its own in `docs/robots`, and a process for each part of it: the
+comparison and the times. A part that is in the file is not run again, so the command goes on where
+it stopped. The table becomes a part of `docs/reference/robots.md`::
 
     python docs/scripts/robots.py [--compare] [NAME ...]
     python docs/scripts/robots.py --table
@@ -264,6 +264,9 @@ def run(names: Iterable[str], folder: Path, seconds: int, parts: Iterable[str]) 
             continue
         print(name, part, end=": ", flush=True)
         result = known | run_process(name, part, seconds)
+        if known and "failed" in result:  # what was compared is kept, and its times stay missing
+            print(result["failed"], flush=True)
+            continue
         unfinished = path.with_suffix(".part")
         unfinished.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         unfinished.replace(path)
@@ -327,7 +330,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what is missing, or write the table into the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="robots; all if not given")
-    parser.add_argument("--seconds", type=int, default=3600, help="at most for each robot")
+    parser.add_argument("--seconds", type=int, default=3600, help="at most for each part")
     parser.add_argument("--table", action="store_true", help="write the table, measure nothing")
     parser.add_argument("--compare", action="store_true", help="only compare, without times")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)

@@ -24,9 +24,9 @@ ROWS = {
     "on all cores, beside bare Brax",
     "Stable-Baselines3's step, CartPole, 64 environments": "a step of 64 CartPoles in SB3,\n"
     "beside its DummyVecEnv",
-    "rollout of Brax's inverted pendulum, 256 environments": "a step of Brax's inverted pendulum\n"
+    "rollout of Brax's inverted pendulum, 256 environments": "rollouts of 256 inverted pendulums\n"
     "in TorchRL, beside its BraxWrapper",
-    "the gradient of 16 steps, 64 environments": "the gradient of 16 steps of it,\n"
+    "the gradient of 16 steps, 64 environments": "the gradient of 16 steps of 64 of them,\n"
     "beside its BraxWrapper",
 }
 """The first cell of each row, and what the picture calls it."""

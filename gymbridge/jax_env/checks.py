@@ -210,18 +210,29 @@ def _merge_infos(
     fitted: Infos = {}
     for name in sorted({*begun, *stepped}):
         here, first, second = (*path, name), begun.get(name), stepped.get(name)
-        if isinstance(first, dict) and isinstance(second, dict):
-            inner = _read_inner_defaults(here, first, defaults.get(name, {}))
-            likes[name], fitted[name] = _merge_infos(here, first, second, inner)
+        if (first is None or second is None) and name not in defaults:
+            raise _missing_info(here, *(("reset", "step") if first is None else ("step", "reset")))
+        if _is_nested(here, first, second):
+            inner = _read_inner_defaults(here, defaults.get(name, {}))
+            likes[name], fitted[name] = _merge_infos(here, first or {}, second or {}, inner)
             continue
         if first is not None and second is not None:
             check_structure(f"info{_index(*here)}", first, second, ("reset", "step"))
-        elif name not in defaults:
-            raise _missing_info(here, *(("reset", "step") if first is None else ("step", "reset")))
         likes[name] = second if first is None else first
         if name in defaults:
             fitted[name] = _read_default(here, likes[name], defaults[name])
     return likes, fitted
+
+
+def _is_nested(path: tuple[str, ...], first: Any, second: Any) -> bool:
+    """Return whether an info is a dict, in each method that returns it."""
+    kinds = {isinstance(side, dict) for side in (first, second) if side is not None}
+    if len(kinds) == 2:
+        raise EnvContractError(
+            f"`info{_index(*path)}` is {_show(first)} after `reset` and {_show(second)} after "
+            "`step`; return a dict from both, or an array."
+        )
+    return True in kinds
 
 
 def _missing_info(path: tuple[str, ...], lacks: str, has: str) -> EnvContractError:
@@ -231,28 +242,25 @@ def _missing_info(path: tuple[str, ...], lacks: str, has: str) -> EnvContractErr
         declared = f"{{{name!r}: {declared}}}"
     return EnvContractError(
         f"`reset` and `step` must return the same infos, but `info{_index(*path)}` comes from "
-        f"`{has}` alone; return it from `{lacks}` too, or declare `info_defaults = {declared}`."
+        f"`{has}` alone; return it from `{lacks}` too, or declare `{declared}` in `info_defaults`."
     )
 
 
-def _read_inner_defaults(path: tuple[str, ...], like: Any, defaults: Any) -> Mapping[str, Any]:
-    if isinstance(defaults, Mapping):
-        return defaults
-    raise _unfit_default(path, like, defaults)
+def _read_inner_defaults(path: tuple[str, ...], defaults: Any) -> Mapping[str, Any]:
+    plain = to_plain(defaults)
+    if isinstance(plain, Mapping):
+        return plain
+    raise ArgumentError(f"`info_defaults{_index(*path)}` must be a dict, got {defaults!r}.")
 
 
-def _read_default(path: tuple[str, ...], like: Any, default: Any) -> Any:
-    """Return the default of an info in its shapes and dtypes."""
+def _read_default(path: tuple[str, ...], like: Any, default: Any) -> jax.Array:
+    """Return the default of an info in its shape and dtype."""
     try:
-        return jax.tree.map(_fit, like, to_plain(default))
+        return _fit(like, default)
     except (TypeError, ValueError) as error:
-        raise _unfit_default(path, like, default) from error
-
-
-def _unfit_default(path: tuple[str, ...], like: Any, default: Any) -> ArgumentError:
-    return ArgumentError(
-        f"`info_defaults{_index(*path)}` must fit the info, {_show(like)}, got {default!r}."
-    )
+        raise ArgumentError(
+            f"`info_defaults{_index(*path)}` must fit the info, {_show(like)}, got {default!r}."
+        ) from error
 
 
 def _index(*path: str) -> str:
@@ -263,7 +271,9 @@ def _index(*path: str) -> str:
 def _fit(leaf: Any, value: Any) -> jax.Array:
     """Return a default in the shape and dtype of its info, whose integers and bools are exact."""
     value = np.asarray(value)
-    with np.errstate(invalid="ignore"):
+    if value.dtype.kind not in "biuf":
+        raise TypeError("no real number")
+    with np.errstate(invalid="ignore", over="ignore"):
         cast = value.astype(leaf.dtype)
     if leaf.dtype.kind != "f" and not np.array_equal(cast, value):
         raise ValueError("another number")

@@ -36,7 +36,11 @@ class Drift(JaxEnv):
     )
     action_space = Dict(move=Discrete(3), push=Box(-1, 1, (2,)), kind=MultiDiscrete([2, 3000]))
     reset_options: Mapping[str, Any] = {"wind": Box(0, 1, ()), "level": Discrete(5)}
-    info_defaults: Mapping[str, Any] = {"best": np.inf, "weather": {"gust": -1}}
+    info_defaults: Mapping[str, Any] = {
+        "best": np.inf,
+        "weather": {"gust": -1, "sky": {"cloud": -2}},
+        "wave": {"height": -3},
+    }
 
     def reset(self, key: Any, wind: Any = 0.25, level: Any = 1) -> Any:
         place = jax.random.uniform(jax.random.split(key)[0]) + 0.0 * wind
@@ -46,7 +50,11 @@ class Drift(JaxEnv):
             "level": jnp.int8(level),
             "least": np.inf,
         }
-        return state, self._see(place, state["level"]), {"weather": {"wind": state["wind"]}}
+        return (
+            state,
+            self._see(place, state["level"]),
+            {"weather": {"wind": state["wind"], "sky": {"blue": True}}},
+        )
 
     def step(self, key: Any, state: Any, action: Any) -> Any:
         first, second = jax.random.split(key)
@@ -55,7 +63,8 @@ class Drift(JaxEnv):
         place += gust + action["kind"][1] / 3000
         least = jnp.minimum(state["least"], jnp.where(place < 0, place, jnp.inf))
         truncated = jax.random.uniform(second) < 0.1
-        info = {"weather": {"wind": state["wind"], "gust": gust}, "best": least}
+        weather = {"wind": state["wind"], "gust": gust, "sky": {"blue": True, "cloud": 2}}
+        info = {"weather": weather, "best": least, "wave": {"height": 3}}
         after = {**state, "place": place, "least": least}
         return after, self._see(place, state["level"]), 1, jnp.abs(place) > 3, truncated, info
 

@@ -86,7 +86,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"stepped": [0.0, OBS]}, "`step` must return .*, got list"),
     (
         begun(info={"a": {}}) | stepped(5, {"a": {"b": {"c": 0}}}),
-        r"`info\['a'\]\['b'\]` .* declare `info_defaults = {'a': {'b': …}}`",
+        r"`info\['a'\]\['b'\]` .* declare `{'a': {'b': …}}` in `info_defaults`",
     ),
     ({"info_defaults": {"a": 0}}, r"`info_defaults\['a'\]` is the default of an info that neither"),
     (
@@ -95,7 +95,26 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ),
     (
         begun(info={"a": {}}) | stepped(5, {"a": {"b": OBS}}) | {"info_defaults": {"a": 0}},
-        r"`info_defaults\['a'\]` must fit the info, .*, got 0",
+        r"`info_defaults\['a'\]` must be a dict, got 0",
+    ),
+    (
+        begun(info={"a": {"b": {"c": OBS}}}) | {"info_defaults": {"a": {"b": {"c": np.zeros(3)}}}},
+        r"`info_defaults\['a'\]\['b'\]\['c'\]` must fit the info, float32\[2\], got",
+    ),
+    (
+        begun(info={"a": {"b": {"c": OBS, "d": OBS}}}) | {"info_defaults": {"a": {"b": {"c": 0}}}},
+        r"`info\['a'\]\['b'\]\['d'\]` comes from `reset` alone",
+    ),
+    (
+        begun(info={"a": 0}) | stepped(5, {"a": 0}) | {"info_defaults": {"a": 0.5}},
+        r"`info_defaults\['a'\]` must fit the info, int32\[\], got 0.5",
+    ),
+    *(
+        (
+            begun(info={"a": before}) | stepped(5, {"a": after}),
+            r"`info\['a'\]` is .* after `reset` and .* after `step`; return a dict from both",
+        )
+        for before, after in (({}, 0.0), (0.0, {}), (0.0, {"b": 0.0}))
     ),
     (
         begun(info={"a": {}})
@@ -112,7 +131,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
             begun(info={"a": np.int8(0)}) | {"info_defaults": {"a": value}},
             rf"`info_defaults\['a'\]` must fit the info, int8\[\], got {value}",
         )
-        for value in (300, 0.5, np.inf, np.nan)
+        for value in (300, 0.5, np.inf, np.nan, None, 10**30)
     ),
     (begun({"a": "text"}), r"`state\['a'\]` of `reset` must be an array or .*, got str"),
     (stepped(0, Sample), r"`state` of `step` must be an array or a pytree of arrays, got "),

@@ -76,9 +76,14 @@ def test_infos__have_the_keys_of_both_methods() -> None:
     assert infos["best"].tolist() == [np.inf] * NUM_ENVS
     assert infos["weather"]["wind"].tolist() == [0.25] * NUM_ENVS
     assert infos["weather"]["gust"].tolist() == [-1] * NUM_ENVS
+    assert infos["weather"]["sky"]["cloud"].tolist() == [-2] * NUM_ENVS
+    assert infos["wave"]["height"].tolist() == [-3] * NUM_ENVS
     stepped = envs.step(at(draw(envs, 1), 0))[-1]
     assert stepped.keys() == infos.keys()
+    assert stepped["weather"].keys() == infos["weather"].keys()
     assert -1 not in stepped["weather"]["gust"]
+    assert stepped["weather"]["sky"]["cloud"].tolist() == [2] * NUM_ENVS
+    assert stepped["wave"]["height"].tolist() == [3] * NUM_ENVS
     assert not infos["nonfinite"].any()
 
 

@@ -48,6 +48,14 @@ def test_run__measures_the_part_that_is_missing(tmp_path: Path, monkeypatch: Any
     assert found == COMPARED | {"steps_per_second": RATES}
 
 
+def test_run__keeps_a_comparison_whose_times_fail(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "Go1Getup.json"
+    path.write_text(json.dumps(COMPARED))
+    monkeypatch.setattr(script, "run_process", lambda *_: {"failed": "more than 60 s"})
+    script.run(["Go1Getup"], tmp_path, 60, script.PARTS)
+    assert json.loads(path.read_text()) == COMPARED
+
+
 def test_table__has_a_row_for_each_result_and_names_the_others(tmp_path: Path) -> None:
     (tmp_path / "Go1Getup.json").write_text(json.dumps(RESULT))
     (tmp_path / "G1.json").write_text(json.dumps(COMPARED | {"name": "G1"}))
