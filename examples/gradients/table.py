@@ -28,7 +28,7 @@ def find_faults(result: dict[str, Any]) -> list[str]:
     measured = [floats for floats in ("float32", "float64") if floats in result]
     for floats, figures in ((floats, result[floats]) for floats in measured):
         if not figures["finite"]:
-            faults.append(f"{floats}: plain JAX's own gradient is not finite")
+            faults.append(f"{floats}: the reference's own gradient is not finite")
         if not figures["same_ends"]:
             faults.append(f"{floats}: episodes ended in other steps")
     for key, equality in single.get("equality", {}).items():
