@@ -257,6 +257,7 @@ def test_thumbnails__show_a_whole_picture_or_the_top_of_a_tall_one(tmp_path, mon
     for name, width in (("wide", 360), ("tall", 240)):
         with Image.open(tmp_path / "out" / f"{name}.png") as picture:
             assert picture.size == (360, 240)
-            colours = {colour: count for count, colour in picture.convert("RGB").getcolors()}
-        assert {*colours} == {(255, 0, 0), (255, 255, 255)}
-        assert colours[255, 0, 0] >= 0.9 * width * min(240, width * 350 / 900)
+            colours = {colour: count for count, colour in picture.convert("RGBA").getcolors()}
+        red = (255, 0, 0, 255)
+        assert {alpha for *_, alpha in {*colours} - {red}} == {0}
+        assert colours[red] >= 0.9 * width * min(240, width * 350 / 900)
