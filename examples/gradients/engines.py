@@ -15,6 +15,7 @@ from brax import envs as brax_envs
 from mujoco import mjx
 from mujoco_playground import registry
 
+from gymbridge.playground.private import smooth_tolerance
 from gymbridge.playground.translation import build_env
 from gymbridge.state_envs.mjx_private import SolverGradient
 
@@ -34,7 +35,11 @@ def uses_mjx(backend: str) -> bool:
 
 
 def step_with_gradients(env: Any, backend: str) -> Callable[[Any, Any], Any]:
-    """Return the environment's own step; reverse mode passes MJX's solver by gymbridge's rule."""
+    """Return the environment's own step.
+
+    Reverse mode passes MJX's solver and Playground's `reward.tolerance` by gymbridge's rules.
+    """
+    smooth_tolerance()
     return SolverGradient("auto").wrap(env.step) if uses_mjx(backend) else env.step
 
 

@@ -1,6 +1,7 @@
 """Rollouts of plain Brax or Playground as one piece, differentiated by jax.
 
-Of gymbridge there is nothing in them but the rule by which reverse mode passes MJX's solver.
+Of gymbridge there is nothing in them but the rules by which reverse mode passes MJX's solver and
+Playground's `reward.tolerance`.
 
 A policy acts by ``tanh(obs @ policy + noise)``. The loss of a row is the weighted sum of its
 rewards and observations up to the end of its episode. Rows are independent, and their sum is what

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from mujoco_playground import registry
+from mujoco_playground._src import reward
 
 from gymbridge.playground.meshes import find_menagerie
 
-__all__ = ["finding_meshes", "meshes_of", "registered"]
+__all__ = ["finding_meshes", "meshes_of", "registered", "smooth_tolerance"]
 
 _MESHES = {
     "aero_hand": ("tetheria_aero_hand_open",),
@@ -40,6 +44,23 @@ def registered() -> dict[str, Any]:
     """Return Playground's environment classes by name: the `_envs` of its three suites."""
     suites = (registry.dm_control_suite, registry.locomotion, registry.manipulation)
     return {name: kind for suite in suites for name, kind in getattr(suite, "_envs", {}).items()}
+
+
+@cache
+def smooth_tolerance() -> None:
+    """Let reverse mode pass Playground's `reward.tolerance` where a bound is infinite.
+
+    Inside such bounds it selects 1 in the place of a sigmoid of -inf. The derivative of some
+    sigmoids there is NaN, which reverse mode multiplies by 0: NaN for the whole step. A sigmoid of
+    0 takes its place; since it is not selected, no value changes.
+    """
+    sigmoids = reward._sigmoids
+
+    @wraps(sigmoids)
+    def finite(x: jax.Array, *args: Any) -> jax.Array:
+        return sigmoids(jnp.where(jnp.isneginf(x), 0, x), *args)
+
+    reward._sigmoids = finite
 
 
 @contextmanager

@@ -20,7 +20,12 @@ from gymbridge.errors import (
     nearest,
 )
 from gymbridge.functional.protocol import FunctionalEnv
-from gymbridge.playground.private import finding_meshes, meshes_of, registered
+from gymbridge.playground.private import (
+    finding_meshes,
+    meshes_of,
+    registered,
+    smooth_tolerance,
+)
 from gymbridge.playground.warp import WithoutShared, fit_contacts, prepare_warp
 from gymbridge.state_envs.contract import Contract, Style
 from gymbridge.state_envs.notices import quiet
@@ -46,9 +51,15 @@ _IMPLS = ("jax", "warp")
 
 
 def translate(
-    env: Any, randomization_fn: Callable[..., Any] | None = None, **options: Any
+    env: Any,
+    randomization_fn: Callable[..., Any] | None = None,
+    mjx_solver_gradient: str | None = None,
+    **options: Any,
 ) -> FunctionalEnv[Any]:
     """Return one environment, traced and checked; the options are those of `Contract`."""
+    options["mjx_solver_gradient"] = mjx_solver_gradient
+    if mjx_solver_gradient:
+        smooth_tolerance()
     return randomize(StateEnv(Contract(env, _STYLE, **options)), finding_meshes(randomization_fn))
 
 
