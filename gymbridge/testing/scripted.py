@@ -179,7 +179,6 @@ class ScriptedEnv(gym.Env[Any, Any]):
         draw: Function of (seed, episode) that returns the number drawn, uint32.
         limit: The user's time limit in steps, or None. An episode that terminates on the last
             allowed step is not truncated.
-        extra_info: Further entries of every info.
     """
 
     def __init__(
@@ -188,12 +187,10 @@ class ScriptedEnv(gym.Env[Any, Any]):
         *,
         draw: Callable[[int, int], Any] = draw_number,
         limit: int | None = None,
-        extra_info: dict[str, Any] | None = None,
     ) -> None:
         self.observation_space = spaces.Box(0, np.inf, (), np.float32)
         self.action_space = spaces.Discrete(3)
         self._plan, self._draw, self._limit = plan, draw, limit
-        self._extra = extra_info or {}
         self._seed, self._episode, self._step, self._total = 0, -1, 0, 0
 
     def reset(
@@ -220,7 +217,7 @@ class ScriptedEnv(gym.Env[Any, Any]):
     def _info(self) -> dict[str, Any]:
         script = {"episode": np.int32(self._episode), "total": np.int64(self._total)}
         draw = np.uint32(self._draw(self._seed, self._episode))
-        return {"draw": draw, "script": script, **self._extra}
+        return {"draw": draw, "script": script}
 
 
 def scripted_vector_env(lengths: Table, truncates: Any = False, **kwargs: Any) -> BridgeVectorEnv:
