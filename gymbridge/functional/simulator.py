@@ -76,6 +76,7 @@ class FunctionalSimulator:
         check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat
         facts, drawing = env.facts, env.drawing
+        self.engine, self.built_with = facts.engine, facts.model
         self.step_seconds = action_repeat * (facts.step_seconds or 1 / DEFAULT_FPS)
         self.metadata: dict[str, Any] = {
             "render_modes": ["rgb_array"] if drawing and drawing.is_possible else [],
@@ -108,16 +109,6 @@ class FunctionalSimulator:
     def _rebuilt_with(self, num_envs: int, **options: Any) -> partial[FunctionalSimulator]:
         options |= {"action_repeat": self.action_repeat, "guarded": self._guarded}
         return partial(FunctionalSimulator, self.env, num_envs, **options)
-
-    @property
-    def engine(self) -> Any:
-        """The engine's own object."""
-        return self.env.facts.engine
-
-    @property
-    def built_with(self) -> Any:
-        """The environment's model of the physics, if it has one."""
-        return self.env.facts.model
 
     def restart(
         self, state: FunctionalState | None, mask: jax.Array, seeds: Seeds | None

@@ -64,6 +64,7 @@ class ScriptedSimulator:
     """
 
     seed_range = 2**32 - 1
+    built_with = None
     reset_options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
@@ -84,10 +85,6 @@ class ScriptedSimulator:
     def engine(self) -> ScriptedSimulator:
         """This simulator, whose attributes every environment shares."""
         return self
-
-    @property
-    def built_with(self) -> None:
-        """None, since no engine is built."""
 
     def restart(
         self, state: ScriptedState | None, mask: np.ndarray, seeds: Seeds | None
