@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
@@ -18,25 +18,24 @@ from gymbridge.functional.protocol import action_struct
 from gymbridge.jax_env.checks import check_range, read_mapping
 from gymbridge.jax_env.env import JaxEnv
 
-__all__ = ["ResetOptions", "read_reset_options"]
+__all__ = ["read_reset_options"]
+
+Reader = Callable[[Any, np.ndarray], np.ndarray]
 
 
-class ResetOptions(NamedTuple):
-    """What the batch needs of the options, by their names."""
+def read_reset_options(env: JaxEnv) -> tuple[dict[str, Reader], dict[str, Any]]:
+    """Return the options that an environment declares, by their names.
 
-    readers: dict[str, Callable[[Any, np.ndarray], np.ndarray]]
-    structs: dict[str, Any]  # shape and dtype of each value
-
-
-def read_reset_options(env: JaxEnv) -> ResetOptions:
-    """Return the options that an environment declares.
+    Returns:
+        readers: As in `core.episode.Simulator.reset_options`.
+        structs: Shape and dtype of each value.
 
     Raises:
         ArgumentTypeError: They are not a dict, or an option has no space, or one of another kind.
         ArgumentError: `reset` lacks an option as a keyword argument with a default, or it has the
             name of Gymnasium's own, or integers that JAX's do not reach.
     """
-    structs, readers = {}, {}
+    readers, structs = {}, {}
     for name, space in read_mapping(env, "reset_options").items():
         label = f"`reset_options[{name!r}]`"
         if not isinstance(
@@ -49,7 +48,7 @@ def read_reset_options(env: JaxEnv) -> ResetOptions:
         _check_keyword(env, name, label)
         structs[name] = like = action_struct(space)
         readers[name] = partial(_read_values, name, cast_space(space, lambda _, to=like: to.dtype))
-    return ResetOptions(readers, structs)
+    return readers, structs
 
 
 def _check_keyword(env: JaxEnv, name: str, label: str) -> None:

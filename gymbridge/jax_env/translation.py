@@ -68,12 +68,12 @@ class TranslatedEnv:
             read_space(env, "observation_space"), jax.dtypes.canonicalize_dtype
         )
         self.action_space = read_space(env, "action_space")
-        options = read_reset_options(env)
-        self.facts = Facts(name, env, step_seconds=env.step_seconds, reset_options=options.readers)
+        readers, structs = read_reset_options(env)
+        self.facts = Facts(name, env, step_seconds=env.step_seconds, reset_options=readers)
         # Functions of this translation alone, which keep the trace that was checked here.
         self._reset = jax.jit(partial(_reset, env))
         self._step = jax.jit(partial(_step, env))
-        self._check(options.structs)
+        self._check(structs)
         self._shown = read_info_keys(info_keys, self._infos) or ()
         if info_keys is None:
             self._shown = self._infos.keys()
