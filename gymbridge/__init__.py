@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gymbridge.brax import BraxVectorEnv as BraxVectorEnv
     from gymbridge.core.vector_env import BridgeVectorEnv as BridgeVectorEnv
     from gymbridge.envpool import EnvPoolVectorEnv as EnvPoolVectorEnv
-    from gymbridge.jax_env import JaxEnv as JaxEnv
-    from gymbridge.jax_env import JaxVectorEnv as JaxVectorEnv
+    from gymbridge.jax_env.env import JaxEnv as JaxEnv
+    from gymbridge.jax_env.vector_env import JaxVectorEnv as JaxVectorEnv
     from gymbridge.playground import PlaygroundVectorEnv as PlaygroundVectorEnv
 
 __all__ = [
@@ -40,8 +40,8 @@ __getattr__ = import_at_first_use(
         "BraxVectorEnv": "gymbridge.brax",
         "BridgeVectorEnv": "gymbridge.core.vector_env",
         "EnvPoolVectorEnv": "gymbridge.envpool",
-        "JaxEnv": "gymbridge.jax_env",
-        "JaxVectorEnv": "gymbridge.jax_env",
+        "JaxEnv": "gymbridge.jax_env.env",
+        "JaxVectorEnv": "gymbridge.jax_env.vector_env",
         "PlaygroundVectorEnv": "gymbridge.playground",
     },
 )
