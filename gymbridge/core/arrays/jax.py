@@ -142,7 +142,19 @@ class _JaxReader(ArrayReader):
         self._is_spread = hasattr(self._place, "mesh")
 
     def _check(self, actions: Any) -> None:
-        _check_array(actions, self._place)
+        _check_numbers(actions)
+        if isinstance(actions, Tracer):
+            raise ArgumentTypeError(
+                "`actions` must hold values, got a tracer: a batch has a state and cannot be "
+                "stepped inside a function that jax transforms."
+            )
+        if actions.is_deleted():
+            raise ArgumentTypeError("`actions` must hold values, got an array that was donated.")
+        if actions.devices() != getattr(self._place, "device_set", {self._place}):
+            raise ArgumentError(
+                f"`actions` must be on {self._place}, where the environments are, got "
+                f"{sorted(map(str, actions.devices()))}; use jax.device_put(actions, envs.device)."
+            )
 
     def _cast(self, actions: jax.Array) -> Any:
         if self._is_spread:  # The same devices may come in another order.
@@ -197,19 +209,3 @@ def _check_numbers(actions: Any) -> None:
         )
     if jnp.issubdtype(actions.dtype, jax.dtypes.extended):
         raise ArgumentTypeError(f"`actions` must hold numbers, got {actions.dtype}.")
-
-
-def _check_array(actions: Any, place: Any) -> None:
-    _check_numbers(actions)
-    if isinstance(actions, Tracer):
-        raise ArgumentTypeError(
-            "`actions` must hold values, got a tracer: a batch has a state and cannot be stepped "
-            "inside a function that jax transforms."
-        )
-    if actions.is_deleted():
-        raise ArgumentTypeError("`actions` must hold values, got an array that was donated.")
-    if actions.devices() != getattr(place, "device_set", {place}):
-        raise ArgumentError(
-            f"`actions` must be on {place}, where the environments are, got "
-            f"{sorted(map(str, actions.devices()))}; use jax.device_put(actions, envs.device)."
-        )

@@ -203,7 +203,22 @@ class _TensorReader(ArrayReader):
             self._bounds = [torch.as_tensor(bound, device=self._place) for bound in bounds]
 
     def _check(self, actions: Any) -> None:
-        _check_tensor(actions, self._place)
+        place = self._place
+        if not isinstance(actions, torch.Tensor):
+            raise ArgumentTypeError(
+                "`actions` must be a torch.Tensor or a numpy array with `arrays='torch'`, got "
+                f"{type(actions).__name__}; use torch.as_tensor(actions, device='{place}')."
+            )
+        if actions.device != place:
+            raise ArgumentError(
+                f"`actions` must be on '{place}', where the environments are, got "
+                f"'{actions.device}'; use actions.to('{place}')."
+            )
+        if actions.layout != torch.strided or actions.is_nested or actions.is_quantized:
+            raise ArgumentTypeError(
+                f"`actions` must be a dense tensor, got {_name_kind(actions)}; use "
+                f"actions.{'dequantize' if actions.is_quantized else 'to_dense'}()."
+            )
 
     def _cast(self, actions: torch.Tensor) -> torch.Tensor:
         if actions.dtype != self._dtype:
@@ -224,24 +239,6 @@ def _to_int64(actions: torch.Tensor) -> torch.Tensor:
         return actions.to(torch.int64)
     signed = actions.view(torch.int64)  # Torch has hardly any arithmetic for uint64.
     return torch.where(signed < 0, torch.iinfo(torch.int64).max, signed)
-
-
-def _check_tensor(actions: Any, place: torch.device) -> None:
-    if not isinstance(actions, torch.Tensor):
-        raise ArgumentTypeError(
-            "`actions` must be a torch.Tensor or a numpy array with `arrays='torch'`, got "
-            f"{type(actions).__name__}; use torch.as_tensor(actions, device='{place}')."
-        )
-    if actions.device != place:
-        raise ArgumentError(
-            f"`actions` must be on '{place}', where the environments are, got "
-            f"'{actions.device}'; use actions.to('{place}')."
-        )
-    if actions.layout != torch.strided or actions.is_nested or actions.is_quantized:
-        raise ArgumentTypeError(
-            f"`actions` must be a dense tensor, got {_name_kind(actions)}; use "
-            f"actions.{'dequantize' if actions.is_quantized else 'to_dense'}()."
-        )
 
 
 def _name_kind(actions: torch.Tensor) -> str:
