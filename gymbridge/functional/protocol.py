@@ -23,7 +23,7 @@ class Coordinates(NamedTuple):
 
     names: Sequence[str]
     """Their names, as in `FunctionalSimulator.leaf_names`."""
-    write: Callable[[Any, Sequence[Any]], Any]
+    write: Callable[..., Any]
     """(state, leaves) -> the state with these leaves, and what derives from them computed anew."""
 
 

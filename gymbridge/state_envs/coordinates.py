@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from gymbridge.functional.protocol import Coordinates
 from gymbridge.state_envs.contract import Contract
 from gymbridge.state_envs.model import Physics
 
-__all__ = ["Mechanism", "find_mechanism"]
+__all__ = ["find_coordinates"]
 
 _OF_MJX = ("qpos", "qvel", "act")
 _OF_BRAX = ("q", "qd")
 
 
-class Mechanism(NamedTuple):
-    """The coordinates of an environment's physics, and how its states follow from them."""
-
-    names: tuple[str, ...]  # as in `FunctionalSimulator.leaf_names`
-    write: Callable[..., Any]  # (state, leaves, physics or None) -> state with these coordinates
-
-
-def find_mechanism(contract: Contract) -> Mechanism | None:
+def find_coordinates(contract: Contract) -> Coordinates | None:
     """Return the coordinates of an environment; None where its states have none that are known.
+
+    Their `write` also takes the physics of a row, in place of the model's own leaves.
 
     A step of MJX computes everything else anew. Brax's own pipelines read what their last step
     computed, so the state of the simulation is made by `pipeline_init`.
@@ -43,7 +39,7 @@ def find_mechanism(contract: Contract) -> Mechanism | None:
         simulation = compute(getattr(state, field), leaves, physics)
         return replace(state, **{field: simulation})
 
-    return Mechanism(tuple(f"{field}.{name}" for name in kept), write)
+    return Coordinates(tuple(f"{field}.{name}" for name in kept), write)
 
 
 def _replace(names: list[str], simulation: Any, leaves: Sequence[Any], _: Physics | None) -> Any:

@@ -19,7 +19,7 @@ from gymbridge.errors import (
     SimulationError,
     nearest,
 )
-from gymbridge.functional.protocol import Coordinates, Drawing, FunctionalEnv, action_struct
+from gymbridge.functional.protocol import Drawing, FunctionalEnv, action_struct
 from gymbridge.state_envs.model import Physics
 from gymbridge.state_envs.physics import PhysicsDraw
 from gymbridge.state_envs.rendering import Drawn
@@ -73,8 +73,9 @@ class RandomizedEnv:
         self._env, self._draw = env, PhysicsDraw(env.leaves, function)
         self._check_read()
         options = {"randomization": partial(_read_given, self._draw.shapes)}
+        coordinates = env.facts.coordinates
         self.facts = env.facts._replace(
-            coordinates=env.mechanism and Coordinates(env.mechanism.names, self._place),
+            coordinates=coordinates and coordinates._replace(write=self._place),
             reset_options=options,
         )
 
@@ -122,8 +123,8 @@ class RandomizedEnv:
 
     def _place(self, state: RandomizedState, leaves: Sequence[Any]) -> RandomizedState:
         """Return the state at other coordinates, under the physics of its episode."""
-        assert self._env.mechanism is not None
-        placed = self._env.mechanism.write(state.state, leaves, state.physics)
+        assert self._env.facts.coordinates is not None
+        placed = self._env.facts.coordinates.write(state.state, leaves, state.physics)
         return state._replace(state=placed)
 
     def _check_read(self) -> None:

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 
 from gymbridge.core.episode import Renderer, TimeStep, View, split_ends
 from gymbridge.errors import unexpected_keyword
-from gymbridge.functional.protocol import Coordinates, Drawing, Facts
+from gymbridge.functional.protocol import Drawing, Facts
 from gymbridge.functional.rendering import OwnRenderer
 from gymbridge.functional.rows import make_finite
 from gymbridge.state_envs.contract import Contract
-from gymbridge.state_envs.coordinates import find_mechanism
+from gymbridge.state_envs.coordinates import find_coordinates
 from gymbridge.state_envs.rendering import Drawn, MujocoRenderer
 
 __all__ = ["StateEnv"]
@@ -38,14 +38,13 @@ class StateEnv:
         self.observation_space = contract.observation_space
         self.action_space = contract.action_space
         self.leaves, unwrapped = contract.leaves, contract.env.unwrapped
-        self.mechanism = find_mechanism(contract)
         backend = getattr(unwrapped, "backend", None)
         self.facts = Facts(
             name=f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}",
             engine=contract.env,
             model=None if contract.leaves is None else contract.leaves.model,
             step_seconds=_as_seconds(_read(contract.env, "dt")),
-            coordinates=self.mechanism and Coordinates(*self.mechanism),
+            coordinates=find_coordinates(contract),
         )
         if contract.solver and contract.solver.obstacle:
             self.facts = self.facts._replace(loop_advice=contract.solver.obstacle)
