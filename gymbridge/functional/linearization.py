@@ -11,15 +11,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from gymbridge.core.episode import Carry, EpisodeRule
-from gymbridge.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    EnvContractError,
-    SimulationError,
-    nearest,
-)
+from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError, nearest
 from gymbridge.functional.compilation import log_compilation
-from gymbridge.functional.protocol import Coordinates, action_struct
+from gymbridge.functional.protocol import Coordinates, check_float_actions
 from gymbridge.functional.simulator import FunctionalSimulator
 from gymbridge.functional.spreading import find_sharding, spread
 
@@ -57,7 +51,7 @@ class Linearizer:
     """
 
     def __init__(self, simulator: FunctionalSimulator, fields: tuple[str, ...] | None) -> None:
-        _check_float_actions(simulator)
+        check_float_actions("linearize", simulator.single_action_space)
         names, write = _choose_coordinates(simulator, fields)
         places = [simulator.leaf_names().index(name) for name in names]
         shapes = jax.tree.leaves(simulator.shapes)
@@ -147,14 +141,6 @@ def _make_write(places: list[int]) -> Callable[[Any, Sequence[Any]], Any]:
         return jax.tree.unflatten(structure, leaves)
 
     return write
-
-
-def _check_float_actions(simulator: FunctionalSimulator) -> None:
-    structs = jax.tree.leaves(action_struct(simulator.single_action_space))
-    if not all(jnp.issubdtype(struct.dtype, jnp.floating) for struct in structs):
-        raise EnvContractError(
-            f"`linearize` needs actions that are floats, got {simulator.single_action_space}."
-        )
 
 
 def _choose_coordinates(

@@ -11,9 +11,16 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from gymbridge.core.episode import Renderer, TimeStep, View
-from gymbridge.errors import ArgumentError
+from gymbridge.errors import ArgumentError, EnvContractError
 
-__all__ = ["Coordinates", "Drawing", "Facts", "FunctionalEnv", "action_struct"]
+__all__ = [
+    "Coordinates",
+    "Drawing",
+    "Facts",
+    "FunctionalEnv",
+    "action_struct",
+    "check_float_actions",
+]
 
 _StateT = TypeVar("_StateT")
 
@@ -130,3 +137,18 @@ def action_struct(space: Space[Any]) -> Any:
     if shape is None or dtype is None:
         raise ArgumentError(f"`action_space` must be made of arrays, got {space}.")
     return jax.eval_shape(lambda: jnp.asarray(np.zeros(shape, dtype)))
+
+
+def check_float_actions(user: str, space: Space[Any]) -> None:
+    """Raise unless all actions of a space are floats.
+
+    Args:
+        user: What needs them, in errors.
+        space: Space of one action.
+
+    Raises:
+        EnvContractError: Some are not.
+    """
+    structs = jax.tree.leaves(action_struct(space))
+    if not all(jnp.issubdtype(struct.dtype, jnp.floating) for struct in structs):
+        raise EnvContractError(f"`{user}` needs actions that are floats, got {space}.")

@@ -6,11 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from gymnasium import Space, spaces
 
 from gymbridge.errors import EnvContractError
-from gymbridge.functional.protocol import FunctionalEnv, action_struct
+from gymbridge.functional.protocol import FunctionalEnv, action_struct, check_float_actions
 
 __all__ = ["check_differentiable"]
 
@@ -26,7 +24,7 @@ def check_differentiable(env: FunctionalEnv[Any], shapes: Any) -> None:
         EnvContractError: Actions are not floats, the state has complex numbers, or reverse mode
             cannot pass `env.step`.
     """
-    _check_float_actions(env.action_space)
+    check_float_actions("differentiable=True", env.action_space)
     for leaf in jax.tree.leaves(shapes):
         if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
             raise EnvContractError(
@@ -34,14 +32,6 @@ def check_differentiable(env: FunctionalEnv[Any], shapes: Any) -> None:
                 f"{leaf.shape}."
             )
     _check_reverse_mode(env, shapes)
-
-
-def _check_float_actions(space: Space[Any]) -> None:
-    if isinstance(space, spaces.Dict):
-        for sub in space.spaces.values():
-            _check_float_actions(sub)
-    elif not np.issubdtype(np.dtype(space.dtype), np.floating):
-        raise EnvContractError(f"`differentiable=True` needs actions that are floats, got {space}.")
 
 
 def _check_reverse_mode(env: FunctionalEnv[Any], shapes: Any) -> None:

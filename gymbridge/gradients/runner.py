@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import jax
 import numpy as np
 import torch
-from gymnasium import Space, spaces
 
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.arrays.torch import choose_to_torch, torch_to_jax
@@ -23,6 +22,7 @@ from gymbridge.core.infos import InfoLayout
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.functional.carries import carry_shapes
 from gymbridge.functional.compilation import log_compilation
+from gymbridge.functional.protocol import action_struct
 from gymbridge.functional.simulator import FunctionalSimulator
 from gymbridge.functional.spreading import find_sharding, split_rule, spread
 from gymbridge.gradients.autograd import JaxFunction, Pure
@@ -217,7 +217,7 @@ class _PackedRule:
     ) -> None:
         self._batch, self._rule, self._infos = rule.simulator, split_rule(rule), infos
         self.packing, self._recompute = _make_packing(self._rule), recompute
-        self._actions = jax.tree.structure(_nest(rule.simulator.single_action_space))
+        self._actions = jax.tree.structure(action_struct(rule.simulator.single_action_space))
 
     def first_reset(self, mask: Any, seeds: Seeds) -> tuple[Any, Any, TimeStep]:
         log_compilation("reset", self._batch)
@@ -285,10 +285,3 @@ def _split(time_step: TimeStep) -> tuple[tuple[Any, ...], TimeStep]:
     floats = tuple(leaf for leaf, is_marked in pairs if is_marked)
     rest = jax.tree.map(lambda leaf, is_marked: None if is_marked else leaf, time_step, marks)
     return floats, rest
-
-
-def _nest(space: Space[Any]) -> Any:
-    """Return a tree of the form of an action."""
-    if isinstance(space, spaces.Dict):
-        return {key: _nest(sub) for key, sub in space.spaces.items()}
-    return 0
