@@ -10,7 +10,7 @@ arrays the keys are the same in every step.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -29,22 +29,6 @@ __all__ = [
 ]
 
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]
-
-
-class InfoLayout(Protocol):
-    """How the infos of a batch are laid out for its user, in two parts."""
-
-    def arrange(self, outcome: Outcome) -> Outcome:
-        """Do what can be done on the simulator's arrays; a runner may compile this.
-
-        Returns:
-            outcome: With infos as `lay_out` takes them.
-        """
-        ...
-
-    def lay_out(self, outcome: Outcome) -> Step:
-        """Return the five values of `step` from an outcome; `reset` uses the first and the last."""
-        ...
 
 
 def make_info_layout(adapter: ArrayAdapter, num_envs: int, *, has_final: bool) -> InfoLayout:
@@ -149,6 +133,14 @@ class DenseInfos:
             return self._where(rows, value, value.dtype.type(0))
 
         return map_arrays(keep, info)
+
+
+InfoLayout: TypeAlias = SparseInfos | DenseInfos
+"""How the infos of a batch are laid out for its user, in two parts.
+
+`arrange` does what can be done on the simulator's arrays, and a runner may compile it. `lay_out`
+returns the five values of `step` from what `arrange` returned; `reset` uses the first and the last.
+"""
 
 
 def _copy(array: Any) -> Any:

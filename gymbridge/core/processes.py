@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from gymbridge.core.jax_private import jax_has_started
 from gymbridge.errors import BusyError, SimulationError
@@ -50,12 +50,6 @@ class OneThread(_RLock):
             )
 
 
-class _Batch(Protocol):
-    _is_forked: bool
-    _carry: Any
-    _one_thread: OneThread
-
-
 _batches: weakref.WeakSet[Any] = weakref.WeakSet()
 _inherited: list[Any] = []
 """Batches of the parent in a forked child. Engine threads do not survive `fork()`, and to destroy a
@@ -64,7 +58,7 @@ pool without its threads can end the process."""
 _jax_is_dead = False
 
 
-def note_batch(batch: _Batch) -> None:
+def note_batch(batch: Any) -> None:
     """Remember a batch, so that it refuses to run in a forked child.
 
     Args:
