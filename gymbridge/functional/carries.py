@@ -14,6 +14,7 @@ import numpy as np
 from gymbridge.core.episode import Carry, EpisodeRule, Seeds
 from gymbridge.errors import ArgumentError
 from gymbridge.functional.simulator import FunctionalSimulator
+from gymbridge.functional.tracing import is_key
 
 __all__ = ["CarryLeaves", "carry_shapes", "find_leaves"]
 
@@ -82,20 +83,16 @@ class CarryLeaves:
 
     def _note_keys(self, carry: Carry) -> list[Any]:
         self._impls = [
-            jax.random.key_impl(leaf) if _is_key(leaf) else None for leaf in jax.tree.leaves(carry)
+            jax.random.key_impl(leaf) if is_key(leaf) else None for leaf in jax.tree.leaves(carry)
         ]
         return _take(carry)
 
 
 def _take(carry: Carry) -> list[Any]:
     return [
-        jax.random.key_data(leaf) if _is_key(leaf) else jnp.copy(leaf)
+        jax.random.key_data(leaf) if is_key(leaf) else jnp.copy(leaf)
         for leaf in jax.tree.leaves(carry)
     ]
-
-
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _unique(names: list[str]) -> list[str]:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from gymbridge.errors import EnvContractError, GymbridgeError, SimulationError
 
-__all__ = ["check_same_leaves", "trace"]
+__all__ = ["cast_like", "check_containers", "check_same_leaves", "is_key", "trace"]
 
 _OTHERS = {Path(jax.__file__).parent, Path(__file__).parents[1]}
 """Folders of JAX and of gymbridge, whose lines do not show what is wrong."""
@@ -85,6 +86,43 @@ def check_same_leaves(
                 f"{leaf.dtype}{list(leaf.shape)} after `{verbs[0]}` and {other.dtype}"
                 f"{list(other.shape)} after `{verbs[1]}`."
             )
+
+
+def check_containers(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
+    """Raise unless two trees have the same containers, with None in the same places.
+
+    Args:
+        name: What the trees are called in errors.
+        before: One tree.
+        after: The other.
+        verbs: What returned each of them.
+
+    Raises:
+        EnvContractError: They have not.
+    """
+    here, there = jax.tree.structure(before), jax.tree.structure(after)
+    if here != there:
+        raise EnvContractError(
+            f"{_join(verbs)} must return the same structure, containers and None included, but "
+            f"`{name}` is {here} after `{verbs[0]}` and {there} after `{verbs[1]}`."
+        )
+
+
+def is_key(leaf: Any) -> bool:
+    """Return whether an array, or what stands for one in a trace, is a typed PRNG key."""
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def cast_like(tree: Any, like: Any) -> Any:
+    """Return a tree of arrays or numbers with the dtypes of another, and without weak types.
+
+    A weakly typed leaf, such as a Python float, would make JAX trace the step a second time.
+    """
+    return jax.tree.map(
+        lambda leaf, wanted: leaf if is_key(wanted) else jnp.asarray(leaf, wanted.dtype),
+        tree,
+        like,
+    )
 
 
 def _join(verbs: tuple[str, str]) -> str:

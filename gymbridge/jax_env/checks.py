@@ -12,7 +12,7 @@ from gymnasium import Space, spaces
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 from gymbridge.functional.protocol import action_struct
-from gymbridge.functional.tracing import check_same_leaves
+from gymbridge.functional.tracing import check_containers, check_same_leaves
 from gymbridge.jax_env.env import JaxEnv
 
 __all__ = [
@@ -134,12 +134,7 @@ def to_plain(tree: Any) -> Any:
 def check_structure(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
     """Raise unless two trees of shapes agree, containers and None included."""
     check_same_leaves(name, before, after, verbs=verbs)
-    here, there = jax.tree.structure(before), jax.tree.structure(after)
-    if here != there:
-        raise EnvContractError(
-            f"`{verbs[0]}` and `{verbs[1]}` must return the same structure, containers and None "
-            f"included, but `{name}` is {here} after `{verbs[0]}` and {there} after `{verbs[1]}`."
-        )
+    check_containers(name, before, after, verbs)
 
 
 def check_observation(space: Space[Any], seen: Any, verb: str, path: str = "observation") -> None:

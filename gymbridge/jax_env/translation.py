@@ -16,7 +16,7 @@ from gymbridge.errors import unexpected_keyword
 from gymbridge.functional.protocol import Drawing, Facts, action_struct
 from gymbridge.functional.rendering import OwnRenderer
 from gymbridge.functional.rows import make_finite
-from gymbridge.functional.tracing import check_same_leaves, trace
+from gymbridge.functional.tracing import cast_like, check_same_leaves, trace
 from gymbridge.jax_env.checks import (
     check_infos,
     check_observation,
@@ -150,13 +150,13 @@ class TranslatedEnv:
         """Return the state with the dtypes that were checked, no weak types and all infos."""
         seen = now.seen
         return now._replace(
-            state=_cast(now.state, self._state),
+            state=cast_like(now.state, self._state),
             seen=TimeStep(
-                _cast(seen.obs, self._obs),
+                cast_like(seen.obs, self._obs),
                 jnp.asarray(seen.reward, self._reward),
                 jnp.asarray(seen.terminated),
                 jnp.asarray(seen.truncated),
-                _cast(_fill(seen.info, self._defaults), self._infos),
+                cast_like(_fill(seen.info, self._defaults), self._infos),
             ),
         )
 
@@ -200,11 +200,3 @@ def _fill(infos: Any, defaults: Mapping[str, Any]) -> Any:
         if name in infos and isinstance(infos[name], dict)
     }
     return {**defaults, **infos, **inner}
-
-
-def _cast(tree: Any, like: Any) -> Any:
-    def cast(leaf: Any, wanted: Any) -> Any:
-        is_key = jnp.issubdtype(wanted.dtype, jax.dtypes.prng_key)
-        return leaf if is_key else jnp.asarray(leaf, wanted.dtype)
-
-    return jax.tree.map(cast, tree, like)

@@ -21,7 +21,7 @@ from gymbridge.core.jax_private import keeps_old_traces
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, EnvContractError
 from gymbridge.functional.protocol import action_struct
-from gymbridge.functional.tracing import check_same_leaves, trace
+from gymbridge.functional.tracing import cast_like, check_containers, check_same_leaves, trace
 from gymbridge.state_envs.infos import make_info_selector
 from gymbridge.state_envs.mjx_private import SolverGradient
 from gymbridge.state_envs.model import ModelLeaves, Physics
@@ -146,17 +146,8 @@ class Contract:
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)
 
     def _normalise(self, state: Any) -> Any:
-        """Return the state with observations as plain dicts, `reset`'s dtypes and no weak types.
-
-        Environments may put Python floats into a state; weakly typed leaves would make JAX trace
-        the step a second time.
-        """
-        plain = replace(state, obs=_to_plain(state.obs))
-        return jax.tree.map(
-            lambda leaf, like: leaf if _is_key(like) else jnp.asarray(leaf, like.dtype),
-            plain,
-            self.state,
-        )
+        """Return the state with observations as plain dicts, `reset`'s dtypes and no weak types."""
+        return cast_like(replace(state, obs=_to_plain(state.obs)), self.state)
 
     def _declared(self, name: str, given: Space[Any] | None) -> Space[Any] | None:
         own = getattr(self.env, name, None)
@@ -224,12 +215,8 @@ def _check_step(reset: Any, step: Any, physics: str) -> None:
     # The width of a flag means nothing, and Brax's own differ under x64.
     check_same_leaves("State", reset, step, verbs=("reset", "step"), loose=(".done",))
     for name in (physics, "metrics", "info"):
-        parts = [jax.tree.structure(getattr(state, name, None)) for state in (reset, step)]
-        if parts[0] != parts[1]:
-            raise EnvContractError(
-                "`reset` and `step` must return the same structure, containers and None included, "
-                f"but `State.{name}` is {parts[0]} after `reset` and {parts[1]} after `step`."
-            )
+        before, after = (getattr(state, name, None) for state in (reset, step))
+        check_containers(f"State.{name}", before, after, ("reset", "step"))
 
 
 def _check_solver(solver: SolverGradient, name: str, step: Any, state: Any, action: Any) -> None:
@@ -288,7 +275,3 @@ def _check_same_arrays(declared: Space[Any], inferred: Space[Any]) -> None:
     raise ArgumentError(
         f"`observation_space` must hold what the environment returns, {inferred}, got {declared}."
     )
-
-
-def _is_key(struct: Any) -> bool:
-    return jnp.issubdtype(struct.dtype, jax.dtypes.prng_key)

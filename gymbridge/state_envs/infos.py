@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gymbridge.core.requests import read_info_keys
+from gymbridge.functional.tracing import is_key
 
 __all__ = ["make_info_selector"]
 
@@ -69,7 +69,7 @@ def _part(entry: Any) -> str:
 
 def _find_places(state: Any) -> dict[Path, tuple[Path, int]]:
     """Return the place of each leaf in the infos, and its size in bytes."""
-    leaves = {path: leaf for path, leaf in _flatten(state).items() if not _is_key(leaf)}
+    leaves = {path: leaf for path, leaf in _flatten(state).items() if not _holds_key(leaf)}
     names = {source: {path[1] for path in leaves if path[0] == source} for source in _SOURCES}
     places: dict[Path, tuple[Path, int]] = {}
     for path, leaf in sorted(leaves.items(), key=lambda item: _SOURCES.index(item[0][0])):
@@ -99,9 +99,7 @@ def _choose(
     return chosen
 
 
-def _is_key(leaf: Any) -> bool:
+def _holds_key(leaf: Any) -> bool:
     """Whether a leaf is a PRNG key: typed, or raw as `jax.random.PRNGKey` makes it."""
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return True
     raw = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-    return leaf.dtype == raw.dtype and leaf.shape[-1:] == raw.shape
+    return is_key(leaf) or (leaf.dtype == raw.dtype and leaf.shape[-1:] == raw.shape)
