@@ -15,6 +15,8 @@ __all__ = ["HostRunner", "Runner", "RunnerMaker"]
 class Runner(Protocol):
     """`reset` and `step` of one batch, with infos arranged for its user.
 
+    Its `hold` and `unpack` are for classes that keep a `Carry` between two calls.
+
     Args:
         rule: The episode rule of the batch.
         infos: The layout of its infos.
@@ -41,11 +43,11 @@ class Runner(Protocol):
         It is for `AutoresetMode.DISABLED`, whose step leaves ended rows as they are: `rows` are
         marked as ended. Each step finds out anew which rows have ended.
         """
-        ...
+        return carry._replace(ended=carry.ended | rows)
 
     def unpack(self, carry: Any) -> Any:
         """Return the carry with the simulator's own state as its `state`."""
-        ...
+        return carry
 
 
 class RunnerMaker(Protocol):
@@ -61,7 +63,7 @@ class RunnerMaker(Protocol):
         ...
 
 
-class HostRunner:
+class HostRunner(Runner):
     """Calls the rule directly, over a simulator that works with numpy arrays."""
 
     native: ClassVar[str] = "numpy"
@@ -76,11 +78,3 @@ class HostRunner:
     def step(self, carry: Carry, actions: Any) -> Outcome:
         """Take one step; see `Runner.step`."""
         return self._infos.arrange(self._rule.step(carry, actions))
-
-    def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
-        """Return the carry whose next step leaves some rows as they are; see `Runner.hold`."""
-        return carry._replace(ended=carry.ended | rows)
-
-    def unpack(self, carry: Carry) -> Carry:
-        """Return the carry itself."""
-        return carry

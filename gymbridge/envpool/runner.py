@@ -23,6 +23,7 @@ from gymbridge.core.episode import (
 )
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.rows import has_rows
+from gymbridge.core.runner import Runner
 from gymbridge.envpool.pool import Values
 from gymbridge.envpool.simulator import EnvPoolSimulator, PoolState
 
@@ -51,7 +52,7 @@ class Answers(NamedTuple):
     cut: bool  # whether the limit ended one, see `PoolCarry`
 
 
-class PoolRunner:
+class PoolRunner(Runner):
     """Runs the rule over an `EnvPoolSimulator`.
 
     Attributes:
@@ -74,20 +75,16 @@ class PoolRunner:
         self._advance = kinds[rule.restarts_ended]
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
-        """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
+        """Begin new episodes; see `Runner.reset`."""
         return self._infos.arrange(self._sum_up(self.rule.reset(carry, mask, seeds)))
 
     def step(self, carry: PoolCarry, actions: Any) -> Outcome:
-        """Take one step; see `gymbridge.core.runner.Runner.step`."""
+        """Take one step; see `Runner.step`."""
         return self._infos.arrange(self._advance(self, carry, actions))
 
     def hold(self, carry: PoolCarry, rows: np.ndarray) -> PoolCarry:
         """Return the carry with rows held, for the plain rule to step; see `Runner.hold`."""
         return carry._replace(ended=carry.ended | rows, cut=True)
-
-    def unpack(self, carry: PoolCarry) -> PoolCarry:
-        """Return the carry itself, whose `state` is the simulator's."""
-        return carry
 
     def show(self, carry: PoolCarry, begun: np.ndarray | None) -> TimeStep:
         """Return a time step with the arrays of a step's, or of a reset's under a mask.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -12,38 +13,12 @@ import numpy as np
 from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.runner import Runner
-from gymbridge.errors import ArgumentError, DivergedError
+from gymbridge.errors import DivergedError
 from gymbridge.functional.compilation import log_compilation
 from gymbridge.functional.simulator import FunctionalSimulator
 from gymbridge.functional.spreading import find_sharding, split_rule, spread
 
-__all__ = [
-    "FunctionalRunner",
-    "JitRunner",
-    "RaisingRunner",
-    "choose_plain_runner",
-    "make_pure",
-]
-
-_NONFINITE = ("terminate", "raise", "ignore")
-
-
-def choose_plain_runner(arrays: str, nonfinite: str) -> type[FunctionalRunner]:
-    """Return the runner of a batch without gradients.
-
-    Raises:
-        ArgumentError: `nonfinite` is unknown, or needs other `arrays`.
-    """
-    if nonfinite not in _NONFINITE:
-        raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
-    if nonfinite != "raise":
-        return JitRunner
-    if arrays != "numpy":
-        raise ArgumentError(
-            f"`nonfinite='raise'` reads values on the host in each step, and `arrays={arrays!r}` "
-            "excludes that; use `arrays='numpy'` or `nonfinite='terminate'`."
-        )
-    return RaisingRunner
+__all__ = ["FunctionalRunner", "JitRunner", "RaisingRunner", "make_pure"]
 
 
 class FunctionalRunner(Runner, Protocol):
@@ -57,7 +32,7 @@ class FunctionalRunner(Runner, Protocol):
 
     def pack(self, carry: Carry) -> Any:
         """Return one of the rule's carries as this runner keeps it; `unpack` is the way back."""
-        ...
+        return carry
 
     def observe(self, carry: Any) -> Any:
         """Return the current observation, in arrays of their own."""
@@ -77,7 +52,7 @@ class FunctionalRunner(Runner, Protocol):
         ...
 
 
-class JitRunner:
+class JitRunner(FunctionalRunner):
     """One compiled function for `reset` and one for `step`.
 
     Each of several devices runs the rule on its own rows, since no row depends on another.
@@ -105,19 +80,37 @@ class JitRunner:
         self.step = jax.jit(spread(step, place), out_shardings=sharding)
         self.observe = jax.jit(observe, out_shardings=sharding)
 
-    def hold(self, carry: Carry, rows: np.ndarray) -> Carry:
-        """Return the carry whose next step leaves some rows as they are; see `Runner.hold`."""
-        return carry._replace(ended=carry.ended | rows)
-
-    def unpack(self, carry: Carry) -> Carry:
-        """Return the carry itself, as the rule has it."""
-        return carry
-
-    pack = unpack
-
     def apply(self, function: Callable[[Carry, Any], Any], carry: Carry, actions: Any) -> Any:
         """Return what a function returns; see `FunctionalRunner.apply`."""
         return function(carry, actions)
+
+
+class RaisingRunner(JitRunner):
+    """A `JitRunner` that raises if a step produced NaN or Inf, and forgets that step.
+
+    The simulator must be guarded, and `infos` must leave "nonfinite" as the simulator gives it.
+    """
+
+    def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
+        super().__init__(rule, infos)
+        # A function, since a bound method would be a circle that keeps what was compiled alive.
+        self.step = partial(_step_or_raise, self.step)
+
+
+def _step_or_raise(step: Callable[[Any, Any], Outcome], carry: Any, actions: Any) -> Outcome:
+    """Return the outcome of a step.
+
+    Raises:
+        DivergedError: A row produced NaN or Inf.
+    """
+    outcome = step(carry, actions)
+    rows = np.flatnonzero(np.asarray(outcome.time_step.info["nonfinite"]))
+    if rows.size:
+        raise DivergedError(
+            f"Environments {rows.tolist()} produced NaN or Inf, and the step was rolled back. "
+            "Use other actions, reset them, or construct with `nonfinite='terminate'`."
+        )
+    return outcome
 
 
 def make_pure(
@@ -155,37 +148,3 @@ def make_pure(
         return run_reset(carry, jnp.asarray(mask), seeds)
 
     return jax.tree.map(jnp.copy, carry), reset, spread(step_rows, place)
-
-
-class RaisingRunner:
-    """A `JitRunner` that raises if a step produced NaN or Inf, and forgets that step.
-
-    The simulator must be guarded, and `infos` must leave "nonfinite" as the simulator gives it.
-    """
-
-    native: ClassVar[str] = "jax"
-
-    def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
-        self.rule, self._runner = rule, JitRunner(rule, infos)
-        self.hold, self.observe = self._runner.hold, self._runner.observe
-        self.pack, self.unpack = self._runner.pack, self._runner.unpack
-        self.apply = self._runner.apply
-
-    def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
-        """Begin new episodes; see `Runner.reset`."""
-        return self._runner.reset(carry, mask, seeds)
-
-    def step(self, carry: Any, actions: Any) -> Outcome:
-        """Take one step.
-
-        Raises:
-            DivergedError: A row produced NaN or Inf.
-        """
-        outcome = self._runner.step(carry, actions)
-        rows = np.flatnonzero(np.asarray(outcome.time_step.info["nonfinite"]))
-        if rows.size:
-            raise DivergedError(
-                f"Environments {rows.tolist()} produced NaN or Inf, and the step was rolled back. "
-                "Use other actions, reset them, or construct with `nonfinite='terminate'`."
-            )
-        return outcome

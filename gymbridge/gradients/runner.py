@@ -23,6 +23,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.functional.carries import carry_shapes
 from gymbridge.functional.compilation import log_compilation
 from gymbridge.functional.protocol import action_struct
+from gymbridge.functional.runners import FunctionalRunner
 from gymbridge.functional.simulator import FunctionalSimulator
 from gymbridge.functional.spreading import find_sharding, split_rule, spread
 from gymbridge.gradients.autograd import JaxFunction, Pure
@@ -49,7 +50,7 @@ class GraphCarry(NamedTuple):
     tensor: torch.Tensor | None  # the same in torch's graph, and never a tensor that the user has
 
 
-class GraphRunner:
+class GraphRunner(FunctionalRunner):
     """Runs the rule over tensors, with a graph if an input requires grad.
 
     Args:
@@ -85,7 +86,7 @@ class GraphRunner:
         self._read_obs = jax.jit(spread(pure.read_obs, place))
 
     def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
-        """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
+        """Begin new episodes; see `Runner.reset`."""
         if carry is None:
             packed, rest, time_step = self._first_reset(mask, seeds)
             return Outcome(GraphCarry(packed, rest, None), map_arrays(self._to_torch, time_step))
@@ -94,7 +95,7 @@ class GraphRunner:
         return self._run(self._reset_graph, carry, (), (mask, seeds))
 
     def step(self, carry: GraphCarry, actions: Any) -> Outcome:
-        """Take one step; see `gymbridge.core.runner.Runner.step`."""
+        """Take one step; see `Runner.step`."""
         return self._run(self._step_graph, carry, actions)
 
     def hold(self, carry: GraphCarry, rows: np.ndarray) -> GraphCarry:

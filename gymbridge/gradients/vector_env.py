@@ -6,37 +6,44 @@ from typing import TYPE_CHECKING, Any
 
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.extras import needs
-from gymbridge.core.runner import Runner
 from gymbridge.errors import ArgumentError
 from gymbridge.functional.vector_env import FunctionalVectorEnv
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from gymbridge.functional.runners import FunctionalRunner
     from gymbridge.gradients.runner import GraphCarry, GraphRunner
 
 __all__ = ["DifferentiableVectorEnv", "choose_runner"]
 
+_NONFINITE = ("terminate", "raise", "ignore")
 _RESIDUALS = ("store", "recompute")
 
 
 def choose_runner(
     arrays: str, nonfinite: str, differentiable: bool, residuals: str
-) -> type[Runner]:
+) -> type[FunctionalRunner]:
     """Return the runner that a batch of a functional environment needs.
 
     Raises:
         ArgumentError: An argument has an invalid value, or two cannot be combined.
         NotInstalledError: Gradients need torch, which is not installed.
     """
-    from gymbridge.functional.runners import choose_plain_runner
+    from gymbridge.functional.runners import JitRunner, RaisingRunner
 
-    plain = choose_plain_runner(arrays, nonfinite)
+    if nonfinite not in _NONFINITE:
+        raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
+    if nonfinite == "raise" and arrays != "numpy":
+        raise ArgumentError(
+            f"`nonfinite='raise'` reads values on the host in each step, and `arrays={arrays!r}` "
+            "excludes that; use `arrays='numpy'` or `nonfinite='terminate'`."
+        )
     if residuals not in _RESIDUALS:
         raise ArgumentError(f"`residuals` must be one of {_RESIDUALS}, got {residuals!r}.")
     if not differentiable:
         if residuals == "store":
-            return plain
+            return RaisingRunner if nonfinite == "raise" else JitRunner
         raise ArgumentError(
             f"`residuals={residuals!r}` needs `differentiable=True`, got {differentiable!r}; only "
             "a differentiable step has a backward pass."
