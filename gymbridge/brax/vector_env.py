@@ -28,7 +28,7 @@ with needs("brax", "BraxVectorEnv"):
     from gymbridge.brax.private import brax_envs, find_own, registered
     from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax_devices import find_place
-    from gymbridge.functional.sharing import make_key, share
+    from gymbridge.functional.sharing import keep, make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.state_envs.mjx_private import read_solver_gradient
     from gymbridge.state_envs.notices import quiet
@@ -161,10 +161,11 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             "guarded": nonfinite != "ignore",
             "task_limit": BRAX_LIMIT if isinstance(brax_env, str) else None,
         }
-        simulator, runner = share(
-            make_key(
-                find_own(brax_env), runner, kwargs, options, batch, max_episode_steps, mode, arrays
-            ),
+        key = make_key(
+            find_own(brax_env), runner, kwargs, options, batch, max_episode_steps, mode, arrays
+        )
+        simulator, shared = share(
+            key,
             lambda: FunctionalSimulator(
                 translate(_make_brax_env(brax_env, kwargs), **options), **batch
             ),
@@ -176,9 +177,10 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             autoreset_mode=mode,
             arrays=arrays,
             device=place,
-            runner=runner,
+            runner=shared,
             view=view,
         )
+        keep(key, self._runner)
 
 
 def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> brax_envs.Env:

@@ -9,7 +9,7 @@ import numpy as np
 from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds
 from gymbridge.core.infos import InfoLayout
 
-__all__ = ["HostRunner", "Runner", "RunnerMaker"]
+__all__ = ["HostRunner", "Runner"]
 
 
 class Runner(Protocol):
@@ -48,19 +48,6 @@ class Runner(Protocol):
     def unpack(self, carry: Any) -> Any:
         """Return the carry with the simulator's own state as its `state`."""
         return carry
-
-
-class RunnerMaker(Protocol):
-    """A class of runners, or what gives one that is there already."""
-
-    @property
-    def native(self) -> str:
-        """Kind of the runner's arrays."""
-        ...
-
-    def __call__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> Runner:
-        """Return the runner of a batch."""
-        ...
 
 
 class HostRunner(Runner):

@@ -28,7 +28,7 @@ from gymbridge.core.requests import (
     read_options,
     read_seeds,
 )
-from gymbridge.core.runner import HostRunner, RunnerMaker
+from gymbridge.core.runner import HostRunner, Runner
 from gymbridge.core.specs import fit_spec, reduce_batch
 from gymbridge.core.sub_envs import SubEnvs
 from gymbridge.errors import (
@@ -57,7 +57,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         arrays: Kind of arrays that `reset` and `step` return: "numpy", "torch" or "jax".
         device: Where those arrays are: "cpu", "cuda", "cuda:1", "cpu:all", a `torch.device` or a
             `jax.Device`; None for the simulator's own device.
-        runner: Class of what runs the episode rule; see `gymbridge.core.runner`.
+        runner: Class of what runs the episode rule, or that of an equal batch to share; see
+            `gymbridge.core.runner`.
         view: What `render` draws; None for a batch without `render`.
         gymnasium_id: Id under which Gymnasium may have the same task; see `set_attr`.
 
@@ -101,7 +102,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         arrays: str = "numpy",
         device: Any = None,
-        runner: RunnerMaker = HostRunner,
+        runner: type[Runner] | Runner = HostRunner,
         view: View | None = None,
         gymnasium_id: str | None = None,
     ) -> None:
@@ -121,7 +122,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         )
         rule = EpisodeRule(simulator, self.autoreset_mode, self.max_episode_steps)
         self._infos = make_info_layout(adapter, self.num_envs, has_final=rule.restarts_ended)
-        self._runner = runner(rule, self._infos)
+        self._runner = runner(rule, self._infos) if isinstance(runner, type) else runner
         # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
         is_readable = runner.native == "numpy" or not adapter.is_dense
         self._refuses_ended = rule.refuses_ended and is_readable

@@ -10,20 +10,17 @@ import threading
 from collections.abc import Callable, Hashable
 from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 import jax
 import numpy as np
 
-from gymbridge.core.episode import EpisodeRule
-from gymbridge.core.infos import InfoLayout
 from gymbridge.core.jax_private import trace_settings
-from gymbridge.core.runner import Runner, RunnerMaker
 from gymbridge.functional.runners import FunctionalRunner
 from gymbridge.functional.simulator import FunctionalSimulator
 
-__all__ = ["make_key", "share"]
+__all__ = ["keep", "make_key", "share"]
 
 _runners: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 _lock = threading.Lock()
@@ -31,14 +28,14 @@ _lock = threading.Lock()
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
-def make_key(task: Any, maker: RunnerMaker, *choices: Any) -> Hashable | None:
+def make_key(task: Any, runner: type[FunctionalRunner], *choices: Any) -> Hashable | None:
     """Return what a batch is built from, as a key; None where a change of it could not be seen.
 
     Args:
         task: The engine's own class of the environment, or a `functools.partial` of it. None for
             anything else: an object can change unseen, and a user's class may read files or draw
             numbers when it is built, or keep a picture on itself.
-        maker: The class of the runner.
+        runner: The class of the runner.
         choices: Everything else that tracing reads: numbers, texts, enums, devices, and lists and
             dicts of such. Any other value can change unseen.
 
@@ -50,52 +47,38 @@ def make_key(task: Any, maker: RunnerMaker, *choices: Any) -> Hashable | None:
     if not isinstance(parts[0], type) or settings is None:
         return None
     try:
-        return parts[0], maker, _freeze([*parts[1:], *choices]), settings
+        return parts[0], runner, _freeze([*parts[1:], *choices]), settings
     except TypeError:
         return None
 
 
 def share(
-    key: Hashable | None, make_simulator: Callable[[], FunctionalSimulator], maker: RunnerMaker
-) -> tuple[FunctionalSimulator, RunnerMaker]:
-    """Return the simulator and the runner of an equal batch, or new ones for others to share.
+    key: Hashable | None,
+    make_simulator: Callable[[], FunctionalSimulator],
+    runner: type[FunctionalRunner],
+) -> tuple[FunctionalSimulator, type[FunctionalRunner] | FunctionalRunner]:
+    """Return the simulator and the runner of an equal batch, or a new one and the runner's class.
 
     Args:
         key: From `make_key`; None for a batch that shares nothing.
         make_simulator: Function that builds the simulator; called where there is no equal batch.
-        maker: What makes the runner of a new one.
+        runner: The class of the runner.
     """
-    if key is None:
-        return make_simulator(), maker
     with _lock:
         found: FunctionalRunner | None = _runners.get(key)
-    if found is not None:
-        return found.rule.simulator, _Found(found, maker.native)
-    return make_simulator(), _Keeping(key, maker, maker.native)
+    return (make_simulator(), runner) if found is None else (found.rule.simulator, found)
 
 
-class _Found(NamedTuple):
-    """Gives the runner of an equal batch."""
+def keep(key: Hashable | None, runner: FunctionalRunner) -> None:
+    """Remember the runner of a batch that is built, for equal ones to share.
 
-    runner: Runner
-    native: str
-
-    def __call__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> Runner:
-        return self.runner
-
-
-class _Keeping(NamedTuple):
-    """Makes a runner and remembers it for equal batches."""
-
-    key: Hashable
-    maker: RunnerMaker
-    native: str
-
-    def __call__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> Runner:
-        runner = self.maker(rule, infos)
+    Args:
+        key: From `make_key`; None for a batch that shares nothing.
+        runner: What the batch has, whether its own or that of another.
+    """
+    if key is not None:
         with _lock:
-            _runners[self.key] = runner
-        return runner
+            _runners[key] = runner
 
 
 def _freeze(value: Any) -> Hashable:

@@ -19,7 +19,7 @@ from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runne
 with needs("playground", "PlaygroundVectorEnv"):
     import_mujoco()
     from gymbridge.core.arrays.jax_devices import find_place
-    from gymbridge.functional.sharing import make_key, share
+    from gymbridge.functional.sharing import keep, make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.playground.translation import (
         build_env,
@@ -153,20 +153,18 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         task, default = find_own(env)
         configured = default, config, config_overrides, impl, action_repeat
         settings = options, batch, max_episode_steps, mode, arrays
-        simulator, runner = share(
-            make_key(task, runner, *configured, *settings),
-            simulate,
-            runner,
-        )
+        key = make_key(task, runner, *configured, *settings)
+        simulator, shared = share(key, simulate, runner)
         super().__init__(
             simulator,
             max_episode_steps=max_episode_steps,
             autoreset_mode=mode,
             arrays=arrays,
             device=place,
-            runner=runner,
+            runner=shared,
             view=view,
         )
+        keep(key, self._runner)
 
 
 def _refuse(kwargs: dict[str, Any], env: Any) -> None:
