@@ -23,7 +23,7 @@ from gymbridge.errors import (
 with needs("envpool", "AsyncEnvPool"):
     from gymbridge.envpool.pool import Pool
     from gymbridge.envpool.progress import Progress
-    from gymbridge.envpool.simulator import make_simulator
+    from gymbridge.envpool.simulator import EnvPoolSimulator
 
 __all__ = ["AsyncEnvPool"]
 
@@ -86,7 +86,7 @@ class AsyncEnvPool:
                 f"`batch_size` must be smaller than `num_envs`, got {batch_size} of {num_envs}; "
                 "to step all environments at once, use EnvPoolVectorEnv."
             )
-        simulator = make_simulator(
+        simulator = EnvPoolSimulator(
             "AsyncEnvPool",
             task_id,
             self.num_envs,

@@ -16,12 +16,12 @@ from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
 from gymbridge.envpool.layout import Layout, to_space
-from gymbridge.envpool.pool import Pool, Values, name_task, task_family, to_ids
+from gymbridge.envpool.pool import Pool, Values, name_task, to_ids
 from gymbridge.envpool.rendering import PoolRenderer, check_pixels
 from gymbridge.envpool.tasks import UNDRAWN_FAMILIES, choose_threads, default_limit, limit_rule
 from gymbridge.errors import ArgumentError
 
-__all__ = ["EnvPoolSimulator", "PoolState", "make_simulator"]
+__all__ = ["EnvPoolSimulator", "PoolState"]
 
 
 class PoolState(NamedTuple):
@@ -34,7 +34,9 @@ class PoolState(NamedTuple):
 class EnvPoolSimulator:
     """A batch of one EnvPool task. The pool is built by the first restart and by each new seed.
 
-    `config` are keywords for `envpool.make`, and `task_limit` is the default time limit in steps.
+    `owner` is the class whose arguments these are, for errors. `kwargs` are the user's keywords of
+    `envpool.make`, and `more` those of the owner. The task's `limit_rule` decides where the time
+    limit is enforced.
     """
 
     seed_range = 2**31 - 1
@@ -42,17 +44,25 @@ class EnvPoolSimulator:
 
     def __init__(
         self,
+        owner: str,
         task_id: str,
         num_envs: int,
-        *,
-        task_limit: int | None,
+        max_episode_steps: int | None,
         info_keys: Sequence[str] | str | None,
-        config: dict[str, Any],
+        kwargs: dict[str, Any],
+        **more: Any,
     ) -> None:
         self.num_envs = num_envs
-        self.task_limit = task_limit
-        self._family = task_family(task_id)
-        modes = [] if self._family in UNDRAWN_FAMILIES else ["rgb_array"]
+        self._family = family = read_task(task_id)
+        rule = limit_rule(task_id, family)
+        declared = read_config(task_id, kwargs, rule.owns, owner=owner)
+        check_pixels(family, kwargs)
+        limit = read_limit(max_episode_steps, None)
+        config = {"num_threads": choose_threads(family, num_envs), **kwargs, **more}
+        if rule.applies_by_default or max_episode_steps is not None:
+            config |= rule.keywords(limit, kwargs)
+        self.task_limit = default_limit(task_id, declared["max_episode_steps"])
+        modes = [] if family in UNDRAWN_FAMILIES else ["rgb_array"]
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}
         with name_task("describe", task_id):
             self.spec = envpool.make_spec(task_id, num_envs=num_envs, **config)
@@ -138,34 +148,6 @@ class EnvPoolSimulator:
     def _return(self, values: Values) -> tuple[PoolState, TimeStep]:
         """Return the state and a time step that is the user's own."""
         return PoolState(self.layout.copy_seen(values), self.pool.turn), self.layout.read(values)
-
-
-def make_simulator(
-    owner: str,
-    task_id: str,
-    num_envs: int,
-    max_episode_steps: int | None,
-    info_keys: Sequence[str] | str | None,
-    kwargs: dict[str, Any],
-    **more: Any,
-) -> EnvPoolSimulator:
-    """Return the simulator of a task; its `limit_rule` decides where the time limit is enforced.
-
-    `owner` is the class whose arguments these are, for errors. `kwargs` are the user's keywords of
-    `envpool.make`, and `more` those of the owner.
-    """
-    family = read_task(task_id)
-    rule = limit_rule(task_id, family)
-    declared = read_config(task_id, kwargs, rule.owns, owner=owner)
-    check_pixels(family, kwargs)
-    limit = read_limit(max_episode_steps, None)
-    config = {"num_threads": choose_threads(family, num_envs), **kwargs, **more}
-    if rule.applies_by_default or max_episode_steps is not None:
-        config |= rule.keywords(limit, kwargs)
-    default = default_limit(task_id, declared["max_episode_steps"])
-    return EnvPoolSimulator(
-        task_id, num_envs, task_limit=default, info_keys=info_keys, config=config
-    )
 
 
 def _check_seeds(seeds: Seeds, is_full: bool) -> None:

@@ -15,7 +15,7 @@ from gymbridge.errors import SimulationError
 
 with needs("envpool", "EnvPoolVectorEnv"):
     from gymbridge.envpool.runner import PoolRunner
-    from gymbridge.envpool.simulator import make_simulator
+    from gymbridge.envpool.simulator import EnvPoolSimulator
 
 if TYPE_CHECKING:
     from gymbridge.envpool.functions import PoolFunctions
@@ -84,7 +84,7 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
     ) -> None:
         num_envs = read_count("num_envs", num_envs)
         view = read_view(render_mode, render_size, camera)
-        simulator = make_simulator(
+        simulator = EnvPoolSimulator(
             "EnvPoolVectorEnv", task_id, num_envs, max_episode_steps, info_keys, kwargs
         )
         super().__init__(

@@ -15,10 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from trees import walk_infos
 
 from gymbridge import BridgeVectorEnv, EnvPoolVectorEnv
-from gymbridge.core.requests import read_limit
-from gymbridge.envpool.keywords import read_config
 from gymbridge.envpool.simulator import EnvPoolSimulator
-from gymbridge.envpool.tasks import default_limit, limit_rule, load_tasks
 
 MODES = ("Disabled", "SameStep", "NextStep")
 
@@ -41,15 +38,7 @@ def make_plain(
     task_id: str, num_envs: int = 3, mode: str = "NextStep", max_episode_steps: int | None = None
 ) -> BridgeVectorEnv:
     """Return the same on a `HostRunner`, which calls the rule as it is written."""
-    rule = limit_rule(task_id, load_tasks()[task_id]["family"])
-    applies = rule.applies_by_default or max_episode_steps is not None
-    simulator = EnvPoolSimulator(
-        task_id,
-        num_envs,
-        task_limit=default_limit(task_id, read_config(task_id, {})["max_episode_steps"]),
-        info_keys=None,
-        config=rule.keywords(read_limit(max_episode_steps, None), {}) if applies else {},
-    )
+    simulator = EnvPoolSimulator("EnvPoolVectorEnv", task_id, num_envs, max_episode_steps, None, {})
     return BridgeVectorEnv(simulator, max_episode_steps=max_episode_steps, autoreset_mode=mode)
 
 
