@@ -65,25 +65,15 @@ class EnvPoolSimulator:
         modes = [] if family in UNDRAWN_FAMILIES else ["rgb_array"]
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}
         with name_task("describe", task_id):
-            self.spec = envpool.make_spec(task_id, num_envs=num_envs, **config)
-            self.layout = Layout(self.spec, info_keys)
-            self.single_observation_space: Space[Any] = to_space(
-                self.spec.gymnasium_observation_space
-            )
-            self.single_action_space: Space[Any] = to_space(self.spec.gymnasium_action_space)
+            spec: Any = envpool.make_spec(task_id, num_envs=num_envs, **config)
+            self.layout = Layout(spec, info_keys)
+            self.single_observation_space: Space[Any] = to_space(spec.gymnasium_observation_space)
+            self.single_action_space: Space[Any] = to_space(spec.gymnasium_action_space)
+        # The spec, not the pool, whose calls would change episodes unnoticed.
+        self.engine, self.built_with = spec, spec.config
         self._nobody = np.zeros(num_envs, np.bool_)
         idle = create_empty_array(self.single_action_space, num_envs, np.zeros)
         self.pool = Pool(task_id, num_envs, config, self.layout.action_leaves(idle))
-
-    @property
-    def engine(self) -> Any:
-        """EnvPool's spec of the task, not the pool, whose calls would change episodes unnoticed."""
-        return self.spec
-
-    @property
-    def built_with(self) -> Any:
-        """The configuration, a named tuple."""
-        return self.spec.config
 
     def restart(
         self, state: PoolState | None, mask: np.ndarray, seeds: Seeds | None
