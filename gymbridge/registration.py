@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gymnasium.envs.registration import EnvSpec, registry
 
 from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
-from gymbridge.envpool.tasks import limit_rule, load_tasks
+from gymbridge.envpool.tasks import limit_keeper, load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 
 __all__ = [
@@ -98,7 +98,7 @@ def _envpool_ids() -> Ids:
 
 def _envpool_limit_is_task(kwargs: dict[str, Any]) -> bool:
     task = load_tasks().get(str(kwargs.get("task_id")))
-    return task is not None and limit_rule(kwargs["task_id"], task["family"]).keeper == "pool"
+    return task is not None and limit_keeper(kwargs["task_id"], task["family"]) == "pool"
 
 
 ENGINES = {

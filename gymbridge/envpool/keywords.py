@@ -34,6 +34,7 @@ _OWNED = {
     "differentiable": "EnvPool's environments have no gradients; use an environment of Brax",
     "residuals": "EnvPool's environments have no gradients; use an environment of Brax",
     "batch_size": "to receive a part of the pool at a time, use gymbridge.envpool.AsyncEnvPool",
+    "duration": "use `max_episode_steps`",  # of the highway tasks
     "env_seed": "give seeds to `reset(seed=...)` or `async_reset(seed=...)`",
     "env_type": "it is always 'gymnasium'; leave it out",
     "gym_reset_return_info": "infos are always returned; leave it out",
@@ -67,27 +68,19 @@ def read_task(task_id: Any) -> str:
     return task_family(task_id)
 
 
-def read_config(
-    task_id: str,
-    kwargs: dict[str, Any],
-    owned_by_limit: tuple[str, ...] = (),
-    *,
-    owner: str = "EnvPoolVectorEnv",
-) -> dict[str, Any]:
+def read_config(task_id: str, kwargs: dict[str, Any], owner: str) -> dict[str, Any]:
     """Check the user's keywords and return the default configuration of a task.
 
-    `owned_by_limit` are keywords that only `max_episode_steps` may set. `owner` is the class that
-    got the keywords, for errors.
+    `owner` is the class that got the keywords, for errors.
 
     Raises:
         KeywordError: A keyword that the task does not take.
         ArgumentError: A value that would end the process, or a task with several players.
         SimulationError: EnvPool cannot describe the task on this machine.
     """
-    owned = _OWNED | dict.fromkeys(owned_by_limit, "use `max_episode_steps`")
     for name in kwargs:
-        if name in owned:
-            raise unexpected_keyword(owner, name, repr(task_id), owned[name])
+        if name in _OWNED:
+            raise unexpected_keyword(owner, name, repr(task_id), _OWNED[name])
     with name_task("describe", task_id):
         config = envpool.make_spec(task_id).config._asdict()
     if config["max_num_players"] > 1:

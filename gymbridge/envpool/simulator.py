@@ -18,7 +18,13 @@ from gymbridge.envpool.keywords import read_config, read_task
 from gymbridge.envpool.layout import Layout, to_space
 from gymbridge.envpool.pool import Pool, Values, name_task, to_ids
 from gymbridge.envpool.rendering import PoolRenderer, check_pixels
-from gymbridge.envpool.tasks import UNDRAWN_FAMILIES, choose_threads, default_limit, limit_rule
+from gymbridge.envpool.tasks import (
+    UNDRAWN_FAMILIES,
+    choose_threads,
+    default_limit,
+    limit_keeper,
+    limit_keywords,
+)
 from gymbridge.errors import ArgumentError
 
 __all__ = ["EnvPoolSimulator", "PoolState"]
@@ -35,8 +41,8 @@ class EnvPoolSimulator:
     """A batch of one EnvPool task. The pool is built by the first restart and by each new seed.
 
     `owner` is the class whose arguments these are, for errors. `kwargs` are the user's keywords of
-    `envpool.make`, and `more` those of the owner. The task's `limit_rule` decides where the time
-    limit is enforced.
+    `envpool.make`, and `more` those of the owner. `limit_keeper` says where the time limit is
+    enforced.
     """
 
     seed_range = 2**31 - 1
@@ -54,13 +60,13 @@ class EnvPoolSimulator:
     ) -> None:
         self.num_envs = num_envs
         self._family = family = read_task(task_id)
-        rule = limit_rule(task_id, family)
-        declared = read_config(task_id, kwargs, rule.owns, owner=owner)
+        keeper = limit_keeper(task_id, family)
+        declared = read_config(task_id, kwargs, owner)
         check_pixels(family, kwargs)
         limit = read_limit(max_episode_steps, None)
         config = {"num_threads": choose_threads(family, num_envs), **kwargs, **more}
-        if rule.applies_by_default or max_episode_steps is not None:
-            config |= rule.keywords(limit, kwargs)
+        if keeper == "core" or max_episode_steps is not None:
+            config |= limit_keywords(keeper, family, limit, kwargs)
         self.task_limit = default_limit(task_id, declared["max_episode_steps"])
         modes = [] if family in UNDRAWN_FAMILIES else ["rgb_array"]
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}

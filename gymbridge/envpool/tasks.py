@@ -15,24 +15,24 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 __all__ = [
     "FROZEN_LAKE_SIZES",
     "LEAST_VALUES",
     "LEAST_VALUES_OF_SPEC",
-    "LIMIT_RULES",
+    "LIMIT_KEEPERS",
     "MOST_THREADS",
     "NO_LIMIT",
     "UNDRAWN_FAMILIES",
-    "LimitRule",
     "Task",
     "choose_threads",
     "default_limit",
-    "limit_rule",
+    "limit_keeper",
+    "limit_keywords",
     "load_tasks",
 ]
 
@@ -75,56 +75,45 @@ _BEYOND_REACH = 2**31 - 2
 """The largest limit to which a pool can add one."""
 
 
-class LimitRule(NamedTuple):
-    """How the limit of a family is kept.
-
-    Attributes:
-        keeper: "core", "pool" or "task", as in the documentation's table.
-        keywords: (limit or None for none, the user's keywords) -> keywords for the pool; called
-            only where `applies_by_default` or the user gave a limit.
-        owns: Keywords that the user cannot give, since the rule sets them.
-    """
-
-    keeper: str
-    keywords: Callable[[int | None, Mapping[str, Any]], dict[str, Any]]
-    owns: tuple[str, ...] = ()
-
-    @property
-    def applies_by_default(self) -> bool:
-        """Whether the pool gets the keywords also for the task's own limit."""
-        return self.keeper == "core"
-
-
-def _reach(limit: int | None) -> int:
-    return min(limit or _BEYOND_REACH, _BEYOND_REACH)
-
-
-_CORE = LimitRule("core", lambda limit, kwargs: {"max_episode_steps": _BEYOND_REACH})
-_POOL = LimitRule("pool", lambda limit, kwargs: {"max_episode_steps": _reach(limit)})
-_TASK = LimitRule("task", lambda limit, kwargs: {})
-
-LIMIT_RULES: dict[str, LimitRule] = {
-    "gfootball": LimitRule(  # It counts from -1.
-        "pool", lambda limit, kwargs: {"max_episode_steps": max(_reach(limit) - 1, 1)}
-    ),
-    "highway": LimitRule("core", lambda limit, kwargs: {"duration": 10**6}, owns=("duration",)),
-    "minigrid": _POOL,  # The reward is 1 - 0.9 * steps / limit.
-    "procgen": _TASK,  # Games end at their own `timeout`.
-    "vizdoom": LimitRule(  # It sets a timeout of (limit + 1) * frame_skip game tics, an int32.
-        "core",
-        lambda limit, kwargs: {"max_episode_steps": 2**30 // kwargs.get("frame_skip", 4) - 2},
-    ),
-    "AlohaHandOver-v1": _POOL,  # One of its observations is steps / limit.
-    "MuJoCoPlayground/AlohaHandOver-v1": _POOL,
-    "LevelBasedForaging-v0": _TASK,  # Its episodes end at 100 steps by themselves.
-    "Jumanji/LevelBasedForaging-v0": _TASK,
+LIMIT_KEEPERS = {
+    "gfootball": "pool",
+    "highway": "core",
+    "minigrid": "pool",  # The reward is 1 - 0.9 * steps / limit.
+    "procgen": "task",  # Games end at their own `timeout`.
+    "vizdoom": "core",
+    "AlohaHandOver-v1": "pool",  # One of its observations is steps / limit.
+    "MuJoCoPlayground/AlohaHandOver-v1": "pool",
+    "LevelBasedForaging-v0": "task",  # Its episodes end at 100 steps by themselves.
+    "Jumanji/LevelBasedForaging-v0": "task",
 }
-"""The rules that are not the core's, by family or task id; every other task has the core's."""
+"""Who keeps the limit, "core", "pool" or "task", by family or task id, as the documentation's table
+has it. The core keeps that of every other task."""
 
 
-def limit_rule(task_id: str, family: str) -> LimitRule:
-    """Return the rule for the time limit of a task."""
-    return LIMIT_RULES.get(task_id) or LIMIT_RULES.get(family, _CORE)
+def limit_keeper(task_id: str, family: str) -> str:
+    """Return who keeps the time limit of a task: "core", "pool" or "task"."""
+    return LIMIT_KEEPERS.get(task_id) or LIMIT_KEEPERS.get(family, "core")
+
+
+def limit_keywords(
+    keeper: str, family: str, limit: int | None, kwargs: Mapping[str, Any]
+) -> dict[str, int]:
+    """Return the keywords that give a pool the limit which it needs beside its keeper.
+
+    `limit` is the user's in steps, None for none, and `kwargs` are the user's keywords. A pool
+    whose keeper is the core needs them for the task's own limit as well.
+    """
+    if keeper == "task":
+        return {}
+    if keeper == "pool":
+        steps = min(limit or _BEYOND_REACH, _BEYOND_REACH)
+        # gfootball counts from -1.
+        return {"max_episode_steps": max(steps - 1, 1) if family == "gfootball" else steps}
+    if family == "highway":
+        return {"duration": 10**6}
+    if family == "vizdoom":  # It sets a timeout of (limit + 1) * frame_skip game tics, an int32.
+        return {"max_episode_steps": 2**30 // kwargs.get("frame_skip", 4) - 2}
+    return {"max_episode_steps": _BEYOND_REACH}
 
 
 def default_limit(task_id: str, declared: int) -> int | None:

@@ -17,7 +17,7 @@ from envpool_runs import MODES, collect_episodes, make, play
 from gymnasium.vector import VectorEnv
 from trees import assert_same
 
-from gymbridge.envpool.tasks import LIMIT_RULES, limit_rule, load_tasks
+from gymbridge.envpool.tasks import LIMIT_KEEPERS, limit_keeper, load_tasks
 from gymbridge.errors import SimulationError
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "envpool.md"
@@ -209,7 +209,7 @@ def test_atari__begins_a_new_game_where_a_running_life_is_reset(mode: str) -> No
     assert envs.step([0, 0])[-1]["lives"].tolist() == [5, 4]
 
 
-def test_docs__name_the_keeper_of_every_rule_and_of_no_other() -> None:
+def test_docs__name_every_keeper_and_no_other() -> None:
     tasks = load_tasks()
     names = {task["family"].split(".")[-1] for task in tasks.values()} | {*tasks}
     shown: set[tuple[str, str]] = set()
@@ -218,18 +218,18 @@ def test_docs__name_the_keeper_of_every_rule_and_of_no_other() -> None:
     for keeper, cell, _, tie in table:
         shown.update((keeper, word) for word in re.findall(r"[\w/-]+", cell) if word in names)
         assert tie.startswith("truncated" if keeper == "pool" else "terminated")
-    bare = {(rule.keeper, name.split("/")[-1]) for name, rule in LIMIT_RULES.items()}
+    bare = {(keeper, name.split("/")[-1]) for name, keeper in LIMIT_KEEPERS.items()}
     assert shown == bare
     assert table[0][:2] == ["core", "all that are not named below"]
 
 
-def test_rules__name_families_and_tasks_that_exist_and_aliases_share_them() -> None:
+def test_keepers__name_families_and_tasks_that_exist_and_aliases_share_them() -> None:
     tasks = load_tasks()
-    assert {*LIMIT_RULES} <= {task["family"] for task in tasks.values()} | {*tasks}
+    assert {*LIMIT_KEEPERS} <= {task["family"] for task in tasks.values()} | {*tasks}
     for task_id, task in tasks.items():
         bare = task_id.split("/")[-1]
         if bare in tasks and tasks[bare]["family"] == task["family"]:
-            assert limit_rule(bare, task["family"]) == limit_rule(task_id, task["family"])
+            assert limit_keeper(bare, task["family"]) == limit_keeper(task_id, task["family"])
 
 
 def test_vizdoom__makes_its_folder_when_the_pool_is_built(
