@@ -27,7 +27,10 @@ from gymbridge.core.runner import Runner
 from gymbridge.envpool.pool import Values
 from gymbridge.envpool.simulator import EnvPoolSimulator, PoolState
 
-__all__ = ["Answers", "PoolCarry", "PoolRunner"]
+__all__ = ["PoolCarry", "PoolRunner"]
+
+Flags = tuple[np.ndarray, np.ndarray]
+"""Terminated and truncated, each (num_envs,) bool and the user's own."""
 
 
 class PoolCarry(NamedTuple):
@@ -38,18 +41,6 @@ class PoolCarry(NamedTuple):
     ended: np.ndarray  # (num_envs,) bool
     clock: int  # upper bound of the steps that any running episode has taken
     cut: bool  # whether the limit ended an episode that the pool goes on with
-
-
-class Answers(NamedTuple):
-    """What one exchange with all rows returns."""
-
-    values: Values
-    terminated: np.ndarray  # (num_envs,) bool, the user's own
-    truncated: np.ndarray  # (num_envs,) bool, the user's own
-    over: np.ndarray | None  # (num_envs,) bool, or None if no row ended
-    elapsed: np.ndarray  # (num_envs,) int32, steps since the episode began
-    clock: int  # upper bound, see `PoolCarry`
-    cut: bool  # whether the limit ended one, see `PoolCarry`
 
 
 class PoolRunner(Runner):
@@ -104,28 +95,25 @@ class PoolRunner(Runner):
         """Step in NEXT_STEP, where the pool restarts what it ended, or in DISABLED."""
         if carry.cut:
             return self._sum_up(self.rule.step(Carry(*carry[:3]), actions))
-        answers = self._exchange(carry, actions)
-        ended = self._nobody if answers.over is None else answers.over
-        time_step = self._return(answers.values, answers)
-        state = PoolState(answers.values, self._pool.turn)
-        kept = PoolCarry(state, answers.elapsed, ended, answers.clock, answers.cut)
-        return Outcome(kept, time_step)
+        kept, flags = self._exchange(carry, actions)
+        return Outcome(kept, self._return(kept.state.values, kept, flags))
 
     def _same_step(self, carry: PoolCarry, actions: Any) -> Outcome:
         """Step in SAME_STEP, which restarts what is over by a second exchange."""
-        answers = self._exchange(carry, actions)
-        values, final = answers.values, None
-        if answers.over is not None:
-            final = self._read(values, answers)
-            ids = answers.over.nonzero()[0]
-            values = self._restart(answers, answers.over, ids.astype(np.int32))
-            answers.elapsed[ids] = 0
+        reached, flags = self._exchange(carry, actions)
+        values = reached.state.values
+        if reached.ended is self._nobody:
+            return Outcome(reached, self._return(values, reached, flags))
+        final = self._read(values, reached, flags)
+        ids = reached.ended.nonzero()[0]
+        values = self._restart(reached, ids.astype(np.int32))
+        reached.elapsed[ids] = 0
         state = PoolState(values, self._pool.turn)
-        kept = PoolCarry(state, answers.elapsed, self._nobody, answers.clock, False)
-        return Outcome(kept, self._return(values, answers), final)
+        kept = PoolCarry(state, reached.elapsed, self._nobody, reached.clock, False)
+        return Outcome(kept, self._return(values, reached, flags), final)
 
-    def _exchange(self, carry: PoolCarry, actions: Any) -> Answers:
-        """Step all rows and return what they answer, and which of them ended."""
+    def _exchange(self, carry: PoolCarry, actions: Any) -> tuple[PoolCarry, Flags]:
+        """Step all rows and return where they are; `ended` is `self._nobody` if none ended."""
         pool, layout = self._pool, self._layout
         leaves = layout.action_leaves(actions)
         pool.begin_turn(carry.state.turn)
@@ -141,25 +129,25 @@ class PoolRunner(Runner):
         # Some tasks repeat a reward, or have NaN, as they begin anew.
         if goes_on is not None:
             values[layout.reward_place][carry.ended] = 0
-        done, over = values[layout.done_place], None
+        done, ended, cut = values[layout.done_place], self._nobody, False
         terminated = done.copy()
         if has_rows(done):
-            over = done
+            ended = done
             if has_rows(values[layout.trunc_place]):
                 terminated, truncated = split_ends(done, values[layout.trunc_place])
-        if clock < self._limit:
-            return Answers(values, terminated, truncated, over, elapsed, clock, False)
-        truncated = only_truncated(terminated, truncated | (elapsed >= self._limit))
-        over = terminated | truncated
-        cut = bool((over & ~done).any())
-        over = over if over.any() else None
-        return Answers(values, terminated, truncated, over, elapsed, int(elapsed.max()), cut)
+        if clock >= self._limit:
+            truncated = only_truncated(terminated, truncated | (elapsed >= self._limit))
+            over = terminated | truncated
+            ended = over if over.any() else self._nobody
+            clock, cut = int(elapsed.max()), bool((over & ~done).any())
+        state = PoolState(values, pool.turn)
+        return PoolCarry(state, elapsed, ended, clock, cut), (terminated, truncated)
 
-    def _restart(self, answers: Answers, over: np.ndarray, ids: np.ndarray) -> Values:
-        """Begin new episodes under `over`, in the rows `ids`, by a second exchange."""
-        pool, values = self._pool, answers.values
-        if answers.cut:
-            parts = pool.begin(over, values[self._layout.done_place])
+    def _restart(self, reached: PoolCarry, ids: np.ndarray) -> Values:
+        """Begin new episodes where they ended, in the rows `ids`, by a second exchange."""
+        pool, values = self._pool, reached.state.values
+        if reached.cut:
+            parts = pool.begin(reached.ended, values[self._layout.done_place])
             renewed = self._copy_restarted(values)
         else:
             pool.send_renewal(ids)
@@ -178,15 +166,14 @@ class PoolRunner(Runner):
         renewed[layout.done_place] = renewed[layout.trunc_place] = self._nobody
         return renewed
 
-    def _return(self, values: Values, answers: Answers) -> TimeStep:
+    def _return(self, values: Values, reached: PoolCarry, flags: Flags) -> TimeStep:
         """Return the time step, with what may be shown again apart from the state's arrays."""
-        return self._read(self._copy(values), answers)
+        return self._read(self._copy(values), reached, flags)
 
-    def _read(self, values: Values, answers: Answers) -> TimeStep:
+    def _read(self, values: Values, reached: PoolCarry, flags: Flags) -> TimeStep:
         return TimeStep(
             self._layout.read_obs(values),
-            answers.values[self._layout.reward_place],
-            answers.terminated,
-            answers.truncated,
+            reached.state.values[self._layout.reward_place],
+            *flags,
             self._layout.read_info(values),
         )
