@@ -13,24 +13,14 @@ from gymbridge.registration import ENGINES, find_engine
 __all__ = ["GameMonitor", "game_keywords"]
 
 _KEYWORDS = {
-    "noop_max": ("noop_max",),
-    "frame_skip": ("frame_skip",),
-    "screen_size": ("img_height", "img_width"),
-    "terminal_on_life_loss": ("episodic_life",),
-    "clip_reward": ("reward_clip",),
-    "action_repeat_probability": ("repeat_action_probability",),
+    "noop_max": (30, ("noop_max",)),
+    "frame_skip": (4, ("frame_skip",)),
+    "screen_size": (84, ("img_height", "img_width")),
+    "terminal_on_life_loss": (True, ("episodic_life",)),
+    "clip_reward": (True, ("reward_clip",)),
+    "action_repeat_probability": (0.0, ("repeat_action_probability",)),
 }
-"""EnvPool's names for the keywords of SB3's ``AtariWrapper``."""
-
-_DEFAULTS = {
-    "noop_max": 30,
-    "frame_skip": 4,
-    "screen_size": 84,
-    "terminal_on_life_loss": True,
-    "clip_reward": True,
-    "action_repeat_probability": 0.0,
-}
-"""Those of ``AtariWrapper``."""
+"""Keywords of SB3's ``AtariWrapper``: their defaults, and EnvPool's names for them."""
 
 
 def game_keywords(
@@ -51,13 +41,16 @@ def game_keywords(
             "`env_id` must be one of EnvPool's Atari games, such as 'EnvPool/Pong-v5', got "
             f"{env_id!r}; use Stable-Baselines3's own `make_atari_env` for others."
         )
-    if unknown := wrapper_kwargs.keys() - _DEFAULTS.keys():
+    if unknown := wrapper_kwargs.keys() - _KEYWORDS.keys():
         raise ArgumentError(
-            f"`wrapper_kwargs` must be keywords of AtariWrapper, {', '.join(_DEFAULTS)}, got "
+            f"`wrapper_kwargs` must be keywords of AtariWrapper, {', '.join(_KEYWORDS)}, got "
             f"{sorted(unknown)}; EnvPool's own go into `env_kwargs`."
         )
-    wanted = {**_DEFAULTS, **wrapper_kwargs}
-    translated = {name: wanted[given] for given, names in _KEYWORDS.items() for name in names}
+    translated = {
+        name: wrapper_kwargs.get(given, default)
+        for given, (default, names) in _KEYWORDS.items()
+        for name in names
+    }
     keywords = {**translated, "stack_num": 1, **env_kwargs}
     if isinstance(keys := keywords.get("info_keys"), list | tuple):
         keywords["info_keys"] = sorted({*keys, "reward", "terminated"})
