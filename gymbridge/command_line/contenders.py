@@ -63,11 +63,12 @@ def _convert(action: Any, batch: Any) -> Any:
 def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
     """Return the engine's own step, which does not change the batch; `actions` are numpy."""
     assert envs.spec is not None, "make_vec sets it"
-    return _BARE_STEPS[str(envs.spec.namespace)](envs.unwrapped, actions)
+    make = _make_envpool_step if envs.spec.namespace == "EnvPool" else _make_jax_step
+    return make(envs.unwrapped, actions)
 
 
 def _make_jax_step(batch: Any, actions: list[Any]) -> Step:
-    """Return the compiled ``vmap(env.step)`` of Brax or Playground.
+    """Return the compiled ``vmap(env.step)`` of an engine on JAX.
 
     It runs on one device, and never ends or restarts an episode. For a batch with numpy arrays it
     copies observations, rewards and ends to the host; for other arrays they stay on the device.
@@ -118,14 +119,6 @@ def _make_envpool_step(batch: Any, actions: list[Any]) -> Step:
         pool: Any = envpool.make_gymnasium(task_id, **options)
         pool.reset()
     return lambda index: pool.step(actions[index % len(actions)])[1]
-
-
-_BARE_STEPS = {
-    "Brax": _make_jax_step,
-    "Playground": _make_jax_step,
-    "EnvPool": _make_envpool_step,
-}
-"""What makes the engine's own step from a batch and numpy actions, by the ids' namespace."""
 
 
 def make_sync(
