@@ -21,13 +21,13 @@ from gymbridge.registration import ENGINES
 from gymbridge.trainers.batches import check_actions, check_batch
 from gymbridge.trainers.tensordict_private import make_tensordict
 from gymbridge.trainers.torchrl.specs import (
-    choose_widener,
     expand,
     from_one_hot,
     merge_rows,
     to_action_spec,
     to_info_spec,
     to_observation_specs,
+    widen,
     without_masks,
 )
 
@@ -92,14 +92,11 @@ class TorchRLEnv(EnvBase):
         device, batch = torch.device(envs.device), torch.Size([envs.num_envs])
         actions = to_action_spec(envs.single_action_space, categorical_action_encoding)
         entries = to_observation_specs(envs.single_observation_space)
-        obs, infos = envs.reset()
-        widen = choose_widener({"obs": obs, "infos": infos})
-        infos = widen(without_masks(infos))
+        infos = widen(without_masks(envs.reset()[1]))
         super().__init__(device=device, batch_size=batch)
         self.envs = envs
         self._is_one_hot = isinstance(actions, OneHot)  # `MultiOneHot` is a subclass.
         self._is_dict = isinstance(envs.single_observation_space, spaces.Dict)
-        self._widen = widen
         self._next_seed: int | None = None
         none = torch.zeros(batch, dtype=torch.bool, device=device)
         self._last = _Last(none, none, infos)
@@ -235,9 +232,9 @@ class TorchRLEnv(EnvBase):
         """Return what a call returned; infos of environments that began no episode are kept."""
         last = self._last
         last.terminated, last.truncated = terminated.clone(), truncated.clone()
-        entries.update(self._widen(obs if self._is_dict else {"observation": obs}))
+        entries.update(widen(obs if self._is_dict else {"observation": obs}))
         if last.infos:
-            found: Any = self._widen(without_masks(infos))
+            found: Any = widen(without_masks(infos))
             if began is not None:
                 found = merge_rows(began, found, last.infos)
             entries["info"] = found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,18 +19,18 @@ from torchrl.data import (
     Unbounded,
 )
 
-from gymbridge.core.arrays.adapter import map_arrays, own
+from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.rows import is_mask
 from gymbridge.errors import ArgumentError
 
 __all__ = [
-    "choose_widener",
     "expand",
     "from_one_hot",
     "merge_rows",
     "to_action_spec",
     "to_info_spec",
     "to_observation_specs",
+    "widen",
     "without_masks",
 ]
 
@@ -139,14 +137,9 @@ def merge_rows(mask: torch.Tensor, chosen: Any, other: Any) -> Any:
     return torch.where(mask.view(-1, *[1] * (chosen.ndim - 1)), chosen, other)
 
 
-def choose_widener(tree: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return the function that gives int64 in place of unsigned integers of more than a byte.
-
-    Where no tensor of the tree, which has all that a batch gives, is such a one, it does nothing.
-    """
-    dtypes: set[torch.dtype] = set()
-    map_arrays(lambda tensor: dtypes.add(tensor.dtype), tree)
-    return partial(map_arrays, _widen) if dtypes & {*_UNSIGNED} else own
+def widen(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return tensors with int64 in place of unsigned integers of more than a byte."""
+    return map_arrays(_widen, tree)
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
