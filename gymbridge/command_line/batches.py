@@ -16,13 +16,7 @@ __all__ = ["explain", "make_batch"]
 
 
 def make_batch(env_id: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
-    """Return the batch that `gymnasium.make_vec` makes.
-
-    Raises:
-        GymbridgeError: gymbridge refuses a keyword, or a library is not installed.
-        ArgumentError: Something else fails while the environment is built.
-        gymnasium.error.Error: There is no such id; the message has similar ones.
-    """
+    """Return the batch that `gymnasium.make_vec` makes; see `explain` for its errors."""
     with explain(f"{env_id} cannot be built"):
         return gym.make_vec(env_id, **kwargs)
 

@@ -66,11 +66,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print what is installed and what is missing, or what is known about an id.
-
-    Raises:
-        UnknownTaskError: gymbridge has no such id.
-    """
+    """Print what is installed and what is missing, or what is known about an id."""
     found = collect() if given.id is None else describe(given.id)
     make_rows = _rows_of_machine if given.id is None else _rows_of_id
     show(found if given.json else _text(make_rows(found), found["missing"]))
@@ -91,11 +87,7 @@ def collect() -> dict[str, Any]:
 
 
 def describe(env_id: str) -> dict[str, Any]:
-    """Return what is known about an id, as a dict that JSON can hold; no engine is imported.
-
-    Raises:
-        UnknownTaskError: gymbridge has no such id; the message has similar ones.
-    """
+    """Return what is known about an id, as a dict that JSON can hold; no engine is imported."""
     name = env_id.rpartition(":")[2]
     entry = next((entry for entry in read_catalogue() if entry.id == name), None)
     if entry is None:

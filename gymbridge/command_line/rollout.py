@@ -68,12 +68,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the episodes, print their returns and lengths, and write the video.
-
-    Raises:
-        ArgumentError: The policy cannot be used, the environment fails, or it draws no pictures.
-        NotInstalledError: A library that the policy or the video needs is not installed.
-    """
+    """Run the episodes, print their returns and lengths, and write the video."""
     progress, found = Progress(), []
     progress.show(f"building {given.id}")
     try:

@@ -49,12 +49,7 @@ _MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera
 
 
 def read_task(task_id: Any) -> str:
-    """Return the family of a task.
-
-    Raises:
-        ArgumentTypeError: `task_id` is not a string.
-        UnknownTaskError: The installed EnvPool has no such task.
-    """
+    """Return the family of a task; raise unless the installed EnvPool has it."""
     if not isinstance(task_id, str):
         raise ArgumentTypeError(
             f"`task_id` must be the name of an EnvPool task, got {type(task_id).__name__}."
@@ -72,11 +67,6 @@ def read_config(task_id: str, kwargs: dict[str, Any], owner: str) -> dict[str, A
     """Check the user's keywords and return the default configuration of a task.
 
     `owner` is the class that got the keywords, for errors.
-
-    Raises:
-        KeywordError: A keyword that the task does not take.
-        ArgumentError: A value that would end the process, or a task with several players.
-        SimulationError: EnvPool cannot describe the task on this machine.
     """
     for name in kwargs:
         if name in _OWNED:

@@ -37,11 +37,6 @@ class PoolRenderer:
         family: The family of its task.
         view: Size and camera of the frames. The camera is the number of a camera of the model, or
             -1 for the default. A number that the model lacks is an error of the first `draw`.
-
-    Raises:
-        KeywordError: EnvPool does not draw this family, or it has no cameras.
-        ArgumentTypeError: The camera is a name.
-        ArgumentError: The camera is a number that no model can have.
     """
 
     def __init__(self, pool: Pool, family: str, view: View) -> None:

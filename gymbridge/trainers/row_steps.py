@@ -40,9 +40,7 @@ class Rows(NamedTuple):
 def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
     """Take one step of a SAME_STEP batch, without Gymnasium's layout of infos if it is ours.
 
-    Raises:
-        EnvContractError: The batch, which argument `name` took, ended episodes and does not give
-            their final observations.
+    `name` is the argument that took the batch, for errors.
     """
     is_ours = isinstance(envs, BridgeVectorEnv) and type(envs).step is BridgeVectorEnv.step
     if is_ours and "step" not in vars(envs):

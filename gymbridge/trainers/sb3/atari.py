@@ -28,13 +28,7 @@ def game_keywords(
 ) -> dict[str, Any]:
     """Return the keywords of a batch of games that do what SB3's ``AtariWrapper`` does.
 
-    Args:
-        env_id: The id, which must be one of EnvPool's.
-        wrapper_kwargs: Keywords of ``AtariWrapper``.
-        env_kwargs: EnvPool's own keywords, which go before.
-
-    Raises:
-        ArgumentError: The id is of another engine, or ``AtariWrapper`` has no such keyword.
+    The arguments are those of `make_atari_env`. EnvPool's own keywords, in `env_kwargs`, go before.
     """
     if not isinstance(env_id, str) or find_engine(env_id) is not ENGINES["EnvPool"]:
         raise ArgumentError(
