@@ -59,6 +59,7 @@ ENGINE_ROOMS = {
         "functional.*",
         "gradients.*",
         "jax_env.*",
+        "playground.private",
         "playground.warp",
         "state_envs.*",
         "testing.scripted_brax",
