@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from batches import KIND_LENGTHS, KIND_TRUNCATES, draw_actions, to_numpy
 from brax_samples import SampleEnv
+from falling_ball import shared_ball
 from python_runs import run_python
 from trees import assert_same
 
@@ -29,23 +30,11 @@ TWO = ("cpu:0", "cpu:1")
 NUM_ENVS = 8
 
 
-def draw(sys: Any, key: jax.Array) -> dict[str, jax.Array]:
-    mass = sys.link.inertia.mass
-    return {"link.inertia.mass": mass * jax.random.uniform(key, mass.shape, minval=1, maxval=2)}
-
-
 @cache
 def scripted(device: Any, arrays: str, mode: str) -> BraxVectorEnv:
     """Return a batch whose every episode draws its length, which compiles in a moment."""
     options = {"arrays": arrays, "autoreset_mode": mode, "max_episode_steps": 4, "device": device}
     return BraxVectorEnv(ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES), NUM_ENVS, **options)
-
-
-@cache
-def pendulums(device: Any) -> BraxVectorEnv:
-    """Return pendulums whose physics are drawn."""
-    options = {"max_episode_steps": 7, "randomization_fn": draw, "device": device}
-    return BraxVectorEnv("inverted_pendulum", NUM_ENVS, backend="spring", **options)
 
 
 def make_actions(envs: Any, step: int) -> np.ndarray:
@@ -83,19 +72,19 @@ def test_run__is_that_of_one_device(arrays: str, mode: str) -> None:
 
 def test_physics_that_are_drawn__are_those_of_one_device() -> None:
     logs = []
-    given = np.linspace(1, 10, NUM_ENVS * 2, dtype=np.float32).reshape(NUM_ENVS, 2)
+    given = np.linspace(1, 10, NUM_ENVS, dtype=np.float32)
     for device in (None, TWO):
-        envs = pendulums(device)
+        envs = shared_ball(NUM_ENVS, device=device, max_episode_steps=7)
         first = to_numpy(envs.reset(seed=5))
         log = run(envs, 18)
-        options = {"randomization": {"link.inertia.mass": given}}
+        options = {"randomization": {"link.mass": given}}
         logs.append([first, *log, to_numpy(envs.reset(options=options)), *run(envs, 3)])
     for here, there in zip(*logs, strict=True):
         leaves = zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True)
         for left, right in leaves:
             np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
-    drawn = logs[0][0][1]["randomization"]["link.inertia.mass"]
-    assert len(np.unique(drawn)) == NUM_ENVS * 2
+    drawn = logs[0][0][1]["randomization"]["link.mass"]
+    assert len(np.unique(drawn)) == NUM_ENVS
     assert ends(logs[0]) > 8
 
 
