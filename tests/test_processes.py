@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import multiprocessing
 import pickle
 from typing import Any
@@ -33,22 +32,6 @@ class Placed(gymbridge.BridgeVectorEnv):
     def __init__(self, num_envs: int, place: Any, device: str) -> None:
         super().__init__(ScriptedSimulator([2] * num_envs))
         self.place, self.name = place, device
-
-
-@pytest.mark.parametrize("duplicate", [lambda e: pickle.loads(pickle.dumps(e)), copy.deepcopy])
-def test_pickle__is_the_construction(env_id: str, duplicate: Any) -> None:
-    envs = gym.make_vec(env_id, num_envs=3, autoreset_mode="SameStep", max_episode_steps=3)
-    played = play(envs, NUM_STEPS)
-    twin = duplicate(envs)
-    assert type(twin) is type(envs)
-    assert twin.spec == envs.spec
-    assert twin.metadata == envs.metadata
-    assert twin.max_episode_steps == 3
-    with pytest.raises(gymbridge.errors.ResetNeededError):
-        twin.step(envs.action_space.sample())
-    assert_same(play(twin, NUM_STEPS), played)
-    twin.close()
-    duplicate(twin).reset()
 
 
 def test_pickle__leaves_the_arguments_of_a_subclass_alone() -> None:

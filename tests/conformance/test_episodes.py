@@ -11,6 +11,7 @@ from episode_runs import compare, episodes, episodes_elsewhere, lengths
 from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
+from gymbridge.errors import ResetNeededError
 from gymbridge.testing import ScriptedSimulator
 
 every_cell = pytest.mark.parametrize("cell", cells())
@@ -63,11 +64,15 @@ def test_environment__has_the_same_episodes_in_a_larger_batch(cell: Cell) -> Non
     compare(large[:4], small, complete=3, digits=0)
 
 
-@every_quick_cell
+@pytest.mark.parametrize("cell", cells(QUICK, modes=["NextStep"]))
 def test_pickled_batch__has_the_same_episodes(cell: Cell) -> None:
     envs = cell.batch()
     twin = pickle.loads(pickle.dumps(envs))
+    with pytest.raises(ResetNeededError):
+        twin.step(envs.action_space.sample())
     compare(episodes(twin, 16), episodes(envs, 16), complete=2, digits=0)
+    twin.close()
+    pickle.loads(pickle.dumps(twin)).reset()
 
 
 @pytest.mark.slow

@@ -76,7 +76,9 @@ def test_spec_of_a_batch__has_the_limit_and_the_mode_in_force(
     assert envs.spec.kwargs == kept
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, lambda envs: pickle.loads(pickle.dumps(envs))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda envs: pickle.loads(pickle.dumps(envs))]
+)
 def test_copy__is_built_from_the_same_arguments_with_devices_by_name(duplicate: Any) -> None:
     device = pytest.importorskip("torch").device("cpu")
     envs = BridgeVectorEnv(ScriptedSimulator([3, 3]), arrays="torch", device=device)
