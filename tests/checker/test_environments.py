@@ -29,12 +29,15 @@ FIXED_INITIAL_STATES = ("host", "brax", "two_devices", "frozen_lake", "fast")
 CONSTANT_INFOS = ("func_env", "inverted_pendulum")
 """Engines whose infos are the same in every step, so that stale ones cannot be told apart."""
 
+QUICK_IN_NUMPY = (("brax", "numpy"), ("fast", "numpy"), ("pendulum", "numpy"))
+"""Batches whose checks do not wait for the slow leg either."""
+
 
 def marked_cells() -> Iterator[Any]:
     """Yield the cells, with a mark on those that take long."""
     for param in cells():
         (cell,) = param.values
-        is_quick = cell.engine in ("host", "envpool") or cell[:2] == ("brax", "numpy")
+        is_quick = cell.engine in ("host", "envpool") or cell[:2] in QUICK_IN_NUMPY
         yield pytest.param(cell, marks=() if is_quick else pytest.mark.slow, id=param.id)
 
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import pickle
 
-import numpy as np
 import pytest
-from batches import MODES, QUICK, Cell, cells, draw_actions, play, to_kind, to_numpy
+from batches import MODES, QUICK, Cell, cells
 from episode_runs import compare, episodes, episodes_elsewhere, lengths
-from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ResetNeededError
 from gymbridge.testing import ScriptedSimulator
-
-every_cell = pytest.mark.parametrize("cell", cells())
-every_quick_cell = pytest.mark.parametrize("cell", cells(QUICK))
 
 
 @pytest.mark.parametrize("cell", cells(modes=["NextStep"]))
@@ -25,40 +20,7 @@ def test_modes__have_the_same_episodes(cell: Cell) -> None:
     compare(runs[2], runs[0], complete=2)
 
 
-@every_cell
-def test_seed__begins_the_same_run_at_any_time(cell: Cell) -> None:
-    envs = cell.batch()
-    run, other = play(envs, 9, seed=11), play(envs, 9, seed=12)
-    assert_same(play(envs, 9, seed=11), run)
-    # Environment i of seed 12 is environment i + 1 of seed 11.
-    if cell.engine != "host":  # whose script belongs to the row
-        np.testing.assert_allclose(other[0][0][:3], run[0][0][1:], rtol=1e-6, atol=1e-6)
-
-
-@every_cell
-def test_partial_reset__leaves_the_others_as_they_are(cell: Cell) -> None:
-    envs = cell.batch()
-    envs.reset(seed=5)
-    rng = np.random.default_rng(0)
-    obs, _, terminated, truncated, _ = envs.step(
-        to_kind(draw_actions(envs, rng), cell.kind, envs.device)
-    )
-    over = to_numpy(terminated) | to_numpy(truncated)
-    if cell.mode == "Disabled" and over.any():
-        obs = envs.reset(options={"reset_mask": over})[0]
-    before, mask = to_numpy(obs), np.array([True, False, False, True])
-    options = {"reset_mask": to_kind(mask, cell.kind, envs.device)}
-    again, infos = to_numpy(envs.reset(options=options))
-    np.testing.assert_array_equal(again[~mask], before[~mask])
-    assert options.keys() == {"reset_mask"}
-    for key in infos:
-        if key.startswith("_"):
-            np.testing.assert_array_equal(infos[key], mask)
-    stepped = to_numpy(envs.step(to_kind(draw_actions(envs, rng), cell.kind, envs.device))[0])
-    assert stepped.shape == before.shape
-
-
-@every_quick_cell
+@pytest.mark.parametrize("cell", cells(QUICK))
 def test_environment__has_the_same_episodes_in_a_larger_batch(cell: Cell) -> None:
     small, large = (episodes(cell.batch(num_envs=size), 20) for size in (4, 8))
     compare(large[:4], small, complete=3, digits=0)

@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import Cell, cells, draw_actions, play, to_kind, to_numpy
+from batches import Cell, cells, play, to_numpy
 from gymnasium import spaces
-from trees import assert_same, walk_infos
+from trees import walk_infos
 
-from gymbridge.errors import ResetNeededError
-
-ON_THE_HOST = ("host", "envpool", "frozen_lake", "pendulum", "half_cheetah")
 FINAL = {"final_obs", "_final_obs", "final_info", "_final_info"}
 
 ON_A_DEVICE = ("torch", "jax")
@@ -48,6 +45,9 @@ def test_results__have_the_types_of_their_spaces(cell: Cell) -> None:
         assert envs.observation_space.contains(array)
         assert array.dtype == single.dtype
         assert all(is_kind(leaf, cell.kind) for leaf in (obs, *rest))
+        for key, value, mask in walk_infos(infos):
+            assert is_kind(mask, cell.kind), key
+            assert is_kind(value, cell.kind) or isinstance(value, dict), key
         if not rest:
             continue
         rewards, terminations, truncations = map(to_numpy, rest)
@@ -63,37 +63,6 @@ def test_results__have_the_types_of_their_spaces(cell: Cell) -> None:
                     final if final.shape or isinstance(single, spaces.Box) else final[()]
                 )
     assert ends > 4
-
-
-@every_cell
-def test_infos__are_arrays_with_masks(cell: Cell) -> None:
-    begun, *later = [infos for *_, infos in calls(cell.batch())]
-    names = {key for key, *_ in walk_infos(begun)}
-    for infos in (begun, *later):
-        for key, value, mask in walk_infos(infos):
-            assert is_kind(mask, cell.kind), key
-            assert (mask.shape, to_numpy(mask).dtype) == ((4,), np.bool_), key
-            if not isinstance(value, dict):
-                assert is_kind(value, cell.kind), key
-                assert len(value) == 4, key
-        plain = {key: value for key, value in infos.items() if key not in FINAL}
-        assert {key for key, *_ in walk_infos(plain)} == names
-
-
-@every_cell
-def test_final_keys__come_with_ends_in_numpy_and_always_elsewhere(cell: Cell) -> None:
-    ends, is_same_step = 0, cell.mode == "SameStep"
-    for _, *rest, infos in calls(cell.batch()):
-        over = to_numpy(rest[1] | rest[2]) if rest else np.zeros(4, np.bool_)
-        has_finals = is_same_step and bool(rest) and (cell.kind != "numpy" or over.any())
-        assert infos.keys() & FINAL == (FINAL if has_finals else set())
-        if has_finals:
-            ends += over.any()
-            np.testing.assert_array_equal(to_numpy(infos["_final_obs"]), over)
-            np.testing.assert_array_equal(to_numpy(infos["_final_info"]), over)
-            for _, _, mask in walk_infos(infos["final_info"]):
-                np.testing.assert_array_equal(to_numpy(mask), over)
-    assert ends >= 2 or not is_same_step
 
 
 @pytest.mark.parametrize("cell", cells(kinds=ON_A_DEVICE))
@@ -140,23 +109,3 @@ def test_final_obs__is_the_true_next_observation_of_every_row(cell: Cell) -> Non
         np.testing.assert_array_equal(infos["final_obs"][~over], obs[~over])
         if over.any():
             assert (infos["final_obs"][over] != obs[over]).any()
-
-
-@pytest.mark.parametrize("cell", cells(kinds=ON_A_DEVICE, modes=["Disabled"]))
-def test_ended_rows__are_held_on_a_device_and_refused_on_the_host(cell: Cell) -> None:
-    envs = cell.batch()
-    envs.reset(seed=3)
-    actions = to_kind(draw_actions(envs, np.random.default_rng(7)), cell.kind)
-    on_the_host = cell.engine in ON_THE_HOST
-    for _ in range(4):
-        before = to_numpy(envs.step(actions)[:4])
-        if on_the_host and (before[2] | before[3]).any():
-            break
-    if on_the_host:
-        with pytest.raises(ResetNeededError):
-            envs.step(actions)
-        return
-    assert (before[2] | before[3]).all()
-    after = to_numpy(envs.step(actions)[:4])
-    assert (after[1] == 0).all()
-    assert_same([after[0], *after[2:]], [before[0], *before[2:]])
