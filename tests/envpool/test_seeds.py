@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import act_all, as_ints, collect_episodes, make, make_own
+from envpool_runs import act_all, as_ints, make, make_own
 from trees import assert_same
 
 from gymbridge.errors import ArgumentError
@@ -28,15 +28,6 @@ def test_seed__means_the_same_in_an_int_a_list_of_any_order_and_alone(task_id: s
     np.testing.assert_array_equal(by_int, alone)
     np.testing.assert_array_equal(by_list[[1, 2, 0]], alone)
     np.testing.assert_array_equal(by_list[3], alone[0])
-
-
-@pytest.mark.parametrize("task_id", TASKS)
-def test_environment__has_the_same_episodes_among_other_neighbours(task_id: str, mode: str) -> None:
-    few, many = (
-        collect_episodes(make(task_id, size, mode, max_episode_steps=9), 4, seed=6)
-        for size in (2, 5)
-    )
-    assert_same(few, many[:2])
 
 
 # Steps with no tie: those the pool calls truncated, and the package terminated.
