@@ -60,6 +60,15 @@ def test_layout__takes_dict_actions_apart_in_the_order_of_the_pool() -> None:
         assert leaf.flags.c_contiguous
 
 
+def test_layout__gives_a_pool_actions_that_are_contiguous_and_writable() -> None:
+    layout = Layout(fake_spec(obs=["obs"]), None)
+    for actions in (np.arange(6)[::2], np.frombuffer(b"read only", np.uint8)):
+        (leaf,) = layout.action_leaves(actions)
+        np.testing.assert_array_equal(leaf, actions)
+        assert leaf.flags.c_contiguous
+        assert leaf.flags.writeable
+
+
 def test_layout__carries_all_infos_but_row_ids_and_memory_unless_asked() -> None:
     spec = fake_spec(obs=["obs", "info:ram", "info:arm.angle"])
     values = [np.full(2, place) for place in range(9)]

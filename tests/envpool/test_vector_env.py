@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from typing import Any
 
 import numpy as np
@@ -228,3 +230,18 @@ def test_snapshots__are_refused(name: str) -> None:
     with pytest.raises(SimulationError, match="EnvPool has no snapshots, because"):
         getattr(envs, name)(*([] if name == "get_state" else ["state"]))
     envs.step(np.zeros(2, int))
+
+
+def test_pool__goes_with_its_batch(mode: str) -> None:
+    """No circle of references keeps its threads until the garbage collector runs."""
+    gc.collect()
+    gc.disable()
+    before = len(os.listdir("/proc/self/task"))
+    try:
+        envs = make("CartPole-v1", 4, mode, num_threads=2)
+        envs.reset(seed=0)
+        assert len(os.listdir("/proc/self/task")) > before
+        del envs
+        assert len(os.listdir("/proc/self/task")) == before
+    finally:
+        gc.enable()
