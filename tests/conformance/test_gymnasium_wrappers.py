@@ -8,12 +8,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from batches import leaves, make_task, to_numpy
 from gymnasium import wrappers as single
-from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 from trees import assert_same
@@ -24,9 +22,6 @@ CARTPOLE = "EnvPool/CartPole-v1"
 CAR = "EnvPool/CarRacing-v3"
 HILL = "EnvPool/MountainCarContinuous-v0"
 BRAX = "Brax/fast-v0"
-NEEDS_1_4 = pytest.mark.skipif(
-    gym.__version__.startswith("1.2."), reason="the wrappers of Gymnasium 1.2 were otherwise"
-)
 
 EQUAL = [
     ("EnvPool/MiniGrid-Empty-5x5-v0", "FilterObservation", {"filter_keys": ["direction"]}),
@@ -113,42 +108,6 @@ def test_wrapper__of_a_batch_is_that_of_each_environment(
     each.close()
 
 
-@pytest.mark.parametrize("env_id", [CARTPOLE, BRAX])
-@pytest.mark.parametrize(
-    "name", ["NormalizeObservation", pytest.param("NormalizeReward", marks=NEEDS_1_4)]
-)
-def test_normalizer__of_one_environment_has_the_single_one_s_statistics(
-    env_id: str, name: str
-) -> None:
-    envs = getattr(vector, name)(make_task(env_id, 1))
-    each = make_task(env_id, 1, vectorization_mode="sync", wrappers=(getattr(single, name),))
-    for batch in (envs, each):
-        batch.reset(seed=42)
-        batch.action_space.seed(0)
-        for _ in range(50):
-            batch.step(batch.action_space.sample())
-    rms = "obs_rms" if name == "NormalizeObservation" else "return_rms"
-    found, expected = getattr(envs, rms), getattr(each.envs[0], rms)
-    assert found.count == pytest.approx(expected.count)
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(found.var, expected.var, rtol=1e-4, atol=1e-6)
-    each.close()
-
-
-@NEEDS_1_4
-def test_normalize_reward__counts_every_step_of_same_step() -> None:
-    envs = vector.NormalizeReward(make_task(CARTPOLE, autoreset_mode="SameStep"))
-    envs.reset(seed=123)
-    ended = 0
-    for _ in range(30):
-        *_, terminated, truncated, _ = envs.step(envs.action_space.sample())
-        over = terminated | truncated
-        assert not envs.accumulated_reward[over].any()
-        ended += over.sum()
-    assert ended > 5
-    assert envs.return_rms.count == pytest.approx(3 * 30, rel=1e-4)
-
-
 LIBRARIES = {"numpy": "numpy", "torch": "torch", "jax": "jax.numpy"}
 
 
@@ -173,27 +132,3 @@ def test_array_conversion__gives_the_other_kind(name: str, arrays: str, target: 
         kind = library.Tensor if target == "torch" else library.ndarray
         assert all(isinstance(array, kind) for array in [*returned[:-1], *leaves(returned[-1])])
         assert_same([to_numpy(x) for x in returned[:-1]], [*expected[:-1]])
-
-
-def test_vectorized_transform__may_change_the_kind_of_space() -> None:
-    action_space = Dict({"key": Discrete(2)})
-    acted = vector.VectorizeTransformAction(
-        make_task(CARTPOLE),
-        single.TransformAction,
-        func=lambda x: x["key"],
-        action_space=action_space,
-    )
-    parts = Dict({"key1": Box(-np.inf, np.inf, (1,)), "key2": Box(-np.inf, np.inf, (3,))})
-    seen = vector.VectorizeTransformObservation(
-        make_task(CARTPOLE),
-        single.TransformObservation,
-        func=lambda x: {"key1": x[:1], "key2": x[1:]},
-        observation_space=parts,
-    )
-    plain = make_task(CARTPOLE)
-    expected = plain.reset(seed=1)[0], plain.step(np.array([1, 0, 1]))[0]
-    acted.reset(seed=1)
-    np.testing.assert_array_equal(acted.step({"key": np.array([1, 0, 1])})[0], expected[1])
-    for obs, whole in zip((seen.reset(seed=1)[0], seen.step([1, 0, 1])[0]), expected, strict=True):
-        assert obs in seen.observation_space
-        np.testing.assert_array_equal(np.hstack([obs["key1"], obs["key2"]]), whole)
