@@ -13,9 +13,8 @@ import pytest
 import torch
 from point_mass import make_batch
 from tensordict import TensorDict
-from tensordict.nn import NormalParamExtractor, TensorDictModule
+from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
-from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 from torchrl.envs import (
     ObservationNorm,
     ParallelEnv,
@@ -26,9 +25,6 @@ from torchrl.envs import (
     VecNormV2,
 )
 from torchrl.envs.utils import check_env_specs
-from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
-from torchrl.objectives import ClipPPOLoss
-from torchrl.objectives.value import GAE
 from torchrl_samples import NUM_ENVS, lean, make, make_cart_pole, roll_out
 
 from gymbridge.trainers.torchrl import TorchRLEnv
@@ -106,44 +102,6 @@ def test_vec_norm__has_the_moments_of_all_environments() -> None:
     goes_on = ~rollout["next", "done"][:, :-1, 0]
     following = rollout["observation"][:, 1:][goes_on]
     assert torch.equal(rollout["next", "observation"][:, :-1][goes_on], following)
-
-
-@pytest.mark.filterwarnings("ignore:The env passed to Collector")
-def test_ppo__learns_from_a_collector_and_a_buffer() -> None:
-    env = make("box")
-    size, out = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
-    torch.manual_seed(0)
-    dtype = env.observation_spec["observation"].dtype
-    net = torch.nn.Sequential(torch.nn.Linear(size, 2 * out, dtype=dtype), NormalParamExtractor())
-    actor = ProbabilisticActor(
-        TensorDictModule(net, ["observation"], ["loc", "scale"]),
-        in_keys=["loc", "scale"],
-        distribution_class=TanhNormal,
-        return_log_prob=True,
-    )
-    critic = ValueOperator(torch.nn.Linear(size, 1, dtype=dtype))
-    loss_module = ClipPPOLoss(actor, critic)
-    advantage = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
-    optimizer = torch.optim.Adam(loss_module.parameters(), 1e-3)
-    before = [parameter.detach().clone() for parameter in net.parameters()]
-    collector = Collector(env, actor, frames_per_batch=40, total_frames=80)
-    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(40), batch_size=20)
-    shapes = []
-    for batch in collector:
-        shapes.append(batch.shape)
-        advantage(batch)
-        buffer.extend(batch.reshape(-1))
-        loss = sum(
-            value for key, value in loss_module(buffer.sample()).items() if key[:5] == "loss_"
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    collector.shutdown()
-    assert shapes == [(NUM_ENVS, 10)] * 2
-    after = list(net.parameters())
-    assert all(parameter.isfinite().all() for parameter in after)
-    assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
 
 
 @pytest.mark.parametrize(
