@@ -12,8 +12,6 @@ import jax
 import jax.numpy as jnp
 from brax import envs as brax_envs
 from brax_samples import SampleEnv, count_on, start
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentError
@@ -24,18 +22,6 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Any:
     """`brax.envs.register_environment`, undone after the test."""
     monkeypatch.setattr(brax_envs, "_envs", dict(brax_envs._envs))
     return brax_envs.register_environment
-
-
-def test_registered_env__is_described_truly() -> None:
-    envs = BraxVectorEnv("fast", 5)
-    assert envs.num_envs == 5
-    assert envs.max_episode_steps == 1000
-    assert envs.autoreset_mode is envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    assert envs.single_action_space == spaces.Box(-1, 1, (1,), np.float32)
-    assert envs.single_observation_space == spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    assert envs.action_space.shape == (5, 1)
-    assert envs.observation_space.shape == (5, 2)
-    assert envs.get_attr("action_size") == (1,) * 5
 
 
 def test_registered_env__takes_the_keywords_of_its_class_and_bases() -> None:
@@ -86,39 +72,3 @@ def test_actions__may_be_overwritten_after_the_step_that_stored_them() -> None:
         actions[:] = -1
         assert infos["now"].tolist() == [[number]] * 4
         assert infos["past"].tolist() == [[max(number - 1, 0)]] * 4
-
-
-def _halving(length: int) -> SampleEnv:
-    """Return an environment whose rewards are 1, 1/2, 1/4, …, so that a sum says which they are."""
-
-    def step(state: Any, action: jax.Array) -> Any:
-        steps = state.info["steps"] + 1
-        reward = 2.0 * 0.5**steps
-        done = 1.0 * (steps >= length)
-        return count_on(state, action, reward=reward, done=done, info={"steps": steps})
-
-    return SampleEnv(lambda rng: start(rng, info={"steps": 0}), step)
-
-
-def test_action_repeat__adds_rewards_and_stops_at_the_end() -> None:
-    envs = BraxVectorEnv(_halving(5), 2, action_repeat=3)
-    envs.reset(seed=0)
-    for reward, steps, is_over in ((1.75, 3, False), (0.125 + 0.0625, 5, True)):
-        _, rewards, terminations, _, infos = envs.step(np.zeros((2, 1)))
-        assert rewards.tolist() == [reward] * 2
-        assert infos["steps"].tolist() == [steps] * 2
-        assert terminations.tolist() == [is_over] * 2
-
-
-def test_action_repeat__equals_a_loop_and_the_limit_counts_its_steps() -> None:
-    envs = BraxVectorEnv(_halving(99), 2, action_repeat=2, max_episode_steps=4)
-    single = BraxVectorEnv(_halving(99), 2)
-    envs.reset(seed=0)
-    single.reset(seed=0)
-    for index in range(4):
-        actions = np.full((2, 1), index)
-        obs, rewards, _, truncations, _ = envs.step(actions)
-        parts = [single.step(actions) for _ in range(2)]
-        np.testing.assert_array_equal(obs, parts[-1][0], strict=True)
-        np.testing.assert_array_equal(rewards, parts[0][1] + parts[1][1], strict=True)
-        assert truncations.tolist() == [index == 3] * 2
