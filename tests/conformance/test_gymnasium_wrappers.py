@@ -1,6 +1,7 @@
-"""Gymnasium's vector wrappers do on ids of ours what its own tests ask of them.
+"""Gymnasium's vector wrappers and processes do on ids of ours what its own tests ask of them.
 
-The assertions are those of Gymnasium 1.4's `tests/wrappers/vector`, in our words.
+The assertions are those of Gymnasium 1.4's `tests/wrappers/vector` and `tests/vector`, in our
+words.
 """
 
 from __future__ import annotations
@@ -132,3 +133,17 @@ def test_array_conversion__gives_the_other_kind(name: str, arrays: str, target: 
         kind = library.Tensor if target == "torch" else library.ndarray
         assert all(isinstance(array, kind) for array in [*returned[:-1], *leaves(returned[-1])])
         assert_same([to_numpy(x) for x in returned[:-1]], [*expected[:-1]])
+
+
+@pytest.mark.parametrize("env_id", [CARTPOLE, pytest.param(BRAX, marks=pytest.mark.slow)])
+def test_processes_of_gymnasium__have_an_environment_each(env_id: str) -> None:
+    spawn = {"context": "spawn"}  # JAX, which other tests have started, does not fork
+    apart = make_task(env_id, 2, vectorization_mode="async", vector_kwargs=spawn)
+    together = make_task(env_id, 2, vectorization_mode="sync")
+    assert_same(list(apart.reset(seed=3)), list(together.reset(seed=3)))
+    together.action_space.seed(0)
+    for _ in range(12):
+        actions = together.action_space.sample()
+        assert_same(list(apart.step(actions)), list(together.step(actions)))
+    apart.close()
+    together.close()
