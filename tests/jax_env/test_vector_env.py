@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from functools import cache
 from typing import Any
 
@@ -149,28 +147,6 @@ def test_options_of_reset__that_do_not_fit_change_nothing(
     assert_same(to_numpy(envs.step(action)), wanted)
 
 
-def test_functional__equals_the_class() -> None:
-    envs = JaxVectorEnv(Drift(), NUM_ENVS, arrays="jax", **SAME_STEP)
-    envs.reset(seed=0)
-    actions = draw(envs, 30)
-    carry, _, step = envs.functional()
-    _, returned = jax.jit(lambda carry, actions: jax.lax.scan(step, carry, actions))(carry, actions)
-    for index in range(30):
-        expected = to_numpy(envs.step(at(actions, index)))
-        assert_same(to_numpy(at(returned, index)), expected, digits=1e-6)
-
-
-def test_two_devices__change_nothing() -> None:
-    """Each has two of the environments; options come to both."""
-    envs, spread = shared(), JaxVectorEnv(Drift(), NUM_ENVS, device="cpu:all", **SAME_STEP)
-    actions, options = draw(envs, 20), {"wind": [0.1, 0.2, 0.3, 0.4]}
-    returned = [batch.reset(seed=0, options=dict(options)) for batch in (envs, spread)]
-    assert_same(*map(to_numpy, returned))
-    for index in range(20):
-        action = at(actions, index)
-        assert_same(to_numpy(spread.step(action)), to_numpy(envs.step(action)))
-
-
 def test_snapshot__goes_on_in_another_batch(tmp_path: Any) -> None:
     envs, actions = shared(), draw(shared(), 20)
     envs.reset(seed=0)
@@ -308,15 +284,6 @@ def test_objects__share_no_compiled_functions_and_keep_what_was_traced() -> None
         envs.reset(seed=0)
         rewards += envs.step(np.zeros((1, 2), np.float32))[1].tolist()
     assert rewards == [1, 5]
-
-
-def test_batch__is_freed_with_its_last_reference() -> None:
-    envs = JaxVectorEnv(Glide(), 1)
-    envs.reset(seed=0)
-    simulator = weakref.ref(envs._runner.rule.simulator)
-    del envs
-    gc.collect()
-    assert simulator() is None
 
 
 def test_registered_environment__is_made_by_its_id() -> None:
