@@ -89,10 +89,12 @@ def spoil(kind: str, *, waits: bool = True) -> Callable[[Any], None]:
     jitted = jax.jit(lambda leaf: ~leaf if leaf.dtype == bool else leaf * 3 + 1, donate_argnums=0)
 
     def donate(tree: Any) -> None:
-        for leaf in unique(tree):
+        arrays = unique(tree)
+        for leaf in arrays:
             spoilt = jitted(leaf)
             if waits:
                 jax.block_until_ready(spoilt)
+        assert any(leaf.is_deleted() for leaf in arrays), "JAX took none of them"
 
     return donate
 

@@ -46,43 +46,10 @@ def assert_apart(calls: list[Any], kind: str) -> None:
     assert len(set(pointers)) == len(pointers)
 
 
-@pytest.mark.parametrize("cell", cells(kinds=["jax"]))
-def test_donated_arrays__are_the_user_s_own(cell: Cell) -> None:
-    envs, given, donate = cell.batch(), [], spoil("jax")
-
-    def note(call: Any) -> None:
-        arrays = unique(call)
-        donate(call)
-        given.extend(leaf.is_deleted() for leaf in arrays)
-
-    play(envs, 6, touch=note)
-    assert sum(given) > len(given) / 2
-
-
 def pointer(array: Any) -> int:
     if hasattr(array, "data_ptr"):
         return array.data_ptr()
     return array.addressable_data(0).unsafe_buffer_pointer()
-
-
-def masks(infos: Any) -> Any:
-    """Yield (mask, whether it is of the final ones) of infos."""
-    for key, value in infos.items():
-        if isinstance(value, dict):
-            for mask, is_final in masks(value):
-                yield mask, is_final or key == "final_info"
-        elif key.startswith("_"):
-            yield value, key.startswith("_final_")
-
-
-@pytest.mark.parametrize("cell", cells(kinds=["jax"]))
-def test_masks_of_jax__are_one_array_for_each_value(cell: Cell) -> None:
-    envs = cell.batch()
-    _, infos = envs.reset(seed=0)
-    step = envs.step(envs.action_space.sample())[4]
-    assert len({id(mask) for mask, _ in masks(infos)}) <= 1
-    for wanted in (False, True):
-        assert len({id(mask) for mask, is_final in masks(step) if is_final == wanted}) <= 1
 
 
 def test_set_attr__copies_a_list_of_values(scripted: str) -> None:
