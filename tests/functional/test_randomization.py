@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import gymnasium as gym
 import jax
 import numpy as np
 import pytest
@@ -85,26 +84,6 @@ def test_infos__have_the_physics_whatever_info_keys_says(info_keys: Any) -> None
         assert ("lowest" in returned[-1]) == (info_keys != ())
         assert set(returned[-1]["randomization"]) == {*PATHS, "_gravity", "_link.mass"}
         assert returned[-1]["randomization"]["gravity"].shape == (2, 3)
-
-
-def test_infos__have_the_layout_of_gymnasium() -> None:
-    def make_one() -> SingleEnv:
-        return SingleEnv(make_ball(1, autoreset_mode="Disabled", nonfinite="ignore"))
-
-    sync = gym.vector.SyncVectorEnv([make_one] * 3, autoreset_mode="SameStep")
-    envs = make_ball(3, autoreset_mode="SameStep", nonfinite="ignore")
-    ends = 0
-    wanted, found = sync.reset(seed=[4, 5, 6])[1], envs.reset(seed=[4, 5, 6])[1]
-    assert_same(found["randomization"], wanted["randomization"])
-    for _ in range(12):
-        expected, returned = (batch.step(np.zeros((3, 1), np.float32)) for batch in (sync, envs))
-        ends += returned[2].sum()
-        for key in ("randomization", "_randomization"):
-            assert_same(returned[4][key], expected[4][key])
-            if "final_info" in expected[4]:
-                final = returned[4]["final_info"][key]
-                assert_same(final, expected[4]["final_info"][key])
-    assert ends >= 3
 
 
 def test_both_forms_of_the_function__draw_the_same() -> None:
