@@ -46,25 +46,6 @@ def first_ends(envs: VectorEnv, *actions: int) -> list[tuple[int, bool, bool] | 
     return ends
 
 
-SHORT = {"CartPole-v1": 1, "Catch-v0": 1, "FrozenLake-v1": 2, "Blackjack-v1": 1, "UTurn-v0": 0}
-"""Tasks whose keeper is the core, with an action under which they soon end by themselves."""
-
-
-@pytest.mark.parametrize("task_id", SHORT)
-def test_tie__is_terminated_where_the_core_keeps_the_limit(task_id: str, mode: str) -> None:
-    natural = first_ends(make(task_id, 3, mode, max_episode_steps=-1), SHORT[task_id])
-    assert all(end is not None and end[1:] == (True, False) for end in natural)
-    lengths = [end[0] for end in natural if end is not None]
-    ties = 0
-    for limit in range(1, max(lengths) + 2):
-        ends = first_ends(make(task_id, 3, mode, max_episode_steps=limit), SHORT[task_id])
-        assert ends == [
-            (length, True, False) if length <= limit else (limit, False, True) for length in lengths
-        ]
-        ties += lengths.count(limit)
-    assert ties == 3
-
-
 TO_THE_GOAL = [2, 2, 1, 2, 2]
 """Actions of MiniGrid's empty room: two steps ahead, a turn, two steps ahead."""
 
