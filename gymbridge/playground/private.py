@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from mujoco_playground import registry
-from mujoco_playground._src import reward
 
 from gymbridge.playground.meshes import find_menagerie
 
@@ -48,19 +48,30 @@ def registered() -> dict[str, Any]:
 
 @cache
 def smooth_tolerance() -> None:
-    """Let reverse mode pass Playground's `reward.tolerance` where a bound is infinite.
+    """Let reverse mode pass Playground's `reward.tolerance` where the upper bound is infinite.
 
-    Inside such bounds it selects 1 in the place of a sigmoid of -inf. The derivative of some
-    sigmoids there is NaN, which reverse mode multiplies by 0: NaN for the whole step. A sigmoid of
-    0 takes its place; since it is not selected, no value changes.
+    Inside such bounds it selects 1 in the place of a sigmoid of -inf. The derivative of most
+    sigmoids there is NaN, which reverse mode multiplies by 0: NaN for the whole step. Theirs at 0
+    takes its place. Values are computed as before.
     """
-    sigmoids = reward._sigmoids
+    reward: Any = sys.modules.get("mujoco_playground._src.reward")
+    sigmoids = getattr(reward, "_sigmoids", None)
+    if sigmoids is None:
+        return
 
     @wraps(sigmoids)
-    def finite(x: jax.Array, *args: Any) -> jax.Array:
-        return sigmoids(jnp.where(jnp.isneginf(x), 0, x), *args)
+    def smooth(x: Any, *args: Any) -> Any:
+        evaluate = jax.custom_jvp(lambda x: sigmoids(x, *args))
 
-    reward._sigmoids = finite
+        @evaluate.defjvp
+        def differentiate(primals: Any, tangents: Any) -> Any:
+            (x,) = primals
+            finite = jnp.where(jnp.isneginf(x), 0, x)
+            return evaluate(x), jax.jvp(lambda x: sigmoids(x, *args), (finite,), tangents)[1]
+
+        return evaluate(x)
+
+    reward._sigmoids = smooth
 
 
 @contextmanager

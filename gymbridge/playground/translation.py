@@ -51,15 +51,10 @@ _IMPLS = ("jax", "warp")
 
 
 def translate(
-    env: Any,
-    randomization_fn: Callable[..., Any] | None = None,
-    mjx_solver_gradient: str | None = None,
-    **options: Any,
+    env: Any, randomization_fn: Callable[..., Any] | None = None, **options: Any
 ) -> FunctionalEnv[Any]:
     """Return one environment, traced and checked; the options are those of `Contract`."""
-    options["mjx_solver_gradient"] = mjx_solver_gradient
-    if mjx_solver_gradient:
-        smooth_tolerance()
+    smooth_tolerance()
     return randomize(StateEnv(Contract(env, _STYLE, **options)), finding_meshes(randomization_fn))
 
 

@@ -78,7 +78,8 @@ def _has_own_batch(env_id: str) -> bool:
     namespace, name, version = parse_env_id(name)
     if version is None:  # `gymnasium.make` takes the highest one too.
         version = find_highest_version(namespace, name)
-    return gym.spec(get_env_id(namespace, name, version)).vector_entry_point is not None
+    spec = gym.spec(get_env_id(namespace, name, version))
+    return spec.vector_entry_point is not None and not spec.additional_wrappers
 
 
 def _make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from inspect import unwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,9 @@ from playground_samples import SampleMjxEnv
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.playground.private import smooth_tolerance
 
-SIGMOIDS = ("gaussian", "linear", "hyperbolic", "long_tail", "cosine", "tanh_squared")
+SIGMOIDS = ("gaussian", "linear", "hyperbolic", "long_tail", "cosine", "quadratic")
 INF = float("inf")
-BOUNDS = [(0.5, INF), (-INF, 0.5), (-1.0, 0.5), (-INF, INF)]
+BOUNDS = [((1.2, INF), 0.6), ((-INF, 0.5), 2.0), ((0.0, 0.1), 0.2), ((-INF, INF), 1.0)]
 
 
 class Standing(SampleMjxEnv):
@@ -43,16 +44,29 @@ def test_gradient__is_finite_inside_infinite_bounds() -> None:
     np.testing.assert_allclose(gradient[:, 0], 2 * (rewards.detach() - 1).sqrt(), rtol=1e-5)
 
 
-@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize(("bounds", "margin"), BOUNDS)
 @pytest.mark.parametrize("sigmoid", SIGMOIDS)
-def test_tolerance__keeps_its_values(sigmoid: str, bounds: tuple[float, float]) -> None:
-    values = jnp.array([-INF, -3, -1, 0, 0.5, 0.7, 9, INF, jnp.nan])
+def test_tolerance__keeps_its_values_and_has_finite_derivatives(
+    sigmoid: str, bounds: tuple[float, float], margin: float
+) -> None:
+    def tolerance(x: jax.Array) -> jax.Array:
+        return reward.tolerance(x, bounds, margin, sigmoid)
 
-    def evaluate() -> jax.Array:
-        return reward.tolerance(values, bounds, margin=2.0, sigmoid=sigmoid)
+    def run(function: Any) -> np.ndarray:
+        """Return its values; a function of its own, since JAX keeps traces."""
+        return np.asarray(jax.jit(jax.vmap(lambda x: function(x)))(values))
 
+    draws = np.random.default_rng(0).normal(0.5, 2, 5_000)
+    values = jnp.asarray([-INF, INF, jnp.nan, *draws], jnp.float32)
     smooth_tolerance()
-    found = evaluate()
+    slope_of = jax.grad(tolerance)
+    found, slope, curvature = map(run, (tolerance, slope_of, jax.grad(slope_of)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reward, "_sigmoids", unwrap(reward._sigmoids))
-        np.testing.assert_array_equal(found, evaluate())
+        np.testing.assert_array_equal(found, run(tolerance))
+        own = run(slope_of)
+    inside = np.isfinite(values) & (found == 1)
+    assert np.isfinite(slope[inside]).all()
+    assert np.isfinite(curvature[inside]).all()
+    known = np.isfinite(own)
+    np.testing.assert_allclose(slope[known], own[known], rtol=1e-5, atol=1e-6)

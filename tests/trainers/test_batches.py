@@ -9,8 +9,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.wrappers import TransformReward
 from references import WalkEnv, make_scripted_envs, sync
 from strategies import Script
 
@@ -110,6 +112,24 @@ def test_make_same_step__takes_the_newest_version_of_an_id_without() -> None:
     assert isinstance(envs, SyncVectorEnv)
     assert {env.spec.id for env in envs.envs} == {"CartPole-v1"}
     assert {env.spec.max_episode_steps for env in envs.envs} == {5}
+
+
+def test_make_same_step__runs_an_id_with_wrappers_in_sync_vector_env(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Gymnasium wraps no batch, so `make_vec` refuses its own batch of such an id."""
+    wrapper = TransformReward.wrapper_spec(func=lambda reward: 2 * reward)
+    spec = EnvSpec(
+        "TrainersTest/Wrapped-v0",
+        entry_point=CartPoleEnv,
+        vector_entry_point=CartPoleVectorEnv,
+        additional_wrappers=(wrapper,),
+    )
+    monkeypatch.setitem(gym.registry, spec.id, spec)
+    envs = make_same_step(spec.id, 2, {})
+    envs.reset(seed=0)
+    assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
+    assert envs.step(np.zeros(2, int))[1].tolist() == [2, 2]
 
 
 def test_make_same_step__runs_a_batch_that_hands_the_mode_on_in_sync_vector_env(
