@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
+from gymnasium.envs.registration import (
+    find_highest_version,
+    get_env_id,
+    load_env_creator,
+    parse_env_id,
+)
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gymbridge.core.actions import check_shape
@@ -31,7 +37,7 @@ def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> Vector
     An id whose own batch takes no autoreset mode runs in `SyncVectorEnv`. Environments that can
     draw frames get ``render_mode="rgb_array"``, except in a batch of another package.
     """
-    if not _has_own_batch(env_id):
+    if not _has_same_step(env_id):
         return sync_same_step(partial(_make_env, env_id, kwargs), num_envs)
     same_step = {"autoreset_mode": AutoresetMode.SAME_STEP, **kwargs}
     if find_engine(env_id) is not None and "render_mode" not in kwargs:
@@ -43,7 +49,7 @@ def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> Vector
     try:
         return gym.make_vec(env_id, num_envs=num_envs, **same_step)
     except TypeError as error:
-        # The batch takes no mode, or hands it to an environment, which does not know it.
+        # Some batches take any keyword and hand it to an environment, which does not know this one.
         if "autoreset_mode" not in str(error):
             raise
     return sync_same_step(partial(_make_env, env_id, kwargs), num_envs)
@@ -70,16 +76,20 @@ def sync_same_step(make_env: Any, num_envs: int) -> VectorEnv[Any, Any, Any]:
     return SyncVectorEnv([make_env] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
-def _has_own_batch(env_id: str) -> bool:
-    """Return whether the id has a batch of its own; others run in `SyncVectorEnv`."""
+def _has_same_step(env_id: str) -> bool:
+    """Return whether the id has a batch of its own that takes an autoreset mode."""
     module, _, name = env_id.rpartition(":")
     if module:
         import_module(module)
     namespace, name, version = parse_env_id(name)
     if version is None:  # `gymnasium.make` takes the highest one too.
         version = find_highest_version(namespace, name)
-    spec = gym.spec(get_env_id(namespace, name, version))
-    return spec.vector_entry_point is not None and not spec.additional_wrappers
+    entry_point = gym.spec(get_env_id(namespace, name, version)).vector_entry_point
+    if entry_point is None:
+        return False
+    make = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    parameters = inspect.signature(make).parameters.values()
+    return any(p.name == "autoreset_mode" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def _make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
