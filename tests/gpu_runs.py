@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 __all__ = ["FOLDER", "find_obstacle", "is_gpu_run", "prepare_cpu_run", "prepare_gpu_run"]
 
 FOLDER = Path(__file__).parent / "gpu"
 """Where all tests with the marker `gpu` are."""
+
+_XLA_FLAGS = "--xla_cpu_parallel_codegen_split_count=1"
+if find_spec("jaxlib") and [int(part) for part in version("jaxlib").split(".")[:2]] < [0, 11]:
+    # Later versions do not know the flag, and XLA ends a process for an unknown one.
+    _XLA_FLAGS += " --xla_cpu_use_fusion_emitters=false"
 
 _CPU_VARIABLES = {
     "JAX_PLATFORMS": "cpu",
@@ -22,7 +29,7 @@ _CPU_VARIABLES = {
     # leg of `.ci/run` compiles as users do. XLA's emitters of fused operations, and compiling
     # a program in several parts at once while tests run on every core, would double that time.
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+    "XLA_FLAGS": _XLA_FLAGS,
     # Torch's threads spin while they wait: two test processes would take each other's cores.
     "OMP_NUM_THREADS": "1",
 }

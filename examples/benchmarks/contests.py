@@ -59,7 +59,7 @@ def balance(impl: str = "jax") -> Physics:
 
     env = registry.load("CartpoleBalance", config_overrides={"impl": impl})
     wrap = partial(wrapper.wrap_for_brax_training, episode_length=1000)
-    return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance"))
+    return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance", impl=impl))
 
 
 def make_policy(env: Any, device: str) -> nn.Module:

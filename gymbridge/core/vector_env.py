@@ -117,6 +117,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._declare_spaces(simulator, adapter)
         self._simulator, self._to_user = simulator, adapter.to_user
         self._read_mask, self._make_reader = adapter.read_mask, adapter.make_action_reader
+        self._wait_for_reads = adapter.wait_for_reads
         self._read_actions = make_action_reader(
             self.single_action_space, (self.num_envs,), self._make_reader
         )
@@ -212,6 +213,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         seeds = seeds._replace(options=others or None)
         # Nothing of what was before is needed where every episode begins from a given seed.
         carry = None if is_all and seeds.given.all() else self._carry
+        self._wait_for_reads()
         try:
             outcome = self._runner.reset(carry, mask, seeds)
             obs, *_, infos = self._infos.lay_out(outcome)

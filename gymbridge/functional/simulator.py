@@ -96,6 +96,10 @@ class FunctionalSimulator:
         self._guarded_step = sever(guarded_step, env.physics_leaves)
         # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
+        # An accelerator resets all rows in the time of a few, and in each turn of a loop it waits
+        # for the host, which reads the loop's condition.
+        devices = getattr(self.device, "device_set", {self.device})
+        self._resets_in_chunks = all(device.platform == "cpu" for device in devices)
 
     def split(self) -> FunctionalSimulator:
         """Return a simulator of the rows of one device."""
@@ -118,9 +122,8 @@ class FunctionalSimulator:
             assert seeds is not None, "the first state needs seeds"
             seed = jnp.asarray(seeds.values)
             episode = jnp.zeros(self.num_envs, jnp.uint32)
-            keys = _episode_keys(seed, episode)
-            initial = self._reset_rows(keys, **(seeds.options or {}))
-            state = FunctionalState(_flat(initial), jnp.zeros(self.num_envs, bool), seed, episode)
+            initial = self._reset_every(seed, episode, seeds.options or {})
+            state = FunctionalState(initial, jnp.zeros(self.num_envs, bool), seed, episode)
         else:
             state = self._begin(state, mask, seeds)
         return state, self.read(state)
@@ -194,11 +197,25 @@ class FunctionalSimulator:
             episode = jnp.where(given, 0, episode).astype(jnp.uint32)
         mask = jnp.asarray(mask)
 
-        def renew(leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-            return where_rows(mask, self._reset_under(mask, seed, episode, options), leaves)
+        drawn = seed, episode, options
+        if self._resets_in_chunks:
 
-        leaves = jax.lax.cond(mask.any(), renew, lambda leaves: leaves, state.leaves)
+            def renew(leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+                return where_rows(mask, self._reset_under(mask, *drawn), leaves)
+
+            leaves = jax.lax.cond(mask.any(), renew, lambda leaves: leaves, state.leaves)
+        else:
+            # No tangent enters the condition: the host would read it for the vjp.
+            kept = jax.lax.stop_gradient(state.leaves)
+            fresh = jax.lax.cond(mask.any(), lambda: self._reset_every(*drawn), lambda: kept)
+            leaves = where_rows(mask, fresh, state.leaves)
         return FunctionalState(leaves, state.diverged & ~mask, seed, episode)
+
+    def _reset_every(
+        self, seed: jax.Array, episode: jax.Array, options: dict[str, Any]
+    ) -> tuple[jax.Array, ...]:
+        """Return fresh states in every row."""
+        return _flat(self._reset_rows(_episode_keys(seed, episode), **options))
 
     def _reset_under(
         self, mask: jax.Array, seed: jax.Array, episode: jax.Array, options: dict[str, Any]

@@ -58,7 +58,9 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """
         self._check_open()
         with self._one_thread:
-            carry = self._runner.unpack(self._running("get_state"))
+            carry = self._running("get_state")
+            self._wait_for_reads()
+            carry = self._runner.unpack(carry)
             return Snapshot(self._about, self.np_random_seed, self._leaves.take(carry))
 
     def set_state(self, state: Snapshot) -> Any:
@@ -76,6 +78,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """
         self._check_open()
         with self._one_thread:
+            self._wait_for_reads()
             carry = self._runner.pack(self._give(state))
             obs = self._to_user(self._runner.observe(carry))
             self._carry, self._seeds = carry, tuple(state.seeds)

@@ -42,6 +42,9 @@ def test_batch__runs_beside_a_large_tensor(device: str, is_cuda: bool, torch_dev
     twin = make_batch("fast", "SameStep", arrays="torch", num_envs=4096, limit=5, device=device)
     assert_same(play(twin, 6), wanted)
     assert block[:: size // 1000].unique().tolist() == [7]
+    del block
+    if is_cuda:
+        torch.cuda.empty_cache()  # for the processes of the next test
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,10 @@ def make_many(engine: str, mode: str, device: str) -> Any:
     return RecordEpisodeStatistics(envs) if engine == "fast" else envs
 
 
-def make_rollout(envs: Any, num_steps: int, *, learns: bool) -> Callable[[], list[Any]]:
-    """Return the function that steps a batch with a small policy, with a loss per 10 steps or not.
+def make_rollout(
+    envs: Any, num_steps: int, *, learns: bool, window: int = 10
+) -> Callable[[], list[Any]]:
+    """Return the function that steps a batch with a small policy, with a loss per window or not.
 
     It returns the means of the rewards, on the device.
     """
@@ -52,7 +54,7 @@ def make_rollout(envs: Any, num_steps: int, *, learns: bool) -> Callable[[], lis
                 obs[0], rewards, *_ = envs.step(actions.clamp(-1, 1))
                 means.append(rewards.detach().mean())
                 loss = loss - rewards.mean()
-                if learns and step % 10 == 9:
+                if learns and step % window == window - 1:
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
@@ -97,7 +99,7 @@ def test_steps__return_before_the_device_has_taken_them(
     There are few steps, since a stream holds about a thousand launches, and the next one waits.
     """
     envs = make_many(engine, mode, device)
-    run = make_rollout(envs, 10, learns=engine == "gradients")
+    run = make_rollout(envs, 3, learns=engine == "gradients", window=3)
     run()  # compiles
     finish(torch_device)
     for _ in range(10):

@@ -72,7 +72,7 @@ def test_tensors__are_ready_for_torch_while_jax_is_busy(
     assert_same(runs[1], runs[0])
 
 
-@pytest.mark.parametrize("call", ["reset", "set_state", "step"])
+@pytest.mark.parametrize("call", ["get_state", "reset", "set_state", "step"])
 def test_memory_that_torch_still_reads__is_not_written_by_the_next_call(
     call: str, device: str, torch_device: Any
 ) -> None:
@@ -82,6 +82,7 @@ def test_memory_that_torch_still_reads__is_not_written_by_the_next_call(
     envs.reset(seed=0)
     state = envs.get_state()
     calls = {
+        "get_state": envs.get_state,
         "reset": lambda: envs.reset(seed=1),
         "set_state": lambda: envs.set_state(state),
         "step": lambda: envs.step(actions),

@@ -23,6 +23,7 @@ __all__ = [
     "map_arrays",
     "own",
     "parts_of",
+    "wait_for_nothing",
 ]
 
 Converter = Callable[[Any], Any]
@@ -36,6 +37,10 @@ MaskReader = Callable[[str, Any], Any]
 def own(tree: Any) -> Any:
     """Return a time step, a mask or a space as it is, where nothing has to be converted."""
     return tree
+
+
+def wait_for_nothing() -> None:
+    """Return at once, where nobody else uses the simulator's memory."""
 
 
 def leave(_: str, mask: Any) -> Any:
@@ -54,6 +59,8 @@ class ArrayAdapter(NamedTuple):
     where: Callable[[Any, Any, Any], Any] = np.where  # for the simulator's arrays
     device: Any = None  # where the user's arrays are; None for numpy
     give_mask: Converter = own  # a mask of the user's kind -> the mask of one key of dense infos
+    # Before a call without actions: memory that the user's library still reads is not written yet.
+    wait_for_reads: Callable[[], None] = wait_for_nothing
 
     @property
     def is_dense(self) -> bool:

@@ -63,12 +63,18 @@ def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     place = find_torch_device(named[0] if isinstance(named, tuple) else named)
     if native == "torch":
         to_user, hand_over = own, own
-        upload = partial(torch.tensor if place.type == "cpu" else _upload, device=place)
+        on_cpu, on_gpu = partial(torch.tensor, device=place), partial(_upload, place=place)
+        upload = on_cpu if place.type == "cpu" else on_gpu
     else:
         upload = np.array if place.type == "cpu" else partial(_upload_to_jax, place=place)
         to_user, hand_over = partial(map_arrays, to_torch), torch_to_jax
+        if place.type != "cpu":
+            to_user = partial(_share_with_torch, place=place)
+    options: dict[str, Any] = {"where": jnp.where, "device": place}
+    if place.type != "cpu":
+        options["wait_for_reads"] = _make_waiter(place)
     reader = partial(_TensorReader, place=place, hand_over=hand_over, upload=upload)
-    return adapt(to_user, reader, where=jnp.where, device=place)
+    return adapt(to_user, reader, **options)
 
 
 def choose_to_torch(place: Any) -> Callable[[Any], torch.Tensor]:
@@ -113,6 +119,33 @@ def _share_with_jax(tensor: torch.Tensor) -> Any:
         return jax.dlpack.from_dlpack(tensor)
 
 
+def _share_with_torch(tree: Any, place: torch.device) -> Any:
+    """Return a tree of jax arrays on a GPU as tensors, for which torch's current stream waits.
+
+    The stream is asked for once, since `torch.from_dlpack` takes longer to find it for each array
+    than for all else.
+    """
+    stream = torch.cuda.current_stream(place).cuda_stream or 1  # DLPack's name of the default one
+    return map_arrays(lambda array: torch.from_dlpack(array.__dlpack__(stream=stream)), tree)
+
+
+def _make_waiter(place: torch.device) -> Callable[[], None]:
+    """Return a function after which JAX's work on a GPU waits for torch's current stream.
+
+    JAX writes into the memory of tensors that were dropped, though kernels that read these may
+    still be queued. A step waits for them through its actions; this is for other calls.
+    """
+    import jax
+
+    token = torch.zeros(1, device=place)
+    follow = jax.jit(lambda token: token + 1)  # a kernel, which waits for what it reads
+
+    def wait() -> None:
+        follow(_share_with_jax(token))
+
+    return wait
+
+
 def _valueless(error: RuntimeError) -> ArgumentTypeError:
     return ArgumentTypeError(
         f"`actions` must hold values, got a tensor that has none ({error}). Tensors inside a "
@@ -145,14 +178,13 @@ def _to_host(tensor: torch.Tensor) -> np.ndarray:
         raise _valueless(error) from error
 
 
-def _upload(array: np.ndarray, device: torch.device) -> torch.Tensor:
+def _upload(array: np.ndarray, place: torch.device) -> torch.Tensor:
     """Return a copy of a numpy array on a GPU.
 
     A transfer from pinned memory does not hold up the host, which would otherwise wait for all that
     is queued on the GPU.
     """
-    pinned = torch.tensor(array, device="cpu", pin_memory=True)
-    return pinned.to(device, non_blocking=True)
+    return upload_packed(array, place, pin=True)
 
 
 def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
