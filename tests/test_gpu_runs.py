@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from gpu_runs import is_gpu_run, prepare_cpu_run, prepare_gpu_run
+from gpu_runs import FOLDER, is_gpu_run, prepare_cpu_run, prepare_gpu_run
+from python_runs import run_python
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,9 @@ def test_variables__are_for_the_gpu_unless_they_were_set(monkeypatch: pytest.Mon
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
     prepare_gpu_run(prepare_cpu_run())
     assert [os.environ.get(name) for name in names] == ["cuda,cpu", None, "true"]
+
+
+def test_conftest_of_the_gpu__leaves_jax_to_be_imported_with_the_variables_of_a_gpu() -> None:
+    """`pytest -m gpu tests/gpu` imports it while those of a run on the CPU are set."""
+    code = "import runpy, sys; runpy.run_path(sys.argv[1]); print('jax' in sys.modules)"
+    assert run_python("-c", code, FOLDER / "conftest.py").lines == ["False"]
