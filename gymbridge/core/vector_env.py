@@ -308,13 +308,15 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _advance(self, actions: Any, rows: np.ndarray | None) -> Outcome:
         """Take one step in all rows, or in those of a mask."""
-        if self._carry is None:
+        carry = self._carry
+        if carry is None:
             self._check_open()
-        carry = self._running("step")
+            carry = self._running("step")  # raises
         actions = self._read_actions(actions)
         if self._refuses_ended:
             _check_running(carry.ended if rows is None else carry.ended & rows)
         if rows is not None:
+            self._wait_for_reads()
             carry = self._runner.hold(carry, ~rows)
         return self._runner.step(carry, actions)
 
@@ -370,9 +372,10 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self.sub_envs.set_attr(self, name, values)
 
     def _running(self, name: str) -> Any:
-        """Return the carry, or raise for a method that needs running episodes."""
+        """Return the carry for a method without actions, or raise: it needs running episodes."""
         if self._carry is None:
             raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
+        self._wait_for_reads()
         return self._carry
 
     def _check_functional(self) -> None:

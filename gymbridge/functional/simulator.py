@@ -103,7 +103,8 @@ class FunctionalSimulator:
 
     def split(self) -> FunctionalSimulator:
         """Return a simulator of the rows of one device."""
-        return self._rebuilt_with(self.num_envs // self.num_devices)()
+        first = min(self.device.device_set, key=lambda device: device.id)
+        return self._rebuilt_with(self.num_envs // self.num_devices, device=first)()
 
     def __reduce__(self) -> Any:
         """Pickle as what it was built from, with the device by its name."""

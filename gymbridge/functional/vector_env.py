@@ -58,9 +58,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """
         self._check_open()
         with self._one_thread:
-            carry = self._running("get_state")
-            self._wait_for_reads()
-            carry = self._runner.unpack(carry)
+            carry = self._runner.unpack(self._running("get_state"))
             return Snapshot(self._about, self.np_random_seed, self._leaves.take(carry))
 
     def set_state(self, state: Snapshot) -> Any:
@@ -111,7 +109,9 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             if states is None:
                 carries = [self._runner.unpack(self._running("render_html"))]
             else:
-                carries = [self._give(state) for state in _read_states(states)]
+                given = _read_states(states)
+                self._wait_for_reads()
+                carries = list(map(self._give, given))
             simulator = self._runner.rule.simulator
             trajectory = [simulator.env_state(carry.state) for carry in carries]
         height, drawing = read_count("height", height), simulator.env.drawing

@@ -83,7 +83,6 @@ class DifferentiableVectorEnv(FunctionalVectorEnv):
         with self._one_thread:
             runner, carry = self._graph("detach")
             carry = self._carry = carry._replace(tensor=None)
-            self._wait_for_reads()
             return runner.observe(carry)
 
     def unroll(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

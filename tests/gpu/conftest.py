@@ -11,8 +11,8 @@ NEEDED = ("brax", "envpool", "matplotlib", "rsl_rl", "skrl", "torch", "torchrl",
 
 # None is imported here: `pytest -m gpu tests/gpu` comes here before it has taken back the variables
 # of a run on the CPU, and JAX reads these when it is imported.
-if not all(map(find_spec, NEEDED)):
-    collect_ignore_glob = ["test_*"]
+if missing := [name for name in NEEDED if not find_spec(name)]:
+    pytest.skip(f"the tests for a GPU need {', '.join(missing)}", allow_module_level=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -72,12 +72,13 @@ def test_tensors__are_ready_for_torch_while_jax_is_busy(
     assert_same(runs[1], runs[0])
 
 
-@pytest.mark.parametrize("call", ["get_state", "reset", "set_state", "step"])
+@pytest.mark.parametrize("call", ["get_state", "reset", "set_state", "step", "step_some"])
 def test_memory_that_torch_still_reads__is_not_written_by_the_next_call(
     call: str, device: str, torch_device: Any
 ) -> None:
     """Torch frees a tensor of JAX's when its last name goes, though a kernel is to read it."""
-    envs = shared_batch("fast", arrays="torch", num_envs=512, device=device)
+    options = {"arrays": "torch", "num_envs": 512, "device": device}
+    envs = shared_batch("fast", "Disabled" if call == "step_some" else "NextStep", **options)
     actions = np.zeros(envs.action_space.shape, np.float32)
     envs.reset(seed=0)
     state = envs.get_state()
@@ -86,6 +87,7 @@ def test_memory_that_torch_still_reads__is_not_written_by_the_next_call(
         "reset": lambda: envs.reset(seed=1),
         "set_state": lambda: envs.set_state(state),
         "step": lambda: envs.step(actions),
+        "step_some": lambda: envs.step_some(actions, np.arange(512) < 9),
     }
     calls[call]()  # compiles
     for _ in range(5):
