@@ -96,8 +96,7 @@ class FunctionalSimulator:
         self._guarded_step = sever(guarded_step, env.physics_leaves)
         # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
-        # An accelerator resets all rows in the time of a few, and in each turn of a loop it waits
-        # for the host, which reads the loop's condition.
+        # XLA reads the condition of a loop on the host, for which an accelerator waits each time.
         devices = getattr(self.device, "device_set", {self.device})
         self._resets_in_chunks = all(device.platform == "cpu" for device in devices)
 
@@ -206,7 +205,7 @@ class FunctionalSimulator:
 
             leaves = jax.lax.cond(mask.any(), renew, lambda leaves: leaves, state.leaves)
         else:
-            # No tangent enters the condition: the host would read it for the vjp.
+            # No tangent enters the condition, so a backward pass has none.
             kept = jax.lax.stop_gradient(state.leaves)
             fresh = jax.lax.cond(mask.any(), lambda: self._reset_every(*drawn), lambda: kept)
             leaves = where_rows(mask, fresh, state.leaves)

@@ -308,3 +308,10 @@ assert jax_devices._SPARE.is_set(), "it did not start JAX with a spare thread"
 @pytest.mark.parametrize("script", [STARTED, FRESH, LISTED])
 def test_every_core__has_a_device_if_jax_starts_with_them(script: str) -> None:
     run_python("-c", script, JAX_NUM_CPU_DEVICES="-1")
+
+
+def test_part_of_a_spread_batch__is_on_its_device_whatever_the_default_is() -> None:
+    """It restarts as that device does, which may be of another kind than the default one."""
+    envs = BraxVectorEnv(ScriptedBraxEnv([3]), NUM_ENVS, device=list(TWO))
+    with jax.default_device(jax.devices("cpu")[1]):
+        assert envs._simulator.split().device == jax.devices("cpu")[0]
