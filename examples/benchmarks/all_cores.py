@@ -2,11 +2,13 @@
 
     python examples/benchmarks/all_cores.py [--only ant] [--processes 3]
     python examples/benchmarks/all_cores.py --curve [--only ant]
+    python examples/benchmarks/all_cores.py --views
     python examples/benchmarks/all_cores.py --limit
 
 The reference is the bare jitted ``vmap(env.step)`` on one CPU device, as other wrappers run it. It
 fetches observation, reward and done as numpy arrays, and never restarts an episode. For gradients
-it is one jitted scan. Each process times all routes of a case in turn; a row is the median process.
+it is one jitted scan, and for the views of trainers the same view on one device. Each process times
+all routes of a case in turn; a row is the median process.
 """
 
 from __future__ import annotations
@@ -62,6 +64,16 @@ BARS: dict[tuple[Any, ...], float | None] = {
     ("Go1JoystickFlatTerrain", 256, "NextStep", "numpy"): 0.75,
 }
 
+VIEWS: list[tuple[Any, ...]] = [
+    (f"view of {trainer}, ant", 1024, "SameStep", arrays)
+    for trainer, arrays in (
+        ("Stable-Baselines3", "numpy"),
+        ("CleanRL", "numpy"),
+        ("TorchRL", "torch"),
+        ("rsl_rl", "torch"),
+    )
+]
+
 CURVE = [
     (name, size, "NextStep", "numpy")
     for name in ("ant", "humanoid", "inverted_pendulum", "fast", "CartpoleBalance")
@@ -97,6 +109,34 @@ def step_routes(name: str, num_envs: int, mode: str, arrays: str) -> dict[str, S
     return routes
 
 
+def view_step(name: str, num_envs: int, place: str) -> Step:
+    """Return the step of a trainer's view of ants; for TorchRL a rollout of eight steps."""
+    import torch
+
+    options: dict[str, Any] = {"backend": "spring", "device": place}
+    actions = np.random.default_rng(0).uniform(-1, 1, (64, num_envs, 8)).astype(np.float32)
+    if "TorchRL" in name:
+        from gymbridge.trainers.torchrl import make_torchrl
+
+        env = make_torchrl("Brax/ant-v0", num_envs, **options)
+        return lambda _: env.rollout(8, break_when_any_done=False)
+    if "rsl_rl" in name:
+        from gymbridge.trainers.rsl_rl import make_rsl_rl
+
+        view = make_rsl_rl("Brax/ant-v0", num_envs, **options)
+        return lambda index: view.step(torch.from_numpy(actions[index % 64]))
+    if "CleanRL" in name:
+        from gymbridge.trainers.cleanrl import make_cleanrl
+
+        envs: Any = make_cleanrl("Brax/ant-v0", num_envs, **options)
+    else:
+        from gymbridge.trainers.sb3 import make_vec_env
+
+        envs = make_vec_env("Brax/ant-v0", num_envs, env_kwargs=options)
+    envs.reset()
+    return lambda index: envs.step(actions[index % 64])
+
+
 def window_routes(num_envs: int) -> dict[str, Step]:
     """Return the gradient of a window by its actions, in plain JAX and by `unroll`."""
     routes: dict[str, Step] = {}
@@ -112,8 +152,13 @@ def window_routes(num_envs: int) -> dict[str, Step]:
 def measure(case: tuple[Any, ...], rounds: int, seconds: float) -> dict[str, Any]:
     """Return what the routes of one case take in this process, in microseconds and as ratios."""
     name, num_envs, mode, arrays = case
-    is_window = name.startswith("window")
-    routes = window_routes(num_envs) if is_window else step_routes(name, num_envs, mode, arrays)
+    if name.startswith("window"):
+        routes = window_routes(num_envs)
+    elif name.startswith("view"):
+        places = {"bare": "cpu", "cpu:all": "cpu:all"}
+        routes = {route: view_step(name, num_envs, place) for route, place in places.items()}
+    else:
+        routes = step_routes(name, num_envs, mode, arrays)
     counts = {route: fitting_count(step, seconds) for route, step in routes.items()}
     times = interleave(routes, count=counts, rounds=rounds)
     return {route: compare(times, route, "bare") for route in routes}
@@ -183,6 +228,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="regular expression for the cases")
     parser.add_argument("--curve", action="store_true", help="five tasks over the batch size")
+    parser.add_argument("--views", action="store_true", help="views of four trainers")
     parser.add_argument("--processes", type=int, default=3, help="processes of a case")
     parser.add_argument("--rounds", type=int, default=9, help="rounds in a process")
     parser.add_argument("--seconds", type=float, default=0.4, help="of a route in a round")
@@ -199,7 +245,7 @@ def main() -> None:
         for name, size in (("ant", 1024), ("humanoid", 256)):
             print(name, size, limit_of(name, size, options))
         return
-    cases = CURVE if options.curve else list(BARS)
+    cases = CURVE if options.curve else VIEWS if options.views else list(BARS)
     rows: list[Row] = []
     for case in cases:
         if re.search(options.only, ", ".join(map(str, case))):

@@ -1,6 +1,6 @@
 """What a step of BraxVectorEnv costs over the bare jitted ``vmap(env.step)``.
 
-    python examples/benchmarks/brax_step.py [--rounds 15]
+    python examples/benchmarks/brax_step.py [--rounds 15] [--only inverted_pendulum fast]
 
 The reference fetches observation, reward and done as numpy arrays and never restarts an episode.
 Both get the same new random actions.
@@ -20,6 +20,11 @@ from gymbridge import BraxVectorEnv
 
 warnings.filterwarnings("ignore", message="Brax System")
 NUM_ENVS = 256
+BARS: dict[str, dict[str, float | None]] = {
+    "reacher": {"NextStep": 1.10, "SameStep": 1.10, "Disabled": 1.10},
+    "inverted_pendulum": {"NextStep": 1.20, "SameStep": 1.20},
+    "fast": {"NextStep": None, "SameStep": None, "Disabled": None},
+}
 
 
 def bridged_step(envs: BraxVectorEnv, actions: list[np.ndarray], ends: list[float]):
@@ -91,13 +96,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--only", nargs="+", choices=BARS, default=list(BARS), help="tasks")
     options = parser.parse_args()
     budget = {"count": options.count, "rounds": options.rounds}
-    every = {"NextStep": 1.10, "SameStep": 1.10, "Disabled": 1.10}
-    rows = step_rows("reacher", every, **budget)
-    rows += step_rows("inverted_pendulum", {"NextStep": 1.20, "SameStep": 1.20}, **budget)
-    rows += step_rows("fast", {"NextStep": None, "SameStep": None, "Disabled": None}, **budget)
-    rows.append(restart_row(count=max(options.count // 4, 4), rounds=options.rounds))
+    rows = [row for name in options.only for row in step_rows(name, BARS[name], **budget)]
+    if "reacher" in options.only:
+        rows.append(restart_row(count=max(options.count // 4, 4), rounds=options.rounds))
     print_table(rows)
 
 
