@@ -240,8 +240,15 @@ def test_picture__is_what_its_script_draws(name: str, tmp_path: Path) -> None:
     assert texts.findall(drawn) == texts.findall(committed) != []
 
 
-def test_ids_page__is_what_its_script_writes() -> None:
-    assert load_script(SCRIPTS / "ids.py").make_page() == PAGES["docs/reference/ids.md"]
+def test_ids_pages__are_what_their_script_writes() -> None:
+    pages = load_script(SCRIPTS / "ids.py").make_pages()
+    written = {str(path.relative_to(ROOT)): text for path, text in pages.items()}
+    assert len(written) > 20
+    assert written == {
+        page: text
+        for page, text in PAGES.items()
+        if page == "docs/reference/ids.md" or page.startswith("docs/reference/ids/")
+    }
 
 
 def test_words_page__has_docstrings_messages_and_hints() -> None:

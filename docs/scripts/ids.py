@@ -1,6 +1,7 @@
-"""Write the page of all ids by family, with their spaces and time limits.
+"""Write the pages of all ids, one for each family, with their spaces and time limits.
 
-It becomes `docs/reference/ids.md`::
+The families become the table of `docs/reference/ids.md`, below what is written there by hand, and
+each has its page in `docs/reference/ids`::
 
     python docs/scripts/ids.py
 
@@ -9,6 +10,7 @@ It needs no engine: `gymbridge list` reads the same entries.
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
@@ -16,19 +18,21 @@ from textwrap import shorten
 from gymbridge.command_line.catalogue import Entry, read_catalogue
 
 PAGE = Path(__file__).parents[1] / "reference" / "ids.md"
+MARK = "<!-- table -->\n"
+TABLE = "| family | ids | example |\n|---|---:|---|\n"
+TREE = "\n```{toctree}\n:hidden:\n:glob:\n\nids/*\n```\n"
 
-HEAD = """# All ids
+HEAD = """# {}
 
-Written by `python docs/scripts/ids.py`. An id works in `gym.make_vec(id, num_envs)` and in
-`gym.make(id)`. The limit is the task's own, in steps; `max_episode_steps=` overrides it. A space is
-that of one environment with the task's default keywords; of a `Box`, the lowest and the highest
-bound, the shape and the dtype. [Brax](brax.md) and [EnvPool](envpool.md) say which tasks cannot be
-built, and `gymbridge info ID` has the spaces that are cut short here.
+[All ids](../ids.md) says what the columns mean.
+
+| id | observations | actions | limit |
+|---|---|---|---:|
 """
 
 
 def family(entry: Entry) -> str:
-    """Return the title of an id's section."""
+    """Return the title of an id's page."""
     engine = entry.id.split("/")[0]
     return engine if entry.family in (None, "brax") else f"{engine}: {entry.family}"
 
@@ -37,18 +41,23 @@ def row(entry: Entry) -> str:
     """Return the row of an id."""
     cells = (entry.observation_space, entry.action_space)
     found = (f"`{shorten(cell, 90, placeholder=' …')}`" if cell else "" for cell in cells)
-    return f"| `{entry.id}` | {' | '.join(found)} | {entry.max_episode_steps or 'none'} |"
+    return f"| `{entry.id}` | {' | '.join(found)} | {entry.max_episode_steps or 'none'} |\n"
 
 
-def make_page() -> str:
-    """Return the page."""
-    parts = [HEAD]
+def make_pages() -> dict[Path, str]:
+    """Return the text of each page by its path."""
+    pages, table = dict[Path, str](), TABLE
     entries = sorted(read_catalogue(), key=lambda entry: family(entry).lower())
-    for title, members in groupby(entries, key=family):
-        head = f"## {title}\n\n| id | observations | actions | limit |\n|---|---|---|---:|"
-        parts.append("\n".join([head, *map(row, members)]) + "\n")
-    return "\n".join(parts)
+    for title, group in groupby(entries, key=family):
+        members = list(group)
+        name = re.sub(r"[\W_]+", "-", title.lower())
+        table += f"| [{title}](ids/{name}.md) | {len(members)} | `{members[0].id}` |\n"
+        pages[PAGE.with_suffix("") / f"{name}.md"] = HEAD.format(title) + "".join(map(row, members))
+    before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    return {PAGE: before + MARK + table + TREE, **pages}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(make_page(), encoding="utf-8")
+    PAGE.with_suffix("").mkdir(exist_ok=True)
+    for path, text in make_pages().items():
+        path.write_text(text, encoding="utf-8")
