@@ -12,7 +12,7 @@ project = "gymbridge"
 author = "The gymbridge authors"
 copyright = "2026, the gymbridge authors"
 release = __version__
-extensions = ["myst_parser", "sphinx_copybutton", "sphinx_design"]
+extensions = ["myst_parser", "sphinx_copybutton"]
 extensions += ["sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = f"gymbridge {release}"
@@ -31,7 +31,6 @@ autodoc_mock_imports = ["ray"]  # it needs another Gymnasium than the rest of th
 default_role = "code"
 maximum_signature_line_length = 80  # longer ones have a line for each parameter
 nitpick_ignore_regex = [("py:.*", r".*")]  # names of other libraries; no inventories are fetched
-myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
 

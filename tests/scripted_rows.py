@@ -93,7 +93,7 @@ class OwnScripted:
 
     def seed(self, seed: int) -> None:
         """Let the next episode be the first one of a seed, given as a user gives it."""
-        if seed >= 2**32:  # docs/reference/semantics.md says what an engine gets for it
+        if seed >= 2**32:  # docs/explanation/seeds.md says what an engine gets for it
             seed = int(np.random.SeedSequence(seed).generate_state(1)[0]) % 2**32
         self._seed = seed
 

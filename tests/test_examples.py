@@ -210,6 +210,57 @@ def test_flags__out_of_their_range_are_named_at_once(name, flag, text, monkeypat
     assert f"error: {text}" in capsys.readouterr().err
 
 
+ANY_ID = (
+    *("custom_brax_env", "domain_randomization", "functional_rollout", "open_loop"),
+    *("partial_resets", "planning", "playground_ppo", "ppo", "record_video", "rsl_rl_ppo"),
+    *("sb3_atari", "sb3_ppo", "sb3_sac", "shac", "torchrl_ppo"),
+)
+"""Scripts with `--env-id` that run in one process without Ray."""
+
+CUDA = '--env-kwargs={"device": "cuda"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "text"),
+    [
+        *((name, ["--env-id=EnvPool/Pog-v5"], "`Pog` doesn't exist") for name in ANY_ID),
+        ("physics_leaves", ["--env-name=hoper"], "did you mean 'hopper'?"),
+        ("ppo", ["--device=cuda"], "--device: "),
+        ("rsl_rl_ppo", ["--device=cuda"], "`device` must be one that torch has"),
+        ("sb3_atari", ["--device=cuda"], "--device: "),
+        ("record_video", [CUDA, "--env-id=Brax/fast-v0"], "`device` must be one that JAX has"),
+        ("shac", [CUDA], "`device` must be one that JAX has"),
+        ("torchrl_ppo", ["--device=cuda"], "`device` must be one that JAX has"),
+    ],
+)
+def test_wrong_id_or_device__is_named_in_one_line(name, flags, text, tmp_path):
+    torch = pytest.importorskip("torch")
+    if "cuda" in flags[0] and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    printed = call_script(name, *flags, cwd=tmp_path, code=1)
+    assert text in printed.log
+    assert printed.log.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "env_id"),
+    [
+        *((name, "EnvPool/Pendulum-v1") for name in ("ppo", "torchrl_ppo", "rsl_rl_ppo")),
+        ("record_video", "EnvPool/Pendulum-v1"),
+        ("shac", "Brax/fast-v0"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_policy_of_another_task__is_named_in_one_line(name, env_id, tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "policy.pt"
+    torch.jit.save(torch.jit.trace(torch.nn.Linear(7, 1), torch.zeros(2, 7)), path)
+    flag = "policy" if name == "record_video" else "evaluate"
+    printed = call_script(name, f"--env-id={env_id}", f"--{flag}={path}", cwd=tmp_path, code=1)
+    assert f"{path} cannot act in this task: RuntimeError: " in printed.log
+    assert printed.log.count("\n") == 1
+
+
 @pytest.mark.slow
 def test_string_shape__trains_both_and_draws_their_curves(tmp_path):
     call_script("string_shape", "--seeds", 1, "--max-seconds=1", "--out=out", cwd=tmp_path)
@@ -218,13 +269,13 @@ def test_string_shape__trains_both_and_draws_their_curves(tmp_path):
     check_picture(tmp_path / "out" / "curves.png")
 
 
-GALLERY = TESTS.parent / "docs" / "tutorials" / "gallery.md"
+GALLERY = TESTS.parent / "docs" / "gallery.md"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "soak"])
 def test_gallery__has_each_example_with_a_small_picture(name):
-    assert f"![{name}](../img/gallery/{name}.png) | **{name}.py**<br>" in GALLERY.read_text("utf-8")
-    picture = (GALLERY.parents[1] / "img" / "gallery" / f"{name}.png").read_bytes()
+    assert f"![{name}](img/gallery/{name}.png) | **{name}.py**<br>" in GALLERY.read_text("utf-8")
+    picture = (GALLERY.parent / "img" / "gallery" / f"{name}.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) < 60_000
 

@@ -297,7 +297,7 @@ def make_table(folder: Path) -> str:
     """Return the table of all robots that have a result, and the names of the others."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     lines = [
-        "| robot | CPU s to the first step | steps/s | time over plain: NEXT_STEP | SAME_STEP "
+        "| robot | CPU s to the first step | steps/s | time over plain: NextStep | SameStep "
         "| ends: terminated | truncated | largest difference |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
         *(make_row(result) for result in found if "failed" not in result),

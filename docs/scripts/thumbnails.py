@@ -1,4 +1,4 @@
-"""Make the thumbnails of `docs/tutorials/gallery.md` from what the examples wrote.
+"""Make the thumbnails of `docs/gallery.md` from what the examples wrote.
 
     python docs/scripts/thumbnails.py ppo=runs/Brax/inverted_pendulum-v0/learning_curve.png
 

@@ -109,7 +109,7 @@ def test_sync_vector_env__is_as_documented(mode: str) -> None:
     [
         ({"autoreset_mode": "NextStep"}, ""),
         ({"autoreset_mode": "SameStep"}, ""),
-        ({"autoreset_mode": "Disabled"}, ", DISABLED"),
+        ({"autoreset_mode": "Disabled"}, ", Disabled"),
         ({"shared_memory": False}, ", shared_memory=False"),
     ],
 )

@@ -170,9 +170,9 @@ def test_rules__are_listed_in_the_documentation() -> None:
     for rule in RULES:
         level = rule.level
         if rule.documented_in is not None:
-            level = f"{level} with {rule.documented_in.name}, else extra"
+            level = f"{level} with {rule.documented_in.value}, else extra"
         if len(rule.modes) < len(AutoresetMode):
-            level += f"; {', '.join(mode.name for mode in rule.modes)}"
+            level += f"; {', '.join(mode.value for mode in rule.modes)}"
         row = f"| `{rule.id}` | {rule.sentence} | {level} | {rule.source} |"
         assert row in rows
 

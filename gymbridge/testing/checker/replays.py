@@ -82,7 +82,7 @@ WRITABLE = Rule(
 )
 FINAL_VALUE = Rule(
     "same-step-final-value",
-    "`final_obs` holds the observation with which NEXT_STEP ends the same episode.",
+    "`final_obs` holds the observation with which NextStep ends the same episode.",
     "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py, "
     "`test_same_step_final_obs`",
     of_ends=True,
