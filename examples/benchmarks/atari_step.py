@@ -40,8 +40,8 @@ HYPERPARAMETERS: dict[str, Any] = {
 def make_both(num_envs: int) -> dict[str, VecEnv]:
     """Return SB3's Pong in `DummyVecEnv`, and ours."""
     theirs = VecFrameStack(make_sb3("PongNoFrameskip-v4", num_envs, seed=0), 4)
-    stacked = {"stack_num": 4}
-    return {"SB3": theirs, "ours": make_atari_env("EnvPool/Pong-v5", num_envs, 0, None, stacked)}
+    ours = make_atari_env("EnvPool/Pong-v5", num_envs, seed=0, env_kwargs={"stack_num": 4})
+    return {"SB3": theirs, "ours": ours}
 
 
 def draw_actions(num_envs: int) -> np.ndarray:

@@ -110,6 +110,18 @@ def test_snapshots__move_between_placements(tmp_path: Path) -> None:
         assert_same(run(there, 9, 9), run(here, 9, 9))
 
 
+def test_frames__are_those_of_one_device() -> None:
+    env, frames = ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES), []
+    for device in (None, TWO):
+        envs = BraxVectorEnv(env, NUM_ENVS, device=device, render_mode="rgb_array")
+        envs.reset(seed=3)
+        envs.step(make_actions(envs, 0))
+        envs.reset(options={"reset_mask": np.arange(NUM_ENVS) % 3 == 0})
+        frames.append(np.stack(envs.render()))
+    np.testing.assert_array_equal(*frames)
+    assert frames[0][:, 0, 0, 0].tolist() == [0, 1, 1] * 2 + [0, 1]
+
+
 def test_statistics__are_spread_too(tmp_path: Path) -> None:
     logs = []
     for device in (None, TWO):
