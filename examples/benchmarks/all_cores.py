@@ -4,6 +4,7 @@
     python examples/benchmarks/all_cores.py --curve [--only ant]
     python examples/benchmarks/all_cores.py --views
     python examples/benchmarks/all_cores.py --limit
+    python examples/benchmarks/all_cores.py --parts
 
 The reference is the bare jitted ``vmap(env.step)`` on one CPU device, as other wrappers run it. It
 fetches observation, reward and done as numpy arrays, and never restarts an episode. For gradients
@@ -199,6 +200,34 @@ def limit_of(name: str, num_envs: int, options: argparse.Namespace) -> Ratio:
     return Ratio(median(ratios), ratios[0], ratios[-1])
 
 
+def parts_of_step(envs: Any, action: np.ndarray) -> list[float]:
+    """Step a batch; return the microseconds of the call, of waiting, and of handing over."""
+    given, begun = envs._read_actions(action), time.perf_counter()
+    outcome = envs._runner.step(envs._carry, given)
+    called = time.perf_counter()
+    jax.block_until_ready(outcome.time_step)
+    waited = time.perf_counter()
+    envs._infos.lay_out(outcome)
+    handed = time.perf_counter()
+    envs._carry = outcome.carry
+    return [1e6 * seconds for seconds in (called - begun, waited - called, handed - waited)]
+
+
+def print_parts(rounds: int) -> None:
+    """Print what a step without physics spends its time on, on one device and on all."""
+    batches = {place: batch_class("fast")(num_envs=256, device=place) for place in PLACES}
+    action, found = np.zeros((256, 1), np.float32), {place: [] for place in PLACES}
+    for envs in batches.values():
+        envs.reset(seed=0)
+    for _ in range(rounds):
+        for place, envs in batches.items():
+            times = [parts_of_step(envs, action) for _ in range(700)][200:]
+            found[place].append([median(part) for part in zip(*times, strict=True)])
+    for place, rows in found.items():
+        call, wait_for, hand = (round(median(part)) for part in zip(*rows, strict=True))
+        print(f"fast, 256 envs, {place}: call {call} us, wait {wait_for} us, hand over {hand} us")
+
+
 def in_processes(case: tuple[Any, ...], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return what several processes measured, one after the other."""
     command = [sys.executable, __file__, "--case", json.dumps(case)]
@@ -233,6 +262,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="rounds in a process")
     parser.add_argument("--seconds", type=float, default=0.4, help="of a route in a round")
     parser.add_argument("--limit", action="store_true", help="a bare process for each core")
+    parser.add_argument("--parts", action="store_true", help="what a cheap step consists of")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
@@ -244,6 +274,9 @@ def main() -> None:
     if options.limit:
         for name, size in (("ant", 1024), ("humanoid", 256)):
             print(name, size, limit_of(name, size, options))
+        return
+    if options.parts:
+        print_parts(options.rounds)
         return
     cases = CURVE if options.curve else VIEWS if options.views else list(BARS)
     rows: list[Row] = []
