@@ -62,7 +62,7 @@ try:
     from tqdm import trange
 
     import gymbridge  # noqa: F401
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -87,6 +87,17 @@ class Window(nn.Module):
 def make_policy(envs: gym.vector.VectorEnv) -> nn.Module:
     sizes = envs.single_observation_space.shape[0], envs.single_action_space.shape[0]
     return nn.Sequential(nn.Linear(sizes[0], 64), nn.Tanh(), nn.Linear(64, sizes[1]), nn.Tanh())
+
+
+def load_policy(path: str, obs: torch.Tensor) -> nn.Module:
+    """Return a saved policy on the device of `obs`; exit if it does not take such observations."""
+    try:
+        policy = torch.jit.load(path, obs.device)
+        policy(obs)
+    except RuntimeError as error:
+        reason = str(error).strip().rpartition("\n")[2]
+        raise SystemExit(f"{path} cannot act in this task: {reason}") from None
+    return policy
 
 
 @torch.no_grad()
@@ -150,9 +161,10 @@ def main() -> None:
         device=device,
         differentiable=True,
     )
-    envs.reset(seed=args.seed + rank * num_envs)  # no two processes simulate the same episode
+    # No two processes simulate the same episode.
+    obs, _ = envs.reset(seed=args.seed + rank * num_envs)
     if args.evaluate:
-        mean = evaluate(Window(envs, args.steps, torch.jit.load(args.evaluate, device)))
+        mean = evaluate(Window(envs, args.steps, load_policy(args.evaluate, obs)))
         if rank == 0:
             print(f"{args.env_id}: mean return {mean:.3f} over {args.num_envs} episodes")
         distributed.destroy_process_group()
@@ -176,5 +188,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

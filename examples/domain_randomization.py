@@ -16,7 +16,7 @@ The leaf is the viscous friction of the joints. Any other float leaf that the ba
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,11 @@ try:
     from gymnasium.vector import VectorEnv
     from matplotlib.figure import Figure
     from ppo import Agent, Args, train
-    from run_folder import save_policy
+    from run_folder import load_policy, save_policy
     from tqdm import trange
 
     import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -105,12 +105,14 @@ def train_policies(args: argparse.Namespace, folder: Path, name: str, **keywords
     envs.close()
 
 
-def load_policies(folder: Path, name: str, seeds: list[int]) -> list[torch.nn.Module]:
+def load_policies(
+    folder: Path, name: str, seeds: list[int], obs: torch.Tensor
+) -> list[torch.nn.Module]:
     paths = [folder / f"policy_{name}_{seed}.pt" for seed in seeds]
     for path in paths:
         if not path.exists():
             raise SystemExit(f"There is no file {path}: train with this seed first.")
-    return [torch.jit.load(path, "cpu") for path in paths]
+    return [load_policy(path, obs) for path in paths]
 
 
 @torch.no_grad()
@@ -132,9 +134,9 @@ def play(
 
 
 def compare(
-    policies: dict[str, list[torch.nn.Module]], args: argparse.Namespace
+    saved: Path, names: Iterable[str], args: argparse.Namespace
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the factors (points,), and each policy's mean returns (seeds, points) by name."""
+    """Return the factors (points,), and mean returns (seeds, points) of saved policies by name."""
     low, high = args.low / args.margin, args.high * args.margin
     factors = np.geomspace(low, high, args.points)
     envs = gym.make_vec(
@@ -143,6 +145,8 @@ def compare(
         backend=args.backend,
         randomization_fn=make_draw(args),
     )
+    obs = torch.as_tensor(envs.observation_space.sample())
+    policies = {name: load_policies(saved, name, args.seeds, obs) for name in names}
     own = np.asarray(read_leaf(envs.get_attr("sys")[0], args.leaf))
     leaves = np.multiply.outer(np.repeat(factors, args.episodes), own)
     returns = {
@@ -186,10 +190,8 @@ def main() -> None:
     if not args.evaluate:
         for name in keywords:
             train_policies(args, folder, name, **keywords[name])
-    saved = Path(args.evaluate or folder)
-    policies = {name: load_policies(saved, name, args.seeds) for name in keywords}
+    factors, returns = compare(Path(args.evaluate or folder), keywords, args)
     folder.mkdir(parents=True, exist_ok=True)
-    factors, returns = compare(policies, args)
     write_results(folder, args, factors, returns)
     print(f"Wrote returns.csv and returns.png to {folder}")
     for name, found in returns.items():
@@ -199,5 +201,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

@@ -33,13 +33,14 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import gymnasium as gym
     import jax
     import numpy as np
     from matplotlib.figure import Figure
     from tqdm import trange
 
     from gymbridge import PlaygroundVectorEnv
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[playground,examples]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -243,5 +244,5 @@ def write_video(path: Path, frames: list[np.ndarray]) -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

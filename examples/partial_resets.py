@@ -38,7 +38,7 @@ try:
     from tqdm import tqdm
 
     import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -97,5 +97,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

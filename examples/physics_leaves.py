@@ -31,12 +31,14 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import gymnasium as gym
     import jax
     import jax.numpy as jnp
     from matplotlib.figure import Figure
 
     from gymbridge import BraxVectorEnv
     from gymbridge.core.jax_private import used_inputs
+    from gymbridge.errors import GymbridgeError
 except ImportError as error:
     raise SystemExit(
         f"{error}; in a checkout of gymbridge: pip install '.[brax,examples]'"
@@ -122,4 +124,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (GymbridgeError, gym.error.Error) as error:
+        raise SystemExit(str(error)) from None

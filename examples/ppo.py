@@ -35,13 +35,20 @@ try:
     import torch
     from gymnasium import spaces
     from gymnasium.vector import VectorEnv
-    from run_folder import Checkpoint, make_bar, print_returns, save_policy, write_results
+    from run_folder import (
+        Checkpoint,
+        load_policy,
+        make_bar,
+        print_returns,
+        save_policy,
+        write_results,
+    )
     from torch import Tensor, nn
     from torch.distributions import Categorical, Distribution, Independent, Normal
     from torch.optim import Adam
 
     import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
 except ImportError as error:
     raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[all]'") from None
 
@@ -261,17 +268,25 @@ def evaluate(envs: VectorEnv, agent: Agent, args: Args, act: Callable[..., Any])
     return total[~running].tolist()
 
 
+def find_device(name: str) -> torch.device:
+    """Return the device of the networks; exit if torch does not have it."""
+    try:
+        return torch.empty(0, device=name.removesuffix(":all")).device
+    except (RuntimeError, AssertionError) as error:
+        raise SystemExit(f"--device: {str(error).partition(chr(10))[0]}") from None
+
+
 def run(args: Args) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     fixed = {"num_envs": args.num_envs, "autoreset_mode": "NextStep", "arrays": args.arrays}
+    device = find_device(args.device)
     is_spread = args.device.endswith(":all")
     place = args.device if args.arrays == "torch" or is_spread else None
     envs = gym.make_vec(args.env_id, **{"device": place} | json.loads(args.env_kwargs) | fixed)
-    device = args.device.removesuffix(":all")
     agent = Agent(envs, args.initial_std).to(device)
     if args.evaluate:
-        act = torch.jit.load(args.evaluate, device)
+        act = load_policy(args.evaluate, torch.zeros(2, agent.obs_size, device=device))
     else:
         act, folder = agent.act, Path(args.out or Path("runs", args.env_id.split(":")[-1]))
         progress = train(args, envs, agent, folder / "checkpoint.pt")
@@ -289,7 +304,7 @@ def main(args: Args) -> None:
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     try:
         run(args)
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None
 
 

@@ -2,17 +2,20 @@
 
     python examples/record_video.py --env-id EnvPool/CartPole-v1
     python examples/record_video.py --env-id Brax/reacher-v0 --train-steps 200000 --steps 150
-    python examples/record_video.py --env-id EnvPool/HalfCheetah-v5 --policy runs/cheetah.zip
+    python examples/record_video.py --env-id Brax/reacher-v0 --policy runs/sb3/reacher-v0_sac.zip
     python examples/record_video.py --env-id Brax/ant-v0 --policy runs/Brax/ant-v0/policy.pt
 
-`--policy` takes a file of SB3's PPO, or a `policy.pt` of the other examples for observations in a
-Box. Give `--env-kwargs` as in training. The last frame goes to a PNG.
+`--policy` takes what `save` of any algorithm of SB3 wrote, such as PPO or SAC, or a `policy.pt` of
+the other examples for observations in a Box. Give `--env-kwargs` as in training. The last frame
+goes to a PNG.
 
 Physics (Brax, Playground, EnvPool's MuJoCo tasks) is drawn by OpenGL: see docs/how-to/rendering.md.
 """
 
 import argparse
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +46,15 @@ try:
     import gymnasium as gym
     import numpy as np
     import torch
+    from gymnasium.vector import AutoresetMode, SyncVectorEnv
     from moviepy.video.io.ImageSequenceClip import ImageSequenceClip
     from PIL import Image
     from stable_baselines3 import PPO
 
     import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
     from gymbridge.trainers.sb3 import make_vec_env
+    from gymbridge.trainers.sb3.saved import load_actor
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[envpool,sb3,examples]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -65,33 +70,40 @@ def train(args: argparse.Namespace) -> PPO:
     return model
 
 
-class TorchPolicy:
-    """A module that `torch.jit.load` reads, with SB3's method `predict`."""
-
-    def __init__(self, path: Path) -> None:
-        self.module = torch.jit.load(path, "cpu")
+def load_torch(path: Path) -> Callable[[Any], np.ndarray]:
+    """Return a policy that `torch.jit.save` wrote, for arrays of observations (num_envs, ...)."""
+    module = torch.jit.load(path, "cpu")
 
     @torch.no_grad()
-    def predict(self, obs: np.ndarray, *, deterministic: bool) -> tuple[np.ndarray, None]:
-        """Return the action for one observation; it is always deterministic."""
-        return self.module(torch.as_tensor(obs)[None].float())[0].numpy(), None
+    def act(obs: np.ndarray) -> np.ndarray:
+        return module(torch.as_tensor(obs).float()).numpy()
+
+    return act
 
 
-def load_policy(path: Path) -> Any:
+def load_policy(path: Path, envs: SyncVectorEnv) -> Callable[[Any], np.ndarray]:
+    """Return a saved policy without noise; exit if it does not take the task's observations."""
     if not path.exists():
         raise SystemExit(f"--policy: there is no file {path}. Train one first, or omit --policy.")
-    return TorchPolicy(path) if path.suffix == ".pt" else PPO.load(path, device="cpu")
+    try:
+        policy = load_torch(path) if path.suffix == ".pt" else load_actor(path, envs)
+        policy(envs.observation_space.sample())
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().rpartition("\n")[2]
+        raise SystemExit(f"--policy: {path} cannot act in this task: {reason}") from None
+    return policy
 
 
-def draw_episode(env: gym.Env, policy: Any, num_steps: int, seed: int) -> tuple[list, float]:
-    """Return the frames of one episode at most, and the sum of its rewards."""
-    obs, _ = env.reset(seed=seed)
-    frames, total, over = [env.render()], 0.0, False
+def draw_episode(
+    envs: SyncVectorEnv, policy: Callable[[Any], Any], num_steps: int, seed: int
+) -> tuple[list, float]:
+    """Return the frames of one episode at most, of a batch of one, and the sum of its rewards."""
+    obs, _ = envs.reset(seed=seed)
+    frames, total, over = [*envs.render()], 0.0, False
     while not over and len(frames) < num_steps:
-        action, _ = policy.predict(obs, deterministic=True)
-        obs, reward, terminated, truncated, _ = env.step(action)
-        frames.append(env.render())
-        total, over = total + reward, terminated or truncated
+        obs, rewards, terminated, truncated, _ = envs.step(policy(obs))
+        frames += envs.render()
+        total, over = total + rewards[0], terminated[0] or truncated[0]
     return frames, total
 
 
@@ -102,20 +114,21 @@ def main() -> None:
     path = args.policy or args.out / f"{name}.zip"
     if args.policy is None:
         train(args).save(path)
-    policy = load_policy(path)
     size = {"render_size": args.size} if args.size else {}
-    env = gym.make(args.env_id, render_mode="rgb_array", **size, **args.env_kwargs)
-    frames, total = draw_episode(env, policy, args.steps, args.seed)
+    keywords = {"render_mode": "rgb_array", **size, **args.env_kwargs}
+    make = partial(gym.make, args.env_id, **keywords)
+    envs = SyncVectorEnv([make], autoreset_mode=AutoresetMode.DISABLED)
+    frames, total = draw_episode(envs, load_policy(path, envs), args.steps, args.seed)
     Image.fromarray(frames[-1]).save(args.out / f"{name}.png")
-    clip = ImageSequenceClip(list(np.stack(frames)), fps=env.metadata["render_fps"])
+    clip = ImageSequenceClip(list(np.stack(frames)), fps=envs.metadata["render_fps"])
     clip.write_videofile(str(args.out / f"{name}.mp4"), logger=None)
     clip.write_gif(str(args.out / f"{name}.gif"), logger=None)
-    env.close()
+    envs.close()
     print(f"Return {total:.1f} in {len(frames) - 1} steps; wrote {path}, {name}.mp4, .gif and .png")
 
 
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

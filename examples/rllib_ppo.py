@@ -56,13 +56,14 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import gymnasium as gym
     import numpy as np
     import ray
     from matplotlib.figure import Figure
     from ray.rllib.algorithms.ppo import PPOConfig
     from tqdm import tqdm
 
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
     from gymbridge.trainers.rllib import BridgeEnvRunner
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[rllib,envpool,examples]'"
@@ -124,8 +125,18 @@ def write_progress(folder: Path, title: str, progress: list[tuple[float, ...]]) 
     figure.savefig(folder / "learning_curve.png", dpi=120)
 
 
+def restore(algorithm: Any, args: argparse.Namespace) -> None:
+    """Load a checkpoint; exit if its networks are of a task with other spaces."""
+    try:
+        algorithm.restore_from_path(str(Path(args.evaluate).resolve()))
+    except RuntimeError as error:
+        reason = str(error).strip().rpartition("\n")[2].strip()
+        raise SystemExit(f"{args.evaluate} cannot act in {args.env_id}: {reason}") from None
+
+
 def main() -> None:
     args = parse_args()
+    gym.spec(args.env_id)  # raises for an unknown id before Ray starts
     ray.init(address=args.address or "local", log_to_driver=False)
     config = make_config(args)
     if args.evaluate:  # greedily, in this process: another could wait for a core forever
@@ -137,7 +148,7 @@ def main() -> None:
         )
     algorithm = config.build_algo()
     if args.evaluate:
-        algorithm.restore_from_path(str(Path(args.evaluate).resolve()))
+        restore(algorithm, args)
         mean = algorithm.evaluate()["env_runners"]["episode_return_mean"]
         print(f"{args.env_id}: mean return {mean:.2f} over {args.eval_episodes} episodes")
     else:
@@ -149,5 +160,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

@@ -47,6 +47,7 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import gymnasium as gym
     import numpy as np
     import torch
     from gymnasium import spaces
@@ -55,7 +56,7 @@ try:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch import Tensor, nn
 
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
     from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[rsl_rl,envpool,examples]'"
@@ -126,15 +127,31 @@ def save_policy(runner: OnPolicyRunner, env: RslRlVecEnv, groups: list[str], pat
     torch.jit.script(act).save(path)
 
 
+def load_policy(path: str | Path, env: RslRlVecEnv) -> Any:
+    """Return a saved policy on the device of the environments; exit if it cannot act in them."""
+    try:
+        policy = torch.jit.load(path, str(env.device))
+        policy(read(env, env.get_observations()))
+    except RuntimeError as error:
+        reason = str(error).strip().rpartition("\n")[2]
+        raise SystemExit(f"{path} cannot act in this task: {reason}") from None
+    return policy
+
+
+def read(env: RslRlVecEnv, obs: Any) -> Any:
+    """Return observations as a saved policy takes them."""
+    return dict(obs) if isinstance(env.envs.observation_space, spaces.Dict) else obs["policy"]
+
+
 @torch.no_grad()
 def evaluate(env: RslRlVecEnv, act: Any) -> float:
     """Return the mean return of the first episode of each environment."""
     env = RslRlVecEnv(env.envs)  # begins new episodes
-    obs, is_dict = env.get_observations(), isinstance(env.envs.observation_space, spaces.Dict)
+    obs = env.get_observations()
     running = torch.ones(env.num_envs, device=env.device)
     returns = torch.zeros_like(running)
     while running.any():
-        obs, rewards, dones, _ = env.step(act(dict(obs) if is_dict else obs["policy"]))
+        obs, rewards, dones, _ = env.step(act(read(env, obs)))
         returns += rewards * running
         running *= 1 - dones
     return returns.mean().item()
@@ -168,14 +185,14 @@ def main() -> None:
     env.reset(seed=args.seed)
     config = make_config(env, args)
     if args.evaluate:
-        act = torch.jit.load(args.evaluate, str(env.device))
+        act = load_policy(args.evaluate, env)
     else:
         folder = Path(args.out or Path("runs", "rsl_rl", args.env_id))
         runner = OnPolicyRunner(env, config, log_dir=str(folder), device=str(env.device))
         started = time.time()
         runner.learn(args.iterations)
         save_policy(runner, env, config["obs_groups"]["actor"], folder / "policy.pt")
-        act = torch.jit.load(folder / "policy.pt", str(env.device))
+        act = load_policy(folder / "policy.pt", env)
         runner.logger.writer.flush()
         print(f"Wrote logs and policy.pt to {folder}")
         write_progress(folder, args.env_id, started, args.num_steps * env.num_envs)
@@ -186,5 +203,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

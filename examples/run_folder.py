@@ -72,6 +72,17 @@ def save_policy(path: Path, agent: Any) -> None:
     print(f"Wrote {path.name} to {path.parent}")
 
 
+def load_policy(path: Path | str, obs: torch.Tensor) -> Any:
+    """Return a saved policy on the device of `obs`; exit if it does not take such observations."""
+    try:
+        policy = torch.jit.load(path, obs.device)
+        policy(obs)
+    except RuntimeError as error:
+        reason = str(error).strip().rpartition("\n")[2]
+        raise SystemExit(f"{path} cannot act in this task: {reason}") from None
+    return policy
+
+
 class Checkpoint:
     """A file with the whole state of a run between two updates, from which the run can resume.
 

@@ -42,11 +42,13 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
-    from sb3_returns import draw_returns
+    import gymnasium as gym
+    import torch
+    from sb3_returns import check_spaces, draw_returns
     from stable_baselines3 import PPO
     from stable_baselines3.common.evaluation import evaluate_policy
 
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
     from gymbridge.trainers.sb3 import make_atari_env
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[sb3,envpool,examples]'"
@@ -79,12 +81,22 @@ def train(args: argparse.Namespace, games: dict[str, int]) -> PPO:
     return model
 
 
+def check_device(name: str) -> None:
+    """Exit if torch does not have the device, where Stable-Baselines3 would take the CPU."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise SystemExit(f"--device: {str(error).partition(chr(10))[0]}") from None
+
+
 def main() -> None:
     args = parse_args()
+    check_device(args.device)
     games = {"stack_num": 4, "max_episode_steps": args.max_episode_steps}
     model = PPO.load(args.evaluate, device=args.device) if args.evaluate else train(args, games)
     num_envs = min(args.eval_episodes, 8)
     envs = make_atari_env(args.env_id, num_envs, seed=args.seed + 1000, env_kwargs=games)
+    check_spaces(model, envs)
     mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
     envs.close()
     count = f"over {args.eval_episodes} games"
@@ -94,5 +106,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

@@ -36,12 +36,13 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import gymnasium as gym
     import torch
-    from sb3_returns import draw_returns
+    from sb3_returns import check_spaces, draw_returns
     from stable_baselines3 import PPO
     from stable_baselines3.common.evaluation import evaluate_policy
 
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
     from gymbridge.trainers.sb3 import make_vec_env
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[sb3,envpool,examples]'"
@@ -85,6 +86,7 @@ def main() -> None:
     torch.set_num_threads(1)  # fastest for small networks
     model = PPO.load(args.evaluate, device="cpu") if args.evaluate else train(args)
     envs = make_vec_env(args.env_id, 10, seed=args.seed + 1000)
+    check_spaces(model, envs)
     mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
     envs.close()
     seconds = time.perf_counter() - start
@@ -97,5 +99,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

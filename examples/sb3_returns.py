@@ -1,13 +1,25 @@
-"""The returns of a training by Stable-Baselines3, as a picture.
+"""The returns of a training by Stable-Baselines3 as a picture, and the check of a saved model.
 
-`sb3_ppo.py`, `sb3_sac.py` and `sb3_atari.py`, beside this file, draw it.
+`sb3_ppo.py`, `sb3_sac.py` and `sb3_atari.py`, beside this file, use them.
 """
 
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+from gymnasium.spaces import flatdim
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.monitor import load_results
 from stable_baselines3.common.results_plotter import X_TIMESTEPS, plot_results
+from stable_baselines3.common.vec_env import VecEnv
+
+
+def check_spaces(model: BaseAlgorithm, envs: VecEnv) -> None:
+    """Exit if a saved model is of a task with observations or actions of another kind or size."""
+    for name in ("observation_space", "action_space"):
+        own, given = getattr(model, name), getattr(envs, name)
+        if type(own) is not type(given) or flatdim(own) != flatdim(given):
+            found = " ".join(f"{own}, and that of the task is {given}".split())
+            raise SystemExit(f"--evaluate: the policy is of another task: its {name} is {found}.")
 
 
 def draw_returns(folder: Path, title: str) -> None:

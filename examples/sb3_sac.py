@@ -43,13 +43,14 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import gymnasium as gym
     import torch
-    from sb3_returns import draw_returns
+    from sb3_returns import check_spaces, draw_returns
     from stable_baselines3 import SAC
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.vec_env import VecMonitor
 
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
     from gymbridge.trainers.sb3 import make_vec_env
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[sb3,brax,examples]'"
@@ -95,7 +96,9 @@ def main() -> None:
     limit = {"max_episode_steps": args.episode_steps}
     envs = make_vec_env(args.env_id, args.num_envs, seed=args.seed, env_kwargs=limit)
     if args.evaluate:
-        mean = evaluate(SAC.load(args.evaluate, device="cpu"), envs, args)
+        model = SAC.load(args.evaluate, device="cpu")
+        check_spaces(model, envs)
+        mean = evaluate(model, envs, args)
         print(f"{args.env_id}: mean return {mean:.2f} over {args.eval_episodes} episodes")
         return
     before, after = train(args, envs)
@@ -106,5 +109,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

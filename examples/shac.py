@@ -69,13 +69,13 @@ try:
     import torch
     from gymnasium import spaces
     from gymnasium.vector import VectorEnv
-    from run_folder import print_returns, save_policy, write_results
+    from run_folder import load_policy, print_returns, save_policy, write_results
     from torch import Tensor, nn
     from torch.optim import Adam
     from tqdm import tqdm
 
     import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -268,10 +268,10 @@ def main() -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     envs = make_envs(args)
+    agent = Agent(envs, args.initial_std)
     if args.evaluate:
-        act = torch.jit.load(args.evaluate)
+        act = load_policy(args.evaluate, torch.zeros(2, agent.obs_size))
     else:
-        agent = Agent(envs, args.initial_std)
         act, progress = agent.act, train(args, envs, agent)
         folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
         write_results(folder, args.env_id, progress)
@@ -287,5 +287,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

@@ -77,6 +77,7 @@ try:
     from tqdm import tqdm
 
     import gymbridge  # noqa: F401 (registers the ids)
+    from gymbridge.errors import GymbridgeError
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[all]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -265,4 +266,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (GymbridgeError, gym.error.Error) as error:
+        raise SystemExit(str(error)) from None

@@ -56,6 +56,7 @@ if __name__ == "__main__":
     parse_args()  # answers --help before the slow imports
 
 try:
+    import gymnasium as gym
     import numpy as np
     import torch
     from gymnasium.spaces import Box
@@ -69,7 +70,7 @@ try:
     from torchrl.objectives.value import GAE
     from tqdm import tqdm
 
-    from gymbridge.errors import NotInstalledError
+    from gymbridge.errors import GymbridgeError
     from gymbridge.trainers.torchrl import make_torchrl
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[torchrl,brax,examples]'"
@@ -198,6 +199,17 @@ def write_results(folder: Path, title: str, progress: list[tuple[float, float, f
     figure.savefig(folder / "learning_curve.png", dpi=120)
 
 
+def load_policy(path: str, obs: Tensor) -> nn.Module:
+    """Return a saved policy on the device of `obs`; exit if it does not take such observations."""
+    try:
+        policy = torch.jit.load(path, obs.device)
+        policy(obs)
+    except RuntimeError as error:
+        reason = str(error).strip().rpartition("\n")[2]
+        raise SystemExit(f"{path} cannot act in this task: {reason}") from None
+    return policy
+
+
 @torch.no_grad()
 def evaluate(env: TransformedEnv, policy: nn.Module) -> float:
     """Return the mean return of the episodes that end within 1000 steps."""
@@ -211,17 +223,18 @@ def main() -> None:
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     args = parse_args()
     torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # fastest for small networks
     env, started = make_env(args), time.perf_counter()
+    bounds = action_bounds(env)
+    sizes = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
+    example = torch.zeros(2, sizes[0], device=env.device)
     if args.evaluate:
-        mean = evaluate(env, torch.jit.load(args.evaluate, env.device))
+        mean = evaluate(env, load_policy(args.evaluate, example))
     else:
-        bounds = action_bounds(env)
-        sizes = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
         network = Network(*sizes).to(env.device)
         progress = train(args, env, network)
         folder = Path(args.out or Path("runs", "torchrl", args.env_id))
         write_results(folder, args.env_id, progress)
-        example = torch.zeros(2, sizes[0], device=env.device)
         torch.jit.save(torch.jit.trace(Policy(network, **bounds), example), folder / "policy.pt")
         mean = progress[-1][-1]
         print(f"Wrote progress.csv, learning_curve.png and policy.pt to {folder}")
@@ -231,5 +244,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except NotInstalledError as error:
+    except (GymbridgeError, gym.error.Error) as error:
         raise SystemExit(str(error)) from None

@@ -300,7 +300,7 @@ def test_thumbnails__show_a_whole_picture_or_the_top_of_a_tall_one(tmp_path, mon
     tall = Image.new("RGB", (300, 900), "blue")
     tall.paste("red", (0, 0, 300, 300))
     tall.save(tmp_path / "tall.png")
-    script = runpy.run_path(str(GALLERY.parents[1] / "scripts" / "thumbnails.py"))
+    script = runpy.run_path(str(GALLERY.parent / "scripts" / "thumbnails.py"))
     monkeypatch.setitem(script["main"].__globals__, "FOLDER", tmp_path / "out")
     pairs = [f"{name}={tmp_path}/{name}.png" for name in ("wide", "tall")]
     monkeypatch.setattr(sys, "argv", ["thumbnails.py", *pairs])

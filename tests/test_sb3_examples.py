@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import re
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 from example_runs import call_script, check_picture, run_script
 from PIL import Image
+from stable_baselines3 import PPO, SAC
 
 SOLVED = re.compile(r"(\S+): mean return (\S+) \+- \S+ over (\d+) episodes, (\d+) s")
 IMPROVED = re.compile(r"(\S+): mean return (\S+) before, (\S+) after, (\d+) s")
@@ -51,6 +53,18 @@ def test_sb3_sac__runs_with_a_progress_bar(tmp_path: Path) -> None:
     assert abs(float(before) - float(after)) < 1, "its rewards are small"
     assert "816/816" in printed.out + printed.log
     check_episodes(tmp_path / "fast-v0_sac.png", longest=5, num_steps=816)
+
+
+@pytest.mark.parametrize(("name", "algorithm"), [("sb3_ppo", PPO), ("sb3_sac", SAC)])
+def test_sb3__names_a_policy_of_another_task_in_one_line(
+    name: str, algorithm: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.zip"
+    algorithm("MlpPolicy", "MountainCarContinuous-v0", device="cpu").save(path)
+    flags = ("--env-id=EnvPool/Pendulum-v1", f"--evaluate={path}")
+    printed = call_script(name, *flags, cwd=tmp_path, code=1)
+    assert "the policy is of another task: its observation_space is Box(" in printed.log
+    assert printed.log.count("\n") == 1
 
 
 def test_sb3_benchmark__prints_both_bars(tmp_path: Path) -> None:
@@ -109,3 +123,15 @@ def test_record_video__writes_what_a_policy_does(tmp_path: Path) -> None:
     assert again.lines[-1] == line
     assert "1,024" not in again.out + again.log, "it was trained again"
     assert film.read_bytes() == before
+
+
+def test_record_video__plays_what_any_algorithm_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "policy.zip"
+    SAC("MlpPolicy", "Pendulum-v1", seed=0, device="cpu").save(path)
+    flags = (f"--policy={path}", "--steps=4", f"--out={tmp_path}")
+    printed = call_script("record_video", "--env-id=EnvPool/Pendulum-v1", *flags, cwd=tmp_path)
+    assert re.match(r"Return -\d+\.\d in 3 steps; wrote ", printed.lines[-1])
+    assert (tmp_path / "Pendulum-v1.png").exists()
+    printed = call_script("record_video", *flags, cwd=tmp_path, code=1)
+    assert f"--policy: {path} cannot act in this task: " in printed.log
+    assert printed.log.count("\n") == 1

@@ -16,7 +16,7 @@ from tabulate import tabulate
 from gymbridge.command_line.batches import make_batch
 from gymbridge.command_line.contenders import draw_actions, make_bare_step, make_step, make_sync
 from gymbridge.command_line.options import add_environment, positive, read_keywords
-from gymbridge.command_line.output import show
+from gymbridge.command_line.output import Progress, note, show
 from gymbridge.command_line.timing import ROUNDS, Spread, measure_rates, name_processor
 from gymbridge.core.devices import read_device
 from gymbridge.core.extras import EXTRAS, REQUIRED, find_version
@@ -55,10 +55,28 @@ def run(given: argparse.Namespace) -> int:
         )
     mode = {} if given.mode is None else {"autoreset_mode": given.mode}
     kwargs = {"arrays": given.arrays, **mode, **read_keywords(given)}
-    with closing(make_batch(given.id, num_envs=given.num_envs, **kwargs)) as envs:
+    progress = Progress()
+    progress.show(f"building {given.id}")
+    try:
+        envs = make_batch(given.id, num_envs=given.num_envs, **kwargs)
+    finally:
+        progress.clear()
+    with closing(envs):
+        _announce(envs, given.seconds)
         found = _measure(envs, kwargs, given.seconds)
     show(found if given.json else _text(found))
     return 0
+
+
+def _announce(envs: VectorEnv[Any, Any, Any], seconds: float) -> None:
+    """Say on standard error what is measured and how long that takes, before anything compiles."""
+    assert envs.spec is not None, "make_vec sets it"
+    compiles = envs.spec.namespace != "EnvPool"
+    before = ", after compiling, which can take a minute" if compiles else ""
+    note(
+        f"gymbridge bench: measuring {envs.spec.id}, {envs.num_envs} environments on "
+        f"{_name_device(envs.unwrapped)}. This takes about {seconds:g} s{before}."
+    )
 
 
 def _measure(

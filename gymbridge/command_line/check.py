@@ -9,7 +9,7 @@ from typing import Any
 
 from gymbridge.command_line.batches import make_batch
 from gymbridge.command_line.options import add_environment, at_least, read_keywords
-from gymbridge.command_line.output import show
+from gymbridge.command_line.output import note, show
 
 __all__ = ["add_to", "run"]
 
@@ -42,6 +42,10 @@ def run(given: argparse.Namespace) -> int:
         # mode inside another keyword. An id may be ``module:id`` or have no version, so this is
         # read from a batch.
         is_own = envs.spec is not None and envs.spec.vector_entry_point is not None
+    note(
+        f"gymbridge check: checking {given.id}, {given.num_envs} environments, in runs of at most "
+        f"{given.steps:,} steps."
+    )
     if given.mode is not None:
         mode = {"autoreset_mode": given.mode}
         kwargs |= mode if is_own else {"vector_kwargs": mode}

@@ -155,13 +155,17 @@ def _run_episode(
             frames: Any = envs.render()
             draw(None if frames is None else frames[0])
 
-    limit = given.steps or _own_limit(envs)
-    obs, _ = envs.reset(seed=given.seed if number == 1 else None)
-    draw_frame()
-    total, length, end = 0.0, 0, "stopped"
-    while end == "stopped" and length < limit:
+    def show_place() -> None:
         place = f"episode {number} of {given.episodes}, step {length:,} of at most {limit:,}"
         progress.show(place)
+
+    limit = given.steps or _own_limit(envs)
+    total, length, end = 0.0, 0, "stopped"
+    show_place()  # before the first `reset`, which may compile
+    obs, _ = envs.reset(seed=given.seed if number == 1 else None)
+    draw_frame()
+    while end == "stopped" and length < limit:
+        show_place()
         obs, rewards, terminations, truncations, _ = envs.step(policy(obs))
         draw_frame()
         total, length = total + float(rewards[0]), length + 1

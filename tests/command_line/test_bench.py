@@ -29,6 +29,29 @@ def test_bench__compares_three_ways_to_step(capsys: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("env_id", "duration"),
+    [
+        ("EnvPool/CartPole-v1", "7 s"),
+        ("Brax/fast-v0", "7 s, after compiling, which can take a minute"),
+    ],
+)
+def test_bench__says_what_it_measures_before_anything_compiles(
+    env_id: str, duration: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("envpool.registration")
+    pytest.importorskip("brax.envs")
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gymbridge.command_line.bench.make_step", stop)
+    assert main(["bench", env_id, "--num-envs=2", "--seconds=7"]) == 130
+    printed = capsys.readouterr()
+    what = f"measuring {env_id}, 2 environments on cpu. This takes about {duration}."
+    assert (printed.out, printed.err) == ("", f"gymbridge bench: {what}\n")
+
+
+@pytest.mark.parametrize(
     ("mode", "name", "kind"),
     [
         ("SameStep", "SAME_STEP", "numpy"),

@@ -20,10 +20,12 @@ def _envpool() -> None:
 @pytest.mark.usefixtures("_envpool")
 def test_check__prints_a_table(capsys: Any) -> None:
     assert main([*ARGUMENTS, "--mode=Disabled", "--num-envs=3"]) == 0
-    printed = capsys.readouterr().out
+    printed, said = capsys.readouterr()
     assert "num_envs=3" in printed
     assert "0 broken" in printed
     assert "held        final-observation" in printed
+    what = "checking EnvPool/CartPole-v1, 3 environments, in runs of at most 60 steps."
+    assert said == f"gymbridge check: {what}\n"
 
 
 @pytest.mark.usefixtures("_envpool")
