@@ -8,6 +8,8 @@ take the same optimizer step. To play the policy, and to film it:
 
     torchrun --nproc-per-node=2 examples/ddp.py --evaluate runs/ddp/policy.pt
     python examples/record_video.py --env-id Brax/reacher-v0 --policy runs/ddp/policy.pt
+
+To copy this script, copy `run_folder.py` as well.
 """
 
 import argparse
@@ -57,6 +59,7 @@ try:
     import numpy as np
     import torch
     from matplotlib.figure import Figure
+    from run_folder import load_policy
     from torch import distributed, nn
     from torch.nn.parallel import DistributedDataParallel
     from tqdm import trange
@@ -87,17 +90,6 @@ class Window(nn.Module):
 def make_policy(envs: gym.vector.VectorEnv) -> nn.Module:
     sizes = envs.single_observation_space.shape[0], envs.single_action_space.shape[0]
     return nn.Sequential(nn.Linear(sizes[0], 64), nn.Tanh(), nn.Linear(64, sizes[1]), nn.Tanh())
-
-
-def load_policy(path: str, obs: torch.Tensor) -> nn.Module:
-    """Return a saved policy on the device of `obs`; exit if it does not take such observations."""
-    try:
-        policy = torch.jit.load(path, obs.device)
-        policy(obs)
-    except RuntimeError as error:
-        reason = str(error).strip().rpartition("\n")[2]
-        raise SystemExit(f"{path} cannot act in this task: {reason}") from None
-    return policy
 
 
 @torch.no_grad()
@@ -164,7 +156,7 @@ def main() -> None:
     # No two processes simulate the same episode.
     obs, _ = envs.reset(seed=args.seed + rank * num_envs)
     if args.evaluate:
-        mean = evaluate(Window(envs, args.steps, load_policy(args.evaluate, obs)))
+        mean = evaluate(Window(envs, args.steps, load_policy(args.evaluate, obs, device)))
         if rank == 0:
             print(f"{args.env_id}: mean return {mean:.3f} over {args.num_envs} episodes")
         distributed.destroy_process_group()

@@ -286,7 +286,7 @@ def run(args: Args) -> None:
     envs = gym.make_vec(args.env_id, **{"device": place} | json.loads(args.env_kwargs) | fixed)
     agent = Agent(envs, args.initial_std).to(device)
     if args.evaluate:
-        act = load_policy(args.evaluate, torch.zeros(2, agent.obs_size, device=device))
+        act = load_policy(args.evaluate, torch.zeros(2, agent.obs_size, device=device), device)
     else:
         act, folder = agent.act, Path(args.out or Path("runs", args.env_id.split(":")[-1]))
         progress = train(args, envs, agent, folder / "checkpoint.pt")

@@ -6,7 +6,8 @@
 
 `tensorboard --logdir runs/rsl_rl` shows all curves during the training. Every new episode begins in
 a new initial state, and `time_outs` is True only for truncations. The critic reads every group of
-observations, and the actor those that are not `privileged`.
+observations, and the actor those that are not `privileged`. To copy this script, copy
+`run_folder.py` as well.
 """
 
 import argparse
@@ -53,6 +54,7 @@ try:
     from gymnasium import spaces
     from matplotlib.figure import Figure
     from rsl_rl.runners import OnPolicyRunner
+    from run_folder import load_policy
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch import Tensor, nn
 
@@ -127,17 +129,6 @@ def save_policy(runner: OnPolicyRunner, env: RslRlVecEnv, groups: list[str], pat
     torch.jit.script(act).save(path)
 
 
-def load_policy(path: str | Path, env: RslRlVecEnv) -> Any:
-    """Return a saved policy on the device of the environments; exit if it cannot act in them."""
-    try:
-        policy = torch.jit.load(path, str(env.device))
-        policy(read(env, env.get_observations()))
-    except RuntimeError as error:
-        reason = str(error).strip().rpartition("\n")[2]
-        raise SystemExit(f"{path} cannot act in this task: {reason}") from None
-    return policy
-
-
 def read(env: RslRlVecEnv, obs: Any) -> Any:
     """Return observations as a saved policy takes them."""
     return dict(obs) if isinstance(env.envs.observation_space, spaces.Dict) else obs["policy"]
@@ -184,15 +175,16 @@ def main() -> None:
     env = make_rsl_rl(args.env_id, args.num_envs, device=args.device)
     env.reset(seed=args.seed)
     config = make_config(env, args)
+    example = read(env, env.get_observations())
     if args.evaluate:
-        act = load_policy(args.evaluate, env)
+        act = load_policy(args.evaluate, example, env.device)
     else:
         folder = Path(args.out or Path("runs", "rsl_rl", args.env_id))
         runner = OnPolicyRunner(env, config, log_dir=str(folder), device=str(env.device))
         started = time.time()
         runner.learn(args.iterations)
         save_policy(runner, env, config["obs_groups"]["actor"], folder / "policy.pt")
-        act = load_policy(folder / "policy.pt", env)
+        act = load_policy(folder / "policy.pt", example, env.device)
         runner.logger.writer.flush()
         print(f"Wrote logs and policy.pt to {folder}")
         write_progress(folder, args.env_id, started, args.num_steps * env.num_envs)

@@ -72,10 +72,10 @@ def save_policy(path: Path, agent: Any) -> None:
     print(f"Wrote {path.name} to {path.parent}")
 
 
-def load_policy(path: Path | str, obs: torch.Tensor) -> Any:
-    """Return a saved policy on the device of `obs`; exit if it does not take such observations."""
+def load_policy(path: Path | str, obs: Any, device: Any = "cpu") -> Any:
+    """Return a saved policy on a device; exit if it does not take such observations."""
     try:
-        policy = torch.jit.load(path, obs.device)
+        policy = torch.jit.load(path, device)
         policy(obs)
     except RuntimeError as error:
         reason = str(error).strip().rpartition("\n")[2]

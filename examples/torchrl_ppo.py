@@ -4,7 +4,8 @@
     python examples/torchrl_ppo.py --evaluate runs/torchrl/Brax/inverted_pendulum-v0/policy.pt
 
 Observations, actions and rewards stay on the simulation's device. Everything but the environment
-is TorchRL's own: collector, policy, advantages and loss.
+is TorchRL's own: collector, policy, advantages and loss. To copy this script, copy `run_folder.py`
+as well.
 """
 
 import argparse
@@ -61,6 +62,7 @@ try:
     import torch
     from gymnasium.spaces import Box
     from matplotlib.figure import Figure
+    from run_folder import load_policy
     from tensordict.nn import NormalParamExtractor, TensorDictModule
     from torch import Tensor, nn
     from torchrl.collectors import Collector
@@ -199,17 +201,6 @@ def write_results(folder: Path, title: str, progress: list[tuple[float, float, f
     figure.savefig(folder / "learning_curve.png", dpi=120)
 
 
-def load_policy(path: str, obs: Tensor) -> nn.Module:
-    """Return a saved policy on the device of `obs`; exit if it does not take such observations."""
-    try:
-        policy = torch.jit.load(path, obs.device)
-        policy(obs)
-    except RuntimeError as error:
-        reason = str(error).strip().rpartition("\n")[2]
-        raise SystemExit(f"{path} cannot act in this task: {reason}") from None
-    return policy
-
-
 @torch.no_grad()
 def evaluate(env: TransformedEnv, policy: nn.Module) -> float:
     """Return the mean return of the episodes that end within 1000 steps."""
@@ -229,7 +220,7 @@ def main() -> None:
     sizes = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
     example = torch.zeros(2, sizes[0], device=env.device)
     if args.evaluate:
-        mean = evaluate(env, load_policy(args.evaluate, example))
+        mean = evaluate(env, load_policy(args.evaluate, example, env.device))
     else:
         network = Network(*sizes).to(env.device)
         progress = train(args, env, network)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,19 @@ def test_sb3_atari__trains_saves_and_plays(tmp_path: Path) -> None:
         assert ("No episode ended" in printed.out) != has_episodes
     flags = (*play, "--max-episode-steps=40", "--evaluate=Pong-v5_ppo.zip")
     assert "over 1 games" in call_script("sb3_atari", *flags, cwd=tmp_path).lines[-1]
+
+
+def test_repeated_benchmark__has_the_median_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(__file__).parents[1] / "examples" / "benchmarks"
+    monkeypatch.syspath_prepend(folder)
+    merge = runpy.run_path(str(folder / "repeat.py"))["merge"]
+    runs = [
+        {"case": "a", "microseconds": us, "ratio": {"value": ratio}, "bar": 1.0, "note": f"{us} us"}
+        for us, ratio in ((3.0, 0.9), (1.0, 0.5), (2.0, 0.7))
+    ]
+    found = merge(runs)
+    assert (found.microseconds, tuple(found.ratio)) == (2.0, (0.7, 0.5, 0.9))
+    assert found.note == "3 processes: 0.50, 0.70, 0.90; 2.0 us"
 
 
 def test_record_video__writes_what_a_policy_does(tmp_path: Path) -> None:
