@@ -304,7 +304,7 @@ def main(args: Args) -> None:
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     try:
         run(args)
-    except (GymbridgeError, gym.error.Error) as error:
+    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
         raise SystemExit(str(error)) from None
 
 

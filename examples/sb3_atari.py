@@ -44,7 +44,7 @@ if __name__ == "__main__":
 try:
     import gymnasium as gym
     import torch
-    from sb3_returns import check_spaces, draw_returns
+    from sb3_returns import check_spaces, draw_returns, load_model
     from stable_baselines3 import PPO
     from stable_baselines3.common.evaluation import evaluate_policy
 
@@ -93,7 +93,7 @@ def main() -> None:
     args = parse_args()
     check_device(args.device)
     games = {"stack_num": 4, "max_episode_steps": args.max_episode_steps}
-    model = PPO.load(args.evaluate, device=args.device) if args.evaluate else train(args, games)
+    model = load_model(PPO, args.evaluate, args.device) if args.evaluate else train(args, games)
     num_envs = min(args.eval_episodes, 8)
     envs = make_atari_env(args.env_id, num_envs, seed=args.seed + 1000, env_kwargs=games)
     check_spaces(model, envs)
@@ -106,5 +106,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (GymbridgeError, gym.error.Error) as error:
+    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
         raise SystemExit(str(error)) from None

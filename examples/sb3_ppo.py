@@ -38,7 +38,7 @@ if __name__ == "__main__":
 try:
     import gymnasium as gym
     import torch
-    from sb3_returns import check_spaces, draw_returns
+    from sb3_returns import check_spaces, draw_returns, load_model
     from stable_baselines3 import PPO
     from stable_baselines3.common.evaluation import evaluate_policy
 
@@ -84,7 +84,7 @@ def main() -> None:
     args = parse_args()
     start = time.perf_counter()
     torch.set_num_threads(1)  # fastest for small networks
-    model = PPO.load(args.evaluate, device="cpu") if args.evaluate else train(args)
+    model = load_model(PPO, args.evaluate) if args.evaluate else train(args)
     envs = make_vec_env(args.env_id, 10, seed=args.seed + 1000)
     check_spaces(model, envs)
     mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
@@ -99,5 +99,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (GymbridgeError, gym.error.Error) as error:
+    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
         raise SystemExit(str(error)) from None

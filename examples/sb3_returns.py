@@ -1,4 +1,4 @@
-"""The returns of a training by Stable-Baselines3 as a picture, and the check of a saved model.
+"""The returns of a training by Stable-Baselines3 as a picture, and saved models with their check.
 
 `sb3_ppo.py`, `sb3_sac.py` and `sb3_atari.py`, beside this file, use them.
 """
@@ -11,6 +11,14 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.monitor import load_results
 from stable_baselines3.common.results_plotter import X_TIMESTEPS, plot_results
 from stable_baselines3.common.vec_env import VecEnv
+
+
+def load_model(kind: type[BaseAlgorithm], path: str, device: str = "cpu") -> BaseAlgorithm:
+    """Return a saved model; exit if the file has none of this algorithm."""
+    try:
+        return kind.load(path, device=device)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SystemExit(f"--evaluate: {path} is no model of {kind.__name__}: {error}") from None
 
 
 def check_spaces(model: BaseAlgorithm, envs: VecEnv) -> None:

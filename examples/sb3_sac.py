@@ -45,7 +45,7 @@ if __name__ == "__main__":
 try:
     import gymnasium as gym
     import torch
-    from sb3_returns import check_spaces, draw_returns
+    from sb3_returns import check_spaces, draw_returns, load_model
     from stable_baselines3 import SAC
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.vec_env import VecMonitor
@@ -96,7 +96,7 @@ def main() -> None:
     limit = {"max_episode_steps": args.episode_steps}
     envs = make_vec_env(args.env_id, args.num_envs, seed=args.seed, env_kwargs=limit)
     if args.evaluate:
-        model = SAC.load(args.evaluate, device="cpu")
+        model = load_model(SAC, args.evaluate)
         check_spaces(model, envs)
         mean = evaluate(model, envs, args)
         print(f"{args.env_id}: mean return {mean:.2f} over {args.eval_episodes} episodes")
@@ -109,5 +109,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (GymbridgeError, gym.error.Error) as error:
+    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
         raise SystemExit(str(error)) from None

@@ -224,6 +224,10 @@ CUDA = '--env-kwargs={"device": "cuda"}'
     ("name", "flags", "text"),
     [
         *((name, ["--env-id=EnvPool/Pog-v5"], "`Pog` doesn't exist") for name in ANY_ID),
+        *(
+            (name, ["--env-id=nowhere:Task-v0"], "No module named 'nowhere'")
+            for name in ("ppo", "record_video", "sb3_ppo")
+        ),
         ("physics_leaves", ["--env-name=hoper"], "did you mean 'hopper'?"),
         ("ppo", ["--device=cuda"], "--device: "),
         ("rsl_rl_ppo", ["--device=cuda"], "`device` must be one that torch has"),

@@ -68,6 +68,17 @@ def test_sb3__names_a_policy_of_another_task_in_one_line(
     assert printed.log.count("\n") == 1
 
 
+@pytest.mark.parametrize(("name", "algorithm"), [("sb3_ppo", SAC), ("sb3_sac", PPO)])
+def test_sb3__names_a_model_of_another_algorithm_in_one_line(
+    name: str, algorithm: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.zip"
+    algorithm("MlpPolicy", "Pendulum-v1", device="cpu").save(path)
+    printed = call_script(name, f"--evaluate={path}", cwd=tmp_path, code=1)
+    assert f"{path} is no model of {name.removeprefix('sb3_').upper()}: " in printed.log
+    assert printed.log.count("\n") == 1
+
+
 def test_sb3_benchmark__prints_both_bars(tmp_path: Path) -> None:
     printed = call_script("benchmarks/sb3_step", "--rounds=1", cwd=tmp_path)
     assert {*re.findall(r"\| <= (\S+) \|", printed.out)} == {"2.00", "0.33"}

@@ -5,6 +5,7 @@ comparison and the times. A part that is in the file is not run again, so the co
 it stopped. The table becomes a part of `docs/reference/robots.md`::
 
     python docs/scripts/robots.py [--compare] [NAME ...]
+    python docs/scripts/robots.py --compare --impl warp NAME ...
     python docs/scripts/robots.py --table
 
 A batch of 64 is stepped with random actions through episodes of at most 50 steps. The reference is
@@ -31,8 +32,18 @@ from typing import Any
 from gymbridge.playground.tasks import PLAYGROUND_SUITES
 
 FOLDER = Path(__file__).parents[1] / "robots"
+FOLDERS = {"jax": FOLDER, "warp": FOLDER / "warp"}
+"""Of the result files, by implementation of MJX."""
+
 PAGE = Path(__file__).parents[1] / "reference" / "robots.md"
 MARK = "<!-- table -->\n"
+WARP = """
+## Robots over MuJoCo Warp
+
+With `impl="warp"`, on a CPU, compared in the same way with Playground's own functions over Warp, by
+`python docs/scripts/robots.py --compare --impl warp NAME ...`:
+
+"""
 FIRST = (
     "Go1JoystickFlatTerrain",
     "BarkourJoystick",
@@ -125,6 +136,8 @@ def _run(jax: Any, function: Any, *args: Any) -> Any:
 
 def _select(jax: Any, mask: Any, new: Any, old: Any) -> Any:
     def choose(a: Any, b: Any) -> Any:
+        if a.shape[:1] != mask.shape:
+            return b  # what all environments over Warp share, which each step overwrites
         return jax.numpy.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
 
     return jax.tree.map(choose, new, old)
@@ -180,7 +193,7 @@ def difference(found: Any, wanted: Any) -> float:
     return float(np.max(gap))
 
 
-def compare_modes(name: str) -> dict[str, Any]:
+def compare_modes(name: str, impl: str) -> dict[str, Any]:
     """Return how a robot compares with the reference in each mode."""
     from gymbridge import PlaygroundVectorEnv
     from gymbridge.command_line.timing import name_processor
@@ -190,7 +203,8 @@ def compare_modes(name: str) -> dict[str, Any]:
     result["versions"] = {one: find_version(one) for one in ("jax", "mujoco-mjx", "playground")}
     plain = None
     for mode in MODES:
-        envs = PlaygroundVectorEnv(name, SIZE, max_episode_steps=LIMIT, autoreset_mode=mode)
+        options = {"impl": impl, "max_episode_steps": LIMIT, "autoreset_mode": mode}
+        envs = PlaygroundVectorEnv(name, SIZE, **options)
         if plain is None:
             infos = envs.reset(seed=0)[1]
             result["infos"] = sorted(key for key in infos if not key.startswith("_"))
@@ -202,10 +216,10 @@ def compare_modes(name: str) -> dict[str, Any]:
 def make_plain(envs: Any) -> Plain:
     """Return the reference of a batch."""
     simulator = envs._simulator
-    return Plain(simulator.engine, simulator.action_repeat)
+    return Plain(simulator.engine.unwrapped, simulator.action_repeat)
 
 
-def measure_time(name: str) -> dict[str, Any]:
+def measure_time(name: str, impl: str) -> dict[str, Any]:
     """Return what a robot's compilation costs, and the rates of two modes and of the reference."""
     from gymbridge import PlaygroundVectorEnv
     from gymbridge.command_line.timing import measure_rates
@@ -213,7 +227,8 @@ def measure_time(name: str) -> dict[str, Any]:
     batches, seconds = {}, []
     for mode in MODES[:2]:
         started = time.process_time()
-        envs = PlaygroundVectorEnv(name, SIZE, max_episode_steps=LIMIT, autoreset_mode=mode)
+        options = {"impl": impl, "max_episode_steps": LIMIT, "autoreset_mode": mode}
+        envs = PlaygroundVectorEnv(name, SIZE, **options)
         envs.reset(seed=0)
         envs.step(envs.action_space.sample())
         seconds.append(time.process_time() - started)
@@ -254,8 +269,9 @@ def make_plain_step(envs: Any) -> Any:
     return step
 
 
-def run(names: Iterable[str], folder: Path, seconds: int, parts: Iterable[str]) -> None:
+def run(names: Iterable[str], impl: str, seconds: int, parts: Iterable[str]) -> None:
     """Measure what has no result, each part in a process with at most `seconds`."""
+    folder = FOLDERS[impl]
     folder.mkdir(exist_ok=True)
     for name, part in itertools.product(names, parts):
         path = folder / f"{name}.json"
@@ -263,7 +279,7 @@ def run(names: Iterable[str], folder: Path, seconds: int, parts: Iterable[str]) 
         if "failed" in known or (part == "compare" and known) or "steps_per_second" in known:
             continue
         print(name, part, end=": ", flush=True)
-        result = known | run_process(name, part, seconds)
+        result = known | run_process(name, impl, part, seconds)
         if known and "failed" in result:  # what was compared is kept, and its times stay missing
             print(result["failed"], flush=True)
             continue
@@ -273,14 +289,15 @@ def run(names: Iterable[str], folder: Path, seconds: int, parts: Iterable[str]) 
         print(result.get("failed", "done"), flush=True)
 
 
-def run_process(name: str, part: str, seconds: int) -> dict[str, Any]:
+def run_process(name: str, impl: str, part: str, seconds: int) -> dict[str, Any]:
     """Return a part of a robot's result, or how its process failed."""
     variables = {**environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
     if part == "compare":
         variables["XLA_FLAGS"] = f"{environ.get('XLA_FLAGS', '')} {QUICKLY}"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "result.json"
-        command = [sys.executable, __file__, name, f"--part={part}", f"--result={out}"]
+        command = [sys.executable, __file__, name, f"--impl={impl}"]
+        command += [f"--part={part}", f"--result={out}"]
         try:
             done = subprocess.run(
                 command, env=variables, stderr=subprocess.PIPE, text=True, timeout=seconds
@@ -293,22 +310,44 @@ def run_process(name: str, part: str, seconds: int) -> dict[str, Any]:
     return {"name": name, "failed": last}
 
 
+def read_results(folder: Path) -> list[dict[str, Any]]:
+    """Return the results of a folder, by name."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+
+
 def make_table(folder: Path) -> str:
     """Return the table of all robots that have a result, and the names of the others."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    found = read_results(folder)
     lines = [
         "| robot | CPU s to the first step | steps/s | time over plain: NextStep | SameStep "
         "| ends: terminated | truncated | largest difference |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
         *(make_row(result) for result in found if "failed" not in result),
     ]
-    text = "\n".join(lines) + "\n"
-    for result in found:
-        if "failed" in result:
-            text += f"\n- `{result['name']}` failed: {result['failed']}\n"
+    text = "\n".join(lines) + "\n" + list_failures(found)
     if missing := sorted({*ROBOTS} - {result["name"] for result in found}):
         text += f"\nNot run yet: {', '.join(f'`{name}`' for name in missing)}.\n"
     return text
+
+
+def list_failures(found: list[dict[str, Any]]) -> str:
+    """Return a line for each result that is none."""
+    failed = (result for result in found if "failed" in result)
+    return "".join(f"\n- `{result['name']}` failed: {result['failed']}\n" for result in failed)
+
+
+def make_warp_table() -> str:
+    """Return the table of the robots that were compared over Warp."""
+    found = read_results(FOLDERS["warp"])
+    lines = [
+        "| robot | ends: terminated | truncated | largest difference |",
+        "|---|---:|---:|---:|",
+    ]
+    for result in found:
+        if "failed" not in result:
+            cells = (f"`{result['name']}`", *summarise(result))
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n" + list_failures(found)
 
 
 def make_row(result: dict[str, Any]) -> str:
@@ -317,13 +356,16 @@ def make_row(result: dict[str, Any]) -> str:
     if rates := result.get("steps_per_second"):
         ratios = (f"{rates['Playground'] / rates[mode]:.2f}" for mode in MODES[:2])
         timed = [f"{result['compile_seconds']:.0f}", f"{rates['NextStep']:,.0f}", *ratios]
-    ends = (
-        sum(result[mode]["ends"][kind] for mode in MODES) for kind in ("terminated", "truncated")
-    )
-    worst = max(result[mode]["difference"] for mode in MODES)
-    counts = (f"{count:,}" for count in ends)
-    cells = (f"`{result['name']}`", *timed, *counts, f"{worst:.1e}" if worst else "0")
+    cells = (f"`{result['name']}`", *timed, *summarise(result))
     return f"| {' | '.join(cells)} |"
+
+
+def summarise(result: dict[str, Any]) -> list[str]:
+    """Return the cells with the ends and the largest difference of all modes together."""
+    kinds = ("terminated", "truncated")
+    ends = [sum(result[mode]["ends"][kind] for mode in MODES) for kind in kinds]
+    worst = max(result[mode]["difference"] for mode in MODES)
+    return [*(f"{count:,}" for count in ends), f"{worst:.1e}" if worst else "0"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -333,19 +375,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=int, default=3600, help="at most for each part")
     parser.add_argument("--table", action="store_true", help="write the table, measure nothing")
     parser.add_argument("--compare", action="store_true", help="only compare, without times")
+    parser.add_argument("--impl", choices=FOLDERS, default="jax", help="implementation of MJX")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if unknown := sorted({*given.names} - {*NAMES}):
         parser.error(f"no such robots: {unknown}")
     if given.result:
-        given.result.write_text(json.dumps(PARTS[given.part](given.names[0])), encoding="utf-8")
+        given.result.write_text(
+            json.dumps(PARTS[given.part](given.names[0], given.impl)), encoding="utf-8"
+        )
         return
     if not given.table:
-        run(given.names or NAMES, FOLDER, given.seconds, [*PARTS][: 1 if given.compare else 2])
+        run(given.names or NAMES, given.impl, given.seconds, [*PARTS][: 1 if given.compare else 2])
         return
     before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
-    PAGE.write_text(before + MARK + make_table(FOLDER), encoding="utf-8")
+    text = make_table(FOLDER) + WARP + make_warp_table()
+    PAGE.write_text(before + MARK + text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from gymbridge.playground.private import (
     registered,
     smooth_tolerance,
 )
-from gymbridge.playground.warp import WithoutShared, fit_contacts, prepare_warp
+from gymbridge.playground.warp import WithoutShared, fit_contacts, hide_iterations, prepare_warp
 from gymbridge.state_envs.contract import Contract, Style
 from gymbridge.state_envs.notices import quiet
 from gymbridge.state_envs.randomization import randomize
@@ -131,6 +131,8 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str, num_envs:
         prepare_warp()
     if isinstance(env, str):
         env = _load(env, config, _read_overrides(config_overrides), impl, num_envs)
+        if impl == "warp":
+            hide_iterations(env)
     return WithoutShared(env) if impl == "warp" else env
 
 

@@ -13,7 +13,7 @@ from mujoco_playground import State, wrapper
 from gymbridge.core.requests import read_number
 from gymbridge.errors import ArgumentError, NotInstalledError
 
-__all__ = ["WithoutShared", "check_alone", "fit_contacts", "prepare_warp"]
+__all__ = ["WithoutShared", "check_alone", "fit_contacts", "hide_iterations", "prepare_warp"]
 
 _LEAST, _MOST = 1024, 8192
 """Environments that the `naconmax` of Playground's configurations is meant for."""
@@ -35,6 +35,26 @@ def prepare_warp() -> None:
     import warp
 
     warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)
+
+
+def hide_iterations(env: Any) -> None:
+    """Hide what Warp prints where the solver has used up its iterations; overflows still show.
+
+    Robots have one to five iterations on purpose, so that Warp would print two lines for most
+    environments in each step. MJX in JAX prints nothing.
+
+    Args:
+        env: An environment of a registered class, built with ``impl="warp"``. One that keeps its
+            model elsewhere than Playground's own, or an MJX without these lines, stays as it is.
+    """
+    model: Any = getattr(env.unwrapped, "_mjx_model", None)
+    options: Any = getattr(getattr(model, "opt", None), "_impl", None)
+    if not hasattr(options, "warn_overflow"):
+        return
+    from mujoco.mjx.third_party.mujoco_warp import OverflowType
+
+    shown = options.warn_overflow & ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS)
+    env.unwrapped._mjx_model = model.tree_replace({"opt._impl.warn_overflow": int(shown)})
 
 
 def check_alone(place: Any, differentiable: bool) -> None:

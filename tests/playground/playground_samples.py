@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,10 +15,13 @@ from ml_collections import config_dict
 from mujoco_playground import MjxEnv, State
 from oracle import Answer
 
-__all__ = ["OwnPlayground", "SampleMjxEnv", "draw_actions", "make_config"]
+__all__ = ["OwnDrawn", "OwnPlayground", "SampleMjxEnv", "draw_actions", "make_config"]
 
 _SHORTEST, _LONGEST = 2, 8
 """Simulator steps of an episode."""
+
+_PHYSICS = 0x70687973
+"""Folded into the key of an episode for the draw of its physics."""
 
 
 def make_config(**entries: Any) -> config_dict.ConfigDict:
@@ -119,3 +124,50 @@ class OwnPlayground:
         info = {**self.state.metrics, "nonfinite": False}
         info |= {name: self.state.info[name] for name in self._infos}
         return Answer(self.state.obs, reward, bool(self.state.done), False, info)
+
+
+class OwnDrawn(OwnPlayground):
+    """One environment of Playground's own, with physics that are drawn for each episode.
+
+    Args:
+        env: The environment.
+        seed: As in `OwnPlayground`.
+        draw: A `randomization_fn`.
+        leaves: Of the model; those that it draws.
+        infos: As in `OwnPlayground`.
+    """
+
+    def __init__(
+        self,
+        env: MjxEnv,
+        seed: int,
+        draw: Callable[..., Any],
+        leaves: tuple[str, ...],
+        infos: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(env, seed, infos)
+        self._env, self._draw, self._leaves = env, draw, leaves
+        self._step = lambda state, action: _run(env, "step", self._physics, state, action)
+
+    def begin(self) -> Answer:
+        key = episode_key(self._seed, self._episode + 1)
+        model, _ = self._draw(self._env.mjx_model, jax.random.fold_in(key, _PHYSICS)[None])
+        self._physics = {name: getattr(model, name)[0] for name in self._leaves}
+        self._reset = partial(_run, self._env, "reset", self._physics)
+        return super().begin()
+
+    def _answer(self, reward: Any) -> Answer:
+        answer = super()._answer(reward)
+        answer.info["randomization"] = self._physics
+        return answer
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _run(env: Any, verb: str, physics: dict[str, Any], *args: Any) -> Any:
+    """Call a verb of Playground's environment while its model has other leaves."""
+    model = env._mjx_model
+    env._mjx_model = model.tree_replace(physics)
+    try:
+        return getattr(env, verb)(*args)
+    finally:
+        env._mjx_model = model

