@@ -26,7 +26,7 @@ from gymbridge.playground.private import (
     registered,
     smooth_tolerance,
 )
-from gymbridge.playground.warp import WithoutShared, fit_contacts, hide_iterations, prepare_warp
+from gymbridge.playground.warp import WithoutShared, fit_rooms, hide_iterations, prepare_warp
 from gymbridge.state_envs.contract import Contract, Style
 from gymbridge.state_envs.notices import quiet
 from gymbridge.state_envs.randomization import randomize
@@ -149,10 +149,8 @@ def _load(name: str, config: Any, overrides: dict[str, Any], impl: str, num_envs
         overrides["impl"] = impl
     elif impl != "jax":
         raise ArgumentError(f"`impl` must be 'jax' for {name!r}, which has no other, got {impl!r}.")
-    if impl == "warp" and (room := config.get("naconmax")) is not None:
-        own = default.get("naconmax")
-        given = overrides.get("naconmax", None if room == own else room)
-        overrides["naconmax"] = fit_contacts(given, own, num_envs)
+    if impl == "warp":
+        overrides |= fit_rooms(config, default, overrides, num_envs)
     with meshes_of(name):
         try:
             with quiet():

@@ -13,7 +13,7 @@ from mujoco_playground import State, wrapper
 from gymbridge.core.requests import read_number
 from gymbridge.errors import ArgumentError, NotInstalledError
 
-__all__ = ["WithoutShared", "check_alone", "fit_contacts", "hide_iterations", "prepare_warp"]
+__all__ = ["WithoutShared", "check_alone", "fit_rooms", "hide_iterations", "prepare_warp"]
 
 _LEAST, _MOST = 1024, 8192
 """Environments that the `naconmax` of Playground's configurations is meant for."""
@@ -78,13 +78,44 @@ def check_alone(place: Any, differentiable: bool) -> None:
         )
 
 
-def fit_contacts(given: int | None, default: int | None, num_envs: int) -> int | None:
-    """Return the `naconmax` of a batch: how many contacts all its environments have room for.
+def fit_rooms(
+    config: Any, default: Any, overrides: dict[str, Any], num_envs: int
+) -> dict[str, int | None]:
+    """Return the entries of a configuration that say how many contacts a batch has room for.
+
+    They are `naconmax`, and `naccdmax` of tasks that have it: contacts of convex geometry, at most
+    as many.
+
+    Args:
+        config: The user's configuration of the task.
+        default: That of the task.
+        overrides: What the user changes in `config`, by dotted path.
+        num_envs: Size of the batch.
+
+    Raises:
+        ArgumentTypeError: A number of the user's is not an int.
+        ArgumentError: It is too small; see `fit_contacts`.
+    """
+    rooms: dict[str, int | None] = {}
+    for name in ("naconmax", "naccdmax"):
+        if (room := config.get(name)) is not None:
+            own = default.get(name)
+            given = overrides.get(name, None if room == own else room)
+            fitted, most = fit_contacts(name, given, own, num_envs), rooms.get("naconmax")
+            if given is None and fitted and most:
+                fitted = min(fitted, most)
+            rooms[name] = fitted
+    return rooms
+
+
+def fit_contacts(name: str, given: int | None, default: int | None, num_envs: int) -> int | None:
+    """Return how many contacts all environments of a batch have room for.
 
     Warp drops the contacts beyond it, so that environments depend on each other. The numbers of
     Playground's configurations are meant for 1,024 environments or more, 8,192 at most.
 
     Args:
+        name: Of the configuration's entry.
         given: The user's, or None.
         default: That of the task's default configuration; None where it has no such entry.
         num_envs: Size of the batch.
@@ -102,9 +133,9 @@ def fit_contacts(given: int | None, default: int | None, num_envs: int) -> int |
         return given
     if given is None:
         return max(-(-default * num_envs // _LEAST), min(default, _SMALLEST))
-    if read_number("naconmax", given) < (least := -(-default * num_envs // _MOST)):
+    if read_number(name, given) < (least := -(-default * num_envs // _MOST)):
         raise ArgumentError(
-            f"`naconmax` must be at least {least} for {num_envs} environments of this task, got "
+            f"`{name}` must be at least {least} for {num_envs} environments of this task, got "
             f"{given}: it is shared by the whole batch, and Warp drops the contacts beyond it. "
             "Leave it out for a number that is large enough."
         )

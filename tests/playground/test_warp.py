@@ -21,7 +21,7 @@ from playground_samples import OwnDrawn, OwnPlayground, SampleMjxEnv, draw_actio
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
-from gymbridge.playground.warp import fit_contacts, prepare_warp
+from gymbridge.playground.warp import fit_contacts, fit_rooms, prepare_warp
 
 NAME = "HopperHop"
 SEEDS = [0, 7, 7, 2**32 - 1]
@@ -44,7 +44,27 @@ LIMIT = 5
 def test_room_for_contacts__is_as_much_for_each_environment_as_playground_s(
     given: int | None, default: int | None, num_envs: int, room: int | None
 ) -> None:
-    assert fit_contacts(given, default, num_envs) == room
+    assert fit_contacts("naconmax", given, default, num_envs) == room
+
+
+PICK = {"naconmax": 49_152, "naccdmax": 49_152}
+"""Entries of PandaPickCube."""
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rooms"),
+    [
+        ({}, {"naconmax": 4_096, "naccdmax": 4_096}),
+        ({"naconmax": 400}, {"naconmax": 400, "naccdmax": 400}),
+        ({"naccdmax": 800}, {"naconmax": 4_096, "naccdmax": 800}),
+        ({"naconmax": 6_000}, {"naconmax": 6_000, "naccdmax": 4_096}),
+    ],
+)
+def test_room_for_convex_contacts__is_at_most_that_for_all(
+    overrides: dict[str, int], rooms: dict[str, int]
+) -> None:
+    assert fit_rooms(PICK, PICK, overrides, 64) == rooms
+    assert fit_rooms(PICK | overrides, PICK, {}, 64) == rooms
 
 
 def test_room_for_contacts__that_is_too_small_is_refused() -> None:
@@ -207,7 +227,7 @@ def test_overflow__is_printed_and_kernels_and_iterations_are_not(
     assert "iterations" in printed  # an object keeps what it prints, too
     assert "Module" not in printed
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gymbridge.playground.translation.fit_contacts", lambda *_: 1)
+        patch.setattr("gymbridge.playground.warp.fit_contacts", lambda *_: 1)
         printed = play("Hurried", impl="warp")
     assert "overflow" in printed
     assert "iterations" not in printed
