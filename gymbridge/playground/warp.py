@@ -94,7 +94,7 @@ def fit_rooms(
 
     Raises:
         ArgumentTypeError: A number of the user's is not an int.
-        ArgumentError: It is too small; see `fit_contacts`.
+        ArgumentError: It is too small, as `fit_contacts` has it, or `naccdmax` exceeds `naconmax`.
     """
     rooms: dict[str, int | None] = {}
     for name in ("naconmax", "naccdmax"):
@@ -102,8 +102,12 @@ def fit_rooms(
             own = default.get(name)
             given = overrides.get(name, None if room == own else room)
             fitted, most = fit_contacts(name, given, own, num_envs), rooms.get("naconmax")
-            if given is None and fitted and most:
-                fitted = min(fitted, most)
+            if fitted and most and fitted > most:
+                if given is not None:
+                    raise ArgumentError(
+                        f"`{name}` must be at most `naconmax`, {most} here, got {given}; give both."
+                    )
+                fitted = most
             rooms[name] = fitted
     return rooms
 

@@ -65,6 +65,10 @@ def test_room_for_convex_contacts__is_at_most_that_for_all(
 ) -> None:
     assert fit_rooms(PICK, PICK, overrides, 64) == rooms
     assert fit_rooms(PICK | overrides, PICK, {}, 64) == rooms
+    with pytest.raises(
+        ArgumentError, match=r"`naccdmax` must be at most `naconmax`, \d+ here, got"
+    ):
+        fit_rooms(PICK, PICK, overrides | {"naccdmax": 6_001}, 64)
 
 
 def test_room_for_contacts__that_is_too_small_is_refused() -> None:
