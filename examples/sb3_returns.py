@@ -17,8 +17,17 @@ def load_model(kind: type[BaseAlgorithm], path: str, device: str = "cpu") -> Bas
     """Return a saved model; exit if the file has none of this algorithm."""
     try:
         return kind.load(path, device=device)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise SystemExit(f"--evaluate: {path} is no model of {kind.__name__}: {error}") from None
+    except (
+        AssertionError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        text = f"--evaluate: {path} cannot be loaded as a model of {kind.__name__}: {reason}"
+        raise SystemExit(text) from None
 
 
 def check_spaces(model: BaseAlgorithm, envs: VecEnv) -> None:

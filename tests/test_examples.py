@@ -226,7 +226,7 @@ CUDA = '--env-kwargs={"device": "cuda"}'
         *((name, ["--env-id=EnvPool/Pog-v5"], "`Pog` doesn't exist") for name in ANY_ID),
         *(
             (name, ["--env-id=nowhere:Task-v0"], "No module named 'nowhere'")
-            for name in ("ppo", "record_video", "sb3_ppo")
+            for name in ("ppo", "record_video", "sb3_ppo", "shac")
         ),
         ("physics_leaves", ["--env-name=hoper"], "did you mean 'hopper'?"),
         ("ppo", ["--device=cuda"], "--device: "),

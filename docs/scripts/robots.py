@@ -1,8 +1,9 @@
 """Step every robot of Playground in every mode, beside Playground's own functions.
 
-Each robot has a result file of its own in `docs/robots`, and a process for each part of it: the
-comparison and the times. A part that is in the file is not run again, so the command goes on where
-it stopped. The table becomes a part of `docs/reference/robots.md`::
+Each robot has a result file of its own in `docs/robots`, or in `docs/robots/warp` over MuJoCo Warp,
+and a process for each part of it: the comparison and the times. A part that is in the file is not
+run again, so the command goes on where it stopped. The tables become a part of
+`docs/reference/robots.md`::
 
     python docs/scripts/robots.py [--compare] [NAME ...]
     python docs/scripts/robots.py --compare --impl warp NAME ...
@@ -10,7 +11,8 @@ it stopped. The table becomes a part of `docs/reference/robots.md`::
 
 A batch of 64 is stepped with random actions through episodes of at most 50 steps. The reference is
 ``jax.jit(jax.vmap(env.step))`` and ``reset``, which begins the same episodes with the same keys.
-Both are compiled quickly for the comparison, and as usual for the times.
+Both are compiled quickly for the comparison, as one module and without LLVM's optimisations, and as
+usual for the times.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ MARK = "<!-- table -->\n"
 WARP = """
 ## Robots over MuJoCo Warp
 
-With `impl="warp"`, on a CPU, compared in the same way with Playground's own functions over Warp, by
-`python docs/scripts/robots.py --compare --impl warp NAME ...`:
+`python docs/scripts/robots.py --compare --impl warp NAME ...` compares robots with `impl="warp"` in
+the same way with Playground's own functions over Warp. These were run, on a CPU:
 
 """
 FIRST = (
@@ -190,6 +192,7 @@ def difference(found: Any, wanted: Any) -> float:
         return max(difference(found[key], value) for key, value in wanted.items())
     gap = np.abs(found - wanted) / np.maximum(1, np.abs(wanted))
     gap[np.isnan(found) & np.isnan(wanted)] = 0
+    gap[np.isnan(gap)] = np.inf
     return float(np.max(gap))
 
 

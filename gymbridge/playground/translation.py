@@ -123,7 +123,7 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str, num_envs:
 
     Raises:
         UnknownTaskError: No registered environment has that name.
-        ArgumentError: The configuration has no `impl`, or too small a `naconmax`, for Warp.
+        ArgumentError: The configuration has no `impl`, or unfit room for contacts, for Warp.
         NotInstalledError: The meshes of the robot are not on disk, or Warp is not installed.
         SimulationError: Playground cannot build the environment.
     """

@@ -70,8 +70,9 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         impl: Implementation of MJX for a named environment, also an entry of the configuration:
             "jax", the default here, or "warp", Playground's own default. "warp" needs `warp-lang`,
             runs on one device and has no gradients. Its environments share the room for contacts,
-            the entry `naconmax`, which is set so that it suffices for `num_envs`; one that is given
-            may not be less for each environment than Playground's is for each of 8,192.
+            the entries `naconmax` and `naccdmax`, which are set so that they suffice for
+            `num_envs`; one that is given may not be less for each environment than Playground's is
+            for each of 8,192.
         action_space: Space of one action, if the environment declares none; default [-1, 1].
         observation_space: Space of one observation, if the environment declares none; for mappings
             a `spaces.Dict`.

@@ -16,7 +16,7 @@ from gymbridge.errors import ArgumentError, NotInstalledError
 __all__ = ["WithoutShared", "check_alone", "fit_rooms", "hide_iterations", "prepare_warp"]
 
 _LEAST, _MOST = 1024, 8192
-"""Environments that the `naconmax` of Playground's configurations is meant for."""
+"""Environments that the room for contacts in Playground's configurations is meant for."""
 
 _SMALLEST = 4096
 """Room for contacts of a small batch, unless Playground's is less; with more, steps cost more."""
@@ -40,20 +40,22 @@ def prepare_warp() -> None:
 def hide_iterations(env: Any) -> None:
     """Hide what Warp prints where the solver has used up its iterations; overflows still show.
 
-    Robots have one to five iterations on purpose, so that Warp would print two lines for most
-    environments in each step. MJX in JAX prints nothing.
+    Most robots have few iterations on purpose, so that Warp would print lines for most environments
+    in each step. MJX in JAX prints nothing.
 
     Args:
-        env: An environment of a registered class, built with ``impl="warp"``. One that keeps its
-            model elsewhere than Playground's own, or an MJX without these lines, stays as it is.
+        env: An environment of a registered class, built with ``impl="warp"``. Nothing changes where
+            its model is elsewhere than in Playground's own, or where MJX prints no such lines, as
+            before 3.13.
     """
     model: Any = getattr(env.unwrapped, "_mjx_model", None)
     options: Any = getattr(getattr(model, "opt", None), "_impl", None)
-    if not hasattr(options, "warn_overflow"):
+    shown = getattr(options, "warn_overflow", None)
+    if shown is None or isinstance(shown, bool):
         return
     from mujoco.mjx.third_party.mujoco_warp import OverflowType
 
-    shown = options.warn_overflow & ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS)
+    shown &= ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS)
     env.unwrapped._mjx_model = model.tree_replace({"opt._impl.warn_overflow": int(shown)})
 
 
@@ -94,18 +96,19 @@ def fit_rooms(
 
     Raises:
         ArgumentTypeError: A number of the user's is not an int.
-        ArgumentError: It is too small, as `fit_contacts` has it, or `naccdmax` exceeds `naconmax`.
+        ArgumentError: `fit_contacts` refuses a number, or `naccdmax` exceeds `naconmax`.
     """
     rooms: dict[str, int | None] = {}
     for name in ("naconmax", "naccdmax"):
-        if (room := config.get(name)) is not None:
-            own = default.get(name)
+        if name in config:
+            room, own = config[name], default.get(name)
             given = overrides.get(name, None if room == own else room)
             fitted, most = fit_contacts(name, given, own, num_envs), rooms.get("naconmax")
             if fitted and most and fitted > most:
                 if given is not None:
                     raise ArgumentError(
-                        f"`{name}` must be at most `naconmax`, {most} here, got {given}; give both."
+                        f"`{name}` must be at most `naconmax`, which is {most}, got {given}; raise "
+                        "`naconmax` in `config_overrides` as well."
                     )
                 fitted = most
             rooms[name] = fitted
@@ -133,11 +136,13 @@ def fit_contacts(name: str, given: int | None, default: int | None, num_envs: in
         ArgumentError: The user's is less for each environment than the default is for each of
             8,192.
     """
+    if given is not None:
+        given = read_number(name, given)
     if not default:
         return given
     if given is None:
         return max(-(-default * num_envs // _LEAST), min(default, _SMALLEST))
-    if read_number(name, given) < (least := -(-default * num_envs // _MOST)):
+    if given < (least := -(-default * num_envs // _MOST)):
         raise ArgumentError(
             f"`{name}` must be at least {least} for {num_envs} environments of this task, got "
             f"{given}: it is shared by the whole batch, and Warp drops the contacts beyond it. "
