@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -50,6 +51,8 @@ PAIRS = (*BRAX_PAIRS, *(f"{name}/playground" for name in PLAYGROUND_LIMITS))
 FLOATS = ("float32", "float64")
 QUICKLY = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 MARK = "<!-- table -->"
+RAISED = re.compile(r"[\w.]+(Error|Exception)\b")
+"""Beginning of the line of a traceback that has the error, whose message may go on below."""
 
 
 def result_path(folder: Path, pair: str) -> Path:
@@ -108,8 +111,9 @@ def measure(pair: str, floats: str, seconds: int, *, unroll: bool = False) -> di
         return {"failed": f"more than {seconds} s of processor time"}
     if done.returncode == -signal.SIGKILL:
         return {"failed": "killed, as when memory runs out"}
-    last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-    return {"failed": last[:300]}
+    lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    raised = [line for line in lines if RAISED.match(line)]
+    return {"failed": (raised or lines)[-1][:300]}
 
 
 def run(pairs: list[str], folder: Path, seconds: int, *, again: bool) -> None:

@@ -31,6 +31,8 @@ def find_faults(result: dict[str, Any]) -> list[str]:
             faults.append(f"{floats}: the reference's own gradient is not finite")
         if not figures["same_ends"]:
             faults.append(f"{floats}: episodes ended in other steps")
+    if not all(result[floats]["finite"] for floats in measured):
+        return faults
     for key, equality in single.get("equality", {}).items():
         if not (equality <= EQUAL_32 or _is_ill_conditioned(single)):
             faults.append(f"float32, {key}: {equality:.1e}")
@@ -102,6 +104,9 @@ def _note(result: dict[str, Any]) -> str:
         notes.append(f"{' and '.join(silent)} have no gradient by actions")
     if _is_ill_conditioned(result.get("float32", {})):
         notes.append("ill-conditioned in float32")
+    moved = max(result["float64"].get("sensitivity", {"none": 0}).values())
+    if moved > EQUAL_64:
+        notes.append(f"ill-conditioned in float64: one ulp moves JAX's own gradient by {moved:.1e}")
     measured = [floats for floats in ("float32", "float64") if floats in result]
     sizes = {floats: result[floats].get("size", 1) for floats in measured}
     if min(sizes.values()) < 1:

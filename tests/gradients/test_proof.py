@@ -148,6 +148,27 @@ def test_faults__are_what_misses_its_bar(find_faults, parts, fault):
     assert find_faults(changed(**parts)) == ([fault] if fault else [])
 
 
+def test_faults__of_a_gradient_that_is_nan_are_that_it_is(find_faults):
+    nan = {"policy": float("nan")}
+    assert find_faults(changed(float64__finite=False, float64__equality=nan)) == [
+        "float64: the reference's own gradient is not finite"
+    ]
+
+
+def test_table__says_which_pairs_are_ill_conditioned_in_float64(proof):
+    for moved, is_told in ((2e-9, True), (2e-10, False)):
+        table = proof.make_table([changed(float64__sensitivity={"policy": moved})])
+        assert (f"one ulp moves JAX's own gradient by {moved:.1e}" in table) == is_told
+
+
+def test_measure__keeps_the_line_that_names_the_error(proof, tmp_path, monkeypatch):
+    script = "raise TypeError('scan body: types differ.\\n\\nRevise the function.')"
+    (tmp_path / "measure.py").write_text(script, encoding="utf-8")
+    monkeypatch.setattr(proof, "HERE", tmp_path)
+    found = proof.measure("ant/spring", "float64", 9)
+    assert found == {"failed": "TypeError: scan body: types differ."}
+
+
 def test_measure__sets_the_floats_of_its_process(proof, tmp_path, monkeypatch):
     script = "import os, sys; open(sys.argv[3], 'w').write(os.environ['JAX_ENABLE_X64'])"
     (tmp_path / "measure.py").write_text(script, encoding="utf-8")
