@@ -132,19 +132,9 @@ def plain() -> Any:
 
 
 @cache
-def build(mode: str) -> PlaygroundVectorEnv:
-    options = {"autoreset_mode": mode, "max_episode_steps": LIMIT}
+def build(mode: str, draw: Any) -> PlaygroundVectorEnv:
+    options = {"autoreset_mode": mode, "max_episode_steps": LIMIT, "randomization_fn": draw}
     return PlaygroundVectorEnv(NAME, len(SEEDS), impl="warp", **options)
-
-
-@pytest.mark.slow
-def test_every_mode__is_plain_playground_over_warp(mode: str) -> None:
-    """Environments are reset and held while others run; every number is equal to the bit."""
-    envs = build(mode)
-    oracle = Oracle(envs, [Row(OwnPlayground(plain(), seed), LIMIT) for seed in SEEDS])
-    actions = draw_actions(envs, 60)
-    oracle.play(60, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
-    assert oracle.ends["truncated"] > 3
 
 
 def draw_masses(model: Any, rng: jax.Array) -> tuple[Any, Any]:
@@ -155,21 +145,26 @@ def draw_masses(model: Any, rng: jax.Array) -> tuple[Any, Any]:
 
 
 @pytest.mark.slow
-def test_drawn_physics__are_those_of_plain_playground_over_warp_with_other_masses() -> None:
-    options = {"autoreset_mode": "SameStep", "max_episode_steps": LIMIT}
-    envs = PlaygroundVectorEnv(
-        NAME, len(SEEDS), impl="warp", randomization_fn=draw_masses, **options
-    )
-    rows = [Row(OwnDrawn(plain(), seed, draw_masses, ("body_mass",)), LIMIT) for seed in SEEDS]
+@pytest.mark.parametrize(
+    ("mode", "draw"), [("NextStep", None), ("SameStep", draw_masses), ("Disabled", None)]
+)
+def test_every_mode__is_plain_playground_over_warp(mode: str, draw: Any) -> None:
+    """Environments are reset and held while others run; every number is equal to the bit.
+
+    Masses are drawn anew for each episode in one of the modes.
+    """
+    envs, options = build(mode, draw), (draw, ("body_mass",)) if draw else ()
+    kind = OwnDrawn if draw else OwnPlayground
+    rows = [Row(kind(plain(), seed, *options), LIMIT) for seed in SEEDS]
     oracle = Oracle(envs, rows)
-    actions = draw_actions(envs, 40)
-    oracle.play(40, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
+    actions = draw_actions(envs, 60)
+    oracle.play(60, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
     assert oracle.ends["truncated"] > 3
 
 
 @pytest.mark.slow
 def test_environment__does_not_see_the_restart_of_another() -> None:
-    envs = build("NextStep")
+    envs = build("NextStep", None)
     actions = draw_actions(envs, LIMIT - 1)
 
     def play(others_restart: bool) -> list[Any]:
@@ -191,7 +186,7 @@ def test_environment__does_not_see_the_restart_of_another() -> None:
 
 @pytest.mark.slow
 def test_state__has_only_what_each_environment_has_and_survives_a_snapshot() -> None:
-    envs = build("NextStep")
+    envs = build("NextStep", None)
     envs.reset(seed=SEEDS)
     actions = draw_actions(envs, 2)
     envs.step(actions[0])
@@ -221,34 +216,23 @@ def test_iterations__are_left_to_an_mjx_that_prints_none(shown: bool | None) -> 
     assert env.unwrapped._mjx_model is model
 
 
-OVERFLOW, ITERATIONS = "overflow - please increase", "iterations limit reached"
-
-
 @pytest.mark.slow
 def test_overflow__is_printed_and_kernels_and_iterations_are_not(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Environment objects keep their own room for contacts; the hopper falls in some 10 steps."""
-
-    def play(env: Any, **options: Any) -> str:
-        envs = PlaygroundVectorEnv(env, len(SEEDS), **options)
-        envs.reset(seed=0)
-        for _ in range(20):
-            envs.step(np.zeros(envs.action_space.shape, np.float32))
-        return "".join(capfd.readouterr())
-
+    """The hopper falls in some 10 steps, onto more contacts than there is room for."""
     for table in (dm_control_suite._envs, dm_control_suite._cfgs):
         monkeypatch.setitem(table, "Hurried", None)
     dm_control_suite.register_environment("Hurried", Hurried, hopper.default_config)
-    overrides = {"impl": "warp", "naconmax": 1}
-    printed = play(registry.load("Hurried", config_overrides=overrides))
-    assert OVERFLOW in printed
-    assert ITERATIONS in printed  # an object keeps what it prints, too
-    assert "Module" not in printed
     monkeypatch.setattr("gymbridge.playground.warp.fit_contacts", lambda *_: 1)
-    printed = play("Hurried", impl="warp")
-    assert OVERFLOW in printed
-    assert ITERATIONS not in printed
+    envs = PlaygroundVectorEnv("Hurried", len(SEEDS), impl="warp")
+    envs.reset(seed=0)
+    for _ in range(20):
+        envs.step(np.zeros(envs.action_space.shape, np.float32))
+    printed = "".join(capfd.readouterr())
+    assert "overflow - please increase" in printed
+    assert "iterations limit reached" not in printed
+    assert "Module" not in printed
 
 
 @pytest.mark.slow
