@@ -13,7 +13,14 @@ from mujoco_playground import State, wrapper
 from gymbridge.core.requests import read_number
 from gymbridge.errors import ArgumentError, NotInstalledError
 
-__all__ = ["WithoutShared", "check_alone", "fit_rooms", "hide_iterations", "prepare_warp"]
+__all__ = [
+    "WithoutShared",
+    "check_alone",
+    "fit_contacts",
+    "fit_rooms",
+    "hide_iterations",
+    "prepare_warp",
+]
 
 _LEAST, _MOST = 1024, 8192
 """Environments that the room for contacts in Playground's configurations is meant for."""
