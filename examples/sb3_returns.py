@@ -14,17 +14,10 @@ from stable_baselines3.common.vec_env import VecEnv
 
 
 def load_model(kind: type[BaseAlgorithm], path: str, device: str = "cpu") -> BaseAlgorithm:
-    """Return a saved model; exit if the file has none of this algorithm."""
+    """Return a saved model; exit if it cannot be loaded as one of this algorithm."""
     try:
         return kind.load(path, device=device)
-    except (
-        AssertionError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except Exception as error:  # SB3 raises whatever another file leads to
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         text = f"--evaluate: {path} cannot be loaded as a model of {kind.__name__}: {reason}"
         raise SystemExit(text) from None

@@ -297,7 +297,7 @@ def run_process(name: str, impl: str, part: str, seconds: int) -> dict[str, Any]
     variables = {**environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
     if part == "compare":
         variables["XLA_FLAGS"] = f"{environ.get('XLA_FLAGS', '')} {QUICKLY}"
-        variables["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # LLVM's
+        variables["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "result.json"
         command = [sys.executable, __file__, name, f"--impl={impl}"]

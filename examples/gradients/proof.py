@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from table import make_table
@@ -113,7 +114,7 @@ def measure(pair: str, floats: str, seconds: int, *, unroll: bool = False) -> di
         return {"failed": "killed, as when memory runs out"}
     lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
     raised = [line for line in lines if RAISED.match(line)]
-    return {"failed": (raised or lines)[-1][:300]}
+    return {"failed": shorten((raised or lines)[-1], 300, placeholder=" …")}
 
 
 def run(pairs: list[str], folder: Path, seconds: int, *, again: bool) -> None:

@@ -51,9 +51,8 @@ def hide_iterations(env: Any) -> None:
     in each step. MJX in JAX prints nothing.
 
     Args:
-        env: An environment of a registered class, built with ``impl="warp"``. Nothing changes where
-            its model is elsewhere than in Playground's own, or where MJX prints no such lines, as
-            before 3.13.
+        env: An environment of a registered class, built with ``impl="warp"``. It stays as it is if
+            it has no `_mjx_model`, or if MJX prints no such lines, as before mujoco-mjx 3.13.
     """
     model: Any = getattr(env.unwrapped, "_mjx_model", None)
     options: Any = getattr(getattr(model, "opt", None), "_impl", None)
