@@ -6,6 +6,7 @@ All imports count: those inside functions, those under ``TYPE_CHECKING``, and th
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -170,11 +171,19 @@ def test_private_names_of_libraries__are_used_where_design_md_says() -> None:
         name
         for name, inside in nodes.items()
         for node in inside
-        if isinstance(node, ast.Attribute) and node.attr[0] == "_" and node.attr[1] != "_"
-        if node.attr not in own
+        for attribute in _read_attributes(node)
+        if attribute[:1] == "_" and attribute[1:2] != "_" and attribute not in own
     }
     own_modules = {name for name in found if name.split(".")[-1].endswith("private")}
     assert found - own_modules == {"core.processes", "trainers.sb3.vec_env"}
+
+
+def _read_attributes(node: ast.AST) -> Iterator[str]:
+    """Yield the name that an attribute or a call of `getattr` reads."""
+    if isinstance(node, ast.Attribute):
+        yield node.attr
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr":
+        yield from ast.unparse(node.args[1]).strip("'").split(".")
 
 
 def _own_names(nodes: list[ast.AST]) -> set[str]:

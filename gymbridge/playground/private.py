@@ -1,4 +1,4 @@
-"""Uses of private names of Playground, as of playground 0.2.0."""
+"""Uses of private names of Playground, as of playground 0.2.0, and of MJX over Warp (3.17)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mujoco_playground import registry
 
 from gymbridge.playground.meshes import find_menagerie
 
-__all__ = ["finding_meshes", "meshes_of", "registered", "smooth_tolerance"]
+__all__ = ["finding_meshes", "hide_iterations", "meshes_of", "registered", "smooth_tolerance"]
 
 _MESHES = {
     "aero_hand": ("tetheria_aero_hand_open",),
@@ -44,6 +44,27 @@ def registered() -> dict[str, Any]:
     """Return Playground's environment classes by name: the `_envs` of its three suites."""
     suites = (registry.dm_control_suite, registry.locomotion, registry.manipulation)
     return {name: kind for suite in suites for name, kind in getattr(suite, "_envs", {}).items()}
+
+
+def hide_iterations(env: Any) -> None:
+    """Hide what Warp prints where the solver has used up its iterations; overflows still show.
+
+    Most robots have few iterations on purpose, so that Warp would print lines for most environments
+    in each step. MJX in JAX prints nothing.
+
+    Args:
+        env: An environment of a registered class, built with ``impl="warp"``. It stays as it is if
+            it has no `_mjx_model`, or if MJX prints no such lines, as before mujoco-mjx 3.13.
+    """
+    model: Any = getattr(env.unwrapped, "_mjx_model", None)
+    options: Any = getattr(getattr(model, "opt", None), "_impl", None)
+    shown = getattr(options, "warn_overflow", None)
+    if shown is None or isinstance(shown, bool):
+        return
+    from mujoco.mjx.third_party.mujoco_warp import OverflowType
+
+    shown &= ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS)
+    env.unwrapped._mjx_model = model.tree_replace({"opt._impl.warn_overflow": int(shown)})
 
 
 @cache

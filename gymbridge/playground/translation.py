@@ -22,11 +22,12 @@ from gymbridge.errors import (
 from gymbridge.functional.protocol import FunctionalEnv
 from gymbridge.playground.private import (
     finding_meshes,
+    hide_iterations,
     meshes_of,
     registered,
     smooth_tolerance,
 )
-from gymbridge.playground.warp import WithoutShared, fit_rooms, hide_iterations, prepare_warp
+from gymbridge.playground.warp import WithoutShared, fit_rooms, prepare_warp
 from gymbridge.state_envs.contract import Contract, Style
 from gymbridge.state_envs.notices import quiet
 from gymbridge.state_envs.randomization import randomize

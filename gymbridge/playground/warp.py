@@ -18,7 +18,6 @@ __all__ = [
     "check_alone",
     "fit_contacts",
     "fit_rooms",
-    "hide_iterations",
     "prepare_warp",
 ]
 
@@ -42,27 +41,6 @@ def prepare_warp() -> None:
     import warp
 
     warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)
-
-
-def hide_iterations(env: Any) -> None:
-    """Hide what Warp prints where the solver has used up its iterations; overflows still show.
-
-    Most robots have few iterations on purpose, so that Warp would print lines for most environments
-    in each step. MJX in JAX prints nothing.
-
-    Args:
-        env: An environment of a registered class, built with ``impl="warp"``. It stays as it is if
-            it has no `_mjx_model`, or if MJX prints no such lines, as before mujoco-mjx 3.13.
-    """
-    model: Any = getattr(env.unwrapped, "_mjx_model", None)
-    options: Any = getattr(getattr(model, "opt", None), "_impl", None)
-    shown = getattr(options, "warn_overflow", None)
-    if shown is None or isinstance(shown, bool):
-        return
-    from mujoco.mjx.third_party.mujoco_warp import OverflowType
-
-    shown &= ~(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS)
-    env.unwrapped._mjx_model = model.tree_replace({"opt._impl.warn_overflow": int(shown)})
 
 
 def check_alone(place: Any, differentiable: bool) -> None:

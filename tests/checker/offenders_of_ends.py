@@ -265,6 +265,12 @@ class IgnoresMask(SyncVectorEnv):
         return super().reset(seed=seed, options=options)
 
 
+@breaks("same-step-final-value", modes=(SAME,))
+def zeros_as_final_observation(returned: Any) -> Any:
+    """Leaves `final_obs` as it was created."""
+    return change_finals(returned, lambda env, final: 0 * final)
+
+
 @breaks("seed-repeats", modes=(SAME,))
 def noise_in_final_observation(returned: Any) -> Any:
     """Adds noise that no seed repeats."""

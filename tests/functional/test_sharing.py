@@ -93,6 +93,8 @@ def test_equal_batches__have_states_of_their_own() -> None:
         {"nonfinite": "ignore"},
         {"nonfinite": "raise"},
         {"obs_mode": "dict_state"},
+        {"device": "cpu:1"},
+        {"device": "cpu:all"},
     ],
     ids=str,
 )
@@ -109,6 +111,19 @@ def test_gradients__separate() -> None:
     recomputing = runner_of(arrays="torch", differentiable=True, residuals="recompute")
     assert len({plain[1], graph[1], recomputing[1]}) == 3
     assert runner_of(arrays="torch", differentiable=True)[1] is graph[1]
+
+
+def test_gradients_of_mjxs_solver__separate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen in the keys, which are formed before the environment is traced."""
+    keys: list[Any] = []
+    monkeypatch.setattr(
+        "gymbridge.brax.vector_env.share", lambda key, *_: keys.append(key) or 1 / 0
+    )
+    for mode in ("unroll", "implicit", "unroll"):
+        options = {"arrays": "torch", "differentiable": True, "mjx_solver_gradient": mode}
+        with pytest.raises(ZeroDivisionError):
+            runner_of(brax_env="inverted_pendulum", backend="mjx", **options)
+    assert keys[0] == keys[2] != keys[1]
 
 
 def test_settings_of_jax__separate() -> None:

@@ -21,8 +21,9 @@ from playground_samples import OwnDrawn, OwnPlayground, SampleMjxEnv, draw_actio
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
+from gymbridge.playground.private import hide_iterations
 from gymbridge.playground.translation import build_env
-from gymbridge.playground.warp import fit_contacts, fit_rooms, hide_iterations, prepare_warp
+from gymbridge.playground.warp import fit_contacts, fit_rooms, prepare_warp
 
 NAME = "HopperHop"
 SEEDS = [0, 7, 7, 2**32 - 1]
