@@ -8,6 +8,8 @@ from sphinx.util.inspect import stringify_signature
 
 from gymbridge import __version__
 
+REPOSITORY = "https://github.com/gymbridge/gymbridge"
+
 project = "gymbridge"
 author = "The gymbridge authors"
 copyright = "2026, the gymbridge authors"
@@ -17,9 +19,12 @@ extensions += ["sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = f"gymbridge {release}"
 html_theme_options = {
-    "source_repository": "https://github.com/gymbridge/gymbridge",
+    "source_repository": REPOSITORY,
     "source_branch": "main",
     "source_directory": "docs/",
+    "footer_icons": [
+        {"name": "Repository", "url": REPOSITORY, "html": "Repository", "class": "repository"}
+    ],
 }
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]

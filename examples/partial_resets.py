@@ -1,4 +1,4 @@
-"""Play one episode per seed in DISABLED mode, where an ended environment waits for its reset.
+"""Play one episode per seed in Disabled mode, where an ended environment waits for its reset.
 
     python examples/partial_resets.py --episodes 64
 

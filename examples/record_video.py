@@ -6,17 +6,20 @@
     python examples/record_video.py --env-id Brax/ant-v0 --policy runs/Brax/ant-v0/policy.pt
 
 `--policy` takes what `save` of any algorithm of SB3 wrote, such as PPO or SAC, or a `policy.pt` of
-the other examples for observations in a Box. Give `--env-kwargs` as in training. The last frame
-goes to a PNG.
+the other examples for observations in a Box. A model that SB3 trained in `VecNormalize` needs its
+statistics, too: `--vecnormalize FILE`. Give `--env-kwargs` as in training. The last frame goes to a
+PNG.
 
 Physics (Brax, Playground, EnvPool's MuJoCo tasks) is drawn by OpenGL: see docs/how-to/rendering.md.
 """
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 
@@ -28,6 +31,8 @@ def parse_args() -> argparse.Namespace:
     text = 'further keywords of the environment, as JSON, such as \'{"backend": "spring"}\''
     parser.add_argument("--env-kwargs", type=json.loads, default={}, help=text)
     parser.add_argument("--policy", type=Path, help="saved policy; if not given, one is trained")
+    text = "statistics that SB3's `VecNormalize.save` wrote, for a policy that was trained in it"
+    parser.add_argument("--vecnormalize", metavar="FILE", type=Path, help=text)
     parser.add_argument("--train-steps", type=int, default=50_000, help="steps of training")
     parser.add_argument("--num-envs", type=int, default=16, help="environments of training")
     parser.add_argument("--steps", type=int, default=200, help="maximum frames of the episode")
@@ -54,7 +59,7 @@ try:
     import gymbridge  # noqa: F401 (registers the ids)
     from gymbridge.errors import GymbridgeError
     from gymbridge.trainers.sb3 import make_vec_env
-    from gymbridge.trainers.sb3.saved import load_actor
+    from gymbridge.trainers.sb3.saved import find_vecnormalize, load_actor
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[envpool,sb3,examples]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -81,14 +86,23 @@ def load_torch(path: Path) -> Callable[[Any], np.ndarray]:
     return act
 
 
-def load_policy(path: Path, envs: SyncVectorEnv) -> Callable[[Any], np.ndarray]:
+def load_sb3(path: Path, envs: SyncVectorEnv, statistics: Path | None) -> Callable[[Any], Any]:
+    """Return what SB3 saved as a policy, and warn if its statistics seem to be missing."""
+    if statistics is None and (sign := find_vecnormalize(path)):
+        text = f"Warning: {path} seems to be trained in VecNormalize: {sign}. Give its statistics"
+        print(f"{text} by --vecnormalize FILE.", file=sys.stderr)
+    return load_actor(path, envs, statistics)
+
+
+def load_policy(path: Path, envs: SyncVectorEnv, statistics: Path | None) -> Callable[[Any], Any]:
     """Return a saved policy without noise; exit if it does not take the task's observations."""
-    if not path.exists():
-        raise SystemExit(f"--policy: there is no file {path}. Train one first, or omit --policy.")
+    for flag, file in (("--policy", path), ("--vecnormalize", statistics)):
+        if file is not None and not file.exists():
+            raise SystemExit(f"{flag}: there is no file {file}.")
     try:
-        policy = load_torch(path) if path.suffix == ".pt" else load_actor(path, envs)
+        policy = load_torch(path) if path.suffix == ".pt" else load_sb3(path, envs, statistics)
         policy(envs.observation_space.sample())
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, UnpicklingError) as error:
         reason = str(error).strip().rpartition("\n")[2]
         raise SystemExit(f"--policy: {path} cannot act in this task: {reason}") from None
     return policy
@@ -118,7 +132,8 @@ def main() -> None:
     keywords = {"render_mode": "rgb_array", **size, **args.env_kwargs}
     make = partial(gym.make, args.env_id, **keywords)
     envs = SyncVectorEnv([make], autoreset_mode=AutoresetMode.DISABLED)
-    frames, total = draw_episode(envs, load_policy(path, envs), args.steps, args.seed)
+    policy = load_policy(path, envs, args.vecnormalize)
+    frames, total = draw_episode(envs, policy, args.steps, args.seed)
     Image.fromarray(frames[-1]).save(args.out / f"{name}.png")
     clip = ImageSequenceClip(list(np.stack(frames)), fps=envs.metadata["render_fps"])
     clip.write_videofile(str(args.out / f"{name}.mp4"), logger=None)

@@ -160,5 +160,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (GymbridgeError, gym.error.Error) as error:
+    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
         raise SystemExit(str(error)) from None

@@ -166,7 +166,7 @@ def play(envs: VectorEnv, arrays: str, steps: int) -> Iterator[tuple[Any, ...]]:
 
 
 def final_obs(infos: dict[str, Any]) -> Iterator[np.ndarray]:
-    """Yield the final observations that SAME_STEP has in its infos: arrays of objects in numpy."""
+    """Yield the final observations that SameStep has in its infos: arrays of objects in numpy."""
     if "final_obs" in infos:
         ended = np.asarray(infos["_final_obs"])
         yield from np.asarray(infos["final_obs"])[ended]

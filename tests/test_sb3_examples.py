@@ -5,15 +5,18 @@ from __future__ import annotations
 import gc
 import re
 import runpy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import cv2
+import gymnasium as gym
 import numpy as np
 import pytest
 from example_runs import call_script, check_picture, run_script
 from PIL import Image
 from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 SOLVED = re.compile(r"(\S+): mean return (\S+) \+- \S+ over (\d+) episodes, (\d+) s")
 IMPROVED = re.compile(r"(\S+): mean return (\S+) before, (\S+) after, (\d+) s")
@@ -154,10 +157,31 @@ def test_record_video__writes_what_a_policy_does(tmp_path: Path) -> None:
 def test_record_video__plays_what_any_algorithm_wrote(tmp_path: Path) -> None:
     path = tmp_path / "policy.zip"
     SAC("MlpPolicy", "Pendulum-v1", seed=0, device="cpu").save(path)
-    flags = (f"--policy={path}", "--steps=4", f"--out={tmp_path}")
+    flags = (f"--policy={path}", "--steps=40", f"--out={tmp_path}")
     printed = call_script("record_video", "--env-id=EnvPool/Pendulum-v1", *flags, cwd=tmp_path)
     assert re.match(r"Return -\d+\.\d in 3 steps; wrote ", printed.lines[-1])
     assert (tmp_path / "Pendulum-v1.png").exists()
     printed = call_script("record_video", *flags, cwd=tmp_path, code=1)
     assert f"--policy: {path} cannot act in this task: " in printed.log
     assert printed.log.count("\n") == 1
+
+
+def test_record_video__takes_the_statistics_of_training(tmp_path: Path) -> None:
+    path, statistics = tmp_path / "policy.zip", tmp_path / "statistics.pkl"
+    SAC("MlpPolicy", "Pendulum-v1", seed=0, device="cpu").save(path)
+    normalized = VecNormalize(DummyVecEnv([partial(gym.make, "Pendulum-v1")]))
+    normalized.obs_rms.mean[:] = 5.0
+    normalized.save(str(statistics))
+    flags = ("--env-id=EnvPool/Pendulum-v1", f"--policy={path}", "--steps=40", f"--out={tmp_path}")
+    without = call_script("record_video", *flags, cwd=tmp_path)
+    assert (
+        f"{statistics} has statistics of one. Give its statistics by --vecnormalize" in without.log
+    )
+    with_them = call_script("record_video", *flags, f"--vecnormalize={statistics}", cwd=tmp_path)
+    assert "VecNormalize" not in with_them.log
+    assert with_them.lines[-1] != without.lines[-1]
+    statistics.write_bytes(b"no pickle")
+    broken = call_script(
+        "record_video", *flags, f"--vecnormalize={statistics}", cwd=tmp_path, code=1
+    )
+    assert broken.log.count("\n") == 1

@@ -17,7 +17,7 @@ STYLE = Path(__file__).parents[2] / "examples/benchmarks/pages.mplstyle"
 
 LAYERS = [
     (["SB3", "CleanRL", "TorchRL", "rsl_rl", "skrl", "RLlib"], "trainers", "#e8e8e8"),
-    (["adapters: gymbridge.trainers"], "", "#d6eadf"),
+    (["views: gymbridge.trainers"], "", "#d6eadf"),
     (["BridgeVectorEnv: checks, actions, infos, arrays"], "", "#bcd7f5"),
     (["EpisodeRule: autoreset mode, time limit, partial resets"], "", "#bcd7f5"),
     (["HostRunner, PoolRunner", "JitRunner", "GraphRunner"], "how the rule is run", "#bcd7f5"),

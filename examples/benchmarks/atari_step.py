@@ -67,7 +67,7 @@ def sb3_rows(num_envs: int, rounds: int, updates: int) -> list[Row]:
 
 
 def ale_row(num_envs: int, rounds: int) -> Row:
-    """Measure our numpy batch beside ale-py's vector environment, which restarts in NEXT_STEP."""
+    """Measure our numpy batch beside ale-py's vector environment, which restarts in NextStep."""
     actions, steps = draw_actions(num_envs), {}
     both: dict[str, Any] = {
         "ale-py": AtariVectorEnv("pong", num_envs, episodic_life=True, reward_clipping=True),

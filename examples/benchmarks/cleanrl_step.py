@@ -1,8 +1,8 @@
-"""What CleanRL's view costs over our own SAME_STEP step.
+"""What CleanRL's view costs over our own SameStep step.
 
     python examples/benchmarks/cleanrl_step.py [--rounds 61]
 
-The reference is `EnvPoolVectorEnv.step` in SAME_STEP mode, whose infos the view splits by
+The reference is `EnvPoolVectorEnv.step` in SameStep mode, whose infos the view splits by
 environment. A second view also normalises, as continuous PPO does. With random actions, some of 64
 CartPoles end in almost every step, so the figures include the cost of ends.
 """

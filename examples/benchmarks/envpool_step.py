@@ -3,7 +3,7 @@
     python examples/benchmarks/envpool_step.py [--rounds 31] [--threads | --jax]
 
 The reference is the pool's own Python ``step``, once with EnvPool's default threads and once with
-the number that EnvPoolVectorEnv chooses. It knows NEXT_STEP only, has no masks in its infos, checks
+the number that EnvPoolVectorEnv chooses. It knows NextStep only, has no masks in its infos, checks
 no actions and calls an end on the last allowed step a truncation.
 
 ``--jax`` measures jax arrays, and ``functional()`` inside ``jax.lax.scan``, over the class with
@@ -30,7 +30,7 @@ CASES = (
     ("Pong-v5", 8, 40, 1.03, 1.08),
     ("HalfCheetah-v4", 8, 200, 1.03, 1.08),
 )
-"""Task, environments, steps per round, bar of NEXT_STEP, bar of SAME_STEP."""
+"""Task, environments, steps per round, bar of NextStep, bar of SameStep."""
 
 SCAN_STEPS = 200
 

@@ -45,7 +45,7 @@ def make_dummy(num_envs: int) -> DummyVecEnv:
 
 
 class BarePool:
-    """EnvPool's own step, and the restart of three environments that SAME_STEP needs beside it."""
+    """EnvPool's own step, and the restart of three environments that SameStep needs beside it."""
 
     def __init__(self, num_envs: int) -> None:
         self._few = np.arange(3, dtype=np.int32)  # as many end in a step of 64 random environments

@@ -15,7 +15,7 @@ __all__ = ["Bridge"]
 
 
 class Bridge:
-    """A differentiable batch in DISABLED mode, in which ended environments stay as they are.
+    """A differentiable batch in Disabled mode, in which ended environments stay as they are.
 
     Args:
         name: Name of the environment in its registry.

@@ -116,7 +116,7 @@ def _describe(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
     return {
         "id": envs.spec.id,
         "num_envs": envs.num_envs,
-        "mode": envs.metadata["autoreset_mode"].name,
+        "mode": envs.metadata["autoreset_mode"].value,
         "arrays": batch.arrays,
         "device": _name_device(batch),
         "processor": name_processor(),

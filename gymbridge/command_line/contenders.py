@@ -37,7 +37,7 @@ def draw_actions(envs: VectorEnv[Any, Any, Any]) -> list[Any]:
 def make_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
     """Reset a batch and return its step, which takes numpy actions in the arrays of the batch.
 
-    With DISABLED, it resets the environments that end.
+    With Disabled, it resets the environments that end.
     """
     actions = [_convert(action, envs.unwrapped) for action in actions]
     is_disabled = envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED
@@ -104,7 +104,7 @@ def _make_jax_step(batch: Any, actions: list[Any]) -> Step:
 def _make_envpool_step(batch: Any, actions: list[Any]) -> Step:
     """Return the `step` of a new pool with the threads, options and time limit of a batch.
 
-    It restarts episodes as in NEXT_STEP.
+    It restarts episodes as in NextStep.
     """
     import envpool
 

@@ -8,9 +8,9 @@ runner can compile the rule and a pure simulator as one function, or call the ru
 
     the limit   elapsed = 0 where restarted, else elapsed + 1
                 truncated = only_truncated(terminated, time_step.truncated | elapsed >= limit)
-    NEXT_STEP   advance(restart = ended)                             ended' = terminated | truncated
-    SAME_STEP   advance(), restart(mask = terminated | truncated)    ended' = False everywhere
-    DISABLED    advance(hold = ended)                                ended' = terminated | truncated
+    NextStep    advance(restart = ended)                             ended' = terminated | truncated
+    SameStep    advance(), restart(mask = terminated | truncated)    ended' = False everywhere
+    Disabled    advance(hold = ended)                                ended' = terminated | truncated
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 STEP_INFOS = ("nonfinite",)
-"""Infos about the step itself: with SAME_STEP they are not taken from the new episode."""
+"""Infos about the step itself: with SameStep they are not taken from the new episode."""
 
 
 def only_truncated(terminated: Any, truncated: Any) -> Any:
@@ -99,7 +99,7 @@ class Outcome(NamedTuple):
 
     carry: Any  # a `Carry`, or what a runner keeps in its place
     time_step: TimeStep  # what the user sees
-    final: TimeStep | None = None  # SAME_STEP steps: the time step before the restarts
+    final: TimeStep | None = None  # SameStep steps: the time step before the restarts
     begun: Any = None  # resets: (num_envs,) bool, rows that began an episode and have infos
 
 

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 FINAL_KEYS = frozenset({"final_obs", "_final_obs", "final_info", "_final_info"})
-"""What SAME_STEP adds to the infos of a step in which some environment ended."""
+"""What SameStep adds to the infos of a step in which some environment ended."""
 
 Infos = list[dict[str, Any]]
 

@@ -105,7 +105,7 @@ class PoolFunctions:
         return carry, (obs, infos)
 
     def step(self, carry: Any, actions: Any) -> tuple[Any, Any]:
-        """Take one step in every environment; with DISABLED, ended ones stay as they are."""
+        """Take one step in every environment; with Disabled, ended ones stay as they are."""
         actions = self._read_actions(actions)
         return self._call(self._step_on_host, self._step_packing, carry, actions)
 

@@ -92,14 +92,14 @@ class PoolRunner(Runner):
         return outcome._replace(carry=PoolCarry(state, elapsed, ended, int(elapsed.max()), cut))
 
     def _native_step(self, carry: PoolCarry, actions: Any) -> Outcome:
-        """Step in NEXT_STEP, where the pool restarts what it ended, or in DISABLED."""
+        """Step in NextStep, where the pool restarts what it ended, or in Disabled."""
         if carry.cut:
             return self._sum_up(self.rule.step(Carry(*carry[:3]), actions))
         kept, flags = self._exchange(carry, actions)
         return Outcome(kept, self._return(kept.state.values, kept, flags))
 
     def _same_step(self, carry: PoolCarry, actions: Any) -> Outcome:
-        """Step in SAME_STEP, which restarts what is over by a second exchange."""
+        """Step in SameStep, which restarts what is over by a second exchange."""
         reached, flags = self._exchange(carry, actions)
         values = reached.state.values
         if reached.ended is self._nobody:

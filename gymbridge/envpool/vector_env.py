@@ -102,7 +102,7 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         """Return the batch as functions, which `jax.jit` and `jax.lax.scan` take.
 
         Each call of them is a callback that takes the exact step on the host. Modes,
-        limits, restarts and infos are those of the class; with DISABLED, ended environments stay as
+        limits, restarts and infos are those of the class; with Disabled, ended environments stay as
         they are until their reset, with reward 0.
 
         The episodes live in the pool and cannot be copied. So ``carry`` stands for their present

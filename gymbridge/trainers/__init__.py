@@ -1,10 +1,10 @@
 """Views of vector environments for the trainers people use, one module or folder per library.
 
-- `gymbridge.trainers.sb3`: a Stable-Baselines3 ``VecEnv`` over any SAME_STEP batch.
+- `gymbridge.trainers.sb3`: a Stable-Baselines3 ``VecEnv`` over any SameStep batch.
 - `gymbridge.trainers.cleanrl`: a batch in place of the ``SyncVectorEnv`` of CleanRL's scripts.
   `gymbridge.trainers.cleanrl.envpool`: the same for its scripts on EnvPool.
-- `gymbridge.trainers.torchrl`: a TorchRL ``EnvBase`` over tensors of a DISABLED batch.
-- `gymbridge.trainers.rsl_rl`: a ``VecEnv`` of rsl_rl over tensors of a SAME_STEP batch.
+- `gymbridge.trainers.torchrl`: a TorchRL ``EnvBase`` over tensors of a Disabled batch.
+- `gymbridge.trainers.rsl_rl`: a ``VecEnv`` of rsl_rl over tensors of a SameStep batch.
 - `gymbridge.trainers.skrl`: skrl's wrapper for batches of tensors.
 - `gymbridge.trainers.rllib`: an env runner of RLlib with its own seeds and share of the machine.
 

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
-    """Return a batch in SAME_STEP mode of any id of Gymnasium's registry.
+    """Return a batch in SameStep mode of any id of Gymnasium's registry.
 
     An id whose own batch takes no autoreset mode runs in `SyncVectorEnv`. Environments that can
     draw frames get ``render_mode="rgb_array"``, except in a batch of another package.
@@ -72,7 +72,7 @@ def make_tensors(
 
 
 def sync_same_step(make_env: Any, num_envs: int) -> VectorEnv[Any, Any, Any]:
-    """Return a `SyncVectorEnv` in SAME_STEP mode of the environments that a function makes."""
+    """Return a `SyncVectorEnv` in SameStep mode of the environments that a function makes."""
     return SyncVectorEnv([make_env] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
 
 

@@ -55,7 +55,7 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
     three quarters at once, unless ``XLA_PYTHON_CLIENT_PREALLOCATE`` is set.
 
     Raises:
-        ArgumentError: The batch does not restart by NEXT_STEP, which RLlib expects, or does not
+        ArgumentError: The batch does not restart by NextStep, which RLlib expects, or does not
             give numpy arrays.
     """
 

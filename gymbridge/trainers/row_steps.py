@@ -1,4 +1,4 @@
-"""A step of any SAME_STEP batch as one dict of infos for each environment."""
+"""A step of any SameStep batch as one dict of infos for each environment."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 
 
 def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
-    """Take one step of a SAME_STEP batch, without Gymnasium's layout of infos if it is ours.
+    """Take one step of a SameStep batch, without Gymnasium's layout of infos if it is ours.
 
     `name` is the argument that took the batch, for errors.
     """

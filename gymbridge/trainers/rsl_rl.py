@@ -51,7 +51,7 @@ def make_rsl_rl(env_id: str, num_envs: int, *, cfg: Any = None, **kwargs: Any) -
 
 
 class RslRlVecEnv(VecEnv):
-    """A ``rsl_rl.env.VecEnv`` (rsl_rl 5) view of a batch with ``arrays="torch"`` in SAME_STEP mode.
+    """A ``rsl_rl.env.VecEnv`` (rsl_rl 5) view of a batch with ``arrays="torch"`` in SameStep mode.
 
     Args:
         envs: The batch, which is reset here. Its actions are a `Box`, its observations a `Box` or a

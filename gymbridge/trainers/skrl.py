@@ -29,13 +29,13 @@ class SkrlWrapper(GymnasiumWrapper):
     In every step, skrl's own `wrap_env` turns actions into numpy arrays and copies the results.
 
     Args:
-        envs: A batch with ``arrays="torch"`` in NEXT_STEP or SAME_STEP mode. Prefer NEXT_STEP: skrl
-            bootstraps from the observation that a step returns, and in NEXT_STEP this is the final
+        envs: A batch with ``arrays="torch"`` in NextStep or SameStep mode. Prefer NextStep: skrl
+            bootstraps from the observation that a step returns, and in NextStep this is the final
             one.
 
     Raises:
         ArgumentTypeError: `envs` is not a vector environment.
-        ArgumentError: `envs` gives other arrays, is in DISABLED mode, in which skrl would never
+        ArgumentError: `envs` gives other arrays, is in Disabled mode, in which skrl would never
             reset ended environments, or has spaces that skrl does not support.
 
     Observations are flat; the parts of a `Dict` are in the order of their sorted keys, as in skrl.

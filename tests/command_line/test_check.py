@@ -32,7 +32,7 @@ def test_check__prints_a_table(capsys: Any) -> None:
 def test_check__prints_json(capsys: Any) -> None:
     assert main([*ARGUMENTS, "--json", "--seed=5"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["mode"], found["seed"]) == ("NEXT_STEP", 5)
+    assert (found["mode"], found["seed"]) == ("NextStep", 5)
     assert found["results"][0]["evidence"]["expected"] == "a VectorEnv"
 
 
@@ -49,7 +49,7 @@ def test_check__gives_the_mode_to_ids_with_a_module_or_without_a_version(
     if ":" in env_id:
         pytest.importorskip("envpool.registration")
     assert main(["check", env_id, "--mode=SameStep", "--steps=20"]) == 0
-    assert "SAME_STEP" in capsys.readouterr().out
+    assert "SameStep" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("_envpool")

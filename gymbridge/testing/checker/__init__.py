@@ -51,7 +51,7 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
     Args:
         make_env: Returns a new, independent environment, built in the same way each time. It is
             called up to three times. If it has a parameter `autoreset_mode`, it is called once
-            more with NEXT_STEP where its environments have SAME_STEP, to compare final
+            more with NextStep where its environments have SameStep, to compare final
             observations. Without the parameter, their `spec` is used for this.
         steps: Batch steps of the longest run, at least 1. More steps reach more ends of episodes.
         seed: First seed. The same seed gives the same check.
@@ -89,7 +89,7 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
     mode = read_mode(made[0])
     return Report(
         env=_name(made[0]),
-        mode=mode.name if mode else None,
+        mode=mode.value if mode else None,
         seed=seed,
         steps=check.num_steps if check else 0,
         terminations=check.statistics.ends["termination"] if check else 0,

@@ -135,7 +135,7 @@ class Driver:
         seed: int | None,
         choose: Callable[[list[Any], list[str]], list[Any]] = lambda actions, kinds: actions,
     ) -> Iterator[Call]:
-        """Reset and take steps, and yield each call; with DISABLED, reset ended environments.
+        """Reset and take steps, and yield each call; with Disabled, reset ended environments.
 
         `choose` takes the policy's actions and `kinds`, and returns the actions to take.
         """

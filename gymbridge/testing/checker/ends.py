@@ -68,7 +68,7 @@ TRUNCATED_AT_LIMIT = Rule(
 
 
 def judge_next_step(driver: Driver, call: Call) -> None:
-    """Check the steps that restart episodes with NEXT_STEP."""
+    """Check the steps that restart episodes with NextStep."""
     if driver.mode != AutoresetMode.NEXT_STEP or call.mask is not None:
         return
     for env, kind in enumerate(call.kinds):

@@ -129,7 +129,7 @@ def check_neighbours(check: Check) -> None:
 def _compare_neighbours(check: Check, calls: Iterator[Call], stays: np.ndarray) -> None:
     """Compare the environments whose actions stayed, from the first other end of a neighbour on.
 
-    Resets of ended environments, which DISABLED needs in other places then, are left out.
+    Resets of ended environments, which Disabled needs in other places then, are left out.
     """
     in_first, have_differed = stays.copy(), False
     is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES)
@@ -222,7 +222,7 @@ def check_writes(check: Check) -> None:
 
 
 def check_final_values(check: Check) -> None:
-    """Repeat the recorded run in an environment with NEXT_STEP, and compare how episodes end.
+    """Repeat the recorded run in an environment with NextStep, and compare how episodes end.
 
     There a restart takes a step of its own, so each environment is compared by its own clock, and
     only as long as both runs are equal up to the step that ends an episode.
@@ -239,18 +239,18 @@ def check_final_values(check: Check) -> None:
             obstacle = "`make_env` takes no `autoreset_mode`, and there is no spec to build from."
         else:
             _compare_finals(check, check.drive_unjudged(envs))
-            obstacle = "With NEXT_STEP, no episode was the same until its end."
+            obstacle = "With NextStep, no episode was the same until its end."
     except StoppedError as error:
-        obstacle = f"The run with NEXT_STEP failed: {error.__cause__!r}."
+        obstacle = f"The run with NextStep failed: {error.__cause__!r}."
     except Exception as error:  # A factory may know no other mode.
-        obstacle = f"No environment with NEXT_STEP could be built: {error!r}."
+        obstacle = f"No environment with NextStep could be built: {error!r}."
     ledger.note_obstacle(FINAL_VALUE, obstacle)
     with contextlib.suppress(Exception):
         envs.close()  # type: ignore[union-attr]
 
 
 def _make_reference(check: Check) -> Any:
-    """Return an environment with NEXT_STEP from the factory or the spec; None if neither can."""
+    """Return an environment with NextStep from the factory or the spec; None if neither can."""
     if "autoreset_mode" in inspect.signature(check.make_env).parameters:
         return check.make_env(autoreset_mode=_NEXT)
     envs: Any = check.driver.envs
@@ -263,7 +263,7 @@ def _make_reference(check: Check) -> Any:
 
 
 def _compare_finals(check: Check, driver: Driver) -> None:
-    """Play the recorded actions with NEXT_STEP, and compare each environment while it is alike."""
+    """Play the recorded actions with NextStep, and compare each environment while it is alike."""
     # Per environment, the recorded call to compare with.
     indices = dict.fromkeys(range(check.num_envs), 0)
     rows, actions = check.policy().rows, check.policy()()

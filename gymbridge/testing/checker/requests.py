@@ -149,7 +149,7 @@ def check_step_before_reset(check: Check) -> None:
 
 
 def check_ended(check: Check) -> None:
-    """Step environments that have ended and were not reset, with DISABLED."""
+    """Step environments that have ended and were not reset, with Disabled."""
     driver = check.other
     if driver.mode != _DISABLED or check.ledger.is_broken(REPEATS):
         return

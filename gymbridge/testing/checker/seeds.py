@@ -147,7 +147,7 @@ def check_clearing(check: Check) -> None:
         return
     for kind, index in check.first_ends():
         check.replay(driver, index + 1)
-        if kind not in driver.kinds:  # With SAME_STEP no restart waits.
+        if kind not in driver.kinds:  # With SameStep no restart waits.
             continue
         again, policy = [driver.reset(check.seed)], check.policy()
         again += [driver.step(policy()) for _ in range(min(2, check.num_steps_to_end))]

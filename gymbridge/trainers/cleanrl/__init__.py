@@ -42,7 +42,7 @@ def make_cleanrl(
         gamma: Discount of the return that scales rewards; used only with `normalize`.
         capture_video: Folder for videos of environment 0, or False for none, as in the scripts:
             ``args.capture_video and f"videos/{run_name}"``. Gymnasium's vector `RecordVideo`
-            chooses the episodes; in SAME_STEP it does not record the last frame of an episode.
+            chooses the episodes; in SameStep it does not record the last frame of an episode.
         **kwargs: Keywords of the environment.
 
     Raises:

@@ -53,10 +53,10 @@ def make_cleanrl_envpool(
 
 
 class OldGymVectorEnv:
-    """A view of a NEXT_STEP batch with the interface that EnvPool 0.6 gave to old gym.
+    """A view of a NextStep batch with the interface that EnvPool 0.6 gave to old gym.
 
     Args:
-        envs: A batch in NEXT_STEP mode, in which EnvPool 0.6 restarted episodes.
+        envs: A batch in NextStep mode, in which EnvPool 0.6 restarted episodes.
         seed: Seed of the first `reset`.
 
     Attributes:

@@ -29,10 +29,10 @@ _RECORD = {"r": np.float32, "l": np.int32, "t": np.float32}
 
 
 class CleanRLVectorEnv(VectorWrapper):
-    """A view of a SAME_STEP batch with the infos of gymnasium 0.29, as CleanRL's scripts read them.
+    """A view of a SameStep batch with the infos of gymnasium 0.29, as CleanRL's scripts read them.
 
     Args:
-        envs: Any `gymnasium.vector.VectorEnv` in SAME_STEP mode, ours or another.
+        envs: Any `gymnasium.vector.VectorEnv` in SameStep mode, ours or another.
 
     Raises:
         ArgumentError: `envs` has another autoreset mode or gives no numpy arrays, its observations

@@ -1,4 +1,4 @@
-"""Any SAME_STEP vector environment as a Stable-Baselines3 ``VecEnv``."""
+"""Any SameStep vector environment as a Stable-Baselines3 ``VecEnv``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sb3VecEnv(VecEnv):
     """A ``VecEnv`` view of a `gymnasium.vector.VectorEnv` that restarts episodes in the same step.
 
     Args:
-        vector_env: The batch, with ``metadata["autoreset_mode"]`` SAME_STEP: of gymbridge, of
+        vector_env: The batch, with ``metadata["autoreset_mode"]`` SameStep: of gymbridge, of
             Gymnasium (`SyncVectorEnv`) or of others, with vector wrappers around it or not.
 
     Attributes:

@@ -46,7 +46,7 @@ class _Last:
 
 
 class TorchRLEnv(EnvBase):
-    """A ``torchrl.envs.EnvBase`` view of a batch with ``arrays="torch"`` in DISABLED mode.
+    """A ``torchrl.envs.EnvBase`` view of a batch with ``arrays="torch"`` in Disabled mode.
 
     Args:
         envs: The batch, which is reset here.
