@@ -157,7 +157,7 @@ def test_record_video__writes_what_a_policy_does(tmp_path: Path) -> None:
 def test_record_video__plays_what_any_algorithm_wrote(tmp_path: Path) -> None:
     path = tmp_path / "policy.zip"
     SAC("MlpPolicy", "Pendulum-v1", seed=0, device="cpu").save(path)
-    flags = (f"--policy={path}", "--steps=40", f"--out={tmp_path}")
+    flags = (f"--policy={path}", "--steps=4", f"--out={tmp_path}")
     printed = call_script("record_video", "--env-id=EnvPool/Pendulum-v1", *flags, cwd=tmp_path)
     assert re.match(r"Return -\d+\.\d in 3 steps; wrote ", printed.lines[-1])
     assert (tmp_path / "Pendulum-v1.png").exists()
@@ -172,7 +172,8 @@ def test_record_video__takes_the_statistics_of_training(tmp_path: Path) -> None:
     normalized = VecNormalize(DummyVecEnv([partial(gym.make, "Pendulum-v1")]))
     normalized.obs_rms.mean[:] = 5.0
     normalized.save(str(statistics))
-    flags = ("--env-id=EnvPool/Pendulum-v1", f"--policy={path}", "--steps=40", f"--out={tmp_path}")
+    task = ("--env-id=EnvPool/Pendulum-v1", "--steps=20", "--size", 60, 60)
+    flags = (*task, f"--policy={path}", f"--out={tmp_path}")
     without = call_script("record_video", *flags, cwd=tmp_path)
     assert (
         f"{statistics} has statistics of one. Give its statistics by --vecnormalize" in without.log
