@@ -6,14 +6,16 @@
 reference of `robots.py`. At the first step that differs by more than 1e-6, the reference repeats
 that step from 32 copies of its own state, moved by some 1e-13. If it returns the batch's value as
 well as its own, its step is not continuous there. Which step this is depends on rounding, and so on
-the processor.
+the processor. LLVM's optimisations are off, so that it compiles in half of the time. Robots on
+height fields run much faster with them: `JAX_DISABLE_MOST_OPTIMIZATIONS=0`.
 """
 
 from __future__ import annotations
 
 import os
 
-os.environ |= {"JAX_ENABLE_X64": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+os.environ["JAX_ENABLE_X64"] = "1"
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import argparse
 from functools import partial

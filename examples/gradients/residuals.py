@@ -20,8 +20,9 @@ from engines import make_env, uses_mjx
 from gymbridge.state_envs.mjx_private import SolverGradient
 
 TASKS = (
-    *("inverted_pendulum/generalized", "reacher/spring", "ant/spring", "reacher/mjx", "hopper/mjx"),
-    *("CartpoleSwingup/playground", "CheetahRun/playground"),
+    *("inverted_pendulum/generalized", "reacher/spring", "ant/spring"),
+    *("inverted_pendulum/mjx", "reacher/mjx", "halfcheetah/mjx", "hopper/mjx"),
+    *("CartpoleSwingup/playground", "CheetahRun/playground", "PandaPickCube/playground"),
     *("Go1JoystickFlatTerrain/playground", "G1JoystickFlatTerrain/playground"),
 )
 MODES = ("auto", "implicit")

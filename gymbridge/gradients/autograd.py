@@ -21,6 +21,7 @@ from gymbridge.core.arrays.torch import torch_to_jax
 from gymbridge.core.processes import check_not_forked
 from gymbridge.errors import ArgumentTypeError
 from gymbridge.functional.compilation import announce
+from gymbridge.gradients.residuals import Joined
 
 __all__ = ["JaxFunction", "Pure", "Traced"]
 
@@ -48,6 +49,8 @@ class JaxFunction:
         to_torch: Conversion of an output to a tensor; the default shares memory.
         recompute: Whether the backward pass computes the forward pass again instead of keeping
             what it needs of it.
+        joins: Whether what it keeps crosses to the backward pass as few arrays. Those of several
+            devices would have to be gathered for it.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class JaxFunction:
         *,
         to_torch: Callable[[Any], torch.Tensor] = torch.from_dlpack,
         recompute: bool = False,
+        joins: bool = False,
     ) -> None:
         self.to_torch, self._recompute = to_torch, recompute
 
@@ -64,13 +68,20 @@ class JaxFunction:
             """Return the outputs, their vjp and the aux."""
             return jax.vjp(lambda *given: function(given, rest), *inputs, has_aux=True)
 
+        def record(inputs: tuple[Any, ...], rest: Any) -> Any:
+            """Return the same with the vjp as it is kept."""
+            outputs, vjp, aux = differentiate(inputs, rest)
+            return outputs, Joined.of(vjp) if joins else vjp, aux
+
         def apply(kept: Any, cotangents: tuple[Any, ...]) -> Any:
             """Return what the vjp makes of the cotangents."""
             announce("a backward pass", "minutes")
-            return (differentiate(*kept)[1] if recompute else kept)(cotangents)
+            if recompute:
+                return differentiate(*kept)[1](cotangents)
+            return (kept.split() if joins else kept)(cotangents)
 
         self.plain, self._differentiate = jax.jit(function), differentiate
-        self._record, self._pull = jax.jit(differentiate), jax.jit(apply)
+        self._record, self._pull = jax.jit(record), jax.jit(apply)
 
     def __call__(self, values: tuple[Any, ...], tensors: _Tensors, rest: Any) -> Traced:
         """Return the outputs as tensors that lead back to the inputs.

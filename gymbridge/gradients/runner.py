@@ -75,7 +75,8 @@ class GraphRunner(FunctionalRunner):
         # compiled alive.
         pure = _PackedRule(rule, infos, self.recompute)
         self.packing = packing = pure.packing
-        make = partial(JaxFunction, to_torch=self._to_torch)
+        is_single = simulator.num_devices == 1
+        make = partial(JaxFunction, to_torch=self._to_torch, joins=is_single)
         window = {"in_axes": (0, 0, 1, 0), "out_axes": (0, 0, 1, 1)}
         self._first_reset = jax.jit(spread(pure.first_reset, place), out_shardings=sharding)
         self._reset_graph = make(_pair(spread(pure.reset, place)), recompute=self.recompute)

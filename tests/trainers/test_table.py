@@ -32,7 +32,7 @@ from gymbridge.trainers.skrl import SkrlWrapper
 from gymbridge.trainers.torchrl import TorchRLEnv
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "index.md"
-NUM_ENVS, NUM_STEPS = 3, 9
+NUM_ENVS, NUM_STEPS = 4, 9
 ACTIONS = np.random.default_rng(0).uniform(-1, 1, (NUM_STEPS, NUM_ENVS, 1)).astype(np.float32)
 
 
@@ -125,6 +125,7 @@ WAYS = {
 def make_batch(engine: str, arrays: str, mode: str, **kwargs: Any) -> Any:
     """Return a batch with one float action and flat observations, which stays open.
 
+    Brax's is over two devices, as ``device="cpu:all"`` has it on two cores.
     It is shared, since to compile it takes most of a test's time; some ways close theirs.
     """
     options: Any = {"arrays": arrays, **kwargs}
@@ -132,7 +133,7 @@ def make_batch(engine: str, arrays: str, mode: str, **kwargs: Any) -> Any:
     if engine == "envpool":
         batch: Any = EnvPoolVectorEnv("Pendulum-v1", **sizes, **options)
     elif engine == "brax":
-        batch = BraxVectorEnv("fast", **sizes, **options)
+        batch = BraxVectorEnv("fast", device=("cpu:0", "cpu:1"), **sizes, **options)
     else:
         batch = playground_batch(NUM_ENVS, mode, is_flat=True, **options)
     batch.close = lambda **_: None
