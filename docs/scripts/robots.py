@@ -12,8 +12,8 @@ run again, so the command goes on where it stopped. The tables become a part of
 A batch of 64 is stepped with random actions through episodes of at most 50 steps. The reference is
 ``jax.jit(jax.vmap(env.step))`` and ``reset``, which begins the same episodes with the same keys.
 Both are compiled quickly for the comparison, as one module and without LLVM's optimisations, and as
-usual for the times. Robots on height fields and Getup tasks run so slowly without optimisations that
-they are quicker with ``JAX_DISABLE_MOST_OPTIMIZATIONS=0``.
+usual for the times. Robots on height fields and Getup tasks run so slowly without optimisations
+that they are quicker with ``JAX_DISABLE_MOST_OPTIMIZATIONS=0``.
 """
 
 from __future__ import annotations

@@ -161,6 +161,31 @@ def test_table__says_which_pairs_are_ill_conditioned_in_float64(proof):
         assert (f"one ulp moves JAX's own gradient by {moved:.1e}" in table) == is_told
 
 
+def test_table__says_where_the_derivative_jumps(proof):
+    for calm in (0.75, 1.0):
+        table = proof.make_table([changed(float64__forward={"calm": calm, "max": 0.0})])
+        assert ("compared in 75% of the rows" in table) == (calm < 1)
+
+
+class Jumps:
+    """Rollouts of four rows with slopes along the noise; that of the last one jumps."""
+
+    def push(self, inputs: Any, along: np.ndarray) -> np.ndarray:
+        slopes = (2 * inputs.noise * along).sum((0, 2))
+        slopes[3] += 1 if inputs.noise[0, 3, 0] > 1 else -1
+        return slopes
+
+
+@pytest.mark.parametrize("factor", [1, 1.01])
+def test_forward_mode__judges_gradients_where_it_does_not_jump(proof, factor):
+    script = importlib.import_module("measure")
+    noise, zeros = np.ones((3, 4, 2)), np.zeros((3, 4))
+    inputs = script.Inputs(zeros, noise, zeros, zeros)
+    found = script.forward_mode(Jumps(), inputs, factor * 2 * noise, np.random.default_rng(0))
+    assert found["calm"] == 0.75
+    assert found["max"] == pytest.approx(factor - 1, abs=1e-9)
+
+
 def test_measure__keeps_the_line_that_names_the_error(proof, tmp_path, monkeypatch):
     script = "raise TypeError('scan body: types differ.\\n\\nRevise the function.')"
     (tmp_path / "measure.py").write_text(script, encoding="utf-8")
