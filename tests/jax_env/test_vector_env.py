@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import gymnasium as gym
@@ -51,6 +51,24 @@ def test_batch__equals_the_environment_s_own_functions() -> None:
     flags = np.array([np.asarray(entry[2:4]) for entry in log[1:]])
     assert flags[:, 0].any()
     assert (flags[:, 1] & ~flags[:, 0]).any()
+
+
+def test_two_devices_and_pure_functions__take_the_same_steps() -> None:
+    envs = shared()
+    two = JaxVectorEnv(Drift(), NUM_ENVS, arrays="jax", device=("cpu:0", "cpu:1"), **SAME_STEP)
+    actions = draw(two, 30)
+    for batch in (envs, two):
+        batch.reset(seed=3)
+    carry, _, step = two.functional()
+    step = jax.jit(step)
+    ends = 0
+    for index in range(30):
+        wanted = envs.step(at(actions, index))[:4]
+        carry, returned = step(carry, at(actions, index))
+        for found in (two.step(at(actions, index))[:4], returned[:4]):
+            jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), to_numpy(found), wanted)
+        ends += (wanted[2] | wanted[3]).sum()
+    assert ends >= 4
 
 
 @pytest.mark.parametrize("names", [["best"], []])
