@@ -212,7 +212,8 @@ def solver_rows(device: str, rounds: int) -> list[Row]:
     timed = {"forward": waiting(window.jax_forward()), "torch": waiting(window.torch_policy)}
     times = interleave(timed, count=2, rounds=rounds)
     over = Row(f"{case}, over JAX's forward pass", *compare(times, "torch", "forward"), 4.0)
-    return [row, over]
+    steps = {"jax": window.jax_actions(), "torch": window.torch_actions}
+    return [row, over, window_row(f"{case}, as one unroll", steps, 1.3, rounds)]
 
 
 def hessian_rows(device: str, rounds: int) -> list[Row]:
