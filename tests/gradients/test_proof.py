@@ -136,6 +136,8 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
         ({"float64__equality__policy": float("nan")}, "float64, policy: nan"),
         ({"float64__unroll": {"noise": 2e-9}}, "unroll, noise: 2.0e-09"),
         ({"float64__forward": {"median": 0.0, "max": 2e-6}}, "forward mode: 2.0e-06"),
+        ({"float64__forward": {"calm": 0.5, "max": 2e-6}}, "forward mode: 2.0e-06"),
+        ({"float64__forward": {"calm": 0.0, "max": float("nan")}}, None),
         ({"float64__finite": False}, "float64: the reference's own gradient is not finite"),
         ({"float32__same_ends": False}, "float32: episodes ended in other steps"),
         ({"float64__differences__max": 2e-3}, "differences, max: 2.0e-03"),
