@@ -126,8 +126,8 @@ def be_another(autoreset_mode: AutoresetMode = SAME) -> SyncVectorEnv:
     [
         (make_same, "`make_env` takes no `autoreset_mode`, and there is no spec"),
         (refuse_next_step, "could be built: ValueError('no other mode')"),
-        (stay_the_same, "With NEXT_STEP, no episode was the same"),
-        (be_another, "With NEXT_STEP, no episode was the same"),
+        (stay_the_same, "With NextStep, no episode was the same"),
+        (be_another, "With NextStep, no episode was the same"),
     ],
     ids=["no parameter", "error", "same mode", "other task"],
 )

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from brax import envs as brax_envs
 from brax_samples import SampleEnv
 from falling_ball import FallingBall, draw
 from gymnasium import spaces
@@ -139,9 +138,9 @@ def test_settings_of_jax__separate() -> None:
     assert runner_of()[1] is first[1]
 
 
-def test_users_class__is_never_shared() -> None:
+def test_users_class__is_never_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may read a file when it is built, or keep what it draws on itself."""
-    brax_envs.register_environment("users_own", SampleEnv)
+    monkeypatch.setitem(registered(), "users_own", SampleEnv)
     first, second = runner_of(brax_env="users_own"), runner_of(brax_env="users_own")
     assert first[1] is not second[1]
     assert first[0].get_attr("unwrapped")[0] is not second[0].get_attr("unwrapped")[0]
