@@ -15,11 +15,9 @@ Physics (Brax, Playground, EnvPool's MuJoCo tasks) is drawn by OpenGL: see docs/
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 
@@ -57,9 +55,9 @@ try:
     from stable_baselines3 import PPO
 
     import gymbridge  # noqa: F401 (registers the ids)
+    from gymbridge.command_line.policies import load_policy
     from gymbridge.errors import GymbridgeError
     from gymbridge.trainers.sb3 import make_vec_env
-    from gymbridge.trainers.sb3.saved import find_vecnormalize, load_actor
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[envpool,sb3,examples]'"
     raise SystemExit(f"{error}; {install}") from None
@@ -73,39 +71,6 @@ def train(args: argparse.Namespace) -> PPO:
     model.learn(args.train_steps, progress_bar=True)
     envs.close()
     return model
-
-
-def load_torch(path: Path) -> Callable[[Any], np.ndarray]:
-    """Return a policy that `torch.jit.save` wrote, for arrays of observations (num_envs, ...)."""
-    module = torch.jit.load(path, "cpu")
-
-    @torch.no_grad()
-    def act(obs: np.ndarray) -> np.ndarray:
-        return module(torch.as_tensor(obs).float()).numpy()
-
-    return act
-
-
-def load_sb3(path: Path, envs: SyncVectorEnv, statistics: Path | None) -> Callable[[Any], Any]:
-    """Return what SB3 saved as a policy, and warn if its statistics seem to be missing."""
-    if statistics is None and (sign := find_vecnormalize(path)):
-        text = f"Warning: {path} seems to be trained in VecNormalize: {sign}. Give its statistics"
-        print(f"{text} by --vecnormalize FILE.", file=sys.stderr)
-    return load_actor(path, envs, statistics)
-
-
-def load_policy(path: Path, envs: SyncVectorEnv, statistics: Path | None) -> Callable[[Any], Any]:
-    """Return a saved policy without noise; exit if it does not take the task's observations."""
-    for flag, file in (("--policy", path), ("--vecnormalize", statistics)):
-        if file is not None and not file.exists():
-            raise SystemExit(f"{flag}: there is no file {file}.")
-    try:
-        policy = load_torch(path) if path.suffix == ".pt" else load_sb3(path, envs, statistics)
-        policy(envs.observation_space.sample())
-    except (RuntimeError, ValueError, UnpicklingError) as error:
-        reason = str(error).strip().rpartition("\n")[2]
-        raise SystemExit(f"--policy: {path} cannot act in this task: {reason}") from None
-    return policy
 
 
 def draw_episode(
@@ -123,6 +88,10 @@ def draw_episode(
 
 def main() -> None:
     args = parse_args()
+    if args.vecnormalize and args.policy is None:
+        raise SystemExit(
+            "--vecnormalize needs a --policy: the one that is trained here needs none."
+        )
     args.out.mkdir(parents=True, exist_ok=True)
     name = args.env_id.rpartition("/")[2]
     path = args.policy or args.out / f"{name}.zip"
@@ -132,7 +101,7 @@ def main() -> None:
     keywords = {"render_mode": "rgb_array", **size, **args.env_kwargs}
     make = partial(gym.make, args.env_id, **keywords)
     envs = SyncVectorEnv([make], autoreset_mode=AutoresetMode.DISABLED)
-    policy = load_policy(path, envs, args.vecnormalize)
+    policy = load_policy(path, envs, args.seed, args.vecnormalize)
     frames, total = draw_episode(envs, policy, args.steps, args.seed)
     Image.fromarray(frames[-1]).save(args.out / f"{name}.png")
     clip = ImageSequenceClip(list(np.stack(frames)), fps=envs.metadata["render_fps"])

@@ -84,7 +84,7 @@ def _go_on(own: list[list[Moment]], returned: Any, row: int, mode: AutoresetMode
     obs, rewards, terminated, truncated, infos = returned
     flags = bool(terminated[row]), bool(truncated[row])
     after = Moment(row_of(obs, row), float(rewards[row]), *flags, row_of(_of_engine(infos), row))
-    if own[-1][-1].is_over:  # NEXT_STEP
+    if own[-1][-1].is_over:  # NextStep
         assert after[1:4] == (0, False, False), "a restart has a reward or an end"
         own.append([after])
     elif after.is_over and mode == AutoresetMode.SAME_STEP:

@@ -183,14 +183,20 @@ def _read_attributes(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Attribute):
         yield node.attr
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr":
-        yield from ast.unparse(node.args[1]).strip("'").split(".")
+        name = node.args[1]
+        yield from name.value.split(".") if isinstance(name, ast.Constant) else ()
 
 
 def _own_names(nodes: list[ast.AST]) -> set[str]:
-    """Return the names that a module defines or assigns."""
+    """Return the names that a module defines, or assigns in itself or in its objects."""
     defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     stored = [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
-    return defined | {getattr(node, "attr", None) or getattr(node, "id", "") for node in stored}
+    for node in stored:
+        if isinstance(node, ast.Name):
+            defined.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            defined.add(node.attr)
+    return defined
 
 
 def test_arrows__are_found_where_they_are_known_to_be() -> None:

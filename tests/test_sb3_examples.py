@@ -162,7 +162,7 @@ def test_record_video__plays_what_any_algorithm_wrote(tmp_path: Path) -> None:
     assert re.match(r"Return -\d+\.\d in 3 steps; wrote ", printed.lines[-1])
     assert (tmp_path / "Pendulum-v1.png").exists()
     printed = call_script("record_video", *flags, cwd=tmp_path, code=1)
-    assert f"--policy: {path} cannot act in this task: " in printed.log
+    assert f"`--policy`: {path} cannot act on observations in Box" in printed.log
     assert printed.log.count("\n") == 1
 
 
@@ -175,9 +175,7 @@ def test_record_video__takes_the_statistics_of_training(tmp_path: Path) -> None:
     task = ("--env-id=EnvPool/Pendulum-v1", "--steps=20", "--size", 60, 60)
     flags = (*task, f"--policy={path}", f"--out={tmp_path}")
     without = call_script("record_video", *flags, cwd=tmp_path)
-    assert (
-        f"{statistics} has statistics of one. Give its statistics by --vecnormalize" in without.log
-    )
+    assert f"{path} seems to have been trained in VecNormalize: {statistics} has" in without.log
     with_them = call_script("record_video", *flags, f"--vecnormalize={statistics}", cwd=tmp_path)
     assert "VecNormalize" not in with_them.log
     assert with_them.lines[-1] != without.lines[-1]
@@ -185,4 +183,10 @@ def test_record_video__takes_the_statistics_of_training(tmp_path: Path) -> None:
     broken = call_script(
         "record_video", *flags, f"--vecnormalize={statistics}", cwd=tmp_path, code=1
     )
+    assert broken.log.startswith(f"{statistics} cannot be read as statistics of a VecNormalize: ")
     assert broken.log.count("\n") == 1
+    flag = f"--vecnormalize={statistics}"
+    untrained = call_script("record_video", *task, flag, cwd=tmp_path, code=1)
+    assert untrained.log == (
+        "--vecnormalize needs a --policy: the one that is trained here needs none.\n"
+    )

@@ -60,7 +60,7 @@ ROBOTS = tuple(
 )
 NAMES = tuple(dict.fromkeys((*FIRST, *ROBOTS)))
 MODES = ("NextStep", "SameStep", "Disabled")
-SIZE, LIMIT, STEPS, TIMED = 64, 50, 110, 20.0
+SIZE, LIMIT, STEPS, TIMED = 64, 50, 110, 10.0
 QUICKLY = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 """Flags with which XLA compiles one module in place of one for each fused operation."""
 

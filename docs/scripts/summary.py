@@ -26,8 +26,8 @@ ROWS = {
     "beside its DummyVecEnv",
     "rollout of Brax's inverted pendulum, 256 environments": "rollouts of 256 inverted pendulums\n"
     "in TorchRL, beside its BraxWrapper",
-    "the gradient of 16 steps, 64 environments": "the gradient of 16 steps of 64 of them,\n"
-    "beside its BraxWrapper",
+    "gradient of 16 steps of Brax's inverted pendulum, 64 environments": "the gradient of 16 "
+    "steps of 64 of them,\nbeside its BraxWrapper",
 }
 """The first cell of each row, and what the picture calls it."""
 

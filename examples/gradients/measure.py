@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from bridge import Bridge
 from engines import uses_mjx
@@ -151,11 +152,12 @@ def finite_differences(
 
 def forward_mode(
     reference: Reference, inputs: Inputs, gradient: np.ndarray, rng: np.random.Generator
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Compare the gradient by the noise, row by row, with forward mode through plain physics.
 
-    It keeps only calm rows, where forward mode's own slope stays within its bar as the noise moves
-    by some 1e-13. In others the derivative jumps, and rounding chooses its side in every program.
+    It keeps only calm rows, where forward mode's own slope is finite and stays within its bar as
+    the noise moves by some 1e-13. In others the derivative jumps, and rounding chooses its side in
+    every program.
     """
     along = draw_direction(inputs, rng)
     slopes = reference.push(inputs, along)
@@ -168,9 +170,10 @@ def forward_mode(
     errors = np.abs(slopes - (gradient * along).sum((0, 2))) / size
     kept = errors[calm]
     return {
+        "finite": bool(np.isfinite(slopes).all()),
         "calm": float(calm.mean()),
-        "median": float(np.median(kept)) if kept.size else float("nan"),
-        "max": float(kept.max()) if kept.size else float("nan"),
+        "median": float(np.median(kept)) if kept.size else None,
+        "max": float(kept.max()) if kept.size else None,
     }
 
 
@@ -198,6 +201,7 @@ def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
     found = bridge.differentiate(inputs)
     figures: dict[str, Any] = {
         "floats": str(reference.dtype),
+        "optimised": not jax.config.read("jax_disable_most_optimizations"),
         "size": size,
         "norms": norms,
         "finite": all(bool(np.isfinite(part).all()) for part in wanted.gradients.values()),

@@ -36,15 +36,13 @@ def find_faults(result: dict[str, Any]) -> list[str]:
     for key, equality in single.get("equality", {}).items():
         if not (equality <= EQUAL_32 or _is_ill_conditioned(single)):
             faults.append(f"float32, {key}: {equality:.1e}")
-    for key, equality in double["equality"].items():
+    for key, equality in {"losses": double["losses"], **double["equality"]}.items():
         if not equality <= EQUAL_64:
             faults.append(f"float64, {key}: {equality:.1e}")
     for key, equality in double.get("unroll", {}).items():
         if not equality <= EQUAL_64:
             faults.append(f"unroll, {key}: {equality:.1e}")
-    forward = double.get("forward", {"calm": 0})
-    if forward.get("calm", 1) and not forward["max"] <= FORWARD:
-        faults.append(f"forward mode: {forward['max']:.1e}")
+    faults += _forward_faults(double.get("forward", {"max": 0}))
     differences = double["differences"]
     if differences["median"] is None:
         return [*faults, "no row is smooth within the stencil"]
@@ -53,6 +51,14 @@ def find_faults(result: dict[str, Any]) -> list[str]:
     if not differences["max"] <= DIFFERENCES_MAX:
         faults.append(f"differences, max: {differences['max']:.1e}")
     return faults
+
+
+def _forward_faults(forward: dict[str, Any]) -> list[str]:
+    if not forward.get("finite", True):
+        return ["forward mode: a slope is not finite"]
+    if forward["max"] is None:
+        return ["forward mode: its slope jumps in every row"]
+    return [] if forward["max"] <= FORWARD else [f"forward mode: {forward['max']:.1e}"]
 
 
 def make_table(results: list[dict[str, Any]]) -> str:
@@ -115,10 +121,12 @@ def _note(result: dict[str, Any]) -> str:
             "actions of size "
             + " and ".join(f"{size:g} ({floats})" for floats, size in sizes.items())
         )
-    if (calm := result["float64"].get("forward", {}).get("calm", 1)) < 1:
+    if 0 < (calm := result["float64"].get("forward", {}).get("calm", 1)) < 1:
         notes.append(
             f"forward mode compared in {calm:.0%} of the rows: its slope jumps in the others"
         )
+    if result["float64"].get("optimised"):
+        notes.append("compiled with LLVM's optimisations")
     unroll = result["float64"].get("unroll")
     if unroll:
         notes.append(f"`unroll` equals steps to {max(unroll.values()):.0e}")

@@ -124,7 +124,7 @@ def _load_sb3(path: Path, envs: VectorEnv[Any, Any, Any], statistics: Path | Non
 
     if statistics is None and (sign := find_vecnormalize(path)):
         note(
-            f"gymbridge rollout: warning: {path} seems to be trained in VecNormalize: {sign}. "
+            f"warning: {path} seems to have been trained in VecNormalize: {sign}. "
             "Without its statistics the policy gets other observations than in training; give "
             "them by `--vecnormalize FILE`."
         )

@@ -330,4 +330,4 @@ def _are_different(rows: np.ndarray, num_envs: int) -> bool:
         named[rows] = True
     except IndexError:
         return False
-    return named.tobytes().count(1) == len(rows)
+    return np.count_nonzero(named) == len(rows)

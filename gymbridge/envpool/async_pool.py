@@ -32,7 +32,7 @@ class AsyncEnvPool:
     """An asynchronous pool of one EnvPool task: `recv` returns `batch_size` environments at a time.
 
     This is not a `VectorEnv`. `recv` returns the environments that are ready first, and these wait
-    until `send` gives them an action. Episodes run as in `EnvPoolVectorEnv` with NEXT_STEP: the
+    until `send` gives them an action. Episodes run as in `EnvPoolVectorEnv` with NextStep: the
     result that ends an episode has the final observation and its flags. The next `send` ignores the
     action, and its result has the initial observation of the next episode, with reward 0.
 

@@ -49,8 +49,8 @@ class JaxFunction:
         to_torch: Conversion of an output to a tensor; the default shares memory.
         recompute: Whether the backward pass computes the forward pass again instead of keeping
             what it needs of it.
-        joins: Whether what it keeps crosses to the backward pass as few arrays. Those of several
-            devices would have to be gathered for it.
+        joins: Whether what it keeps crosses to the backward pass as few arrays. It is for one
+            device: arrays of several would be gathered on one.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Uses of private names of Playground, as of playground 0.2.0, and of MJX over Warp (3.17)."""
+"""Uses of private names of Playground, as of playground 0.2.0, and of mujoco-mjx 3.17 over Warp."""
 
 from __future__ import annotations
 

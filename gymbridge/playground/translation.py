@@ -90,7 +90,7 @@ def find_impl(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
     """
     if not isinstance(env, str):
         _check_env(env, config=config, config_overrides=config_overrides, impl=impl)
-        model: Any = getattr(env.unwrapped, "_mjx_model", None)
+        model: Any = getattr(env.unwrapped, _STYLE.model, None)
         found = getattr(getattr(model, "impl", None), "value", "jax")
         if found not in _IMPLS:
             raise EnvContractError(f"`env` must have one of the `impl` {_IMPLS}, got {found!r}.")

@@ -126,11 +126,11 @@ def check_batch(
         raise ArgumentError(
             f"`{name}` must give {arrays} arrays, as {trainer} expects, got {found}; {advice}."
         )
-    found = envs.metadata.get("autoreset_mode")
+    mode = envs.metadata.get("autoreset_mode")
     modes = (modes,) if isinstance(modes, AutoresetMode) else modes
-    if found not in modes:
-        wanted = modes[0]
-        known = " or ".join(map(str, modes))
+    if mode not in modes:
+        wanted, found = modes[0], getattr(mode, "value", mode)
+        known = " or ".join(each.value for each in modes)
         raise ArgumentError(
             f"`{name}` must restart episodes by {known}, as {trainer} expects, got {found}; build "
             f"it with `autoreset_mode={wanted.value!r}` (gymbridge) or `autoreset_mode={wanted}` "

@@ -416,7 +416,7 @@ def test_vecnormalize__gives_the_policy_the_observations_of_training(
 def test_vecnormalize__that_is_missing_is_warned_of(tmp_path: Path, capsys: Any) -> None:
     assert run("Pendulum-v1", "--steps=3", f"--policy={tmp_path}/model.zip") == 0
     error = capsys.readouterr().err
-    assert error.startswith(f"gymbridge rollout: warning: {tmp_path}/model.zip seems to be trained")
+    assert error.startswith(f"warning: {tmp_path}/model.zip seems to have been trained")
     assert "it holds an observation from before normalisation" in error
     assert "`--vecnormalize FILE`" in error
 
@@ -442,10 +442,12 @@ def test_vecnormalize__that_does_not_fit_is_an_error(tmp_path: Path) -> None:
     make_normalized("CartPole-v1").save(str(tmp_path / "other.pkl"))
     (tmp_path / "number.pkl").write_bytes(pickle.dumps(3))
     (tmp_path / "broken.pkl").write_bytes(b"no pickle")
+    (tmp_path / "empty.pkl").write_bytes(b"")
     for name, text in {
         "other.pkl": r"observations of shape \(3,\), as the policy takes them, got \(4,\)",
         "number.pkl": "must hold a VecNormalize, got int",
-        "broken.pkl": "cannot be loaded",
+        "broken.pkl": "broken.pkl cannot be read as statistics of a VecNormalize: UnpicklingError",
+        "empty.pkl": "empty.pkl cannot be read as statistics of a VecNormalize: EOFError",
         "absent.pkl": "`--vecnormalize`: there is no file",
     }.items():
         with pytest.raises(ArgumentError, match=text):

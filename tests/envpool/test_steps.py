@@ -32,7 +32,7 @@ def calls() -> st.SearchStrategy[list[Call]]:
 
 
 def run(envs: VectorEnv, plan: list[Call], *, scribbles: bool) -> list[Any]:
-    """Return all that a batch returns under a plan; ended rows are reset first if DISABLED."""
+    """Return all that a batch returns under a plan; ended rows are reset first if Disabled."""
     log: list[Any] = []
 
     def keep(returned: Any) -> Any:

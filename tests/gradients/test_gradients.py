@@ -73,7 +73,7 @@ def test_unroll__goes_on_from_a_graph_and_into_one() -> None:
 
 
 def test_partial_reset__cuts_its_rows_alone() -> None:
-    """Rows outside the mask keep their graph, so that a DISABLED loop can go on."""
+    """Rows outside the mask keep their graph, so that a Disabled loop can go on."""
     envs = shared_batch(autoreset_mode="Disabled")
     envs.reset(seed=SEED)
     actions = small_actions(4)

@@ -8,7 +8,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ SINGLE = {
     "ended": 0.25,
     "used": 0.9,
     "same_ends": True,
+    "losses": 1e-16,
     "equality": {"policy": 2e-7, "noise": 3e-7, "state": 1e-7},
     "sensitivity": {"policy": 2e-6, "noise": 3e-6, "state": 1e-6},
 }
@@ -137,7 +138,15 @@ def test_table__lists_every_pair(proof, measured, tmp_path, monkeypatch, capsys)
         ({"float64__unroll": {"noise": 2e-9}}, "unroll, noise: 2.0e-09"),
         ({"float64__forward": {"median": 0.0, "max": 2e-6}}, "forward mode: 2.0e-06"),
         ({"float64__forward": {"calm": 0.5, "max": 2e-6}}, "forward mode: 2.0e-06"),
-        ({"float64__forward": {"calm": 0.0, "max": float("nan")}}, None),
+        (
+            {"float64__forward": {"finite": True, "calm": 0.0, "max": None}},
+            "forward mode: its slope jumps in every row",
+        ),
+        (
+            {"float64__forward": {"finite": False, "calm": 0.5, "max": 0.0}},
+            "forward mode: a slope is not finite",
+        ),
+        ({"float64__losses": 2e-9}, "float64, losses: 2.0e-09"),
         ({"float64__finite": False}, "float64: the reference's own gradient is not finite"),
         ({"float32__same_ends": False}, "float32: episodes ended in other steps"),
         ({"float64__differences__max": 2e-3}, "differences, max: 2.0e-03"),
@@ -169,23 +178,28 @@ def test_table__says_where_the_derivative_jumps(proof):
         assert ("compared in 75% of the rows" in table) == (calm < 1)
 
 
-class Jumps:
-    """Rollouts of four rows with slopes along the noise; that of the last one jumps."""
+class Jumps(NamedTuple):
+    """Rollouts of four rows with slopes along the noise; those of some rows jump."""
+
+    rows: list[int]
 
     def push(self, inputs: Any, along: np.ndarray) -> np.ndarray:
         slopes = (2 * inputs.noise * along).sum((0, 2))
-        slopes[3] += 1 if inputs.noise[0, 3, 0] > 1 else -1
+        slopes[self.rows] += np.where(inputs.noise[0, self.rows, 0] > 1, 1, -1)
         return slopes
 
 
-@pytest.mark.parametrize("factor", [1, 1.01])
-def test_forward_mode__judges_gradients_where_it_does_not_jump(proof, factor):
+@pytest.mark.parametrize(
+    ("rows", "factor", "calm", "error"),
+    [([3], 1, 0.75, 0), ([3], 1.01, 0.75, 0.01), ([0, 1, 2, 3], 1, 0, None)],
+)
+def test_forward_mode__judges_gradients_where_it_does_not_jump(proof, rows, factor, calm, error):
     script = importlib.import_module("measure")
     noise, zeros = np.ones((3, 4, 2)), np.zeros((3, 4))
     inputs = script.Inputs(zeros, noise, zeros, zeros)
-    found = script.forward_mode(Jumps(), inputs, factor * 2 * noise, np.random.default_rng(0))
-    assert found["calm"] == 0.75
-    assert found["max"] == pytest.approx(factor - 1, abs=1e-9)
+    found = script.forward_mode(Jumps(rows), inputs, factor * 2 * noise, np.random.default_rng(0))
+    assert (found["finite"], found["calm"]) == (True, calm)
+    assert found["max"] == (error if error is None else pytest.approx(error, abs=1e-9))
 
 
 def test_measure__keeps_the_line_that_names_the_error(proof, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""A run by an environment's own functions, as SAME_STEP has it, to compare a batch with."""
+"""A run by an environment's own functions, as SameStep has it, to compare a batch with."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def play_plainly(
 
 
 def check_run(envs: Any, log: list[Any], actions: Any, *, seed: int = 0) -> int:
-    """Compare a SAME_STEP batch with such a run, and return how many episodes ended."""
+    """Compare a SameStep batch with such a run, and return how many episodes ended."""
     assert_same(envs.reset(seed=seed)[0], to_dicts(log[0]), digits=DIGITS)
     ends = 0
     for index, (final, reward, terminated, truncated, obs) in enumerate(log[1:]):

@@ -127,7 +127,7 @@ def test_share__of_a_gpu_leaves_memory_to_others(environ):
 @pytest.mark.parametrize(
     ("env_config", "message"),
     [
-        ({"autoreset_mode": "SameStep"}, "NEXT_STEP, as RLlib.*`autoreset_mode='NextStep'`"),
+        ({"autoreset_mode": "SameStep"}, "NextStep, as RLlib.*`autoreset_mode='NextStep'`"),
         ({"arrays": "torch"}, "`env_config` must give numpy arrays, as RLlib expects"),
     ],
 )
@@ -148,6 +148,6 @@ def test_batch__may_be_anyones(environ):
     runner = make_runner(2, make, mode="NextStep")
     runner.sample(num_timesteps=NUM_ENVS, random_actions=True)
     assert batches[0].np_random_seed[0] == SEED + 2 * NUM_ENVS
-    with pytest.raises(ArgumentError, match="NEXT_STEP"):
+    with pytest.raises(ArgumentError, match="NextStep"):
         make_runner(2, make, mode="SameStep")
     assert [batch.closed for batch in batches] == [False, True]

@@ -32,7 +32,7 @@ def wrap(env_id: str, mode: str, **kwargs: Any) -> GymWrapper:
     ],
 )
 def test_specs__are_what_comes(env_id: str, mode: str, kwargs: dict[str, Any]) -> None:
-    # One-hot, its default, TorchRL cannot compare integers of observations in SAME_STEP.
+    # One-hot, its default, TorchRL cannot compare integers of observations in SameStep.
     envs = gym.make_vec(env_id, num_envs=4, autoreset_mode=mode, **kwargs)
     env = GymWrapper(envs, categorical_action_encoding="FrozenLake" in env_id)
     check_env_specs(env)
@@ -85,7 +85,7 @@ def test_next_step__is_refused_by_torchrl() -> None:
 
 
 def test_step_counter__needs_disabled() -> None:
-    """In SAME_STEP it fails with any batch, also with Gymnasium's own."""
+    """In SameStep it fails with any batch, also with Gymnasium's own."""
 
     def count_steps(mode: str) -> Any:
         env = TransformedEnv(wrap("EnvPool/CartPole-v1", mode), StepCounter(15), auto_unwrap=True)
@@ -102,7 +102,7 @@ def test_step_counter__needs_disabled() -> None:
 
 
 def test_serial_env__needs_same_step() -> None:
-    """In DISABLED it fails with any batch, also with Gymnasium's own."""
+    """In Disabled it fails with any batch, also with Gymnasium's own."""
 
     def make(mode: str) -> SerialEnv:
         return SerialEnv(2, lambda: wrap("EnvPool/CartPole-v1", mode))

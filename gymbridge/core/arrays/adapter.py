@@ -22,7 +22,6 @@ __all__ = [
     "leave",
     "map_arrays",
     "own",
-    "parts_of",
     "wait_for_nothing",
 ]
 
@@ -153,21 +152,15 @@ def fetch_together(tree: Any) -> Any:
     return jax_to_numpy(tree)
 
 
-def parts_of(array: Any) -> tuple[list[Any], int]:
-    """Return the arrays of each device of a `jax.Array` that is spread, and the axis they share."""
-    sharding = array.sharding
-    count = len(sharding.device_set)
-    return [array.addressable_data(index) for index in range(count)], sharding.spec.index("envs")
-
-
 def gather(tree: Any) -> Any:
     """Return what `jax_to_numpy` does, of arrays that are spread over CPU devices; in one copy."""
     return map_arrays(_gather, tree)
 
 
 def _gather(array: Any) -> np.ndarray:
-    parts, axis = parts_of(array)
-    return np.concatenate([np.asarray(part) for part in parts], axis)
+    sharding = array.sharding
+    parts = map(array.addressable_data, range(len(sharding.device_set)))
+    return np.concatenate([np.asarray(part) for part in parts], sharding.spec.index("envs"))
 
 
 def _begin_fetch(array: Any) -> None:

@@ -51,7 +51,12 @@ def load_actor(
 def _load_normalize(path: Path | None, space: Space[Any]) -> Callable[[Any], Any]:
     if path is None:
         return lambda obs: obs
-    loaded = pickle.loads(path.read_bytes())
+    try:
+        loaded = pickle.loads(path.read_bytes())
+    except Exception as error:  # Unpickling raises whatever the file leads to.
+        raise ArgumentError(
+            f"{path} cannot be read as statistics of a VecNormalize: {error!r}"
+        ) from error
     if not isinstance(loaded, VecNormalize):
         raise ArgumentError(f"{path} must hold a VecNormalize, got {type(loaded).__name__}.")
     if loaded.observation_space.shape != space.shape:
