@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 from gymbridge.core.actions import to_array
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_seed
-from gymbridge.core.rows import split_infos, take_row
+from gymbridge.core.rows import split_infos, split_rows
 from gymbridge.core.specs import keep_spec
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError
@@ -139,7 +139,7 @@ def _batch(action: Any) -> Any:
 def _unbatch(batch: Any, space: gym.Space[Any]) -> Any:
     if isinstance(space, gym.spaces.Dict):
         return {key: _unbatch(batch[key], sub) for key, sub in space.spaces.items()}
-    row = take_row(batch, 0)
+    (row,) = split_rows(batch, np.array([0]))
     return int(row) if isinstance(space, gym.spaces.Discrete) else np.asarray(row)
 
 

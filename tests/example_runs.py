@@ -16,7 +16,15 @@ import numpy as np
 import pytest
 from python_runs import Printed, run_python
 
-__all__ = ["EXAMPLES", "call_script", "check_picture", "load_script", "read_table", "run_script"]
+__all__ = [
+    "EXAMPLES",
+    "call_script",
+    "check_picture",
+    "load_script",
+    "read_table",
+    "read_video",
+    "run_script",
+]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -76,3 +84,13 @@ def check_picture(path: Path) -> None:
 def read_table(path: Path) -> np.ndarray:
     """Return the rows of a file with a header, by its names."""
     return np.genfromtxt(path, delimiter=",", names=True, ndmin=1)
+
+
+def read_video(path: Path) -> np.ndarray:
+    """Return the frames of a video, (count, height, width, 3) uint8 in blue, green and red."""
+    cv2 = pytest.importorskip("cv2")
+    video, frames = cv2.VideoCapture(str(path)), []
+    while (read := video.read())[0]:
+        frames.append(read[1])
+    video.release()
+    return np.stack(frames)

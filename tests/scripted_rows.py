@@ -11,9 +11,16 @@ import numpy as np
 from batches import HOST_LENGTHS, HOST_TRUNCATES, KIND_LENGTHS, KIND_TRUNCATES
 from oracle import Answer
 
-from gymbridge.testing import ScriptedEnv
+from gymbridge.testing import ScriptedEnv, ScriptedSimulator
 
-__all__ = ["OwnScripted", "make_brax_env", "make_host_env"]
+__all__ = ["EchoSimulator", "OwnScripted", "make_brax_env", "make_host_env"]
+
+
+class EchoSimulator(ScriptedSimulator):
+    """A scripted simulator with a method to call."""
+
+    def echo(self, value: Any) -> Any:
+        return value
 
 
 @cache

@@ -161,7 +161,7 @@ def test_forked_asynchronous_pool__gets_an_error_instead_of_hanging() -> None:
     *lines, last = run_python("-c", FORK_ASYNC).lines
     assert len(lines) == 5
     for line in lines:
-        assert "This AsyncEnvPool was built before this process was forked" in line
+        assert "AsyncEnvPool with 4 environments was built before this process was forked" in line
     assert last == "parent 5"
 
 

@@ -55,12 +55,8 @@ def run(given: argparse.Namespace) -> int:
         )
     mode = {} if given.mode is None else {"autoreset_mode": given.mode}
     kwargs = {"arrays": given.arrays, **mode, **read_keywords(given)}
-    progress = Progress()
-    progress.show(f"building {given.id}")
-    try:
+    with Progress().during(f"building {given.id}"):
         envs = make_batch(given.id, num_envs=given.num_envs, **kwargs)
-    finally:
-        progress.clear()
     with closing(envs):
         _announce(envs, given.seconds)
         found = _measure(envs, kwargs, given.seconds)

@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from gymbridge.errors import GymbridgeError
@@ -60,6 +61,15 @@ class Progress:
         if self._is_shown and time.monotonic() >= self._next:
             self._next = time.monotonic() + 0.25
             note(f"\r{text}\033[K", end="")
+
+    @contextmanager
+    def during(self, text: str) -> Iterator[None]:
+        """Show a text while the block runs."""
+        self.show(text)
+        try:
+            yield
+        finally:
+            self.clear()
 
     def clear(self) -> None:
         """Remove the line, so that other lines can be written."""

@@ -70,11 +70,8 @@ def add_to(commands: Any) -> None:
 def run(given: argparse.Namespace) -> int:
     """Run the episodes, print their returns and lengths, and write the video."""
     progress, found = Progress(), []
-    progress.show(f"building {given.id}")
-    try:
+    with progress.during(f"building {given.id}"):
         envs = _make_envs(given)
-    finally:
-        progress.clear()
     try:
         policy = load_policy(given.policy, envs, given.seed, given.vecnormalize)
         with open_video(given.video, int(envs.metadata.get("render_fps", 30))) as draw:

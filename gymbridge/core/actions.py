@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
 
-from gymbridge.core.spaces import NumberSpace
+from gymbridge.core.spaces import ARRAY_SPACES, NumberSpace
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 
 __all__ = [
@@ -51,12 +52,9 @@ def make_action_reader(
     """
     if isinstance(space, spaces.Dict):
         subspaces = cast("spaces.Dict[Any]", space).spaces.items()
-        return _DictReader(
-            {key: make_action_reader(sub, lead, make_leaf) for key, sub in subspaces}
-        )
-    if not isinstance(
-        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-    ):
+        readers = {key: make_action_reader(sub, lead, make_leaf) for key, sub in subspaces}
+        return partial(_read_dict, readers)
+    if not isinstance(space, ARRAY_SPACES):
         raise ArgumentError(
             "`action_space` must be Box, Discrete, MultiDiscrete, MultiBinary or a Dict of such, "
             f"got {space}."
@@ -64,19 +62,15 @@ def make_action_reader(
     return make_leaf(cast("spaces.Space[Any]", space), lead)
 
 
-class _DictReader:
-    def __init__(self, readers: dict[str, ActionReader]) -> None:
-        self._readers = readers
-
-    def __call__(self, actions: Any) -> dict[str, Any]:
-        names = sorted(self._readers)
-        if not isinstance(actions, Mapping):
-            raise ArgumentTypeError(
-                f"`actions` must be a dict with the keys {names}, got {type(actions).__name__}."
-            )
-        if actions.keys() != self._readers.keys():
-            raise ActionError(f"`actions` must have the keys {names}, got {[*actions]}.")
-        return {key: reader(actions[key]) for key, reader in self._readers.items()}
+def _read_dict(readers: dict[str, ActionReader], actions: Any) -> dict[str, Any]:
+    names = sorted(readers)
+    if not isinstance(actions, Mapping):
+        raise ArgumentTypeError(
+            f"`actions` must be a dict with the keys {names}, got {type(actions).__name__}."
+        )
+    if actions.keys() != readers.keys():
+        raise ActionError(f"`actions` must have the keys {names}, got {[*actions]}.")
+    return {key: reader(actions[key]) for key, reader in readers.items()}
 
 
 def make_numpy_reader(space: spaces.Space[Any], lead: tuple[int, ...]) -> ActionReader:

@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from gymbridge.core.jax_private import jax_has_started
-from gymbridge.errors import BusyError, SimulationError
+from gymbridge.errors import BusyError, ClosedError, SimulationError
 
-__all__ = ["OneThread", "check_not_forked", "note_batch"]
+__all__ = ["OneThread", "check_not_forked", "check_open", "note_batch"]
 
 
 _RLock: Any = type(threading.RLock())
@@ -66,6 +66,23 @@ def note_batch(batch: Any) -> None:
             ``_one_thread``, since the parent's may belong to a thread that the child has not.
     """
     _batches.add(batch)
+
+
+def check_open(batch: Any) -> None:
+    """Raise if a batch is closed, or was built before this process was forked.
+
+    Raises:
+        ClosedError: It is closed.
+        SimulationError: This process is a forked child.
+    """
+    if batch.closed:
+        raise ClosedError(f"{batch} is closed; build a new one.")
+    if batch._is_forked:
+        raise SimulationError(
+            f"{batch} was built before this process was forked, and engine threads do not "
+            "survive `fork()`. Build it inside a worker that multiprocessing's 'spawn' or "
+            "'forkserver' started."
+        )
 
 
 def check_not_forked() -> None:

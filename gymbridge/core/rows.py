@@ -20,7 +20,6 @@ __all__ = [
     "split_infos",
     "split_rows",
     "take_infos",
-    "take_row",
 ]
 
 FINAL_KEYS = frozenset({"final_obs", "_final_obs", "final_info", "_final_info"})
@@ -42,17 +41,10 @@ def has_rows(mask: np.ndarray) -> bool:
     return data != bytes(len(data))
 
 
-def take_row(batch: Any, index: Any) -> Any:
-    """Return row `index` of a batch of arrays or nested dicts of such, as a copy.
+def split_rows(batch: Tree, ids: np.ndarray) -> list[Any]:
+    """Return the rows `ids` of a batch, apart from it and from one another.
 
     A row without dimensions is an array, as a `Box` holds it, or a numpy integer, as a `Discrete`.
-    """
-    return split_rows(batch, np.array([index]))[0]
-
-
-def split_rows(batch: Tree, ids: np.ndarray) -> list[Any]:
-    """Return the rows `ids` of a batch, apart from it and from one another; see `take_row`.
-
     Objects in an array of objects are copied.
     """
     if isinstance(batch, dict):

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from gymnasium import Space, spaces
 
-__all__ = ["NumberSpace", "cast_space"]
+__all__ = ["ARRAY_SPACES", "NumberSpace", "cast_space", "space_leaves"]
+
+ARRAY_SPACES: Any = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+"""Spaces whose batches are one array."""
 
 NumberSpace: TypeAlias = "spaces.Box[Any] | spaces.Discrete[Any] | spaces.MultiDiscrete[Any]"
 """For type checkers: `isinstance` leaves open what these spaces are parametrised with."""
+
+
+def space_leaves(space: Any) -> Iterator[Any]:
+    """Yield the space itself, or those in a `Dict` and its `Dict`s."""
+    if not isinstance(space, spaces.Dict):
+        yield space
+        return
+    for part in space.spaces.values():
+        yield from space_leaves(part)
 
 
 def cast_space(space: Space[Any], to_dtype: Callable[[Any], Any]) -> Space[Any]:

@@ -17,7 +17,7 @@ from gymbridge.core.arrays.adapter import ArrayAdapter
 from gymbridge.core.devices import read_device
 from gymbridge.core.episode import EpisodeRule, Outcome, Simulator, TimeStep, View
 from gymbridge.core.infos import make_info_layout
-from gymbridge.core.processes import OneThread, note_batch
+from gymbridge.core.processes import OneThread, check_open, note_batch
 from gymbridge.core.requests import (
     draw_seeds,
     fold_seeds,
@@ -33,11 +33,9 @@ from gymbridge.core.specs import fit_spec, reduce_batch
 from gymbridge.core.sub_envs import SubEnvs
 from gymbridge.errors import (
     ArgumentError,
-    ClosedError,
     EpisodeEndedError,
     GymbridgeError,
     ResetNeededError,
-    SimulationError,
 )
 
 __all__ = ["BridgeVectorEnv"]
@@ -198,7 +196,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             return self._reset(seed, options)
 
     def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
-        self._check_open()
+        check_open(self)
         readers = self._simulator.reset_options
         mask, others = read_options(options, self.num_envs, self._read_mask, readers)
         given = read_seeds(seed, self.num_envs)
@@ -310,7 +308,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         """Take one step in all rows, or in those of a mask."""
         carry = self._carry
         if carry is None:
-            self._check_open()
+            check_open(self)
             carry = self._running("step")  # raises
         actions = self._read_actions(actions)
         if self._refuses_ended:
@@ -336,7 +334,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             BusyError: Another call of the batch is running.
             ClosedError: After `close`.
         """
-        self._check_open()
+        check_open(self)
         if self._renderer is None:
             raise ArgumentError("`render` needs a batch built with `render_mode='rgb_array'`.")
         with self._one_thread:
@@ -350,7 +348,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             AttributeError: No environment has the attribute.
             ClosedError: After `close`.
         """
-        self._check_open()
+        check_open(self)
         return self.sub_envs.call(self, name, *args, **kwargs)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -368,7 +366,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             ArgumentError: The name is such a one, or a list has another length than `num_envs`.
             ClosedError: After `close`.
         """
-        self._check_open()
+        check_open(self)
         self.sub_envs.set_attr(self, name, values)
 
     def _running(self, name: str) -> Any:
@@ -380,20 +378,10 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _check_functional(self) -> None:
         """Raise unless the batch is open and has jax arrays; for classes that are functions too."""
-        self._check_open()
+        check_open(self)
         if self.arrays != "jax":
             raise ArgumentError(
                 f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
-            )
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ClosedError(f"{self} is closed; build a new one.")
-        if self._is_forked:
-            raise SimulationError(
-                f"{self} was built before this process was forked, and engine threads do not "
-                "survive `fork()`. Build it inside a worker that multiprocessing's 'spawn' or "
-                "'forkserver' started."
             )
 
     def close_extras(self, **kwargs: Any) -> None:

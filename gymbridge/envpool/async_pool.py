@@ -11,13 +11,11 @@ import numpy as np
 from gymbridge.core import requests
 from gymbridge.core.actions import make_action_reader, make_numpy_reader
 from gymbridge.core.extras import needs
-from gymbridge.core.processes import OneThread, note_batch
+from gymbridge.core.processes import OneThread, check_open, note_batch
 from gymbridge.core.rows import has_rows
 from gymbridge.errors import (
     ArgumentError,
-    ClosedError,
     ResetNeededError,
-    SimulationError,
 )
 
 with needs("envpool", "AsyncEnvPool"):
@@ -107,6 +105,9 @@ class AsyncEnvPool:
         self._one_thread, self._progress = OneThread(), self._make_progress()
         note_batch(self)
 
+    def __repr__(self) -> str:
+        return f"AsyncEnvPool with {self.num_envs} environments"
+
     @property
     def np_random_seed(self) -> tuple[int, ...]:
         """The seed of each environment; drawn from the operating system if none was given."""
@@ -132,7 +133,7 @@ class AsyncEnvPool:
             ArgumentTypeError, BusyError, ClosedError, ResetNeededError: As in `send`.
         """
         with self._one_thread:
-            self._check_open()
+            check_open(self)
             if env_ids is None:
                 self._build(seed)
             elif seed is None:
@@ -264,18 +265,9 @@ class AsyncEnvPool:
             )
         return rows
 
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ClosedError("This AsyncEnvPool is closed; build a new one.")
-        if self._is_forked:
-            raise SimulationError(
-                "This AsyncEnvPool was built before this process was forked, and engine threads "
-                "do not survive `fork()`. Build it inside the worker."
-            )
-
     def _check_running(self) -> Pool:
         if self._carry is None:
-            self._check_open()
+            check_open(self)
             raise ResetNeededError(
                 "No episodes are running: `async_reset` was not called, or a call was interrupted "
                 "and its result is lost. Call `async_reset(seed=...)`."

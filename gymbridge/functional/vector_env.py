@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from gymbridge.core.processes import check_open
 from gymbridge.core.requests import read_count
 from gymbridge.core.snapshots import (
     SavesState,
@@ -56,7 +57,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             BusyError: Another call of the batch is running.
             ClosedError: After `close`.
         """
-        self._check_open()
+        check_open(self)
         with self._one_thread:
             carry = self._runner.unpack(self._running("get_state"))
             return Snapshot(self._about, self.np_random_seed, self._leaves.take(carry))
@@ -74,7 +75,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             BusyError: Another call of the batch is running.
             ClosedError: After `close`.
         """
-        self._check_open()
+        check_open(self)
         with self._one_thread:
             self._wait_for_reads()
             carry = self._runner.pack(self._give(state))
@@ -102,7 +103,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             ResetNeededError: Before the first `reset`, without `states`.
             SimulationError: The viewer cannot show the model, such as one with an ellipsoid.
         """
-        self._check_open()
+        check_open(self)
         if read_count("index", index, 0) >= self.num_envs:
             raise ArgumentError(f"`index` must be below {self.num_envs}, got {index}.")
         with self._one_thread:
@@ -148,7 +149,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             SimulationError: Forward mode cannot pass the step, as with `jax.custom_vjp`.
             ResetNeededError: Before the first `reset`. Other errors are those of `step`.
         """
-        self._check_open()
+        check_open(self)
         from gymbridge.functional.linearization import Linearization, find_linearizer
 
         with self._one_thread:

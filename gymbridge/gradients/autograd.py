@@ -194,14 +194,7 @@ def _zeros_maker(place: Any) -> Callable[..., jax.Array]:
     return jax.jit(jnp.zeros, static_argnums=(0, 1), out_shardings=place)
 
 
-@lru_cache(maxsize=64)
-def _keep_zeros(shape: tuple[int, ...], dtype: Any, place: Any) -> jax.Array:
-    return _make_zeros(shape, dtype, place)
-
-
-def _describe(outputs: tuple[jax.Array, ...]) -> list[Any]:
-    """Return shape, dtype and place of each output, as `_zeros` takes them."""
-    return [(output.shape, output.dtype, output.sharding) for output in outputs]
+_keep_zeros = lru_cache(maxsize=64)(_make_zeros)
 
 
 class _Kept(NamedTuple):
@@ -246,7 +239,8 @@ class _Node(torch.autograd.Function):
         token.kept = kept  # pyright: ignore[reportAttributeAccessIssue]
         ctx.save_for_backward(token)
         ctx.set_materialize_grads(False)
-        ctx.call, ctx.like = call, _describe(outputs)
+        ctx.call = call
+        ctx.like = [(output.shape, output.dtype, output.sharding) for output in outputs]
         return tuple(map(call.to_torch, outputs))
 
     @staticmethod

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.extras import needs
+from gymbridge.core.processes import check_open
 from gymbridge.errors import ArgumentError
 from gymbridge.functional.vector_env import FunctionalVectorEnv
 
@@ -144,7 +145,7 @@ class DifferentiableVectorEnv(FunctionalVectorEnv):
         return self._graph_runner(name), self._running(name)
 
     def _graph_runner(self, name: str) -> GraphRunner:
-        self._check_open()
+        check_open(self)
         runner: Any = self._runner
         if runner.native != "torch":
             raise ArgumentError(

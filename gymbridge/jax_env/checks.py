@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space, spaces
 
+from gymbridge.core.spaces import ARRAY_SPACES, space_leaves
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 from gymbridge.functional.protocol import action_struct
 from gymbridge.functional.tracing import check_containers, check_same_leaves
@@ -45,10 +46,8 @@ def read_space(env: JaxEnv, name: str) -> Space[Any]:
     label = f"`{type(env).__name__}.{name}`"
     if not isinstance(space, Space):
         raise ArgumentTypeError(f"{label} must be a gymnasium.Space, got {space!r}.")
-    for leaf in _space_leaves(space):
-        if not isinstance(
-            leaf, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-        ):
+    for leaf in space_leaves(space):
+        if not isinstance(leaf, ARRAY_SPACES):
             raise ArgumentTypeError(
                 f"{label} must be Box, Discrete, MultiDiscrete, MultiBinary or a Dict of such, got "
                 f"{space}."
@@ -81,14 +80,6 @@ def read_mapping(env: JaxEnv, name: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
         raise ArgumentTypeError(f"`{type(env).__name__}.{name}` must be a dict, got {found!r}.")
     return found
-
-
-def _space_leaves(space: Any) -> Iterator[Any]:
-    if isinstance(space, spaces.Dict):
-        for sub in space.spaces.values():
-            yield from _space_leaves(sub)
-    else:
-        yield space
 
 
 def unpack(verb: str, returned: Any, names: tuple[str, ...]) -> tuple[Any, ...]:

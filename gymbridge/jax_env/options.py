@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import Space
 from gymnasium.vector.utils import batch_space
 
 from gymbridge.core.requests import read_array
-from gymbridge.core.spaces import cast_space
+from gymbridge.core.spaces import ARRAY_SPACES, cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.functional.protocol import action_struct
 from gymbridge.jax_env.checks import check_range, read_mapping
@@ -38,9 +38,7 @@ def read_reset_options(env: JaxEnv) -> tuple[dict[str, Reader], dict[str, Any]]:
     readers, structs = {}, {}
     for name, space in read_mapping(env, "reset_options").items():
         label = f"`reset_options[{name!r}]`"
-        if not isinstance(
-            space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-        ):
+        if not isinstance(space, ARRAY_SPACES):
             raise ArgumentTypeError(
                 f"{label} must be Box, Discrete, MultiDiscrete or MultiBinary, got {space!r}."
             )

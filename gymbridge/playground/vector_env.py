@@ -48,11 +48,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             ceil(`episode_length` / `action_repeat`) of its configuration, -1 for none.
         autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
         arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
-        device: Where the simulation runs and its arrays are: "cpu", "cuda", "cuda:1", a
-            `torch.device` or a `jax.Device`; None for JAX's default device. "cpu:all" spreads the
-            batch over all cores: it asks JAX for a CPU device per core, so it comes before
-            anything else uses JAX, and takes the largest number of them that divides `num_envs`.
-            "cuda:all" and a list of devices spread it as well; torch arrays need CPU devices.
+        device: Where the simulation runs and its arrays are; see `BraxVectorEnv`.
         action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
             episode's end. None for the configuration's.
         info_keys: Which metrics and entries of ``state.info`` are in the infos: None for as many as

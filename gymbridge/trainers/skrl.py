@@ -6,13 +6,13 @@ Pass batches of numpy arrays to skrl's own `wrap_env` instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, cast
 
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
+from gymbridge.core.spaces import space_leaves
 from gymbridge.errors import ArgumentError
 from gymbridge.trainers.batches import check_actions, check_batch
 
@@ -107,17 +107,8 @@ def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
             "`envs` must have actions in a Box, Discrete or MultiDiscrete space, as skrl expects, "
             f"got {action}."
         )
-    if not all(isinstance(part, kinds) for part in _parts(obs)):
+    if not all(isinstance(part, kinds) for part in space_leaves(obs)):
         raise ArgumentError(
             "`envs` must have observations in Box, Discrete and MultiDiscrete spaces or a Dict of "
             f"such, as skrl expects, got {obs}."
         )
-
-
-def _parts(space: Any) -> Iterator[Any]:
-    """Yield the space itself, or those in a Dict and its Dicts."""
-    if not isinstance(space, spaces.Dict):
-        yield space
-        return
-    for part in space.spaces.values():
-        yield from _parts(part)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from gymbridge.command_line import listing, main, make_parser
-from gymbridge.errors import NotInstalledError
 
 COMMANDS = ("list", "info", "check", "bench", "rollout")
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
@@ -83,18 +82,6 @@ def test_unknown_id__exits_with_2_and_names_the_nearest(command: str, capsys: An
     assert printed.err.startswith(f"gymbridge {command}: error: ")
     assert "Did you mean: `CartPole`" in printed.err
     assert printed.out == ""
-
-
-@pytest.mark.parametrize("command", ["check", "bench", "rollout"])
-def test_missing_engine__exits_with_2_and_names_the_command_that_installs_it(
-    command: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def miss(name: str) -> Any:
-        raise NotInstalledError("EnvPoolVectorEnv needs envpool: `pip install '.[envpool]'`")
-
-    monkeypatch.setattr("gymbridge.envpool.__getattr__", miss)
-    assert main([command, "EnvPool/CartPole-v1"]) == 2
-    assert "pip install '.[envpool]'" in capsys.readouterr().err
 
 
 def test_interrupt__has_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

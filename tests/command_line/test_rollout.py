@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 import pytest
+from example_runs import read_video
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from terminals import run_in_terminal
@@ -221,14 +222,6 @@ def test_missing_library__is_an_error_with_the_command_to_run(
         arguments = ["--policy", str(tmp_path / name)]
     assert run("CartPole-v1", *arguments) == 2
     assert text in capsys.readouterr().err
-
-
-def read_video(path: Path) -> list[np.ndarray]:
-    cv2 = pytest.importorskip("cv2")
-    video, frames = cv2.VideoCapture(str(path)), []
-    while (found := video.read())[0]:
-        frames.append(found[1])
-    return frames
 
 
 def test_video__has_a_frame_for_each_observation(tmp_path: Path, capsys: Any) -> None:

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 from batches import MODES, QUICK, Cell, cells
-from episode_runs import compare, episodes, episodes_elsewhere, lengths
+from episode_runs import compare, episodes, lengths
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ResetNeededError
@@ -35,17 +35,6 @@ def test_pickled_batch__has_the_same_episodes(cell: Cell) -> None:
     compare(episodes(twin, 16), episodes(envs, 16), complete=2, digits=0)
     twin.close()
     pickle.loads(pickle.dumps(twin)).reset()
-
-
-@pytest.mark.slow
-def test_other_process__has_the_same_episodes() -> None:
-    quick = [param.values[0] for param in cells(QUICK)[::3]]
-    options = [{"mode": cell.mode, "limit": 4, "arrays": cell.kind} for cell in quick]
-    wanted = [episodes(cell.batch(), 16) for cell in quick]
-    names = [cell.engine for cell in quick]
-    found = episodes_elsewhere([*zip(names, options, strict=True)], 16)
-    for here, there in zip(wanted, found, strict=True):
-        compare(there, here, complete=2, digits=0)
 
 
 @pytest.mark.parametrize(("limit", "in_force"), [(None, 4), (-1, None), (2, 2), (6, 6)])

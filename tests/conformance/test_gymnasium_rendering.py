@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from example_runs import read_video
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 
@@ -42,15 +43,6 @@ def play(envs: Any, num_steps: int) -> None:
         if envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED and ended.any():
             envs.reset(options={"reset_mask": ended})
     envs.close()
-
-
-def read_video(path: Path) -> np.ndarray:
-    """Return the frames of a video, (count, height, width, 3) uint8."""
-    video, frames = cv2.VideoCapture(str(path)), []
-    while (read := video.read())[0]:
-        frames.append(read[1][..., ::-1])
-    video.release()
-    return np.stack(frames)
 
 
 def check_video(path: Path, size: tuple[int, int], count: int) -> None:

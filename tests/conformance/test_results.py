@@ -100,12 +100,3 @@ def assert_close(value: Any, like: Any, rows: Any = ...) -> None:
     # Physics is equal to rounding where it is compiled with other outputs, or steps in 32 bits.
     wanted = like.astype(value.dtype)[rows]
     np.testing.assert_allclose(value[rows], wanted, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("cell", cells(kinds=ON_A_DEVICE, modes=["SameStep"]))
-def test_final_obs__is_the_true_next_observation_of_every_row(cell: Cell) -> None:
-    for obs, _, terminations, truncations, infos in play(cell.batch(), 12)[1:]:
-        over = terminations | truncations
-        np.testing.assert_array_equal(infos["final_obs"][~over], obs[~over])
-        if over.any():
-            assert (infos["final_obs"][over] != obs[over]).any()

@@ -9,6 +9,7 @@ import pytest
 from batches import make_batch, shared_batch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
+from scripted_rows import EchoSimulator
 from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
@@ -142,13 +143,6 @@ def test_set_attr__refuses_what_is_built_in(scripted: str, name: str) -> None:
     envs = make_batch(scripted)
     with pytest.raises(ArgumentError, match=f"`{name}` .*is built"):
         envs.set_attr(name, 1)
-
-
-class EchoSimulator(ScriptedSimulator):
-    """A scripted simulator with a method to call."""
-
-    def echo(self, value: Any) -> Any:
-        return value
 
 
 def test_call__shares_the_engine_s_attributes_and_calls_its_methods() -> None:

@@ -9,8 +9,8 @@ import pytest
 from batches import leaves
 from gymnasium import spaces
 
-from gymbridge.core.arrays import make_adapter, make_numpy_adapter
-from gymbridge.core.arrays.adapter import fetch_together, jax_to_numpy, own
+from gymbridge.core.arrays import make_numpy_adapter
+from gymbridge.core.arrays.adapter import fetch_together, jax_to_numpy
 from gymbridge.core.devices import Device
 from gymbridge.core.episode import TimeStep
 from gymbridge.core.spaces import cast_space
@@ -66,12 +66,6 @@ def test_fetch_together__asks_for_all_before_it_waits_for_one() -> None:
 def test_numpy_edge__fetches_together_from_an_accelerator_only() -> None:
     assert make_numpy_adapter("jax", Device("cuda", 0)).to_user is fetch_together
     assert make_numpy_adapter("jax", Device("cpu", 0)).to_user is jax_to_numpy
-
-
-def test_masks_of_jax__are_one_array_for_each_value() -> None:
-    pytest.importorskip("jax")
-    for native in ("numpy", "jax"):
-        assert make_adapter(native, "jax", None, 2).give_mask is own
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 2**40), (-(2**40), 2**40), (-(2**63), 2**63 - 1)])

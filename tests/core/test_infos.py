@@ -16,7 +16,7 @@ from trees import assert_same
 
 from gymbridge.core.episode import TimeStep
 from gymbridge.core.infos import make_final_infos, make_infos, mask_info
-from gymbridge.core.rows import take_row
+from gymbridge.core.rows import split_rows
 
 MASK = np.array([True, False, True])
 
@@ -112,13 +112,14 @@ def test_make_final_infos__shares_no_memory_with_the_tick() -> None:
     ],
     ids=["box", "number", "discrete", "binary"],
 )
-def test_take_row__lies_in_the_space_of_one_environment(
+def test_split_rows__lies_in_the_space_of_one_environment(
     space: spaces.Space[Any], batch: np.ndarray
 ) -> None:
-    row = take_row(batch, 1)
+    (row,) = split_rows(batch, np.array([1]))
     assert space.contains(row)  # a `Box` warns about what is no array
     assert not np.shares_memory(row, batch)
 
 
-def test_take_row__of_a_discrete_observation_is_hashable() -> None:
-    assert {take_row(np.arange(3), 2): "known"} == {2: "known"}
+def test_split_rows__of_a_discrete_observation_is_hashable() -> None:
+    (row,) = split_rows(np.arange(3), np.array([2]))
+    assert {row: "known"} == {2: "known"}

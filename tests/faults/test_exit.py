@@ -125,30 +125,6 @@ def test_dropped_pools__leave_neither_threads_nor_memory() -> None:
     assert mebibytes < 20
 
 
-DROPPED_JAX = """
-import gc, weakref
-import torch
-from gymbridge import BraxVectorEnv
-from gymbridge.testing.scripted_brax import ScriptedBraxEnv
-
-def use(**options):
-    envs = BraxVectorEnv(ScriptedBraxEnv([2, 3]), 2, **options)
-    envs.reset(seed=0)
-    envs.step([0, 1] if not options else torch.tensor([0, 1]))
-    return weakref.ref(envs), weakref.ref(envs._runner)
-
-found = [use() for _ in range(4)] + [use(arrays="torch") for _ in range(2)]
-gc.collect()
-print(sum(one() is not None for refs in found for one in refs))
-"""
-
-
-@pytest.mark.slow
-def test_dropped_batches_of_jax__are_collected() -> None:
-    """What JAX compiled for them, and the simulators in its traces, stay in its own caches."""
-    assert run_python("-c", DROPPED_JAX).lines == ["0"]
-
-
 def _told(errors: str) -> str:
     """Return what a process wrote to stderr, without what Brax's import does."""
     return "\n".join(line for line in errors.splitlines() if "warp" not in line)

@@ -14,8 +14,7 @@ from gymnasium import spaces
 from point_mass import PointMass, make_batch
 from python_runs import run_python
 
-from gymbridge import EnvPoolVectorEnv
-from gymbridge.errors import ArgumentError, EnvContractError
+from gymbridge.errors import EnvContractError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 
 
@@ -59,13 +58,6 @@ def test_environment__without_gradients_is_refused(env: Any, text: str) -> None:
     with pytest.raises(EnvContractError, match=text):
         make_batch(env)
     assert make_batch(env, differentiable=False, info_keys=[]).num_envs == 4
-
-
-@pytest.mark.parametrize("name", ["differentiable", "residuals"])
-def test_envpool__has_no_gradients(name: str) -> None:
-    pytest.importorskip("envpool")
-    with pytest.raises(ArgumentError, match=f"keyword argument '{name}' (.|\n)*have no gradients"):
-        EnvPoolVectorEnv("CartPole-v1", 2, **{name: True})
 
 
 class TwoHands(PointMass):

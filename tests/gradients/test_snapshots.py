@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import pytest
 import torch
-from point_mass import make_batch, shared_batch
+from point_mass import shared_batch
 from rollouts import SEED, play_steps, run
 
 
@@ -22,15 +22,6 @@ def test_snapshot__has_no_graph_and_cuts_it(envs: Any, actions: torch.Tensor) ->
     assert not envs.physics_state.requires_grad
     envs.step(actions[2])[0].sum().backward()
     assert (actions.grad[:2] == 0).all()
-
-
-def test_snapshot__goes_into_a_new_batch_of_its_kind() -> None:
-    left, right = shared_batch(), make_batch(residuals="recompute", max_episode_steps=6)
-    left.reset(seed=3)
-    right.set_state(left.get_state())
-    action = torch.full((4, 2), 0.1)
-    assert_equal(right.step(action), left.step(action))
-    assert right.np_random_seed == (3, 4, 5, 6)
 
 
 def test_snapshot__goes_into_a_batch_without_gradients_and_back(envs: Any) -> None:

@@ -275,17 +275,6 @@ def test_finiteness__is_asked_of_rewards_and_of_what_the_class_names(kind: Any, 
     assert infos["size"].tolist() == [1, 0 if ends else np.inf]
 
 
-def test_action_repeat__adds_rewards_and_stops_at_the_end() -> None:
-    envs, plain = JaxVectorEnv(Glide(), 2, action_repeat=2), JaxVectorEnv(Glide(), 2)
-    action = np.full((2, 2), 0.2, np.float32)
-    for batch in (envs, plain):
-        batch.reset(seed=0)
-    first, second = plain.step(action), plain.step(action)
-    seen = envs.step(action)
-    np.testing.assert_allclose(seen[0], second[0], rtol=1e-6)
-    np.testing.assert_allclose(seen[1], first[1] + second[1], rtol=1e-6)
-
-
 def test_objects__share_no_compiled_functions_and_keep_what_was_traced() -> None:
     class Scaled(Glide):
         scale = 1.0

@@ -12,7 +12,6 @@ pytest.importorskip("mujoco_playground")
 
 import gymnasium as gym
 from brax.envs.wrappers import training
-from falling_ball import Model
 from mujoco import mjx
 from mujoco_playground import registry, wrapper
 from playground_samples import SampleMjxEnv, make_config
@@ -158,13 +157,6 @@ def test_training_wrapper__is_refused_with_the_parameters_to_use(wrap: Any) -> N
     message = str(caught.value)
     for parameter in ("max_episode_steps", "action_repeat", "randomization_fn", "autoreset_mode"):
         assert f"`{parameter}`" in message
-
-
-def test_set_attr__of_physics_is_an_error() -> None:
-    envs = PlaygroundVectorEnv(SampleMjxEnv(model=Model()), 2)
-    for name in ("gravity", "mass", "mjx_model", "impl", "action_repeat", "config"):
-        with pytest.raises(ArgumentError, match=f"`{name}` belongs to the simulation and is fixed"):
-            envs.set_attr(name, 3)
 
 
 @pytest.mark.parametrize(

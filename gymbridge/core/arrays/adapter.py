@@ -15,36 +15,20 @@ __all__ = [
     "ArrayAdapter",
     "ArrayReader",
     "Converter",
-    "MaskReader",
     "fetch_together",
     "gather",
     "jax_to_numpy",
-    "leave",
     "map_arrays",
     "own",
-    "wait_for_nothing",
 ]
 
 Converter = Callable[[Any], Any]
 """From a tree of one kind of arrays to the same tree of another."""
 
 
-MaskReader = Callable[[str, Any], Any]
-"""From the name of an argument and what the user gave as a mask to a numpy array, if it is one."""
-
-
 def own(tree: Any) -> Any:
     """Return a time step, a mask or a space as it is, where nothing has to be converted."""
     return tree
-
-
-def wait_for_nothing() -> None:
-    """Return at once, where nobody else uses the simulator's memory."""
-
-
-def leave(_: str, mask: Any) -> Any:
-    """Return a mask as it is, for `read_mask` to check."""
-    return mask
 
 
 class ArrayAdapter(NamedTuple):
@@ -53,13 +37,14 @@ class ArrayAdapter(NamedTuple):
     arrays: str  # kind of the user's arrays
     to_user: Converter  # trees of the runner's arrays -> arrays that are the user's own
     make_action_reader: LeafMaker  # the user's actions, checked -> the simulator's arrays
-    read_mask: MaskReader = leave  # an argument's name, the user's mask -> a numpy mask
+    # An argument's name and the user's mask -> a numpy mask, or what was given, to be refused.
+    read_mask: Callable[[str, Any], Any] = lambda _, mask: mask
     to_space: Callable[[Space[Any]], Space[Any]] = own  # space -> with the arrays' dtypes
     where: Callable[[Any, Any, Any], Any] = np.where  # for the simulator's arrays
     device: Any = None  # where the user's arrays are; None for numpy
     give_mask: Converter = own  # a mask of the user's kind -> the mask of one key of dense infos
     # Before a call without actions: memory that the user's library still reads is not written yet.
-    wait_for_reads: Callable[[], None] = wait_for_nothing
+    wait_for_reads: Callable[[], None] = lambda: None
 
     @property
     def is_dense(self) -> bool:

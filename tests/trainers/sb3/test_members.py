@@ -12,12 +12,12 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector as wrappers
 from sb3_samples import KindsEnv, dummy, scripted, sync
+from scripted_rows import EchoSimulator
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ClosedError
-from gymbridge.testing import ScriptedSimulator
 from gymbridge.trainers.sb3 import Sb3VecEnv, make_vec_env
 
 INDICES = [None, 2, -1, [0], [3, 1], (1, 1), range(2), np.array([2, 0]), iter([1]), []]
@@ -109,13 +109,6 @@ def test_batch_without_objects__has_attributes_per_environment() -> None:
     assert view.get_attr("mark") == [[4, 5]] * 4
     view.set_attr("mark", lambda first: first + 1, indices=1)
     assert view.env_method("mark", 2, indices=[1]) == [3]
-
-
-class EchoSimulator(ScriptedSimulator):
-    """A scripted simulator with a method to call."""
-
-    def echo(self, value: Any) -> Any:
-        return value
 
 
 def test_batch_without_objects__calls_no_method_that_is_only_looked_up() -> None:

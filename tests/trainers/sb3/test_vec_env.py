@@ -35,7 +35,6 @@ from gymbridge.trainers.sb3 import Sb3VecEnv
 from gymbridge.trainers.sb3.zero_based import from_zero, has_offsets, to_zero, zero_based_space
 
 CART_POLE = partial(gym.make, "CartPole-v1", max_episode_steps=12)
-PENDULUM = partial(gym.make, "Pendulum-v1", max_episode_steps=5)
 
 
 def tuple_env() -> gym.Env[Any, Any]:
@@ -79,19 +78,6 @@ def test_infos_of_every_kind__are_what_dummy_vec_env_gives(length: int, num_envs
 def test_sync_vector_env__gives_what_dummy_vec_env_gives(make: Any, options: Any) -> None:
     """Buffers that a batch gives away are copied."""
     assert compare(sync(make, **options), dummy(make), 60)["truncated"] > 0
-
-
-class Bytes(wrappers.TransformReward):
-    """A batch whose flags come from bytes of another library, which stores True as 255."""
-
-    def step(self, actions: Any) -> Any:
-        obs, rewards, *flags, infos = super().step(actions)
-        return obs, rewards, *((flag * np.uint8(255)).view(np.bool_) for flag in flags), infos
-
-
-def test_flags__may_store_true_as_any_byte() -> None:
-    batch = Bytes(sync(PENDULUM).vector_env, lambda rewards: rewards)
-    assert compare(Sb3VecEnv(batch), dummy(PENDULUM), 12)["truncated"] > 0
 
 
 def test_async_vector_env__gives_what_dummy_vec_env_gives() -> None:
