@@ -87,6 +87,16 @@ def test_bench__runs_every_engine(env_id: str, capsys: Any) -> None:
         assert found["not_measured"].keys() == {"SyncVectorEnv"}
 
 
+def test_bench__of_a_batch_over_all_cores_says_its_devices(capsys: Any) -> None:
+    """The engine's own step stays on one device."""
+    pytest.importorskip("brax.envs")
+    flags = ("--num-envs=4", "--device=cpu:all", "--seconds=0.05", "--json")
+    assert main(["bench", "Brax/fast-v0", *flags]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["device"] == "cpu, cpu:1"
+    assert found["steps_per_second"].keys() == {"gymbridge", "engine"}
+
+
 def test_bench__refuses_ids_of_others(capsys: Any) -> None:
     assert main(["bench", "CartPole-v1"]) == 2
     assert (
