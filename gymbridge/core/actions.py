@@ -59,7 +59,7 @@ def make_action_reader(
             "`action_space` must be Box, Discrete, MultiDiscrete, MultiBinary or a Dict of such, "
             f"got {space}."
         )
-    return make_leaf(cast("spaces.Space[Any]", space), lead)
+    return make_leaf(space, lead)
 
 
 def _read_dict(readers: dict[str, ActionReader], actions: Any) -> dict[str, Any]:

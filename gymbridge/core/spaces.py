@@ -17,12 +17,12 @@ NumberSpace: TypeAlias = "spaces.Box[Any] | spaces.Discrete[Any] | spaces.MultiD
 """For type checkers: `isinstance` leaves open what these spaces are parametrised with."""
 
 
-def space_leaves(space: Any) -> Iterator[Any]:
+def space_leaves(space: Space[Any]) -> Iterator[Space[Any]]:
     """Yield the space itself, or those in a `Dict` and its `Dict`s."""
     if not isinstance(space, spaces.Dict):
         yield space
         return
-    for part in space.spaces.values():
+    for part in cast("spaces.Dict[Any]", space).spaces.values():
         yield from space_leaves(part)
 
 

