@@ -55,7 +55,7 @@ def test_view__needs_its_autoreset_mode(view: Any, mode: str, hint: str, other: 
         if other == mode:
             assert view(envs).num_envs == 2
             continue
-        wrong = f"got {AutoresetMode(other)}; build it with `autoreset_mode='{mode}'`"
+        wrong = f"got {other}; build it with `autoreset_mode='{mode}'`"
         with pytest.raises(ArgumentError, match=wrong):
             view(envs)
 
