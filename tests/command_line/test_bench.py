@@ -88,7 +88,6 @@ def test_bench__runs_every_engine(env_id: str, capsys: Any) -> None:
 
 
 def test_bench__of_a_batch_over_all_cores_says_its_devices(capsys: Any) -> None:
-    """The engine's own step stays on one device."""
     pytest.importorskip("brax.envs")
     flags = ("--num-envs=4", "--device=cpu:all", "--seconds=0.05", "--json")
     assert main(["bench", "Brax/fast-v0", *flags]) == 0
