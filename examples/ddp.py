@@ -136,6 +136,7 @@ def train(args: argparse.Namespace, window: nn.Module) -> list[list[float]]:
 
 def main() -> None:
     args = parse_args()
+    gym.spec(args.env_id)  # raises for an unknown id before the processes meet
     device = "cuda" if torch.cuda.is_available() else "cpu"
     distributed.init_process_group("nccl" if device == "cuda" else "gloo")
     rank, world = distributed.get_rank(), distributed.get_world_size()
@@ -159,7 +160,6 @@ def main() -> None:
         mean = evaluate(Window(envs, args.steps, load_policy(args.evaluate, obs, device)))
         if rank == 0:
             print(f"{args.env_id}: mean return {mean:.3f} over {args.num_envs} episodes")
-        distributed.destroy_process_group()
         return
     window = DistributedDataParallel(Window(envs, args.steps, make_policy(envs)).to(device))
     progress = train(args, window)
@@ -174,7 +174,6 @@ def main() -> None:
     )
     # One write each: the ranks share a terminal, and print() writes a line's end by itself.
     print(line, end="", flush=True)
-    distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
@@ -182,3 +181,6 @@ if __name__ == "__main__":
         main()
     except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
         raise SystemExit(str(error)) from None
+    finally:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()

@@ -211,7 +211,7 @@ def test_flags__out_of_their_range_are_named_at_once(name, flag, text, monkeypat
 
 
 ANY_ID = (
-    *("custom_brax_env", "domain_randomization", "functional_rollout", "open_loop"),
+    *("custom_brax_env", "ddp", "domain_randomization", "functional_rollout", "open_loop"),
     *("partial_resets", "planning", "playground_ppo", "ppo", "record_video", "rsl_rl_ppo"),
     *("sb3_atari", "sb3_ppo", "sb3_sac", "shac", "torchrl_ppo"),
 )
@@ -224,6 +224,7 @@ CUDA = '--env-kwargs={"device": "cuda"}'
     ("name", "flags", "text"),
     [
         *((name, ["--env-id=EnvPool/Pog-v5"], "`Pog` doesn't exist") for name in ANY_ID),
+        ("soak", ["--env-ids", "EnvPool/Pog-v5"], "`Pog` doesn't exist"),
         *(
             (name, ["--env-id=nowhere:Task-v0"], "No module named 'nowhere'")
             for name in ("ppo", "record_video", "sb3_ppo", "shac")
@@ -237,7 +238,9 @@ CUDA = '--env-kwargs={"device": "cuda"}'
         ("torchrl_ppo", ["--device=cuda"], "`device` must be one that JAX has"),
     ],
 )
-def test_wrong_id_or_device__is_named_in_one_line(name, flags, text, tmp_path):
+def test_wrong_id_or_device__is_named_in_one_line(name, flags, text, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "0")  # as torchrun sets it for `ddp`
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # which `ddp` changes
     torch = pytest.importorskip("torch")
     if "cuda" in flags[0] and torch.cuda.is_available():
         pytest.skip("there is a CUDA device")

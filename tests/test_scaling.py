@@ -42,6 +42,7 @@ def test_ddp__says_how_to_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_ddp__takes_the_same_steps_on_different_episodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,3 +71,8 @@ def test_ddp__takes_the_same_steps_on_different_episodes(
     mean = re.fullmatch(r"Brax/reacher-v0: mean return (\S+) over 4 episodes", printed.lines[-1])
     assert mean is not None
     assert -10 < float(mean[1]) < 0
+    other = torch.jit.trace(torch.nn.Linear(7, 1), torch.zeros(2, 7))
+    torch.jit.save(other, tmp_path / "policy.pt")
+    log = call_script("ddp", *flags, cwd=tmp_path, code=1).log
+    assert "policy.pt cannot act in this task" in log
+    assert log.count("\n") == 1

@@ -45,9 +45,13 @@ def test_rllib_example__solves_cart_pole_and_plays_what_it_saved(tmp_path):
         pytest.approx(float(mean), abs=0.01),
     )
     check_picture(tmp_path / "saved" / "learning_curve.png")
-    played = run_script("rllib_ppo", f"--evaluate={tmp_path}/saved", **LOCAL).lines[-1]
+    play = f"--evaluate={tmp_path}/saved"
+    played = run_script("rllib_ppo", play, **LOCAL).lines[-1]
     mean = re.fullmatch(r"EnvPool/CartPole-v1: mean return (\S+) over 16 episodes", played)[1]
     assert float(mean) >= 450
+    for env_id, text in {"Pog-v5": "`Pog` doesn't exist", "Pendulum-v1": "cannot act in"}.items():
+        log = run_script("rllib_ppo", f"--env-id=EnvPool/{env_id}", play, code=1, **LOCAL).log
+        assert text in log.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")
