@@ -1,12 +1,18 @@
 """Sphinx configuration; `sphinx-build -n -W -b html docs docs/_build/html`."""
 
 import inspect
+import sys
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.util.inspect import stringify_signature
+from sphinx.util.logging import getLogger
 
 from gymbridge import __version__
+
+sys.path.append(str(Path("scripts").resolve()))
+from run_page import find_faults
 
 REPOSITORY = "https://github.com/gymbridge/gymbridge"
 
@@ -47,5 +53,13 @@ def show_init(app: Sphinx, what: str, name: str, obj: Any, *_: Any) -> tuple[str
     return stringify_signature(signature, unqualified_typehints=True), ""
 
 
+def run_tutorial(app: Sphinx, page: str, source: list[str]) -> None:
+    """Run the tutorial that trains, whenever its page has changed."""
+    if page == "tutorials/train-and-mend":
+        for fault in find_faults(source[0]):
+            getLogger(__name__).warning(fault, location=page)
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("source-read", run_tutorial)
     app.connect("autodoc-process-signature", show_init)

@@ -1,4 +1,7 @@
-"""Examples in docstrings, in the documentation and in the README run as they stand."""
+"""Examples in docstrings, in the documentation and in the README run as they stand.
+
+Those of `RUN_BY_SPHINX` run when the documentation is built.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,8 @@ PAGES = {
     )
 }
 
+RUN_BY_SPHINX = "docs/tutorials/train-and-mend.md"
+
 BLOCK = re.compile(
     r"^(?P<slow><!-- slow -->\n)?```python\n(?P<code>.*?)^```$"
     r"(\n\n```text\n(?P<output>.*?)^```$)?",
@@ -73,7 +78,7 @@ def code_blocks() -> list[Any]:
     """
     blocks, seen = [], set()
     for page, text in PAGES.items():
-        for found in BLOCK.finditer(text):
+        for found in BLOCK.finditer(text if page != RUN_BY_SPHINX else ""):
             if (shown := (found["code"], found["output"])) in seen:
                 continue
             seen.add(shown)
@@ -123,11 +128,53 @@ def test_code_block__runs(
 
 
 def test_code_blocks__are_found() -> None:
-    found = sum(text.count("\n```python\n") for text in PAGES.values())
+    pages = [text for page, text in PAGES.items() if page != RUN_BY_SPHINX]
+    found = sum(text.count("\n```python\n") for text in pages)
     repeated = PAGES["docs/index.md"].count("\n```python\n")
     assert len(code_blocks()) == found - repeated > 30
-    outputs = sum(text.count("\n```text\n") for text in PAGES.values())
+    outputs = sum(text.count("\n```text\n") for text in pages)
     assert len([block for block in code_blocks() if block.values[1]]) == outputs > 10
+
+
+def test_tutorial__is_run_whole_by_the_script_of_its_page() -> None:
+    parts = load_script(SCRIPTS / "run_page.py").PART.finditer(PAGES[RUN_BY_SPHINX])
+    found = [(part["code"], part["output"], part["command"]) for part in parts]
+    counts = [sum(map(bool, column)) for column in zip(*found, strict=True)]
+    fences = [PAGES[RUN_BY_SPHINX].count(f"\n```{name}\n") for name in ("python", "text")]
+    assert counts == [*fences, 1] == [4, 2, 1]
+
+
+def test_run_page__names_what_fails_and_what_prints_something_else() -> None:
+    page = """A page.
+
+```python
+open("number.txt", "w").write("7")
+print(1)
+```
+
+```text
+1
+```
+
+```python
+print(open("number.txt").read())
+```
+
+```text
+8
+```
+
+```python
+1 / 0
+```
+
+    gymbridge info EnvPool/Pog-v5
+"""
+    faults = load_script(SCRIPTS / "run_page.py").find_faults(page)
+    printed, failed, command = faults
+    assert printed == "line 12 printed '7\\n'"
+    assert failed == "line 20 failed: ZeroDivisionError: division by zero"
+    assert re.fullmatch(r"line 24 failed: .*Pog.*", command)
 
 
 def test_commands__name_scripts_and_extras_that_exist() -> None:
