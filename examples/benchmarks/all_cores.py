@@ -269,8 +269,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.case:
         case = tuple(json.loads(options.case))
-        if case[0][0].isupper():  # Playground's steps need the thread that "cpu:all" adds.
-            os.environ.setdefault("NPROC", str(count_cores() + 1))
+        if case[0][0].isupper():  # Playground's steps need the threads that "cpu:all" adds.
+            os.environ.setdefault("NPROC", str(2 * count_cores() + 1))
         print(json.dumps(measure(case, options.rounds, options.seconds)))
         return
     if options.limit:

@@ -12,11 +12,12 @@ from typing import Any, cast
 import numpy as np
 
 __all__ = [
+    "count_threads",
     "fixes_draws",
     "jax_has_started",
     "keeps_old_traces",
     "listen_to_compilations",
-    "spare_thread",
+    "pool_of",
     "trace_settings",
     "used_inputs",
 ]
@@ -36,17 +37,27 @@ def jax_has_started() -> bool:
     return are_initialized is None or are_initialized()
 
 
-@contextmanager
-def spare_thread(devices: int) -> Generator[None]:
-    """Let JAX start with one thread more for its operations than it will have CPU devices.
+def count_threads(cores: int, devices: int) -> int:
+    """Return the size of XLA's pool with which no step waits for ever; at least `cores`.
 
     In jaxlib 0.10.2 a LAPACK call on many matrices keeps a thread of XLA's pool and waits for
-    other threads of the pool. The pool has one for each core. If every device is in such a call,
-    none is left, and they wait for ever. XLA reads the size of the pool from ``NPROC`` when it
-    starts. A value that the user has set stays.
+    other threads of the pool, which has one for each core or CPU device. If all are in such a call,
+    none is left. A step of MJX has two such calls at the same time on each device: it factorizes
+    the mass matrix, and the mass matrix with damping. In a pool of one thread, a call does all of
+    its work itself.
+    """
+    size = max(cores, devices)
+    return size if size == 1 else max(size, 2 * devices + 1)
+
+
+@contextmanager
+def pool_of(threads: int) -> Generator[None]:
+    """Let JAX start with so many threads in XLA's pool, unless the user has set ``NPROC``.
+
+    XLA reads the size of the pool from that environment variable when it starts.
     """
     is_chosen = "NPROC" in os.environ
-    os.environ.setdefault("NPROC", str(devices + 1))
+    os.environ.setdefault("NPROC", str(threads))
     try:
         yield
     finally:

@@ -25,6 +25,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.core.extras import needs
+from gymbridge.core.jax_private import count_threads
 from gymbridge.errors import ArgumentError
 from gymbridge.registration import find_engine
 from gymbridge.trainers.batches import check_batch
@@ -51,7 +52,8 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
     Share of the machine: for a runner in a process of its own, Ray reserves
     `num_cpus_per_env_runner` cores. An EnvPool id gets that number as ``num_threads``, unless
     `env_config` has one; a callable must set it itself. JAX on the CPU gets it by ``NPROC``, unless
-    that is set. With `num_gpus_per_env_runner`, JAX takes GPU memory as it needs it instead of
+    that is set; for 2 cores it gets 3, without which steps of MJX can wait for ever. With
+    `num_gpus_per_env_runner`, JAX takes GPU memory as it needs it instead of
     three quarters at once, unless ``XLA_PYTHON_CLIENT_PREALLOCATE`` is set.
 
     Raises:
@@ -93,7 +95,7 @@ class _OwnSeeds(VectorWrapper):
 
 def _limit_process(config: Any) -> None:
     """Hold JAX to the runner's share; it reads this when its first array is made."""
-    os.environ.setdefault("NPROC", str(_count_threads(config)))
+    os.environ.setdefault("NPROC", str(count_threads(_count_cores(config), 1)))
     if config.num_gpus_per_env_runner:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
@@ -103,9 +105,9 @@ def _with_threads(config: Any) -> dict[str, Any]:
     env_config = copy.copy(config.env_config)
     engine = find_engine(config.env) if isinstance(config.env, str) else None
     if engine is not None and engine.takes_threads:
-        env_config.setdefault("num_threads", _count_threads(config))
+        env_config.setdefault("num_threads", _count_cores(config))
     return env_config
 
 
-def _count_threads(config: Any) -> int:
+def _count_cores(config: Any) -> int:
     return max(1, int(config.num_cpus_per_env_runner))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
 from gymbridge.core.arrays import jax_devices, make_adapter
 from gymbridge.core.arrays.jax_devices import _say_idle, find_place
 from gymbridge.core.devices import Device
+from gymbridge.core.jax_private import count_threads
 from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from gymbridge.wrappers import RecordEpisodeStatistics
@@ -228,27 +228,37 @@ def test_every_device__is_used_if_it_divides_the_batch(
 
 
 @pytest.fixture
-def _without_spare_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if JAX had started without a spare thread, on two cores."""
+def _few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if JAX had started on two cores before any batch was built."""
     monkeypatch.delenv("NPROC", raising=False)
-    monkeypatch.setattr(jax_devices, "_SPARE", threading.Event())
+    monkeypatch.setattr(jax_devices, "_THREADS", [])
     monkeypatch.setattr(jax_devices, "count_cores", lambda: 2)
-    jax_devices._say_spare.cache_clear()
+    jax_devices._say_threads.cache_clear()
 
 
-@pytest.mark.usefixtures("_without_spare_thread")
-@pytest.mark.parametrize("device", ["cpu:all", TWO])
-def test_every_core__warns_of_a_missing_thread_where_steps_factorize(
-    device: Any, caplog: pytest.LogCaptureFixture
+@pytest.mark.usefixtures("_few_threads")
+@pytest.mark.parametrize(("device", "threads"), [("cpu:all", 5), (TWO, 5), ("cpu", 3), (None, 3)])
+def test_few_threads__are_warned_of_where_steps_factorize(
+    device: Any, threads: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = [(device, 4, False, 0), ("cpu:all", 1, True, 0), *[(device, 4, True, 1)] * 2]
     for given, num_envs, factorizes, count in calls:
         find_place(given, num_envs, factorizes=factorizes)
+        assert caplog.text.count(f"NPROC to {threads} before JAX starts") == count
+
+
+@pytest.mark.usefixtures("_few_threads")
+def test_few_threads__are_enough_if_the_user_set_them(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for threads, count in {"3": 0, "2": 1}.items():
+        monkeypatch.setenv("NPROC", threads)
+        find_place("cpu", 4)
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
 
 # Of different sizes, since equal batches share what the first one built.
-@pytest.mark.usefixtures("_without_spare_thread")
+@pytest.mark.usefixtures("_few_threads")
 @pytest.mark.parametrize(("device", "num_envs"), [("cpu:all", 4), (TWO, 6)])
 def test_every_core__does_not_warn_where_nothing_factorizes(
     device: Any, num_envs: int, caplog: pytest.LogCaptureFixture
@@ -256,6 +266,13 @@ def test_every_core__does_not_warn_where_nothing_factorizes(
     envs = BraxVectorEnv("inverted_pendulum", num_envs, backend="spring", device=device)
     assert envs._simulator.num_devices == 2
     assert "NPROC" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("cores", "devices", "threads"), [(1, 1, 1), (2, 1, 3), (3, 1, 3), (4, 1, 4), (2, 2, 5)]
+)
+def test_threads__are_more_than_calls_that_wait(cores: int, devices: int, threads: int) -> None:
+    assert count_threads(cores, devices) == threads
 
 
 def test_several_gpus__are_no_place_for_tensors_and_several_devices_none_for_envpool() -> None:
@@ -282,44 +299,55 @@ except gymbridge.GymbridgeError as error:
     assert f"call jax.config.update('jax_num_cpu_devices', {count_cores()})" in str(error), error
 """
 
-# With a thread per device in XLA's pool, the devices' factorizations would wait for each other.
-FRESH = """
+FACTORIZE = """
 import faulthandler, os
-import gymnasium, jax, numpy as np
+import jax, jax.numpy as jnp, numpy as np
 import gymbridge
 from gymbridge.core.cores import count_cores
+
+@jax.jit
+def factorize(x):
+    mass, damped, sine, cosine = x, x, x, x
+    for _ in range(6):
+        mass = jnp.linalg.cholesky(mass @ mass.mT + jnp.eye(40))
+        damped = jnp.linalg.cholesky(damped @ damped.mT + 2 * jnp.eye(40))
+        sine, cosine = jnp.sin(sine @ sine.mT), jnp.cos(cosine @ cosine.mT)
+    return mass, damped, sine, cosine
+
+def wait_for_it(size, place):
+    faulthandler.dump_traceback_later(60, exit=True)
+    x = np.tile(2 * np.eye(40, dtype=np.float32), (size, 1, 1))
+    for _ in range(100):
+        jax.block_until_ready(factorize(jax.device_put(x, place)))
+"""
+"""Two factorizations at the same time, as in MJX's step: with few threads they wait for ever."""
+
+FRESH = """
+import gymnasium
 envs = gymnasium.make_vec("Brax/fast-v0", 12 * count_cores(), device="cpu:all", arrays="jax")
 envs.reset(seed=0)
 envs.step(jax.device_put(envs.action_space.sample(), envs.unwrapped.device))
 assert len(jax.devices()) == envs.unwrapped._simulator.num_devices == count_cores()
 assert "NPROC" not in os.environ
-
-@jax.jit
-def factorize(x):
-    for _ in range(6):
-        noise = jax.numpy.sin(x) @ jax.numpy.cos(x)
-        x = x + 1e-6 * (jax.numpy.linalg.cholesky(x) + noise)
-    return x
-
-faulthandler.dump_traceback_later(60, exit=True)
-x = np.tile(2 * np.eye(18, dtype=np.float32), (256 * count_cores(), 1, 1))
-for _ in range(50):
-    factorize(jax.device_put(x, envs.unwrapped.device)).block_until_ready()
+wait_for_it(64 * count_cores(), envs.unwrapped.device)
 """
 
+ONE = """
+gymbridge.BraxVectorEnv("fast", 6)
+assert "NPROC" not in os.environ
+wait_for_it(64, None)
+"""
 
 LISTED = """
-import jax
-from gymbridge.core.arrays import jax_devices
 jax.config.update("jax_num_cpu_devices", 2)
-jax_devices.find_place(["cpu:0", "cpu:1"], 4)
-assert jax_devices._SPARE.is_set(), "it did not start JAX with a spare thread"
+envs = gymbridge.BraxVectorEnv("fast", 6, device=["cpu:0", "cpu:1"])
+wait_for_it(128, envs._simulator.device)
 """
 
 
-@pytest.mark.parametrize("script", [STARTED, FRESH, LISTED])
+@pytest.mark.parametrize("script", [STARTED, FRESH, ONE, LISTED])
 def test_every_core__has_a_device_if_jax_starts_with_them(script: str) -> None:
-    run_python("-c", script, JAX_NUM_CPU_DEVICES="-1")
+    run_python("-c", f"{FACTORIZE}\n{script}", JAX_NUM_CPU_DEVICES="-1")
 
 
 def test_part_of_a_spread_batch__is_on_its_device_whatever_the_default_is() -> None:

@@ -95,6 +95,13 @@ def test_share__is_what_ray_reserves(environ):
     assert config.env_config == {}
 
 
+@pytest.mark.parametrize(("cores", "threads"), [(1, "1"), (2, "3")])
+def test_share__has_threads_with_which_no_step_waits_for_ever(environ, cores, threads):
+    config = make_config(CARTPOLE).env_runners(num_cpus_per_env_runner=cores)
+    rllib.BridgeEnvRunner(config=config, worker_index=1)
+    assert environ["NPROC"] == threads
+
+
 def test_share__what_the_user_says_goes_first(environ):
     environ["NPROC"] = "5"
     runner = make_runner(1, num_threads=2)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-from contextlib import nullcontext
 from functools import cache
 from typing import Any, cast
 
@@ -14,7 +12,7 @@ import jax.numpy as jnp
 
 from gymbridge.core.cores import count_cores
 from gymbridge.core.devices import Device, EveryDevice, Place, read_device
-from gymbridge.core.jax_private import jax_has_started, spare_thread
+from gymbridge.core.jax_private import count_threads, jax_has_started, pool_of
 from gymbridge.core.processes import check_not_forked
 from gymbridge.errors import ArgumentError
 
@@ -22,8 +20,8 @@ __all__ = ["find_jax_device", "find_place"]
 
 _LOG = logging.getLogger("gymbridge")
 
-_SPARE = threading.Event()
-"""Set when JAX was started here with a spare thread; see `spare_thread`."""
+_THREADS: list[int] = []
+"""Threads of XLA's pool, if JAX was started here."""
 
 
 def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
@@ -33,9 +31,9 @@ def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
         device: As a user gives it. "cpu:all" asks JAX for a CPU device per core if it has not
             started, and stands for the largest number of devices that divides `num_envs`.
         num_envs: Size of the batch.
-        factorizes: Whether its steps may factorize matrices. Then JAX is started with a spare
-            thread for several CPU devices, or a warning says that it was not. That thread makes
-            other steps slower.
+        factorizes: Whether its steps may factorize matrices. Then JAX is started with the threads
+            that `count_threads` says, or a warning says that it has fewer. More threads make other
+            steps slower.
 
     Raises:
         ArgumentError: JAX has no such device, or it has started with fewer CPU devices than cores.
@@ -44,13 +42,12 @@ def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
     place = read_device(device)
     if isinstance(place, EveryDevice):
         place = _choose(place, num_envs, factorizes)
-    elif isinstance(place, tuple):
-        _start_jax(place[0], factorizes)
-    cpus = len(place) if isinstance(place, tuple) and place[0].kind == "cpu" else 1
-    is_sure = not factorizes or _SPARE.is_set() or "NPROC" in os.environ
-    if not is_sure and cpus > 1 and cpus >= count_cores():
-        _say_spare(cpus)
-    return find_jax_device(place)
+    found = _start_jax(place, factorizes)
+    devices: Any = getattr(found, "device_set", {found})
+    cpus = sum(one.platform == "cpu" for one in devices)
+    if factorizes and num_envs > cpus > 0:
+        _check_threads(cpus)
+    return found
 
 
 def _choose(devices: EveryDevice, num_envs: int, factorizes: bool) -> Place:
@@ -76,33 +73,48 @@ def _find_every(devices: EveryDevice, factorizes: bool) -> tuple[Device, ...]:
             f"`device='cpu:all'` needs {wanted} CPU devices of JAX, one for each core, and JAX has "
             f"started with {len(found)}. Before anything uses JAX, such as an environment that is "
             f"built, call jax.config.update('jax_num_cpu_devices', {wanted}), and set the "
-            f"environment variable NPROC to {wanted + 1}, so that no device waits for a thread."
+            f"environment variable NPROC to {count_threads(wanted, wanted)}, so that no device "
+            f"waits for a thread."
         )
     return tuple(cast("Device", read_device(one)) for one in found)
 
 
-def _start_jax(first: Device, factorizes: bool) -> None:
-    """Start JAX if it has not started, with a spare thread where CPU devices need one.
+def _start_jax(place: Place | None, factorizes: bool) -> Any:
+    """Return the device as JAX knows it, which starts with enough threads if it has not started.
 
     Raises:
         ArgumentError: JAX has no such device.
     """
-    is_first = factorizes and first.kind == "cpu" and not jax_has_started()
-    most = max(count_cores(), cast("Any", jax.config).jax_num_cpu_devices)
-    with spare_thread(most) if is_first else nullcontext():
-        find_jax_device(first)
-    if is_first and len(jax.local_devices(backend="cpu")) <= most:
-        _SPARE.set()
+    cores, devices = count_cores(), max(1, cast("Any", jax.config).jax_num_cpu_devices)
+    threads = count_threads(cores, devices)
+    if not factorizes or threads == cores or jax_has_started():
+        return find_jax_device(place)
+    with pool_of(threads):
+        _THREADS.append(_read_threads())
+        return find_jax_device(place)
+
+
+def _check_threads(cpus: int) -> None:
+    """Warn if steps on so many CPU devices can wait for ever."""
+    threads = max(*_THREADS or [_read_threads()], len(jax.local_devices(backend="cpu")))
+    if threads < (needed := count_threads(threads, cpus)):
+        _say_threads(threads, needed)
+
+
+def _read_threads() -> int:
+    """Return the size that XLA's pool has if JAX starts now."""
+    chosen = os.environ.get("NPROC", "")
+    return int(chosen) if chosen.isdigit() else count_cores()
 
 
 @cache
-def _say_spare(devices: int) -> None:
+def _say_threads(threads: int, needed: int) -> None:
     _LOG.warning(
-        "JAX has started without a spare thread. On %d CPU devices, a step that factorizes "
-        "matrices, as MJX's does, can wait for ever in jaxlib 0.10.2. Set the environment variable "
-        "NPROC to %d before JAX starts, or build this batch first. This is logged once.",
-        devices,
-        devices + 1,
+        "JAX has started with %d threads for its operations on CPUs. In jaxlib 0.10.2 a step that "
+        "factorizes many matrices, as MJX's does, can then wait for ever. Set the environment "
+        "variable NPROC to %d before JAX starts, or build this batch first. This is logged once.",
+        threads,
+        needed,
     )
 
 
