@@ -136,11 +136,7 @@ def train(args: argparse.Namespace, window: nn.Module) -> list[list[float]]:
 
 def main() -> None:
     args = parse_args()
-    gym.spec(args.env_id)  # raises for an unknown id before the processes meet
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    distributed.init_process_group("nccl" if device == "cuda" else "gloo")
-    rank, world = distributed.get_rank(), distributed.get_world_size()
-    torch.manual_seed(args.seed)
+    device, world = "cuda" if torch.cuda.is_available() else "cpu", int(os.environ["WORLD_SIZE"])
     num_envs, rest = divmod(args.num_envs, world)
     if rest:
         raise SystemExit(f"--num-envs must be a multiple of {world} processes, got {args.num_envs}")
@@ -154,6 +150,9 @@ def main() -> None:
         device=device,
         differentiable=True,
     )
+    distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+    rank = distributed.get_rank()
+    torch.manual_seed(args.seed)
     # No two processes simulate the same episode.
     obs, _ = envs.reset(seed=args.seed + rank * num_envs)
     if args.evaluate:

@@ -227,7 +227,7 @@ CUDA = '--env-kwargs={"device": "cuda"}'
         ("soak", ["--env-ids", "EnvPool/Pog-v5"], "`Pog` doesn't exist"),
         *(
             (name, ["--env-id=nowhere:Task-v0"], "No module named 'nowhere'")
-            for name in ("ppo", "record_video", "sb3_ppo", "shac")
+            for name in ("ddp", "ppo", "record_video", "sb3_ppo", "shac")
         ),
         ("physics_leaves", ["--env-name=hoper"], "did you mean 'hopper'?"),
         ("ppo", ["--device=cuda"], "--device: "),
@@ -239,9 +239,11 @@ CUDA = '--env-kwargs={"device": "cuda"}'
     ],
 )
 def test_wrong_id_or_device__is_named_in_one_line(name, flags, text, tmp_path, monkeypatch):
-    monkeypatch.setenv("LOCAL_RANK", "0")  # as torchrun sets it for `ddp`
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # which `ddp` changes
     torch = pytest.importorskip("torch")
+    if name == "ddp":  # as torchrun sets them; the script changes the third
+        environ = {"LOCAL_RANK": "0", "WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": ""}
+        for variable, value in environ.items():
+            monkeypatch.setenv(variable, value)
     if "cuda" in flags[0] and torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     printed = call_script(name, *flags, cwd=tmp_path, code=1)

@@ -26,7 +26,11 @@ def find_faults(page: str) -> Iterator[str]:
             if part["command"]:
                 arguments = ["-m", "gymbridge", *shlex.split(part["command"])]
             done = subprocess.run(
-                [sys.executable, *arguments], cwd=folder, capture_output=True, text=True
+                [sys.executable, *arguments],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=900,
             )
             line = page.count("\n", 0, part.start()) + 1
             if done.returncode:

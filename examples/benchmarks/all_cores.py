@@ -32,6 +32,7 @@ from typing import Any
 import jax
 
 from gymbridge.core.cores import count_cores
+from gymbridge.core.jax_private import count_threads
 
 jax.config.update("jax_num_cpu_devices", count_cores())  # for the reference, which comes first
 
@@ -270,7 +271,7 @@ def main() -> None:
     if options.case:
         case = tuple(json.loads(options.case))
         if case[0][0].isupper():  # Playground's steps need the threads that "cpu:all" adds.
-            os.environ.setdefault("NPROC", str(2 * count_cores() + 1))
+            os.environ.setdefault("NPROC", str(count_threads(count_cores(), count_cores())))
         print(json.dumps(measure(case, options.rounds, options.seconds)))
         return
     if options.limit:

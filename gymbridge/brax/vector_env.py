@@ -142,8 +142,8 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         num_envs = read_count("num_envs", num_envs)
         view = read_view(render_mode, render_size, camera)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
-        is_plain = isinstance(brax_env, str) and kwargs.get("backend") in _WITHOUT_MATRICES
-        place = find_place(device, num_envs, factorizes=not is_plain)
+        backend = kwargs.get("backend", getattr(brax_env, "backend", None))
+        place = find_place(device, num_envs, factorizes=backend not in _WITHOUT_MATRICES)
         mode = read_autoreset_mode(autoreset_mode)
         options = {
             "action_space": action_space,

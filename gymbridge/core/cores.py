@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["count_cores"]
+__all__ = ["count_affinity", "count_cores"]
 
 _CGROUPS = Path("/sys/fs/cgroup")
 
@@ -20,10 +20,14 @@ def count_cores(membership: Path = Path("/proc/self/cgroup"), root: Path = _CGRO
         membership: The file with this process' control groups; see Linux' cgroups(7).
         root: The folder in which control groups are mounted.
     """
+    return max(1, min([count_affinity(), *(int(limit) for limit in _limits(membership, root))]))
+
+
+def count_affinity() -> int:
+    """Return the cores in this process' affinity, whatever a container's limit is."""
     # Systems without affinity, such as macOS, have no control groups either.
     has_affinity = hasattr(os, "sched_getaffinity")
-    allowed = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return max(1, min([allowed, *(int(limit) for limit in _limits(membership, root))]))
+    return len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
 
 
 def _limits(membership: Path, root: Path) -> Iterator[float]:

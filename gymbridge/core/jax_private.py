@@ -18,6 +18,7 @@ __all__ = [
     "keeps_old_traces",
     "listen_to_compilations",
     "pool_of",
+    "read_threads",
     "trace_settings",
     "used_inputs",
 ]
@@ -52,9 +53,9 @@ def count_threads(cores: int, devices: int) -> int:
 
 @contextmanager
 def pool_of(threads: int) -> Generator[None]:
-    """Let JAX start with so many threads in XLA's pool, unless the user has set ``NPROC``.
+    """Let JAX start with so many threads in XLA's pool, unless the user has set a number.
 
-    XLA reads the size of the pool from that environment variable when it starts.
+    XLA reads the size of the pool from the environment variable ``NPROC`` when it starts.
     """
     is_chosen = "NPROC" in os.environ
     os.environ.setdefault("NPROC", str(threads))
@@ -63,6 +64,16 @@ def pool_of(threads: int) -> Generator[None]:
     finally:
         if not is_chosen:
             del os.environ["NPROC"]
+
+
+def read_threads() -> int | None:
+    """Return the size of XLA's pool that the user has set for JAX's start, None for a default."""
+    for name in ("PJRT_NPROC", "NPROC"):  # XLA reads the second where there is no first
+        try:
+            return int(os.environ[name]) or None
+        except (KeyError, ValueError):
+            continue
+    return None
 
 
 def listen_to_compilations(listener: Callable[[float], None]) -> None:

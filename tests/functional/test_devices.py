@@ -230,9 +230,12 @@ def test_every_device__is_used_if_it_divides_the_batch(
 @pytest.fixture
 def _few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if JAX had started on two cores before any batch was built."""
-    monkeypatch.delenv("NPROC", raising=False)
+    jax.devices()  # which starts it
+    for name in ("NPROC", "PJRT_NPROC"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(jax_devices, "_THREADS", [])
-    monkeypatch.setattr(jax_devices, "count_cores", lambda: 2)
+    for name in ("count_affinity", "count_cores"):
+        monkeypatch.setattr(jax_devices, name, lambda: 2)
     jax_devices._say_threads.cache_clear()
 
 
@@ -251,8 +254,8 @@ def test_few_threads__are_warned_of_where_steps_factorize(
 def test_few_threads__are_enough_if_the_user_set_them(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for threads, count in {"3": 0, "2": 1}.items():
-        monkeypatch.setenv("NPROC", threads)
+    for name, threads, count in [("NPROC", "3", 0), ("PJRT_NPROC", "2", 1), ("NPROC", "²", 1)]:
+        monkeypatch.setenv(name, threads)
         find_place("cpu", 4)
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
@@ -301,6 +304,7 @@ except gymbridge.GymbridgeError as error:
 
 FACTORIZE = """
 import faulthandler, os
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 import jax, jax.numpy as jnp, numpy as np
 import gymbridge
 from gymbridge.core.cores import count_cores
@@ -339,7 +343,8 @@ wait_for_it(64, None)
 """
 
 LISTED = """
-jax.config.update("jax_num_cpu_devices", 2)
+flags = os.environ.get("XLA_FLAGS", "")
+os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count=2"
 envs = gymbridge.BraxVectorEnv("fast", 6, device=["cpu:0", "cpu:1"])
 wait_for_it(128, envs._simulator.device)
 """

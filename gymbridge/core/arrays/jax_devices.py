@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from functools import cache
 from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 
-from gymbridge.core.cores import count_cores
+from gymbridge.core.cores import count_affinity, count_cores
 from gymbridge.core.devices import Device, EveryDevice, Place, read_device
-from gymbridge.core.jax_private import count_threads, jax_has_started, pool_of
+from gymbridge.core.jax_private import count_threads, jax_has_started, pool_of, read_threads
 from gymbridge.core.processes import check_not_forked
 from gymbridge.errors import ArgumentError
 
@@ -85,26 +86,23 @@ def _start_jax(place: Place | None, factorizes: bool) -> Any:
     Raises:
         ArgumentError: JAX has no such device.
     """
-    cores, devices = count_cores(), max(1, cast("Any", jax.config).jax_num_cpu_devices)
+    chosen = re.search(r"host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    devices = max(1, cast("Any", jax.config).jax_num_cpu_devices, int(chosen[1]) if chosen else 1)
+    cores = count_affinity()
     threads = count_threads(cores, devices)
     if not factorizes or threads == cores or jax_has_started():
         return find_jax_device(place)
     with pool_of(threads):
-        _THREADS.append(_read_threads())
+        _THREADS.append(read_threads() or cores)
         return find_jax_device(place)
 
 
 def _check_threads(cpus: int) -> None:
     """Warn if steps on so many CPU devices can wait for ever."""
-    threads = max(*_THREADS or [_read_threads()], len(jax.local_devices(backend="cpu")))
+    known = _THREADS or [read_threads() or count_affinity()]
+    threads = max(*known, len(jax.local_devices(backend="cpu")))
     if threads < (needed := count_threads(threads, cpus)):
         _say_threads(threads, needed)
-
-
-def _read_threads() -> int:
-    """Return the size that XLA's pool has if JAX starts now."""
-    chosen = os.environ.get("NPROC", "")
-    return int(chosen) if chosen.isdigit() else count_cores()
 
 
 @cache
@@ -112,7 +110,8 @@ def _say_threads(threads: int, needed: int) -> None:
     _LOG.warning(
         "JAX has started with %d threads for its operations on CPUs. In jaxlib 0.10.2 a step that "
         "factorizes many matrices, as MJX's does, can then wait for ever. Set the environment "
-        "variable NPROC to %d before JAX starts, or build this batch first. This is logged once.",
+        "variable NPROC to %d before JAX starts, or build this batch first. This is logged once "
+        "for each number.",
         threads,
         needed,
     )
