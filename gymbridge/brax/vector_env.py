@@ -9,7 +9,7 @@ from typing import Any
 from gymnasium import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gymbridge.brax.tasks import BRAX_LIMIT
+from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
 from gymbridge.core.extras import needs
 from gymbridge.core.opengl import import_mujoco
 from gymbridge.core.rendering import read_view
@@ -35,8 +35,18 @@ with needs("brax", "BraxVectorEnv"):
 
 __all__ = ["BraxVectorEnv"]
 
-_WITHOUT_MATRICES = ("spring", "positional")
-"""Backends of Brax whose steps factorize no matrices."""
+_CALLS = {"spring": 0, "positional": 0, "generalized": 1, "mjx": 2}
+"""LAPACK calls on the batch's matrices at the same time, by backend of Brax's own tasks.
+
+"generalized" has one, in `reset`: these tasks invert the mass matrix by iterations in a step.
+"""
+
+
+def _count_calls(brax_env: Any, backend: Any) -> int:
+    """Return the LAPACK calls that may run at the same time; two where that is not known."""
+    if isinstance(brax_env, str):
+        return _CALLS.get(backend or "generalized", 2) if brax_env in BRAX_NAMES else 2
+    return 0 if getattr(brax_env, "backend", None) in ("spring", "positional") else 2
 
 
 # skrl knows Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
@@ -142,8 +152,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         num_envs = read_count("num_envs", num_envs)
         view = read_view(render_mode, render_size, camera)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
-        backend = kwargs.get("backend", getattr(brax_env, "backend", None))
-        place = find_place(device, num_envs, factorizes=backend not in _WITHOUT_MATRICES)
+        place = find_place(device, num_envs, calls=_count_calls(brax_env, kwargs.get("backend")))
         mode = read_autoreset_mode(autoreset_mode)
         options = {
             "action_space": action_space,

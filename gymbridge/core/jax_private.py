@@ -38,17 +38,21 @@ def jax_has_started() -> bool:
     return are_initialized is None or are_initialized()
 
 
-def count_threads(cores: int, devices: int) -> int:
+def count_threads(cores: int, devices: int, calls: int = 2) -> int:
     """Return the size of XLA's pool with which no step waits for ever; at least `cores`.
 
     In jaxlib 0.10.2 a LAPACK call on many matrices keeps a thread of XLA's pool and waits for
     other threads of the pool, which has one for each core or CPU device. If all are in such a call,
-    none is left. A step of MJX has two such calls at the same time on each device: it factorizes
-    the mass matrix, and the mass matrix with damping. In a pool of one thread, a call does all of
-    its work itself.
+    none is left. In a pool of one thread, a call does all of its work itself.
+
+    Args:
+        cores: Cores that this process may use.
+        devices: CPU devices that JAX has.
+        calls: LAPACK calls that a device may be in at the same time. A step of MJX has two: it
+            factorizes the mass matrix, and the mass matrix with damping.
     """
     size = max(cores, devices)
-    return size if size == 1 else max(size, 2 * devices + 1)
+    return max(size, calls * devices + 1) if calls and size > 1 else size
 
 
 @contextmanager

@@ -70,8 +70,8 @@ class FunctionalSimulator:
         guarded: bool = True,
     ) -> None:
         self.num_envs, self.task_limit = num_envs, task_limit
-        # Whoever chose the place has said whether steps factorize.
-        self.device = find_place(device, num_envs, factorizes=False)
+        # Whoever chose the place has said how many calls of LAPACK a step has.
+        self.device = find_place(device, num_envs, calls=0)
         self.num_devices = len(getattr(self.device, "device_set", [None]))
         check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat

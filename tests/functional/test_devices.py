@@ -244,9 +244,9 @@ def _few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_few_threads__are_warned_of_where_steps_factorize(
     device: Any, threads: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    calls = [(device, 4, False, 0), ("cpu:all", 1, True, 0), *[(device, 4, True, 1)] * 2]
-    for given, num_envs, factorizes, count in calls:
-        find_place(given, num_envs, factorizes=factorizes)
+    batches = [(device, 4, 0, 0), ("cpu:all", 1, 2, 0), *[(device, 4, 2, 1)] * 2]
+    for given, num_envs, calls, count in batches:
+        find_place(given, num_envs, calls=calls)
         assert caplog.text.count(f"NPROC to {threads} before JAX starts") == count
 
 
@@ -272,10 +272,21 @@ def test_every_core__does_not_warn_where_nothing_factorizes(
 
 
 @pytest.mark.parametrize(
-    ("cores", "devices", "threads"), [(1, 1, 1), (2, 1, 3), (3, 1, 3), (4, 1, 4), (2, 2, 5)]
+    ("cores", "devices", "calls", "threads"),
+    [
+        (1, 1, 2, 1),
+        (2, 1, 2, 3),
+        (4, 1, 2, 4),
+        (2, 2, 2, 5),
+        (2, 1, 1, 2),
+        (2, 2, 1, 3),
+        (2, 2, 0, 2),
+    ],
 )
-def test_threads__are_more_than_calls_that_wait(cores: int, devices: int, threads: int) -> None:
-    assert count_threads(cores, devices) == threads
+def test_threads__are_more_than_calls_that_wait(
+    cores: int, devices: int, calls: int, threads: int
+) -> None:
+    assert count_threads(cores, devices, calls) == threads
 
 
 def test_several_gpus__are_no_place_for_tensors_and_several_devices_none_for_envpool() -> None:
@@ -306,7 +317,8 @@ FACTORIZE = """
 import faulthandler, os
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 import jax, jax.numpy as jnp, numpy as np
-import gymbridge
+from gymbridge import BraxVectorEnv
+from gymbridge.core.arrays.jax_devices import find_place
 from gymbridge.core.cores import count_cores
 
 @jax.jit
@@ -327,8 +339,8 @@ def wait_for_it(size, place):
 """Two factorizations at the same time, as in MJX's step: with few threads they wait for ever."""
 
 FRESH = """
-import gymnasium
-envs = gymnasium.make_vec("Brax/fast-v0", 12 * count_cores(), device="cpu:all", arrays="jax")
+find_place("cpu:all", 12)
+envs = BraxVectorEnv("fast", 12 * count_cores(), device="cpu:all", arrays="jax")
 envs.reset(seed=0)
 envs.step(jax.device_put(envs.action_space.sample(), envs.unwrapped.device))
 assert len(jax.devices()) == envs.unwrapped._simulator.num_devices == count_cores()
@@ -337,7 +349,7 @@ wait_for_it(64 * count_cores(), envs.unwrapped.device)
 """
 
 ONE = """
-gymbridge.BraxVectorEnv("fast", 6)
+find_place(None, 6)
 assert "NPROC" not in os.environ
 wait_for_it(64, None)
 """
@@ -345,8 +357,7 @@ wait_for_it(64, None)
 LISTED = """
 flags = os.environ.get("XLA_FLAGS", "")
 os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count=2"
-envs = gymbridge.BraxVectorEnv("fast", 6, device=["cpu:0", "cpu:1"])
-wait_for_it(128, envs._simulator.device)
+wait_for_it(128, find_place(["cpu:0", "cpu:1"], 6))
 """
 
 

@@ -25,16 +25,16 @@ _THREADS: list[int] = []
 """Threads of XLA's pool, if JAX was started here."""
 
 
-def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
+def find_place(device: Any, num_envs: int, *, calls: int = 2) -> Any:
     """Return where a batch is, a `jax.Device` or `jax.sharding.NamedSharding`.
 
     Args:
         device: As a user gives it. "cpu:all" asks JAX for a CPU device per core if it has not
             started, and stands for the largest number of devices that divides `num_envs`.
         num_envs: Size of the batch.
-        factorizes: Whether its steps may factorize matrices. Then JAX is started with the threads
-            that `count_threads` says, or a warning says that it has fewer. More threads make other
-            steps slower.
+        calls: LAPACK calls on many matrices that a step may have at the same time. JAX is started
+            with the threads that `count_threads` says, or a warning says that it has fewer. More
+            threads than needed make steps slower.
 
     Raises:
         ArgumentError: JAX has no such device, or it has started with fewer CPU devices than cores.
@@ -42,45 +42,45 @@ def find_place(device: Any, num_envs: int, *, factorizes: bool = True) -> Any:
     """
     place = read_device(device)
     if isinstance(place, EveryDevice):
-        place = _choose(place, num_envs, factorizes)
-    found = _start_jax(place, factorizes)
+        place = _choose(place, num_envs, calls)
+    found = _start_jax(place, calls)
     devices: Any = getattr(found, "device_set", {found})
     cpus = sum(one.platform == "cpu" for one in devices)
-    if factorizes and num_envs > cpus > 0:
-        _check_threads(cpus)
+    if num_envs > cpus > 0:
+        _check_threads(cpus, calls)
     return found
 
 
-def _choose(devices: EveryDevice, num_envs: int, factorizes: bool) -> Place:
+def _choose(devices: EveryDevice, num_envs: int, calls: int) -> Place:
     """Return the largest number of devices that divides the batch, or one device."""
-    every = _find_every(devices, factorizes)
+    every = _find_every(devices, calls)
     count = next(size for size in range(len(every), 0, -1) if num_envs % size == 0)
     if count < len(every) and num_envs > 1:
         _say_idle(str(devices), num_envs, count, len(every))
     return every[:count] if count > 1 else every[0]
 
 
-def _find_every(devices: EveryDevice, factorizes: bool) -> tuple[Device, ...]:
+def _find_every(devices: EveryDevice, calls: int) -> tuple[Device, ...]:
     # Whoever has set a number of CPU devices, here or by XLA's flag, gets all of those.
     config, flags = cast("Any", jax.config), os.environ.get("XLA_FLAGS", "")
     is_chosen = config.jax_num_cpu_devices != -1 or "host_platform_device_count" in flags
     wanted = count_cores() if devices.kind == "cpu" and not is_chosen else 1
     if wanted > 1 and not jax_has_started():
         config.update("jax_num_cpu_devices", wanted)
-    _start_jax(Device(devices.kind, 0), factorizes)
+    _start_jax(Device(devices.kind, 0), calls)
     found = jax.local_devices(backend=devices.kind)
     if len(found) < wanted:
+        threads = count_threads(wanted, wanted, calls)
         raise ArgumentError(
             f"`device='cpu:all'` needs {wanted} CPU devices of JAX, one for each core, and JAX has "
             f"started with {len(found)}. Before anything uses JAX, such as an environment that is "
             f"built, call jax.config.update('jax_num_cpu_devices', {wanted}), and set the "
-            f"environment variable NPROC to {count_threads(wanted, wanted)}, so that no device "
-            f"waits for a thread."
+            f"environment variable NPROC to {threads}, so that no device waits for a thread."
         )
     return tuple(cast("Device", read_device(one)) for one in found)
 
 
-def _start_jax(place: Place | None, factorizes: bool) -> Any:
+def _start_jax(place: Place | None, calls: int) -> Any:
     """Return the device as JAX knows it, which starts with enough threads if it has not started.
 
     Raises:
@@ -89,19 +89,19 @@ def _start_jax(place: Place | None, factorizes: bool) -> Any:
     chosen = re.search(r"host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     devices = max(1, cast("Any", jax.config).jax_num_cpu_devices, int(chosen[1]) if chosen else 1)
     cores = count_affinity()
-    threads = count_threads(cores, devices)
-    if not factorizes or threads == cores or jax_has_started():
+    threads = count_threads(cores, devices, calls)
+    if threads == max(cores, devices) or jax_has_started():
         return find_jax_device(place)
     with pool_of(threads):
         _THREADS.append(read_threads() or cores)
         return find_jax_device(place)
 
 
-def _check_threads(cpus: int) -> None:
-    """Warn if steps on so many CPU devices can wait for ever."""
+def _check_threads(cpus: int, calls: int) -> None:
+    """Warn if steps with so many LAPACK calls on each of some CPU devices can wait for ever."""
     known = _THREADS or [read_threads() or count_affinity()]
     threads = max(*known, len(jax.local_devices(backend="cpu")))
-    if threads < (needed := count_threads(threads, cpus)):
+    if threads < (needed := count_threads(threads, cpus, calls)):
         _say_threads(threads, needed)
 
 
