@@ -6,6 +6,7 @@ import pickle
 import re
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from python_runs import run_python
 from trees import assert_same
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
+from gymbridge.brax.vector_env import _count_calls
 from gymbridge.core.arrays import jax_devices, make_adapter
 from gymbridge.core.arrays.jax_devices import _say_idle, find_place
 from gymbridge.core.devices import Device
@@ -287,6 +289,25 @@ def test_threads__are_more_than_calls_that_wait(
     cores: int, devices: int, calls: int, threads: int
 ) -> None:
     assert count_threads(cores, devices, calls) == threads
+
+
+@pytest.mark.parametrize(
+    ("brax_env", "backend", "calls"),
+    [
+        ("ant", "spring", 0),
+        ("ant", None, 1),
+        ("ant", "generalized", 1),
+        ("ant", "mjx", 2),
+        ("of_a_user", "spring", 2),
+        (SimpleNamespace(backend="positional"), None, 0),
+        (SimpleNamespace(backend="generalized"), None, 2),
+        (SimpleNamespace(), None, 2),
+    ],
+)
+def test_brax__says_how_many_factorizations_run_at_a_time(
+    brax_env: Any, backend: str | None, calls: int
+) -> None:
+    assert _count_calls(brax_env, backend) == calls
 
 
 def test_several_gpus__are_no_place_for_tensors_and_several_devices_none_for_envpool() -> None:
