@@ -6,17 +6,10 @@ from typing import Any
 
 from gymbridge.state_envs.notices import quiet
 
-__all__ = ["brax_envs", "find_own", "registered"]
+__all__ = ["brax_envs", "registered"]
 
 with quiet():
     from brax import envs as brax_envs
-
-
-def find_own(name: Any) -> type | None:
-    """Return the registered class of that name if it is one of Brax's own; None for others."""
-    kind = registered().get(name) if isinstance(name, str) else None
-    is_own = isinstance(kind, type) and kind.__module__.partition(".")[0] == "brax"
-    return kind if is_own else None
 
 
 def registered() -> dict[str, Any]:

@@ -25,10 +25,9 @@ from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runne
 
 with needs("brax", "BraxVectorEnv"):
     import_mujoco()
-    from gymbridge.brax.private import brax_envs, find_own, registered
+    from gymbridge.brax.private import brax_envs, registered
     from gymbridge.brax.translation import translate
     from gymbridge.core.arrays.jax_devices import find_place
-    from gymbridge.functional.sharing import keep, make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.state_envs.mjx_private import read_solver_gradient
     from gymbridge.state_envs.notices import quiet
@@ -154,32 +153,26 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         view = read_view(render_mode, render_size, camera)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
         place = find_place(device, num_envs, calls=_count_calls(brax_env, kwargs.get("backend")))
-        mode = read_autoreset_mode(autoreset_mode)
-        options = {
-            "action_space": action_space,
-            "observation_space": observation_space,
-            "info_keys": info_keys,
-            "randomization_fn": randomization_fn,
-            "mjx_solver_gradient": read_solver_gradient(
-                mjx_solver_gradient, differentiable=differentiable
-            ),
-        }
-        batch = {
-            "num_envs": num_envs,
-            "device": place,
-            "action_repeat": read_count("action_repeat", action_repeat),
-            "guarded": nonfinite != "ignore",
-            "task_limit": BRAX_LIMIT if isinstance(brax_env, str) else None,
-        }
-        key = make_key(
-            find_own(brax_env), runner, kwargs, options, batch, max_episode_steps, mode, arrays
+        mode, repeat = (
+            read_autoreset_mode(autoreset_mode),
+            read_count("action_repeat", action_repeat),
         )
-        simulator, shared = share(
-            key,
-            lambda: FunctionalSimulator(
-                translate(_make_brax_env(brax_env, kwargs), **options), **batch
-            ),
-            runner,
+        gradient = read_solver_gradient(mjx_solver_gradient, differentiable=differentiable)
+        env = translate(
+            _make_brax_env(brax_env, kwargs),
+            action_space=action_space,
+            observation_space=observation_space,
+            info_keys=info_keys,
+            randomization_fn=randomization_fn,
+            mjx_solver_gradient=gradient,
+        )
+        simulator = FunctionalSimulator(
+            env,
+            num_envs,
+            device=place,
+            task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,
+            action_repeat=repeat,
+            guarded=nonfinite != "ignore",
         )
         super().__init__(
             simulator,
@@ -187,10 +180,9 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             autoreset_mode=mode,
             arrays=arrays,
             device=place,
-            runner=shared,
+            runner=runner,
             view=view,
         )
-        keep(key, self._runner)
 
 
 def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> brax_envs.Env:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -19,7 +19,6 @@ __all__ = [
     "listen_to_compilations",
     "pool_of",
     "read_threads",
-    "trace_settings",
     "used_inputs",
 ]
 
@@ -92,20 +91,6 @@ def listen_to_compilations(listener: Callable[[float], None]) -> None:
             listener(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(hear)
-
-
-def trace_settings() -> Hashable | None:
-    """Return all settings of JAX that change a trace, such as x64 and the kind of random keys.
-
-    Where a version of JAX lacks a name, the answer is None.
-    """
-    from jax._src import config
-
-    names = ("trace_context", "default_prng_impl", "enable_custom_prng")
-    context, impl, custom = (getattr(config, name, None) for name in names)
-    if context is None or impl is None or custom is None:
-        return None
-    return context(), impl.value, custom.value  # `jit` itself compares the first alone
 
 
 def used_inputs(function: Callable[..., Any], *args: Any) -> Any:

@@ -44,7 +44,8 @@ __all__ = ["BridgeVectorEnv"]
 class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     """A `gymnasium.vector.VectorEnv` over any `Simulator`.
 
-    It is pickled and copied as its arguments: the copy is a new batch, which is not yet reset.
+    It is pickled and copied as its arguments: the copy is a new batch, which is not yet reset. One
+    of a JAX engine is copied by `FunctionalVectorEnv.__copy__`.
 
     Args:
         simulator: The batch of simulations; see `Simulator`.
@@ -55,7 +56,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         arrays: Kind of arrays that `reset` and `step` return: "numpy", "torch" or "jax".
         device: Where those arrays are: "cpu", "cuda", "cuda:1", "cpu:all", a `torch.device` or a
             `jax.Device`; None for the simulator's own device.
-        runner: Class of what runs the episode rule, or that of an equal batch to share; see
+        runner: Class of what runs the episode rule, or the runner of the batch that is copied; see
             `gymbridge.core.runner`.
         view: What `render` draws; None for a batch without `render`.
         gymnasium_id: Id under which Gymnasium may have the same task; see `set_attr`.
@@ -133,7 +134,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _declare_spaces(self, simulator: Simulator[Any], adapter: ArrayAdapter) -> None:
         self.num_envs = simulator.num_envs
-        # Copies, since equal batches share a simulator and a space has a random stream.
+        # Copies, since copied batches share a simulator and a space has a random stream.
         spaces = simulator.single_observation_space, simulator.single_action_space
         observation_space, action_space = map(adapter.to_space, copy.deepcopy(spaces))
         self.single_observation_space, self.single_action_space = observation_space, action_space

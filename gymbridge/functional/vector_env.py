@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from gymbridge.core.processes import check_open
+from gymbridge.core.processes import check_not_forked, check_open
 from gymbridge.core.requests import read_count
 from gymbridge.core.snapshots import (
     SavesState,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gymbridge.functional.carries import CarryLeaves
     from gymbridge.functional.linearization import Linearization
     from gymbridge.functional.runners import FunctionalRunner
+    from gymbridge.functional.simulator import FunctionalSimulator
 
 __all__ = ["FunctionalVectorEnv"]
 
@@ -34,16 +36,39 @@ _NOT_OF_THE_STATE = (
 )
 """Arguments of vector environments in which a batch may differ from that of a snapshot."""
 
+_OF_ONE_BATCH = ("closed", "_is_forked", "_np_random", "_np_random_seed", "_spec")
+"""Attributes that a copy of a batch does not have."""
+
 
 class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
-    """A `BridgeVectorEnv` over a `FunctionalSimulator`, whose first argument is the environment."""
+    """A `BridgeVectorEnv` over a `FunctionalSimulator`, whose first argument is the environment.
+
+    `copy.copy` and `copy.deepcopy` return an equal batch, not yet reset, which uses what this one
+    has traced and compiled, for example to evaluate beside training. It is equal to this batch as
+    it was traced: environments and engines that have changed since have no effect on it. The
+    constructor and `pickle` trace what is there now.
+    """
 
     _runner: FunctionalRunner
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, simulator: FunctionalSimulator, **options: Any) -> None:
+        super().__init__(simulator, **options)
+        self._options = {**options, "runner": self._runner}
         # Described at once, since the user may change what was given.
         self._about = self._describe()
+
+    def __copy__(self) -> Self:
+        """Return an equal batch, not yet reset, with the same compiled functions."""
+        check_not_forked()
+        envs = type(self).__new__(type(self))
+        vars(envs).update({key: x for key, x in vars(self).items() if key not in _OF_ONE_BATCH})
+        BridgeVectorEnv.__init__(envs, self._simulator, **self._options)
+        envs.spec = self.spec
+        return envs
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return what `copy.copy` does."""
+        return copy.copy(self)
 
     def get_state(self) -> Snapshot:
         """Return the whole state: physics, random streams, counters, flags and observation.

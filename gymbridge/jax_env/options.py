@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from itertools import combinations
 from typing import Any
 
+import jax
 import numpy as np
 from gymnasium import Space
 from gymnasium.vector.utils import batch_space
@@ -18,9 +20,11 @@ from gymbridge.functional.protocol import action_struct
 from gymbridge.jax_env.checks import check_range, read_mapping
 from gymbridge.jax_env.env import JaxEnv
 
-__all__ = ["read_reset_options"]
+__all__ = ["given_together", "read_option_defaults", "read_reset_options"]
 
 Reader = Callable[[Any, np.ndarray], np.ndarray]
+
+_MOST_TRACES = 16
 
 
 def read_reset_options(env: JaxEnv) -> tuple[dict[str, Reader], dict[str, Any]]:
@@ -47,6 +51,55 @@ def read_reset_options(env: JaxEnv) -> tuple[dict[str, Reader], dict[str, Any]]:
         structs[name] = like = action_struct(space)
         readers[name] = partial(_read_values, name, cast_space(space, lambda _, to=like: to.dtype))
     return readers, structs
+
+
+def read_option_defaults(env: JaxEnv, structs: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the defaults of the options that have a value of their space as their default.
+
+    Args:
+        env: The environment.
+        structs: Shape and dtype of each option.
+    """
+    parameters = inspect.signature(env.reset).parameters
+    found = {}
+    for name, like in structs.items():
+        default = parameters[name].default if name in parameters else None
+        if isinstance(default, bool | int | float | np.generic | np.ndarray | jax.Array):
+            natural = np.asarray(default)
+            natural = natural.astype(jax.dtypes.canonicalize_dtype(natural.dtype))
+            with np.errstate(invalid="ignore", over="ignore"):
+                value = natural.astype(like.dtype)
+            if value.shape == like.shape and np.array_equal(value, natural, equal_nan=True):
+                found[name] = value
+    return found
+
+
+def given_together(names: Collection[str], defaults: Collection[str]) -> list[frozenset[str]]:
+    """Return the sets of options for which `reset` is traced; the first one has none.
+
+    Where some options are given, those with a value as their default are given it. What `reset`
+    does with any other default, such as None, shows in a trace without the option alone.
+
+    Args:
+        names: All options.
+        defaults: Those that have a value as their default.
+
+    Raises:
+        ArgumentError: There are more than 16 such sets.
+    """
+    others = sorted({*names} - {*defaults})
+    if 2 ** len(others) > _MOST_TRACES:
+        raise ArgumentError(
+            f"`reset_options` may have at most 4 options whose default in `reset` is no value of "
+            f"their space, got {others}. The batch traces `reset` for each choice of them, and for "
+            "the others only once: give them a number or an array as default."
+        )
+    chosen = [
+        frozenset({*some, *defaults})
+        for size in range(len(others) + 1)
+        for some in combinations(others, size)
+    ]
+    return list(dict.fromkeys([frozenset(), *chosen]))
 
 
 def _check_keyword(env: JaxEnv, name: str, label: str) -> None:

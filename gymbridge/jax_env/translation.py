@@ -16,7 +16,7 @@ from gymbridge.errors import unexpected_keyword
 from gymbridge.functional.protocol import Drawing, Facts, action_struct
 from gymbridge.functional.rendering import OwnRenderer
 from gymbridge.functional.rows import make_finite
-from gymbridge.functional.tracing import cast_like, check_same_leaves, trace
+from gymbridge.functional.tracing import cast_like, check_same_leaves, close, trace
 from gymbridge.jax_env.checks import (
     check_infos,
     check_observation,
@@ -28,7 +28,7 @@ from gymbridge.jax_env.checks import (
     unpack,
 )
 from gymbridge.jax_env.env import JaxEnv
-from gymbridge.jax_env.options import read_reset_options
+from gymbridge.jax_env.options import given_together, read_option_defaults, read_reset_options
 
 __all__ = ["STEP_STREAM", "JaxState", "TranslatedEnv"]
 
@@ -70,37 +70,39 @@ class TranslatedEnv:
         self.action_space = read_space(env, "action_space")
         readers, structs = read_reset_options(env)
         self.facts = Facts(name, env, step_seconds=env.step_seconds, reset_options=readers)
-        # Functions of this translation alone, which keep the trace that was checked here.
-        self._reset = jax.jit(partial(_reset, env))
-        self._step = jax.jit(partial(_step, env))
-        self._check(structs)
+        self._check(env, structs, read_option_defaults(env, structs))
         self._shown = read_info_keys(info_keys, self._infos) or ()
         if info_keys is None:
             self._shown = self._infos.keys()
 
-    def _check(self, options: dict[str, Any]) -> None:
-        """Trace the methods, and keep the shapes and dtypes that they must return."""
-        defaults = read_mapping(self._env, "info_defaults")
+    def _check(self, env: JaxEnv, options: dict[str, Any], defaults: dict[str, Any]) -> None:
+        """Trace the methods, check what they return, and keep the traces, which all calls run."""
         key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+        # Functions of this translation alone, since JAX keeps traces by function.
+        reset, step = jax.jit(partial(_reset, env)), jax.jit(partial(_step, env))
         run = partial(trace, self.facts.name, "")
         # Without weak types, as `_normalise` returns a state to the next step.
-        begun = jax.tree.map(_to_strong, run("reset", self._reset, key, {}))
+        begun = jax.tree.map(_to_strong, run("reset", reset, key, {}))
         action = action_struct(self.action_space)
-        stepped = run("step", self._step, key, begun[0], action)
+        stepped = run("step", step, key, begun[0], action)
         check_structure("state", begun[0], stepped[0], ("reset", "step"))
         for verb, seen in (("reset", begun[1]), ("step", stepped[1])):
             check_observation(self.observation_space, seen, verb)
         self._reward = check_scalars(*stepped[2:5])
-        self._infos, self._defaults = check_infos(begun[2], stepped[5], defaults)
+        self._infos, self._defaults = check_infos(
+            begun[2], stepped[5], read_mapping(env, "info_defaults")
+        )
         self._state, self._obs = begun[:2]
-        for verb in ("positions", "physics_leaves"):
-            run(verb, getattr(self._env, verb), self._state)
-        if options:
-            chosen = run("reset", self._reset, key, options)
-            verbs = ("reset", "reset with options")
-            for part, before, after in zip(_STEP, begun[:2], chosen[:2], strict=False):
-                check_structure(part, before, after, verbs)
-            check_same_leaves("info", begun[2], chosen[2], verbs=verbs)
+        self._positions, self._physics_leaves = (
+            _close(run, verb, getattr(env, verb), self._state)
+            for verb in ("positions", "physics_leaves")
+        )
+        self._step = close(step, key, begun[0], action)
+        self._option_defaults, self._resets = defaults, {}
+        for names in given_together(options, defaults):
+            given = {name: options[name] for name in names}
+            _check_options(begun, run("reset", reset, key, given))
+            self._resets[names] = close(reset, key, given)
 
     @property
     def drawing(self) -> Drawing:
@@ -111,7 +113,7 @@ class TranslatedEnv:
 
     def reset(self, key: jax.Array, **options: Any) -> JaxState:
         """Return the initial state of one episode."""
-        state, obs, info = self._reset(key, options)
+        state, obs, info = self._run_reset(key, options)
         no = jnp.zeros((), bool)
         seen = TimeStep(obs, jnp.zeros((), self._reward), no, no, info)
         steps = jnp.zeros((), jnp.uint32)
@@ -140,11 +142,17 @@ class TranslatedEnv:
 
     def positions(self, state: JaxState) -> Any:
         """Return the leaves that must stay finite, besides observation and reward."""
-        return _by_row(self._env.positions, state)
+        return _by_row(self._positions, state)
 
     def physics_leaves(self, state: JaxState) -> Any:
         """Return the leaves that make the vjp of a step zero when they overflow."""
-        return _by_row(self._env.physics_leaves, state)
+        return _by_row(self._physics_leaves, state)
+
+    def _run_reset(self, key: jax.Array, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """Run the trace in which these options are given, or these and others by their defaults."""
+        if frozenset(options) not in self._resets:
+            options = self._option_defaults | options
+        return self._resets[frozenset(options)](key, options)
 
     def _normalise(self, now: JaxState) -> JaxState:
         """Return the state with the dtypes that were checked, no weak types and all infos."""
@@ -186,6 +194,22 @@ def _step(env: JaxEnv, key: Any, state: Any, action: Any) -> tuple[Any, ...]:
 def _by_row(function: Callable[[Any], Any], batch: JaxState) -> Any:
     """Return what a function of one state returns for each; the steps stand for empty states."""
     return jax.vmap(lambda state, _: function(state))(batch.state, batch.steps)
+
+
+def _close(run: Callable[..., Any], verb: str, function: Callable[..., Any], state: Any) -> Any:
+    """Return a method of a state as it is traced here; see `close`."""
+    # A function of its own, since JAX keeps traces by function, and bound methods can be equal.
+    fresh = jax.jit(lambda state: function(state))
+    run(verb, fresh, state)
+    return close(fresh, state)
+
+
+def _check_options(begun: tuple[Any, ...], chosen: tuple[Any, ...]) -> None:
+    """Raise unless `reset` returns the same leaves with options as without."""
+    verbs = ("reset", "reset with options")
+    for part, before, after in zip(_STEP, begun[:2], chosen[:2], strict=False):
+        check_structure(part, before, after, verbs)
+    check_same_leaves("info", begun[2], chosen[2], verbs=verbs)
 
 
 def _to_strong(leaf: Any) -> Any:

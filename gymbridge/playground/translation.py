@@ -34,7 +34,7 @@ from gymbridge.state_envs.randomization import randomize
 from gymbridge.state_envs.state_env import StateEnv
 from gymbridge.state_envs.viewer import make_page
 
-__all__ = ["build_env", "episode_steps", "find_impl", "find_own", "translate"]
+__all__ = ["build_env", "episode_steps", "find_impl", "translate"]
 
 _STYLE = Style(
     engine="Playground",
@@ -57,20 +57,6 @@ def translate(
     """Return one environment, traced and checked; the options are those of `Contract`."""
     smooth_tolerance()
     return randomize(StateEnv(Contract(env, _STYLE, **options)), finding_meshes(randomization_fn))
-
-
-def find_own(env: Any) -> tuple[Any, Any]:
-    """Return what builds a task of Playground's own, and its default configuration.
-
-    Several names may have one class, each with a configuration of its own. For a user's class, and
-    where `env` is no name, both are None.
-    """
-    kind = registered().get(env) if isinstance(env, str) else None
-    module = getattr(getattr(kind, "func", kind), "__module__", "")
-    if module.partition(".")[0] != _STYLE.package:
-        return None, None
-    config: Any = registry.get_default_config(env)
-    return kind, config.to_dict() if isinstance(config, ConfigDict) else config
 
 
 def find_impl(env: Any, config: Any, config_overrides: Any, impl: str | None) -> str:

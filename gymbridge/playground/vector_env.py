@@ -19,13 +19,11 @@ from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runne
 with needs("playground", "PlaygroundVectorEnv"):
     import_mujoco()
     from gymbridge.core.arrays.jax_devices import find_place
-    from gymbridge.functional.sharing import keep, make_key, share
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.playground.translation import (
         build_env,
         episode_steps,
         find_impl,
-        find_own,
         translate,
     )
     from gymbridge.playground.warp import check_alone
@@ -127,41 +125,37 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
         place = find_place(device, num_envs)
         mode = read_autoreset_mode(autoreset_mode)
-        options = {
-            "action_space": action_space,
-            "observation_space": observation_space,
-            "info_keys": info_keys,
-            "randomization_fn": randomization_fn,
-            "mjx_solver_gradient": read_solver_gradient(
-                mjx_solver_gradient, differentiable=differentiable
-            ),
-        }
-        batch = {"num_envs": num_envs, "device": place, "guarded": nonfinite != "ignore"}
-
-        def simulate() -> FunctionalSimulator:
-            found = find_impl(env, config, config_overrides, impl)
-            if found == "warp":
-                check_alone(place, differentiable)
-            mjx_env = build_env(env, config, config_overrides, found, num_envs)
-            repeat, limit = episode_steps(mjx_env, action_repeat)
-            translated = translate(mjx_env, **options)
-            return FunctionalSimulator(translated, **batch, action_repeat=repeat, task_limit=limit)
-
-        task, default = find_own(env)
-        configured = default, config, config_overrides, impl, action_repeat
-        settings = options, batch, max_episode_steps, mode, arrays
-        key = make_key(task, runner, *configured, *settings)
-        simulator, shared = share(key, simulate, runner)
+        gradient = read_solver_gradient(mjx_solver_gradient, differentiable=differentiable)
+        found = find_impl(env, config, config_overrides, impl)
+        if found == "warp":
+            check_alone(place, differentiable)
+        mjx_env = build_env(env, config, config_overrides, found, num_envs)
+        repeat, limit = episode_steps(mjx_env, action_repeat)
+        translated = translate(
+            mjx_env,
+            action_space=action_space,
+            observation_space=observation_space,
+            info_keys=info_keys,
+            randomization_fn=randomization_fn,
+            mjx_solver_gradient=gradient,
+        )
+        simulator = FunctionalSimulator(
+            translated,
+            num_envs,
+            device=place,
+            task_limit=limit,
+            action_repeat=repeat,
+            guarded=nonfinite != "ignore",
+        )
         super().__init__(
             simulator,
             max_episode_steps=max_episode_steps,
             autoreset_mode=mode,
             arrays=arrays,
             device=place,
-            runner=shared,
+            runner=runner,
             view=view,
         )
-        keep(key, self._runner)
 
 
 def _refuse(kwargs: dict[str, Any], env: Any) -> None:

@@ -21,7 +21,13 @@ from gymbridge.core.jax_private import keeps_old_traces
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, EnvContractError
 from gymbridge.functional.protocol import action_struct
-from gymbridge.functional.tracing import cast_like, check_containers, check_same_leaves, trace
+from gymbridge.functional.tracing import (
+    cast_like,
+    check_containers,
+    check_same_leaves,
+    close,
+    trace,
+)
 from gymbridge.state_envs.infos import make_info_selector
 from gymbridge.state_envs.mjx_private import SolverGradient
 from gymbridge.state_envs.model import ModelLeaves, Physics
@@ -110,6 +116,8 @@ class Contract:
         if self.solver:
             _check_solver(self.solver, type(env.unwrapped).__name__, self._step, self.state, action)
         self.select_info = make_info_selector(self.state, info_keys)
+        self._own_reset = close(self._reset, key, None)
+        self._own_step = close(self._step, self.state, action, None)
 
     def reset(self, key: jax.Array, physics: Physics | None = None) -> Any:
         """Return the initial state of one episode, with reward and `done` 0 and fixed dtypes.
@@ -118,12 +126,14 @@ class Contract:
             key: PRNG key.
             physics: Leaves to be used in place of the model's own.
         """
-        state = self._reset(key, physics)
+        state = self._own_reset(key) if physics is None else self._reset(key, physics)
         zero = {name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")}
         return self._normalise(replace(state, **zero))
 
     def step(self, state: Any, action: jax.Array, physics: Physics | None = None) -> Any:
         """Return the state after one simulator step of one environment."""
+        if physics is None:
+            return self._normalise(self._own_step(state, action))
         return self._normalise(self._step(state, action, physics))
 
     def _read_state(self, verb: str, state: Any) -> Any:

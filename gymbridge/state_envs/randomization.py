@@ -20,6 +20,7 @@ from gymbridge.errors import (
     nearest,
 )
 from gymbridge.functional.protocol import Drawing, FunctionalEnv, action_struct
+from gymbridge.functional.tracing import close
 from gymbridge.state_envs.model import Physics
 from gymbridge.state_envs.physics import PhysicsDraw
 from gymbridge.state_envs.rendering import Drawn
@@ -71,7 +72,12 @@ class RandomizedEnv:
             )
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._env, self._draw = env, PhysicsDraw(env.leaves, function)
-        self._check_read()
+        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
+        state, action = jax.eval_shape(env.reset, key), action_struct(self.action_space)
+        self._check_read(key, state, action)
+        self._run_draw = close(self._draw, key)
+        self._reset = close(env.reset, key, self._draw.shapes)
+        self._step = close(env.step, state, action, self._draw.shapes)
         options = {"randomization": partial(_read_given, self._draw.shapes)}
         coordinates = env.facts.coordinates
         self.facts = env.facts._replace(
@@ -91,12 +97,12 @@ class RandomizedEnv:
 
     def reset(self, key: jax.Array, randomization: Physics | None = None) -> RandomizedState:
         """Return the initial state of an episode; physics given by path are not drawn."""
-        physics = self._draw(jax.random.fold_in(key, _STREAM)) | (randomization or {})
-        return RandomizedState(self._env.reset(key, physics), physics)
+        physics = self._run_draw(jax.random.fold_in(key, _STREAM)) | (randomization or {})
+        return RandomizedState(self._reset(key, physics), physics)
 
     def step(self, state: RandomizedState, action: Any) -> RandomizedState:
         """Return the state one step later."""
-        after = self._env.step(state.state, action, state.physics)
+        after = self._step(state.state, action, state.physics)
         return RandomizedState(after, state.physics)
 
     def read(self, state: RandomizedState) -> TimeStep:
@@ -127,12 +133,9 @@ class RandomizedEnv:
         placed = self._env.facts.coordinates.write(state.state, leaves, state.physics)
         return state._replace(state=placed)
 
-    def _check_read(self) -> None:
+    def _check_read(self, key: Any, state: Any, action: Any) -> None:
         """Raise for leaves that neither `reset` nor `step` reads, so that drawing them is vain."""
         env, name = self._env, self._env.facts.name
-        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-        state = jax.eval_shape(env.reset, key)
-        action = action_struct(self.action_space)
 
         def run(physics: Physics, key: Any, state: Any, action: Any) -> Any:
             return env.reset(key, physics), env.step(state, action, physics)
