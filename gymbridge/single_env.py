@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import gymnasium as gym
@@ -37,6 +38,8 @@ class SingleEnv(gym.Env[Any, Any]):
     """
 
     _spec: EnvSpec | None = None
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def __init__(self, envs: BridgeVectorEnv) -> None:
         self.envs = envs

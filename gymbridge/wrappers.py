@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -69,6 +70,8 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
     def __reduce__(self) -> Any:
         """Pickle and copy as the construction, as the batch does."""
         return type(self), (self.env, self._key)
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None

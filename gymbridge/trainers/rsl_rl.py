@@ -12,6 +12,7 @@ Example::
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import Any
 
@@ -100,6 +101,8 @@ class RslRlVecEnv(VecEnv):
     def __reduce__(self) -> Any:
         """Pickle and copy by building the view again around a copy of the batch."""
         return partial(type(self), cfg=self.cfg), (self.envs,)
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     @property
     def unwrapped(self) -> RslRlVecEnv:

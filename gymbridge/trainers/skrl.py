@@ -5,6 +5,7 @@ Pass batches of numpy arrays to skrl's own `wrap_env` instead.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, cast
 
@@ -52,6 +53,13 @@ class SkrlWrapper(GymnasiumWrapper):
         self._action_shape = space.shape
         self._num_actions = math.prod(space.shape)
         self._start = torch.as_tensor(getattr(space, "start", 0), device=self.device)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SkrlWrapper:
+        """Return a new wrapper around a copy of the batch."""
+        # skrl's own class would look the method up in the batch.
+        return type(self)(copy.deepcopy(self._env, memo))
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def reset(self) -> tuple[torch.Tensor, Any]:
         """Begin new episodes the first time; later return the current observations, as skrl does.

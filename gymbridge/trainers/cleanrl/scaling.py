@@ -6,6 +6,7 @@ them, with the formulas of Gymnasium's wrappers.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,8 @@ class ScaledVectorEnv(VectorWrapper):
     of the discounted return and clipped to [-10, 10]. Returns in ``final_info`` are sums of the
     task's own rewards.
     """
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def __init__(
         self, envs: VectorEnv[Any, Any, Any], *, statistics: str = "env", gamma: float = 0.99

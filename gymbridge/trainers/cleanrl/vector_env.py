@@ -64,6 +64,8 @@ class CleanRLVectorEnv(VectorWrapper):
         (array([2.75], dtype=float32), array([array(2., dtype=float32), None], dtype=object))
     """
 
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
+
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
         hint = "`make_cleanrl(env_id, num_envs)` builds one"
         check_batch("envs", envs, "CleanRL", AutoresetMode.SAME_STEP, hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import Any
 
@@ -63,6 +64,15 @@ class GameMonitor(VecMonitor):
     def __init__(self, *args: Any, frame_skip: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._frame_skip = frame_skip
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GameMonitor:
+        """Return a monitor of a copied batch, which writes no file."""
+        view, keywords = copy.deepcopy(self.venv, memo), self.info_keywords
+        copied = type(self)(view, info_keywords=keywords, frame_skip=self._frame_skip)
+        copied.reset_infos = view.reset_infos
+        return copied
+
+    __copy__ = copy.deepcopy
 
     def step_wait(self) -> Any:
         """Return the results of a step, with the records of the games that it ended."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,8 @@ class Sb3VecEnv(VecEnv):
         >>> infos[0]["terminal_observation"], infos[0]["TimeLimit.truncated"]
         (array(1., dtype=float32), False)
     """
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def __init__(self, vector_env: VectorEnv[Any, Any, Any]) -> None:
         _check_vector_env(vector_env)
@@ -152,7 +154,7 @@ class Sb3VecEnv(VecEnv):
         self._reset_seeds()
         self._reset_options()
         is_ours = isinstance(self.vector_env, BridgeVectorEnv)
-        return self._from_env(obs if is_ours else deepcopy(obs))
+        return self._from_env(obs if is_ours else copy.deepcopy(obs))
 
     def step_async(self, actions: np.ndarray) -> None:
         """Keep the actions, (num_envs, ...), for `step_wait`."""

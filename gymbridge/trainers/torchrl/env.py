@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -109,6 +111,13 @@ class TorchRLEnv(EnvBase):
         self.reward_spec = Unbounded(column, device, torch.float32)
         flags = {key: Binary(1, column, device, torch.bool) for key in _FLAGS}
         self.done_spec = Composite(flags, shape=batch).to(device)
+
+    def __reduce__(self) -> Any:
+        """Pickle and copy by building the view again around a copy of the batch."""
+        make = partial(type(self), categorical_action_encoding=not self._is_one_hot)
+        return make, (self.envs,)
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.envs!r}, device='{self.device}')"
