@@ -18,7 +18,7 @@ class JaxEnv(ABC):
     without a batch axis. A state is any pytree of arrays, with the same shapes and dtypes from both
     methods. Everything else has a default.
 
-    The methods are traced once, when a batch is built. So they draw with the keys that they get,
+    The methods are traced when a batch is built, and called no more. So they draw with the keys that they get,
     branch by `jax.numpy.where` or `jax.lax.cond`, and attributes that change afterwards have no
     effect on that batch.
 
@@ -32,7 +32,8 @@ class JaxEnv(ABC):
         step_seconds: Simulated seconds of a step, for the speed of videos; None if there are none.
         reset_options: Space of each keyword argument of `reset` besides `key`. A user sets it with
             ``envs.reset(options={name: (num_envs, ...)})``; where no value is given, `reset` has
-            its own default. A restart by autoreset has no values.
+            its own default. A restart by autoreset has no values. At most four options may have
+            a default, such as None, that is no value of their space.
         info_defaults: Values of infos that only one of the two methods returns, by name, in nested
             dicts as the infos are. The batch puts them where the other one has none.
 
