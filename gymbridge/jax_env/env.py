@@ -18,9 +18,9 @@ class JaxEnv(ABC):
     without a batch axis. A state is any pytree of arrays, with the same shapes and dtypes from both
     methods. Everything else has a default.
 
-    The methods are traced when a batch is built, and called no more. So they draw with the keys that they get,
-    branch by `jax.numpy.where` or `jax.lax.cond`, and attributes that change afterwards have no
-    effect on that batch.
+    The methods are traced when a batch is built, and called no more. So they draw with the keys
+    that they get, branch by `jax.numpy.where` or `jax.lax.cond`, and attributes that change
+    afterwards have no effect on that batch.
 
     Attributes:
         observation_space: Space of one observation: `Box`, `Discrete`, `MultiDiscrete`,
