@@ -13,7 +13,7 @@ from gymbridge.core.episode import Renderer, TimeStep, View
 from gymbridge.core.requests import read_info_keys
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import unexpected_keyword
-from gymbridge.functional.protocol import Drawing, Facts, action_struct
+from gymbridge.functional.protocol import KEY, Drawing, Facts, action_struct
 from gymbridge.functional.rendering import OwnRenderer
 from gymbridge.functional.rows import make_finite
 from gymbridge.functional.tracing import cast_like, check_same_leaves, trace
@@ -81,12 +81,11 @@ class TranslatedEnv:
     def _check(self, options: dict[str, Any]) -> None:
         """Trace the methods, and keep the shapes and dtypes that they must return."""
         defaults = read_mapping(self._env, "info_defaults")
-        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         run = partial(trace, self.facts.name, "")
         # Without weak types, as `_normalise` returns a state to the next step.
-        begun = jax.tree.map(_to_strong, run("reset", self._reset, key, {}))
+        begun = jax.tree.map(_to_strong, run("reset", self._reset, KEY, {}))
         action = action_struct(self.action_space)
-        stepped = run("step", self._step, key, begun[0], action)
+        stepped = run("step", self._step, KEY, begun[0], action)
         check_structure("state", begun[0], stepped[0], ("reset", "step"))
         for verb, seen in (("reset", begun[1]), ("step", stepped[1])):
             check_observation(self.observation_space, seen, verb)
@@ -96,7 +95,7 @@ class TranslatedEnv:
         for verb in ("positions", "physics_leaves"):
             run(verb, getattr(self._env, verb), self._state)
         if options:
-            chosen = run("reset", self._reset, key, options)
+            chosen = run("reset", self._reset, KEY, options)
             verbs = ("reset", "reset with options")
             for part, before, after in zip(_STEP, begun[:2], chosen[:2], strict=False):
                 check_structure(part, before, after, verbs)

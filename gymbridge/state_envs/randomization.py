@@ -19,7 +19,7 @@ from gymbridge.errors import (
     SimulationError,
     nearest,
 )
-from gymbridge.functional.protocol import Drawing, FunctionalEnv, action_struct
+from gymbridge.functional.protocol import KEY, Drawing, FunctionalEnv, action_struct
 from gymbridge.state_envs.model import Physics
 from gymbridge.state_envs.physics import PhysicsDraw
 from gymbridge.state_envs.rendering import Drawn
@@ -130,16 +130,15 @@ class RandomizedEnv:
     def _check_read(self) -> None:
         """Raise for leaves that neither `reset` nor `step` reads, so that drawing them is vain."""
         env, name = self._env, self._env.facts.name
-        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-        state = jax.eval_shape(env.reset, key)
+        state = jax.eval_shape(env.reset, KEY)
         action = action_struct(self.action_space)
 
         def run(physics: Physics, key: Any, state: Any, action: Any) -> Any:
             return env.reset(key, physics), env.step(state, action, physics)
 
         try:
-            keeps_own = keeps_old_traces(run, self._draw.shapes, key, state, action)
-            used: dict[str, bool] = used_inputs(run, self._draw.shapes, key, state, action)[0]
+            keeps_own = keeps_old_traces(run, self._draw.shapes, KEY, state, action)
+            used: dict[str, bool] = used_inputs(run, self._draw.shapes, KEY, state, action)[0]
         except Exception as error:
             raise SimulationError(
                 f"{name} cannot be traced with the physics of `randomization_fn`; it may use "
