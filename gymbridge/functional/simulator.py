@@ -94,7 +94,7 @@ class FunctionalSimulator:
         self.step_row = default_generator()(partial(_repeat, env, action_repeat))
         self.shapes = jax.eval_shape(reset_row, KEY)
         check_threads(self.device, num_envs, calls, self._factorizes)
-        self._guarded = guarded
+        self._guarded, self._calls = guarded, calls
         self._reset_rows, self._read_rows = jax.vmap(reset_row), jax.vmap(env.read)
         self._step_rows = jax.vmap(self.step_row)
         # A function, since a bound method would be a circle that keeps the simulator alive.
@@ -109,7 +109,7 @@ class FunctionalSimulator:
     def split(self) -> FunctionalSimulator:
         """Return a simulator of the rows of one device."""
         first = min(self.device.device_set, key=lambda device: device.id)
-        return self._rebuilt_with(self.num_envs // self.num_devices, device=first)()
+        return self._rebuilt_with(self.num_envs // self.num_devices, device=first, calls=0)()
 
     def __reduce__(self) -> Any:
         """Pickle as what it was built from, with the device by its name."""
@@ -117,7 +117,8 @@ class FunctionalSimulator:
         return self._rebuilt_with(self.num_envs, device=device, task_limit=limit), ()
 
     def _rebuilt_with(self, num_envs: int, **options: Any) -> partial[FunctionalSimulator]:
-        options |= {"action_repeat": self.action_repeat, "guarded": self._guarded}
+        kept = {"action_repeat": self.action_repeat, "guarded": self._guarded, "calls": self._calls}
+        options = kept | options
         return partial(FunctionalSimulator, self.env, num_envs, **options)
 
     def restart(
@@ -168,6 +169,7 @@ class FunctionalSimulator:
     def close(self) -> None:
         """Do nothing: arrays are freed with their last reference."""
 
+    @default_generator()
     def _factorizes(self) -> bool:
         """Return whether `reset` or `step` of the environment factorizes matrices."""
         given = KEY, self.shapes, action_struct(self.single_action_space)

@@ -119,8 +119,8 @@ def _say_threads(threads: int, needed: int) -> None:
     _LOG.warning(
         "JAX has started with %d threads for its operations on CPUs, and this environment "
         "factorizes matrices. A step that factorizes many can then wait for ever. This was seen "
-        "with jaxlib 0.10.2; you have jaxlib %s. Set the environment variable NPROC to %d before "
-        "JAX starts, or build this batch first. This is logged once for each number.",
+        "with jaxlib 0.10.2 and not with 0.12.0.1; you have %s. Set the environment variable NPROC "
+        "to %d before JAX starts, or build this batch first. This is logged once for each number.",
         threads,
         jax.lib.__version__,
         needed,
