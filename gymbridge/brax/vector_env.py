@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
 from gymbridge.core.extras import needs
+from gymbridge.core.jax_private import apart, default_promotion
 from gymbridge.core.opengl import import_mujoco
 from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_autoreset_mode, read_count
@@ -126,6 +127,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         Box(-1.0, 1.0, (1,), float32)
     """
 
+    @apart()
     def __init__(
         self,
         brax_env: str | brax_envs.Env,
@@ -152,11 +154,10 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         num_envs = read_count("num_envs", num_envs)
         view = read_view(render_mode, render_size, camera)
         runner = choose_runner(arrays, nonfinite, differentiable, residuals)
-        place = find_place(device, num_envs, calls=_count_calls(brax_env, kwargs.get("backend")))
-        mode, repeat = (
-            read_autoreset_mode(autoreset_mode),
-            read_count("action_repeat", action_repeat),
-        )
+        calls = _count_calls(brax_env, kwargs.get("backend"))
+        place = find_place(device, num_envs, calls=calls)
+        mode = read_autoreset_mode(autoreset_mode)
+        repeat = read_count("action_repeat", action_repeat)
         gradient = read_solver_gradient(mjx_solver_gradient, differentiable=differentiable)
         env = translate(
             _make_brax_env(brax_env, kwargs),
@@ -173,6 +174,7 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,
             action_repeat=repeat,
             guarded=nonfinite != "ignore",
+            calls=calls,
         )
         super().__init__(
             simulator,
@@ -212,7 +214,7 @@ def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> bra
             hint = nearest(name, known | _PARAMETERS)
             raise unexpected_keyword("BraxVectorEnv", name, repr(brax_env), hint)
     try:
-        with quiet():
+        with quiet(), default_promotion():
             return brax_envs.get_environment(brax_env, **kwargs)
     except Exception as error:
         raise SimulationError(

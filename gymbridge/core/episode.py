@@ -244,7 +244,7 @@ class EpisodeRule(Generic[_SimulatorT]):
             elapsed, ended = 0 * mask.astype("int32"), ~mask
         else:
             state, time_step = self.simulator.restart(carry.state, mask, seeds)
-            elapsed, ended = carry.elapsed * ~mask, carry.ended & ~mask
+            elapsed, ended = _clear(carry.elapsed, mask), carry.ended & ~mask
         return Outcome(Carry(state, elapsed, ended), time_step, begun=mask)
 
     def step(self, carry: Carry, actions: Any) -> Outcome:
@@ -253,7 +253,7 @@ class EpisodeRule(Generic[_SimulatorT]):
 
     def _next_step(self, carry: Carry, actions: Any) -> Outcome:
         state, time_step = self.simulator.advance(carry.state, actions, carry.ended, None)
-        elapsed = (carry.elapsed + 1) * ~carry.ended
+        elapsed = _clear(carry.elapsed + 1, carry.ended)
         time_step = self._count(time_step, elapsed)
         ended = time_step.terminated | time_step.truncated
         return Outcome(Carry(state, elapsed, ended), time_step)
@@ -266,11 +266,11 @@ class EpisodeRule(Generic[_SimulatorT]):
         state, initial = self.simulator.restart(state, over, None)
         kept = {key: final.info[key] for key in STEP_INFOS if key in final.info}
         seen = final._replace(obs=initial.obs, info={**initial.info, **kept})
-        return Outcome(Carry(state, elapsed * ~over, over & ~over), seen, final)
+        return Outcome(Carry(state, _clear(elapsed, over), over & ~over), seen, final)
 
     def _disabled(self, carry: Carry, actions: Any) -> Outcome:
         state, time_step = self.simulator.advance(carry.state, actions, None, carry.ended)
-        elapsed = carry.elapsed + ~carry.ended
+        elapsed = carry.elapsed + (~carry.ended).astype(carry.elapsed.dtype)
         time_step = self._count(time_step, elapsed)
         ended = time_step.terminated | time_step.truncated
         return Outcome(Carry(state, elapsed, ended), time_step)
@@ -281,3 +281,8 @@ class EpisodeRule(Generic[_SimulatorT]):
         if self.limit is not None:
             truncated = truncated | (elapsed >= self.limit)
         return time_step._replace(truncated=only_truncated(time_step.terminated, truncated))
+
+
+def _clear(elapsed: Any, mask: Any) -> Any:
+    """Return the counts with 0 under a mask; JAX may be set to multiply equal dtypes alone."""
+    return elapsed * (~mask).astype(elapsed.dtype)

@@ -6,14 +6,19 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
 import numpy as np
 
 __all__ = [
+    "apart",
     "count_threads",
+    "default_generator",
+    "default_promotion",
+    "factorizes",
     "fixes_draws",
+    "is_tracing",
     "jax_has_started",
     "keeps_old_traces",
     "listen_to_compilations",
@@ -23,6 +28,24 @@ __all__ = [
 ]
 
 _TRACES = itertools.count()
+
+_GENERATOR = {
+    "default_prng_impl": "threefry2x32",
+    "enable_custom_prng": False,
+    "legacy_prng_key": "allow",
+    "random_seed_offset": 0,
+    "threefry_partitionable": True,
+    "use_high_dynamic_range_gumbel": False,
+}
+"""JAX's defaults of all settings that change what `jax.random` draws or takes."""
+
+_FACTORIZATIONS = frozenset(
+    (
+        *("cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu"),
+        *("ormqr", "qr", "schur", "svd", "triangular_solve", "tridiagonal", "tridiagonal_solve"),
+    )
+)
+"""JAX's operations that call LAPACK."""
 
 
 def jax_has_started() -> bool:
@@ -91,6 +114,76 @@ def listen_to_compilations(listener: Callable[[float], None]) -> None:
             listener(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(hear)
+
+
+@contextmanager
+def default_generator() -> Generator[None]:
+    """Let `jax.random` draw as it does by default, in this thread and in what it traces.
+
+    The key of an episode would be another one, or differ between rows with equal seeds, and an
+    environment that splits it would read it as a key of another generator. A setting that a version
+    of JAX lacks is left out.
+    """
+    from jax._src import config
+
+    with ExitStack() as stack:
+        for name, value in _GENERATOR.items():
+            setting = getattr(config, name, None)
+            if setting is not None and setting.value != value:
+                stack.enter_context(setting(value))
+        yield
+
+
+@contextmanager
+def default_promotion() -> Generator[None]:
+    """Let `jax.numpy` mix dtypes and ranks as by default, for engines whose code does so."""
+    import jax
+
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def is_tracing() -> bool:
+    """Return whether this thread is inside a function that JAX traces.
+
+    Where a version of JAX lacks the name, the answer is False.
+    """
+    from jax._src import core
+
+    is_clean = getattr(core, "trace_state_clean", None)
+    return is_clean is not None and not is_clean()
+
+
+@contextmanager
+def apart() -> Generator[None]:
+    """Compute with values, also inside a function that JAX traces, and with `default_generator`.
+
+    What is built in it has no part in the trace, so it outlives it.
+    """
+    import jax
+    from jax._src import core
+
+    leave = getattr(core, "eval_context", jax.ensure_compile_time_eval)
+    with leave(), default_generator():
+        yield
+
+
+def factorizes(function: Callable[..., Any], *args: Any) -> bool:
+    """Return whether a function calls LAPACK.
+
+    Args:
+        function: Pure function of trees of arrays.
+        *args: Shapes and dtypes of its arguments.
+    """
+    return _calls_lapack(_trace(function, args))
+
+
+def _calls_lapack(closed: Any) -> bool:
+    return any(
+        equation.primitive.name in _FACTORIZATIONS
+        or any(map(_calls_lapack, _inner_traces(equation)))
+        for equation in getattr(closed, "jaxpr", closed).eqns
+    )
 
 
 def used_inputs(function: Callable[..., Any], *args: Any) -> Any:

@@ -14,6 +14,7 @@ from gymbridge.core.episode import Renderer, TimeStep, View
 from gymbridge.errors import ArgumentError, EnvContractError
 
 __all__ = [
+    "KEY",
     "Coordinates",
     "Drawing",
     "Facts",
@@ -21,6 +22,9 @@ __all__ = [
     "action_struct",
     "check_float_actions",
 ]
+
+KEY = jax.ShapeDtypeStruct((2,), np.dtype("uint32"))
+"""What the key of an episode looks like: that of `jax.random.PRNGKey` by JAX's defaults."""
 
 _StateT = TypeVar("_StateT")
 

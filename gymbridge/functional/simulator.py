@@ -1,7 +1,8 @@
 """A batch of any functional JAX environment as a `Simulator` of pure functions.
 
 A restart draws with the key ``fold_in(PRNGKey(seed), episode)``, so episode k of an environment
-depends only on its seed and k: not on the batch size, the mode or other environments.
+depends only on its seed and k: not on the batch size, the mode, other environments, or the
+generator that JAX is set to.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 
-from gymbridge.core.arrays.jax_devices import find_place
+from gymbridge.core.arrays.jax_devices import check_threads, find_place
 from gymbridge.core.devices import check_spread
 from gymbridge.core.episode import Renderer, Seeds, TimeStep, View
+from gymbridge.core.jax_private import default_generator, factorizes
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.specs import name_device
 from gymbridge.errors import unexpected_keyword
-from gymbridge.functional.protocol import FunctionalEnv
+from gymbridge.functional.protocol import KEY, FunctionalEnv, action_struct
 from gymbridge.functional.rows import are_finite, cut_gradients, make_finite, sever, where_rows
 
 __all__ = ["FunctionalRenderer", "FunctionalSimulator", "FunctionalState"]
@@ -52,6 +54,7 @@ class FunctionalSimulator:
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
         guarded: Whether a row that produces NaN or Inf ends with its last finite observation.
+        calls: LAPACK calls on many matrices that a step may have at the same time, if it has any.
 
     Raises:
         ArgumentError: `num_envs` is not a multiple of the devices, or JAX has no such device.
@@ -68,6 +71,7 @@ class FunctionalSimulator:
         task_limit: int | None = None,
         action_repeat: int = 1,
         guarded: bool = True,
+        calls: int = 2,
     ) -> None:
         self.num_envs, self.task_limit = num_envs, task_limit
         # Whoever chose the place has said how many calls of LAPACK a step has.
@@ -85,11 +89,13 @@ class FunctionalSimulator:
         self.single_observation_space: Space[Any] = env.observation_space
         self.single_action_space: Space[Any] = env.action_space
         self.reset_options: Mapping[str, Any] = facts.reset_options
-        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-        self.shapes = jax.eval_shape(env.reset, key)
-        self._guarded = guarded
-        self._reset_rows, self._read_rows = jax.vmap(env.reset), jax.vmap(env.read)
-        self.step_row = partial(_repeat, env, action_repeat)
+        # Wherever these are traced, such as in a user's `jax.jit`.
+        reset_row = default_generator()(env.reset)
+        self.step_row = default_generator()(partial(_repeat, env, action_repeat))
+        self.shapes = jax.eval_shape(reset_row, KEY)
+        check_threads(self.device, num_envs, calls, self._factorizes)
+        self._guarded, self._calls = guarded, calls
+        self._reset_rows, self._read_rows = jax.vmap(reset_row), jax.vmap(env.read)
         self._step_rows = jax.vmap(self.step_row)
         # A function, since a bound method would be a circle that keeps the simulator alive.
         guarded_step = partial(_step_and_guard, env, num_envs, self._step_rows)
@@ -103,7 +109,7 @@ class FunctionalSimulator:
     def split(self) -> FunctionalSimulator:
         """Return a simulator of the rows of one device."""
         first = min(self.device.device_set, key=lambda device: device.id)
-        return self._rebuilt_with(self.num_envs // self.num_devices, device=first)()
+        return self._rebuilt_with(self.num_envs // self.num_devices, device=first, calls=0)()
 
     def __reduce__(self) -> Any:
         """Pickle as what it was built from, with the device by its name."""
@@ -111,7 +117,8 @@ class FunctionalSimulator:
         return self._rebuilt_with(self.num_envs, device=device, task_limit=limit), ()
 
     def _rebuilt_with(self, num_envs: int, **options: Any) -> partial[FunctionalSimulator]:
-        options |= {"action_repeat": self.action_repeat, "guarded": self._guarded}
+        kept = {"action_repeat": self.action_repeat, "guarded": self._guarded, "calls": self._calls}
+        options = kept | options
         return partial(FunctionalSimulator, self.env, num_envs, **options)
 
     def restart(
@@ -162,6 +169,12 @@ class FunctionalSimulator:
     def close(self) -> None:
         """Do nothing: arrays are freed with their last reference."""
 
+    @default_generator()
+    def _factorizes(self) -> bool:
+        """Return whether `reset` or `step` of the environment factorizes matrices."""
+        given = KEY, self.shapes, action_struct(self.single_action_space)
+        return factorizes(lambda k, s, a: (self.env.reset(k), self.step_row(s, a)), *given)
+
     def leaf_names(self) -> list[str]:
         """Return the engine's name of each leaf of its state; levels are joined by dots."""
         paths = jax.tree_util.tree_flatten_with_path(self.shapes)[0]
@@ -189,7 +202,7 @@ class FunctionalSimulator:
     def _begin(
         self, state: FunctionalState, mask: jax.Array, seeds: Seeds | None
     ) -> FunctionalState:
-        seed, episode, options = state.seed, state.episode + mask, {}
+        seed, episode, options = state.seed, state.episode + mask.astype("uint32"), {}
         if seeds is not None:
             options = seeds.options or {}
             given = mask & seeds.given
@@ -270,6 +283,7 @@ def _flat(state: Any) -> tuple[jax.Array, ...]:
     return tuple(jax.tree.leaves(state))
 
 
+@default_generator()
 def _episode_keys(seed: jax.Array, episode: jax.Array) -> jax.Array:
     """Return the PRNG key of each row's episode, (num_envs, 2) uint32."""
     return jax.vmap(lambda s, k: jax.random.fold_in(jax.random.PRNGKey(s), k))(seed, episode)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from gymbridge.core.jax_private import apart
 from gymbridge.core.processes import check_not_forked, check_open
 from gymbridge.core.requests import read_count
 from gymbridge.core.snapshots import (
@@ -57,6 +58,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         # Described at once, since the user may change what was given.
         self._about = self._describe()
 
+    @apart()
     def __copy__(self) -> Self:
         """Return an equal batch, not yet reset, with the same compiled functions."""
         check_not_forked()
@@ -70,6 +72,11 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """Return what `copy.copy` does."""
         return copy.copy(self)
 
+    @apart()
+    def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
+        return super()._reset(seed, options)
+
+    @apart()
     def get_state(self) -> Snapshot:
         """Return the whole state: physics, random streams, counters, flags and observation.
 
@@ -87,6 +94,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             carry = self._runner.unpack(self._running("get_state"))
             return Snapshot(self._about, self.np_random_seed, self._leaves.take(carry))
 
+    @apart()
     def set_state(self, state: Snapshot) -> Any:
         """Restore the batch from a snapshot of a batch like this one, and cut the graph.
 

@@ -13,7 +13,7 @@ from gymbridge.core.episode import Renderer, TimeStep, View
 from gymbridge.core.requests import read_info_keys
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import unexpected_keyword
-from gymbridge.functional.protocol import Drawing, Facts, action_struct
+from gymbridge.functional.protocol import KEY, Drawing, Facts, action_struct
 from gymbridge.functional.rendering import OwnRenderer
 from gymbridge.functional.rows import make_finite
 from gymbridge.functional.tracing import cast_like, check_same_leaves, close, trace
@@ -77,14 +77,13 @@ class TranslatedEnv:
 
     def _check(self, env: JaxEnv, options: dict[str, Any], defaults: dict[str, Any]) -> None:
         """Trace the methods, check what they return, and keep the traces, which all calls run."""
-        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         # Functions of this translation alone, since JAX keeps traces by function.
         reset, step = jax.jit(partial(_reset, env)), jax.jit(partial(_step, env))
         run = partial(trace, self.facts.name, "")
         # Without weak types, as `_normalise` returns a state to the next step.
-        begun = jax.tree.map(_to_strong, run("reset", reset, key, {}))
+        begun = jax.tree.map(_to_strong, run("reset", reset, KEY, {}))
         action = action_struct(self.action_space)
-        stepped = run("step", step, key, begun[0], action)
+        stepped = run("step", step, KEY, begun[0], action)
         check_structure("state", begun[0], stepped[0], ("reset", "step"))
         for verb, seen in (("reset", begun[1]), ("step", stepped[1])):
             check_observation(self.observation_space, seen, verb)
@@ -97,12 +96,12 @@ class TranslatedEnv:
             _close(run, verb, getattr(env, verb), self._state)
             for verb in ("positions", "physics_leaves")
         )
-        self._step = close(step, key, begun[0], action)
+        self._step = close(step, KEY, begun[0], action)
         self._option_defaults, self._resets = defaults, {}
         for names in given_together(options, defaults):
             given = {name: options[name] for name in names}
-            _check_options(begun, run("reset", reset, key, given))
-            self._resets[names] = close(reset, key, given)
+            _check_options(begun, run("reset", reset, KEY, given))
+            self._resets[names] = close(reset, KEY, given)
 
     @property
     def drawing(self) -> Drawing:

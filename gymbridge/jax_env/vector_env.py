@@ -8,6 +8,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
+from gymbridge.core.jax_private import apart
 from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_autoreset_mode, read_count, read_limit
 from gymbridge.errors import ArgumentTypeError
@@ -67,6 +68,7 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
     key of the episode (8 bytes) and the number of steps (4 bytes).
     """
 
+    @apart()
     def __init__(
         self,
         env: JaxEnv,

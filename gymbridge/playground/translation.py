@@ -10,6 +10,7 @@ import mujoco_playground as playground
 from ml_collections import ConfigDict
 from mujoco_playground import registry
 
+from gymbridge.core.jax_private import default_promotion
 from gymbridge.core.requests import read_count
 from gymbridge.errors import (
     ArgumentError,
@@ -140,7 +141,7 @@ def _load(name: str, config: Any, overrides: dict[str, Any], impl: str, num_envs
         overrides |= fit_rooms(config, default, overrides, num_envs)
     with meshes_of(name):
         try:
-            with quiet():
+            with quiet(), default_promotion():
                 return registry.load(name, config, overrides)
         except Exception as error:
             raise SimulationError(

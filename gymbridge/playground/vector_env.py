@@ -10,6 +10,7 @@ from gymnasium import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
+from gymbridge.core.jax_private import apart
 from gymbridge.core.opengl import import_mujoco
 from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_autoreset_mode, read_count
@@ -91,6 +92,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         ((2, 5), 1000)
     """
 
+    @apart()
     def __init__(
         self,
         env: Any,

@@ -12,6 +12,7 @@ from mujoco_playground import State, wrapper
 
 from gymbridge.core.requests import read_number
 from gymbridge.errors import ArgumentError, NotInstalledError
+from gymbridge.functional.protocol import KEY
 
 __all__ = [
     "WithoutShared",
@@ -192,5 +193,4 @@ class WithoutShared(wrapper.Wrapper):
 
 
 def _keys(size: int) -> jax.ShapeDtypeStruct:
-    key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-    return jax.ShapeDtypeStruct((size, *key.shape), key.dtype)
+    return jax.ShapeDtypeStruct((size, *KEY.shape), KEY.dtype)

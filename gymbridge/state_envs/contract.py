@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space, spaces
 
-from gymbridge.core.jax_private import keeps_old_traces
+from gymbridge.core.jax_private import default_promotion, keeps_old_traces
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, EnvContractError
-from gymbridge.functional.protocol import action_struct
+from gymbridge.functional.protocol import KEY, action_struct
 from gymbridge.functional.tracing import (
     cast_like,
     check_containers,
@@ -94,11 +94,10 @@ class Contract:
         self.solver = SolverGradient(mjx_solver_gradient) if mjx_solver_gradient else None
         step = self.solver.wrap(env.step) if self.solver else env.step
         self._step = jax.jit(lambda state, action, physics: call(physics, step, state, action))
-        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         run = partial(
             trace, f"the {style.engine} environment {type(env.unwrapped).__name__}", style.package
         )
-        begun = run("reset", self._reset, key, None)
+        begun = run("reset", self._reset, KEY, None)
         self.state = self._read_state("reset", begun)
         _check_scalars(self.state)
         inferred = _to_space(self.state.obs)
@@ -116,7 +115,7 @@ class Contract:
         if self.solver:
             _check_solver(self.solver, type(env.unwrapped).__name__, self._step, self.state, action)
         self.select_info = make_info_selector(self.state, info_keys)
-        self._own_reset = close(self._reset, key, None)
+        self._own_reset = close(self._reset, KEY, None)
         self._own_step = close(self._step, self.state, action, None)
 
     def reset(self, key: jax.Array, physics: Physics | None = None) -> Any:
@@ -178,7 +177,7 @@ def _call_with(
     *args: Any,
 ) -> Any:
     """Call a function of the environment while its model has other leaves, as a trace does."""
-    with _MODEL_LOCK:
+    with _MODEL_LOCK, default_promotion():
         if not physics or leaves is None:
             return function(*args)
         model, own = leaves.replace(physics), getattr(env, name)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from gymbridge.core.requests import read_info_keys
+from gymbridge.functional.protocol import KEY
 from gymbridge.functional.tracing import is_key
 
 __all__ = ["make_info_selector"]
@@ -101,5 +102,4 @@ def _choose(
 
 def _holds_key(leaf: Any) -> bool:
     """Whether a leaf is a PRNG key: typed, or raw as `jax.random.PRNGKey` makes it."""
-    raw = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-    return is_key(leaf) or (leaf.dtype == raw.dtype and leaf.shape[-1:] == raw.shape)
+    return is_key(leaf) or (leaf.dtype == KEY.dtype and leaf.shape[-1:] == KEY.shape)

@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from gymbridge.core.jax_private import fixes_draws
 from gymbridge.errors import EnvContractError, SimulationError, nearest
+from gymbridge.functional.protocol import KEY
 from gymbridge.state_envs.model import ModelLeaves, Physics, flatten_named
 
 __all__ = ["PhysicsDraw"]
@@ -37,12 +38,11 @@ class PhysicsDraw:
     def __init__(self, leaves: ModelLeaves, function: Callable[..., Any]) -> None:
         self._leaves, self._function = leaves, function
         self._model, self._own = leaves.model, leaves.own
-        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
         # A function, since a bound method would be a circle that keeps the model alive.
-        self._draw = self._choose_form(key)
-        self.shapes: Physics = jax.eval_shape(self, key)
+        self._draw = self._choose_form(KEY)
+        self.shapes: Physics = jax.eval_shape(self, KEY)
         self._check_leaves()
-        if fixes_draws(self, key):
+        if fixes_draws(self, KEY):
             raise EnvContractError(
                 "`randomization_fn` must draw with `jax.random` and the key that it gets, but it "
                 "returned other values when it was traced again; a draw with `np.random` would be "

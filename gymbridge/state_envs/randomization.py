@@ -19,7 +19,7 @@ from gymbridge.errors import (
     SimulationError,
     nearest,
 )
-from gymbridge.functional.protocol import Drawing, FunctionalEnv, action_struct
+from gymbridge.functional.protocol import KEY, Drawing, FunctionalEnv, action_struct
 from gymbridge.functional.tracing import close
 from gymbridge.state_envs.model import Physics
 from gymbridge.state_envs.physics import PhysicsDraw
@@ -72,11 +72,10 @@ class RandomizedEnv:
             )
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._env, self._draw = env, PhysicsDraw(env.leaves, function)
-        key = jax.eval_shape(lambda: jax.random.PRNGKey(0))
-        state, action = jax.eval_shape(env.reset, key), action_struct(self.action_space)
-        self._check_read(key, state, action)
-        self._run_draw = close(self._draw, key)
-        self._reset = close(env.reset, key, self._draw.shapes)
+        state, action = jax.eval_shape(env.reset, KEY), action_struct(self.action_space)
+        self._check_read(state, action)
+        self._run_draw = close(self._draw, KEY)
+        self._reset = close(env.reset, KEY, self._draw.shapes)
         self._step = close(env.step, state, action, self._draw.shapes)
         options = {"randomization": partial(_read_given, self._draw.shapes)}
         coordinates = env.facts.coordinates
@@ -133,7 +132,7 @@ class RandomizedEnv:
         placed = self._env.facts.coordinates.write(state.state, leaves, state.physics)
         return state._replace(state=placed)
 
-    def _check_read(self, key: Any, state: Any, action: Any) -> None:
+    def _check_read(self, state: Any, action: Any) -> None:
         """Raise for leaves that neither `reset` nor `step` reads, so that drawing them is vain."""
         env, name = self._env, self._env.facts.name
 
@@ -141,8 +140,8 @@ class RandomizedEnv:
             return env.reset(key, physics), env.step(state, action, physics)
 
         try:
-            keeps_own = keeps_old_traces(run, self._draw.shapes, key, state, action)
-            used: dict[str, bool] = used_inputs(run, self._draw.shapes, key, state, action)[0]
+            keeps_own = keeps_old_traces(run, self._draw.shapes, KEY, state, action)
+            used: dict[str, bool] = used_inputs(run, self._draw.shapes, KEY, state, action)[0]
         except Exception as error:
             raise SimulationError(
                 f"{name} cannot be traced with the physics of `randomization_fn`; it may use "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from gymbridge.core.jax_private import count_threads, jax_has_started, pool_of, 
 from gymbridge.core.processes import check_not_forked
 from gymbridge.errors import ArgumentError
 
-__all__ = ["find_jax_device", "find_place"]
+__all__ = ["check_threads", "find_jax_device", "find_place"]
 
 _LOG = logging.getLogger("gymbridge")
 
@@ -33,8 +34,8 @@ def find_place(device: Any, num_envs: int, *, calls: int = 2) -> Any:
             started, and stands for the largest number of devices that divides `num_envs`.
         num_envs: Size of the batch.
         calls: LAPACK calls on many matrices that a step may have at the same time. JAX is started
-            with the threads that `count_threads` says, or a warning says that it has fewer. More
-            threads than needed make steps slower.
+            with the threads that `count_threads` says; see also `check_threads`. More threads than
+            needed make steps slower.
 
     Raises:
         ArgumentError: JAX has no such device, or it has started with fewer CPU devices than cores.
@@ -43,12 +44,7 @@ def find_place(device: Any, num_envs: int, *, calls: int = 2) -> Any:
     place = read_device(device)
     if isinstance(place, EveryDevice):
         place = _choose(place, num_envs, calls)
-    found = _start_jax(place, calls)
-    devices: Any = getattr(found, "device_set", {found})
-    cpus = sum(one.platform == "cpu" for one in devices)
-    if num_envs > cpus > 0:
-        _check_threads(cpus, calls)
-    return found
+    return _start_jax(place, calls)
 
 
 def _choose(devices: EveryDevice, num_envs: int, calls: int) -> Place:
@@ -97,22 +93,34 @@ def _start_jax(place: Place | None, calls: int) -> Any:
         return find_jax_device(place)
 
 
-def _check_threads(cpus: int, calls: int) -> None:
-    """Warn if steps with so many LAPACK calls on each of some CPU devices can wait for ever."""
+def check_threads(place: Any, num_envs: int, calls: int, factorizes: Callable[[], bool]) -> None:
+    """Warn if the steps of a batch can wait for ever, since JAX has started with few threads.
+
+    Args:
+        place: From `find_place`.
+        num_envs: Size of the batch.
+        calls: LAPACK calls on many matrices that a device may be in at the same time.
+        factorizes: Whether the environment has any. It is asked only where threads are few.
+    """
+    devices: Any = getattr(place, "device_set", {place})
+    cpus = sum(one.platform == "cpu" for one in devices)
+    if not num_envs > cpus > 0:
+        return
     known = _THREADS or [read_threads() or count_affinity()]
     threads = max(*known, len(jax.local_devices(backend="cpu")))
-    if threads < (needed := count_threads(threads, cpus, calls)):
+    if threads < (needed := count_threads(threads, cpus, calls)) and factorizes():
         _say_threads(threads, needed)
 
 
 @cache
 def _say_threads(threads: int, needed: int) -> None:
     _LOG.warning(
-        "JAX has started with %d threads for its operations on CPUs. In jaxlib 0.10.2 a step that "
-        "factorizes many matrices, as MJX's does, can then wait for ever. Set the environment "
-        "variable NPROC to %d before JAX starts, or build this batch first. This is logged once "
-        "for each number.",
+        "JAX has started with %d threads for its operations on CPUs, and this environment "
+        "factorizes matrices. A step that factorizes many can then wait for ever. This was seen "
+        "with jaxlib 0.10.2 and not with 0.12.0.1; you have %s. Set the environment variable NPROC "
+        "to %d before JAX starts, or build this batch first. This is logged once for each number.",
         threads,
+        jax.lib.__version__,
         needed,
     )
 
