@@ -58,7 +58,10 @@ def _cast_bounds(specs: dict[str, Any]) -> dict[str, Any]:
     for spec in specs.values():
         for name in ("minimum", "maximum"):
             bound = getattr(spec, name)
-            if isinstance(bound, np.ndarray) and bound.dtype.kind == np.dtype(spec.dtype).kind == "f":
+            if (
+                isinstance(bound, np.ndarray)
+                and bound.dtype.kind == np.dtype(spec.dtype).kind == "f"
+            ):
                 setattr(spec, name, bound.astype(spec.dtype))
     return specs
 

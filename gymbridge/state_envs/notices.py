@@ -18,7 +18,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-__all__ = ["quiet"]
+__all__ = ["QuietLoader", "quiet"]
 
 _FILTERS: tuple[Any, ...] = tuple(
     ("ignore", re.compile(message), category, None, 0)
@@ -57,12 +57,15 @@ class _Finder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target) if fullname == _PRINTS else None
         if spec is None or type(spec.loader) is not SourceFileLoader:
             return None
-        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        spec.loader = QuietLoader(spec.loader.name, spec.loader.path)
         return spec
 
 
-class _Loader(SourceFileLoader):
+class QuietLoader(SourceFileLoader):
+    """Runs a module whose notices are not printed."""
+
     def exec_module(self, module: ModuleType) -> None:
+        """Run the module with a `print` of its own, which leaves the notices out."""
         vars(module)["print"] = _print_others
         super().exec_module(module)
         del vars(module)["print"]
