@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -168,8 +170,7 @@ def test_quiet__hides_what_brax_says_and_nothing_else(capsys: pytest.CaptureFixt
     from gymbridge.state_envs.notices import quiet
 
     def load() -> None:
-        print("Failed to import warp: No module named 'warp'")
-        print("Failed to import mujoco_warp: No module named 'warp'\nsomething else")
+        print("something else")
         warnings.warn("JAXopt is no longer maintained.", DeprecationWarning, stacklevel=1)
         with pytest.warns(UserWarning, match="yours"):
             warnings.warn("yours", UserWarning, stacklevel=1)
@@ -182,6 +183,20 @@ def test_quiet__hides_what_brax_says_and_nothing_else(capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == "something else\n"
     with pytest.raises(DeprecationWarning):  # as the tests' configuration has it
         warnings.warn("Other", DeprecationWarning, stacklevel=1)
+
+
+def test_module_of_mjx__prints_all_but_its_notices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gymbridge.state_envs.notices import QuietLoader
+
+    code = "print('Failed to import warp:', 1)\nprint()\nprint('other', 2, sep='-')"
+    (tmp_path / "loud.py").write_text(code)
+    loader = QuietLoader("loud", str(tmp_path / "loud.py"))
+    module = ModuleType("loud")
+    loader.exec_module(module)
+    assert capsys.readouterr().out == "\nother-2\n"
+    assert not hasattr(module, "print")
 
 
 def test_package__works_without_the_engines() -> None:

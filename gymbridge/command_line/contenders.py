@@ -115,7 +115,8 @@ def _make_envpool_step(batch: Any, actions: list[Any]) -> Step:
     if batch.max_episode_steps is not None:
         options["max_episode_steps"] = batch.max_episode_steps
     task_id = batch.spec.kwargs["task_id"]
-    with name_task("build", task_id):
+    with name_task("build", task_id), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of bounds that `Box` casts
         pool: Any = envpool.make_gymnasium(task_id, **options)
         pool.reset()
     return lambda index: pool.step(actions[index % len(actions)])[1]

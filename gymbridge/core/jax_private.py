@@ -81,7 +81,8 @@ def count_threads(cores: int, devices: int, calls: int = 2) -> int:
 def pool_of(threads: int) -> Generator[None]:
     """Let JAX start with so many threads in XLA's pool, unless the user has set a number.
 
-    XLA reads the size of the pool from the environment variable ``NPROC`` when it starts.
+    XLA reads the size of the pool from the environment variable ``NPROC`` when it starts. One
+    thread may be in this block at a time.
     """
     is_chosen = "NPROC" in os.environ
     os.environ.setdefault("NPROC", str(threads))
@@ -89,7 +90,7 @@ def pool_of(threads: int) -> Generator[None]:
         yield
     finally:
         if not is_chosen:
-            del os.environ["NPROC"]
+            os.environ.pop("NPROC", None)
 
 
 def read_threads() -> int | None:

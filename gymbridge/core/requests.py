@@ -23,6 +23,7 @@ __all__ = [
     "read_array",
     "read_autoreset_mode",
     "read_count",
+    "read_flag",
     "read_ids",
     "read_info_keys",
     "read_limit",
@@ -51,6 +52,13 @@ def read_number(name: str, value: Any) -> int:
     if not _is_integer(value):
         raise ArgumentTypeError(f"`{name}` must be an int, got {value!r}.")
     return int(value)
+
+
+def read_flag(name: str, value: Any) -> bool:
+    """Return `value` as a bool, or raise `ArgumentTypeError`; "no" would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentTypeError(f"`{name}` must be True or False, got {value!r}.")
+    return bool(value)
 
 
 def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:

@@ -98,8 +98,7 @@ class PoolFunctions:
                 "happen inside a function that JAX compiles. Call `envs.reset(seed=...)`, and then "
                 "`envs.functional()`."
             )
-        mask = jnp.asarray(mask)
-        check_mask("`mask`", mask, self._num_envs)
+        mask = _read_mask(mask, self._num_envs)
         carry, returned = self._call(self._reset_on_host, self._reset_packing, carry, mask)
         obs, *_, infos = returned
         return carry, (obs, infos)
@@ -152,6 +151,18 @@ class PoolFunctions:
 
     def _pack(self, carry: PoolCarry, time_step: Any) -> tuple[np.ndarray, Packing]:
         return pack((_to_uint32(carry.state.turn), time_step))
+
+
+def _read_mask(mask: Any, num_envs: int) -> jax.Array:
+    try:
+        array = jnp.asarray(mask)
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"`mask` must be an array of bools, ({num_envs},), got {mask!r}; to begin everywhere, "
+            f"pass `jnp.ones({num_envs}, bool)`."
+        ) from error
+    check_mask("`mask`", array, num_envs)
+    return array
 
 
 def _check_carry(carry: Any) -> None:

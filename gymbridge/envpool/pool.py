@@ -9,7 +9,6 @@ land in the same slots, so each is received before the other is sent.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -162,11 +161,9 @@ def task_family(task_id: str) -> str:
 
 @contextmanager
 def name_task(verb: str, task_id: str) -> Iterator[None]:
-    """Turn errors of EnvPool into a `SimulationError` that names the task; silence its warnings."""
+    """Turn errors of EnvPool into a `SimulationError` that names the task."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     except GymbridgeError:
         raise
     except Exception as error:

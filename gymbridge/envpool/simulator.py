@@ -17,6 +17,7 @@ from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
 from gymbridge.envpool.layout import Layout, to_space
 from gymbridge.envpool.pool import Pool, Values, name_task, to_ids
+from gymbridge.envpool.private import SpecWithoutWarnings
 from gymbridge.envpool.rendering import PoolRenderer, check_pixels
 from gymbridge.envpool.tasks import (
     UNDRAWN_FAMILIES,
@@ -72,9 +73,10 @@ class EnvPoolSimulator:
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}
         with name_task("describe", task_id):
             spec: Any = envpool.make_spec(task_id, num_envs=num_envs, **config)
-            self.layout = Layout(spec, info_keys)
-            self.single_observation_space: Space[Any] = to_space(spec.gymnasium_observation_space)
-            self.single_action_space: Space[Any] = to_space(spec.gymnasium_action_space)
+            silent = SpecWithoutWarnings(spec)
+            self.layout = Layout(silent, info_keys)
+            self.single_observation_space: Space[Any] = to_space(silent.gymnasium_observation_space)
+            self.single_action_space: Space[Any] = to_space(silent.gymnasium_action_space)
         # The spec, not the pool, whose calls would change episodes unnoticed.
         self.engine, self.built_with = spec, spec.config
         self._nobody = np.zeros(num_envs, np.bool_)

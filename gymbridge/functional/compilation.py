@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from functools import cache
 from typing import Any
 
 import jax
@@ -44,14 +43,8 @@ def announce(what: str, duration: str) -> None:
         what: What is compiled.
         duration: How long this can take.
     """
-    _listen()
     _LOG.info("Compiling %s. This can take %s.", what, duration)
     _announced.what = what
-
-
-@cache
-def _listen() -> None:
-    listen_to_compilations(_note)
 
 
 def _note(seconds: float) -> None:
@@ -73,3 +66,6 @@ def _name_devices(simulator: FunctionalSimulator) -> str:
     devices = getattr(simulator.device, "device_set", {simulator.device})
     count = f"{len(devices)} devices of " if len(devices) > 1 else ""
     return f"{count}{next(iter(devices)).platform}"
+
+
+listen_to_compilations(_note)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.extras import needs
 from gymbridge.core.processes import check_open
+from gymbridge.core.requests import read_flag
 from gymbridge.errors import ArgumentError
 from gymbridge.functional.vector_env import FunctionalVectorEnv
 
@@ -29,6 +30,7 @@ def choose_runner(
 
     Raises:
         ArgumentError: An argument has an invalid value, or two cannot be combined.
+        ArgumentTypeError: `differentiable` is not a bool.
         NotInstalledError: Gradients need torch, which is not installed.
     """
     from gymbridge.functional.runners import JitRunner, RaisingRunner
@@ -42,7 +44,7 @@ def choose_runner(
         )
     if residuals not in _RESIDUALS:
         raise ArgumentError(f"`residuals` must be one of {_RESIDUALS}, got {residuals!r}.")
-    if not differentiable:
+    if not read_flag("differentiable", differentiable):
         if residuals == "store":
             return RaisingRunner if nonfinite == "raise" else JitRunner
         raise ArgumentError(

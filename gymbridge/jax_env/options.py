@@ -35,9 +35,10 @@ def read_reset_options(env: JaxEnv) -> tuple[dict[str, Reader], dict[str, Any]]:
         structs: Shape and dtype of each value.
 
     Raises:
-        ArgumentTypeError: They are not a dict, or an option has no space, or one of another kind.
+        ArgumentTypeError: They are not a dict, a name is not a str, or an option has no space, or
+            one of another kind.
         ArgumentError: `reset` lacks an option as a keyword argument with a default, or it has the
-            name of Gymnasium's own, or integers that JAX's do not reach.
+            name of Gymnasium's own or of `self` or `key`, or integers that JAX's do not reach.
     """
     readers, structs = {}, {}
     for name, space in read_mapping(env, "reset_options").items():
@@ -106,6 +107,10 @@ def _check_keyword(env: JaxEnv, name: str, label: str) -> None:
     parameters = inspect.signature(env.reset).parameters
     found = parameters.get(name)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"{label} must have a name that is a str, got {name!r}.")
+    if name in ("self", "key", *list(parameters)[:1]):
+        raise ArgumentError(f"{label} needs another name: `reset` gets `self` and `key` itself.")
     if name == "reset_mask":
         raise ArgumentError(f"{label} needs another name, since Gymnasium has an option like that.")
     if found is None and not takes_any:

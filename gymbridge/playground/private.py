@@ -37,7 +37,7 @@ _MESHES = {
 """Folders of mujoco_menagerie that the robots in a package of Playground's read."""
 
 _lock = threading.RLock()
-"""Held while Playground looks for meshes in another folder than its own."""
+"""Held while Playground's modules are changed, such as the folder in which it looks for meshes."""
 
 
 def registered() -> dict[str, Any]:
@@ -67,7 +67,6 @@ def hide_iterations(env: Any) -> None:
     env.unwrapped._mjx_model = model.tree_replace({"opt._impl.warn_overflow": int(shown)})
 
 
-@cache
 def smooth_tolerance() -> None:
     """Let reverse mode pass Playground's `reward.tolerance` where the upper bound is infinite.
 
@@ -75,6 +74,12 @@ def smooth_tolerance() -> None:
     sigmoids there is NaN, which reverse mode multiplies by 0: NaN for the whole step. Theirs at 0
     takes its place. Values are computed as before.
     """
+    with _lock:
+        _smooth_once()
+
+
+@cache
+def _smooth_once() -> None:
     reward: Any = sys.modules.get("mujoco_playground._src.reward")
     sigmoids = getattr(reward, "_sigmoids", None)
     if sigmoids is None:

@@ -30,7 +30,6 @@ from gymbridge.playground.private import (
 )
 from gymbridge.playground.warp import WithoutShared, fit_rooms, prepare_warp
 from gymbridge.state_envs.contract import Contract, Style
-from gymbridge.state_envs.notices import quiet
 from gymbridge.state_envs.randomization import randomize
 from gymbridge.state_envs.state_env import StateEnv
 from gymbridge.state_envs.viewer import make_page
@@ -141,7 +140,7 @@ def _load(name: str, config: Any, overrides: dict[str, Any], impl: str, num_envs
         overrides |= fit_rooms(config, default, overrides, num_envs)
     with meshes_of(name):
         try:
-            with quiet(), default_promotion():
+            with default_promotion():
                 return registry.load(name, config, overrides)
         except Exception as error:
             raise SimulationError(

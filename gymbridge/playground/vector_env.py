@@ -16,8 +16,9 @@ from gymbridge.core.rendering import read_view
 from gymbridge.core.requests import read_autoreset_mode, read_count
 from gymbridge.errors import nearest, unexpected_keyword
 from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
+from gymbridge.state_envs.notices import quiet
 
-with needs("playground", "PlaygroundVectorEnv"):
+with needs("playground", "PlaygroundVectorEnv"), quiet():
     import_mujoco()
     from gymbridge.core.arrays.jax_devices import find_place
     from gymbridge.functional.simulator import FunctionalSimulator

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -25,6 +27,8 @@ __all__ = [
 _LEAST, _MOST = 1024, 8192
 """Environments that the room for contacts in Playground's configurations is meant for."""
 
+_lock = threading.Lock()
+
 _SMALLEST = 4096
 """Room for contacts of a small batch, unless Playground's is less; with more, steps cost more."""
 
@@ -39,9 +43,17 @@ def prepare_warp() -> None:
         raise NotInstalledError(
             "`impl='warp'` needs MuJoCo Warp: `pip install warp-lang`. `impl='jax'` needs nothing."
         )
+    with _lock:
+        _hide_kernels()
+
+
+@cache
+def _hide_kernels() -> None:
+    """Change Warp's default, and once: another level, and a later one, is the user's."""
     import warp
 
-    warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)
+    if warp.config.log_level == warp.LOG_INFO:
+        warp.config.log_level = warp.LOG_WARNING
 
 
 def check_alone(place: Any, differentiable: bool) -> None:

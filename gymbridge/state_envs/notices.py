@@ -1,33 +1,76 @@
-"""Hides the notices that Brax and its libraries print when they are imported or build a model."""
+"""Hides the notices that Brax and its libraries print when they are imported or build a model.
+
+Other threads print and warn at the same time. So nothing is put in the place of `sys.stdout` or of
+the list of filters, as `contextlib.redirect_stdout` and `warnings.catch_warnings` do: of two such
+blocks, the one that ends last brings back what the other had put there. Here entries are added to
+lists, in one operation each, and taken out of the same lists.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import io
+import re
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+from typing import Any
 
-__all__ = ["quiet"]
+__all__ = ["QuietLoader", "quiet"]
 
-_WARNINGS = (
-    "Brax System, .* are not actively being maintained",
-    "JAXopt is no longer maintained",
+_FILTERS: tuple[Any, ...] = tuple(
+    ("ignore", re.compile(message), category, None, 0)
+    for message, category in (
+        ("Brax System, .* are not actively being maintained", UserWarning),
+        ("JAXopt is no longer maintained", DeprecationWarning),
+    )
 )
+"""As in `warnings.filters`."""
+
+_PRINTS = "mujoco.mjx.warp"
 _LINES = ("Failed to import warp:", "Failed to import mujoco_warp:")
-"""MJX prints these where Warp, which Brax does not use, is not installed."""
+"""That module prints these where Warp, which Brax does not use, is not installed."""
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Hide Brax's notices inside the block; anything else that is printed or warned passes."""
-    printed = io.StringIO()
+    filters: Any = warnings.filters
+    finder = _Finder()
+    filters[:0] = _FILTERS
+    sys.meta_path.insert(0, finder)
     try:
-        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-            for message in _WARNINGS:
-                warnings.filterwarnings("ignore", message)
-            yield
+        yield
     finally:
-        for line in printed.getvalue().splitlines(keepends=True):
-            if not line.startswith(_LINES):
-                sys.stdout.write(line)
+        sys.meta_path.remove(finder)
+        for entry in _FILTERS:
+            with contextlib.suppress(ValueError):  # `warnings.resetwarnings` empties the list
+                filters.remove(entry)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the module of MJX that prints, and lets it do so by a function of ours."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == _PRINTS else None
+        if spec is None or type(spec.loader) is not SourceFileLoader:
+            return None
+        spec.loader = QuietLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class QuietLoader(SourceFileLoader):
+    """Runs a module whose notices are not printed."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module with a `print` of its own, which leaves the notices out."""
+        vars(module)["print"] = _print_others
+        super().exec_module(module)
+        del vars(module)["print"]
+
+
+def _print_others(*values: Any, **options: Any) -> None:
+    if not str(values[0] if values else "").startswith(_LINES):
+        print(*values, **options)

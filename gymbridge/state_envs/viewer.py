@@ -11,6 +11,7 @@ from brax.io import html, mjcf
 
 from gymbridge.errors import SimulationError
 from gymbridge.functional.protocol import Facts
+from gymbridge.state_envs.notices import quiet
 from gymbridge.state_envs.rendering import Drawn
 
 __all__ = ["make_page"]
@@ -41,7 +42,8 @@ def make_page(
         )
     rows: Any = [SimpleNamespace(x=_find_bodies(drawn.physics, index)) for drawn in trajectory]
     try:
-        system: Any = getattr(facts.engine.unwrapped, "sys", None) or mjcf.load_model(model)
+        with quiet():
+            system: Any = getattr(facts.engine.unwrapped, "sys", None) or mjcf.load_model(model)
     except Exception as error:
         raise SimulationError(
             f"Brax cannot read the model of {facts.name}: {type(error).__name__}: {error}"

@@ -138,6 +138,16 @@ def test_arguments__bad_ones_are_named(kwargs: dict[str, Any], message: str) -> 
         BraxVectorEnv("fast", **kwargs)
 
 
+@pytest.mark.parametrize("value", ["yes", "", 1, 0, None, [True]])
+def test_flags__are_bools(value: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="`differentiable` must be True or False, got"):
+        BraxVectorEnv("fast", arrays="torch", differentiable=value)
+
+
+def test_flags__may_be_numpy_s() -> None:
+    assert not BraxVectorEnv("fast", differentiable=np.False_).closed  # pyright: ignore[reportArgumentType]
+
+
 def test_arguments__hints_name_nothing_that_cannot_be_given() -> None:
     with pytest.raises(ArgumentError) as caught:
         BraxVectorEnv("fast", zzz=1)

@@ -219,6 +219,9 @@ def test_callers_mistakes__are_errors_before_anything_moves() -> None:
             call()
     with pytest.raises(ArgumentTypeError, match="`mask` must have `dtype"):
         reset(carry, jnp.ones(NUM_ENVS))
+    for nothing in (None, "abc", object()):
+        with pytest.raises(ArgumentTypeError, match="`mask` must be an array of bools"):
+            reset(carry, nothing)
     for wrong in (both, None, (carry, carry), 0.5):
         with pytest.raises(ArgumentTypeError, match="`carry` must be the number that"):
             jax.jit(step)(wrong, actions)

@@ -154,7 +154,11 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"action_space": Dict(a=Sequence(Box(0, 1)))}, "Sample.action_space` must be Box"),
     ({"reset_options": {"wind": 5}}, r"`reset_options\['wind'\]` must be Box.*got 5"),
     ({"reset_options": {"rain": Box(0, 1)}}, r"must be a keyword argument of `reset`, which lacks"),
-    ({"reset_options": {"key": Box(0, 1)}}, r"`reset_options\['key'\]` must have a default"),
+    *(
+        ({"reset_options": {name: Box(0, 1)}}, rf"`reset_options\['{name}'\]` needs another name")
+        for name in ("key", "self")
+    ),
+    ({"reset_options": {3: Box(0, 1)}}, r"`reset_options\[3\]` must have a name that is a str"),
 ]
 
 
@@ -172,6 +176,16 @@ def test_option__that_changes_a_shape_is_named() -> None:
     text = r"`state` is float32\[\] after `reset` and float32\[3\] after `reset with options`"
     with pytest.raises(EnvContractError, match=text):
         JaxVectorEnv(Grown(reset_options={"wind": Box(0, 1, (3,))}))
+
+
+@pytest.mark.parametrize("name", ["self", "rng"])
+def test_option__that_reset_gets_itself_is_named(name: str) -> None:
+    class Open(Sample):
+        def reset(self, rng: Any, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return super().reset(rng)
+
+    with pytest.raises(ArgumentError, match=rf"`reset_options\['{name}'\]` needs another name"):
+        JaxVectorEnv(Open(reset_options={name: Box(0, 1)}))
 
 
 @pytest.mark.parametrize("verb", ["reset", "step", "positions", "physics_leaves"])

@@ -23,7 +23,7 @@ from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
 from gymbridge.playground.private import hide_iterations
 from gymbridge.playground.translation import build_env
-from gymbridge.playground.warp import fit_contacts, fit_rooms, prepare_warp
+from gymbridge.playground.warp import _hide_kernels, fit_contacts, fit_rooms, prepare_warp
 
 NAME = "HopperHop"
 SEEDS = [0, 7, 7, 2**32 - 1]
@@ -96,10 +96,21 @@ def test_missing_library__is_named_with_its_install_command(
 def test_lines_about_kernels__are_hidden_and_warnings_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for own, after in ((warp.LOG_INFO, warp.LOG_WARNING), (warp.LOG_ERROR, warp.LOG_ERROR)):
+    for own in (warp.LOG_DEBUG, warp.LOG_INFO, warp.LOG_ERROR):
+        _hide_kernels.cache_clear()
         monkeypatch.setattr(warp.config, "log_level", own)
         prepare_warp()
-        assert warp.config.log_level == after
+        assert warp.config.log_level == (warp.LOG_WARNING if own == warp.LOG_INFO else own)
+    _hide_kernels.cache_clear()
+
+
+def test_level_that_a_user_sets_after_the_first_batch__stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepare_warp()
+    monkeypatch.setattr(warp.config, "log_level", warp.LOG_INFO)
+    prepare_warp()
+    assert warp.config.log_level == warp.LOG_INFO
 
 
 @pytest.mark.parametrize(

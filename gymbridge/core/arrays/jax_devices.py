@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
@@ -21,6 +22,9 @@ from gymbridge.errors import ArgumentError
 __all__ = ["check_threads", "find_jax_device", "find_place"]
 
 _LOG = logging.getLogger("gymbridge")
+
+_starting = threading.Lock()
+"""Held while JAX may start, since settings of the process are changed for it."""
 
 _THREADS: list[int] = []
 """Threads of XLA's pool, if JAX was started here."""
@@ -42,9 +46,10 @@ def find_place(device: Any, num_envs: int, *, calls: int = 2) -> Any:
         SimulationError: This process was forked after JAX had started.
     """
     place = read_device(device)
-    if isinstance(place, EveryDevice):
-        place = _choose(place, num_envs, calls)
-    return _start_jax(place, calls)
+    with _starting:
+        if isinstance(place, EveryDevice):
+            place = _choose(place, num_envs, calls)
+        return _start_jax(place, calls)
 
 
 def _choose(devices: EveryDevice, num_envs: int, calls: int) -> Place:

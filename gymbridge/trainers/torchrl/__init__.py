@@ -14,6 +14,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.core.extras import needs
+from gymbridge.core.requests import read_flag
 from gymbridge.trainers.batches import make_tensors
 
 with needs("torchrl", "gymbridge.trainers.torchrl"):
@@ -46,9 +47,10 @@ def make_torchrl(
 
     Raises:
         ArgumentError: The id is of another package, or the batch is one that `TorchRLEnv` refuses.
+        ArgumentTypeError: A flag is not a bool.
     """
     hint = "for others use torchrl's GymWrapper(gymnasium.make_vec(...))"
-    if from_pixels:
+    if read_flag("from_pixels", from_pixels):
         kwargs["render_mode"] = "rgb_array"
     envs = make_tensors(env_id, num_envs, AutoresetMode.DISABLED, kwargs, hint)
     env = TorchRLEnv(envs, categorical_action_encoding=categorical_action_encoding)

@@ -16,7 +16,7 @@ from torchrl.data import Binary, Composite, OneHot, Unbounded
 from torchrl.envs import EnvBase
 
 from gymbridge.core.arrays.adapter import map_arrays
-from gymbridge.core.requests import read_seed
+from gymbridge.core.requests import read_flag, read_seed
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
 from gymbridge.registration import ENGINES
@@ -91,8 +91,9 @@ class TorchRLEnv(EnvBase):
                 f"`envs` must be a batch of gymbridge without wrappers, got {type(envs).__name__}; "
                 "TorchRL's transforms do what vector wrappers do."
             )
+        is_categorical = read_flag("categorical_action_encoding", categorical_action_encoding)
         device, batch = torch.device(envs.device), torch.Size([envs.num_envs])
-        actions = to_action_spec(envs.single_action_space, categorical_action_encoding)
+        actions = to_action_spec(envs.single_action_space, is_categorical)
         entries = to_observation_specs(envs.single_observation_space)
         infos = widen(without_masks(envs.reset()[1]))
         super().__init__(device=device, batch_size=batch)
