@@ -59,7 +59,8 @@ def playground_id(name: str) -> str:
 
 
 Ids = Iterator[tuple[str, dict[str, Any], int | None]]
-"""Ids with their keywords and their time limits in steps."""
+"""Ids with their keywords and their time limits in steps; None for no limit, and where the keywords
+decide: Gymnasium passes an id's limit on as if it were the user's."""
 
 
 class Engine(NamedTuple):
@@ -68,15 +69,16 @@ class Engine(NamedTuple):
     ids                   () -> ids, with their keywords and limits
     vector_entry_point    of batches
     entry_point           of single environments
-    limit_is_task         keywords -> whether a time limit changes the task itself, so that single
-                          environments have it beside `TimeLimit`
+    keeps_limit           keywords -> whether single environments have the task's limit beside the
+                          `TimeLimit` of `gymnasium.make`: a limit changes the task itself, or the
+                          id has none
     takes_threads         whether `num_threads=` is a keyword of all of its environments
     """
 
     ids: Callable[[], Ids]
     vector_entry_point: str
     entry_point: str
-    limit_is_task: Callable[[dict[str, Any]], bool] | None = None
+    keeps_limit: Callable[[dict[str, Any]], bool] | None = None
     takes_threads: bool = False
 
 
@@ -86,8 +88,8 @@ def _brax_ids() -> Ids:
 
 
 def _playground_ids() -> Ids:
-    for name, limit in PLAYGROUND_LIMITS.items():
-        yield playground_id(name), {"env": name}, limit
+    for name in PLAYGROUND_LIMITS:  # The limit is that of the user's configuration.
+        yield playground_id(name), {"env": name}, None
 
 
 def _envpool_ids() -> Ids:
@@ -96,7 +98,7 @@ def _envpool_ids() -> Ids:
             yield envpool_id(task_id), {"task_id": task_id}, task["max_episode_steps"]
 
 
-def _envpool_limit_is_task(kwargs: dict[str, Any]) -> bool:
+def _pool_keeps_limit(kwargs: dict[str, Any]) -> bool:
     task = load_tasks().get(str(kwargs.get("task_id")))
     return task is not None and limit_keeper(kwargs["task_id"], task["family"]) == "pool"
 
@@ -111,12 +113,13 @@ ENGINES = {
         _playground_ids,
         "gymbridge.playground:PlaygroundVectorEnv",
         "gymbridge.single_env:make_playground",
+        keeps_limit=lambda kwargs: True,
     ),
     "EnvPool": Engine(
         _envpool_ids,
         "gymbridge.envpool:EnvPoolVectorEnv",
         "gymbridge.single_env:make_envpool",
-        limit_is_task=_envpool_limit_is_task,
+        keeps_limit=_pool_keeps_limit,
         takes_threads=True,
     ),
 }

@@ -13,12 +13,13 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import TimeLimit
 
 from gymbridge.core.actions import to_array
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import split_infos, split_rows
-from gymbridge.core.specs import keep_spec
+from gymbridge.core.specs import fit_spec
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError
 from gymbridge.registration import ENGINES, Engine
@@ -29,9 +30,10 @@ __all__ = ["SingleEnv", "make_brax", "make_envpool", "make_playground"]
 class SingleEnv(gym.Env[Any, Any]):
     """A batch of one as a single environment; rewards, flags and discrete values are Python's.
 
-    It has no time limit of its own: `gym.make` wraps it in `TimeLimit`, which sets `truncated` on
-    the last allowed step even if the task terminates there. Only where a limit changes the task
-    itself (see `gymbridge.envpool.tasks`) does the task keep its own limit as well.
+    `gym.make` wraps it in `TimeLimit`, which sets `truncated` on the last allowed step even if the
+    task terminates there. Most have no other time limit. Playground's keep that of their
+    configuration, and EnvPool's their own where a limit changes the task itself (see
+    `gymbridge.envpool.tasks`): there `max_episode_steps` can only shorten episodes.
 
     Args:
         envs: A batch of one with `AutoresetMode.DISABLED`. `close` closes it.
@@ -50,7 +52,7 @@ class SingleEnv(gym.Env[Any, Any]):
 
     @property
     def spec(self) -> EnvSpec | None:
-        """The spec from `gymnasium.make`, or None."""
+        """The spec from `gymnasium.make`, with the limit that the task keeps; or None."""
         return self._spec
 
     @spec.setter
@@ -58,7 +60,7 @@ class SingleEnv(gym.Env[Any, Any]):
         self, spec: EnvSpec | None
     ) -> None:
         """Take what Gymnasium hands over after construction."""
-        self._spec = keep_spec(spec)
+        self._spec = fit_spec(spec, self.envs.max_episode_steps, self.envs.autoreset_mode)
 
     @property
     def np_random_seed(self) -> int:
@@ -104,33 +106,36 @@ class SingleEnv(gym.Env[Any, Any]):
         self.envs.close()
 
 
-def make_brax(**kwargs: Any) -> SingleEnv:
+def make_brax(**kwargs: Any) -> gym.Env[Any, Any]:
     """Return one Brax environment; the keywords are those of `BraxVectorEnv`."""
     return _make(ENGINES["Brax"], kwargs)
 
 
-def make_playground(**kwargs: Any) -> SingleEnv:
+def make_playground(**kwargs: Any) -> gym.Env[Any, Any]:
     """Return one Playground environment; the keywords are those of `PlaygroundVectorEnv`."""
     return _make(ENGINES["Playground"], kwargs)
 
 
-def make_envpool(**kwargs: Any) -> SingleEnv:
+def make_envpool(**kwargs: Any) -> gym.Env[Any, Any]:
     """Return one EnvPool environment; the keywords are those of `EnvPoolVectorEnv`."""
     return _make(ENGINES["EnvPool"], kwargs)
 
 
-def _make(engine: Engine, kwargs: dict[str, Any]) -> SingleEnv:
+def _make(engine: Engine, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     for name in ("arrays", "autoreset_mode", "differentiable", "max_episode_steps", "num_envs"):
         if name in kwargs:
             raise ArgumentError(
                 f"`{name}` cannot be given for a single environment, got {kwargs[name]!r}; give it "
                 "to `gymnasium.make_vec`."
             )
-    keeps_limit = engine.limit_is_task is not None and engine.limit_is_task(kwargs)
+    keeps_limit = engine.keeps_limit is not None and engine.keeps_limit(kwargs)
     limit = None if keeps_limit else -1
     make: Any = load_env_creator(engine.vector_entry_point)
     mode = AutoresetMode.DISABLED
-    return SingleEnv(make(**kwargs, num_envs=1, autoreset_mode=mode, max_episode_steps=limit))
+    envs = make(**kwargs, num_envs=1, autoreset_mode=mode, max_episode_steps=limit)
+    env = SingleEnv(envs)
+    # Flags on the last step are those of `TimeLimit`, whether `gymnasium.make` adds one or not.
+    return env if envs.max_episode_steps is None else TimeLimit(env, envs.max_episode_steps)
 
 
 def _batch(action: Any) -> Any:

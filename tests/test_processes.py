@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 from typing import Any
 
@@ -11,11 +12,13 @@ import jax
 import pytest
 import torch
 from batches import play
+from gymnasium.vector import AsyncVectorEnv
 from process_samples import NUM_STEPS, build_and_play, unpickle_and_play
 from python_runs import run_python
 from trees import assert_same
 
 import gymbridge
+from gymbridge.errors import ArgumentError
 from gymbridge.testing import ScriptedSimulator
 
 ENGINES = ("Brax/fast-v0", "EnvPool/CartPole-v1")
@@ -135,6 +138,33 @@ def test_forked_graph__gets_an_error_instead_of_hanging() -> None:
     for line in lines[1:8]:
         assert "was built before this process was forked" in line
     assert lines[8:] == ["child ends 0", "parent True 5"]
+
+
+FAST = "Brax/fast-v0"
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: gym.make_vec(FAST, 2, vectorization_mode="async"),
+        lambda: gym.make_vec(
+            FAST, 2, vectorization_mode="async", vector_kwargs={"context": "fork"}
+        ),
+        lambda: AsyncVectorEnv([lambda: gym.make(FAST)] * 2),
+    ],
+    ids=["default", "fork", "class"],
+)
+def test_processes_of_gymnasium__are_refused_before_jax_is_forked(
+    build: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("A process starts."))
+    monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none: None)
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["fork", "spawn"])
+    message = (
+        "`context` of AsyncVectorEnv must not be 'fork'.*`vectorization_mode='async'`.*'spawn'"
+    )
+    with pytest.raises(ArgumentError, match=message):
+        build()
 
 
 FORK_ASYNC = """

@@ -40,7 +40,13 @@ def test_ids__are_those_of_every_task_for_one_player() -> None:
     engines = [
         ("envpool", "EnvPoolVectorEnv", envpool_id, "task_id", limits),
         ("brax", "BraxVectorEnv", brax_id, "brax_env", dict.fromkeys(BRAX_NAMES, 1000)),
-        ("playground", "PlaygroundVectorEnv", playground_id, "env", PLAYGROUND_LIMITS),
+        (
+            "playground",
+            "PlaygroundVectorEnv",
+            playground_id,
+            "env",
+            dict.fromkeys(PLAYGROUND_LIMITS),  # The user's configuration has it.
+        ),
     ]
     expected = [
         EnvSpec(

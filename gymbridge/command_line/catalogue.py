@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gymnasium.envs.registration import EnvSpec, registry
 
 from gymbridge.envpool.tasks import load_tasks
-from gymbridge.playground.tasks import PLAYGROUND_SUITES
+from gymbridge.playground.tasks import PLAYGROUND_LIMITS, PLAYGROUND_SUITES
 from gymbridge.registration import find_engine
 
 __all__ = ["SPACES", "Entry", "did_you_mean", "load_spaces", "read_catalogue"]
@@ -41,7 +41,7 @@ def read_catalogue() -> Iterator[Entry]:
     for env_id, spec in registry.items():
         if find_engine(env_id) is not None:
             observations, actions = known.get(env_id, (None, None))
-            yield Entry(env_id, _family(spec), observations, actions, spec.max_episode_steps)
+            yield Entry(env_id, _family(spec), observations, actions, _limit(spec))
 
 
 def load_spaces() -> dict[str, list[str]]:
@@ -57,6 +57,13 @@ def _family(spec: EnvSpec) -> str | None:
     if spec.namespace == "Playground":
         return next((suite for suite, limits in PLAYGROUND_SUITES.items() if name in limits), None)
     return "brax"
+
+
+def _limit(spec: EnvSpec) -> int | None:
+    if spec.namespace == "Playground" and spec.max_episode_steps is None:
+        # The id leaves it to the configuration; this is the default one's.
+        return PLAYGROUND_LIMITS.get(str(spec.kwargs.get("env")))
+    return spec.max_episode_steps
 
 
 def did_you_mean(text: str) -> str:

@@ -6,16 +6,20 @@ there for ever. Start workers with 'spawn' or 'forkserver', and build their batc
 
 from __future__ import annotations
 
+import inspect
+import multiprocessing
 import os
 import threading
 import weakref
 from contextlib import suppress
 from typing import Any
 
-from gymbridge.core.jax_private import jax_has_started
-from gymbridge.errors import BusyError, ClosedError, SimulationError
+from gymnasium.vector import AsyncVectorEnv
 
-__all__ = ["OneThread", "check_not_forked", "check_open", "note_batch"]
+from gymbridge.core.jax_private import jax_has_started
+from gymbridge.errors import ArgumentError, BusyError, ClosedError, SimulationError
+
+__all__ = ["OneThread", "check_not_forked", "check_not_forking", "check_open", "note_batch"]
 
 
 _RLock: Any = type(threading.RLock())
@@ -95,6 +99,30 @@ def check_not_forked() -> None:
         raise SimulationError(
             "JAX had started before this process was forked, and engine threads do not survive "
             "`fork()`. Start workers with multiprocessing's 'spawn' or 'forkserver' instead."
+        )
+
+
+def check_not_forking() -> None:
+    """Raise if Gymnasium's `AsyncVectorEnv` is building this environment, and would then fork.
+
+    It builds one environment in its own process, for the spaces, before it starts the others, and
+    all that it would say of those is that they reset the connection.
+
+    Raises:
+        ArgumentError: Its processes would be forked.
+    """
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not AsyncVectorEnv.__init__.__code__:
+        frame = frame.f_back
+    if frame is None:
+        return
+    method = frame.f_locals["context"] or multiprocessing.get_start_method(allow_none=True)
+    if (method or multiprocessing.get_all_start_methods()[0]) == "fork":  # the first is the default
+        raise ArgumentError(
+            "`context` of AsyncVectorEnv must not be 'fork' for environments in JAX, since its "
+            "threads do not survive `fork()`. With `gymnasium.make_vec`, leave out "
+            "`vectorization_mode='async'`, since ids of gymbridge step all environments at once, "
+            "or pass `vector_kwargs={'context': 'spawn'}`."
         )
 
 

@@ -34,7 +34,7 @@ from gymbridge.state_envs.randomization import randomize
 from gymbridge.state_envs.state_env import StateEnv
 from gymbridge.state_envs.viewer import make_page
 
-__all__ = ["build_env", "episode_steps", "find_impl", "translate"]
+__all__ = ["build_env", "check_once", "episode_steps", "find_impl", "translate"]
 
 _STYLE = Style(
     engine="Playground",
@@ -85,10 +85,7 @@ def find_impl(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
     for name, value in (("impl", impl), ("config_overrides['impl']", entry)):
         if value not in (*_IMPLS, None):
             raise ArgumentError(f"`{name}` must be one of {_IMPLS}, got {value!r}.")
-    if impl is not None and entry not in (impl, None):
-        raise ArgumentError(
-            f"`impl` must be what `config_overrides` has, {entry!r}, got {impl!r}; leave one out."
-        )
+    check_once("impl", impl, config_overrides)
     chosen = impl or entry
     if chosen is None and config is not None and _copy(config).get("impl", "jax") != "jax":
         raise ArgumentError(
@@ -96,6 +93,16 @@ def find_impl(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
             "the default here is 'jax': pass `impl='jax'` or `impl='warp'` beside `config`."
         )
     return chosen or "jax"
+
+
+def check_once(name: str, value: Any, config_overrides: Any) -> None:
+    """Raise if `config_overrides` has another value of an argument that is not None."""
+    entry = _read_overrides(config_overrides).get(name)
+    if value is not None and entry not in (value, None):
+        raise ArgumentError(
+            f"`{name}` must be what `config_overrides` has, {entry!r}, got {value!r}; leave one "
+            "out."
+        )
 
 
 def build_env(env: Any, config: Any, config_overrides: Any, impl: str, num_envs: int) -> Any:

@@ -24,6 +24,7 @@ with needs("playground", "PlaygroundVectorEnv"), quiet():
     from gymbridge.functional.simulator import FunctionalSimulator
     from gymbridge.playground.translation import (
         build_env,
+        check_once,
         episode_steps,
         find_impl,
         translate,
@@ -50,7 +51,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
         device: Where the simulation runs and its arrays are; see `BraxVectorEnv`.
         action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
-            episode's end. None for the configuration's.
+            episode's end. None for the configuration's; an error if `config_overrides` has another.
         info_keys: Which metrics and entries of ``state.info`` are in the infos: None for as many as
             fit into 1 kB per environment, "all", or a list of names.
         nonfinite: What happens when an environment produces NaN or Inf: "terminate", "raise" or
@@ -130,6 +131,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         mode = read_autoreset_mode(autoreset_mode)
         gradient = read_solver_gradient(mjx_solver_gradient, differentiable=differentiable)
         found = find_impl(env, config, config_overrides, impl)
+        check_once("action_repeat", action_repeat, config_overrides)
         if found == "warp":
             check_alone(place, differentiable)
         mjx_env = build_env(env, config, config_overrides, found, num_envs)

@@ -107,6 +107,15 @@ def test_list__exits_with_1_and_names_the_nearest_where_no_id_matches(
     assert ("Did you mean" in printed.err) == bool(hint)
 
 
+@pytest.mark.parametrize(("given", "shown"), [(None, 300), (7, 7)])
+def test_list__has_the_limit_of_playground_s_own_configuration(
+    given: int | None, shown: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = EnvSpec("Playground/SpotGetup-v0", kwargs={"env": "SpotGetup"}, max_episode_steps=given)
+    monkeypatch.setitem(registry, spec.id, spec)
+    assert [entry.max_episode_steps for entry in find_entries("playground/spotgetup")] == [shown]
+
+
 def test_list__has_ids_of_the_user_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = EnvSpec("EnvPool/Own-v0", kwargs={"task_id": "Own-v0"}, max_episode_steps=7)
     monkeypatch.setitem(registry, spec.id, spec)

@@ -91,6 +91,11 @@ def test_env__of_another_type_is_refused(env: Any) -> None:
             ArgumentError,
             "`impl` must be what `config_overrides` has, 'warp', got 'jax'; leave one out",
         ),
+        (
+            {"action_repeat": 2, "config_overrides": {"action_repeat": 4}},
+            ArgumentError,
+            "`action_repeat` must be what `config_overrides` has, 4, got 2; leave one out",
+        ),
     ],
 )
 def test_argument__of_another_type_or_value_is_named(

@@ -45,7 +45,7 @@ def test_make_and_make_vec__have_the_task_s_limit_and_take_keywords() -> None:
     )
     assert envs.unwrapped.max_episode_steps == 7
     assert envs.get_attr("n_substeps") == (4,)
-    assert gym.make(f"Playground/{NAME}-v0").get_wrapper_attr("_max_episode_steps") == 1000
+    assert gym.make(f"Playground/{NAME}-v0").spec.max_episode_steps == 1000
 
 
 def test_registered_env__of_a_user_s_own_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,12 @@ def test_every_engine__is_sampled(environ, env):
     assert len({float(r) for episode in sampled for r in episode.get_rewards()}) > 3
 
 
+def test_limit__is_that_of_the_user_s_configuration(environ):
+    overrides = {"episode_length": 5}
+    runner = make_runner(0, "gymbridge:Playground/CartpoleBalance-v0", config_overrides=overrides)
+    assert runner.env.unwrapped.max_episode_steps == 5
+
+
 def test_share__of_the_local_runner_is_the_process(environ):
     runner = make_runner(0)
     assert "num_threads" not in runner.config.env_config

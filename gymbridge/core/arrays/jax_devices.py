@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from gymbridge.core.cores import count_affinity, count_cores
 from gymbridge.core.devices import Device, EveryDevice, Place, read_device
 from gymbridge.core.jax_private import count_threads, jax_has_started, pool_of, read_threads
-from gymbridge.core.processes import check_not_forked
+from gymbridge.core.processes import check_not_forked, check_not_forking
 from gymbridge.errors import ArgumentError
 
 __all__ = ["check_threads", "find_jax_device", "find_place"]
@@ -151,10 +151,11 @@ def find_jax_device(device: Place | None) -> Any:
     Several devices become a `jax.sharding.NamedSharding` that spreads leading axes over them.
 
     Raises:
-        ArgumentError: JAX has no such device.
+        ArgumentError: JAX has no such device, or `AsyncVectorEnv` would fork this process.
         SimulationError: This process was forked after JAX had started.
     """
     check_not_forked()
+    check_not_forking()
     if device is None:
         return next(iter(jnp.zeros(()).devices()))
     if isinstance(device, tuple):
