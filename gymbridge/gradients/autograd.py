@@ -22,6 +22,7 @@ from gymbridge.core.processes import check_not_forked
 from gymbridge.errors import ArgumentTypeError
 from gymbridge.functional.compilation import announce
 from gymbridge.gradients.residuals import Joined
+from gymbridge.gradients.torch_private import check_not_freed
 
 __all__ = ["JaxFunction", "Pure", "Traced"]
 
@@ -249,7 +250,11 @@ class _Node(torch.autograd.Function):
     ) -> tuple[Any, ...]:
         # In a forked child, the parent's graph would wait for threads that are not there.
         check_not_forked()
-        (token,) = ctx.saved_tensors
+        try:
+            (token,) = ctx.saved_tensors
+        except RuntimeError as error:
+            check_not_freed(error)
+            raise
         if not hasattr(token, "kept"):
             raise RuntimeError(
                 "`saved_tensors_hooks` cannot move what a function of jax keeps for its backward "

@@ -1,7 +1,7 @@
-"""Uses of private names of torch, as of torch 2.13.0.
+"""Uses of private names and of a message of torch, as of torch 2.13.0.
 
-They find out two wrong uses of a batch. Where a version of torch lacks a name, that wrong use is
-not found.
+They find out three wrong uses of a batch. Where a version of torch lacks a name, that wrong use is
+not found; where it has another message, torch's own error is raised.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch.autograd.forward_ad as forward_ad
 
 from gymbridge.errors import SimulationError
 
-__all__ = ["check_context"]
+__all__ = ["check_context", "check_not_freed"]
 
 
 def check_context(leaves: list[torch.Tensor]) -> None:
@@ -36,6 +36,26 @@ def check_context(leaves: list[torch.Tensor]) -> None:
         raise SimulationError(
             "A step has no forward-mode derivatives; use a backward pass, or jax itself."
         )
+
+
+def check_not_freed(error: RuntimeError) -> None:
+    """Raise where torch could not read what a node keeps, because a backward pass has freed it.
+
+    Torch advises `retain_graph=True`. If `detach` was forgotten, that only makes the graph longer.
+
+    Args:
+        error: What torch raised when it read them; an error of a user's hook may be one, too.
+
+    Raises:
+        SimulationError: The graph was freed.
+    """
+    if "backward through the graph a second time" in str(error):
+        raise SimulationError(
+            "This backward pass reached a step whose graph an earlier backward pass has freed. "
+            "Call `envs.detach()` after each backward pass, before the next step, and go on from "
+            "the observation that it returns. Only for two backward passes through the same steps, "
+            "pass `retain_graph=True` to the first one."
+        ) from None
 
 
 def _is_in_backward_pass() -> bool:

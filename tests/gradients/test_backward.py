@@ -50,14 +50,53 @@ def test_graph__begins_anew_after_steps_without_one(
     assert (actions.grad[1:] != 0).all()
 
 
-def test_backward__a_second_time_is_torch_s_own_error(envs: Any, actions: torch.Tensor) -> None:
+def test_backward__a_second_time_needs_retain_graph(envs: Any, actions: torch.Tensor) -> None:
     loss = run(envs, actions)
     loss.backward(retain_graph=True)
     once = actions.grad.clone()
     loss.backward()
     torch.testing.assert_close(actions.grad, 2 * once)
-    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+    with pytest.raises(SimulationError, match=r"freed.*pass `retain_graph=True` to the first one"):
         loss.backward()
+
+
+def take_steps(envs: Any, actions: torch.Tensor) -> torch.Tensor:
+    return sum(rewards.sum() for _, rewards, *_ in play_steps(envs, actions))
+
+
+def unroll(envs: Any, actions: torch.Tensor) -> torch.Tensor:
+    return envs.unroll(actions)[1].sum()
+
+
+def reset_some(envs: Any, actions: torch.Tensor) -> torch.Tensor:
+    mask = np.arange(NUM_ENVS) == 0
+    obs, _ = envs.reset(options={"reset_mask": mask})
+    return obs.sum() + take_steps(envs, actions)
+
+
+@pytest.mark.parametrize("go_on", [take_steps, unroll, reset_some])
+def test_forgotten_detach__is_named(actions: torch.Tensor, residuals: str, go_on: Any) -> None:
+    """In place of torch's advice to retain the graph, which would only make it longer."""
+    envs = shared_batch(residuals=residuals)
+    envs.reset(seed=SEED)
+    take_steps(envs, actions[:2]).backward()
+    loss = go_on(envs, small_actions(2))
+    with pytest.raises(SimulationError, match=r"Call `envs\.detach\(\)` after each") as raised:
+        loss.backward()
+    assert raised.value.__suppress_context__
+    envs.detach()
+    go_on(envs, actions[2:]).backward()
+    assert (actions.grad[2] != 0).any()
+
+
+def test_hooks_of_the_user__raise_their_own_errors(envs: Any, actions: torch.Tensor) -> None:
+    def unpack(_: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("the disk is full")
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, unpack):
+        obs, *_ = envs.step(actions[0])
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        obs.sum().backward()
 
 
 def test_backward__hands_on_what_is_not_finite(envs: Any, actions: torch.Tensor) -> None:
