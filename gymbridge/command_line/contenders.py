@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.command_line.batches import make_batch
+from gymbridge.command_line.output import LOG
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.errors import ArgumentError, GymbridgeError
 
@@ -81,10 +82,12 @@ def _make_jax_step(batch: Any, actions: list[Any]) -> Step:
     times, is_numpy = batch._simulator.action_repeat, batch.arrays == "numpy"
 
     def repeat(state: Any, action: Any) -> Any:
+        LOG.info("Compiling the engine's own step.")  # A trace runs it.
         for _ in range(times):
             state = engine.step(state, action)
         return state
 
+    LOG.info("Compiling the engine's own reset.")
     keys = jax.random.split(jax.random.PRNGKey(0), batch.num_envs)
     state = jax.jit(jax.vmap(engine.reset))(jax.device_put(keys, place))
     advance = jax.jit(jax.vmap(repeat))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gymbridge.command_line.output import note
 from gymbridge.core.extras import needs
 from gymbridge.errors import ArgumentError
 
@@ -22,7 +24,8 @@ Draw = Callable[[Any], None]
 def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
     """Yield a function that adds a frame to a video; if `path` is None, it does nothing.
 
-    The folder of the file is made if there is none.
+    The folder of the file is made if there is none. A note names the file that was written, also
+    after Ctrl-C, which stops the encoder no earlier than this process wants.
 
     Raises:
         NotInstalledError: moviepy is not installed.
@@ -46,7 +49,8 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
         with _naming(path):
             if writer is None:  # not earlier: the first frame has the size
                 height, width, _ = frame.shape
-                writer = make_writer(str(path), (width, height), fps)
+                with _without_interrupts():
+                    writer = make_writer(str(path), (width, height), fps)
             writer.write_frame(frame)
 
     try:
@@ -55,6 +59,7 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
         with _naming(path):
             if writer is not None:
                 writer.close()
+                note(f"Wrote {path}")
             elif is_new:
                 path.unlink()
 
@@ -65,6 +70,16 @@ def _load_writer(path: Path) -> Any:
     with needs("video", "`--video`"):
         from moviepy.video.io.ffmpeg_writer import FFMPEG_VideoWriter
     return FFMPEG_VideoWriter
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Start processes that do not get the Ctrl-C of this terminal."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextmanager
