@@ -29,6 +29,9 @@ __all__ = ["LOG", "count", "cut", "fit", "note", "require_output", "show", "spea
 LOG = logging.getLogger("gymbridge")
 """By which a command says what it does."""
 
+QUIET = 10.0
+"""Seconds without a line after which a command says how far it is, outside a terminal."""
+
 
 def require_output() -> None:
     """Raise GymbridgeError if there is no standard output."""
@@ -122,7 +125,7 @@ class _Voice(logging.Handler):
     def start(self) -> None:
         self.command, self._is_shown = "gymbridge", False
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._pause = 0.25 if self._is_terminal else 10.0
+        self._pause = 0.25 if self._is_terminal else QUIET
         self._next = 0.0 if self._is_terminal else time.monotonic() + self._pause
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -46,7 +46,9 @@ def measure_rates(
         LOG.info("Warming up %s.", name)
         counts[name], taken = _count_calls(step, share)
         expected += counts[name] * taken
-    LOG.info("Measuring %d rounds, which take about %d s.", rounds, max(1, round(rounds * expected)))
+    LOG.info(
+        "Measuring %d rounds, which take about %d s.", rounds, max(1, round(rounds * expected))
+    )
     rates: dict[str, list[float]] = {name: [] for name in steps}
     start = time.perf_counter()
     for number in range(1, rounds + 1):
