@@ -100,8 +100,6 @@ def _lines(found: list[Entry]) -> list[str]:
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     most = columns // 2 if columns else sys.maxsize
     sizes = [min(most, max(map(len, column))) for column in zip(*rows, strict=True)]
-    lines = [
-        f"{env_id:{sizes[0]}}  {family:{sizes[1]}}  {limit:>{sizes[2]}}  {actions:{sizes[3]}}  {obs}"
-        for env_id, family, limit, actions, obs in rows
-    ]
+    style = "{{:{}}}  {{:{}}}  {{:>{}}}  {{:{}}}  {{}}".format(*sizes)
+    lines = [style.format(*row) for row in rows]
     return [cut(line, columns) for line in lines] if columns else lines

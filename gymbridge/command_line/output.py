@@ -100,7 +100,7 @@ def fit(text: str, indent: int) -> str:
 
 @contextmanager
 def speaking() -> Iterator[_Voice]:
-    """Write what is logged inside the block; what is yielded has the command that begins each line."""
+    """Write what is logged inside the block, after the `command` of what is yielded."""
     level, show_warning = LOG.level, warnings.showwarning
     _VOICE.start()
     logging.root.addHandler(_VOICE)
@@ -116,7 +116,7 @@ def speaking() -> Iterator[_Voice]:
 
 
 def _log_warning(message: Warning | str, *_: Any) -> None:
-    LOG.warning("%s", re.sub(r"\033\[\d+m|^WARN: ", "", str(message)))
+    LOG.warning("%s", re.sub(r"\033\[\d+m(WARN: )?", "", str(message)))
 
 
 class _Voice(logging.Handler):

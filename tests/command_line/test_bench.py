@@ -39,11 +39,8 @@ def test_bench__says_what_it_does_while_it_does_it(capsys: Any) -> None:
         "Warming up engine.",
         "Measuring 10 rounds, which take about 1 s.",
     ]
-    compiled = [line.split(" of ")[0] for line in said if line.startswith("Compiling ")]
-    assert compiled[-2:] == [
-        "Compiling the engine's own reset.",
-        "Compiling the engine's own step.",
-    ]
+    for function in ("reset", "step"):
+        assert f"Compiling the engine's own {function}." in said
     assert not any("1 environments" in line for line in said)
 
 

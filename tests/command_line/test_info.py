@@ -109,7 +109,7 @@ def test_info__of_an_id_prints_what_is_known(capsys: Any, monkeypatch: pytest.Mo
         "extra": "envpool",
         "envpool": "-",
     }
-    assert below == f"envpool  install by {install_command('envpool')}\n"
+    assert below == f"envpool     install by {install_command('envpool')}\n"
 
 
 def test_info__of_an_id_prints_json(capsys: Any) -> None:

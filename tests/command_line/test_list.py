@@ -56,7 +56,7 @@ def test_list__cuts_nothing_in_a_pipe(capsys: Any) -> None:
     assert line.endswith("trajectory: Box(-1, 19, (20,), int32))")
 
 
-@pytest.mark.parametrize("columns", [50, 200])
+@pytest.mark.parametrize("columns", [50, 150])
 def test_list__fits_the_width_of_a_terminal(columns: int) -> None:
     command = [sys.executable, "-m", "gymbridge", "list", "envpool/tsp-"]
     header, *lines = run_in_terminal(command, columns)[0].splitlines()
