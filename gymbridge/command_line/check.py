@@ -53,5 +53,6 @@ def run(given: argparse.Namespace) -> int:
         kwargs |= mode if is_own else {"vector_kwargs": mode}
     make = partial(make_batch, given.id, **kwargs)
     report = check_vector_env(make, steps=given.steps, seed=given.seed)
-    show(report.to_dict() if given.json else fit(str(report), 39))
+    title, _, table = str(report).partition("\n")
+    show(report.to_dict() if given.json else f"{fit(title, 2)}\n{fit(table, 39)}")
     return 1 if report.broken else 0
