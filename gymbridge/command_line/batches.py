@@ -21,7 +21,11 @@ def make_batch(env_id: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
         try:
             return gym.make_vec(env_id, **kwargs)
         except (gym.error.NameNotFound, gym.error.NamespaceNotFound) as error:
-            hint = "" if "Did you mean" in str(error) else " `gymbridge list` shows its own ids."
+            hint = (
+                ""
+                if "Did you mean" in str(error)
+                else " `gymbridge list` shows the ids of gymbridge."
+            )
             raise type(error)(f"{error}{hint}") from error
 
 

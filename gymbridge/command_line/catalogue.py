@@ -71,7 +71,9 @@ def did_you_mean(text: str) -> str:
         by_name.setdefault(_task_name(entry.id), []).append(entry.id)
     close = get_close_matches(_task_name(text), by_name, n=3)
     ids = [env_id for name in close for env_id in by_name[name]][:5]
-    return f" Did you mean {' or '.join(map(repr, ids))}?" if ids else " `gymbridge list` has all."
+    return (
+        f" Did you mean {' or '.join(map(repr, ids))}?" if ids else " `gymbridge list` shows all."
+    )
 
 
 def _task_name(env_id: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
     """Yield a function that adds a frame to a video; if `path` is None, it does nothing.
 
     The folder of the file is made if there is none. A note names the file that was written, also
-    after Ctrl-C, which stops the encoder no earlier than this process wants.
+    after Ctrl-C.
 
     Raises:
         NotInstalledError: moviepy is not installed.
@@ -49,8 +48,7 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
         with _naming(path):
             if writer is None:  # not earlier: the first frame has the size
                 height, width, _ = frame.shape
-                with _without_interrupts():
-                    writer = make_writer(str(path), (width, height), fps)
+                writer = make_writer(str(path), (width, height), fps)
             writer.write_frame(frame)
 
     try:
@@ -70,16 +68,6 @@ def _load_writer(path: Path) -> Any:
     with needs("video", "`--video`"):
         from moviepy.video.io.ffmpeg_writer import FFMPEG_VideoWriter
     return FFMPEG_VideoWriter
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Start processes that do not get the Ctrl-C of this terminal."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def test_pattern__matches_a_family() -> None:
         ("pongg", " Did you mean 'EnvPool/Pong-v5'?"),
         ("Brax/hoper-v0", " Did you mean 'Brax/hopper-v0' or 'EnvPool/Hopper-v3' or "),
         ("dialtrun", " Did you mean 'EnvPool/MetaWorld.DialTurn-v3'"),
-        ("zzzzzz", " `gymbridge list` has all."),
+        ("zzzzzz", " `gymbridge list` shows all."),
     ],
 )
 def test_list__exits_with_1_and_names_the_nearest_where_no_id_matches(
