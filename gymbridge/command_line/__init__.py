@@ -15,14 +15,14 @@ from typing import Any
 import gymnasium.error
 
 from gymbridge.command_line import bench, check, info, listing, rollout
-from gymbridge.command_line.output import note, require_output, show
+from gymbridge.command_line.output import LOG, note, require_output, show, speaking
 from gymbridge.errors import GymbridgeError
 
 __all__ = ["main", "make_parser"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code.
+    """Run a command and return its exit code; without a command, print the help and return 2.
 
     Args:
         arguments: The command and its flags; None for those of the process.
@@ -31,17 +31,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: With code 2 for flags that the command does not take, 0 after ``--help`` and
             when the reader of the results, such as `head`, has seen enough.
     """
-    name = "gymbridge"
-    try:
-        require_output()
-        given = make_parser().parse_args(arguments)
-        name = f"gymbridge {given.command}"
-        return given.run(given)
-    except (GymbridgeError, gymnasium.error.Error) as error:
-        note(f"{name}: error: {error}")
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    with speaking() as voice:
+        try:
+            require_output()
+            parser = make_parser()
+            given = parser.parse_args(arguments)
+            if given.command is None:
+                parser.print_help()
+                return 2
+            voice.command = f"gymbridge {given.command}"
+            return given.run(given)
+        except (GymbridgeError, gymnasium.error.Error) as error:
+            LOG.error("%s", error)
+            return 2
+        except KeyboardInterrupt:
+            note(f"{voice.command}: interrupted")
+            return 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -58,7 +63,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Brax, MuJoCo Playground and EnvPool as Gymnasium vector environments.",
         epilog="`gymbridge COMMAND --help` describes a command and its flags.",
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in (listing, info, check, bench, rollout):
         command.add_to(commands)
     return parser

@@ -18,7 +18,15 @@ __all__ = ["explain", "make_batch"]
 def make_batch(env_id: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
     """Return the batch that `gymnasium.make_vec` makes; see `explain` for its errors."""
     with explain(f"{env_id} cannot be built"):
-        return gym.make_vec(env_id, **kwargs)
+        try:
+            return gym.make_vec(env_id, **kwargs)
+        except (gym.error.NameNotFound, gym.error.NamespaceNotFound) as error:
+            hint = (
+                ""
+                if "Did you mean" in str(error)
+                else " `gymbridge list` shows the ids of gymbridge."
+            )
+            raise type(error)(f"{error}{hint}") from error
 
 
 @contextmanager

@@ -11,12 +11,11 @@ from operator import truediv
 from typing import Any
 
 from gymnasium.vector import VectorEnv
-from tabulate import tabulate
 
 from gymbridge.command_line.batches import make_batch
 from gymbridge.command_line.contenders import draw_actions, make_bare_step, make_step, make_sync
 from gymbridge.command_line.options import add_environment, positive, read_keywords
-from gymbridge.command_line.output import Progress, note, show
+from gymbridge.command_line.output import LOG, count, show
 from gymbridge.command_line.timing import ROUNDS, Spread, measure_rates, name_processor
 from gymbridge.core.devices import read_device
 from gymbridge.core.extras import EXTRAS, REQUIRED, find_version
@@ -24,8 +23,6 @@ from gymbridge.errors import ArgumentError
 from gymbridge.registration import ENGINES, find_engine
 
 __all__ = ["add_to", "run"]
-
-_ALIGNMENT = ("left", "right", "right", "right", "right")
 
 
 def add_to(commands: Any) -> None:
@@ -55,24 +52,11 @@ def run(given: argparse.Namespace) -> int:
         )
     mode = {} if given.mode is None else {"autoreset_mode": given.mode}
     kwargs = {"arrays": given.arrays, **mode, **read_keywords(given)}
-    with Progress().during(f"building {given.id}"):
-        envs = make_batch(given.id, num_envs=given.num_envs, **kwargs)
-    with closing(envs):
-        _announce(envs, given.seconds)
+    LOG.info("Building %s with %s.", given.id, count(given.num_envs, "environment"))
+    with closing(make_batch(given.id, num_envs=given.num_envs, **kwargs)) as envs:
         found = _measure(envs, kwargs, given.seconds)
     show(found if given.json else _text(found))
     return 0
-
-
-def _announce(envs: VectorEnv[Any, Any, Any], seconds: float) -> None:
-    """Say on standard error what is measured and how long that takes, before anything compiles."""
-    assert envs.spec is not None, "make_vec sets it"
-    compiles = envs.spec.namespace != "EnvPool"
-    before = ", after compiling, which can take a minute" if compiles else ""
-    note(
-        f"gymbridge bench: measuring {envs.spec.id}, {envs.num_envs} environments on "
-        f"{_name_device(envs.unwrapped)}. This takes about {seconds:g} s{before}."
-    )
 
 
 def _measure(
@@ -129,19 +113,19 @@ def _name_device(batch: Any) -> str:
 
 
 def _text(found: dict[str, Any]) -> str:
-    rows: list[tuple[str, ...]] = [
-        ("", "steps/s", "10th to 90th percentile", "over engine", "10th to 90th percentile")
-    ]
+    envs = count(found["num_envs"], "environment")
+    rows = [("", "steps/s", "low to high", "over engine", "low to high")]
     for name, rate in found["steps_per_second"].items():
         share = found["share_of_engine"][name]
         rows.append((name, *_cells(rate, ",.0f"), *_cells(share, ".2f")))
-    versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
     lines = [
-        "{id}: {num_envs} environments, {mode}, {arrays} arrays on {device}".format(**found),
-        "{processor}, {cores} cores, Python {python}, ".format(**found) + versions,
-        "medians of {rounds} interleaved rounds in {seconds:g} s".format(**found),
+        f"{found['id']}: {envs}, " + "{mode}, {arrays} arrays on {device}".format(**found),
+        "{processor}, {cores} cores, Python {python}".format(**found),
+        ", ".join(f"{name} {number}" for name, number in found["versions"].items()),
+        "medians of {rounds} interleaved rounds in {seconds:g} s, ".format(**found)
+        + "and their 10th and 90th percentiles",
         "",
-        tabulate(rows, "firstrow", "plain", disable_numparse=True, colalign=_ALIGNMENT),
+        *("{:13} {:>11} {:>22} {:>12} {:>14}".format(*row) for row in rows),
         *(f"{name} was not measured: {why}" for name, why in found["not_measured"].items()),
     ]
     return "\n".join(lines)

@@ -67,7 +67,7 @@ def _limit(spec: EnvSpec) -> int | None:
 
 
 def did_you_mean(text: str) -> str:
-    """Return a hint: the ids whose task is named most like `text`; "" where none is.
+    """Return a hint: the ids whose task is named most like `text`, or else what lists all ids.
 
     Example:
         >>> did_you_mean("EnvPool/ponng")
@@ -78,7 +78,9 @@ def did_you_mean(text: str) -> str:
         by_name.setdefault(_task_name(entry.id), []).append(entry.id)
     close = get_close_matches(_task_name(text), by_name, n=3)
     ids = [env_id for name in close for env_id in by_name[name]][:5]
-    return f" Did you mean {' or '.join(map(repr, ids))}?" if ids else ""
+    return (
+        f" Did you mean {' or '.join(map(repr, ids))}?" if ids else " `gymbridge list` shows all."
+    )
 
 
 def _task_name(env_id: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gymbridge.command_line.batches import make_batch
 from gymbridge.command_line.options import add_environment, at_least, read_keywords
-from gymbridge.command_line.output import note, show
+from gymbridge.command_line.output import LOG, count, fit, show
 
 __all__ = ["add_to", "run"]
 
@@ -36,20 +36,23 @@ def run(given: argparse.Namespace) -> int:
     from gymbridge.testing import check_vector_env
 
     kwargs = {"num_envs": given.num_envs, **read_keywords(given)}
+    LOG.info(
+        "Checking %s, %s, in runs of at most %s.",
+        given.id,
+        count(given.num_envs, "environment"),
+        count(given.steps, "step"),
+    )
     # Errors while it is built are the user's, not the environment's.
     with closing(make_batch(given.id, **kwargs)) as envs:
         # `make_vec` builds a `SyncVectorEnv` for ids without a batch of their own, and takes its
         # mode inside another keyword. An id may be ``module:id`` or have no version, so this is
         # read from a batch.
         is_own = envs.spec is not None and envs.spec.vector_entry_point is not None
-    note(
-        f"gymbridge check: checking {given.id}, {given.num_envs} environments, in runs of at most "
-        f"{given.steps:,} steps."
-    )
     if given.mode is not None:
         mode = {"autoreset_mode": given.mode}
         kwargs |= mode if is_own else {"vector_kwargs": mode}
     make = partial(make_batch, given.id, **kwargs)
     report = check_vector_env(make, steps=given.steps, seed=given.seed)
-    show(report.to_dict() if given.json else str(report))
+    title, _, table = str(report).partition("\n")
+    show(report.to_dict() if given.json else f"{fit(title, 2)}\n{fit(table, 39)}")
     return 1 if report.broken else 0

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.command_line.batches import make_batch
+from gymbridge.command_line.output import LOG
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.errors import ArgumentError, GymbridgeError
 
@@ -75,19 +76,30 @@ def _make_jax_step(batch: Any, actions: list[Any]) -> Step:
     """
     import jax
 
+    from gymbridge.functional.tracing import cast_like
+
     engine, place = batch._simulator.engine, batch._simulator.device
     if batch._simulator.num_devices > 1:
         place = place.mesh.devices.flat[0]
     times, is_numpy = batch._simulator.action_repeat, batch.arrays == "numpy"
 
     def repeat(state: Any, action: Any) -> Any:
+        LOG.info("Compiling the engine's own step.")  # A trace runs it.
         for _ in range(times):
             state = engine.step(state, action)
         return state
 
+    def compile_rows(function: Any) -> Any:
+        def run(*args: Any) -> Any:
+            state = jax.vmap(function)(*args)
+            return cast_like(state, state)  # A weak type would compile the step twice.
+
+        return jax.jit(run)
+
+    LOG.info("Compiling the engine's own reset.")
     keys = jax.random.split(jax.random.PRNGKey(0), batch.num_envs)
-    state = jax.jit(jax.vmap(engine.reset))(jax.device_put(keys, place))
-    advance = jax.jit(jax.vmap(repeat))
+    state = compile_rows(engine.reset)(jax.device_put(keys, place))
+    advance = compile_rows(repeat)
     if not is_numpy:
         actions = [jax.device_put(action, place) for action in actions]
 

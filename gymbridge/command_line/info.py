@@ -11,20 +11,24 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
-
-from tabulate import tabulate
 
 import gymbridge
 from gymbridge.command_line.catalogue import did_you_mean, read_catalogue
 from gymbridge.command_line.options import add_json
-from gymbridge.command_line.output import show
+from gymbridge.command_line.output import LOG, count, fit, show
 from gymbridge.core.extras import EXTRAS, REQUIRED, find_version, install_command
 from gymbridge.errors import UnknownTaskError
 
 __all__ = ["Probe", "add_to", "collect", "describe", "run", "run_probe", "run_probes"]
+
+_BELOW = ("jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang")
+"""Distributions below the engines, on which results and speed depend."""
+
+Row = tuple[str, str, Any]
+"""Part of the result or "", name, and value."""
 
 _SECONDS = 60
 """Seconds after which a probe has failed."""
@@ -66,81 +70,68 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print what is installed and what is missing, or what is known about an id."""
-    found = collect() if given.id is None else describe(given.id)
-    make_rows = _rows_of_machine if given.id is None else _rows_of_id
-    show(found if given.json else _text(make_rows(found), found["missing"]))
+    """Print what is installed and what is missing, or what is known about an id, as it is found."""
+    found: dict[str, Any] = {}
+    for part, name, value in collect() if given.id is None else describe(given.id):
+        as_json = value._asdict() if isinstance(value, Probe) else value
+        (found.setdefault(part, {}) if part else found)[name] = as_json
+        if given.json:
+            continue
+        if part == "missing" and len(found[part]) == 1:
+            show("\nExtras that are not installed:")
+        show(_line(part, name, value))
+    if given.json:
+        show({**found, "missing": found.get("missing", {})})
     return 0
 
 
-def collect() -> dict[str, Any]:
-    """Return what is installed and what is missing, as a dict that JSON can hold."""
-    versions = {name: find_version(name) for name in REQUIRED} | _find_versions(EXTRAS)
-    return {
-        "gymbridge": gymbridge.__version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "versions": versions,
-        "devices": {name: probe._asdict() for name, probe in run_probes(versions).items()},
-        "missing": _find_missing(EXTRAS, versions),
-    }
+def collect() -> Iterator[Row]:
+    """Yield what is installed and what is missing."""
+    yield "", "gymbridge", gymbridge.__version__
+    yield "", "python", platform.python_version()
+    yield "", "platform", platform.platform()
+    extras = (name for extra in EXTRAS for name in EXTRAS[extra])
+    versions = _find_versions((*REQUIRED, *_BELOW, *extras))
+    yield from (("versions", *version) for version in versions.items())
+    LOG.debug("Trying JAX, torch and OpenGL")
+    yield from (("devices", *probe) for probe in run_probes(versions))
+    yield from _find_missing(EXTRAS, versions)
 
 
-def describe(env_id: str) -> dict[str, Any]:
-    """Return what is known about an id, as a dict that JSON can hold; no engine is imported."""
+def describe(env_id: str) -> Iterator[Row]:
+    """Yield what is known about an id; no engine is imported."""
     name = env_id.rpartition(":")[2]
     entry = next((entry for entry in read_catalogue() if entry.id == name), None)
     if entry is None:
         raise UnknownTaskError(f"gymbridge has no id {env_id!r}.{did_you_mean(name)}")
     is_robot = entry.family in ("locomotion", "manipulation")
     extra = "robots" if is_robot else name.partition("/")[0].lower()
-    versions = _find_versions([extra])
-    missing = _find_missing([extra], versions)
-    return {**entry._asdict(), "extra": extra, "versions": versions, "missing": missing}
+    versions = _find_versions(EXTRAS[extra])
+    yield from (("", *item) for item in (entry._asdict() | {"extra": extra}).items())
+    yield from (("versions", *version) for version in versions.items())
+    yield from _find_missing([extra], versions)
 
 
-def _find_versions(extras: Iterable[str]) -> dict[str, str | None]:
-    return {name: find_version(name) for extra in extras for name in EXTRAS[extra]}
+def _find_versions(names: Iterable[str]) -> dict[str, str | None]:
+    return {name: find_version(name) for name in dict.fromkeys(names)}
 
 
-def _find_missing(extras: Iterable[str], versions: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the commands that install the extras which lack a distribution."""
-    return {
-        extra: install_command(extra)
-        for extra in extras
-        if any(versions[name] is None for name in EXTRAS[extra])
-    }
+def _find_missing(extras: Iterable[str], versions: Mapping[str, str | None]) -> Iterator[Row]:
+    """Yield the commands that install the extras which lack a distribution."""
+    for extra in extras:
+        if any(versions[name] is None for name in EXTRAS[extra]):
+            yield "missing", extra, install_command(extra)
 
 
-def _rows_of_machine(found: dict[str, Any]) -> dict[str, str | None]:
-    here = {name: found[name] for name in ("gymbridge", "python", "platform")}
-    devices = {
-        name: probe["error"] or ", ".join(probe["found"]) or "none"
-        for name, probe in found["devices"].items()
-    }
-    return here | found["versions"] | devices
-
-
-def _rows_of_id(found: dict[str, Any]) -> dict[str, str | None]:
-    limit = found["max_episode_steps"]
-    return {
-        "id": found["id"],
-        "family": found["family"],
-        "observation space": found["observation_space"],
-        "action space": found["action_space"],
-        "limit": "none" if limit is None else f"{limit} steps",
-        "extra": found["extra"],
-        **found["versions"],
-    }
-
-
-def _text(rows: Mapping[str, str | None], missing: Mapping[str, str]) -> str:
-    table = tabulate(rows.items(), tablefmt="plain", disable_numparse=True, missingval="-")
-    if not missing:
-        return table
-    commands = [(extra, f"install by {command}") for extra, command in missing.items()]
-    below = tabulate(commands, tablefmt="plain")
-    return f"{table}\n\nExtras that are not installed:\n{below}"
+def _line(part: str, name: str, value: Any) -> str:
+    if part == "missing":
+        return fit(f"{name:<10}  install by {value}", 12)
+    if isinstance(value, Probe):
+        value = value.error or ", ".join(value.found) or "none"
+    elif name == "max_episode_steps":
+        name, value = "limit", "none" if value is None else count(value, "step")
+    label = name if part else name.replace("_", " ")
+    return fit(f"{label:<27}  {'-' if value is None else value}", 29)
 
 
 class Probe(NamedTuple):
@@ -150,13 +141,13 @@ class Probe(NamedTuple):
     error: str | None = None
 
 
-def run_probes(versions: Mapping[str, str | None]) -> dict[str, Probe]:
-    """Return the devices of JAX and torch, if these have a version, and the OpenGL library."""
+def run_probes(versions: Mapping[str, str | None]) -> Iterator[tuple[str, Probe]]:
+    """Yield the devices of JAX and torch, if these have a version, and the OpenGL library."""
     codes = {"JAX devices": ("jax", _JAX), "torch devices": ("torch", _TORCH)}
     wanted = {name: code for name, (package, code) in codes.items() if versions.get(package)}
     wanted["OpenGL"] = _OPENGL
     with ThreadPoolExecutor(len(wanted)) as threads:
-        return dict(zip(wanted, threads.map(run_probe, wanted.values()), strict=True))
+        yield from zip(wanted, threads.map(run_probe, wanted.values()), strict=True)
 
 
 def run_probe(code: str, seconds: float = _SECONDS) -> Probe:

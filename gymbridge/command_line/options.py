@@ -22,7 +22,9 @@ def add_environment(parser: argparse.ArgumentParser, num_envs: int | None) -> No
 
     `num_envs` is the default of ``--num-envs``; None leaves out that flag and ``--mode``.
     """
-    parser.add_argument("id", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1")
+    parser.add_argument(
+        "id", metavar="ID", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1"
+    )
     if num_envs is not None:
         text = "size of the batch (default: %(default)s)"
         parser.add_argument(

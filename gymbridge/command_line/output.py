@@ -1,18 +1,36 @@
-"""What a command writes: results to standard output, all else to standard error."""
+"""What a command writes: results to standard output, all else to standard error.
+
+Commands and the library say what goes on by the logger `gymbridge`, and `speaking` writes it:
+
+- warnings and errors, those of other libraries included, as lines of the command;
+- INFO, what begins now: on a terminal as one line that the next one replaces, elsewhere as lines;
+- DEBUG, how far it is: in the place of that line, and elsewhere as a line after 10 quiet seconds.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
+import shutil
 import sys
+import textwrap
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from gymbridge.errors import GymbridgeError
 
-__all__ = ["Progress", "note", "require_output", "show"]
+__all__ = ["LOG", "count", "cut", "fit", "note", "require_output", "show", "speaking"]
+
+LOG = logging.getLogger("gymbridge")
+"""By which a command says what it does."""
+
+QUIET = 10.0
+"""Seconds without a line after which a command says how far it is, outside a terminal."""
 
 
 def require_output() -> None:
@@ -32,6 +50,7 @@ def show(result: Any) -> None:
     """
     text = result if isinstance(result, str) else json.dumps(result, indent=2)
     encoding = sys.stdout.encoding or "utf-8"
+    _VOICE.clear()
     try:
         print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except OSError as error:
@@ -42,37 +61,101 @@ def show(result: Any) -> None:
         raise GymbridgeError(f"Standard output cannot be written: {error.strerror}.") from error
 
 
-def note(text: str, end: str = "\n") -> None:
-    """Write to standard error, if there is one."""
-    if sys.stderr is not None:
-        with suppress(OSError):
-            print(text, file=sys.stderr, end=end, flush=True)
+def note(text: str) -> None:
+    """Write a line to standard error, if there is one."""
+    _VOICE.clear()
+    _write(f"{text}\n")
 
 
-class Progress:
-    """One line on the terminal of standard error that says what goes on; elsewhere, nothing."""
+def count(number: int, noun: str) -> str:
+    """Return a number and what it counts.
 
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr is not None and sys.stderr.isatty()
-        self._next = 0.0
+    Example:
+        >>> count(1, "id"), count(1024, "id")
+        ('1 id', '1,024 ids')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
-    def show(self, text: str) -> None:
-        """Write the line anew, at most four times a second."""
-        if self._is_shown and time.monotonic() >= self._next:
-            self._next = time.monotonic() + 0.25
-            note(f"\r{text}\033[K", end="")
 
-    @contextmanager
-    def during(self, text: str) -> Iterator[None]:
-        """Show a text while the block runs."""
-        self.show(text)
-        try:
-            yield
-        finally:
-            self.clear()
+def cut(line: str, width: int) -> str:
+    """Return a line that is no longer than a width."""
+    return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+def fit(text: str, indent: int) -> str:
+    """Return a text for standard output; a terminal of 80 columns or more splits no word of it.
+
+    What does not fit goes to lines of their own, which begin at column `indent`.
+    """
+    if not sys.stdout.isatty():
+        return text
+    wrapper = textwrap.TextWrapper(
+        width=max(80, shutil.get_terminal_size().columns),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(wrapper.fill(line) for line in text.splitlines())
+
+
+@contextmanager
+def speaking() -> Iterator[_Voice]:
+    """Write what is logged inside the block, after the `command` of what is yielded."""
+    level, show_warning = LOG.level, warnings.showwarning
+    _VOICE.start()
+    logging.root.addHandler(_VOICE)
+    LOG.setLevel(logging.DEBUG)
+    warnings.showwarning = _log_warning
+    try:
+        yield _VOICE
+    finally:
+        warnings.showwarning = show_warning
+        LOG.setLevel(level)
+        logging.root.removeHandler(_VOICE)
+        _VOICE.clear()
+
+
+def _log_warning(message: Warning | str, *_: Any) -> None:
+    LOG.warning("%s", re.sub(r"\033\[\d+m(WARN: )?", "", str(message)))
+
+
+class _Voice(logging.Handler):
+    """Writes log records to standard error."""
+
+    def start(self) -> None:
+        self.command, self._is_shown = "gymbridge", False
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._pause = 0.25 if self._is_terminal else QUIET
+        self._next = 0.0 if self._is_terminal else time.monotonic() + self._pause
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            note(f"{self.command}: {record.levelname.lower()}: {record.getMessage()}")
+        elif record.name != LOG.name:
+            return
+        elif record.levelno >= logging.INFO or time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._pause
+            self._tell(record.getMessage())
+
+    def _tell(self, text: str) -> None:
+        if self._is_terminal:
+            _write(f"\r{cut(text, shutil.get_terminal_size().columns - 1)}\033[K")
+            self._is_shown = True
+        else:
+            note(f"{self.command}: {text}")
 
     def clear(self) -> None:
-        """Remove the line, so that other lines can be written."""
+        """Remove the line of the terminal, so that other lines can be written."""
         if self._is_shown:
-            self._next = 0.0
-            note("\r\033[K", end="")
+            self._is_shown, self._next = False, 0.0
+            _write("\r\033[K")
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(text, file=sys.stderr, end="", flush=True)
+
+
+_VOICE = _Voice()
+_VOICE.start()

@@ -25,7 +25,7 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import VectorEnv
 
-from gymbridge.command_line.output import note
+from gymbridge.command_line.output import LOG
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.extras import needs
 from gymbridge.errors import ArgumentError, GymbridgeError
@@ -123,9 +123,10 @@ def _load_sb3(path: Path, envs: VectorEnv[Any, Any, Any], statistics: Path | Non
     from gymbridge.trainers.sb3.saved import find_vecnormalize, load_actor
 
     if statistics is None and (sign := find_vecnormalize(path)):
-        note(
-            f"warning: {path} seems to have been trained in VecNormalize: {sign}. "
-            "Without its statistics the policy gets other observations than in training; give "
-            "them by `--vecnormalize FILE`."
+        LOG.warning(
+            "%s seems to have been trained in VecNormalize: %s. Without its statistics the policy "
+            "gets other observations than in training; give them by `--vecnormalize FILE`.",
+            path,
+            sign,
         )
     return load_actor(path, envs, statistics)

@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv
 
 from gymbridge.command_line.batches import explain, make_batch
 from gymbridge.command_line.options import add_environment, at_least, read_keywords
-from gymbridge.command_line.output import Progress, show
+from gymbridge.command_line.output import LOG, count, show
 from gymbridge.command_line.policies import Policy, load_policy
 from gymbridge.command_line.video import Draw, open_video
 from gymbridge.errors import ArgumentError, GymbridgeError
@@ -68,27 +68,36 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the episodes, print their returns and lengths, and write the video."""
-    progress, found = Progress(), []
-    with progress.during(f"building {given.id}"):
-        envs = _make_envs(given)
+    """Run the episodes, print their returns and lengths, and write the video.
+
+    Ctrl-C and errors come after a summary of the episodes that were finished.
+    """
+    found: list[Episode] = []
+    try:
+        _run_episodes(given, found)
+    finally:
+        if found:
+            summary = _summarise(given, found)
+            show(summary if given.json else _text(summary))
+    return 0
+
+
+def _run_episodes(given: argparse.Namespace, found: list[Episode]) -> None:
+    """Append the outcome of each episode as soon as it is finished."""
+    LOG.debug("Building %s", given.id)
+    envs = _make_envs(given)
     try:
         policy = load_policy(given.policy, envs, given.seed, given.vecnormalize)
         with open_video(given.video, int(envs.metadata.get("render_fps", 30))) as draw:
             for number in range(1, given.episodes + 1):
                 with explain(f"The environment failed in episode {number}"):
-                    found.append(_run_episode(number, envs, policy, draw, given, progress))
-                progress.clear()
+                    found.append(_run_episode(number, envs, policy, draw, given))
                 if not given.json:
                     total, length, end = found[-1]
-                    show(f"episode {number}: return {total:.2f}, {length} steps, {end}")
+                    show(f"episode {number}: return {total:.2f}, {count(length, 'step')}, {end}")
     finally:
-        progress.clear()
         with explain(f"{given.id} cannot be closed"):
             envs.close()
-    summary = _summarise(given, found)
-    show(summary if given.json else _text(summary))
-    return 0
 
 
 def _make_envs(given: argparse.Namespace) -> VectorEnv[Any, Any, Any]:
@@ -143,7 +152,6 @@ def _run_episode(
     policy: Policy,
     draw: Draw,
     given: argparse.Namespace,
-    progress: Progress,
 ) -> Episode:
     """Return an episode of a batch of one; only the first one begins from the seed."""
 
@@ -153,8 +161,8 @@ def _run_episode(
             draw(None if frames is None else frames[0])
 
     def show_place() -> None:
-        place = f"episode {number} of {given.episodes}, step {length:,} of at most {limit:,}"
-        progress.show(place)
+        place = f"step {length:,} of at most {limit:,}"
+        LOG.debug("Episode %d of %d, %s", number, given.episodes, place)
 
     limit = given.steps or _own_limit(envs)
     total, length, end = 0.0, 0, "stopped"
@@ -194,10 +202,8 @@ def _summarise(given: argparse.Namespace, found: list[Episode]) -> dict[str, Any
 
 
 def _text(summary: dict[str, Any]) -> str:
-    count = len(summary["episodes"])
-    text = (
+    return (
         "{id}, policy {policy}: mean return {mean_return:.2f} (standard deviation "
-        "{deviation_of_returns:.2f}), mean length {mean_length:.1f}".format(**summary)
+        "{deviation_of_returns:.2f}), mean length {mean_length:.1f} over ".format(**summary)
+        + count(len(summary["episodes"]), "episode")
     )
-    wrote = f"\nWrote {summary['video']}" if summary["video"] else ""
-    return f"{text} over {count} episode{'s' * (count > 1)}{wrote}"

@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
+from gymbridge.command_line.output import LOG
+
 __all__ = ["ROUNDS", "Spread", "measure_rates", "name_processor"]
 
 ROUNDS = 10
@@ -36,24 +38,37 @@ def measure_rates(
 
     The functions are timed in turn, round by round, since a machine's speed drifts. They return
     rewards, (num_envs,): reading one waits for the arrays of a device. All rounds together take
-    `seconds`, without warming up.
+    `seconds`, or more where a call takes longer than its share; warming up comes before. How long
+    they take is logged once it is known, from the calls that warmed up.
     """
-    share = seconds / rounds / len(steps)
-    counts = {name: _count_calls(step, share) for name, step in steps.items()}
+    share, counts, expected = seconds / rounds / len(steps), {}, 0.0
+    for name, step in steps.items():
+        LOG.info("Warming up %s.", name)
+        counts[name], taken = _count_calls(step, share)
+        expected += counts[name] * taken
+    LOG.info(
+        "Measuring %d rounds, which take about %d s.", rounds, max(1, round(rounds * expected))
+    )
     rates: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(rounds):
+    start = time.perf_counter()
+    for number in range(1, rounds + 1):
         for name, step in steps.items():
             rates[name].append(counts[name] / _time_calls(step, counts[name]))
+        left = (time.perf_counter() - start) / number * (rounds - number)
+        LOG.debug("Measured %d of %d rounds, %.0f s to go.", number, rounds, left)
     return rates
 
 
-def _count_calls(step: Callable[[int], Any], share: float) -> int:
-    """Return how many calls take about `share` seconds, after calls that compile and warm up."""
+def _count_calls(step: Callable[[int], Any], share: float) -> tuple[int, float]:
+    """Return how many calls take about `share` seconds, after calls that compile and warm up.
+
+    The second value is the seconds that a call took.
+    """
     _time_calls(step, 2)
     count = 1
     while (taken := _time_calls(step, count)) < share / 4:
         count *= 2
-    return max(1, round(count * share / taken))
+    return max(1, round(count * share / taken)), taken / count
 
 
 def _time_calls(step: Callable[[int], Any], count: int) -> float:

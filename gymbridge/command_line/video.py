@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gymbridge.command_line.output import note
 from gymbridge.core.extras import needs
 from gymbridge.errors import ArgumentError
 
@@ -22,7 +23,8 @@ Draw = Callable[[Any], None]
 def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
     """Yield a function that adds a frame to a video; if `path` is None, it does nothing.
 
-    The folder of the file is made if there is none.
+    The folder of the file is made if there is none. A note names the file that was written, also
+    after Ctrl-C.
 
     Raises:
         NotInstalledError: moviepy is not installed.
@@ -55,6 +57,7 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
         with _naming(path):
             if writer is not None:
                 writer.close()
+                note(f"Wrote {path}")
             elif is_new:
                 path.unlink()
 

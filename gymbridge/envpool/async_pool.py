@@ -106,7 +106,7 @@ class AsyncEnvPool:
         note_batch(self)
 
     def __repr__(self) -> str:
-        return f"AsyncEnvPool with {self.num_envs} environments"
+        return f"AsyncEnvPool with {self.num_envs} environment{'s' * (self.num_envs != 1)}"
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:

@@ -27,8 +27,8 @@ _announced = threading.local()
 def log_compilation(function: str, simulator: FunctionalSimulator) -> None:
     """Announce that a function of a batch is compiled; see `announce`."""
     announce(
-        f"{function} of {simulator.env.facts.name}, {simulator.num_envs} environments on "
-        f"{_name_devices(simulator)}",
+        f"{function} of {simulator.env.facts.name}, {simulator.num_envs} "
+        f"environment{'s' * (simulator.num_envs != 1)} on {_name_devices(simulator)}",
         "a minute",
     )
 

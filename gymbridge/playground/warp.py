@@ -141,7 +141,7 @@ def fit_contacts(name: str, given: int | None, default: int | None, num_envs: in
         return max(-(-default * num_envs // _LEAST), min(default, _SMALLEST))
     if given < (least := -(-default * num_envs // _MOST)):
         raise ArgumentError(
-            f"`{name}` must be at least {least} for {num_envs} environments of this task, got "
+            f"`{name}` must be at least {least} for this task with num_envs={num_envs}, got "
             f"{given}: it is shared by the whole batch, and Warp drops the contacts beyond it. "
             "Leave it out for a number that is large enough."
         )

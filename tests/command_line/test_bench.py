@@ -24,31 +24,39 @@ def test_bench__compares_three_ways_to_step(capsys: Any) -> None:
     assert main(CARTPOLE) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "EnvPool/CartPole-v1: 2 environments, NextStep, numpy arrays on cpu"
-    assert [line.split()[0] for line in lines[5:]] == ["gymbridge", "engine", "SyncVectorEnv"]
-    assert "over engine" in lines[4]
+    assert [line.split()[0] for line in lines[6:]] == ["gymbridge", "engine", "SyncVectorEnv"]
+    assert "over engine" in lines[5]
+    assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize(
-    ("env_id", "duration"),
-    [
-        ("EnvPool/CartPole-v1", "7 s"),
-        ("Brax/fast-v0", "7 s, after compiling, which can take a minute"),
-    ],
-)
-def test_bench__says_what_it_measures_before_anything_compiles(
-    env_id: str, duration: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("envpool.registration")
+def test_bench__says_what_it_does_while_it_does_it(capsys: Any) -> None:
     pytest.importorskip("brax.envs")
+    assert main(["bench", "Brax/fast-v0", "--num-envs=1", "--seconds=0.05"]) == 0
+    said = capsys.readouterr().err.replace("gymbridge bench: ", "").splitlines()
+    assert [line for line in said if not line.startswith("Compiling ")] == [
+        "Building Brax/fast-v0 with 1 environment.",
+        "Warming up gymbridge.",
+        "Warming up engine.",
+        "Measuring 10 rounds, which take about 1 s.",
+    ]
+    for function in ("reset", "step"):
+        assert said.count(f"Compiling the engine's own {function}.") == 1
+    assert not any("1 environments" in line for line in said)
 
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr("gymbridge.command_line.bench.make_step", stop)
-    assert main(["bench", env_id, "--num-envs=2", "--seconds=7"]) == 130
-    printed = capsys.readouterr()
-    what = f"measuring {env_id}, 2 environments on cpu. This takes about {duration}."
-    assert (printed.out, printed.err) == ("", f"gymbridge bench: {what}\n")
+def test_estimate__is_of_the_calls_that_warmed_up_and_not_of_what_was_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def step(index: int) -> list[float]:
+        time.sleep(0.4)
+        return [0.0]
+
+    caplog.set_level("INFO", "gymbridge")
+    start = time.monotonic()
+    measure_rates({"slow": step}, 0.01, 5)
+    took = time.monotonic() - start
+    assert caplog.messages[-1] == "Measuring 5 rounds, which take about 2 s."
+    assert took < 6
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from typing import Any
 
 import pytest
+from terminals import run_in_terminal
 
 from gymbridge.command_line import main
 
@@ -24,8 +27,28 @@ def test_check__prints_a_table(capsys: Any) -> None:
     assert "num_envs=3" in printed
     assert "0 broken" in printed
     assert "held        final-observation" in printed
-    what = "checking EnvPool/CartPole-v1, 3 environments, in runs of at most 60 steps."
+    what = "Checking EnvPool/CartPole-v1, 3 environments, in runs of at most 60 steps."
     assert said == f"gymbridge check: {what}\n"
+
+
+def test_check__says_how_far_it_is_and_fits_a_terminal() -> None:
+    arguments = ["check", "Acrobot-v1", "--num-envs=1", "--steps=1", "--mode=SameStep"]
+    written, code = run_in_terminal([sys.executable, "-m", "gymbridge", *arguments], 80)
+    assert code == 0
+    start = "\rChecking Acrobot-v1, 1 environment, in runs of at most 1 step.\033[K"
+    assert start in written
+    table = written.rpartition("\033[K")[2].splitlines()
+    assert max(map(len, table)) <= 80
+
+
+def test_check__says_how_far_it_is_outside_a_terminal(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gymbridge.command_line.output.QUIET", 0.0)
+    assert main(["check", "Acrobot-v1", "--mode=SameStep", "--steps=2"]) == 0
+    said = capsys.readouterr().err
+    assert "gymbridge check: The first run: 1 steps taken\n" in said
+    assert re.search(r"^gymbridge check: Test \d+ of \d+, neighbours: \d+ steps", said, re.M)
 
 
 @pytest.mark.usefixtures("_envpool")

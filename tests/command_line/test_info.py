@@ -6,6 +6,7 @@ import configparser
 import json
 import platform
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ SETUP = Path(__file__).parents[2] / "setup.cfg"
 def _probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers in the place of the real ones, which import JAX and torch."""
     answers = {"JAX devices": Probe(["cpu:0", "cpu:1"]), "OpenGL": Probe([], "no EGL")}
-    monkeypatch.setattr(info, "run_probes", lambda versions: answers)
+    monkeypatch.setattr(info, "run_probes", lambda versions: iter(answers.items()))
 
 
 def test_info__prints_versions_and_devices(capsys: Any) -> None:
@@ -42,6 +43,22 @@ def test_info__prints_json(capsys: Any) -> None:
     assert found["devices"]["OpenGL"] == {"found": [], "error": "no EGL"}
 
 
+def test_info__prints_each_line_as_soon_as_it_is_found(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = []
+
+    def probe(versions: Any) -> Iterator[tuple[str, Probe]]:
+        for name in ("first", "second"):
+            printed.append(capsys.readouterr().out)
+            yield name, Probe([])
+
+    monkeypatch.setattr(info, "run_probes", probe)
+    assert main(["info"]) == 0
+    assert "gymnasium" in printed[0]
+    assert printed[1] == f"{'first':<27}  none\n"
+
+
 def test_info__says_what_installs_what_is_missing(
     capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,6 +66,9 @@ def test_info__says_what_installs_what_is_missing(
     assert main(["info"]) == 0
     above, below = capsys.readouterr().out.split("Extras that are not installed:\n")
     assert re.search(r"^jax +-$", above, re.MULTILINE)
+    assert [line.split()[0] for line in above.splitlines()[5:10]] == [
+        *("jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang"),
+    ]
     assert below.splitlines() == [
         f"brax        install by {install_command('brax')}",
         f"playground  install by {install_command('playground')}",
@@ -89,7 +109,7 @@ def test_info__of_an_id_prints_what_is_known(capsys: Any, monkeypatch: pytest.Mo
         "extra": "envpool",
         "envpool": "-",
     }
-    assert below == f"envpool  install by {install_command('envpool')}\n"
+    assert below == f"envpool     install by {install_command('envpool')}\n"
 
 
 def test_info__of_an_id_prints_json(capsys: Any) -> None:
@@ -118,7 +138,7 @@ def test_info__of_an_unknown_id_names_the_nearest(capsys: Any) -> None:
 
 
 def test_probes__leave_out_what_is_not_installed() -> None:
-    found = run_probes({"jax": None, "torch": None})
+    found = dict(run_probes({"jax": None, "torch": None}))
     assert found.keys() == {"OpenGL"}
     assert (found["OpenGL"].error is None) == bool(found["OpenGL"].found)
 

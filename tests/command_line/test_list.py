@@ -42,20 +42,29 @@ def test_list__prints_one_line_for_each_id(capsys: Any) -> None:
     assert [line.split()[0] for line in lines] == own_ids()
 
 
+def test_list__has_room_for_more_than_long_ids_in_a_terminal() -> None:
+    command = [sys.executable, "-m", "gymbridge", "list", "ant"]
+    lines = run_in_terminal(command, 80)[0].splitlines()
+    assert max(map(len, lines)) == 80
+    assert lines[1].split()[:3] == ["Brax/ant-v0", "brax", "1000"]
+    assert lines[-1] == f"{len(lines) - 3} ids; 'ant' begins a word in the first 4"
+
+
 def test_list__cuts_nothing_in_a_pipe(capsys: Any) -> None:
     assert main(["list", "envpool/tsp-"]) == 0
     _, line = capsys.readouterr().out.splitlines()
     assert line.endswith("trajectory: Box(-1, 19, (20,), int32))")
 
 
-@pytest.mark.parametrize("columns", [50, 200])
+@pytest.mark.parametrize("columns", [50, 150])
 def test_list__fits_the_width_of_a_terminal(columns: int) -> None:
     command = [sys.executable, "-m", "gymbridge", "list", "envpool/tsp-"]
-    _, *lines = run_in_terminal(command, columns)[0].splitlines()
+    header, *lines = run_in_terminal(command, columns)[0].splitlines()
+    assert len(header) <= columns
     assert lines[0].startswith("EnvPool/TSP-v1  jumanji ")
     assert len(lines[0]) == columns
     assert lines[0].endswith("...")
-    assert lines[1:] == ["", "1 ids"]
+    assert lines[1:] == ["", "1 id"]
 
 
 def test_list__prints_json(capsys: Any) -> None:
@@ -83,6 +92,35 @@ def test_pattern__matches_a_part_in_any_case(pattern: str, found: list[str]) -> 
     assert [entry.id for entry in find_entries(pattern)] == found
 
 
+@pytest.mark.parametrize(
+    ("pattern", "words", "starts"),
+    [
+        ("ant", ["Brax/ant-v0", "EnvPool/Ant-v3", "EnvPool/Ant-v4", "EnvPool/Ant-v5"], None),
+        (
+            "ATLANTIS",
+            ["EnvPool/Atlantis-v5", "EnvPool/Atlantis2-v5"],
+            None,
+        ),
+        ("cheetah", ["Playground/CheetahRun-v0", "EnvPool/CheetahRun-v1"], None),
+        ("pusher-v0", ["Brax/pusher-v0"], None),
+        ("hop", [], ["Brax/hopper-v0"]),
+    ],
+)
+def test_list__has_whole_words_and_beginnings_of_words_first(
+    pattern: str, words: list[str], starts: list[str] | None
+) -> None:
+    found = [entry.id for entry in find_entries(pattern)]
+    expected = words or [env_id for env_id in found if "Hop-" in env_id or "HopperHop" in env_id]
+    assert found[: len(expected)] == expected
+    if starts is not None:
+        assert found[len(expected) :][: len(starts)] == starts
+
+
+def test_list__keeps_matches_inside_words_at_the_end() -> None:
+    found = [entry.id for entry in find_entries("cheetah")]
+    assert found[-1] == "Brax/halfcheetah-v0"
+
+
 def test_pattern__matches_a_family() -> None:
     assert {entry.family for entry in find_entries("toy_text")} == {"toy_text"}
     assert {entry.id for entry in find_entries("dm_control")} > {"Playground/CheetahRun-v0"}
@@ -94,7 +132,7 @@ def test_pattern__matches_a_family() -> None:
         ("pongg", " Did you mean 'EnvPool/Pong-v5'?"),
         ("Brax/hoper-v0", " Did you mean 'Brax/hopper-v0' or 'EnvPool/Hopper-v3' or "),
         ("dialtrun", " Did you mean 'EnvPool/MetaWorld.DialTurn-v3'"),
-        ("zzzzzz", ""),
+        ("zzzzzz", " `gymbridge list` shows all."),
     ],
 )
 def test_list__exits_with_1_and_names_the_nearest_where_no_id_matches(
@@ -104,7 +142,7 @@ def test_list__exits_with_1_and_names_the_nearest_where_no_id_matches(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"No id matches {pattern!r}.{hint}")
-    assert ("Did you mean" in printed.err) == bool(hint)
+    assert ("Did you mean" in printed.err) == (pattern != "zzzzzz")
 
 
 @pytest.mark.parametrize(("given", "shown"), [(None, 300), (7, 7)])

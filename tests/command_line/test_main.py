@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gymbridge.command_line import listing, main, make_parser
+from gymbridge.command_line import listing, main, make_parser, output
 
 COMMANDS = ("list", "info", "check", "bench", "rollout")
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
@@ -46,7 +48,7 @@ def test_commands__are_those_of_the_page() -> None:
     assert tuple(parsers()) == COMMANDS
 
 
-@pytest.mark.parametrize("arguments", [[], ["lst"], ["list", "--nothing"], ["bench"]])
+@pytest.mark.parametrize("arguments", [["lst"], ["list", "--nothing"], ["bench"]])
 def test_usage_error__exits_with_2(arguments: list[str], capsys: Any) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
@@ -79,9 +81,57 @@ def test_number_out_of_its_range__exits_with_2(
 def test_unknown_id__exits_with_2_and_names_the_nearest(command: str, capsys: Any) -> None:
     assert main([command, "EnvPool/CartPol-v1"]) == 2
     printed = capsys.readouterr()
-    assert printed.err.startswith(f"gymbridge {command}: error: ")
+    assert printed.err.splitlines()[-1].startswith(f"gymbridge {command}: error: ")
     assert "Did you mean: `CartPole`" in printed.err
     assert printed.out == ""
+
+
+def test_no_command__prints_the_help(capsys: Any) -> None:
+    assert main([]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == make_parser().format_help()
+    assert printed.err == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "EnvPool/Zzzzzz-v0"],
+        ["rollout", "Zzzzzz-v0"],
+        ["rollout", "Qqqqqq/ant-v0"],
+        ["bench", "Zzzzzz-v0"],
+        ["info", "Zzzzzz-v0"],
+        ["list", "zzzzzz"],
+    ],
+)
+def test_unknown_id__without_a_similar_one_names_the_command_that_lists_ids(
+    arguments: list[str], capsys: Any
+) -> None:
+    assert main(arguments) == (1 if arguments[0] == "list" else 2)
+    assert "`gymbridge list`" in capsys.readouterr().err
+
+
+def test_log__looks_like_the_rest_of_the_output(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers, level, show_warning = logging.root.handlers[:], output.LOG.level, warnings.showwarning
+
+    def find(pattern: str) -> list[Any]:
+        logging.getLogger("engine").info("not for users")
+        logging.getLogger("gymbridge").info("Compiling. This can take a minute.")
+        logging.getLogger("engine").warning("old driver")
+        warnings.showwarning("\033[33mWARN: out of date\033[0m", UserWarning, "file.py", 3)
+        return []
+
+    monkeypatch.setattr(listing, "find_entries", find)
+    assert main(["list", "zzzzzz"]) == 1
+    assert capsys.readouterr().err.splitlines()[:-1] == [
+        "gymbridge list: Compiling. This can take a minute.",
+        "gymbridge list: warning: old driver",
+        "gymbridge list: warning: out of date",
+    ]
+    assert (logging.root.handlers, output.LOG.level) == (handlers, level)
+    assert warnings.showwarning is show_warning
 
 
 def test_interrupt__has_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

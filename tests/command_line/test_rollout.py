@@ -343,13 +343,56 @@ def test_video__of_a_task_without_pictures_names_the_flag_and_the_task(
     assert "`render_size` must be at least 1" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("_faulty")
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [(KeyboardInterrupt, 130, "interrupted"), (RuntimeError, 2, "failed in episode 3")],
+)
+def test_rollout__that_is_cut_short_reports_the_finished_episodes(
+    error: Any, code: int, text: str, flags: list[str], capsys: Any, monkeypatch: Any
+) -> None:
+    calls: list[str] = []
+
+    def call(env: Any, name: str) -> None:
+        calls.append(name)
+        if name == "step" and calls.count("step") == 3:
+            raise error("no fuel")
+
+    monkeypatch.setattr(Faulty, "call", call)
+    assert run("Faulty-v0", "--episodes=9", *flags) == code
+    printed, said = capsys.readouterr()
+    assert text in said
+    if flags:
+        assert [one["length"] for one in json.loads(printed)["episodes"]] == [1, 1]
+    else:
+        assert printed.endswith("mean length 1.0 over 2 episodes\n")
+
+
+def test_rollout__that_is_cut_short_names_the_video_and_leaves_it_whole(tmp_path: Path) -> None:
+    """Ctrl-C of a terminal goes to every process of it, the encoder included."""
+    pytest.importorskip("moviepy")
+    path = tmp_path / "out.mp4"
+    command = ["rollout", "CartPole-v1", "--episodes=100000", f"--video={path}"]
+    command = [sys.executable, "-m", "gymbridge", *command]
+    written, code = run_in_terminal(command, 80, interrupt_after=b"episode 2: ")
+    assert code == 130
+    last = written.rpartition("\033[K")[2].splitlines()
+    assert f"Wrote {path}" in written
+    assert last[-1] == "gymbridge rollout: interrupted"
+    count = int(last[-2].split()[-2])
+    assert last[-2].endswith(f" over {count} episodes")
+    assert count >= 2
+    assert len(read_video(path)) > count
+
+
 def test_terminal__shows_which_step_is_taken(tmp_path: Path) -> None:
     pytest.importorskip("moviepy")
     command = ["rollout", "CartPole-v1", "--episodes=2", f"--video={tmp_path}/out.mp4"]
     written, code = run_in_terminal([sys.executable, "-m", "gymbridge", *command], 80)
     assert code == 0
-    assert "\rbuilding CartPole-v1\033[K" in written
-    assert re.search(r"\repisode 2 of 2, step \d+ of at most 500\033\[K", written)
+    assert "\rBuilding CartPole-v1\033[K" in written
+    assert re.search(r"\rEpisode 2 of 2, step \d+ of at most 500\033\[K", written)
     lines = [line.rpartition("\033[K")[2] for line in written.split("\n")]
     results = [line.split(":")[0] for line in lines if line.startswith("episode")]
     assert results == ["episode 1", "episode 2"]
@@ -409,24 +452,26 @@ def test_vecnormalize__gives_the_policy_the_observations_of_training(
 def test_vecnormalize__that_is_missing_is_warned_of(tmp_path: Path, capsys: Any) -> None:
     assert run("Pendulum-v1", "--steps=3", f"--policy={tmp_path}/model.zip") == 0
     error = capsys.readouterr().err
-    assert error.startswith(f"warning: {tmp_path}/model.zip seems to have been trained")
+    assert error.startswith(
+        f"gymbridge rollout: warning: {tmp_path}/model.zip seems to have been trained"
+    )
     assert "it holds an observation from before normalisation" in error
     assert "`--vecnormalize FILE`" in error
 
 
 @pytest.mark.parametrize("place", ["statistics.pkl", "model/vecnormalize.pkl"])
 def test_vecnormalize__is_found_beside_a_model_that_does_not_show_it(
-    place: str, tmp_path: Path, capsys: Any
+    place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sb3 = pytest.importorskip("stable_baselines3")
     sb3.SAC("MlpPolicy", "Pendulum-v1", device="cpu").save(tmp_path / "model.zip")
     envs = gym.make_vec("Pendulum-v1", num_envs=1, vectorization_mode="sync")
     load_policy(tmp_path / "model.zip", envs, 0)
-    assert capsys.readouterr().err == ""
+    assert caplog.text == ""
     (tmp_path / place).parent.mkdir(exist_ok=True)
     make_normalized("Pendulum-v1").save(str(tmp_path / place))
     load_policy(tmp_path / "model.zip", envs, 0)
-    assert f"{tmp_path / place} has statistics of one" in capsys.readouterr().err
+    assert f"{tmp_path / place} has statistics of one" in caplog.text
 
 
 @pytest.mark.usefixtures("normalized")

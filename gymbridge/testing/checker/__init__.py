@@ -130,7 +130,9 @@ def _run(check: Check) -> None:
     if not check.record:
         return
     check.statistics.note_initials(check.record)
-    for probe in _PROBES:
+    for number, probe in enumerate(_PROBES, 1):
+        name = probe.__name__.removeprefix("check_").replace("_", " ")
+        check.stage = f"Test {number} of {len(_PROBES)}, {name}"
         with contextlib.suppress(StoppedError):
             probe(check)
     check.statistics.finish(check.ledger)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -24,6 +25,8 @@ from gymbridge.testing.checker.values import describe, same
 
 __all__ = ["Check"]
 
+_LOG = logging.getLogger("gymbridge")
+
 _ENOUGH = 4
 """Ends of each kind after which the recorded run may stop."""
 
@@ -40,7 +43,10 @@ class Check:
         fresh: A third environment, which nothing has called yet.
         record: Calls of the first run, until enough ends of both kinds were seen.
         other_seed: A seed with other initial observations, or None until one is found.
+        stage: What the check does now, for the log.
     """
+
+    stage = "The first run"
 
     def __init__(
         self, make_env: Callable[..., Any], made: list[Any], ledger: Ledger, seed: int, steps: int
@@ -65,9 +71,13 @@ class Check:
             judge_final_keys,
             LengthJudge(envs),
             self.statistics.judge,
+            self._log,
         )
         self._drivers.append(Driver(envs, self.ledger, judges))
         return self._drivers[-1]
+
+    def _log(self, driver: Driver, call: Call) -> None:
+        _LOG.debug("%s: %s steps taken", self.stage, f"{self.num_steps:,}")
 
     def drive_unjudged(self, envs: Any) -> Driver:
         """Return a driver for an environment that is only a reference for another."""
