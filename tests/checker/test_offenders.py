@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import offenders_of_ends  # noqa: F401, since it enters offenders
+import offenders_of_ownership  # noqa: F401
+import offenders_of_requests  # noqa: F401
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from offenders import OFFENDERS
