@@ -13,22 +13,22 @@ from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.ends import LengthJudge, judge_final_keys, judge_next_step
 from gymbridge.testing.checker.policy import Policy
 from gymbridge.testing.checker.results import (
+    OwnershipJudge,
     judge_flags,
     judge_infos,
-    judge_ownership,
     judge_partial_reset,
 )
 from gymbridge.testing.checker.rule import Ledger, Rule
 from gymbridge.testing.checker.statistics import Statistics
 from gymbridge.testing.checker.values import describe, same
 
-__all__ = ["Check"]
+__all__ = ["RESULTS", "Check"]
 
 _ENOUGH = 4
 """Ends of each kind after which the recorded run may stop."""
 
-
-_PARTS = ("observations", "rewards", "terminated", "truncated", "final_obs")
+RESULTS = ("observations", "rewards", "terminated", "truncated")
+"""What a call returns of each environment, but for infos."""
 
 
 class Check:
@@ -57,7 +57,7 @@ class Check:
     def drive(self, envs: Any) -> Driver:
         """Return a driver for an environment; every call that it makes is judged."""
         judges = (
-            judge_ownership,
+            OwnershipJudge(),
             judge_flags,
             judge_infos,
             judge_partial_reset,
@@ -136,7 +136,7 @@ class Check:
         recorded: list[Call],
         rows: np.ndarray | None = None,
         kinds: Sequence[str] | None = None,
-        parts: Sequence[str] = _PARTS,
+        parts: Sequence[str] = (*RESULTS, "final_obs"),
     ) -> bool:
         """Record whether calls returned what was recorded, but for infos, and return it.
 

@@ -227,8 +227,6 @@ class Driver:
     def _judge(self, call: Call) -> Call:
         for judge in self._judges:
             judge(self, call)
-        if self.last is not None:
-            self.last.returned = self.last.values = None  # They are large, and judged by now.
         self.kinds, self.last = self._kinds_after(call), call
         return call
 

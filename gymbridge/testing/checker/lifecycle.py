@@ -14,9 +14,10 @@ from gymnasium.envs.registration import EnvSpec
 
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.policy import batch_actions
+from gymbridge.testing.checker.results import OWNERSHIP
 from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError, expect_error
 from gymbridge.testing.checker.seeds import REPEATS
-from gymbridge.testing.checker.values import is_array, read, same
+from gymbridge.testing.checker.values import is_array, read, same, to_numpy
 
 __all__ = [
     "check_attributes",
@@ -91,7 +92,7 @@ def check_frames(check: Check) -> None:
     driver = check.driver
     if read(driver.envs, "render_mode") != "rgb_array":
         return
-    calls = []
+    calls, first, copy_of_first = [], None, None
     for call in islice(check.rerun(driver), 11):
         calls.append(call)
         frames = check.ledger.require(RENDER, driver.envs.render, "frames", call.place)
@@ -103,6 +104,11 @@ def check_frames(check: Check) -> None:
             seen=frames,
             place=call.place,
         )
+        if first is None:
+            first, copy_of_first = frames, to_numpy(frames)
+    is_kept = same(to_numpy(first), copy_of_first)
+    seen = "no change" if is_kept else "frames changed"
+    check.ledger.expect(OWNERSHIP, is_kept, expected="frames that stay", seen=seen)
     if not check.ledger.is_broken(REPEATS):
         check.expect_same(RENDER_PURE, calls, check.record)
 

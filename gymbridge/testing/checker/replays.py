@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.check import Check
+from gymbridge.testing.checker.check import RESULTS, Check
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError
 from gymbridge.testing.checker.seeds import REPEATS
@@ -112,9 +112,13 @@ def check_ignored_actions(check: Check) -> None:
 
 
 def check_neighbours(check: Check) -> None:
-    """Repeat the run a few times with other actions for every second environment."""
+    """Repeat the run a few times with other actions for every second environment.
+
+    Where nothing but `final_obs` depends on the neighbours, it is wrong in one of the runs.
+    """
     if check.ledger.is_broken(REPEATS):
         return
+    finals: list[tuple[Call, Call, np.ndarray]] = []
     for trial in range(_TRIALS):
         stays = np.arange(check.num_envs) % 2 == trial % 2
         others = check.policy(2 + trial)
@@ -123,14 +127,26 @@ def check_neighbours(check: Check) -> None:
             rows = zip(actions, others(), stays, strict=True)
             return [action if stay else other for action, other, stay in rows]
 
-        _compare_neighbours(check, check.rerun(check.driver, choose=choose), stays)
+        calls = check.rerun(check.driver, choose=choose)
+        finals += _compare_neighbours(check, calls, stays)
+    if finals and not check.ledger.is_broken(INDEPENDENT_EPISODES):
+        call, recorded, rows = finals[0]
+        kinds = recorded.end_kinds
+        check.expect_same(FINAL_VALUE, [call], [recorded], rows, kinds, ("final_obs",))
 
 
-def _compare_neighbours(check: Check, calls: Iterator[Call], stays: np.ndarray) -> None:
+def _compare_neighbours(
+    check: Check, calls: Iterator[Call], stays: np.ndarray
+) -> list[tuple[Call, Call, np.ndarray]]:
     """Compare the environments whose actions stayed, from the first other end of a neighbour on.
 
     Resets of ended environments, which Disabled needs in other places then, are left out.
+
+    Returns:
+        Pairs of calls with other entries in `final_obs` of environments that did not differ
+        elsewhere, and the mask of these.
     """
+    finals = []
     in_first, have_differed = stays.copy(), False
     is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES)
     steps = (call for call in calls if call.mask is None)
@@ -138,13 +154,24 @@ def _compare_neighbours(check: Check, calls: Iterator[Call], stays: np.ndarray) 
     for call, recorded in zip(steps, recorded_steps, strict=False):
         if have_differed:
             pair = [call], [recorded]
-            if not check.expect_same(INDEPENDENT_STEPS, *pair, in_first):
-                return
-            is_whole = is_whole and check.expect_same(INDEPENDENT_EPISODES, *pair, stays)
+            if not check.expect_same(INDEPENDENT_STEPS, *pair, in_first, parts=RESULTS):
+                break
+            is_whole = is_whole and check.expect_same(
+                INDEPENDENT_EPISODES, *pair, stays, parts=RESULTS
+            )
         have_differed |= bool((call.ended != recorded.ended)[~stays].any())
         in_first &= ~recorded.ended
+        if is_whole and (rows := stays & _has_other_finals(call, recorded)).any():
+            finals.append((call, recorded, rows))
         if not in_first.any() and not is_whole:
-            return
+            break
+    return finals
+
+
+def _has_other_finals(call: Call, recorded: Call) -> np.ndarray:
+    """Return where `final_obs` of two calls differs, (num_envs,) bool."""
+    pairs = zip(call.final_obs, recorded.final_obs, strict=True)
+    return np.array([not same(*pair) for pair in pairs])
 
 
 def check_restarts(check: Check) -> None:
