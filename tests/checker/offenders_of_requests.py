@@ -51,20 +51,20 @@ class ReversesSeeds(OtherSeeds):
 
 @breaks("seed-list", "reset-mask-seed")
 class SwapsLastSeeds(OtherSeeds):
-    """Exchanges the seeds of the last two environments where the first has the largest one."""
+    """Exchanges the seeds of the last two environments where they are not sorted."""
 
     def change(self, seeds: list[Any]) -> list[Any]:
-        is_first = None not in seeds and seeds[0] == max(seeds)
-        return [*seeds[:2], *seeds[:1:-1]] if is_first and len(seeds) == 4 else seeds
+        is_whole = len(seeds) == self.num_envs and None not in seeds
+        return [*seeds[:2], *seeds[:1:-1]] if is_whole and seeds[2] > seeds[3] else seeds
 
 
-@breaks("seed-list", "reset-mask-seed")
+@breaks("seed-list")
 class SeedsOfTenBits(OtherSeeds):
     def change(self, seeds: list[Any]) -> list[Any]:
         return [None if seed is None else seed % 2**10 for seed in seeds]
 
 
-@breaks("seed-list", "reset-mask-seed")
+@breaks("seed-list")
 class SeedsOfSixteenBits(OtherSeeds):
     def change(self, seeds: list[Any]) -> list[Any]:
         return [None if seed is None else seed % 2**16 for seed in seeds]

@@ -113,6 +113,7 @@ _PROBES: tuple[Callable[[Check], None], ...] = (
     replays.check_final_values,
     replays.check_restarts,
     requests.check_masks,
+    requests.check_mask_seeds,
     seeds.check_seed_forms,
     requests.check_mask_errors,
     requests.check_ended,

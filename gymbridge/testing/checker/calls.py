@@ -41,7 +41,7 @@ FLAGS = Rule(
 )
 RESET_MASK = Rule(
     "reset-mask",
-    "`reset(options={'reset_mask': mask})` begins episodes only where the mask is True.",
+    "`reset(options={'reset_mask': mask})` begins an episode where the mask is True, and only there.",
     "tests/vector/test_vector_env.py, `test_partial_reset`",
     documented_in=AutoresetMode.DISABLED,
 )

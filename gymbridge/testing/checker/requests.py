@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.check import Check
+from gymbridge.testing.checker.calls import RESET_MASK, Call
+from gymbridge.testing.checker.check import RESULTS, Check
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.policy import batch_actions
+from gymbridge.testing.checker.replays import INDEPENDENT_EPISODES, INDEPENDENT_STEPS
 from gymbridge.testing.checker.rule import EXTRA, Rule, expect_error, is_refused
-from gymbridge.testing.checker.seeds import REPEATS
+from gymbridge.testing.checker.seeds import REPEATS, mix_seeds
 from gymbridge.testing.checker.values import arrays_in, same, to_numpy
 
 __all__ = [
@@ -21,11 +23,15 @@ __all__ = [
     "check_action_list",
     "check_ended",
     "check_mask_errors",
+    "check_mask_seeds",
     "check_masks",
     "check_step_before_reset",
 ]
 
 _DISABLED = AutoresetMode.DISABLED
+
+_SIZES = 32
+"""Masks to try; of more environments not every size is tried."""
 
 MASK_ERRORS = Rule(
     "reset-mask-errors",
@@ -37,7 +43,7 @@ MASK_ERRORS = Rule(
 MASK_SEED = Rule(
     "reset-mask-seed",
     "`reset(seed=s, options={'reset_mask': mask})` begins the episodes of seed s where the mask "
-    "is True, or is an error.",
+    "is True, or is an error; the same with a list of seeds.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
 )
@@ -76,26 +82,87 @@ ENDED_REFUSED = Rule(
 
 
 def check_masks(check: Check) -> None:
-    """Reset every second environment, then all of them by a mask."""
-    driver, num_envs = check.driver, check.num_envs
+    """Reset by masks of every size, and compare with runs that reset no environment and all."""
+    num_envs, rng = check.num_envs, np.random.default_rng(check.seed)
     if num_envs < 2:
         return
-    policy = check.policy()
-    check.begin()
-    driver.step(policy())
-    driver.settle(policy)
-    driver.reset(mask=np.arange(num_envs) % 2 == 0)
-    driver.step(policy())
-    driver.reset(mask=np.ones(num_envs, np.bool_))
-    if not check.ledger.is_broken(REPEATS):
-        driver.step(policy())
-        driver.settle(policy)
-        mask = np.arange(num_envs) % 2 == 1
-        given: Any = {"seed": check.seed, "options": {"reset_mask": mask.copy()}}
-        if is_refused(check.ledger, MASK_SEED, partial(driver.envs.reset, **given)):
-            return
-        call = driver.reset(check.seed, mask, MASK_SEED)
-        check.expect_same(MASK_SEED, [call], check.record, mask)
+    early = 1 + min(2, check.num_steps_to_end)
+    masks = [rng.permutation(num_envs) < size for size in _sizes(num_envs)]
+    _compare_masks(check, early, masks)
+    for _, index in islice(check.first_ends(), check.driver.mode != AutoresetMode.SAME_STEP):
+        _compare_masks(check, index + 1, [check.record[index].ended | masks[0]])
+
+
+def _sizes(num_envs: int) -> list[int]:
+    """Return every number of environments, or of many some."""
+    return sorted({*np.linspace(1, num_envs, _SIZES, dtype=int).tolist()})
+
+
+def _compare_masks(check: Check, num_calls: int, masks: list[np.ndarray]) -> None:
+    whole = _play_reset(check, num_calls, None)
+    for mask in masks:
+        calls = _play_reset(check, num_calls, mask)
+        if not check.ledger.is_broken(REPEATS):
+            _compare_mask(check, mask, calls, whole, check.record[num_calls - 1 :])
+
+
+def _play_reset(check: Check, num_calls: int, mask: np.ndarray | None) -> list[Call]:
+    """Return a reset after some calls of the recorded run, and the step that follows."""
+    driver = check.driver
+    check.replay(driver, num_calls)
+    calls = [driver.reset(mask=mask)]
+    is_aligned = num_calls < len(check.record) and check.record[num_calls].mask is None
+    return [*calls, driver.step(check.actions_of(num_calls))] if is_aligned else calls
+
+
+def _compare_mask(
+    check: Check, mask: np.ndarray, calls: list[Call], whole: list[Call], recorded: list[Call]
+) -> None:
+    """Look which environments go on as in the recorded run: those that the mask leaves out.
+
+    Where a reset of all environments would change nothing, either, there is nothing to see.
+    """
+    is_independent = not any(map(check.ledger.is_broken, (INDEPENDENT_STEPS, INDEPENDENT_EPISODES)))
+    for env, is_reset in enumerate(mask):
+        if is_reset:
+            # Whole numbers may be equal by chance, unless the episode is the same in both runs.
+            arrays = arrays_in(calls[0].observations[env])
+            is_judged = is_independent or any(array.dtype.kind == "f" for array in arrays)
+            is_judged = is_judged and not _goes_on(whole, recorded, env)
+        else:
+            is_judged = is_independent
+        goes_on = _goes_on(calls, recorded, env)
+        if is_judged:
+            check.ledger.expect(
+                RESET_MASK,
+                goes_on != is_reset,
+                expected="a new episode" if is_reset else "an episode that goes on",
+                seen="an episode that goes on" if goes_on else "another one",
+                place=calls[0].at(env),
+            )
+
+
+def _goes_on(calls: list[Call], recorded: list[Call], env: int) -> bool:
+    """Return whether an environment returned what it did where nothing was reset."""
+    return all(
+        same(getattr(call, part)[env], getattr(other, part)[env])
+        for call, other in zip(calls, recorded, strict=False)
+        for part in (RESULTS if call.mask is None else RESULTS[:1])
+    )
+
+
+def check_mask_seeds(check: Check) -> None:
+    """Reset every second environment by a mask with a seed, and with a list of seeds."""
+    driver, mask = check.driver, np.arange(check.num_envs) % 2 == 1
+    if check.num_envs < 2 or check.ledger.is_broken(REPEATS):
+        return
+    for seed in (check.seed, mix_seeds(check)[0]):
+        check.replay(driver, min(2, len(check.record)))
+        driver.settle(check.policy(9))
+        given: Any = {"seed": seed, "options": {"reset_mask": mask.copy()}}
+        if not is_refused(check.ledger, MASK_SEED, partial(driver.envs.reset, **given)):
+            call = driver.reset(seed, mask, MASK_SEED)
+            check.expect_same(MASK_SEED, [call], check.record, mask)
 
 
 def check_mask_errors(check: Check) -> None:
