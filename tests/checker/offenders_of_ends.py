@@ -255,7 +255,7 @@ def no_inner_masks(returned: Any) -> Any:
     return *rest, infos | {"at": {"place": infos["at"]["place"]}}
 
 
-@breaks("reset-mask-seed", "reset-mask-errors", modes=(SAME,))
+@breaks("reset-mask", "reset-mask-errors", modes=(SAME,))
 class IgnoresMask(SyncVectorEnv):
     """Returns the last observations in place of a partial reset."""
 
@@ -293,10 +293,10 @@ def final_observation_of_another(returned: Any) -> Any:
     return change_finals(returned, lambda env, final: returned[0][(env + 1) % 4].copy())
 
 
-def change_finals_together(returned: Any, choose: Callable[[Any], Any], least: int = 2) -> Any:
+def change_finals_together(returned: Any, choose: Callable[[Any], Any]) -> Any:
     """Return results of a step with other entries in `final_obs` where several episodes end."""
     ended = np.flatnonzero(returned[-1].get("_final_obs", False))
-    if len(ended) < least:
+    if len(ended) < 2:
         return returned
     finals = dict(zip(ended, returned[-1]["final_obs"][choose(ended)].copy(), strict=True))
     return change_finals(returned, lambda env, final: finals[env].copy())
@@ -316,11 +316,6 @@ def first_final_observation_for_all(returned: Any) -> Any:
 @breaks("same-step-final-value", modes=(SAME,))
 def last_final_observation_for_all(returned: Any) -> Any:
     return change_finals_together(returned, lambda ended: np.full_like(ended, ended[-1]))
-
-
-@breaks("same-step-final-value", modes=(SAME,))
-def swapped_where_three_end(returned: Any) -> Any:
-    return change_finals_together(returned, lambda ended: ended[::-1], 3)
 
 
 @breaks("same-step-final-value", modes=(SAME,))

@@ -81,11 +81,6 @@ class TwoFlagBuffers(Rings):
 
 
 @breaks("ownership")
-class FourTruncationBuffers(Rings):
-    size, parts = 4, (3,)
-
-
-@breaks("ownership")
 class ThreeInfoBuffers(Rings):
     size, parts, keys = 3, (), ("steps",)
 

@@ -82,6 +82,8 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
             made.append(make_env())
             check = Check(make_env, made, ledger, seed, steps)
             _run(check)
+        else:
+            ledger.note_stop("the environment lacks what calls need")
     finally:
         for envs in made:
             with contextlib.suppress(Exception):  # which `check_close` has reported
@@ -126,14 +128,13 @@ _PROBES: tuple[Callable[[Check], None], ...] = (
 
 def _run(check: Check) -> None:
     """Record a run and probe the environments, each probe until nothing is left to judge."""
-    with contextlib.suppress(StoppedError):
-        check.run_record()
-    if not check.record:
-        return
-    check.statistics.note_initials(check.record)
-    for probe in _PROBES:
-        with contextlib.suppress(StoppedError):
+    for probe in (Check.run_record, Check.note_initials, *_PROBES):
+        try:
             probe(check)
+        except StoppedError as error:
+            check.ledger.note_stop(error)
+        if not check.record:
+            return
     check.statistics.finish(check.ledger)
 
 

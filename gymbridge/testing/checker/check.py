@@ -104,6 +104,10 @@ class Check:
             is_enough = min(ends["termination"], ends["truncation"]) >= _ENOUGH
             is_recording = is_recording and not (is_enough and not call.ended.any())
 
+    def note_initials(self) -> None:
+        """Note with which observations the episodes of the recorded run begin."""
+        self.statistics.note_initials(self.record)
+
     def begin(self) -> Call:
         """Reset the environment to the beginning of the recorded run."""
         self.driver.settle(self.policy(9))

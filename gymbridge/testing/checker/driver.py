@@ -102,7 +102,7 @@ class Driver:
         self._judge(call)
         if given and self.ledger.is_broken(RESET_MASK):  # so that any episode may go on
             self.kinds = [""] * self.num_envs
-            raise StoppedError
+            raise StoppedError(f"`{RESET_MASK.id}` is broken")
         return call
 
     def step(self, actions: list[Any], *, as_list: bool = False, rule: Rule = STEP_RETURNS) -> Call:
@@ -177,7 +177,7 @@ class Driver:
         if rule in (RESET_RETURNS, STEP_RETURNS) or not is_kept:
             self.expect(rule, is_kept, expected=wanted, seen=returned)
         if not is_kept:
-            raise StoppedError
+            raise StoppedError(f"`{rule.id}` is broken")
         return returned
 
     def _read_observations(self, obs: Any, rule: Rule) -> list[Any]:
@@ -187,14 +187,14 @@ class Driver:
             self.expect(OBSERVATIONS, is_kept, expected=expected, seen=seen)
         elif not is_kept:  # Some adapters return the rows under the mask alone.
             self.expect(rule, False, expected=expected, seen=seen)
-            raise StoppedError
+            raise StoppedError(f"`{rule.id}` is broken")
         try:
             rows = rows_of(self.observation_space, obs)
             kept = [contains(*pair) for pair in zip(self.single_spaces, rows, strict=False)]
         except Exception as error:
-            raise StoppedError from error
+            raise StoppedError(f"observations cannot be compared ({error!r})") from error
         if len(rows) != self.num_envs:
-            raise StoppedError
+            raise StoppedError(f"observations of {len(rows)} environments")
         env = kept.index(False) if False in kept else None
         self.expect(
             IN_SPACE,
@@ -221,7 +221,7 @@ class Driver:
         wanted = f"{'float' if dtype_kind == 'f' else 'bool'} of shape {shape}"
         self.expect(rule, is_kept, expected=wanted, seen=_shapes(value))
         if array.size != self.num_envs or array.dtype.kind not in "biuf":
-            raise StoppedError
+            raise StoppedError(f"`{rule.id}` is broken")
         return array.reshape(shape)
 
     def _judge(self, call: Call) -> Call:

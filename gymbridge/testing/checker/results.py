@@ -28,32 +28,41 @@ INFO_MASKS = Rule(
     "info-masks",
     "Each key of infos has a boolean mask of shape (num_envs,) under `_key`.",
     _INFOS,
+    needs="infos",
 )
 INNER_MASKS = Rule(
     "inner-info-masks",
     "Each key of a dict in infos has such a mask in that dict.",
     f"{_INFOS}; not kept: `RecordEpisodeStatistics`",
     EXTRA,
+    needs="a dict in infos",
 )
 INFO_LENGTHS = Rule(
     "info-lengths",
     "Each value of infos is an array with an entry for each environment.",
     f"{_INFOS}; wrappers/vector/dict_info_to_list.py",
+    needs="infos",
 )
 INFO_ZEROS = Rule(
-    "info-zeros", "NumPy infos are zero, False or None where their mask is False.", _INFOS, EXTRA
+    "info-zeros",
+    "NumPy infos are zero, False or None where their mask is False.",
+    _INFOS,
+    EXTRA,
+    needs="NumPy infos with a mask that is False somewhere",
 )
 EXACT_TIES = Rule(
     "exact-ties",
     "An episode is never terminated and truncated in the same step.",
     "allowed: wrappers/common.py, `TimeLimit`",
     EXTRA,
+    needs="an episode that ends",
 )
 RESET_MASK_INFOS = Rule(
     "reset-mask-infos",
     "A partial `reset` returns infos only where its mask is True.",
     "tests/vector/test_vector_env.py, `test_partial_reset`",
     documented_in=AutoresetMode.DISABLED,
+    needs="two environments and infos of a partial reset",
 )
 
 

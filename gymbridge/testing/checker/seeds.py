@@ -41,6 +41,7 @@ DIFFERS = Rule(
     "seed-differs",
     "If the environment is random, another seed gives another run.",
     "vector/vector_env.py, `VectorEnv.reset`",
+    needs="initial observations that are random",
 )
 RECORDED = Rule(
     "seed-recorded",
@@ -52,6 +53,7 @@ UNSEEDED = Rule(
     "unseeded-reset",
     "`reset()` continues the random streams; it does not repeat the first episodes of the seed.",
     "core.py, `Env.reset`",
+    needs="initial observations that are random, also in later episodes",
 )
 CLEARS_ENDS = Rule(
     "reset-clears-ends",
@@ -59,12 +61,14 @@ CLEARS_ENDS = Rule(
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`; pull request 1112",
     of_ends=True,
     modes=(AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED),
+    needs="`seed-repeats` to hold and an episode that ends",
 )
 SEQUENCE = Rule(
     "seed-sequence",
     "`reset(seed=s)` seeds environment i with s + i.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
+    needs="`seed-repeats` to hold, two environments and random initial observations",
 )
 LISTS = Rule(
     "seed-list",
@@ -77,6 +81,7 @@ NONES = Rule(
     "None in a list of seeds continues that environment's random stream, or is an error.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
+    needs="`seed-repeats`, `unseeded-reset` and `seed-list` to hold",
 )
 
 _TRIALS = 6
