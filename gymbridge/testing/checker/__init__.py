@@ -129,10 +129,8 @@ _PROBES: tuple[Callable[[Check], None], ...] = (
 def _run(check: Check) -> None:
     """Record a run and probe the environments, each probe until nothing is left to judge."""
     for probe in (Check.run_record, Check.note_initials, *_PROBES):
-        try:
+        with contextlib.suppress(StoppedError):
             probe(check)
-        except StoppedError as error:
-            check.ledger.note_stop(error)
         if not check.record:
             return
     check.statistics.finish(check.ledger)

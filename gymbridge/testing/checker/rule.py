@@ -32,7 +32,7 @@ _END_KINDS = ("termination", "truncation")
 
 
 class StoppedError(Exception):
-    """Raised when a call returns something with which the run cannot be continued; says what."""
+    """Raised when a call returns something with which the run cannot be continued."""
 
 
 class Rule(NamedTuple):
@@ -135,9 +135,9 @@ class Ledger:
             return function()
         except Exception as error:
             self.expect(rule, False, expected=expected, seen=_describe_error(error), place=place)
-            raise StoppedError(f"`{rule.id}` is broken") from error
+            raise StoppedError from error
 
-    def note_stop(self, reason: object) -> None:
+    def note_stop(self, reason: str) -> None:
         """Note why a run could not go on, so that it did not reach what follows."""
         self._stops[f"A run stopped: {reason}."] = None
 
