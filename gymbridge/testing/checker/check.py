@@ -22,7 +22,7 @@ from gymbridge.testing.checker.rule import Ledger, Rule
 from gymbridge.testing.checker.statistics import Statistics
 from gymbridge.testing.checker.values import describe, same
 
-__all__ = ["RESULTS", "Check"]
+__all__ = ["RESULTS", "Check", "goes_on"]
 
 _ENOUGH = 4
 """Ends of each kind after which the recorded run may stop."""
@@ -170,3 +170,15 @@ class Check:
                 if not is_same:
                     return False
         return True
+
+
+def goes_on(calls: list[Call], recorded: list[Call], env: int) -> bool:
+    """Return whether an environment returned what it did in the recorded run.
+
+    Of a reset only observations are compared, since it may stand where a step was recorded.
+    """
+    return all(
+        same(getattr(call, part)[env], getattr(other, part)[env])
+        for call, other in zip(calls, recorded, strict=False)
+        for part in (RESULTS if call.mask is None else RESULTS[:1])
+    )

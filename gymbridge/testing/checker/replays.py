@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.check import RESULTS, Check
+from gymbridge.testing.checker.check import RESULTS, Check, goes_on
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError
 from gymbridge.testing.checker.seeds import REPEATS
@@ -154,7 +154,7 @@ def _compare_neighbours(
         Pairs of calls with other entries in `final_obs` of environments that did not differ
         elsewhere, and the mask of these.
     """
-    finals = []
+    finals, pairs = [], []
     in_first, have_differed = stays.copy(), False
     is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES)
     steps = (call for call in calls if call.mask is None)
@@ -169,17 +169,22 @@ def _compare_neighbours(
             )
         have_differed |= bool((call.ended != recorded.ended)[~stays].any())
         in_first &= ~recorded.ended
-        if is_whole and (rows := stays & _has_other_finals(call, recorded)).any():
-            finals.append((call, recorded, rows))
+        pairs.append((call, recorded))
+        rows = [env for env, stay in enumerate(stays) if stay and _is_final_other(pairs, env)]
+        if rows and is_whole:
+            finals.append((call, recorded, np.isin(np.arange(check.num_envs), rows)))
         if not in_first.any() and not is_whole:
             break
     return finals
 
 
-def _has_other_finals(call: Call, recorded: Call) -> np.ndarray:
-    """Return where `final_obs` of two calls differs, (num_envs,) bool."""
-    pairs = zip(call.final_obs, recorded.final_obs, strict=True)
-    return np.array([not same(*pair) for pair in pairs])
+def _is_final_other(pairs: list[tuple[Call, Call]], env: int) -> bool:
+    """Return whether two runs of an environment differ in the last `final_obs` alone."""
+    call, recorded = pairs[-1]
+    if same(call.final_obs[env], recorded.final_obs[env]):
+        return False
+    calls, others = zip(*pairs, strict=True)
+    return goes_on([*calls], [*others], env)
 
 
 def check_restarts(check: Check) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import RESET_MASK, Call
-from gymbridge.testing.checker.check import RESULTS, Check
+from gymbridge.testing.checker.check import Check, goes_on
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.policy import batch_actions
 from gymbridge.testing.checker.replays import INDEPENDENT_EPISODES, INDEPENDENT_STEPS
@@ -132,27 +132,18 @@ def _compare_mask(
             # Whole numbers may be equal by chance, unless the episode is the same in both runs.
             arrays = arrays_in(calls[0].observations[env])
             is_judged = is_independent or any(array.dtype.kind == "f" for array in arrays)
-            is_judged = is_judged and not _goes_on(whole, recorded, env)
+            is_judged = is_judged and not goes_on(whole, recorded, env)
         else:
             is_judged = not check.ledger.is_broken(INDEPENDENT_STEPS)
-        goes_on = _goes_on(calls, recorded, env)
+        is_same = goes_on(calls, recorded, env)
         if is_judged:
             check.ledger.expect(
                 RESET_MASK,
-                goes_on != is_reset,
+                is_same != is_reset,
                 expected="a new episode" if is_reset else "an episode that goes on",
-                seen="an episode that goes on" if goes_on else "another one",
+                seen="an episode that goes on" if is_same else "another one",
                 place=calls[0].at(env),
             )
-
-
-def _goes_on(calls: list[Call], recorded: list[Call], env: int) -> bool:
-    """Return whether an environment returned what it did where nothing was reset."""
-    return all(
-        same(getattr(call, part)[env], getattr(other, part)[env])
-        for call, other in zip(calls, recorded, strict=False)
-        for part in (RESULTS if call.mask is None else RESULTS[:1])
-    )
 
 
 def check_mask_seeds(check: Check) -> None:

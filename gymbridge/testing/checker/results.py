@@ -16,6 +16,7 @@ from gymbridge.testing.checker.values import arrays_in, describe, is_array, same
 __all__ = ["OWNERSHIP", "OwnershipJudge", "judge_flags", "judge_infos", "judge_partial_reset"]
 
 _INFOS = "vector/vector_env.py, `VectorEnv._add_info`"
+
 _KEPT = 12
 """Calls of a run whose results are kept at the same time."""
 

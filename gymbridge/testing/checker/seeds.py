@@ -203,7 +203,7 @@ def _play_seed(check: Check, driver: Driver, seed: Any) -> list[Call]:
     rule = LISTS if isinstance(seed, list) else None
     calls, policy = [driver.reset(seed, rule=rule)], check.policy()
     for _ in range(min(2, check.num_steps_to_end)):
-        if not calls[-1].ended.any():
+        if not calls[-1].ended.any() and not check.ledger.is_broken(REPEATS):
             calls.append(driver.step(policy()))
     driver.settle(policy)
     return calls
