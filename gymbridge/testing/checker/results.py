@@ -13,7 +13,7 @@ from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule
 from gymbridge.testing.checker.values import arrays_in, describe, is_array, same, to_numpy
 
-__all__ = ["OWNERSHIP", "OwnershipJudge", "judge_flags", "judge_infos", "judge_partial_reset"]
+__all__ = ["OwnershipJudge", "judge_flags", "judge_infos", "judge_partial_reset"]
 
 _INFOS = "vector/vector_env.py, `VectorEnv._add_info`"
 
