@@ -198,11 +198,11 @@ def mix_seeds(check: Check) -> tuple[list[int], np.ndarray]:
 
 
 def _play_seed(check: Check, driver: Driver, seed: Any) -> list[Call]:
-    """Return a reset and the next steps, at most until an episode ends in the recorded run."""
+    """Return a reset and the next steps, at most up to the first end of an episode."""
     driver.settle(check.policy(9))
     rule = LISTS if isinstance(seed, list) else None
     calls, policy = [driver.reset(seed, rule=rule)], check.policy()
-    for _ in range(min(2, check.num_steps_to_end)):
+    for _ in range(min(2, 1 + check.num_steps_to_end)):
         if not calls[-1].ended.any() and not check.ledger.is_broken(REPEATS):
             calls.append(driver.step(policy()))
     driver.settle(policy)
