@@ -96,7 +96,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
-        self._stops: dict[str, None] = {}  # without order they would change from run to run
+        self._stops: dict[str, None] = {}  # It is a set that keeps its order.
 
     def expect(
         self,

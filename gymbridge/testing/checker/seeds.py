@@ -88,7 +88,7 @@ _TRIALS = 6
 """Seeds to try until one has other initial observations."""
 
 _FAR = 2**30 + 7
-"""Distance of seeds that are still equal in no small number of bits."""
+"""Distance of two seeds that differ in low bits and in high ones, within 31 bits."""
 
 _RESETS = 8
 """Resets without a seed to try until one has other initial observations."""
