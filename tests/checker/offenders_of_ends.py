@@ -255,7 +255,7 @@ def no_inner_masks(returned: Any) -> Any:
     return *rest, infos | {"at": {"place": infos["at"]["place"]}}
 
 
-@breaks("reset-mask-seed", "reset-mask-errors", modes=(SAME,))
+@breaks("reset-mask", "reset-mask-errors", modes=(SAME,))
 class IgnoresMask(SyncVectorEnv):
     """Returns the last observations in place of a partial reset."""
 
@@ -287,7 +287,41 @@ class FinalObservationTooEarly(SyncVectorEnv):
         return change_finals(super().step(actions), lambda env, final: before[env])
 
 
-@breaks("independent-steps", "independent-episodes", modes=(SAME,))
+@breaks("same-step-final-value", modes=(SAME,))
 def final_observation_of_another(returned: Any) -> Any:
     """Returns the last observation of the next environment."""
     return change_finals(returned, lambda env, final: returned[0][(env + 1) % 4].copy())
+
+
+def change_finals_together(returned: Any, choose: Callable[[Any], Any]) -> Any:
+    """Return results of a step with other entries in `final_obs` where several episodes end."""
+    ended = np.flatnonzero(returned[-1].get("_final_obs", False))
+    if len(ended) < 2:
+        return returned
+    finals = dict(zip(ended, returned[-1]["final_obs"][choose(ended)].copy(), strict=True))
+    return change_finals(returned, lambda env, final: finals[env].copy())
+
+
+@breaks("same-step-final-value", modes=(SAME,))
+def swapped_final_observations(returned: Any) -> Any:
+    """Exchanges the final observations of environments that end together."""
+    return change_finals_together(returned, lambda ended: np.roll(ended, 1))
+
+
+@breaks("same-step-final-value", modes=(SAME,))
+def first_final_observation_for_all(returned: Any) -> Any:
+    return change_finals_together(returned, lambda ended: np.full_like(ended, ended[0]))
+
+
+@breaks("same-step-final-value", modes=(SAME,))
+def last_final_observation_for_all(returned: Any) -> Any:
+    return change_finals_together(returned, lambda ended: np.full_like(ended, ended[-1]))
+
+
+@breaks("same-step-final-value", modes=(SAME,))
+def initial_observation_for_the_second(returned: Any) -> Any:
+    """Returns the next initial observation of the second of two environments that end together."""
+    ended = np.flatnonzero(returned[-1].get("_final_obs", False))
+    return change_finals(
+        returned, lambda env, final: returned[0][env].copy() if env in ended[1:] else final
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 from functools import partial
 from typing import Any
 
@@ -154,6 +155,27 @@ class Properties(SyncVectorEnv):
 
     def close(self, **kwargs: Any) -> None:
         raise RuntimeError("it cannot be closed")
+
+
+class DonatesResults(SyncVectorEnv):
+    """Deletes the observations of the call before, as JAX does with a buffer that is donated."""
+
+    _last: Any = None
+
+    def step(self, actions: Any) -> Any:
+        obs, *rest = super().step(actions)
+        if self._last is not None:
+            self._last.delete()
+        self._last = sys.modules["jax"].numpy.asarray(obs)
+        return self._last, *rest
+
+
+def test_result__that_was_deleted_breaks_ownership() -> None:
+    pytest.importorskip("jax")
+    report = check(lambda: make_walks(SAME, kind=DonatesResults))
+    (result,) = report.broken
+    assert result.id == "ownership"
+    assert "Array has been deleted" in str(result.evidence)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import offenders_of_ends  # noqa: F401, since it enters offenders
+import offenders_of_ownership  # noqa: F401
+import offenders_of_requests  # noqa: F401
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from offenders import OFFENDERS
@@ -15,6 +17,8 @@ BROKEN_BY_SYNC = {"options-unchanged", "refused-step", "step-before-reset", "clo
 
 
 def ids(report: Report, outcome: str) -> set[str]:
+    """Return the rules with an outcome; a rule that was not reached must say why."""
+    assert all(result.note for result in report.results if result.outcome == "not reached")
     return {result.id for result in report.results if result.outcome == outcome}
 
 

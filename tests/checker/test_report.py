@@ -13,7 +13,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from offenders import NEXT, SAME, float_flags
+from offenders import NEXT, SAME, NoInfos, float_flags
+from offenders_of_ends import (
+    final_observation_of_another,
+    noise_in_final_observation,
+    swapped_final_observations,
+)
 from walks import Walk, make_walks
 
 from gymbridge.errors import ArgumentError, BrokenRulesError, GymbridgeError
@@ -92,7 +97,7 @@ def test_rule__that_was_not_reached_is_never_held() -> None:
         steps=30,
     )
     (reward,) = (result for result in cut.not_reached if result.id == "next-step-reward")
-    assert (cut.terminations, reward.note) == (0, "Kept, but no termination was seen.")
+    assert (cut.terminations, reward.note) == (0, "Kept, but no termination was compared.")
     assert reward.evidence is not None
 
 
@@ -182,12 +187,41 @@ def test_rules__have_ids_of_their_own() -> None:
     assert all(rule.sentence.endswith(".") and rule.source for rule in RULES)
 
 
+def test_rule__that_was_not_reached_says_why() -> None:
+    """Each check of the other tests looks whether there is a reason; here some are looked at."""
+    report = check_vector_env(lambda: SyncVectorEnv([lambda: Walk(5)]), steps=40)
+    notes = {result.id: result.note for result in report.results}
+    assert notes["render"] == 'Needs `render_mode="rgb_array"`.'
+    assert notes["limit-kept"] == "Needs `spec.max_episode_steps` and an episode that ends."
+    noisy = check_vector_env(lambda: make_walks(SAME, kind=noise_in_final_observation), steps=40)
+    notes = {result.id: result.note for result in noisy.results}
+    final = "A run with NextStep would differ: `seed-repeats` is broken."
+    assert notes["same-step-final-value"] == final
+    assert notes["writable"] == "Needs `seed-repeats` to hold."
+    stopped = check_vector_env(lambda: make_walks(NEXT, kind=NoInfos), steps=40)
+    notes = {result.id: result.note for result in stopped.results}
+    assert notes["rewards"] == "A run stopped: `reset-returns` is broken."
+    assert "A run stopped: the environment lacks what calls need." in str(
+        check_vector_env(lambda: None)
+    )
+
+
+@pytest.mark.parametrize("fault", [swapped_final_observations, final_observation_of_another])
+def test_final_values__that_neighbours_change_are_found_without_a_reference(fault: Any) -> None:
+    def make() -> SyncVectorEnv:
+        return fault([lambda: Walk(7)] * 4, autoreset_mode=SAME)
+
+    assert [result.id for result in check_vector_env(make, steps=120).broken] == [
+        "same-step-final-value"
+    ]
+
+
 def test_ledger__holds_a_rule_of_ends_only_with_both_kinds() -> None:
     rule = Rule("some", "Something.", "somewhere", of_ends=True)
     ledger = Ledger()
     assert ledger.judge(rule, None).outcome == "not reached"
     ledger.expect(rule, True, expected=1, seen=1, place=Place(0, 1, 2), kind="termination")
-    assert ledger.judge(rule, None).note == "Kept, but no truncation was seen."
+    assert ledger.judge(rule, None).note == "Kept, but no truncation was compared."
     ledger.expect(rule, True, expected=1, seen=1, kind="truncation")
     assert ledger.judge(rule, None).outcome == "held"
     ledger.expect(rule, False, expected=1, seen=2, place=Place(0, 5, 0), kind="truncation")

@@ -82,6 +82,8 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
             made.append(make_env())
             check = Check(make_env, made, ledger, seed, steps)
             _run(check)
+        else:
+            ledger.note_stop("the environment lacks what calls need")
     finally:
         for envs in made:
             with contextlib.suppress(Exception):  # which `check_close` has reported
@@ -113,6 +115,7 @@ _PROBES: tuple[Callable[[Check], None], ...] = (
     replays.check_final_values,
     replays.check_restarts,
     requests.check_masks,
+    requests.check_mask_seeds,
     seeds.check_seed_forms,
     requests.check_mask_errors,
     requests.check_ended,
@@ -125,16 +128,14 @@ _PROBES: tuple[Callable[[Check], None], ...] = (
 
 def _run(check: Check) -> None:
     """Record a run and probe the environments, each probe until nothing is left to judge."""
-    with contextlib.suppress(StoppedError):
-        check.run_record()
-    if not check.record:
-        return
-    check.statistics.note_initials(check.record)
-    for number, probe in enumerate(_PROBES, 1):
-        name = probe.__name__.removeprefix("check_").replace("_", " ")
-        check.stage = f"Test {number} of {len(_PROBES)}, {name}"
+    for number, probe in enumerate((Check.run_record, Check.note_initials, *_PROBES), -1):
+        if number > 0:
+            name = probe.__name__.removeprefix("check_").replace("_", " ")
+            check.stage = f"Test {number} of {len(_PROBES)}, {name}"
         with contextlib.suppress(StoppedError):
             probe(check)
+        if not check.record:
+            return
     check.statistics.finish(check.ledger)
 
 

@@ -41,15 +41,17 @@ FLAGS = Rule(
 )
 RESET_MASK = Rule(
     "reset-mask",
-    "`reset(options={'reset_mask': mask})` begins episodes only where the mask is True.",
+    "`reset(options={'reset_mask': mask})` begins episodes where the mask is True, and only there.",
     "tests/vector/test_vector_env.py, `test_partial_reset`",
     documented_in=AutoresetMode.DISABLED,
+    needs="two environments",
 )
 OPTIONS = Rule(
     "options-unchanged",
     "`reset` does not change the caller's `options`.",
     "not kept: `SyncVectorEnv.reset` removes `reset_mask`",
     EXTRA,
+    needs="two environments",
 )
 ACTIONS = Rule(
     "actions-unchanged",

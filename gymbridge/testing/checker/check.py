@@ -14,24 +14,24 @@ from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.ends import LengthJudge, judge_final_keys, judge_next_step
 from gymbridge.testing.checker.policy import Policy
 from gymbridge.testing.checker.results import (
+    OwnershipJudge,
     judge_flags,
     judge_infos,
-    judge_ownership,
     judge_partial_reset,
 )
 from gymbridge.testing.checker.rule import Ledger, Rule
 from gymbridge.testing.checker.statistics import Statistics
 from gymbridge.testing.checker.values import describe, same
 
-__all__ = ["Check"]
+__all__ = ["RESULTS", "Check", "goes_on"]
 
 _LOG = logging.getLogger("gymbridge")
 
 _ENOUGH = 4
 """Ends of each kind after which the recorded run may stop."""
 
-
-_PARTS = ("observations", "rewards", "terminated", "truncated", "final_obs")
+RESULTS = ("observations", "rewards", "terminated", "truncated")
+"""What a call returns of each environment, but for infos."""
 
 
 class Check:
@@ -63,7 +63,7 @@ class Check:
     def drive(self, envs: Any) -> Driver:
         """Return a driver for an environment; every call that it makes is judged."""
         judges = (
-            judge_ownership,
+            OwnershipJudge(),
             judge_flags,
             judge_infos,
             judge_partial_reset,
@@ -114,6 +114,10 @@ class Check:
             is_enough = min(ends["termination"], ends["truncation"]) >= _ENOUGH
             is_recording = is_recording and not (is_enough and not call.ended.any())
 
+    def note_initials(self) -> None:
+        """Note with which observations the episodes of the recorded run begin."""
+        self.statistics.note_initials(self.record)
+
     def begin(self) -> Call:
         """Reset the environment to the beginning of the recorded run."""
         self.driver.settle(self.policy(9))
@@ -146,7 +150,7 @@ class Check:
         recorded: list[Call],
         rows: np.ndarray | None = None,
         kinds: Sequence[str] | None = None,
-        parts: Sequence[str] = _PARTS,
+        parts: Sequence[str] = (*RESULTS, "final_obs"),
     ) -> bool:
         """Record whether calls returned what was recorded, but for infos, and return it.
 
@@ -176,3 +180,15 @@ class Check:
                 if not is_same:
                     return False
         return True
+
+
+def goes_on(calls: list[Call], recorded: list[Call], env: int) -> bool:
+    """Return whether an environment returned what it did in the recorded run.
+
+    Of a reset only observations are compared, since it may stand where a step was recorded.
+    """
+    return all(
+        same(getattr(call, part)[env], getattr(other, part)[env])
+        for call, other in zip(calls, recorded, strict=False)
+        for part in (RESULTS if call.mask is None else RESULTS[:1])
+    )

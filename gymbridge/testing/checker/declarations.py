@@ -28,11 +28,13 @@ BATCH_OBSERVATIONS = Rule(
     "batch-observation-space",
     "`observation_space` is `batch_space(single_observation_space, num_envs)`.",
     f"{_TESTS}; vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
+    needs="a space that is equal to a copy of itself",
 )
 BATCH_ACTIONS = Rule(
     "batch-action-space",
     "`action_space` is `batch_space(single_action_space, num_envs)`.",
     f"{_TESTS}; vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
+    needs="a space that is equal to a copy of itself",
 )
 AUTORESET_MODE = Rule(
     "autoreset-mode",
@@ -49,12 +51,14 @@ MODE_ATTRIBUTE = Rule(
     "`autoreset_mode` is also an attribute, equal to that in `metadata`.",
     "vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
     EXTRA,
+    needs="`autoreset-mode` to hold",
 )
 OWN_METADATA = Rule(
     "own-metadata",
     "Each instance has its own `metadata`: a change in one is not seen in another.",
     "tests/vector/test_sync_vector_env.py, `test_metadata_sync_vector_env`",
     EXTRA,
+    needs="`metadata` that is a dict",
 )
 
 _SPACES = ("single_observation_space", "observation_space", "single_action_space", "action_space")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -102,7 +102,7 @@ class Driver:
         self._judge(call)
         if given and self.ledger.is_broken(RESET_MASK):  # so that any episode may go on
             self.kinds = [""] * self.num_envs
-            raise StoppedError
+            self._stop(f"`{RESET_MASK.id}` is broken")
         return call
 
     def step(self, actions: list[Any], *, as_list: bool = False, rule: Rule = STEP_RETURNS) -> Call:
@@ -167,7 +167,10 @@ class Driver:
 
     def _call(self, rule: Rule, length: int, function: Callable[[], Any]) -> Any:
         wanted = f"a tuple of {length}, the last a dict"
-        returned = self.ledger.require(rule, function, wanted, self._place)
+        try:
+            returned = self.ledger.require(rule, function, wanted, self._place)
+        except StoppedError as error:
+            self._stop_for(rule, error.__cause__)
         is_kept = (
             isinstance(returned, tuple)
             and len(returned) == length
@@ -177,8 +180,18 @@ class Driver:
         if rule in (RESET_RETURNS, STEP_RETURNS) or not is_kept:
             self.expect(rule, is_kept, expected=wanted, seen=returned)
         if not is_kept:
-            raise StoppedError
+            self._stop_for(rule)
         return returned
+
+    def _stop_for(self, rule: Rule, error: BaseException | None = None) -> NoReturn:
+        """End the run because of a rule, which tells about other runs if every run needs it."""
+        if rule in (RESET_RETURNS, STEP_RETURNS):
+            self._stop(f"`{rule.id}` is broken", error)
+        raise StoppedError from error
+
+    def _stop(self, reason: str, error: BaseException | None = None) -> NoReturn:
+        self.ledger.note_stop(reason)
+        raise StoppedError from error
 
     def _read_observations(self, obs: Any, rule: Rule) -> list[Any]:
         is_kept, seen = fits(self.observation_space, obs, is_batch=True), _shapes(obs)
@@ -187,14 +200,14 @@ class Driver:
             self.expect(OBSERVATIONS, is_kept, expected=expected, seen=seen)
         elif not is_kept:  # Some adapters return the rows under the mask alone.
             self.expect(rule, False, expected=expected, seen=seen)
-            raise StoppedError
+            self._stop(f"`{rule.id}` is broken")
         try:
             rows = rows_of(self.observation_space, obs)
             kept = [contains(*pair) for pair in zip(self.single_spaces, rows, strict=False)]
         except Exception as error:
-            raise StoppedError from error
+            self._stop(f"observations cannot be compared ({error!r})", error)
         if len(rows) != self.num_envs:
-            raise StoppedError
+            self._stop(f"observations of {len(rows)} environments")
         env = kept.index(False) if False in kept else None
         self.expect(
             IN_SPACE,
@@ -221,14 +234,12 @@ class Driver:
         wanted = f"{'float' if dtype_kind == 'f' else 'bool'} of shape {shape}"
         self.expect(rule, is_kept, expected=wanted, seen=_shapes(value))
         if array.size != self.num_envs or array.dtype.kind not in "biuf":
-            raise StoppedError
+            self._stop(f"`{rule.id}` is broken")
         return array.reshape(shape)
 
     def _judge(self, call: Call) -> Call:
         for judge in self._judges:
             judge(self, call)
-        if self.last is not None:
-            self.last.returned = self.last.values = None  # They are large, and judged by now.
         self.kinds, self.last = self._kinds_after(call), call
         return call
 

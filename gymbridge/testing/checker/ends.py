@@ -24,6 +24,7 @@ NEXT_FLAGS = Rule(
     _MODES,
     of_ends=True,
     modes=(AutoresetMode.NEXT_STEP,),
+    needs="a known autoreset mode and an episode that ends",
 )
 NEXT_REWARD = Rule(
     "next-step-reward",
@@ -31,6 +32,7 @@ NEXT_REWARD = Rule(
     _MODES,
     of_ends=True,
     modes=(AutoresetMode.NEXT_STEP,),
+    needs="a known autoreset mode and an episode that ends",
 )
 FINAL_OBS = Rule(
     "same-step-final-obs",
@@ -39,6 +41,7 @@ FINAL_OBS = Rule(
     f"{_MODES}, `test_same_step_final_obs`",
     of_ends=True,
     modes=(AutoresetMode.SAME_STEP,),
+    needs="a known autoreset mode and an episode that ends",
 )
 FINAL_INFO = Rule(
     "same-step-final-info",
@@ -47,23 +50,27 @@ FINAL_INFO = Rule(
     "vector/sync_vector_env.py, `SyncVectorEnv.step`",
     of_ends=True,
     modes=(AutoresetMode.SAME_STEP,),
+    needs="a known autoreset mode and an episode that ends",
 )
 NO_FINAL_KEYS = Rule(
     "no-final-keys",
     "Infos have no `final_obs` and no `final_info`.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`",
     modes=(AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED),
+    needs="a known autoreset mode",
 )
 LIMIT_KEPT = Rule(
     "limit-kept",
     "No episode takes more steps than `spec.max_episode_steps`.",
     "envs/registration.py, `EnvSpec`; wrappers/common.py, `TimeLimit`",
+    needs="`spec.max_episode_steps` and an episode that ends",
 )
 TRUNCATED_AT_LIMIT = Rule(
     "truncated-at-limit",
     "If `spec.max_episode_steps` is set, only episodes of that length are truncated.",
     "other truncations are allowed: core.py, `Env.step`",
     EXTRA,
+    needs="`spec.max_episode_steps` and a truncation",
 )
 
 

@@ -14,9 +14,10 @@ from gymnasium.envs.registration import EnvSpec
 
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.policy import batch_actions
+from gymbridge.testing.checker.results import OWNERSHIP
 from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError, expect_error
-from gymbridge.testing.checker.seeds import REPEATS
-from gymbridge.testing.checker.values import is_array, read, same
+from gymbridge.testing.checker.seeds import REPEATS, mix_seeds
+from gymbridge.testing.checker.values import is_array, read, same, to_numpy
 
 __all__ = [
     "check_attributes",
@@ -28,9 +29,19 @@ __all__ = [
 
 _SYNC = "vector/sync_vector_env.py, `SyncVectorEnv`"
 
-CALL = Rule("call", "`call(name)` returns a tuple with a value of each environment.", _SYNC, EXTRA)
+CALL = Rule(
+    "call",
+    "`call(name)` returns a tuple with a value of each environment.",
+    _SYNC,
+    EXTRA,
+    needs="`set_attr`",
+)
 GET_ATTR = Rule(
-    "get-attr", "`get_attr(name)` returns a tuple with a value of each environment.", _SYNC, EXTRA
+    "get-attr",
+    "`get_attr(name)` returns a tuple with a value of each environment.",
+    _SYNC,
+    EXTRA,
+    needs="`set_attr`",
 )
 SET_ATTR = Rule(
     "set-attr",
@@ -43,16 +54,28 @@ RENDER = Rule(
     "render",
     '`render` with "rgb_array" returns a tuple of num_envs frames, (height, width, 3) uint8.',
     "vector/vector_env.py, `VectorEnv.render`; wrappers/vector/rendering.py",
+    needs='`render_mode="rgb_array"`',
 )
 RENDER_PURE = Rule(
-    "render-pure", "`render` does not change the run.", "not stated by Gymnasium", EXTRA
+    "render-pure",
+    "`render` does not change the run.",
+    "not stated by Gymnasium",
+    EXTRA,
+    needs='`render_mode="rgb_array"` and `seed-repeats` to hold',
 )
 SPEC = Rule(
     "spec",
     "`gymnasium.make_vec(spec)` builds an environment with the same size, spaces, mode and spec.",
     "tests/envs/registration/test_make_vec.py, `test_make_vec_with_spec`",
+    needs="a `spec`",
 )
-PICKLE = Rule("pickle", "A pickled copy runs as the original does.", "not stated", EXTRA)
+PICKLE = Rule(
+    "pickle",
+    "A pickled copy runs as the original does.",
+    "not stated",
+    EXTRA,
+    needs="`seed-repeats` to hold",
+)
 CLOSE = Rule(
     "close",
     "`close` sets `closed`, and a second `close` is not an error.",
@@ -71,7 +94,7 @@ _ATTRIBUTE = "attribute_of_the_check"
 def check_attributes(check: Check) -> None:
     """Set an attribute of each environment, and read it in two ways."""
     envs: Any = check.driver.envs
-    values = list(range(check.num_envs))
+    values = mix_seeds(check)[0]
     check.ledger.require(SET_ATTR, lambda: envs.set_attr(_ATTRIBUTE, values), "no error")
     for rule, name in ((GET_ATTR, "get_attr"), (CALL, "call")):
         try:
@@ -91,7 +114,7 @@ def check_frames(check: Check) -> None:
     driver = check.driver
     if read(driver.envs, "render_mode") != "rgb_array":
         return
-    calls = []
+    calls, first, copy_of_first = [], None, None
     for call in islice(check.rerun(driver), 11):
         calls.append(call)
         frames = check.ledger.require(RENDER, driver.envs.render, "frames", call.place)
@@ -103,6 +126,11 @@ def check_frames(check: Check) -> None:
             seen=frames,
             place=call.place,
         )
+        if first is None:
+            first, copy_of_first = frames, to_numpy(frames)
+    is_kept = same(to_numpy(first), copy_of_first)
+    seen = "no change" if is_kept else "frames changed"
+    check.ledger.expect(OWNERSHIP, is_kept, expected="frames that stay", seen=seen)
     if not check.ledger.is_broken(REPEATS):
         check.expect_same(RENDER_PURE, calls, check.record)
 

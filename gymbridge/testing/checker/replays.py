@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.check import Check
+from gymbridge.testing.checker.check import RESULTS, Check, goes_on
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError
 from gymbridge.testing.checker.seeds import REPEATS
@@ -38,17 +38,20 @@ NEXT_ACTION = Rule(
     "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py",
     of_ends=True,
     modes=(_NEXT,),
+    needs="`seed-repeats` to hold and an episode that ends",
 )
 INDEPENDENT_STEPS = Rule(
     "independent-steps",
     "The first episode of an environment does not depend on when other environments restart.",
     '"multiple independent copies": vector/vector_env.py, `VectorEnv`',
+    needs="`seed-repeats` to hold and neighbours whose ends another action moves in the meantime",
 )
 INDEPENDENT_EPISODES = Rule(
     "independent-episodes",
     "No episode of an environment depends on the other environments.",
     "vector/sync_vector_env.py, `SyncVectorEnv`, where each has a random generator of its own",
     EXTRA,
+    needs="`seed-repeats` to hold and neighbours whose ends another action moves",
 )
 AUTORESET_IS_RESET = Rule(
     "autoreset-is-reset",
@@ -57,6 +60,7 @@ AUTORESET_IS_RESET = Rule(
     EXTRA,
     of_ends=True,
     modes=(_NEXT,),
+    needs="`seed-repeats` to hold and two calls after an end",
 )
 AUTORESET_INFOS = Rule(
     "autoreset-infos",
@@ -65,6 +69,7 @@ AUTORESET_INFOS = Rule(
     EXTRA,
     of_ends=True,
     modes=(_NEXT,),
+    needs="`autoreset-is-reset` to hold and infos of a partial reset",
 )
 MASK_CLEARS = Rule(
     "reset-mask-clears",
@@ -73,12 +78,14 @@ MASK_CLEARS = Rule(
     EXTRA,
     of_ends=True,
     modes=(_NEXT,),
+    needs="`autoreset-is-reset` to hold and two calls after an end",
 )
 WRITABLE = Rule(
     "writable",
     "The caller can write into NumPy results, and this does not change the run.",
     "vector/sync_vector_env.py, `copy=True`",
     EXTRA,
+    needs="`seed-repeats` to hold",
 )
 FINAL_VALUE = Rule(
     "same-step-final-value",
@@ -87,6 +94,7 @@ FINAL_VALUE = Rule(
     "`test_same_step_final_obs`",
     of_ends=True,
     modes=(AutoresetMode.SAME_STEP,),
+    needs="a known autoreset mode and an episode that ends",
 )
 
 _TRIALS = 6
@@ -112,9 +120,13 @@ def check_ignored_actions(check: Check) -> None:
 
 
 def check_neighbours(check: Check) -> None:
-    """Repeat the run a few times with other actions for every second environment."""
+    """Repeat the run a few times with other actions for every second environment.
+
+    Where nothing but `final_obs` depends on the neighbours, it is wrong in one of the runs.
+    """
     if check.ledger.is_broken(REPEATS):
         return
+    finals: list[tuple[Call, Call, np.ndarray]] = []
     for trial in range(_TRIALS):
         stays = np.arange(check.num_envs) % 2 == trial % 2
         others = check.policy(2 + trial)
@@ -123,14 +135,26 @@ def check_neighbours(check: Check) -> None:
             rows = zip(actions, others(), stays, strict=True)
             return [action if stay else other for action, other, stay in rows]
 
-        _compare_neighbours(check, check.rerun(check.driver, choose=choose), stays)
+        calls = check.rerun(check.driver, choose=choose)
+        finals += _compare_neighbours(check, calls, stays)
+    if finals and not check.ledger.is_broken(INDEPENDENT_EPISODES):
+        call, recorded, rows = finals[0]
+        kinds = recorded.end_kinds
+        check.expect_same(FINAL_VALUE, [call], [recorded], rows, kinds, ("final_obs",))
 
 
-def _compare_neighbours(check: Check, calls: Iterator[Call], stays: np.ndarray) -> None:
+def _compare_neighbours(
+    check: Check, calls: Iterator[Call], stays: np.ndarray
+) -> list[tuple[Call, Call, np.ndarray]]:
     """Compare the environments whose actions stayed, from the first other end of a neighbour on.
 
     Resets of ended environments, which Disabled needs in other places then, are left out.
+
+    Returns:
+        Pairs of calls with other entries in `final_obs` of environments that did not differ
+        elsewhere, and the mask of these.
     """
+    finals, pairs = [], []
     in_first, have_differed = stays.copy(), False
     is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES)
     steps = (call for call in calls if call.mask is None)
@@ -138,13 +162,29 @@ def _compare_neighbours(check: Check, calls: Iterator[Call], stays: np.ndarray) 
     for call, recorded in zip(steps, recorded_steps, strict=False):
         if have_differed:
             pair = [call], [recorded]
-            if not check.expect_same(INDEPENDENT_STEPS, *pair, in_first):
-                return
-            is_whole = is_whole and check.expect_same(INDEPENDENT_EPISODES, *pair, stays)
+            if not check.expect_same(INDEPENDENT_STEPS, *pair, in_first, parts=RESULTS):
+                break
+            is_whole = is_whole and check.expect_same(
+                INDEPENDENT_EPISODES, *pair, stays, parts=RESULTS
+            )
         have_differed |= bool((call.ended != recorded.ended)[~stays].any())
         in_first &= ~recorded.ended
+        pairs.append((call, recorded))
+        rows = [env for env, stay in enumerate(stays) if stay and _is_final_other(pairs, env)]
+        if rows and is_whole:
+            finals.append((call, recorded, np.isin(np.arange(check.num_envs), rows)))
         if not in_first.any() and not is_whole:
-            return
+            break
+    return finals
+
+
+def _is_final_other(pairs: list[tuple[Call, Call]], env: int) -> bool:
+    """Return whether two runs of an environment differ in the last `final_obs` alone."""
+    call, recorded = pairs[-1]
+    if same(call.final_obs[env], recorded.final_obs[env]):
+        return False
+    calls, others = zip(*pairs, strict=True)
+    return goes_on([*calls], [*others], env)
 
 
 def check_restarts(check: Check) -> None:
@@ -228,9 +268,12 @@ def check_final_values(check: Check) -> None:
     only as long as both runs are equal up to the step that ends an episode.
     """
     ledger = check.ledger
-    if check.driver.mode != AutoresetMode.SAME_STEP or any(
-        map(ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES))
-    ):
+    if check.driver.mode != AutoresetMode.SAME_STEP:
+        return
+    for rule in filter(ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
+        ledger.note_obstacle(
+            FINAL_VALUE, f"A run with NextStep would differ: `{rule.id}` is broken."
+        )
         return
     envs = None
     try:

@@ -51,8 +51,8 @@ class Result:
         count: How many times the rule was reached.
         evidence: The first violation; without one, the first time that the rule was kept; None if
             the rule was never reached.
-        note: Why a rule was not reached, if this is known: what was missing to compare with, or
-            the kind of end that was not seen. Else "".
+        note: Why a rule was not reached: what it needs, what was missing to compare with, the kind
+            of end that was not compared, or why a run stopped. Else "".
     """
 
     id: str

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.check import Check
+from gymbridge.testing.checker.calls import RESET_MASK, Call
+from gymbridge.testing.checker.check import Check, goes_on
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.policy import batch_actions
+from gymbridge.testing.checker.replays import INDEPENDENT_EPISODES, INDEPENDENT_STEPS
 from gymbridge.testing.checker.rule import EXTRA, Rule, expect_error, is_refused
-from gymbridge.testing.checker.seeds import REPEATS
+from gymbridge.testing.checker.seeds import REPEATS, mix_seeds
 from gymbridge.testing.checker.values import arrays_in, same, to_numpy
 
 __all__ = [
@@ -21,11 +22,15 @@ __all__ = [
     "check_action_list",
     "check_ended",
     "check_mask_errors",
+    "check_mask_seeds",
     "check_masks",
     "check_step_before_reset",
 ]
 
 _DISABLED = AutoresetMode.DISABLED
+
+_SIZES = 32
+"""Masks to try; of more environments not every size is tried."""
 
 MASK_ERRORS = Rule(
     "reset-mask-errors",
@@ -37,9 +42,10 @@ MASK_ERRORS = Rule(
 MASK_SEED = Rule(
     "reset-mask-seed",
     "`reset(seed=s, options={'reset_mask': mask})` begins the episodes of seed s where the mask "
-    "is True, or is an error.",
+    "is True, or is an error; the same with a list of seeds.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
+    needs="`seed-repeats` and `reset-mask` to hold, and two environments",
 )
 ACTION_COUNT = Rule(
     "action-count",
@@ -51,12 +57,14 @@ ACTION_LIST = Rule(
     "If observations are NumPy arrays, `step` accepts a list of single actions.",
     "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`",
     EXTRA,
+    needs="`seed-repeats` to hold and observations in NumPy",
 )
 REFUSED_STEP = Rule(
     "refused-step",
     "A `step` that raises an error because of its actions does not change the run.",
     "not kept by `SyncVectorEnv`",
     EXTRA,
+    needs="`seed-repeats` and `action-count` to hold, and two environments",
 )
 BEFORE_RESET = Rule(
     "step-before-reset",
@@ -72,30 +80,84 @@ ENDED_REFUSED = Rule(
     EXTRA,
     of_ends=True,
     modes=(AutoresetMode.DISABLED,),
+    needs="`seed-repeats` to hold and an episode that ends",
 )
 
 
 def check_masks(check: Check) -> None:
-    """Reset every second environment, then all of them by a mask."""
-    driver, num_envs = check.driver, check.num_envs
+    """Reset by masks of every size, and compare with runs that reset no environment and all."""
+    num_envs, rng = check.num_envs, np.random.default_rng(check.seed)
     if num_envs < 2:
         return
-    policy = check.policy()
-    check.begin()
-    driver.step(policy())
-    driver.settle(policy)
-    driver.reset(mask=np.arange(num_envs) % 2 == 0)
-    driver.step(policy())
-    driver.reset(mask=np.ones(num_envs, np.bool_))
-    if not check.ledger.is_broken(REPEATS):
-        driver.step(policy())
-        driver.settle(policy)
-        mask = np.arange(num_envs) % 2 == 1
-        given: Any = {"seed": check.seed, "options": {"reset_mask": mask.copy()}}
-        if is_refused(check.ledger, MASK_SEED, partial(driver.envs.reset, **given)):
-            return
-        call = driver.reset(check.seed, mask, MASK_SEED)
-        check.expect_same(MASK_SEED, [call], check.record, mask)
+    early = 1 + min(2, check.num_steps_to_end)
+    masks = [rng.permutation(num_envs) < size for size in _sizes(num_envs)]
+    _compare_masks(check, early, masks)
+    first_end = 1 + check.num_steps_to_end
+    if first_end < len(check.record) and check.driver.mode != AutoresetMode.SAME_STEP:
+        _compare_masks(check, 1 + first_end, [check.record[first_end].ended | masks[0]])
+
+
+def _sizes(num_envs: int) -> list[int]:
+    """Return every number of environments, or of many some."""
+    return sorted({*np.linspace(1, num_envs, _SIZES, dtype=int).tolist()})
+
+
+def _compare_masks(check: Check, num_calls: int, masks: list[np.ndarray]) -> None:
+    whole = _play_reset(check, num_calls, None)
+    for mask in masks:
+        calls = _play_reset(check, num_calls, mask)
+        if not check.ledger.is_broken(REPEATS):
+            _compare_mask(check, mask, calls, whole, check.record[num_calls - 1 :])
+
+
+def _play_reset(check: Check, num_calls: int, mask: np.ndarray | None) -> list[Call]:
+    """Return a reset after some calls of the recorded run, and the step that follows."""
+    driver = check.driver
+    check.replay(driver, num_calls)
+    calls = [driver.reset(mask=mask)]
+    is_aligned = num_calls < len(check.record) and check.record[num_calls].mask is None
+    return [*calls, driver.step(check.actions_of(num_calls))] if is_aligned else calls
+
+
+def _compare_mask(
+    check: Check, mask: np.ndarray, calls: list[Call], whole: list[Call], recorded: list[Call]
+) -> None:
+    """Look which environments go on as in the recorded run: those that the mask leaves out.
+
+    Where a reset of all environments would change nothing, either, there is nothing to see.
+    """
+    is_independent = not check.ledger.is_broken(INDEPENDENT_EPISODES)
+    for env, is_reset in enumerate(mask):
+        if is_reset:
+            # Whole numbers may be equal by chance, unless the episode is the same in both runs.
+            arrays = arrays_in(calls[0].observations[env])
+            is_judged = is_independent or any(array.dtype.kind == "f" for array in arrays)
+            is_judged = is_judged and not goes_on(whole, recorded, env)
+        else:
+            is_judged = not check.ledger.is_broken(INDEPENDENT_STEPS)
+        is_same = goes_on(calls, recorded, env)
+        if is_judged:
+            check.ledger.expect(
+                RESET_MASK,
+                is_same != is_reset,
+                expected="a new episode" if is_reset else "an episode that goes on",
+                seen="an episode that goes on" if is_same else "another one",
+                place=calls[0].at(env),
+            )
+
+
+def check_mask_seeds(check: Check) -> None:
+    """Reset every second environment by a mask with a seed, and with a list of seeds."""
+    driver, mask = check.driver, np.arange(check.num_envs) % 2 == 1
+    if check.num_envs < 2 or check.ledger.is_broken(REPEATS):
+        return
+    for seed in (check.seed, mix_seeds(check)[0]):
+        check.replay(driver, min(2, len(check.record)))
+        driver.settle(check.policy(9))
+        given: Any = {"seed": seed, "options": {"reset_mask": mask.copy()}}
+        if not is_refused(check.ledger, MASK_SEED, partial(driver.envs.reset, **given)):
+            call = driver.reset(seed, mask, MASK_SEED)
+            check.expect_same(MASK_SEED, [call], check.record, mask)
 
 
 def check_mask_errors(check: Check) -> None:

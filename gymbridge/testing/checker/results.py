@@ -13,9 +13,12 @@ from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule
 from gymbridge.testing.checker.values import arrays_in, describe, is_array, same, to_numpy
 
-__all__ = ["judge_flags", "judge_infos", "judge_ownership", "judge_partial_reset"]
+__all__ = ["OwnershipJudge", "judge_flags", "judge_infos", "judge_partial_reset"]
 
 _INFOS = "vector/vector_env.py, `VectorEnv._add_info`"
+
+_KEPT = 12
+"""Calls of a run whose results are kept at the same time."""
 
 OWNERSHIP = Rule(
     "ownership",
@@ -26,54 +29,85 @@ INFO_MASKS = Rule(
     "info-masks",
     "Each key of infos has a boolean mask of shape (num_envs,) under `_key`.",
     _INFOS,
+    needs="infos",
 )
 INNER_MASKS = Rule(
     "inner-info-masks",
     "Each key of a dict in infos has such a mask in that dict.",
     f"{_INFOS}; not kept: `RecordEpisodeStatistics`",
     EXTRA,
+    needs="a dict in infos",
 )
 INFO_LENGTHS = Rule(
     "info-lengths",
     "Each value of infos is an array with an entry for each environment.",
     f"{_INFOS}; wrappers/vector/dict_info_to_list.py",
+    needs="infos",
 )
 INFO_ZEROS = Rule(
-    "info-zeros", "NumPy infos are zero, False or None where their mask is False.", _INFOS, EXTRA
+    "info-zeros",
+    "NumPy infos are zero, False or None where their mask is False.",
+    _INFOS,
+    EXTRA,
+    needs="NumPy infos with a mask that is False somewhere",
 )
 EXACT_TIES = Rule(
     "exact-ties",
     "An episode is never terminated and truncated in the same step.",
     "allowed: wrappers/common.py, `TimeLimit`",
     EXTRA,
+    needs="an episode that ends",
 )
 RESET_MASK_INFOS = Rule(
     "reset-mask-infos",
     "A partial `reset` returns infos only where its mask is True.",
     "tests/vector/test_vector_env.py, `test_partial_reset`",
     documented_in=AutoresetMode.DISABLED,
+    needs="two environments and infos of a partial reset",
 )
 
 
-def judge_ownership(driver: Driver, call: Call) -> None:
-    """Check whether this call changed what the previous one had returned."""
-    before = driver.last
-    if before is None or before.returned is None:
-        return
-    now = to_numpy(before.returned)
+class OwnershipJudge:
+    """Keeps what calls returned, and looks later whether it has changed.
+
+    A ring of buffers changes it after as many calls as there are buffers, so each result is kept
+    for a number of calls that is drawn, at most until the next reset of all environments.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Call] = []
+        self._rng = np.random.default_rng(0)
+
+    def __call__(self, driver: Driver, call: Call) -> None:
+        """Look at what some earlier calls returned, and keep what this one did."""
+        due: list[Call] = []
+        if call.mask is not None and call.mask.all():
+            due, self._kept = self._kept, []
+        elif len(self._kept) == _KEPT:
+            due = [self._kept.pop(int(self._rng.integers(_KEPT)))]
+        for earlier in due:
+            if earlier.returned is not None:
+                driver.ledger.expect(
+                    OWNERSHIP,
+                    not (changed := _find_change(earlier)),
+                    expected="results that no later call changes",
+                    seen=changed or "no change",
+                    place=earlier.place,
+                )
+            earlier.returned = earlier.values = None  # They are large, and judged by now.
+        self._kept.append(call)
+
+
+def _find_change(call: Call) -> str:
+    """Return what has changed in the results of a call since it returned them, or ""."""
     names = ("observations", "rewards", "terminations", "truncations", "infos")
-    names = (names[0], names[-1]) if len(now) == 2 else names
-    changed = [
-        name
-        for name, value, old in zip(names, now, before.values, strict=True)
-        if not same(value, old)
-    ]
-    driver.expect(
-        OWNERSHIP,
-        not changed,
-        expected="unchanged results of the call before this one",
-        seen=f"{changed[0]} changed" if changed else "no change",
-    )
+    names = (names[0], names[-1]) if len(call.values) == 2 else names
+    try:
+        now = to_numpy(call.returned)
+    except Exception as error:  # An array of JAX may have been donated.
+        return f"{type(error).__name__}: {error}"
+    rows = zip(names, now, call.values, strict=True)
+    return next((f"{name} changed" for name, value, old in rows if not same(value, old)), "")
 
 
 def judge_flags(driver: Driver, call: Call) -> None:

@@ -49,6 +49,7 @@ class Rule(NamedTuple):
         modes: Autoreset modes to which the rule applies.
         documented_in: The only mode for which Gymnasium documents the rule, or None; in other modes
             it is an extra.
+        needs: What there must be for the rule to be reached; "" if every run reaches it.
     """
 
     id: str
@@ -58,10 +59,16 @@ class Rule(NamedTuple):
     of_ends: bool = False
     modes: tuple[AutoresetMode, ...] = tuple(AutoresetMode)
     documented_in: AutoresetMode | None = None
+    needs: str = ""
 
     def is_asked(self, mode: AutoresetMode | None) -> bool:
         """Return whether the rule applies to environments of that mode; None is an unknown mode."""
         return mode is None or mode in self.modes
+
+    @property
+    def missing(self) -> str:
+        """Why the rule was not reached, if no run stopped before."""
+        return f"Needs {self.needs}." if self.needs else ""
 
     def level_in(self, mode: AutoresetMode | None) -> str:
         """Return the level of the rule for an environment of that mode."""
@@ -89,6 +96,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
+        self._stops: dict[str, None] = {}  # It is a set that keeps its order.
 
     def expect(
         self,
@@ -129,6 +137,10 @@ class Ledger:
             self.expect(rule, False, expected=expected, seen=_describe_error(error), place=place)
             raise StoppedError from error
 
+    def note_stop(self, reason: str) -> None:
+        """Note why a run could not go on, so that it did not reach what follows."""
+        self._stops[f"A run stopped: {reason}."] = None
+
     def note_obstacle(self, rule: Rule, obstacle: str) -> None:
         """Note why a rule cannot be reached."""
         self._entries.setdefault(rule.id, _Entry()).obstacle = obstacle
@@ -145,9 +157,10 @@ class Ledger:
         if entry.violation is not None:
             outcome, note, evidence = "broken", "", entry.violation
         elif entry.first is None:
-            outcome, note, evidence = "not reached", entry.obstacle, None
+            outcome, evidence = "not reached", None
+            note = entry.obstacle or " ".join([*filter(None, [rule.missing]), *self._stops])
         elif missing:
-            outcome, note = "not reached", f"Kept, but no {missing[0]} was seen."
+            outcome, note = "not reached", f"Kept, but no {missing[0]} was compared."
             evidence = entry.first
         else:
             outcome, note, evidence = "held", "", entry.first

@@ -22,7 +22,13 @@ from gymbridge.testing.checker.rule import (
 )
 from gymbridge.testing.checker.values import same, to_numpy
 
-__all__ = ["check_clearing", "check_seed_forms", "check_seeds", "check_unseeded_reset"]
+__all__ = [
+    "check_clearing",
+    "check_seed_forms",
+    "check_seeds",
+    "check_unseeded_reset",
+    "mix_seeds",
+]
 
 _SEEDS = "tests/vector/test_vector_env.py, `test_random_seeding_basics`"
 
@@ -35,6 +41,7 @@ DIFFERS = Rule(
     "seed-differs",
     "If the environment is random, another seed gives another run.",
     "vector/vector_env.py, `VectorEnv.reset`",
+    needs="initial observations that are random",
 )
 RECORDED = Rule(
     "seed-recorded",
@@ -46,6 +53,7 @@ UNSEEDED = Rule(
     "unseeded-reset",
     "`reset()` continues the random streams; it does not repeat the first episodes of the seed.",
     "core.py, `Env.reset`",
+    needs="initial observations that are random, also in later episodes",
 )
 CLEARS_ENDS = Rule(
     "reset-clears-ends",
@@ -53,12 +61,14 @@ CLEARS_ENDS = Rule(
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`; pull request 1112",
     of_ends=True,
     modes=(AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED),
+    needs="`seed-repeats` to hold and an episode that ends",
 )
 SEQUENCE = Rule(
     "seed-sequence",
     "`reset(seed=s)` seeds environment i with s + i.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
+    needs="`seed-repeats` to hold, two environments and random initial observations",
 )
 LISTS = Rule(
     "seed-list",
@@ -71,10 +81,14 @@ NONES = Rule(
     "None in a list of seeds continues that environment's random stream, or is an error.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
     EXTRA,
+    needs="`seed-repeats`, `unseeded-reset` and `seed-list` to hold",
 )
 
 _TRIALS = 6
 """Seeds to try until one has other initial observations."""
+
+_FAR = 2**30 + 7
+"""Distance of two seeds that differ in low bits and in high ones, within 31 bits."""
 
 _RESETS = 8
 """Resets without a seed to try until one has other initial observations."""
@@ -160,30 +174,54 @@ def check_seed_forms(check: Check) -> None:
     driver.settle(check.policy(9))
     if check.other_seed is not None and num_envs > 1 and not check.ledger.is_broken(REPEATS):
         _check_sequence(check, driver)
-    call = driver.reset(list(range(seed, seed + num_envs)), rule=LISTS)
-    check.expect_same(LISTS, [call], check.record)
+    seeds, is_far = mix_seeds(check)
+    far = _play_seed(check, driver, check.seed + _FAR)
+    calls = _play_seed(check, driver, seeds)
+    for rows, others in ((is_far, far), (~is_far, check.record)):
+        check.expect_same(LISTS, calls, others, rows)
     if not any(map(check.ledger.is_broken, (REPEATS, UNSEEDED, LISTS))):
-        _check_nones(check, driver)
-    longer: Any = [seed] * (num_envs + 1)
-    expected = f"a ValueError for {len(longer)} seeds"
-    reset = partial(driver.envs.reset, seed=longer)
-    expect_error(check.ledger, LISTS, reset, ValueError, expected)
+        _check_nones(check, driver, seeds, far[0])
+    for length in {max(num_envs - 1, 1), num_envs + 1} - {num_envs}:
+        wrong: Any = [seed] * length
+        reset = partial(driver.envs.reset, seed=wrong)
+        expected = f"a ValueError for {length} seeds"
+        expect_error(check.ledger, LISTS, reset, ValueError, expected)
 
 
-def _check_nones(check: Check, driver: Driver) -> None:
-    num_envs = check.num_envs
-    nones: Any = [None] * num_envs
-    first_given: Any = [check.seed, *nones[1:]]
-    for seeds in (nones, first_given):
-        if is_refused(check.ledger, NONES, partial(driver.envs.reset, seed=seeds)):
+def mix_seeds(check: Check) -> tuple[list[int], np.ndarray]:
+    """Return a list of seeds that is not sorted, and the mask of those that are far.
+
+    The others, of every second environment, are those of the recorded run.
+    """
+    is_far = np.arange(check.num_envs) % 2 == 0
+    return [check.seed + env + int(far) * _FAR for env, far in enumerate(is_far)], is_far
+
+
+def _play_seed(check: Check, driver: Driver, seed: Any) -> list[Call]:
+    """Return a reset and the next steps, at most up to the first end of an episode."""
+    driver.settle(check.policy(9))
+    rule = LISTS if isinstance(seed, list) else None
+    calls, policy = [driver.reset(seed, rule=rule)], check.policy()
+    for _ in range(min(2, 1 + check.num_steps_to_end)):
+        if not calls[-1].ended.any() and not check.ledger.is_broken(REPEATS):
+            calls.append(driver.step(policy()))
+    driver.settle(policy)
+    return calls
+
+
+def _check_nones(check: Check, driver: Driver, seeds: list[int], far: Call) -> None:
+    """Try None for all, for every second environment, and for the others."""
+    driver.reset(check.seed)
+    second, is_far = driver.reset(), np.arange(check.num_envs) % 2 == 0
+    everywhere = np.ones_like(is_far)
+    for is_none, others in ((everywhere, far), (~is_far, far), (is_far, check.record[0])):
+        given: Any = [None if none else one for one, none in zip(seeds, is_none, strict=True)]
+        if is_refused(check.ledger, NONES, partial(driver.envs.reset, seed=given)):
             return
-    driver.reset(check.seed)
-    second = driver.reset()
-    driver.reset(check.seed)
-    call = driver.reset(nones, rule=NONES)
-    check.expect_same(NONES, [call], [second])
-    call = driver.reset(first_given, rule=NONES)
-    check.expect_same(NONES, [call], check.record, np.arange(num_envs) == 0)
+        driver.reset(check.seed)
+        call = driver.reset(given, rule=NONES)
+        check.expect_same(NONES, [call], [second], is_none)
+        check.expect_same(NONES, [call], [others], ~is_none)
 
 
 def _check_sequence(check: Check, driver: Driver) -> None:

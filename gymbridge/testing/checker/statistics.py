@@ -29,6 +29,7 @@ FINAL_OBSERVATION = Rule(
     "The final observation of an episode is returned, and not the next initial one in its place.",
     "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py",
     of_ends=True,
+    needs="a final observation unlike the next initial one, or four different ones",
 )
 SAME_STEP_INFOS = Rule(
     "same-step-infos",
@@ -37,12 +38,14 @@ SAME_STEP_INFOS = Rule(
     "vector/sync_vector_env.py, `SyncVectorEnv.step`",
     of_ends=True,
     modes=(AutoresetMode.SAME_STEP,),
+    needs="infos unlike those in `final_info`, or four different ones",
 )
 FRESH_STATES = Rule(
     "fresh-states",
     "If initial observations are random, each new episode draws another one.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`",
     EXTRA,
+    needs="a later initial observation unlike the first, or four different ones",
 )
 
 

@@ -31,8 +31,10 @@ _CLOSE = {"rtol": 1e-5, "atol": 1e-6, "equal_nan": True}
 
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of numpy, JAX, torch or another library."""
+    if isinstance(value, np.ndarray | np.generic):
+        return True
     # All three are asked for, since spaces have the first two.
-    return all(hasattr(value, name) for name in ("shape", "dtype", "__array__"))
+    return hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "__array__")
 
 
 def read(envs: Any, name: str) -> Any:
