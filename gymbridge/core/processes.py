@@ -111,8 +111,8 @@ def check_not_forking() -> None:
     Raises:
         ArgumentError: Its processes would be forked.
     """
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code is not AsyncVectorEnv.__init__.__code__:
+    frame, build = inspect.currentframe(), vars(AsyncVectorEnv)["__init__"]
+    while frame is not None and frame.f_code is not build.__code__:
         frame = frame.f_back
     if frame is None:
         return
