@@ -8,10 +8,10 @@ import re
 import threading
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
 from typing import Any, cast
 
 import jax
-import jaxlib
 import jax.numpy as jnp
 
 from gymbridge.core.cores import count_affinity, count_cores
@@ -126,7 +126,7 @@ def _say_threads(threads: int, needed: int) -> None:
         "with jaxlib 0.10.2 and not with 0.12.0.1; you have %s. Set the environment variable NPROC "
         "to %d before JAX starts, or build this batch first. This is logged once for each number.",
         threads,
-        jaxlib.__version__,
+        version("jaxlib"),
         needed,
     )
 
