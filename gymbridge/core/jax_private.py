@@ -173,13 +173,14 @@ def is_tracing() -> bool:
 def apart() -> Generator[None]:
     """Compute with values, also inside a function that JAX traces, and with `default_generator`.
 
-    What is built in it has no part in the trace, so it outlives it.
+    What is built in it has no part in the trace, so it outlives it. Transfers between host and
+    device are allowed.
     """
     import jax
     from jax._src import core
 
     leave = getattr(core, "eval_context", jax.ensure_compile_time_eval)
-    with leave(), default_generator():
+    with leave(), default_generator(), jax.transfer_guard("allow"):
         yield
 
 
