@@ -196,7 +196,8 @@ def factorizes(function: Callable[..., Any], *args: Any) -> bool:
 
 def _calls_lapack(closed: Any) -> bool:
     return any(
-        equation.primitive.name in _FACTORIZATIONS or any(map(_calls_lapack, _inner_traces(equation)))
+        equation.primitive.name in _FACTORIZATIONS
+        or any(map(_calls_lapack, _inner_traces(equation)))
         for equation in getattr(closed, "jaxpr", closed).eqns
     )
 

@@ -93,9 +93,7 @@ def _start_jax(place: Place | None, calls: int) -> Any:
         return find_jax_device(place)
 
 
-def check_threads(
-    place: Any, num_envs: int, calls: int, factorizes: Callable[[], bool]
-) -> None:
+def check_threads(place: Any, num_envs: int, calls: int, factorizes: Callable[[], bool]) -> None:
     """Warn if the steps of a batch can wait for ever, since JAX has started with few threads.
 
     Args:
