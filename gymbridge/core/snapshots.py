@@ -130,8 +130,9 @@ def describe(value: Any) -> str:
     if isinstance(value, np.generic):
         value = cast("np.generic", value).item()
     if isinstance(value, spaces.Box):  # whose own text follows numpy's print options
-        bounds = ", ".join(map(_describe_bound, (value.low, value.high)))
-        return f"Box({bounds}, {value.shape}, {value.dtype})"
+        box = cast("Any", value)
+        bounds = ", ".join(map(_describe_bound, (box.low, box.high)))
+        return f"Box({bounds}, {box.shape}, {box.dtype})"
     if isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value).items()
         items = sorted((describe(key), describe(entry)) for key, entry in pairs)

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
 from typing import Any, cast
 
 import jax
@@ -120,7 +121,7 @@ def _say_threads(threads: int, needed: int) -> None:
         "with jaxlib 0.10.2 and not with 0.12.0.1; you have %s. Set the environment variable NPROC "
         "to %d before JAX starts, or build this batch first. This is logged once for each number.",
         threads,
-        jax.lib.__version__,
+        version("jaxlib"),
         needed,
     )
 
