@@ -18,7 +18,6 @@ __all__ = [
     "default_promotion",
     "factorizes",
     "fixes_draws",
-    "is_tracing",
     "jax_has_started",
     "keeps_old_traces",
     "listen_to_compilations",
@@ -156,17 +155,6 @@ def default_promotion() -> Generator[None]:
 
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
-
-
-def is_tracing() -> bool:
-    """Return whether this thread is inside a function that JAX traces.
-
-    Where a version of JAX lacks the name, the answer is False.
-    """
-    from jax._src import core
-
-    is_clean = getattr(core, "trace_state_clean", None)
-    return is_clean is not None and not is_clean()
 
 
 @contextmanager
