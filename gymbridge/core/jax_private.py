@@ -18,7 +18,6 @@ __all__ = [
     "default_promotion",
     "factorizes",
     "fixes_draws",
-    "is_tracing",
     "jax_has_started",
     "keeps_old_traces",
     "listen_to_compilations",
@@ -144,28 +143,18 @@ def default_promotion() -> Generator[None]:
         yield
 
 
-def is_tracing() -> bool:
-    """Return whether this thread is inside a function that JAX traces.
-
-    Where a version of JAX lacks the name, the answer is False.
-    """
-    from jax._src import core
-
-    is_clean = getattr(core, "trace_state_clean", None)
-    return is_clean is not None and not is_clean()
-
-
 @contextmanager
 def apart() -> Generator[None]:
     """Compute with values, also inside a function that JAX traces, and with `default_generator`.
 
-    What is built in it has no part in the trace, so it outlives it.
+    What is built in it has no part in the trace, so it outlives it. Transfers between host and
+    device are allowed.
     """
     import jax
     from jax._src import core
 
     leave = getattr(core, "eval_context", jax.ensure_compile_time_eval)
-    with leave(), default_generator():
+    with leave(), default_generator(), jax.transfer_guard("allow"):
         yield
 
 

@@ -129,6 +129,10 @@ def describe(value: Any) -> str:
         return f"array{list(shape)} {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"
     if isinstance(value, np.generic):
         value = cast("np.generic", value).item()
+    if isinstance(value, spaces.Box):  # whose own text follows numpy's print options
+        box = cast("Any", value)
+        bounds = ", ".join(map(_describe_bound, (box.low, box.high)))
+        return f"Box({bounds}, {box.shape}, {box.dtype})"
     if isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value).items()
         items = sorted((describe(key), describe(entry)) for key, entry in pairs)
@@ -143,6 +147,11 @@ def describe(value: Any) -> str:
     inner = getattr(value, "__dict__", {}).get("env")  # What a wrapper is around.
     name = getattr(value, "__qualname__", type(value).__qualname__)
     return name if inner is None else f"{name} of {describe(inner)}"
+
+
+def _describe_bound(bound: np.ndarray) -> str:
+    is_uniform = bound.size > 0 and bound.min() == bound.max()
+    return f"{bound.flat[0].item()!r}" if is_uniform else describe(bound)
 
 
 def _write(path: str | os.PathLike[str], snapshot: Snapshot) -> None:

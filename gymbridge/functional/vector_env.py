@@ -250,8 +250,8 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             "autoreset_mode": self.autoreset_mode.value,
             "max_episode_steps": str(self.max_episode_steps),
             "action_repeat": str(simulator.action_repeat),
-            "action_space": repr(simulator.single_action_space),
-            "observation_space": repr(simulator.single_observation_space),
+            "action_space": describe(simulator.single_action_space),
+            "observation_space": describe(simulator.single_observation_space),
         }
 
 

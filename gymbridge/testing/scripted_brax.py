@@ -16,14 +16,16 @@ import numpy as np
 from gymnasium import spaces
 
 from gymbridge.brax.private import brax_envs
+from gymbridge.core.jax_private import default_generator
 
 __all__ = ["ScriptedBraxEnv", "episode_draw"]
 
 
+@default_generator()
 def episode_draw(seed: int, episode: int) -> np.uint32:
     """Return the number that episode `episode` of a Brax environment with that seed draws."""
     key = jax.random.fold_in(jax.random.PRNGKey(np.uint32(seed)), episode)
-    return np.uint32(jax.random.bits(key))
+    return np.uint32(jax.random.bits(key, dtype=jnp.uint32))
 
 
 class ScriptedBraxEnv(brax_envs.Env):
@@ -44,8 +46,9 @@ class ScriptedBraxEnv(brax_envs.Env):
 
     def reset(self, rng: jax.Array) -> brax_envs.State:
         """Return the initial state of an episode."""
-        zero, total = jnp.zeros(()), jnp.zeros((), jnp.int32)
-        info = {"draw": jax.random.bits(rng), "script": {"total": total}, "truncation": zero}
+        zero, total = jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32)
+        draw = jax.random.bits(rng, dtype=jnp.uint32)
+        info = {"draw": draw, "script": {"total": total}, "truncation": zero}
         return brax_envs.State(None, zero, zero, zero, {}, {**info, "rng": rng})
 
     def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:

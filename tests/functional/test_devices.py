@@ -5,23 +5,26 @@ from __future__ import annotations
 import pickle
 import re
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from batches import KIND_LENGTHS, KIND_TRUNCATES, draw_actions, to_numpy
 from brax_samples import SampleEnv
 from falling_ball import shared_ball
+from gymnasium.spaces import Box
 from python_runs import run_python
 from trees import assert_same
 
-from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
+from gymbridge import BraxVectorEnv, EnvPoolVectorEnv, JaxEnv, JaxVectorEnv
 from gymbridge.brax.vector_env import _count_calls
 from gymbridge.core.arrays import jax_devices, make_adapter
-from gymbridge.core.arrays.jax_devices import _say_idle, find_place
+from gymbridge.core.arrays.jax_devices import _say_idle, check_threads, find_place
 from gymbridge.core.devices import Device
 from gymbridge.core.jax_private import count_threads
 from gymbridge.errors import ArgumentError, DivergedError
@@ -248,7 +251,7 @@ def test_few_threads__are_warned_of_where_steps_factorize(
 ) -> None:
     batches = [(device, 4, 0, 0), ("cpu:all", 1, 2, 0), *[(device, 4, 2, 1)] * 2]
     for given, num_envs, calls, count in batches:
-        find_place(given, num_envs, calls=calls)
+        check_threads(find_place(given, num_envs, calls=calls), num_envs, calls, lambda: True)
         assert caplog.text.count(f"NPROC to {threads} before JAX starts") == count
 
 
@@ -258,7 +261,7 @@ def test_few_threads__are_enough_if_the_user_set_them(
 ) -> None:
     for name, threads, count in [("NPROC", "3", 0), ("PJRT_NPROC", "2", 1), ("NPROC", "²", 1)]:
         monkeypatch.setenv(name, threads)
-        find_place("cpu", 4)
+        check_threads(find_place("cpu", 4), 4, 2, lambda: True)
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
 
@@ -271,6 +274,39 @@ def test_every_core__does_not_warn_where_nothing_factorizes(
     envs = BraxVectorEnv("inverted_pendulum", num_envs, backend="spring", device=device)
     assert envs._simulator.num_devices == 2
     assert "NPROC" not in caplog.text
+
+
+class Solves(JaxEnv):
+    """Solves a linear system in each step, in a loop."""
+
+    observation_space = action_space = Box(-1, 1, (2,), np.float32)
+
+    def reset(self, key: Any) -> Any:
+        return jnp.zeros(2), jnp.zeros(2), {}
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        after = self._solve(state)
+        return after, after, 0.0, jnp.zeros((), bool), jnp.zeros((), bool), {}
+
+    def _solve(self, state: Any) -> Any:
+        return jax.lax.fori_loop(0, 2, lambda _, x: jnp.linalg.solve(jnp.eye(2), x), state)
+
+
+class Adds(Solves):
+    def _solve(self, state: Any) -> Any:
+        return state + 1
+
+
+@pytest.mark.usefixtures("_few_threads")
+def test_few_threads__are_warned_of_where_the_trace_factorizes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    JaxVectorEnv(Adds(), 4)
+    BraxVectorEnv(ScriptedBraxEnv([3]), 4)
+    assert "NPROC" not in caplog.text
+    JaxVectorEnv(Solves(), 4)
+    assert caplog.text.count("NPROC to 3 before JAX starts") == 1
+    assert f"you have {version('jaxlib')}" in caplog.text
 
 
 @pytest.mark.parametrize(
