@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gymnasium.envs.registration import EnvSpec, registry
 
 from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
-from gymbridge.envpool.tasks import limit_keeper, load_tasks
+from gymbridge.envpool.tasks import derives_limit, limit_keeper, load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 
 __all__ = [
@@ -95,7 +95,8 @@ def _playground_ids() -> Ids:
 def _envpool_ids() -> Ids:
     for task_id, task in load_tasks().items():
         if task["max_num_players"] == 1:
-            yield envpool_id(task_id), {"task_id": task_id}, task["max_episode_steps"]
+            limit = None if derives_limit(task_id) else task["max_episode_steps"]
+            yield envpool_id(task_id), {"task_id": task_id}, limit
 
 
 def _pool_keeps_limit(kwargs: dict[str, Any]) -> bool:

@@ -60,10 +60,11 @@ def _family(spec: EnvSpec) -> str | None:
 
 
 def _limit(spec: EnvSpec) -> int | None:
-    if spec.namespace == "Playground" and spec.max_episode_steps is None:
-        # The id leaves it to the configuration; this is the default one's.
-        return PLAYGROUND_LIMITS.get(str(spec.kwargs.get("env")))
-    return spec.max_episode_steps
+    if spec.max_episode_steps is not None:
+        return spec.max_episode_steps
+    # Some ids leave it to the keywords; this is the limit without any.
+    task = load_tasks().get(str(spec.kwargs.get("task_id")))
+    return task["max_episode_steps"] if task else PLAYGROUND_LIMITS.get(str(spec.kwargs.get("env")))
 
 
 def did_you_mean(text: str) -> str:

@@ -68,7 +68,7 @@ class EnvPoolSimulator:
         config = {"num_threads": choose_threads(family, num_envs), **kwargs, **more}
         if keeper == "core" or max_episode_steps is not None:
             config |= limit_keywords(keeper, family, limit, kwargs)
-        self.task_limit = default_limit(task_id, declared["max_episode_steps"])
+        self.task_limit = default_limit(task_id, declared["max_episode_steps"], kwargs)
         modes = [] if family in UNDRAWN_FAMILIES else ["rgb_array"]
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}
         with name_task("describe", task_id):

@@ -31,6 +31,7 @@ __all__ = [
     "Task",
     "choose_threads",
     "default_limit",
+    "derives_limit",
     "limit_keeper",
     "limit_keywords",
     "load_tasks",
@@ -116,11 +117,23 @@ def limit_keywords(
     return {"max_episode_steps": _BEYOND_REACH}
 
 
-def default_limit(task_id: str, declared: int) -> int | None:
+_SAME_LEVEL = {"base_path", "mission_bytes", "num_threads"}
+"""Keywords that leave the limit of a BabyAI level as it is."""
+
+
+def derives_limit(task_id: str) -> bool:
+    """Return whether a task computes its limit from its keywords, as the BabyAI levels do."""
+    return task_id.rpartition("/")[2].startswith("BabyAI-")
+
+
+def default_limit(task_id: str, declared: int, kwargs: Mapping[str, Any]) -> int | None:
     """Return the steps after which a task's own episodes are cut, or None.
 
-    `declared` is what EnvPool's spec says, for a task that the shipped list lacks.
+    `declared` is what EnvPool's spec says, for a task that the shipped list lacks. `kwargs` are the
+    user's keywords. With those of its rooms, a BabyAI level has a limit that only its pool knows.
     """
+    if derives_limit(task_id) and kwargs.keys() - _SAME_LEVEL:
+        return None
     task = load_tasks().get(task_id)
     if task is not None:
         return task["max_episode_steps"]

@@ -13,12 +13,16 @@ import pytest
 pytest.importorskip("envpool")
 
 import envpool
+import gymnasium as gym
+from envpool.registration import registry
 from envpool_runs import MODES, collect_episodes, make, play
 from gymnasium.vector import VectorEnv
 from trees import assert_same
 
-from gymbridge.envpool.tasks import LIMIT_KEEPERS, limit_keeper, load_tasks
+from gymbridge import EnvPoolVectorEnv
+from gymbridge.envpool.tasks import LIMIT_KEEPERS, derives_limit, limit_keeper, load_tasks
 from gymbridge.errors import SimulationError
+from gymbridge.registration import envpool_id
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "envpool.md"
 
@@ -114,6 +118,46 @@ def test_minigrid__pays_by_the_share_of_the_limit(limit: int | None, reward: flo
         _, rewards, terminated, _, _ = envs.step(np.full(2, action))
     assert terminated.all()
     np.testing.assert_allclose(rewards, reward, atol=1e-6)
+
+
+LEVEL = "BabyAI-FindObjS5-v0"
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "limit", "end"),
+    [
+        ({}, 500, 500),
+        ({"num_threads": 1}, 500, 500),
+        ({"room_size": 6}, None, 720),
+        ({"room_size": 6, "max_episode_steps": 600}, 600, 600),
+    ],
+    ids=repr,
+)
+def test_babyai__has_the_limit_of_its_rooms_by_every_route(
+    kwargs: dict[str, Any], limit: int | None, end: int
+) -> None:
+    """It is 20 steps for each place of a room."""
+    env_id = f"EnvPool/{LEVEL}"
+    batches = [EnvPoolVectorEnv(LEVEL, 1, **kwargs), gym.make_vec(env_id, 1, **kwargs)]
+    batches.append(gym.make_vec(batches[-1].spec))
+    batches.append(gym.make_vec(env_id, 1, vectorization_mode="sync", **kwargs))
+    for envs in batches:
+        assert getattr(envs, "max_episode_steps", limit) == limit
+        envs.reset(seed=0)
+        flags = [envs.step(np.zeros(1, int))[2:4] for _ in range(end)]
+        ends = [step for step, pair in enumerate(flags, 1) if any(pair)]
+        assert ends == [end]
+        assert flags[-1] == (False, True)
+    assert batches[1].spec.max_episode_steps == limit
+    assert gym.make(env_id, **kwargs).spec.max_episode_steps == limit
+
+
+def test_limits_of_ids__are_none_where_the_pool_computes_them() -> None:
+    zero = {
+        name for name, (*_, given) in registry.specs.items() if given.get("max_episode_steps") == 0
+    }
+    assert {name for name in load_tasks() if derives_limit(name)} == zero
+    assert {gym.spec(envpool_id(name)).max_episode_steps for name in zero} == {None}
 
 
 CONFIGS = {
