@@ -58,7 +58,7 @@ def read_flag(name: str, value: Any) -> bool:
     """Return `value` as a bool, or raise `ArgumentTypeError`; "no" would count as True."""
     if not isinstance(value, bool | np.bool_):
         raise ArgumentTypeError(f"`{name}` must be True or False, got {value!r}.")
-    return value is True or value == np.True_
+    return bool(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:
