@@ -85,23 +85,31 @@ def test_pool_of_threads__bears_that_another_thread_unsets_its_number(
 
 
 BUILDING = """
-import json, os, sys, threading, warnings
-import gymbridge
+import json, os, sys, threading, time, warnings
 from gymbridge import BraxVectorEnv
+from gymbridge.brax.private import brax_envs
+
+class Slow(brax_envs.fast.Fast):
+    def __init__(self, **kwargs):
+        super().__init__()
+        warnings.warn("Brax System, piplines and environments are not actively being maintained")
+        time.sleep(0.2)
+
+brax_envs.register_environment("slow", Slow)
 
 def look():
     return [sys.stdout, warnings.filters, sys.meta_path, dict(os.environ)]
 
 def build():
     together.wait()
-    built.append(BraxVectorEnv("fast", num_envs=2))
+    built.append(BraxVectorEnv("slow", num_envs=2))
 
 def talk():
     together.wait()
     while any(builder.is_alive() for builder in builders):
         said.append(len(said))
         print(said[-1])
-        threading.Event().wait(0.001)
+        time.sleep(0.001)
 
 before = [one.copy() if hasattr(one, "copy") else one for one in look()]
 built, said, together = [], [], threading.Barrier(4)
