@@ -152,16 +152,22 @@ print(json.dumps(envs.step(np.ones((2, 1), np.float32))[0].tolist()))
     assert run_code(f"{hiding}{code}") == [[1], [1]]
 
 
-def test_brax__says_nothing_where_we_import_and_build_it() -> None:
+@pytest.mark.parametrize("first", ["Brax", pytest.param("Playground", marks=pytest.mark.slow)])
+def test_brax__says_nothing_where_we_import_and_build_it(first: str) -> None:
     """MJX prints that Warp is missing, Brax warns of its maintenance, JAXopt of its own."""
-    pytest.importorskip("brax")
+    pytest.importorskip("brax" if first == "Brax" else "mujoco_playground")
     code = f"""
 {without("warp")}
 import gymnasium, gymbridge
+gymbridge.{first}VectorEnv
+if {first == "Playground"}:
+    sys.exit()
 envs = gymnasium.make_vec("Brax/inverted_pendulum-v0", num_envs=2)
 import gymbridge.testing.scripted_brax
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    strict = ["-W", "error:JAXopt is no longer maintained:DeprecationWarning"]
+    command = [sys.executable, *strict, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
