@@ -76,8 +76,6 @@ def _make_jax_step(batch: Any, actions: list[Any]) -> Step:
     """
     import jax
 
-    from gymbridge.functional.tracing import cast_like
-
     engine, place = batch._simulator.engine, batch._simulator.device
     if batch._simulator.num_devices > 1:
         place = place.mesh.devices.flat[0]
@@ -89,12 +87,12 @@ def _make_jax_step(batch: Any, actions: list[Any]) -> Step:
             state = engine.step(state, action)
         return state
 
-    def compile_rows(function: Any) -> Any:
-        def run(*args: Any) -> Any:
-            state = jax.vmap(function)(*args)
-            return cast_like(state, state)  # A weak type would compile the step twice.
+    def type_strongly(leaf: Any) -> Any:  # A weak type would compile the step twice.
+        return leaf.astype(leaf.dtype) if getattr(leaf, "weak_type", False) else leaf
 
-        return jax.jit(run)
+    def compile_rows(function: Any) -> Any:
+        rows = jax.vmap(function)
+        return jax.jit(lambda *args: jax.tree.map(type_strongly, rows(*args)))
 
     LOG.info("Compiling the engine's own reset.")
     keys = jax.random.split(jax.random.PRNGKey(0), batch.num_envs)

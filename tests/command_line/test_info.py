@@ -163,6 +163,6 @@ def test_probe__ends_where_nothing_answers() -> None:
 def test_probes__find_the_devices_of_jax_and_torch() -> None:
     pytest.importorskip("jax")
     pytest.importorskip("torch")
-    found = run_probes({"jax": "any", "torch": "any"})
+    found = dict(run_probes({"jax": "any", "torch": "any"}))
     assert found["JAX devices"].error is None
     assert found["torch devices"].found[0] == "cpu"
