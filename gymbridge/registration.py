@@ -3,11 +3,12 @@
 Ids are ``Brax/<name>-v0``, ``Playground/<name>-v0`` and ``EnvPool/<task id>``. The lists ship with
 the package, so registering imports no engine. A slash inside an EnvPool task id becomes a dot,
 since Gymnasium's ids have one namespace. Tasks with several players have no id, since a batch has
-one row per environment.
+one row per environment. Nor has a name without a version where EnvPool has it with one, too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -93,8 +94,11 @@ def _playground_ids() -> Ids:
 
 
 def _envpool_ids() -> Ids:
-    for task_id, task in load_tasks().items():
-        if task["max_num_players"] == 1:
+    tasks = load_tasks()
+    versioned = {re.sub(r"-v\d+$", "", task_id) for task_id in tasks if re.search(r"-v\d", task_id)}
+    for task_id, task in tasks.items():
+        # Of a name without a version, Gymnasium takes the newest one that has a version.
+        if task["max_num_players"] == 1 and task_id not in versioned:
             limit = None if derives_limit(task_id) else task["max_episode_steps"]
             yield envpool_id(task_id), {"task_id": task_id}, limit
 

@@ -1,8 +1,12 @@
-"""Write what is known about each task of the installed EnvPool.
+"""Write what is known about each task of EnvPool, for the newest version that it has run with.
 
 It becomes `gymbridge/envpool/tasks.json`::
 
     python docs/scripts/envpool_tasks.py
+
+A task that is not in the list yet is new in the installed version. So run it with each version in
+turn. With an older version than that of the list, it describes that version's tasks anew and keeps
+the newer ones.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import Any
 import envpool
 from envpool.registration import registry
 
-from gymbridge.envpool.tasks import NO_LIMIT, Task
+from gymbridge.envpool.tasks import NO_LIMIT, Task, is_newer
 
 DATA = Path(__file__).parents[2] / "gymbridge" / "envpool" / "tasks.json"
 
@@ -32,14 +36,23 @@ UNENDING_HIGHWAY = ("LaneKeeping-v0", "lane-keeping-v0")
 
 
 def generate() -> str:
-    """Return the text of `tasks.json` for the installed EnvPool, one task a line."""
-    lines = []
-    for task_id in sorted(registry.specs):
-        package, _, options = registry.specs[task_id]
-        task = describe(task_id, package.removeprefix("envpool."), options)
-        lines.append(f"{json.dumps(task_id)}: {json.dumps(task)}")
-    tasks = ",\n".join(lines)
-    return f'{{"envpool": {json.dumps(envpool.__version__)}, "tasks": {{\n{tasks}\n}}}}\n'
+    """Return the text of `tasks.json`, one task a line."""
+    shipped = json.loads(DATA.read_text(encoding="utf-8"))
+    here, listed = envpool.__version__, shipped["envpool"]
+    tasks: dict[str, Task] = {
+        task_id: task
+        for task_id, task in shipped["tasks"].items()
+        if is_newer(task.get("since", "0"), here)
+    }
+    for task_id, (package, _, options) in registry.specs.items():
+        tasks[task_id] = describe(task_id, package.removeprefix("envpool."), options)
+        since = shipped["tasks"].get(task_id, {"since": here}).get("since")
+        if since is not None:
+            tasks[task_id]["since"] = since
+    facts = (f"{json.dumps(task_id)}: {json.dumps(tasks[task_id])}" for task_id in sorted(tasks))
+    lines = ",\n".join(facts)
+    newest = json.dumps(here if is_newer(here, listed) else listed)
+    return f'{{"envpool": {newest}, "tasks": {{\n{lines}\n}}}}\n'
 
 
 def describe(task_id: str, family: str, options: Mapping[str, Any]) -> Task:

@@ -19,6 +19,8 @@ from gymbridge.envpool.tasks import (
     LEAST_VALUES,
     LEAST_VALUES_OF_SPEC,
     MOST_THREADS,
+    is_newer,
+    load_tasks,
 )
 from gymbridge.errors import (
     ArgumentError,
@@ -56,9 +58,16 @@ def read_task(task_id: Any) -> str:
         )
     known = envpool.list_all_envs()
     if task_id not in known:
+        since = load_tasks().get(task_id, {}).get("since")
+        hint = (
+            f"envpool {since} is the first that has it. Install it with `pip install "
+            f"'envpool>={since}'`, which needs Python 3.12."
+            if since is not None and is_newer(since, envpool.__version__)
+            else nearest(task_id, known)
+        )
         raise UnknownTaskError(
             f"`task_id` must be a task of the installed envpool {envpool.__version__}, got "
-            f"{task_id!r}; {nearest(task_id, known)}"
+            f"{task_id!r}; {hint}"
         )
     return task_family(task_id)
 

@@ -1,8 +1,9 @@
 """Facts about EnvPool's tasks, which can be read without importing the engine.
 
-`tasks.json` beside this module holds for each task id the package it comes from, the steps after
-which a pool with default options truncates, and the number of players. Below are the rules for the
-time limit and for threads, and the keyword values that would end the process.
+`tasks.json` beside this module holds for each task id of the newest EnvPool that we know the package
+it comes from, the steps after which a pool with default options truncates, the number of players,
+and the first version that has it. `newer.py` adds what a newer installed version has. Below are the
+rules for the time limit and for threads, and the keyword values that would end the process.
 
 EnvPool reports an end on the last allowed step as a truncation even where the task terminated
 (envpool/core/env.h: ``trunc = done && current_step >= max_episode_steps``). Therefore most pools
@@ -15,10 +16,14 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
+
+from gymbridge.core.extras import find_version
+from gymbridge.envpool.newer import list_tasks
 
 __all__ = [
     "FROZEN_LAKE_SIZES",
@@ -32,6 +37,7 @@ __all__ = [
     "choose_threads",
     "default_limit",
     "derives_limit",
+    "is_newer",
     "limit_keeper",
     "limit_keywords",
     "load_tasks",
@@ -54,22 +60,43 @@ class Task(TypedDict):
         max_episode_steps: Steps after which a pool with default options truncates; None if it
             never does, or if every episode draws its own number (nine of the BabyAI levels).
         max_num_players: 1, or how many players share an environment.
+        since: The first version that has the task, if that is newer than 1.2.5.
     """
 
     family: str
     max_episode_steps: int | None
     max_num_players: int
+    since: NotRequired[str]
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Return whether a version of EnvPool is newer than another.
+
+    Example:
+        >>> is_newer("1.2.10", "1.2.7")
+        True
+    """
+    first, second = ([int(part) for part in re.findall(r"\d+", name)] for name in (version, than))
+    return first > second
 
 
 @functools.cache
 def load_tasks() -> Mapping[str, Task]:
     """Return the facts about every EnvPool task by task id, sorted.
 
+    They are the tasks of the newest version that we know, whichever is installed, and those that
+    only a newer installed version has.
+
     Example:
         >>> load_tasks()["CartPole-v1"]
         {'family': 'classic_control', 'max_episode_steps': 500, 'max_num_players': 1}
     """
-    return MappingProxyType(json.loads(_DATA.read_text(encoding="utf-8"))["tasks"])
+    shipped = json.loads(_DATA.read_text(encoding="utf-8"))
+    tasks = shipped["tasks"]
+    version = find_version("envpool")
+    if version is not None and is_newer(version, shipped["envpool"]):
+        tasks = dict(sorted({**list_tasks(version), **tasks}.items()))
+    return MappingProxyType(tasks)
 
 
 _BEYOND_REACH = 2**31 - 2

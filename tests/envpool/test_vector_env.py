@@ -16,7 +16,8 @@ from envpool_runs import check_results, make, play
 from gymnasium import error
 
 from gymbridge import EnvPoolVectorEnv
-from gymbridge.envpool.tasks import load_tasks
+from gymbridge.envpool import keywords
+from gymbridge.envpool.tasks import is_newer, load_tasks
 from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError, UnknownTaskError
 
 
@@ -147,8 +148,20 @@ def test_task__that_envpool_cannot_describe_or_build_is_named() -> None:
     with pytest.raises(SimulationError, match="EnvPool cannot describe 'VizdoomCustom-v1'"):
         make("VizdoomCustom-v1")
     envs = make("Sudoku-v0")
+    if is_newer(envpool.__version__, "1.2.5"):  # the first whose wheel has the puzzles
+        assert envs.reset(seed=0)[0]["board"].shape == (3, 9, 9)
+        return
     with pytest.raises(SimulationError, match="EnvPool cannot build 'Sudoku-v0'"):
         envs.reset(seed=0)
+
+
+def test_task__of_a_newer_envpool_is_told_with_the_version_that_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = {**load_tasks()["CartPole-v1"], "since": "99.1.0"}
+    monkeypatch.setattr(keywords, "load_tasks", lambda: {"New-v0": task})
+    with pytest.raises(UnknownTaskError, match=r"got 'New-v0'; envpool 99\.1\.0 is the first"):
+        make("New-v0")
 
 
 INFO_KEYS: list[tuple[Any, set[str]]] = [
