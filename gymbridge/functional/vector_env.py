@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from gymbridge.core.jax_private import apart
+from gymbridge.core.jax_private import apart, with_transfers
 from gymbridge.core.processes import check_not_forked, check_open
 from gymbridge.core.requests import read_count
 from gymbridge.core.snapshots import (
@@ -71,6 +71,9 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return what `copy.copy` does."""
         return copy.copy(self)
+
+    _step = with_transfers(BridgeVectorEnv._step)
+    step_time_steps = with_transfers(BridgeVectorEnv.step_time_steps)
 
     @apart()
     def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:

@@ -15,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from batches import to_numpy
 from gymnasium import spaces
+from trees import assert_same
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv, JaxEnv, JaxVectorEnv
 from gymbridge.errors import ArgumentError
@@ -200,16 +202,19 @@ def test_debug_nans__stops_a_step_that_nonfinite_would_handle_and_changes_nothin
     assert envs.step(np.array([0, 1, 0]))[2].tolist() == [False, True, False]
 
 
-def test_transfer_guard__lets_jax_arrays_pass() -> None:
+@pytest.mark.parametrize("arrays", ["numpy", "jax", "torch"])
+def test_transfer_guard__lets_a_batch_pass(arrays: str) -> None:
+    """A guard against what the user's own code transfers, such as numpy actions unawares."""
+    actions = np.array([0, 1, 0])
+    free = make_walk("SameStep", arrays)
+    free.reset(seed=SEEDS)
+    wanted = [to_numpy(free.step(actions)) for _ in range(8)]
     with jax.transfer_guard("disallow"):
-        envs = make_walk("SameStep", "jax")
-        obs, _ = envs.reset(seed=SEEDS)
-        with jax.transfer_guard("allow"):
-            actions = jax.device_put(np.zeros(3, np.int32), envs.device)
-        for _ in range(8):
-            obs, *_ = envs.step(actions)
+        envs = make_walk("SameStep", arrays)
+        envs.reset(seed=SEEDS)
+        found = [to_numpy(envs.step(actions)) for _ in range(8)]
         envs.set_state(envs.get_state())
-    assert obs.shape == (3, 2)
+    assert_same(found, wanted)
 
 
 def test_snapshot__fits_whatever_numpy_prints() -> None:
