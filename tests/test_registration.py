@@ -74,7 +74,7 @@ def test_ids__of_brax_are_those_of_brax() -> None:
 
 
 def test_shipped_tasks__are_those_of_the_installed_envpool() -> None:
-    """After an upgrade: ``python docs/scripts/envpool_tasks.py``; an older version changes nothing."""
+    """After an upgrade: ``python docs/scripts/envpool_tasks.py``."""
     script = load_script(Path(__file__).parents[1] / "docs" / "scripts" / "envpool_tasks.py")
     assert script.generate() == script.DATA.read_text(encoding="utf-8")
 
