@@ -27,7 +27,8 @@ UNKNOWN = [
     "Playground/LeapCubeReorient-v0",
     "Playground/PandaRobotiqPushCube-v0",
 ]
-"""VizdoomCustom needs a scenario, the trackers a recorded motion; the engines cannot step the others with jax 0.10.2."""
+"""VizdoomCustom needs a scenario, the trackers a recorded motion; the
+engines cannot step the others with jax 0.10.2."""
 
 
 script: Any = load_script(Path(__file__).parents[2] / "docs" / "scripts" / "spaces.py")
