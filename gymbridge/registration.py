@@ -95,7 +95,7 @@ def _playground_ids() -> Ids:
 
 def _envpool_ids() -> Ids:
     tasks = load_tasks()
-    versioned = {re.sub(r"-v\d+$", "", task_id) for task_id in tasks if re.search(r"-v\d", task_id)}
+    versioned = {found[1] for found in map(re.compile(r"(.+)-v\d+$").match, tasks) if found}
     for task_id, task in tasks.items():
         # Of a name without a version, Gymnasium takes the newest one that has a version.
         if task["max_num_players"] == 1 and task_id not in versioned:

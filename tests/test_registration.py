@@ -17,6 +17,7 @@ from gymnasium.vector import AutoresetMode
 from trees import assert_same
 
 from gymbridge.brax.tasks import BRAX_NAMES
+from gymbridge.envpool import newer
 from gymbridge.envpool.tasks import load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 from gymbridge.registration import brax_id, envpool_id, playground_id, register_all
@@ -83,9 +84,21 @@ def test_ids__of_brax_are_those_of_brax() -> None:
 
 
 def test_shipped_tasks__are_those_of_the_installed_envpool() -> None:
-    """After an upgrade: ``python docs/scripts/envpool_tasks.py``; an older version changes nothing."""
+    """After an upgrade: ``python docs/scripts/envpool_tasks.py``."""
     script = load_script(Path(__file__).parents[1] / "docs" / "scripts" / "envpool_tasks.py")
     assert script.generate() == script.DATA.read_text(encoding="utf-8")
+
+
+def test_tasks__of_a_newer_envpool_are_listed_once_and_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = newer.list_tasks("99.1.0")
+    assert found["CartPole-v1"] == {**load_tasks()["CartPole-v1"], "since": "99.1.0"}
+    monkeypatch.setattr(newer.subprocess, "run", None)
+    assert newer.list_tasks("99.1.0") == found
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "gymbridge" / "envpool-99.1.0.json"))
+    assert newer.list_tasks("99.1.0") == {}
 
 
 def test_registering__again_keeps_what_a_user_registered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,8 +60,15 @@ def describe(task_id: str, family: str, options: Mapping[str, Any]) -> Task:
     return Task(
         family=family,
         max_episode_steps=steps_before_truncation(task_id, family, limit),
-        max_num_players=options.get("max_num_players", 1),
+        max_num_players=count_players(task_id, family, options),
     )
+
+
+def count_players(task_id: str, family: str, options: Mapping[str, Any]) -> int:
+    if family == "mujoco.locomotion":  # whose options do not say it
+        spec: Any = envpool.make_spec(task_id)
+        return spec.config.max_num_players
+    return options.get("max_num_players", 1)
 
 
 def steps_before_truncation(task_id: str, family: str, limit: int) -> int | None:

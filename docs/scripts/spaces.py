@@ -28,6 +28,8 @@ def name_space(space: Space[Any]) -> str:
     if isinstance(space, spaces.Dict):
         subs = (f"{key}: {name_space(sub)}" for key, sub in space.spaces.items())
         return f"Dict({', '.join(subs)})"
+    if isinstance(space, spaces.Box) and 0 in space.shape:
+        return f"Box({space.shape}, {space.dtype})"
     if isinstance(space, spaces.Box):
         return f"Box({space.low.min():g}, {space.high.max():g}, {space.shape}, {space.dtype})"
     if isinstance(space, spaces.Discrete):

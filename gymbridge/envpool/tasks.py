@@ -1,9 +1,10 @@
 """Facts about EnvPool's tasks, which can be read without importing the engine.
 
 `tasks.json` beside this module holds for each task id of the newest EnvPool that we know the
-package it comes from, the steps after which a pool with default options truncates, the number of players,
-and the first version that has it. `newer.py` adds what a newer installed version has. Below are the
-rules for the time limit and for threads, and the keyword values that would end the process.
+package it comes from, the steps after which a pool with default options truncates, the number of
+players, and the first version that has it. `newer.py` adds what a newer installed version has.
+Below are the rules for the time limit and for threads, and the keyword values that would end the
+process.
 
 EnvPool reports an end on the last allowed step as a truncation even where the task terminated
 (envpool/core/env.h: ``trunc = done && current_step >= max_episode_steps``). Therefore most pools

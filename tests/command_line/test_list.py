@@ -21,11 +21,14 @@ from gymbridge.registration import ENGINES
 
 UNKNOWN = [
     "Brax/swimmer-v0",
+    "EnvPool/Mjlab-Tracking-Flat-Unitree-G1-No-State-Estimation-v0",
+    "EnvPool/Mjlab-Tracking-Flat-Unitree-G1-v0",
     "EnvPool/VizdoomCustom-v1",
     "Playground/LeapCubeReorient-v0",
     "Playground/PandaRobotiqPushCube-v0",
 ]
-"""VizdoomCustom needs a scenario; the engines cannot step the others with jax 0.10.2."""
+"""VizdoomCustom needs a scenario, the trackers a recorded motion; the
+engines cannot step the others with jax 0.10.2."""
 
 
 script: Any = load_script(Path(__file__).parents[2] / "docs" / "scripts" / "spaces.py")

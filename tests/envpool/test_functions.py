@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -254,7 +255,7 @@ def test_integer_actions__are_clipped_as_in_the_class() -> None:
 
 
 def test_functional__needs_jax_arrays_a_reset_and_an_open_batch() -> None:
-    for kind in ("numpy", "torch"):
+    for kind in ("numpy", *(["torch"] if find_spec("torch") else [])):
         with pytest.raises(ArgumentError, match=f"batch built with `arrays='jax'`, got '{kind}"):
             EnvPoolVectorEnv("CartPole-v1", 2, arrays=kind).functional()
     envs = make_jax()

@@ -78,17 +78,17 @@ def test_limit__holds_where_the_pool_ignores_it(task_id: str, mode: str) -> None
     assert restarts > 12
 
 
-CRASH = 27 if is_newer(envpool.__version__, "1.2.5") else 29
-"""Step at which the vehicle of UTurn-v0 crashes, which drives differently since EnvPool 1.2.6."""
+CRASHES = (27, 49) if is_newer(envpool.__version__, "1.2.5") else (29, 29)
+"""Steps at which two vehicles of UTurn-v0 crash. They drive differently since EnvPool 1.2.6."""
 
 LIMITS = {
-    # task -> its own limit, an action that does not end it, and where it ends nevertheless
+    # task -> its own limit, an action that does not end it, and where two nevertheless end
     "Pendulum-v1": (200, 0, None),
     "MountainCar-v0": (200, 1, None),
     "MiniGrid-Empty-5x5-v0": (100, 0, None),
     "BabyAI-GoToObjS4-v0": (16, 0, None),
     "Sokoban-v0": (120, 0, None),
-    "UTurn-v0": (10, 4, CRASH),
+    "UTurn-v0": (10, 4, CRASHES),
 }
 
 
@@ -101,9 +101,11 @@ def test_limit__is_the_tasks_own_or_the_users_or_none(task_id: str, extra: int |
     envs = make(task_id, 2, max_episode_steps=given)
     counted = None if given == -1 else given or limit
     assert envs.max_episode_steps == counted
-    step = min(counted or BEYOND, natural or BEYOND)
-    end = None if step == BEYOND else (step, step == natural, step != natural)
-    assert first_ends(envs, action) == [end] * 2
+    ends: list[tuple[int, bool, bool] | None] = []
+    for crash in natural or (None, None):
+        step = min(counted or BEYOND, crash or BEYOND)
+        ends.append(None if step == BEYOND else (step, step == crash, step != crash))
+    assert first_ends(envs, action) == ends
 
 
 @pytest.mark.parametrize("limit", [30, None, 150, -1])
