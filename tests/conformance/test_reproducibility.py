@@ -81,8 +81,8 @@ def play(name: str, **options: Any) -> Episodes:
 
 
 def read_table() -> dict[tuple[str, str], str]:
-    """Return the entries of the page's table by row and column."""
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    """Return the entries of the page's first table by row and column."""
+    lines = PAGE.read_text(encoding="utf-8").partition("\n## ")[0].splitlines()
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
     (_, *columns), _, *rows = table
     return {

@@ -139,7 +139,7 @@ def test_step_that_fails_as_it_runs__was_not_taken(arrays: str, mode: str) -> No
 
 
 def test_randomization_fn__that_fails_leaves_the_model() -> None:
-    """Construction names the function, a later call does not."""
+    """Construction names the function, and a later call runs its trace."""
     env, fails = FallingBall(), True
 
     def draw_or_fail(model: Any, key: Any) -> Any:
@@ -154,9 +154,6 @@ def test_randomization_fn__that_fails_leaves_the_model() -> None:
     fails = False
     envs = BraxVectorEnv(env, 3, randomization_fn=draw_or_fail)
     fails = True
-    with pytest.raises(UserError, match="no physics"):
-        envs.reset()
-    fails = False
     assert env.sys is own
     wanted = play(BraxVectorEnv(FallingBall(), 3, randomization_fn=draw), 4)
     assert_same(play(envs, 4), wanted)

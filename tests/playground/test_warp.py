@@ -74,14 +74,14 @@ def test_room_for_convex_contacts__is_at_most_that_for_all(
 
 def test_room_for_contacts__that_is_too_small_is_refused() -> None:
     options: dict[str, Any] = {"impl": "warp", "config_overrides": {"naconmax": 24}}
-    with pytest.raises(ArgumentError, match=r"`naconmax` must be at least 98 for 16 .*, got 24"):
+    with pytest.raises(ArgumentError, match=r"`naconmax` must be at least 98 for .*=16, got 24"):
         PlaygroundVectorEnv(NAME, 16, **options)
     options["config_overrides"] = {"naconmax": "many"}
     with pytest.raises(ArgumentTypeError, match="`naconmax` must be an int, got 'many'"):
         PlaygroundVectorEnv(NAME, 16, **options)
     config = registry.get_default_config(NAME)
     config.naconmax = 24
-    with pytest.raises(ArgumentError, match=r"`naconmax` must be at least 98 for 16 .*, got 24"):
+    with pytest.raises(ArgumentError, match=r"`naconmax` must be at least 98 for .*=16, got 24"):
         PlaygroundVectorEnv(NAME, 16, impl="warp", config=config)
 
 

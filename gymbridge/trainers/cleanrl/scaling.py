@@ -15,7 +15,8 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from gymnasium.wrappers.utils import update_mean_var_count_from_moments
 
-from gymbridge.errors import ArgumentError
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.trainers.cleanrl.vector_env import CleanRLVectorEnv
 
 __all__ = ["RunningMoments", "ScaledVectorEnv", "check_scaling"]
 
@@ -68,7 +69,8 @@ class ScaledVectorEnv(VectorWrapper):
     """A batch whose actions are clipped and whose observations and rewards are normalised.
 
     Args:
-        envs: A `CleanRLVectorEnv`.
+        envs: A `CleanRLVectorEnv`, or a wrapper around one: others lay out final observations in
+            another way, so these would stay as they are.
         statistics: "env" gives each environment its own running mean and variance, as wrappers
             inside a ``SyncVectorEnv`` do. "batch" has one set for all environments: all are scaled
             alike, and each step adds num_envs values to it. Prefer "batch" for large batches.
@@ -79,8 +81,9 @@ class ScaledVectorEnv(VectorWrapper):
         return_moments: `RunningMoments` of the discounted returns.
 
     Raises:
-        ArgumentError: `statistics` or `gamma` has an invalid value, or the observation space is not
-            a Box.
+        ArgumentError: There is no `CleanRLVectorEnv` inside, `statistics` or `gamma` has an invalid
+            value, or the observation space is not a Box.
+        ArgumentTypeError: `envs` is not a `VectorEnv`.
 
     Actions are clipped to their Box. Observations, final ones included, are centred, divided by
     their standard deviation and clipped to [-10, 10]. Rewards are divided by the standard deviation
@@ -93,7 +96,10 @@ class ScaledVectorEnv(VectorWrapper):
     def __init__(
         self, envs: VectorEnv[Any, Any, Any], *, statistics: str = "env", gamma: float = 0.99
     ) -> None:
-        check_scaling(statistics, gamma)
+        _check_view(envs)
+        if statistics is None:
+            raise ArgumentError("`statistics` must be 'env' or 'batch', got None.")
+        check_scaling("statistics", statistics, gamma)
         space = envs.single_observation_space
         if not isinstance(space, spaces.Box):
             raise ArgumentError(f"`normalize` needs Box observations, got {space}; leave it out.")
@@ -157,12 +163,32 @@ class ScaledVectorEnv(VectorWrapper):
         return scaled.clip(-_BOUND, _BOUND).astype(rewards.dtype)
 
 
-def check_scaling(statistics: Any, gamma: Any) -> None:
-    """Raise `ArgumentError` unless `ScaledVectorEnv` takes both; `statistics` may also be None."""
+def _check_view(envs: Any) -> None:
+    layer = envs
+    while isinstance(layer, VectorWrapper) and not isinstance(layer, CleanRLVectorEnv):
+        layer = layer.env
+    if isinstance(layer, CleanRLVectorEnv):
+        return
+    hint = "pass `CleanRLVectorEnv(envs)`, or use `make_cleanrl(..., normalize='env')`"
+    if not isinstance(envs, VectorEnv):
+        raise ArgumentTypeError(
+            f"`envs` must be a CleanRLVectorEnv, got {type(envs).__name__}; {hint}."
+        )
+    raise ArgumentError(
+        "`envs` must be a CleanRLVectorEnv, whose infos hold the final observations that are "
+        f"scaled, got {envs}; {hint}."
+    )
+
+
+def check_scaling(name: str, statistics: Any, gamma: Any) -> None:
+    """Raise `ArgumentError` unless `ScaledVectorEnv` takes both; `statistics` may also be None.
+
+    `name` is the argument that has the statistics.
+    """
     if statistics not in (None, "env", "batch"):
         raise ArgumentError(
-            "`normalize` must be None, 'env' (statistics for each environment) or 'batch' (one set "
-            f"for all), got {statistics!r}."
+            f"`{name}` must be 'env' (statistics for each environment) or 'batch' (one set for "
+            f"all), got {statistics!r}."
         )
     if not isinstance(gamma, int | float | np.number) or not 0 <= gamma <= 1:
         raise ArgumentError(f"`gamma` must be a number from 0 to 1, got {gamma!r}.")

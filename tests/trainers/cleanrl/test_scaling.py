@@ -8,9 +8,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import wrappers
+from gymnasium.vector import AutoresetMode
 from references import OldStep, OldSync, WalkEnv, sync
 
-from gymbridge.errors import ArgumentError
+from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
 from gymbridge.trainers.cleanrl.scaling import ScaledVectorEnv
@@ -169,9 +170,30 @@ def test_scaled__refuses_what_it_cannot_serve() -> None:
         ScaledVectorEnv(view, statistics="rows")
     with pytest.raises(ArgumentError, match=r"`gamma`.*got nan"):
         ScaledVectorEnv(view, gamma=float("nan"))
+    with pytest.raises(ArgumentError, match="`statistics` must be 'env' or 'batch', got None"):
+        ScaledVectorEnv(view, statistics=None)
     frozen = make_cleanrl("FrozenLake-v1", 1)
     with pytest.raises(ArgumentError, match=r"`normalize` needs Box observations, got Discrete"):
         ScaledVectorEnv(frozen)
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_scaled__refuses_batches_whose_final_observations_it_would_not_scale(mode: Any) -> None:
+    for envs in (
+        scripted_vector_env([2, 3], autoreset_mode=mode),
+        gym.vector.SyncVectorEnv([WalkEnv], autoreset_mode=mode),
+        wrappers.vector.FlattenObservation(gym.make_vec("CartPole-v1", 2)),
+    ):
+        with pytest.raises(ArgumentError, match=r"`envs` must be a CleanRLVectorEnv.*CleanRLVec"):
+            ScaledVectorEnv(envs)
+    for other in (None, 3, "Pendulum-v1"):
+        with pytest.raises(ArgumentTypeError, match="`envs` must be a CleanRLVectorEnv, got"):
+            ScaledVectorEnv(other)
+
+
+def test_scaled__takes_a_wrapper_around_the_view() -> None:
+    view = CleanRLVectorEnv(sync([WalkEnv]))
+    ScaledVectorEnv(wrappers.vector.ClipReward(view, -1, 1)).reset(seed=0)
 
 
 def test_make__puts_the_stack_around_the_view() -> None:
