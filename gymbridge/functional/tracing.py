@@ -60,8 +60,8 @@ def close(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
     """Return a function as it is traced now; a call runs this trace and not the function.
 
     So nothing that changes later has an effect: attributes that the function reads, numpy arrays
-    that are written into, a function that is put in its place, and settings of JAX for traces. A `jax.custom_vjp` rule is still called
-    when a gradient is traced.
+    that are written into, a function that is put in its place, and settings of JAX for traces. A
+    `jax.custom_vjp` rule is still called when a gradient is traced.
 
     Args:
         function: The function. One that `jax.jit` has traced for these arguments is not run again.
