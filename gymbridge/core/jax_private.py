@@ -20,6 +20,7 @@ __all__ = [
     "factorizes",
     "fixes_draws",
     "jax_has_started",
+    "keep_constants",
     "keeps_old_traces",
     "listen_to_compilations",
     "pool_of",
@@ -250,6 +251,28 @@ def fixes_draws(function: Callable[..., Any], *args: Any) -> bool:
     """
     before, now = (_constants(trace) for trace in _trace_twice(function, args))
     return len(before) != len(now) or not all(map(_is_same, before, now))
+
+
+def keep_constants(closed: Any) -> None:
+    """Give a trace copies of its numpy arrays, so that writing into the originals changes nothing.
+
+    JAX keeps them as they are until it compiles, those of inner functions and literals too.
+    """
+    jaxpr, kept = getattr(closed, "jaxpr", closed), getattr(closed, "consts", [])
+    kept[:] = map(_copied, kept)
+    values = [*jaxpr.outvars, *(value for equation in jaxpr.eqns for value in equation.invars)]
+    for value in values:
+        if hasattr(value, "val"):
+            value.val = _copied(value.val)
+    for equation in jaxpr.eqns:
+        for inner in _inner_traces(equation):
+            keep_constants(inner)
+
+
+def _copied(constant: Any) -> Any:
+    # An array of JAX's own class for numpy arrays is a view until it was copied here.
+    is_shared = type(constant) is np.ndarray or getattr(constant, "base", None) is not None
+    return constant.copy() if isinstance(constant, np.ndarray) and is_shared else constant
 
 
 def _trace_twice(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:

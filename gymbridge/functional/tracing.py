@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import jaxpr_as_fun
 
+from gymbridge.core.jax_private import keep_constants
 from gymbridge.errors import EnvContractError, GymbridgeError, SimulationError
 
 __all__ = ["cast_like", "check_containers", "check_same_leaves", "close", "is_key", "trace"]
@@ -58,15 +59,16 @@ def trace(owner: str, package: str, verb: str, function: Callable[..., Any], *ar
 def close(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
     """Return a function as it is traced now; a call runs this trace and not the function.
 
-    So nothing that changes later has an effect: attributes that the function reads, a function that
-    is put in its place, and settings of JAX for traces. A `jax.custom_vjp` rule is still called
-    when a gradient is traced.
+    So nothing that changes later has an effect: attributes that the function reads, numpy arrays
+    that are written into, a function that is put in its place, and settings of JAX for traces. A
+    `jax.custom_vjp` rule is still called when a gradient is traced.
 
     Args:
         function: The function. One that `jax.jit` has traced for these arguments is not run again.
         *args: Its arguments, or their shapes and dtypes. Calls take arguments like these.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+    keep_constants(closed)
     structure, run = jax.tree.structure(shapes), jaxpr_as_fun(closed)
     return lambda *given: jax.tree.unflatten(structure, run(*jax.tree.leaves(given)))
 

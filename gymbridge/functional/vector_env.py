@@ -40,6 +40,9 @@ _NOT_OF_THE_STATE = (
 _OF_ONE_BATCH = ("closed", "_is_forked", "_np_random", "_np_random_seed", "_spec")
 """Attributes that a copy of a batch does not have."""
 
+_OF_EVERY_COPY = ("_construction", "_options", "_about", "_leaves")
+"""Attributes that the copies of a batch share."""
+
 
 class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
     """A `BridgeVectorEnv` over a `FunctionalSimulator`, whose first argument is the environment.
@@ -58,19 +61,33 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         # Described at once, since the user may change what was given.
         self._about = self._describe()
 
-    @apart()
     def __copy__(self) -> Self:
         """Return an equal batch, not yet reset, with the same compiled functions."""
-        check_not_forked()
-        envs = type(self).__new__(type(self))
-        vars(envs).update({key: x for key, x in vars(self).items() if key not in _OF_ONE_BATCH})
-        BridgeVectorEnv.__init__(envs, self._simulator, **self._options)
-        envs.spec = self.spec
-        return envs
+        return self._duplicate(None)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return what `copy.copy` does."""
-        return copy.copy(self)
+        """Return what `copy.copy` does, with copies of the attributes of derived classes."""
+        return self._duplicate(memo)
+
+    @apart()
+    def _duplicate(self, memo: dict[int, Any] | None) -> Self:
+        check_not_forked()
+        envs = type(self).__new__(type(self))
+        BridgeVectorEnv.__init__(envs, self._simulator, **self._options)
+        vars(envs).update({key: x for key, x in vars(self).items() if key in _OF_EVERY_COPY})
+        envs.spec = self.spec
+        known = {*vars(envs), *_OF_ONE_BATCH}
+        state: Any = object.__getstate__(self)
+        # Two dicts where a derived class has `__slots__`.
+        values, slots = state if isinstance(state, tuple) else (state, {})
+        others = {key: x for key, x in values.items() if key not in known}, slots
+        if memo is not None:
+            memo[id(self)] = envs
+            others = copy.deepcopy(others, memo)
+        vars(envs).update(others[0])
+        for name, value in others[1].items():
+            object.__setattr__(envs, name, value)
+        return envs
 
     _step = with_transfers(BridgeVectorEnv._step)
     step_time_steps = with_transfers(BridgeVectorEnv.step_time_steps)

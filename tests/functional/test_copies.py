@@ -196,10 +196,27 @@ def test_spec__is_copied() -> None:
     assert second.spec is not first.spec
 
 
-def test_user_attributes_of_a_derived_class__are_kept() -> None:
+@COPIES
+def test_attributes_of_a_derived_class(duplicate: Callable[[Any], Any]) -> None:
+    """As in any object: those in slots too, and `deepcopy` copies them."""
+
     class Own(JaxVectorEnv):
+        __slots__ = ("limit",)
+
         def __init__(self, goal: int) -> None:
             super().__init__(Glide(), 2)
-            self.goal = goal
+            self.goal, self.limit = goal, 5
+            self.seen, self.itself = np.zeros(2), [self]
 
-    assert copy.deepcopy(Own(3)).goal == 3
+        def step(self, actions: Any) -> Any:
+            self.seen += 1
+            return super().step(actions)
+
+    first = Own(3)
+    second = duplicate(first)
+    assert (second.goal, second.limit) == (3, 5)
+    second.reset(seed=0)
+    second.step(act(second))
+    is_deep = duplicate is copy.deepcopy
+    assert first.seen.tolist() == [0.0 if is_deep else 1.0] * 2
+    assert second.itself[0] is (second if is_deep else first)

@@ -81,6 +81,23 @@ def test_gradients__run_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert actions.grad.tolist() == [100.0, 100.0]
 
 
+def test_written_arrays__have_no_effect() -> None:
+    """Constants of the methods and of functions inside them, and scalars, before the first use."""
+    table, bonus = np.ones(3, np.float32), np.array(10, np.float32)
+
+    class Table(Sum):
+        def step(self, key: Any, state: Any, action: Any) -> Any:
+            place = jax.jit(lambda x: x + jnp.asarray(table).sum())(state) + bonus
+            place = jax.lax.cond(place > 0, lambda: place + table[0], lambda: place)
+            place = jax.lax.scan(lambda x, _: ((x * table).max(), None), place, None, 2)[0]
+            return place, place, 0.0, False, False, {}
+
+    envs = JaxVectorEnv(Table(), 2)
+    table[:], bonus[...] = 7, 100
+    start = envs.reset(seed=0)[0]
+    assert np.array_equal(envs.step(np.ones(2, np.float32))[0], start + 14)
+
+
 def make(names: str, default: Any) -> JaxEnv:
     """Return an environment whose options have this default."""
 
