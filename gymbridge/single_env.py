@@ -45,9 +45,11 @@ class SingleEnv(gym.Env[Any, Any]):
 
     def __init__(self, envs: BridgeVectorEnv) -> None:
         self.envs = envs
-        self.observation_space = envs.single_observation_space
-        self.action_space = envs.single_action_space
-        self.metadata = {k: v for k, v in envs.metadata.items() if k != "autoreset_mode"}
+        # Copies, since trainers write into those that they get.
+        single_spaces = envs.single_observation_space, envs.single_action_space
+        self.observation_space, self.action_space = copy.deepcopy(single_spaces)
+        self.metadata = copy.deepcopy(envs.metadata)
+        del self.metadata["autoreset_mode"]
         self.render_mode = envs.render_mode
 
     @property
@@ -80,7 +82,7 @@ class SingleEnv(gym.Env[Any, Any]):
         seed = read_seed(seed)
         observations, infos = self.envs.reset(seed=seed, options=options)
         super().reset(seed=seed)
-        return _unbatch(observations, self.observation_space), _unbatch_infos(infos)
+        return _unbatch(observations, self.envs.single_observation_space), _unbatch_infos(infos)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one step; return observation, reward, terminated, truncated and infos.
@@ -94,7 +96,7 @@ class SingleEnv(gym.Env[Any, Any]):
         """
         obs, rewards, terminations, truncations, infos = self.envs.step(_batch(action))
         flags = bool(terminations[0]), bool(truncations[0])
-        obs = _unbatch(obs, self.observation_space)
+        obs = _unbatch(obs, self.envs.single_observation_space)
         return obs, float(rewards[0]), *flags, _unbatch_infos(infos)
 
     def render(self) -> Any:

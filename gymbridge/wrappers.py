@@ -12,7 +12,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.core.snapshots import SavesState, Snapshot, check_snapshot
-from gymbridge.errors import ArgumentError
+from gymbridge.core.spaces import keep_apart
+from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = ["RecordEpisodeStatistics"]
 
@@ -45,10 +46,15 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
         stats_key: Key of the statistics in the infos.
 
     Raises:
+        ArgumentTypeError: `env` is not a vector environment.
         ArgumentError: `env` has numpy arrays; use Gymnasium's own wrapper for those.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], stats_key: str = "episode") -> None:
+        if not isinstance(env, VectorEnv):
+            raise ArgumentTypeError(
+                f"`env` must be a gymnasium.vector.VectorEnv, got {type(env).__name__}."
+            )
         arrays = getattr(env.unwrapped, "arrays", None)
         if arrays not in _TOOLS:
             raise ArgumentError(
@@ -56,6 +62,7 @@ class RecordEpisodeStatistics(SavesState, VectorWrapper):
                 "use gymnasium.wrappers.vector.RecordEpisodeStatistics."
             )
         super().__init__(env)
+        keep_apart(self)
         self._key = stats_key
         self._tools = _TOOLS[arrays]()
         self._count = self._tools.compile(

@@ -1,14 +1,16 @@
-"""Spaces with the dtypes of the arrays that are in them."""
+"""Spaces with the dtypes of the arrays that are in them, and those of wrappers."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from gymnasium import Space, spaces
+from gymnasium.vector import VectorWrapper
 
-__all__ = ["ARRAY_SPACES", "NumberSpace", "cast_space", "space_leaves"]
+__all__ = ["ARRAY_SPACES", "NumberSpace", "cast_space", "keep_apart", "space_leaves"]
 
 ARRAY_SPACES: Any = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 """Spaces whose batches are one array."""
@@ -60,3 +62,18 @@ def _cast_bound(bound: np.ndarray, dtype: Any) -> np.ndarray:
     if np.issubdtype(dtype, np.integer):
         bound = np.clip(bound, np.iinfo(dtype).min, np.iinfo(dtype).max)
     return bound.astype(dtype)
+
+
+def keep_apart(wrapper: VectorWrapper[Any, Any, Any, Any, Any]) -> None:
+    """Give a wrapper spaces and metadata of its own, since trainers write into those they get.
+
+    Gymnasium's wrappers hand out those of the batch.
+    """
+    for name in (
+        "single_observation_space",
+        "single_action_space",
+        "observation_space",
+        "action_space",
+        "metadata",
+    ):
+        setattr(wrapper, name, copy.deepcopy(getattr(wrapper.env, name)))

@@ -26,6 +26,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.core.extras import needs
 from gymbridge.core.jax_private import count_threads
+from gymbridge.core.spaces import keep_apart
 from gymbridge.errors import ArgumentError
 from gymbridge.registration import find_engine
 from gymbridge.trainers.batches import check_batch
@@ -82,6 +83,7 @@ class _OwnSeeds(VectorWrapper):
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], offset: int, *, is_once: bool) -> None:
         super().__init__(envs)
+        keep_apart(self)
         self._offset, self._is_once, self._is_seeded = offset, is_once, False
 
     def reset(

@@ -93,7 +93,7 @@ class RslRlVecEnv(VecEnv):
         self.cfg = _Config(cfg or {}) if cfg is None or isinstance(cfg, dict) else cfg
         space: Any = envs.single_action_space
         self._low, self._high = (
-            torch.as_tensor(bound).to(self.device) for bound in (space.low, space.high)
+            torch.tensor(bound, device=self.device) for bound in (space.low, space.high)
         )
         self.num_actions = self._low.numel()
         self.reset()

@@ -9,7 +9,7 @@ import copy
 import math
 from typing import Any, cast
 
-from gymnasium import spaces
+from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
@@ -49,7 +49,11 @@ class SkrlWrapper(GymnasiumWrapper):
         check_batch("envs", envs, "SkrlWrapper", modes, hint, arrays="torch")
         _check_spaces(envs)
         super().__init__(envs)
-        space: Any = envs.single_action_space
+        # Copies, which models and agents may write into. What is not here, skrl takes of `envs`.
+        single_spaces = envs.single_observation_space, envs.single_action_space
+        self.single_observation_space, self.single_action_space = copy.deepcopy(single_spaces)
+        self.metadata = copy.deepcopy(envs.metadata)
+        space: Any = self.single_action_space
         self._action_shape = space.shape
         self._num_actions = math.prod(space.shape)
         self._start = torch.as_tensor(getattr(space, "start", 0), device=self.device)
@@ -60,6 +64,16 @@ class SkrlWrapper(GymnasiumWrapper):
         return type(self)(copy.deepcopy(self._env, memo))
 
     __copy__ = copy.deepcopy  # around a copied batch, not around the same one
+
+    @property
+    def observation_space(self) -> Space[Any]:
+        """The space of one observation, before it is flattened."""
+        return self.single_observation_space
+
+    @property
+    def action_space(self) -> Space[Any]:
+        """The space of one action; agents number `Discrete` actions from 0."""
+        return self.single_action_space
 
     def reset(self) -> tuple[torch.Tensor, Any]:
         """Begin new episodes the first time; later return the current observations, as skrl does.

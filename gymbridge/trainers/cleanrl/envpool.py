@@ -6,6 +6,7 @@ gives Gymnasium's interface under the same keyword, so the scripts do not run on
 
 from __future__ import annotations
 
+import copy
 import sys
 from typing import Any
 
@@ -79,8 +80,9 @@ class OldGymVectorEnv:
         check_batch("envs", envs, "CleanRL", AutoresetMode.NEXT_STEP, hint)
         self.envs = envs
         self.num_envs = envs.num_envs
-        self.metadata, self.spec = envs.metadata, envs.spec
-        observation_space, action_space = envs.single_observation_space, envs.single_action_space
+        self.metadata, self.spec = copy.deepcopy((envs.metadata, envs.spec))
+        single_spaces = envs.single_observation_space, envs.single_action_space
+        observation_space, action_space = copy.deepcopy(single_spaces)
         self.observation_space = self.single_observation_space = _to_script_space(observation_space)
         self.action_space = self.single_action_space = _to_script_space(action_space)
         self._seed = seed

@@ -70,6 +70,7 @@ class CleanRLVectorEnv(VectorWrapper):
         hint = "`make_cleanrl(env_id, num_envs)` builds one"
         check_batch("envs", envs, "CleanRL", AutoresetMode.SAME_STEP, hint)
         super().__init__(envs)
+        self.metadata = copy.deepcopy(envs.metadata)
         self._is_joined = isinstance(envs.single_observation_space, spaces.Dict)
         self.single_observation_space = _to_script_observations(envs.single_observation_space)
         self.single_action_space = _to_script_actions(envs.single_action_space)

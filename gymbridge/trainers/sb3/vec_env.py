@@ -77,10 +77,10 @@ class Sb3VecEnv(VecEnv):
         self._actions: Any = None
         super().__init__(
             vector_env.num_envs,
-            zero_based_space(vector_env.single_observation_space),
-            zero_based_space(vector_env.single_action_space),
+            zero_based_space(copy.deepcopy(vector_env.single_observation_space)),
+            zero_based_space(copy.deepcopy(vector_env.single_action_space)),
         )
-        self.metadata = dict(vector_env.metadata)
+        self.metadata = copy.deepcopy(vector_env.metadata)
         self._shifts_obs = has_offsets(vector_env.single_observation_space)
         self._shifts_actions = has_offsets(vector_env.single_action_space)
         self._is_binary = isinstance(self.action_space, spaces.MultiBinary)

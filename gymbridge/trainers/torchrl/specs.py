@@ -90,15 +90,14 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
         low, high = int(space.start), int(space.start + space.n - 1)
         return Bounded(low, high, torch.Size([]), dtype=_to_dtype(space.dtype))
     if isinstance(space, spaces.MultiDiscrete):
-        low, high = torch.as_tensor(space.start), torch.as_tensor(space.start + space.nvec - 1)
+        low, high = torch.tensor(space.start), torch.as_tensor(space.start + space.nvec - 1)
         return Bounded(low, high, dtype=_to_dtype(space.dtype))
     if not isinstance(space, spaces.Box):
         raise ArgumentError(f"`{name}` must be made of arrays, as TorchRL expects, got {space}.")
     dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
     if np.isinf(space.low).all() and np.isinf(space.high).all():
         return Unbounded(shape, dtype=dtype)
-    bounds = (torch.as_tensor(np.asarray(bound)) for bound in (space.low, space.high))
-    low, high = map(_widen, bounds)
+    low, high = (_widen(torch.tensor(bound)) for bound in (space.low, space.high))
     return Bounded(low, high, shape, dtype=dtype)
 
 
