@@ -271,8 +271,10 @@ def keep_constants(closed: Any) -> None:
 
 def _copied(constant: Any) -> Any:
     # An array of JAX's own class for numpy arrays is a view until it was copied here.
-    is_shared = type(constant) is np.ndarray or getattr(constant, "base", None) is not None
-    return constant.copy() if isinstance(constant, np.ndarray) and is_shared else constant
+    if not isinstance(constant, np.ndarray):
+        return constant
+    array = cast("Any", constant)
+    return array.copy() if type(array) is np.ndarray or array.base is not None else array
 
 
 def _trace_twice(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
