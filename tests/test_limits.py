@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
@@ -45,7 +46,8 @@ def _counter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def helper(module: str, name: str) -> Any:
     """Return a trainer's helper, where its library is installed."""
-    return getattr(pytest.importorskip(f"gymbridge.trainers.{module}"), name)
+    pytest.importorskip({"sb3": "stable_baselines3", "cleanrl": "gymnasium"}.get(module, module))
+    return getattr(import_module(f"gymbridge.trainers.{module}"), name)
 
 
 def in_json(spec: EnvSpec | None) -> EnvSpec:

@@ -17,7 +17,7 @@ from gymbridge import EnvPoolVectorEnv
 pytest.importorskip("envpool.registration")
 pytest.importorskip("cv2")
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tensors.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "tensors.md"
 
 HILL, CAR, GRID = "MountainCarContinuous-v0", "CarRacing-v3", "MiniGrid-Empty-5x5-v0"
 
