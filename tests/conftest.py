@@ -53,7 +53,7 @@ COVERED_BY_OTHERS = (
     *("conformance/test_gymnasium_rendering.py", "conformance/test_gymnasium_wrappers.py"),
     *("conformance/test_ownership.py", "conformance/test_results.py"),
     *("functional/test_diverged.py", "functional/test_randomization.py"),
-    *("functional/test_sharing.py", "gradients/test_diverged.py", "gradients/test_gradients.py"),
+    *("gradients/test_diverged.py", "gradients/test_gradients.py"),
     *("test_gradient_examples.py", "test_sb3_examples.py", "test_simulator_examples.py"),
     "test_trainer_examples.py",
 )

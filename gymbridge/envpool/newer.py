@@ -42,14 +42,14 @@ def list_tasks(version: str) -> dict[str, Any]:
     If they can be neither read nor kept in the cache, there are none: their ids are not registered
     then, and `EnvPoolVectorEnv` still builds them.
     """
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gymbridge")
-    path = folder / f"envpool-{version}.json"
     try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gymbridge")
+        path = folder / f"envpool-{version}.json"
         if not path.is_file():
             folder.mkdir(parents=True, exist_ok=True)
             _write_tasks(version, path)
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, subprocess.SubprocessError):
+    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError):  # also without a home
         return {}
 
 

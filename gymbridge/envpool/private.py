@@ -1,4 +1,4 @@
-"""EnvPool's private names, read in envpool 1.2.5: exchanges without what its own `step` adds."""
+"""EnvPool's private names, read in envpool 1.2.5 to 1.2.7: exchanges without what its own `step` adds."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ def _get(owner: Any, name: str) -> Any:
     except AttributeError as error:
         raise SimulationError(
             f"envpool {envpool.__version__} has no `{name}`, which this version of gymbridge "
-            "needs. Install envpool 1.2.5."
+            "needs. Install one from 1.2.5 to 1.2.7."
         ) from error

@@ -91,6 +91,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
 
     _step = with_transfers(BridgeVectorEnv._step)
     step_time_steps = with_transfers(BridgeVectorEnv.step_time_steps)
+    render = with_transfers(BridgeVectorEnv.render)
 
     @apart()
     def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
@@ -136,6 +137,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             self._carry, self._seeds = carry, tuple(state.seeds)
             return obs
 
+    @apart()
     def render_html(
         self, states: Sequence[Snapshot] | None = None, *, index: int = 0, height: int = 480
     ) -> str:

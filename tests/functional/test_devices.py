@@ -265,7 +265,6 @@ def test_few_threads__are_enough_if_the_user_set_them(
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
 
-# Of different sizes, since equal batches share what the first one built.
 @pytest.mark.usefixtures("_few_threads")
 @pytest.mark.parametrize(("device", "num_envs"), [("cpu:all", 4), (TWO, 6)])
 def test_every_core__does_not_warn_where_nothing_factorizes(
