@@ -1,4 +1,4 @@
-"""EnvPool's private names, read in envpool 1.2.5 to 1.2.7: exchanges without what its own `step` adds."""
+"""EnvPool's private names, read in 1.2.5 to 1.2.7: exchanges without what its own `step` adds."""
 
 from __future__ import annotations
 

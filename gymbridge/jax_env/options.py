@@ -61,18 +61,26 @@ def read_option_defaults(env: JaxEnv, structs: dict[str, Any]) -> dict[str, np.n
         env: The environment.
         structs: Shape and dtype of each option.
     """
-    parameters = inspect.signature(env.reset).parameters
+    parameters, options = inspect.signature(env.reset).parameters, env.reset_options
     found = {}
     for name, like in structs.items():
-        default = parameters[name].default if name in parameters else None
+        default, space = parameters[name].default if name in parameters else None, options[name]
         if isinstance(default, bool | int | float | np.generic | np.ndarray | jax.Array):
             natural = np.asarray(default)
             natural = natural.astype(jax.dtypes.canonicalize_dtype(natural.dtype))
             with np.errstate(invalid="ignore", over="ignore"):
                 value = natural.astype(like.dtype)
-            if value.shape == like.shape and np.array_equal(value, natural, equal_nan=True):
+            is_same = (natural.dtype == bool) == (
+                value.dtype == bool
+            ) and natural.shape == like.shape
+            if is_same and np.array_equal(value, natural) and _contains(space, value):
                 found[name] = value
     return found
+
+
+def _contains(space: Space[Any], value: np.ndarray) -> bool:
+    """Return whether a space has a value in JAX's dtype."""
+    return cast_space(space, lambda _: value.dtype).contains(value)
 
 
 def given_together(names: Collection[str], defaults: Collection[str]) -> list[frozenset[str]]:

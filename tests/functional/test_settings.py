@@ -202,6 +202,11 @@ def test_debug_nans__stops_a_step_that_nonfinite_would_handle_and_changes_nothin
     assert envs.step(np.array([0, 1, 0]))[2].tolist() == [False, True, False]
 
 
+class Drawn(Walk):
+    def render(self, state: Any) -> np.ndarray:
+        return np.zeros((4, 4, 3), np.uint8)
+
+
 @pytest.mark.parametrize("arrays", ["numpy", "jax", "torch"])
 def test_transfer_guard__lets_a_batch_pass(arrays: str) -> None:
     """A guard against what the user's own code transfers, such as numpy actions unawares."""
@@ -210,10 +215,12 @@ def test_transfer_guard__lets_a_batch_pass(arrays: str) -> None:
     free.reset(seed=SEEDS)
     wanted = [to_numpy(free.step(actions)) for _ in range(8)]
     with jax.transfer_guard("disallow"):
-        envs = make_walk("SameStep", arrays)
+        options = {"autoreset_mode": "SameStep", "arrays": arrays, "render_mode": "rgb_array"}
+        envs = JaxVectorEnv(Drawn(), 3, max_episode_steps=5, **options)
         envs.reset(seed=SEEDS)
         found = [to_numpy(envs.step(actions)) for _ in range(8)]
         envs.set_state(envs.get_state())
+        assert len(envs.render()) == 3
     assert_same(found, wanted)
 
 

@@ -24,7 +24,7 @@ __all__ = ["check_threads", "find_jax_device", "find_place"]
 
 _LOG = logging.getLogger("gymbridge")
 
-_starting = threading.Lock()
+_starting = threading.RLock()
 """Held while JAX may start, since settings of the process are changed for it."""
 
 _THREADS: list[int] = []
@@ -47,6 +47,7 @@ def find_place(device: Any, num_envs: int, *, calls: int = 2) -> Any:
         SimulationError: This process was forked after JAX had started.
     """
     place = read_device(device)
+    check_not_forked()  # before a lock that another thread of the parent may have had
     with _starting:
         if isinstance(place, EveryDevice):
             place = _choose(place, num_envs, calls)
