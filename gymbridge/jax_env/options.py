@@ -70,10 +70,9 @@ def read_option_defaults(env: JaxEnv, structs: dict[str, Any]) -> dict[str, np.n
             natural = natural.astype(jax.dtypes.canonicalize_dtype(natural.dtype))
             with np.errstate(invalid="ignore", over="ignore"):
                 value = natural.astype(like.dtype)
-            is_same = (natural.dtype == bool) == (
-                value.dtype == bool
-            ) and natural.shape == like.shape
-            if is_same and np.array_equal(value, natural) and _contains(space, value):
+            are_bools = natural.dtype == bool, value.dtype == bool
+            is_alike = natural.shape == like.shape and len({*are_bools}) == 1
+            if is_alike and np.array_equal(value, natural) and _contains(space, value):
                 found[name] = value
     return found
 
