@@ -1,4 +1,4 @@
-"""Uses of private names of JAX, as of jax 0.10.2; importing this module does not import jax."""
+"""Uses of private names of JAX, as of 0.10.2 to 0.12.0.1; importing this does not import jax."""
 
 from __future__ import annotations
 
@@ -124,9 +124,9 @@ def listen_to_compilations(listener: Callable[[float], None]) -> None:
 def default_generator() -> Generator[None]:
     """Let `jax.random` draw as it does by default, in this thread and in what it traces.
 
-    The key of an episode would be another one, or differ between rows with equal seeds, and an
-    environment that splits it would read it as a key of another generator. A setting that a version
-    of JAX lacks is left out.
+    Under another generator an episode would have another key, rows with equal seeds could begin
+    differently, and an environment that splits its key would read it in another format. A setting
+    that a version of JAX lacks is left out.
     """
     from jax._src import config
 

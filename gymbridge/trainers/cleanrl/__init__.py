@@ -57,7 +57,7 @@ def make_cleanrl(
             f"`env_id` must be an id such as 'EnvPool/CartPole-v1', got {type(env_id).__name__}; "
             "for a batch that you have built, use `CleanRLVectorEnv(envs)`."
         )
-    check_scaling("normalize", normalize, gamma)
+    check_scaling("normalize", "env" if normalize is None else normalize, gamma)
     seed = read_seed(seed)
     if capture_video is not False and not isinstance(capture_video, str):
         raise ArgumentTypeError(

@@ -97,8 +97,6 @@ class ScaledVectorEnv(VectorWrapper):
         self, envs: VectorEnv[Any, Any, Any], *, statistics: str = "env", gamma: float = 0.99
     ) -> None:
         _check_view(envs)
-        if statistics is None:
-            raise ArgumentError("`statistics` must be 'env' or 'batch', got None.")
         check_scaling("statistics", statistics, gamma)
         space = envs.single_observation_space
         if not isinstance(space, spaces.Box):
@@ -181,11 +179,11 @@ def _check_view(envs: Any) -> None:
 
 
 def check_scaling(name: str, statistics: Any, gamma: Any) -> None:
-    """Raise `ArgumentError` unless `ScaledVectorEnv` takes both; `statistics` may also be None.
+    """Raise `ArgumentError` unless `ScaledVectorEnv` takes both.
 
     `name` is the argument that has the statistics.
     """
-    if statistics not in (None, "env", "batch"):
+    if statistics not in ("env", "batch"):
         raise ArgumentError(
             f"`{name}` must be 'env' (statistics for each environment) or 'batch' (one set for "
             f"all), got {statistics!r}."
