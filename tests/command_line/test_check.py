@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -47,8 +48,24 @@ def test_check__says_how_far_it_is_outside_a_terminal(
     monkeypatch.setattr("gymbridge.command_line.output.QUIET", 0.0)
     assert main(["check", "Acrobot-v1", "--mode=SameStep", "--steps=2"]) == 0
     said = capsys.readouterr().err
-    assert "gymbridge check: The first run: 1 steps taken\n" in said
+    assert "gymbridge check: The first run: 1 of 2 steps\n" in said
     assert re.search(r"^gymbridge check: Test \d+ of \d+, neighbours: \d+ steps", said, re.M)
+
+
+def test_check__estimates_the_time_to_go(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count()  # each call takes a second
+    monkeypatch.setattr("gymbridge.testing.checker.progress.perf_counter", lambda: next(clock))
+    with caplog.at_level("DEBUG", "gymbridge"):
+        assert main(["check", "Acrobot-v1", "--mode=SameStep", "--steps=100"]) == 0
+    said = [record.getMessage() for record in caplog.records if record.levelname == "DEBUG"]
+    found = [re.search(r"about (\d+) s to go", text) for text in said]
+    left = [int(number[1]) if number else 0 for number in found]
+    assert left[80] == 20  # of the first run
+    start = next(index for index, text in enumerate(said) if text.startswith("Test 1 "))
+    for done in range(start, len(said), 100):
+        assert 0.5 < (left[done] + 100) / (len(said) - done + 100) < 2
 
 
 @pytest.mark.usefixtures("_envpool")

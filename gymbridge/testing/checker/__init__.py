@@ -129,9 +129,11 @@ _PROBES: tuple[Callable[[Check], None], ...] = (
 def _run(check: Check) -> None:
     """Record a run and probe the environments, each probe until nothing is left to judge."""
     for number, probe in enumerate((Check.run_record, Check.note_initials, *_PROBES), -1):
+        if number == 1:
+            check.progress.end_first_run(check.num_steps, len(check.record))
         if number > 0:
             name = probe.__name__.removeprefix("check_").replace("_", " ")
-            check.stage = f"Test {number} of {len(_PROBES)}, {name}"
+            check.progress.stage = f"Test {number} of {len(_PROBES)}, {name}"
         with contextlib.suppress(StoppedError):
             probe(check)
         if not check.record:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -13,6 +12,7 @@ from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.ends import LengthJudge, judge_final_keys, judge_next_step
 from gymbridge.testing.checker.policy import Policy
+from gymbridge.testing.checker.progress import Progress
 from gymbridge.testing.checker.results import (
     OwnershipJudge,
     judge_flags,
@@ -24,8 +24,6 @@ from gymbridge.testing.checker.statistics import Statistics
 from gymbridge.testing.checker.values import describe, same
 
 __all__ = ["RESULTS", "Check", "goes_on"]
-
-_LOG = logging.getLogger("gymbridge")
 
 _ENOUGH = 4
 """Ends of each kind after which the recorded run may stop."""
@@ -43,16 +41,14 @@ class Check:
         fresh: A third environment, which nothing has called yet.
         record: Calls of the first run, until enough ends of both kinds were seen.
         other_seed: A seed with other initial observations, or None until one is found.
-        stage: What the check does now, for the log.
+        progress: Logs how far the check is.
     """
-
-    stage = "The first run"
 
     def __init__(
         self, make_env: Callable[..., Any], made: list[Any], ledger: Ledger, seed: int, steps: int
     ) -> None:
         self.make_env, self.ledger, self.seed, self.steps = make_env, ledger, seed, steps
-        self.statistics = Statistics()
+        self.statistics, self.progress = Statistics(), Progress(steps)
         self._drivers: list[Driver] = []
         envs, another, self.fresh = made
         self.driver, self.other = self.drive(envs), self.drive(another)
@@ -77,7 +73,7 @@ class Check:
         return self._drivers[-1]
 
     def _log(self, driver: Driver, call: Call) -> None:
-        _LOG.debug("%s: %s steps taken", self.stage, f"{self.num_steps:,}")
+        self.progress.note(self.num_steps)
 
     def drive_unjudged(self, envs: Any) -> Driver:
         """Return a driver for an environment that is only a reference for another."""
