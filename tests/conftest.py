@@ -10,9 +10,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from gpu_runs import FOLDER, find_obstacle, is_gpu_run, prepare_cpu_run, prepare_gpu_run
 from hypothesis import Phase, settings
-from system_libraries import NEEDED, check_libraries
+
+from tests.support.gpu_runs import (
+    FOLDER,
+    find_obstacle,
+    is_gpu_run,
+    prepare_cpu_run,
+    prepare_gpu_run,
+)
+from tests.support.system_libraries import NEEDED, check_libraries
 
 SET_HERE = prepare_cpu_run()  # which `pytest_configure` takes back for a run on a GPU
 

@@ -19,10 +19,10 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from example_runs import load_script
 
 import gymbridge
 from gymbridge.errors import GymbridgeError, NotInstalledError
+from tests.support.example_runs import load_script
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(gymbridge.__file__).parent

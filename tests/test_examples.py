@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_runs import EXAMPLES, call_script, check_picture, read_table
 from PIL import Image
+
+from tests.support.example_runs import EXAMPLES, call_script, check_picture, read_table
 
 TESTS = Path(__file__).parent
 PARTS = ("ppo_flags", "run_folder", "sb3_returns")

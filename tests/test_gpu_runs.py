@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from gpu_runs import FOLDER, is_gpu_run, prepare_cpu_run, prepare_gpu_run
-from python_runs import run_python
+
+from tests.support.gpu_runs import FOLDER, is_gpu_run, prepare_cpu_run, prepare_gpu_run
+from tests.support.python_runs import run_python
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from example_runs import EXAMPLES, call_script, check_picture, load_script, read_table, run_script
 from gymnasium import spaces
-from point_mass import NUM_ENVS, shared_batch
-from ppo_episodes import spaces_of
+
+from tests.support.example_runs import (
+    EXAMPLES,
+    call_script,
+    check_picture,
+    load_script,
+    read_table,
+    run_script,
+)
+from tests.support.point_mass import NUM_ENVS, shared_batch
+from tests.support.ppo_episodes import spaces_of
 
 TINY = ("--total-steps=64", "--num-envs=4", "--num-steps=8", "--eval-steps=4")
 FAST = ("--env-id=Brax/fast-v0", '--env-kwargs={"backend": "spring", "max_episode_steps": 3}')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from host_syncs import count_host_syncs, cut_to_run
+from tests.support.host_syncs import count_host_syncs, cut_to_run
 
 
 def event(name: str, category: str = "cuda_runtime", phase: str = "X") -> dict[str, Any]:

@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from python_runs import run_python
+
+from tests.support.python_runs import run_python
 
 SB3 = "stable_baselines3"
 

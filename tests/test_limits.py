@@ -16,9 +16,9 @@ from gymnasium.envs.registration import EnvSpec
 pytest.importorskip("mujoco_playground")
 
 from mujoco_playground import dm_control_suite
-from playground_samples import SampleMjxEnv
 
 from gymbridge import PlaygroundVectorEnv
+from tests.support.playground_samples import SampleMjxEnv
 
 NAME = "CartpoleBalance"
 ENV_ID = f"Playground/{NAME}-v0"

@@ -11,7 +11,6 @@ import jax
 import mujoco
 import numpy as np
 import pytest
-from batches import play
 from brax.io import image
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
@@ -19,6 +18,7 @@ from gymbridge.core.episode import View
 from gymbridge.core.opengl import make_context
 from gymbridge.errors import ArgumentError
 from gymbridge.state_envs.rendering import Drawn, MujocoRenderer
+from tests.support.batches import play
 
 pytestmark = [
     pytest.mark.needs_opengl,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from python_runs import run_python
 
 from gymbridge.core.opengl import make_context
 from gymbridge.envpool import rendering as pool_rendering
 from gymbridge.errors import NotInstalledError, SimulationError
 from gymbridge.state_envs import rendering as mujoco_rendering
+from tests.support.python_runs import run_python
 
 pytestmark = pytest.mark.needs_opengl
 

@@ -11,15 +11,15 @@ import gymnasium as gym
 import jax
 import pytest
 import torch
-from batches import play
 from gymnasium.vector import AsyncVectorEnv
-from process_samples import NUM_STEPS, build_and_play, unpickle_and_play
-from python_runs import run_python
-from trees import assert_same
 
 import gymbridge
 from gymbridge.errors import ArgumentError
 from gymbridge.testing import ScriptedSimulator
+from tests.support.batches import play
+from tests.support.process_samples import NUM_STEPS, build_and_play, unpickle_and_play
+from tests.support.python_runs import run_python
+from tests.support.trees import assert_same
 
 ENGINES = ("Brax/fast-v0", "EnvPool/CartPole-v1")
 
@@ -68,7 +68,7 @@ import os, sys, warnings
 import gymnasium as gym
 import jax.numpy as jnp
 import gymbridge
-from process_samples import report
+from tests.support.process_samples import report
 env_id = sys.argv[1]
 envs = gym.make_vec(env_id, num_envs=2)
 envs.reset(seed=0)
@@ -108,7 +108,7 @@ FORK_GRAPH = """
 import os, signal
 import torch
 from gymbridge import BraxVectorEnv
-from process_samples import report
+from tests.support.process_samples import report
 envs = BraxVectorEnv("fast", 64, arrays="torch", differentiable=True)
 envs.reset(seed=0)
 actions = torch.zeros(64, 1, requires_grad=True)
@@ -170,7 +170,7 @@ def test_processes_of_gymnasium__are_refused_before_jax_is_forked(
 FORK_ASYNC = """
 import os
 from gymbridge.envpool import AsyncEnvPool
-from process_samples import report
+from tests.support.process_samples import report
 pool = AsyncEnvPool("CartPole-v1", 4, 2)
 pool.async_reset(seed=0)
 ids = pool.recv()[-1]["env_id"]

@@ -9,18 +9,18 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from batches import play, to_kind
 from brax import envs as brax_envs
-from example_runs import load_script
 from gymnasium.envs.registration import EnvSpec, registry
 from gymnasium.vector import AutoresetMode
-from trees import assert_same
 
 from gymbridge.brax.tasks import BRAX_NAMES
 from gymbridge.envpool import newer
 from gymbridge.envpool.tasks import load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 from gymbridge.registration import brax_id, envpool_id, playground_id, register_all
+from tests.support.batches import play, to_kind
+from tests.support.example_runs import load_script
+from tests.support.trees import assert_same
 
 SAMPLES = {
     "EnvPool/CartPole-v1": 500,

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example_runs import EXAMPLES, call_script, load_script, run_script
+
+from tests.support.example_runs import EXAMPLES, call_script, load_script, run_script
 
 FOLDER = EXAMPLES / "benchmarks"
 CHILD = """

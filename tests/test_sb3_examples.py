@@ -13,10 +13,11 @@ import cv2
 import gymnasium as gym
 import numpy as np
 import pytest
-from example_runs import call_script, check_picture, run_script
 from PIL import Image
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from tests.support.example_runs import call_script, check_picture, run_script
 
 SOLVED = re.compile(r"(\S+): mean return (\S+) \+- \S+ over (\d+) episodes, (\d+) s")
 IMPROVED = re.compile(r"(\S+): mean return (\S+) before, (\S+) after, (\d+) s")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from example_runs import EXAMPLES, call_script, check_picture, read_table
-from python_runs import run_python
+
+from tests.support.example_runs import EXAMPLES, call_script, check_picture, read_table
+from tests.support.python_runs import run_python
 
 RANK = re.compile(
     r"rank (\d) of 2, seeds from (\d+): mean return (\S+) to (\S+), sum of weights (\S+)\n"

@@ -8,7 +8,15 @@ import sys
 
 import numpy as np
 import pytest
-from example_runs import EXAMPLES, call_script, check_picture, load_script, read_table, run_script
+
+from tests.support.example_runs import (
+    EXAMPLES,
+    call_script,
+    check_picture,
+    load_script,
+    read_table,
+    run_script,
+)
 
 PAGE = EXAMPLES.parent / "docs" / "how-to" / "domain-randomization.md"
 

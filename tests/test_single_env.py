@@ -12,11 +12,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
-from system_libraries import OPENGL, has_libraries
-from trees import assert_same
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, EpisodeEndedError
 from gymbridge.single_env import SingleEnv, make_envpool
+from tests.support.system_libraries import OPENGL, has_libraries
+from tests.support.trees import assert_same
 
 IDS = (
     "Brax/fast-v0",

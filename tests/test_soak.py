@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from example_runs import Printed, run_script
+
+from tests.support.example_runs import Printed, run_script
 
 BARS = {"Leaks": ["growth"], "Compiles": ["compilations"], "Differs": ["digests_equal"]}
 
 
 def soak(out: Path, *arguments: str, code: int = 0) -> Printed:
     """Run the script in a process, which finds the sample batches, too."""
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    return run_script("soak", f"--out={out}", *arguments, code=code, PYTHONPATH=path)
+    return run_script("soak", f"--out={out}", *arguments, code=code)
 
 
 def read_cases(out: Path) -> list[dict[str, Any]]:
@@ -56,7 +55,7 @@ def test_soak__fails_where_a_bar_is_broken(tmp_path: Path) -> None:
     out = tmp_path / "soak.json"
     # In fewer steps a process of 50 MB still warms up, by more than one percent.
     sizes = ("--steps=10000", "--modes=Disabled", "--arrays=numpy")
-    ids = [f"soak_samples:{name}-v0" for name in BARS]
+    ids = [f"tests.support.soak_samples:{name}-v0" for name in BARS]
     failed = soak(out, *sizes, "--env-ids", *ids, code=1)
     cases = read_cases(out)
     assert [broken_bars(case) for case in cases] == [*BARS.values()]

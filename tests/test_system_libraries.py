@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from system_libraries import NEEDED, check_libraries
+
+from tests.support.system_libraries import NEEDED, check_libraries
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from python_runs import run_python
+
+from tests.support.python_runs import run_python
 
 Context = Callable[[], contextlib.AbstractContextManager[Any]]
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from example_runs import call_script, run_script
+
+from tests.support.example_runs import call_script, run_script
 
 
 def test_curves__are_printed_and_drawn_with_values_that_a_route_lacks(tmp_path: Path) -> None:

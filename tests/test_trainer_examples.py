@@ -12,11 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from example_runs import EXAMPLES, call_script, check_picture, load_script, read_table, run_script
 from tensordict import TensorDict
 
 from gymbridge.command_line import main
 from gymbridge.trainers.torchrl import make_torchrl
+from tests.support.example_runs import (
+    EXAMPLES,
+    call_script,
+    check_picture,
+    load_script,
+    read_table,
+    run_script,
+)
 
 MEAN = re.compile(r"(\S+): mean return (\S+?),? ")
 

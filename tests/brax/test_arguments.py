@@ -11,11 +11,11 @@ pytest.importorskip("brax")
 import jax
 import jax.numpy as jnp
 from brax import envs as brax_envs
-from brax_samples import SampleEnv, count_on, start
 from gymnasium import spaces
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError, UnknownTaskError
+from tests.support.brax_samples import SampleEnv, count_on, start
 
 
 def test_action_space__of_the_env_comes_before_the_default() -> None:

@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 from brax import envs as brax_envs
 from brax.envs.wrappers import training
-from brax_samples import SampleEnv, count_on, start
 from flax.core import FrozenDict
 from gymnasium import spaces
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import EnvContractError
+from tests.support.brax_samples import SampleEnv, count_on, start
 
 
 def _step_once(brax_env: Any, **kwargs: Any) -> tuple[Any, ...]:

@@ -11,13 +11,13 @@ pytest.importorskip("brax")
 
 import jax
 import jax.numpy as jnp
-from brax_samples import SampleEnv, count_on, start, under
 from flax import struct
 from flax.core import FrozenDict
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentError
 from gymbridge.state_envs.infos import make_info_selector
+from tests.support.brax_samples import SampleEnv, count_on, start, under
 
 RESERVED = ("episode", "final_obs", "final_info", "nonfinite", "randomization", "info", "_hidden")
 

@@ -13,10 +13,10 @@ pytest.importorskip("brax.envs")
 import jax
 import jax.numpy as jnp
 from brax import envs as brax_envs
-from brax_samples import SampleEnv, count_on, start
-from oracle import Answer, Oracle, Row
 
 from gymbridge import BraxVectorEnv
+from tests.support.brax_samples import SampleEnv, count_on, start
+from tests.support.oracle import Answer, Oracle, Row
 
 MODES = ("NextStep", "SameStep", "Disabled")
 LIMITS = (1, 2, 3, 7, None, -1)

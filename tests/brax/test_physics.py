@@ -9,13 +9,13 @@ pytest.importorskip("brax")
 
 import jax
 from brax import envs as brax_envs
-from brax_samples import check_traces, under
 
 from gymbridge import BraxVectorEnv
 from gymbridge.brax.tasks import BRAX_NAMES
 from gymbridge.brax.translation import translate
 from gymbridge.errors import SimulationError
 from gymbridge.functional.simulator import FunctionalSimulator
+from tests.support.brax_samples import check_traces, under
 
 BACKENDS = ("generalized", "spring", "positional", "mjx")
 WORKING = [name for name in BRAX_NAMES if name != "swimmer"]

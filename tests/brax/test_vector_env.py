@@ -11,10 +11,10 @@ pytest.importorskip("brax")
 import jax
 import jax.numpy as jnp
 from brax import envs as brax_envs
-from brax_samples import SampleEnv, count_on, start
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentError
+from tests.support.brax_samples import SampleEnv, count_on, start
 
 
 @pytest.fixture

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
-from offenders import DISABLED, NEXT, SAME, after_steps
-from tasks import TASKS, Bandit, DifferentBounds, Level, Refuses, SideWalk
-from test_offenders import BROKEN_BY_SYNC, ids
-from walks import Walk, make_walks
 
 from gymbridge.testing import Report, check_vector_env
+from tests.support.offenders import DISABLED, NEXT, SAME, after_steps
+from tests.support.walking_tasks import TASKS, Bandit, DifferentBounds, Level, Refuses, SideWalk
+from tests.support.walks import BROKEN_BY_SYNC, Walk, ids, make_walks
 
 
 def check(make: Any, steps: int = 40, seed: int = 0) -> Report:

@@ -10,12 +10,11 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from batches import Cell, cells, make_batch
 from gymnasium.vector import AsyncVectorEnv
-from test_offenders import BROKEN_BY_SYNC, ids
-from walks import Walk, make_walks
 
 from gymbridge.testing import Report, check_vector_env
+from tests.support.batches import Cell, cells, make_batch
+from tests.support.walks import BROKEN_BY_SYNC, Walk, ids, make_walks
 
 NO_ID = {"limit-kept", "spec", "truncated-at-limit", "render", "render-pure"}
 """Rules for which a batch has to be made by its id, and drawn."""

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import offenders_of_ends  # noqa: F401, since it enters offenders
-import offenders_of_ownership  # noqa: F401
-import offenders_of_requests  # noqa: F401
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from offenders import OFFENDERS
-from walks import make_walks
 
-from gymbridge.testing import Report, check_vector_env
-
-BROKEN_BY_SYNC = {"options-unchanged", "refused-step", "step-before-reset", "closed-refused"}
-"""Extras that `SyncVectorEnv` itself breaks."""
-
-
-def ids(report: Report, outcome: str) -> set[str]:
-    """Return the rules with an outcome; a rule that was not reached must say why."""
-    assert all(result.note for result in report.results if result.outcome == "not reached")
-    return {result.id for result in report.results if result.outcome == outcome}
+from gymbridge.testing import check_vector_env
+from tests.support import (
+    offenders_of_ends,  # noqa: F401, since it enters offenders
+    offenders_of_ownership,  # noqa: F401
+    offenders_of_requests,  # noqa: F401
+)
+from tests.support.offenders import OFFENDERS
+from tests.support.walks import BROKEN_BY_SYNC, ids, make_walks
 
 
 @pytest.mark.filterwarnings("ignore:.*autoreset")

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from offenders import NEXT, SAME, NoInfos, float_flags
-from offenders_of_ends import (
-    final_observation_of_another,
-    noise_in_final_observation,
-    swapped_final_observations,
-)
-from walks import Walk, make_walks
 
 from gymbridge.errors import ArgumentError, BrokenRulesError, GymbridgeError
 from gymbridge.testing import RULES, check_vector_env
 from gymbridge.testing.checker.rule import Ledger, Place, Rule
+from tests.support.offenders import NEXT, SAME, NoInfos, float_flags
+from tests.support.offenders_of_ends import (
+    final_observation_of_another,
+    noise_in_final_observation,
+    swapped_final_observations,
+)
+from tests.support.walks import Walk, make_walks
 
 BOX = spaces.Box(-1, 1, (2,))
 SOMETHING = {

@@ -9,9 +9,9 @@ import sys
 from typing import Any
 
 import pytest
-from terminals import run_in_terminal
 
 from gymbridge.command_line import main
+from tests.support.terminals import run_in_terminal
 
 ARGUMENTS = ("check", "EnvPool/CartPole-v1", "--kwarg=max_episode_steps=10", "--steps=60")
 

@@ -10,15 +10,15 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from example_runs import load_script
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec, registry
-from terminals import run_in_terminal
 
 from gymbridge.command_line import catalogue, main
 from gymbridge.command_line.listing import find_entries
 from gymbridge.envpool.tasks import is_newer, load_tasks
 from gymbridge.registration import ENGINES, envpool_id
+from tests.support.example_runs import load_script
+from tests.support.terminals import run_in_terminal
 
 UNKNOWN = [
     "Brax/swimmer-v0",

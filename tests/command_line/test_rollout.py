@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 import pytest
-from example_runs import read_video
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from terminals import run_in_terminal
 
 from gymbridge.command_line import main
 from gymbridge.command_line.policies import load_policy
 from gymbridge.errors import ArgumentError
+from tests.support.example_runs import read_video
+from tests.support.terminals import run_in_terminal
 
 CARTPOLE = "EnvPool/CartPole-v1"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"

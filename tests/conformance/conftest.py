@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from batches import SCRIPTED
+
+from tests.support.batches import SCRIPTED
 
 
 @pytest.fixture(params=SCRIPTED)

@@ -14,17 +14,17 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from batches import shared_batch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted_rows import make_brax_env, make_host_env
-from strategies import Reset, Script, Step, calls, limits, scripts, seeds
-from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import EpisodeEndedError
 from gymbridge.testing import scripted_vector_env
+from tests.support.batches import shared_batch
+from tests.support.scripted_rows import make_brax_env, make_host_env
+from tests.support.strategies import Reset, Script, Step, calls, limits, scripts, seeds
+from tests.support.trees import assert_same
 
 SCRIPT_SEEDS = st.integers(0, 2**32 - 16)
 BRAX_SEEDS = st.sampled_from([0, 1, 5, 77, 2**31 - 1, 2**32 - 16])

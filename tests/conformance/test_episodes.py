@@ -5,12 +5,12 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from batches import MODES, QUICK, Cell, cells
-from episode_runs import compare, episodes, lengths
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ResetNeededError
 from gymbridge.testing import ScriptedSimulator
+from tests.support.batches import MODES, QUICK, Cell, cells
+from tests.support.episode_runs import compare, episodes, lengths
 
 
 @pytest.mark.parametrize("cell", cells(modes=["NextStep"]))

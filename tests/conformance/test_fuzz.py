@@ -7,11 +7,12 @@ from collections import Counter
 from functools import partial
 
 import pytest
-from batches import Cell, cells
-from call_machine import CallMachine
-from call_pair import Setup
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
+
+from tests.support.batches import Cell, cells
+from tests.support.call_machine import CallMachine
+from tests.support.call_pair import Setup
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The PyTorch API of nested tensors:UserWarning",

@@ -12,9 +12,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from example_runs import read_video
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
+
+from tests.support.example_runs import read_video
 
 pytest.importorskip("envpool.registration")
 cv2 = pytest.importorskip("cv2")

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import leaves, make_task, to_numpy
 from gymnasium import wrappers as single
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
-from trees import assert_same
+
+from tests.support.batches import leaves, make_task, to_numpy
+from tests.support.trees import assert_same
 
 pytest.importorskip("envpool.registration")
 

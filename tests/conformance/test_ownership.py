@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import Cell, cells, leaves, make_batch, play, to_kind, to_numpy
-from trees import assert_same, spoil, unique
+
+from tests.support.batches import Cell, cells, leaves, make_batch, play, to_kind, to_numpy
+from tests.support.trees import assert_same, spoil, unique
 
 MASK = np.array([True, False, True, False])
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import make_batch
-from episode_runs import Episodes, compare, episodes, episodes_elsewhere
+
+from tests.support.batches import make_batch
+from tests.support.episode_runs import Episodes, compare, episodes, episodes_elsewhere
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reproducibility.md"
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import Cell, cells, play, to_numpy
 from gymnasium import spaces
-from trees import walk_infos
+
+from tests.support.batches import Cell, cells, play, to_numpy
+from tests.support.trees import walk_infos
 
 FINAL = {"final_obs", "_final_obs", "final_info", "_final_info"}
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import shared_batch
-from trees import assert_same
+
+from tests.support.batches import shared_batch
+from tests.support.trees import assert_same
 
 
 @pytest.mark.parametrize("seed", [2**32 - 2, 2**80, np.uint64(2**63)], ids=repr)

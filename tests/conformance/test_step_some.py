@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import QUICK, draw_actions, shared_batch, to_numpy
-from trees import assert_same, scribble
 
 from gymbridge.errors import ArgumentError
+from tests.support.batches import QUICK, draw_actions, shared_batch, to_numpy
+from tests.support.trees import assert_same, scribble
 
 NUM_ENVS = 4
 

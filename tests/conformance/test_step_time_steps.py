@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import shared_batch
-from trees import assert_same
 
 from gymbridge.core.infos import make_final_infos, make_infos
 from gymbridge.errors import ArgumentError, EpisodeEndedError, ResetNeededError
 from gymbridge.testing import scripted_vector_env
+from tests.support.batches import shared_batch
+from tests.support.trees import assert_same
 
 
 def test_step_time_steps__are_those_of_step(scripted: str, mode: str) -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import make_batch, shared_batch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
-from scripted_rows import EchoSimulator
-from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ClosedError
 from gymbridge.testing import ScriptedEnv, ScriptedSimulator
+from tests.support.batches import make_batch, shared_batch
+from tests.support.scripted_rows import EchoSimulator
+from tests.support.trees import assert_same
 
 ACTIONS = [0, 1, 2, 0]
 

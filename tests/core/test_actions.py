@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
-from trees import assert_same
 
 from gymbridge.core.actions import ActionReader, make_action_reader, make_numpy_reader
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
+from tests.support.trees import assert_same
 
 ACTION_SPACES = [
     spaces.Discrete(3),

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import leaves
 from gymnasium import spaces
 
 from gymbridge.core.arrays import make_numpy_adapter
@@ -14,6 +13,7 @@ from gymbridge.core.arrays.adapter import fetch_together, jax_to_numpy
 from gymbridge.core.devices import Device
 from gymbridge.core.episode import TimeStep
 from gymbridge.core.spaces import cast_space
+from tests.support.batches import leaves
 
 
 def make_tick() -> TimeStep:

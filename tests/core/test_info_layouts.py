@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import assert_same
 
 from gymbridge.core.actions import NumpyReader
 from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, map_arrays, own
@@ -19,6 +18,7 @@ from gymbridge.core.infos import (
     make_infos,
     mask_info,
 )
+from tests.support.trees import assert_same
 
 CARRY = object()
 ALL = np.ones(3, np.bool_)

@@ -11,12 +11,12 @@ from gymnasium.vector import VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from strategies import masks
-from trees import assert_same
 
 from gymbridge.core.episode import TimeStep
 from gymbridge.core.infos import make_final_infos, make_infos, mask_info
 from gymbridge.core.rows import split_rows
+from tests.support.strategies import masks
+from tests.support.trees import assert_same
 
 MASK = np.array([True, False, True])
 

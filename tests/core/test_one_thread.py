@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from python_runs import run_python
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.core.processes import OneThread
 from gymbridge.errors import BusyError
 from gymbridge.testing import ScriptedSimulator
+from tests.support.python_runs import run_python
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import masks, seeds
 
 from gymbridge.core.requests import (
     draw_seeds,
@@ -24,6 +23,7 @@ from gymbridge.core.requests import (
     read_seeds,
 )
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from tests.support.strategies import masks, seeds
 
 LARGEST = 2**31 - 1
 

@@ -8,10 +8,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given
-from strategies import masks
 
 from gymbridge.core.requests import read_options
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from tests.support.strategies import masks
 
 
 @given(masks(3))

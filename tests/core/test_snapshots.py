@@ -18,11 +18,11 @@ import pytest
 from gymnasium.spaces import Box
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from python_runs import run_python
-from trees import assert_same
 
 from gymbridge.core import snapshots
 from gymbridge.errors import ArgumentError
+from tests.support.python_runs import run_python
+from tests.support.trees import assert_same
 
 WRITER = """
 import sys

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import assert_same
+
+from tests.support.trees import assert_same
 
 pytest.importorskip("envpool.registration")
-
-from envpool_runs import take
 
 from gymbridge.envpool import AsyncEnvPool
 from gymbridge.errors import (
@@ -22,6 +21,7 @@ from gymbridge.errors import (
     KeywordError,
     ResetNeededError,
 )
+from tests.support.envpool_runs import take
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import to_numpy
-from trees import assert_same
+
+from tests.support.batches import to_numpy
+from tests.support.trees import assert_same
 
 pytest.importorskip("envpool.registration")
 
-from envpool_runs import take
-
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.envpool import AsyncEnvPool
+from tests.support.envpool_runs import take
 
 NUM_ENVS, BATCH, LENGTH = 7, 3, 24
 TASKS: dict[str, dict[str, Any]] = {

@@ -16,10 +16,9 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_family import RULES, run
-from envpool_oracle import CASES
-
 from gymbridge.envpool.tasks import load_tasks
+from tests.support.envpool_family import RULES, run
+from tests.support.envpool_oracle import CASES
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +42,7 @@ def test_families__are_all_tested_and_in_30000_steps_of_the_oracle() -> None:
 def processes() -> Iterator[ForkServerContext]:
     """Processes that are forked after the imports, which take as long as most tasks."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["envpool_family"])
+    context.set_forkserver_preload(["tests.support.envpool_family"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         forkserver.ensure_running()

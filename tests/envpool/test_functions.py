@@ -13,9 +13,6 @@ pytest.importorskip("jax")
 
 import jax
 import jax.numpy as jnp
-from batches import to_numpy
-from envpool_runs import act_all, make
-from trees import assert_same
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.errors import (
@@ -25,6 +22,9 @@ from gymbridge.errors import (
     ClosedError,
     ResetNeededError,
 )
+from tests.support.batches import to_numpy
+from tests.support.envpool_runs import act_all, make
+from tests.support.trees import assert_same
 
 NUM_ENVS, NUM_STEPS = 5, 300
 

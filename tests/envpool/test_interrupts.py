@@ -14,10 +14,9 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import act_all, make, play
-from trees import assert_same
-
 from gymbridge.errors import ResetNeededError
+from tests.support.envpool_runs import act_all, make, play
+from tests.support.trees import assert_same
 
 PARTS = {
     "send": ("_simulator", "pool", "send"),

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("envpool")
 
 from gymnasium import spaces
-from trees import assert_same
 
 from gymbridge.envpool.layout import Layout, to_space
 from gymbridge.errors import ArgumentError
+from tests.support.trees import assert_same
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -15,9 +15,7 @@ pytest.importorskip("envpool")
 import envpool
 import gymnasium as gym
 from envpool.registration import registry
-from envpool_runs import MODES, collect_episodes, make, play
 from gymnasium.vector import VectorEnv
-from trees import assert_same
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.envpool.tasks import (
@@ -29,6 +27,8 @@ from gymbridge.envpool.tasks import (
 )
 from gymbridge.errors import SimulationError
 from gymbridge.registration import envpool_id
+from tests.support.envpool_runs import MODES, collect_episodes, make, play
+from tests.support.trees import assert_same
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "envpool.md"
 

@@ -7,8 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from python_runs import run_python
-from trees import assert_same
+
+from tests.support.python_runs import run_python
+from tests.support.trees import assert_same
 
 pytest.importorskip("envpool.registration")
 

@@ -9,10 +9,9 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import act_all, as_ints, make, make_own
-from trees import assert_same
-
 from gymbridge.errors import ArgumentError
+from tests.support.envpool_runs import act_all, as_ints, make, make_own
+from tests.support.trees import assert_same
 
 TASKS = ("Blackjack-v1", "CartPole-v1", "FrozenLake-v1", "LunarLander-v3", "Pendulum-v1")
 

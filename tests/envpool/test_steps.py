@@ -11,12 +11,13 @@ import pytest
 
 pytest.importorskip("envpool")
 
-from envpool_runs import MODES, act_all, make, make_plain
 from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import masks
-from trees import assert_same, scribble
+
+from tests.support.envpool_runs import MODES, act_all, make, make_plain
+from tests.support.strategies import masks
+from tests.support.trees import assert_same, scribble
 
 NUM_ENVS = 4
 

@@ -12,13 +12,13 @@ import pytest
 pytest.importorskip("envpool")
 
 import envpool
-from envpool_runs import check_results, make, play
 from gymnasium import error
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.envpool import keywords
 from gymbridge.envpool.tasks import is_newer, load_tasks
 from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError, UnknownTaskError
+from tests.support.envpool_runs import check_results, make, play
 
 
 def test_pool__is_built_by_the_first_reset_and_by_each_new_seed(

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from python_runs import run_python
+
+from tests.support.python_runs import run_python
 
 pytest.importorskip("envpool.registration")
 

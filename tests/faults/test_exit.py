@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 
 import pytest
-from python_runs import run_python
+
+from tests.support.python_runs import run_python
 
 pytest.importorskip("envpool.registration")
 pytest.importorskip("brax.envs")

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from children import Child
-from interrupted_calls import check_asynchronous_pool, check_batch, check_saves
-from thread_runs import run_together
+
+from tests.support.children import Child
+from tests.support.interrupted_calls import check_asynchronous_pool, check_batch, check_saves
+from tests.support.thread_runs import run_together
 
 BRAX, ENVPOOL = "brax.envs", "envpool.registration"
 ENGINES = {"brax": BRAX, "fast": BRAX, "func_env": "jax", "envpool": ENVPOOL}

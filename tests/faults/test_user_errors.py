@@ -11,14 +11,14 @@ import pytest
 pytest.importorskip("brax.envs")
 
 import jax
-from batches import KIND_LENGTHS, play, to_kind
-from falling_ball import FallingBall, draw
-from trees import assert_same
 
 from gymbridge import BraxVectorEnv, BridgeVectorEnv
 from gymbridge.errors import SimulationError
 from gymbridge.testing import ScriptedSimulator
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+from tests.support.batches import KIND_LENGTHS, play, to_kind
+from tests.support.falling_ball import FallingBall, draw
+from tests.support.trees import assert_same
 
 slow = pytest.mark.slow
 

@@ -12,10 +12,10 @@ import jax
 import numpy as np
 import pytest
 import torch
-from brax_samples import SampleEnv, count_on, start, under
 
 from gymbridge import BraxVectorEnv
 from gymbridge.functional import compilation
+from tests.support.brax_samples import SampleEnv, count_on, start, under
 
 NUM_ENVS = 13
 """No other test has so many, so no small function is there already, compiled for its shapes."""

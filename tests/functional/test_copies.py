@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from brax.envs.fast import Fast
-from falling_ball import FallingBall, draw
 from from_func_env import FromFuncEnv
 from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
-from jax_samples import Glide
 
 from gymbridge import BraxVectorEnv, JaxVectorEnv
 from gymbridge.errors import ResetNeededError
+from tests.support.falling_ball import FallingBall, draw
+from tests.support.jax_samples import Glide
 
 COPIES = pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
 

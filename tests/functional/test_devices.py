@@ -14,12 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from batches import KIND_LENGTHS, KIND_TRUNCATES, draw_actions, to_numpy
-from brax_samples import SampleEnv
-from falling_ball import shared_ball
 from gymnasium.spaces import Box
-from python_runs import run_python
-from trees import assert_same
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv, JaxEnv, JaxVectorEnv
 from gymbridge.brax.vector_env import _count_calls
@@ -30,6 +25,11 @@ from gymbridge.core.jax_private import count_threads
 from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from gymbridge.wrappers import RecordEpisodeStatistics
+from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, draw_actions, to_numpy
+from tests.support.brax_samples import SampleEnv
+from tests.support.falling_ball import shared_ball
+from tests.support.python_runs import run_python
+from tests.support.trees import assert_same
 
 TWO = ("cpu:0", "cpu:1")
 NUM_ENVS = 8

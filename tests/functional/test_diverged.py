@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from brax_samples import SampleEnv, count_on, episode_key, start, under
 from gymnasium import spaces
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import DivergedError
+from tests.support.brax_samples import SampleEnv, count_on, episode_key, start, under
 
 FINE, OBS, REWARD, POSITION, VELOCITY, OTHER, CUT = range(7)
 """Actions: what becomes NaN or infinite in this step; `CUT` is the position in a cut episode."""

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from batches import KINDS, MODES, to_kind, to_numpy
-from brax_samples import under
-from falling_ball import PATHS, Model, make_ball, play_values, shared_ball
-from trees import assert_same
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from tests.support.batches import KINDS, MODES, to_kind, to_numpy
+from tests.support.brax_samples import under
+from tests.support.falling_ball import PATHS, Model, make_ball, play_values, shared_ball
+from tests.support.trees import assert_same
 
 NUM_ENVS = 4
 SEED = 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,9 +12,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Discrete
-from jax_samples import Glide
-from point_mass import PointMass, make_batch
-from python_runs import run_python
 
 from gymbridge import JaxVectorEnv
 from gymbridge.errors import (
@@ -25,8 +21,11 @@ from gymbridge.errors import (
     ResetNeededError,
     SimulationError,
 )
+from tests.support.jax_samples import Glide
+from tests.support.point_mass import PointMass, make_batch
+from tests.support.python_runs import run_python
 
-SCRIPT = Path(__file__).with_name("linearized_physics.py")
+SCRIPT = "tests.support.linearized_physics"
 FIELDS = {
     "spring": ["pipeline_state.q", "pipeline_state.qd"],
     "CartpoleSwingup": ["data.qpos", "data.qvel"],
@@ -186,7 +185,7 @@ def test_linearize__names_a_step_that_forward_mode_cannot_pass() -> None:
 @pytest.mark.slow
 def test_linearize__is_jacfwd_of_plain_brax_and_playground() -> None:
     """On MJX through the loop of its solver. The gravity that spring's episodes drew counts."""
-    run = run_python(SCRIPT, *FIELDS)
+    run = run_python("-m", SCRIPT, *FIELDS)
     for name, (fields, *errors) in json.loads(run.lines[-1]).items():
         assert fields == FIELDS[name]
         assert max(errors) < 1e-5, (name, errors)

@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from brax_samples import SampleEnv
-from falling_ball import FallingBall, Model, draw, make_ball
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import EnvContractError, SimulationError
+from tests.support.brax_samples import SampleEnv
+from tests.support.falling_ball import FallingBall, Model, draw, make_ball
 
 
 class Failing(FallingBall):

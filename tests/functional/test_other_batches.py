@@ -9,13 +9,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from batches import play
 from brax.envs import Wrapper
-from brax_samples import SampleEnv
-from trees import assert_same
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from tests.support.batches import play
+from tests.support.brax_samples import SampleEnv
+from tests.support.trees import assert_same
 
 
 @cache

@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from batches import KIND_LENGTHS, KIND_TRUNCATES, MODES, to_numpy
-from brax_samples import under
-from falling_ball import make_ball
-from playground_samples import SampleMjxEnv, make_config
-from trees import assert_same
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from gymbridge.errors import ArgumentError, ClosedError, ResetNeededError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, MODES, to_numpy
+from tests.support.brax_samples import under
+from tests.support.falling_ball import make_ball
+from tests.support.playground_samples import SampleMjxEnv, make_config
+from tests.support.trees import assert_same
 
 NUM_ENVS = 5
 NUM_STEPS = 40

@@ -8,9 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from batches import KINDS, MODES, play
-from brax_samples import episode_key, under
-from falling_ball import (
+
+from gymbridge import BraxVectorEnv
+from gymbridge.single_env import SingleEnv
+from tests.support.batches import KINDS, MODES, play
+from tests.support.brax_samples import episode_key, under
+from tests.support.falling_ball import (
     PATHS,
     FallingBall,
     draw,
@@ -20,10 +23,7 @@ from falling_ball import (
     play_values,
     shared_ball,
 )
-from trees import assert_same
-
-from gymbridge import BraxVectorEnv
-from gymbridge.single_env import SingleEnv
+from tests.support.trees import assert_same
 
 NUM_ENVS = 4
 SEED = 3

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from falling_ball import FallingBall, Model, draw, draw_batch, make_ball
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentTypeError, EnvContractError, SimulationError
+from tests.support.falling_ball import FallingBall, Model, draw, draw_batch, make_ball
 
 
 def _vary(**values: Any) -> Any:

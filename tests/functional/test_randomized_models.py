@@ -8,9 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from brax_samples import episode_key
 from mujoco_playground import registry
-from puck import Puck
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from gymbridge.errors import EnvContractError
@@ -18,6 +16,8 @@ from gymbridge.playground.private import finding_meshes, meshes_of
 from gymbridge.playground.translation import build_env
 from gymbridge.state_envs.model import ModelLeaves
 from gymbridge.state_envs.physics import PhysicsDraw
+from tests.support.brax_samples import episode_key
+from tests.support.puck import Puck
 
 NAMES = ("geom_friction", "link.inertia.mass")
 

@@ -13,10 +13,7 @@ import jax
 import mujoco
 import numpy as np
 import pytest
-from batches import KINDS, MODES, to_numpy
-from brax_samples import SampleEnv
 from mujoco import mjx
-from playground_samples import SampleMjxEnv, make_config
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from gymbridge.core.episode import View
@@ -30,6 +27,9 @@ from gymbridge.errors import (
 )
 from gymbridge.state_envs.rendering import MujocoRenderer
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+from tests.support.batches import KINDS, MODES, to_numpy
+from tests.support.brax_samples import SampleEnv
+from tests.support.playground_samples import SampleMjxEnv, make_config
 
 
 def scripted(**options: Any) -> Any:

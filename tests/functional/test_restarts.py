@@ -8,14 +8,14 @@ import jax
 import numpy as np
 import pytest
 import torch
-from batches import play, to_numpy
-from brax_samples import SampleEnv, count_on, start
 from gymnasium import spaces
-from point_mass import make_batch as make_masses
-from trees import assert_same
 
 from gymbridge import BraxVectorEnv
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv, episode_draw
+from tests.support.batches import play, to_numpy
+from tests.support.brax_samples import SampleEnv, count_on, start
+from tests.support.point_mass import make_batch as make_masses
+from tests.support.trees import assert_same
 
 TOP = 2**32 - 1
 ROWS = list(range(10))

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from batches import to_numpy
 from gymnasium import spaces
-from trees import assert_same
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv, JaxEnv, JaxVectorEnv
 from gymbridge.errors import ArgumentError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+from tests.support.batches import to_numpy
+from tests.support.trees import assert_same
 
 PAGE = Path(__file__).parents[2] / "docs/reference/reproducibility.md"
 SEEDS = [7, 7, 3]

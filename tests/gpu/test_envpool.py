@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import leaves, make_batch, play, to_kind
-from host_syncs import count_copies, trace
-from trees import assert_same, spoil
+
+from tests.support.batches import leaves, make_batch, play, to_kind
+from tests.support.host_syncs import count_copies, trace
+from tests.support.trees import assert_same, spoil
 
 pytestmark = pytest.mark.gpu
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 import torch
-from point_mass import make_batch
-from python_runs import run_python
-from rollouts import SEED, draw_actions, ends_of, expected, loss_of, play_steps, steps_of
+
+from tests.support.point_mass import make_batch
+from tests.support.python_runs import run_python
+from tests.support.rollouts import (
+    SEED,
+    draw_actions,
+    ends_of,
+    expected,
+    loss_of,
+    play_steps,
+    steps_of,
+)
 
 pytestmark = pytest.mark.gpu
 
-SCRIPT = Path(__file__).with_name("gradient_errors.py")
+SCRIPT = "tests.support.gradient_errors"
 
 
 def test_float64__differs_by_rounding_alone(device: str) -> None:
-    errors = json.loads(run_python(SCRIPT, device, JAX_ENABLE_X64="1").lines[-1])
+    errors = json.loads(run_python("-m", SCRIPT, device, JAX_ENABLE_X64="1").lines[-1])
     assert len(errors) == 6
     assert {name: error for name, error in errors.items() if max(error) > 1e-9} == {}
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from batches import make_batch, play
-from python_runs import run_python
-from trees import assert_same
+
+from tests.support.batches import make_batch, play
+from tests.support.python_runs import run_python
+from tests.support.trees import assert_same
 
 pytestmark = pytest.mark.gpu
 

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from gpu_work import busy_torch, finish, make
-from host_syncs import count_host_syncs, forbid_host_syncs, trace
 
 from gymbridge.wrappers import RecordEpisodeStatistics
+from tests.support.gpu_work import busy_torch, finish, make
+from tests.support.host_syncs import count_host_syncs, forbid_host_syncs, trace
 
 pytestmark = pytest.mark.gpu
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from batches import make_batch, play, to_numpy
-from trees import assert_same, spoil
+
+from tests.support.batches import make_batch, play, to_numpy
+from tests.support.trees import assert_same, spoil
 
 pytestmark = pytest.mark.gpu
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from batches import play, to_numpy
-from gpu_work import make
-from trees import assert_same
+
+from tests.support.batches import play, to_numpy
+from tests.support.gpu_work import make
+from tests.support.trees import assert_same
 
 pytestmark = pytest.mark.gpu
 

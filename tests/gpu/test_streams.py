@@ -8,10 +8,11 @@ import jax
 import numpy as np
 import pytest
 import torch
-from batches import to_numpy
-from gpu_work import busy_jax, busy_torch, finish, make, own_stream
-from point_mass import make_batch as make_masses
-from trees import assert_same
+
+from tests.support.batches import to_numpy
+from tests.support.gpu_work import busy_jax, busy_torch, finish, make, own_stream
+from tests.support.point_mass import make_batch as make_masses
+from tests.support.trees import assert_same
 
 pytestmark = pytest.mark.gpu
 

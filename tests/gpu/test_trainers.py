@@ -11,15 +11,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from example_runs import EXAMPLES, load_script, read_table, run_script
-from host_syncs import count_host_syncs, trace
-from point_mass import make_batch
 from rsl_rl.runners import OnPolicyRunner
-from small_batches import RSL_RL_CFG
 
 from gymbridge.trainers.rsl_rl import make_rsl_rl
 from gymbridge.trainers.skrl import SkrlWrapper
 from gymbridge.trainers.torchrl import TorchRLEnv, make_torchrl
+from tests.support.example_runs import EXAMPLES, load_script, read_table, run_script
+from tests.support.host_syncs import count_host_syncs, trace
+from tests.support.point_mass import make_batch
+from tests.support.small_batches import RSL_RL_CFG
 
 pytestmark = pytest.mark.gpu
 

@@ -8,9 +8,10 @@ import jax
 import numpy as np
 import pytest
 import torch
-from batches import leaves, make_batch, play, to_kind, to_numpy
-from falling_ball import make_ball
-from trees import assert_same
+
+from tests.support.batches import leaves, make_batch, play, to_kind, to_numpy
+from tests.support.falling_ball import make_ball
+from tests.support.trees import assert_same
 
 pytestmark = pytest.mark.gpu
 

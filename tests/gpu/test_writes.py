@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from batches import leaves, make_batch, play, shared_batch, to_kind, to_numpy
-from gpu_work import busy_jax, busy_torch, finish, unordered_stream
-from trees import assert_same, spoil, unique
+
+from tests.support.batches import leaves, make_batch, play, shared_batch, to_kind, to_numpy
+from tests.support.gpu_work import busy_jax, busy_torch, finish, unordered_stream
+from tests.support.trees import assert_same, spoil, unique
 
 pytestmark = pytest.mark.gpu
 

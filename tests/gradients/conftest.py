@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("brax")
 pytest.importorskip("torch")
 
-from point_mass import shared_batch
-from rollouts import SEED, small_actions
+from tests.support.point_mass import shared_batch
+from tests.support.rollouts import SEED, small_actions
 
 
 @pytest.fixture(params=["store", "recompute"])

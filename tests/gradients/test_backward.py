@@ -11,14 +11,22 @@ import jax
 import numpy as np
 import pytest
 import torch
-from point_mass import NUM_ENVS, shared_batch
-from rollouts import IN_EACH_MODE, SEED, draw_actions, loss_of, play_steps, run, small_actions
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
 from gymbridge.errors import ArgumentTypeError, SimulationError
 from gymbridge.gradients.autograd import JaxFunction
 from gymbridge.gradients.residuals import Joined
+from tests.support.point_mass import NUM_ENVS, shared_batch
+from tests.support.rollouts import (
+    IN_EACH_MODE,
+    SEED,
+    draw_actions,
+    loss_of,
+    play_steps,
+    run,
+    small_actions,
+)
 
 
 def test_no_grad__takes_the_path_without_a_graph(

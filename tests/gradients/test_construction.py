@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from point_mass import PointMass, make_batch
-from python_runs import run_python
 
 from gymbridge.errors import EnvContractError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+from tests.support.point_mass import PointMass, make_batch
+from tests.support.python_runs import run_python
 
 
 class Solver(PointMass):
@@ -84,7 +84,7 @@ def test_dict_actions__have_gradients_of_each_part() -> None:
 
 DOUBLE = """
 import torch
-from point_mass import make_batch
+from tests.support.point_mass import make_batch
 envs = make_batch(num_envs=3)
 def loss_of(actions):
     envs.reset(seed=0)

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from point_mass import NUM_ENVS, PointMass, make_batch, shared_batch
-from rollouts import (
+
+from tests.support.point_mass import NUM_ENVS, PointMass, make_batch, shared_batch
+from tests.support.rollouts import (
     IN_EACH_MODE,
     NUM_STEPS,
     SEED,

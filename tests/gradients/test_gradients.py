@@ -9,8 +9,9 @@ import jax
 import numpy as np
 import pytest
 import torch
-from point_mass import NUM_ENVS, make_batch, shared_batch
-from rollouts import (
+
+from tests.support.point_mass import NUM_ENVS, make_batch, shared_batch
+from tests.support.rollouts import (
     IN_EACH_MODE,
     SEED,
     draw_actions,

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from point_mass import NUM_ENVS, make_batch, shared_batch
-from rollouts import SEED, play_steps, run, small_actions
 
 from gymbridge.errors import (
     ActionError,
@@ -17,6 +15,8 @@ from gymbridge.errors import (
     ClosedError,
     ResetNeededError,
 )
+from tests.support.point_mass import NUM_ENVS, make_batch, shared_batch
+from tests.support.rollouts import SEED, play_steps, run, small_actions
 
 
 def test_detach__cuts_the_graph_and_returns_the_current_observation(

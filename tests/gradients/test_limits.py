@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from brax import envs as brax_envs
-from point_mass import Motion, PointMass, make_batch, shared_batch
-from rollouts import SEED
 
 from gymbridge.errors import ArgumentTypeError
+from tests.support.point_mass import Motion, PointMass, make_batch, shared_batch
+from tests.support.rollouts import SEED
 
 
 class Cliff(PointMass):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,17 +12,17 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from mjx_chain import Chain
 from mujoco import mjx
 from mujoco.mjx._src import solver
-from point_mass import PointMass, make_batch
-from python_runs import run_python
 
 from gymbridge.errors import ArgumentError, EnvContractError
 from gymbridge.state_envs import mjx_private
 from gymbridge.state_envs.mjx_private import SolverGradient
+from tests.support.mjx_chain import Chain
+from tests.support.point_mass import PointMass, make_batch
+from tests.support.python_runs import run_python
 
-SCRIPT = Path(__file__).with_name("solver_gradients.py")
+SCRIPT = "tests.support.solver_gradients"
 
 
 def trace(env: Chain, function: Any) -> str:
@@ -165,7 +164,7 @@ def test_another_version_of_mjx__is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.slow
 def test_gradients__are_those_of_forward_mode_where_the_solver_converges() -> None:
     """In float64, on a batch of chains; values are those of a plain batch to the last digit."""
-    found = json.loads(run_python(SCRIPT, JAX_ENABLE_X64="1").lines[-1])
+    found = json.loads(run_python("-m", SCRIPT, JAX_ENABLE_X64="1").lines[-1])
     assert [figures["is_same"] for figures in found.values()] == [True, True]
     unrolled, implicit = (np.array(figures["errors"]) for figures in found.values())
     is_early = np.array(found["implicit"]["is_early"])

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from falling_ball import make_ball
-from python_runs import run_python
-from rollouts import play_steps
 
-SCRIPT = Path(__file__).with_name("physics_differences.py")
+from tests.support.falling_ball import make_ball
+from tests.support.python_runs import run_python
+from tests.support.rollouts import play_steps
+
+SCRIPT = "tests.support.physics_differences"
 GRAVITY = "physics.gravity"
 BARS = (1e-5, 1e-6)  # of the wide and the narrow difference
 
@@ -21,7 +21,7 @@ BARS = (1e-5, 1e-6)  # of the wide and the narrow difference
 @pytest.mark.slow
 def test_gradients__are_those_of_central_differences() -> None:
     """In float64. The differences of two steps agree, so the loss is smooth there."""
-    found = json.loads(run_python(SCRIPT, JAX_ENABLE_X64="1").lines[-1])
+    found = json.loads(run_python("-m", SCRIPT, JAX_ENABLE_X64="1").lines[-1])
     assert list(found) == [GRAVITY, "physics.geom_friction", "pipeline_state.mass"]
     for field, figures in found.items():
         gradient, wide, narrow = map(np.asarray, figures)

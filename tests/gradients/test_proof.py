@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from point_mass import PointMass
+
+from tests.support.point_mass import PointMass
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "gradients"
 PAIRS = {

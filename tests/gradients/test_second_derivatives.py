@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import gc
 import json
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 import torch
-from point_mass import NUM_ENVS, PointMass
-from python_runs import run_python
-from rollouts import SEED, play_steps, run, small_actions
 
-SCRIPT = Path(__file__).with_name("second_order.py")
+from tests.support.point_mass import NUM_ENVS, PointMass
+from tests.support.python_runs import run_python
+from tests.support.rollouts import SEED, play_steps, run, small_actions
+
+SCRIPT = "tests.support.second_order"
 
 
 @pytest.mark.slow
 def test_products_with_the_hessian__are_those_of_jax_in_float64() -> None:
-    found = json.loads(run_python(SCRIPT, JAX_ENABLE_X64="1").lines[-1])
+    found = json.loads(run_python("-m", SCRIPT, JAX_ENABLE_X64="1").lines[-1])
     for case in found["products"]:
         assert case["ends"] > 2
         assert case["error"] < 1e-9, found

@@ -7,8 +7,9 @@ from typing import Any
 import jax
 import pytest
 import torch
-from point_mass import shared_batch
-from rollouts import SEED, play_steps, run
+
+from tests.support.point_mass import shared_batch
+from tests.support.rollouts import SEED, play_steps, run
 
 
 def assert_equal(found: Any, wanted: Any) -> None:

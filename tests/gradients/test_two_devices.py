@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 import torch
-from point_mass import make_batch
-from rollouts import SEED, loss_of, play_steps, run, small_actions
 
 from gymbridge import BraxVectorEnv
+from tests.support.point_mass import make_batch
+from tests.support.rollouts import SEED, loss_of, play_steps, run, small_actions
 
 MASK = torch.tensor([False, True, True, False])
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from point_mass import make_batch
+
+from tests.support.point_mass import make_batch
 
 
 def test_calls_without_actions__wait_for_what_torch_still_reads() -> None:

@@ -10,10 +10,10 @@ import pytest
 from from_func_env import FromFuncEnv
 from gymnasium.envs.phys2d.pendulum import PendulumFunctional
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence, Tuple
-from jax_samples import Glide
 
 from gymbridge import JaxEnv, JaxVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, SimulationError
+from tests.support.jax_samples import Glide
 
 
 class Sample(JaxEnv):

@@ -12,10 +12,10 @@ pytest.importorskip("jax")
 
 import jax
 import jax.numpy as jnp
-from plain_runs import check_run, play_plainly
 
 from gymbridge import JaxEnv, JaxVectorEnv
 from gymbridge.testing import check_vector_env
+from tests.support.plain_runs import check_run, play_plainly
 
 NUM_ENVS = 4
 

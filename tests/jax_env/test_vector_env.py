@@ -11,15 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from batches import to_numpy
 from gymnasium.spaces import Box, Dict, MultiBinary
-from jax_samples import Drift, Glide, split_reset, split_step
-from plain_runs import check_run, play_plainly
-from trees import assert_same
 
 from gymbridge import JaxVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, KeywordError
 from gymbridge.testing import check_vector_env
+from tests.support.batches import to_numpy
+from tests.support.jax_samples import Drift, Glide, split_reset, split_step
+from tests.support.plain_runs import check_run, play_plainly
+from tests.support.trees import assert_same
 
 NUM_ENVS = 4
 SAME_STEP: dict[str, Any] = {"autoreset_mode": "SameStep"}

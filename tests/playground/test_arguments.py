@@ -14,7 +14,6 @@ import gymnasium as gym
 from brax.envs.wrappers import training
 from mujoco import mjx
 from mujoco_playground import registry, wrapper
-from playground_samples import SampleMjxEnv, make_config
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import (
@@ -26,6 +25,7 @@ from gymbridge.errors import (
     UnknownTaskError,
 )
 from gymbridge.playground.translation import build_env, find_impl
+from tests.support.playground_samples import SampleMjxEnv, make_config
 
 NAME = "CartpoleBalance"
 

@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("mujoco_playground")
 
-from brax_samples import check_traces
 from mujoco_playground import dm_control_suite
 
 from gymbridge import PlaygroundVectorEnv
@@ -20,6 +19,7 @@ from gymbridge.functional.protocol import Facts
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 from gymbridge.state_envs.rendering import Drawn
 from gymbridge.state_envs.viewer import make_page
+from tests.support.brax_samples import check_traces
 
 pytestmark = pytest.mark.slow
 

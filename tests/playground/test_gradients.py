@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("mujoco_playground")
 
 import jax
-from brax_samples import episode_key
-from playground_samples import draw_actions
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.playground.translation import build_env
+from tests.support.brax_samples import episode_key
+from tests.support.playground_samples import draw_actions
 
 pytestmark = pytest.mark.slow
 

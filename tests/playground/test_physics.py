@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("mujoco_playground")
 
 from mujoco_playground import registry
-from oracle import Oracle, Row
-from playground_samples import OwnPlayground, draw_actions
 
 from gymbridge import PlaygroundVectorEnv
+from tests.support.oracle import Oracle, Row
+from tests.support.playground_samples import OwnPlayground, draw_actions
 
 pytestmark = pytest.mark.slow
 

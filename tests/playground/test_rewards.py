@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 from mujoco_playground import State
 from mujoco_playground._src import reward
-from playground_samples import SampleMjxEnv
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.playground.private import smooth_tolerance
+from tests.support.playground_samples import SampleMjxEnv
 
 SIGMOIDS = ("gaussian", "linear", "hyperbolic", "long_tail", "cosine", "quadratic")
 INF = float("inf")

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_runs import load_script
+
+from tests.support.example_runs import load_script
 
 script: Any = load_script(Path(__file__).parents[2] / "docs" / "scripts" / "robots.py")
 

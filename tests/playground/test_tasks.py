@@ -14,7 +14,6 @@ pytest.importorskip("mujoco_playground")
 
 from mujoco_playground import dm_control_suite, locomotion, manipulation, registry
 from mujoco_playground._src.locomotion.go1 import joystick as go1_joystick
-from playground_samples import SampleMjxEnv, make_config
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.core.extras import install_command
@@ -22,6 +21,7 @@ from gymbridge.errors import NotInstalledError
 from gymbridge.playground import meshes
 from gymbridge.playground.private import _find_needed, meshes_of, registered
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
+from tests.support.playground_samples import SampleMjxEnv, make_config
 
 NAME = "CartpoleBalance"
 

@@ -11,10 +11,10 @@ pytest.importorskip("mujoco_playground")
 
 from gymnasium import spaces
 from mujoco_playground import State, wrapper
-from oracle import Oracle, Row
-from playground_samples import OwnPlayground, SampleMjxEnv, make_config
 
 from gymbridge import PlaygroundVectorEnv
+from tests.support.oracle import Oracle, Row
+from tests.support.playground_samples import OwnPlayground, SampleMjxEnv, make_config
 
 SEEDS = [0, 7, 7, 2**32 - 1]
 REPEAT, LENGTH = 2, 5

@@ -16,14 +16,14 @@ pytest.importorskip("mujoco_playground")
 import warp
 from mujoco_playground import dm_control_suite, registry
 from mujoco_playground._src.dm_control_suite import hopper
-from oracle import Oracle, Row
-from playground_samples import OwnDrawn, OwnPlayground, SampleMjxEnv, draw_actions
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
 from gymbridge.playground.private import hide_iterations
 from gymbridge.playground.translation import build_env
 from gymbridge.playground.warp import _hide_kernels, fit_contacts, fit_rooms, prepare_warp
+from tests.support.oracle import Oracle, Row
+from tests.support.playground_samples import OwnDrawn, OwnPlayground, SampleMjxEnv, draw_actions
 
 NAME = "HopperHop"
 SEEDS = [0, 7, 7, 2**32 - 1]

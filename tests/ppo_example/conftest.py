@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from example_runs import EXAMPLES, load_script
-from ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES
 
 from gymbridge.testing import scripted_vector_env
+from tests.support.example_runs import EXAMPLES, load_script
+from tests.support.ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ppo_episodes import spaces_of
+
+from tests.support.ppo_episodes import spaces_of
 
 
 @pytest.mark.parametrize("shape", [(4, 84, 84), (96, 96, 3)])

@@ -15,11 +15,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from example_runs import EXAMPLES, call_script, read_table
 
 from gymbridge import BraxVectorEnv
 from gymbridge.testing import scripted_vector_env
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+from tests.support.example_runs import EXAMPLES, call_script, read_table
 
 BATCH, UPDATES = 15, 7  # steps of one update, and updates of an unbroken run
 SIZES = {"num_envs": 3, "num_steps": 5, "epochs": 1, "minibatches": 2, "last_episodes": 4}

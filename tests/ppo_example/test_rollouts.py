@@ -9,10 +9,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES, joined
-from reads import count_reads
 
 from gymbridge.testing import scripted_vector_env
+from tests.support.ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES, joined
+from tests.support.reads import count_reads
 
 
 def advantages_by_hand(rollout, next_values, following_steps, gamma, gae_lambda):

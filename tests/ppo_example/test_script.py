@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from example_runs import call_script, check_picture, read_table, run_script
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
-from ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES
 from tqdm import tqdm
 
 from gymbridge.testing import scripted_vector_env
+from tests.support.example_runs import call_script, check_picture, read_table, run_script
+from tests.support.ppo_episodes import LENGTHS, NUM_STEPS, TRUNCATES
 
 TINY = ("--total-steps=256", "--num-envs=4", "--num-steps=8", "--epochs=1", "--eval-steps=2")
 LAST_LINE = re.compile(r"(\S+): mean return (\S+) after (\d+) episodes, (\d+) s")

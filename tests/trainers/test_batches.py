@@ -13,14 +13,14 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.wrappers import TransformReward
-from references import WalkEnv, make_scripted_envs, sync
-from strategies import Script
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.batches import make_same_step
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv
 from gymbridge.trainers.cleanrl.envpool import OldGymVectorEnv
+from tests.support.references import WalkEnv, make_scripted_envs, sync
+from tests.support.strategies import Script
 
 
 def sb3_view(envs: Any) -> Any:

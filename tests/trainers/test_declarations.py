@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import Space, spaces
-from small_batches import counting_batch, playground_batch
 from stable_baselines3 import PPO
 from stable_baselines3.common import vec_env
 from torchrl.envs import (
@@ -32,6 +31,7 @@ from gymbridge.trainers.sb3 import Sb3VecEnv
 from gymbridge.trainers.skrl import SkrlWrapper
 from gymbridge.trainers.torchrl import TorchRLEnv
 from gymbridge.wrappers import RecordEpisodeStatistics
+from tests.support.small_batches import counting_batch, playground_batch
 
 NUM_ENVS = 2
 SPACES = ("single_observation_space", "single_action_space", "observation_space", "action_space")

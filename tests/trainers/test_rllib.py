@@ -8,10 +8,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from rllib_samples import CARTPOLE, NUM_ENVS, SEED, make_config, rllib
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.errors import ArgumentError
+from tests.support.rllib_samples import CARTPOLE, NUM_ENVS, SEED, make_config, rllib
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, in great number
 

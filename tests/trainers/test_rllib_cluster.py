@@ -12,9 +12,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_runs import check_picture, read_table, run_script
-from python_runs import run_python
-from rllib_samples import CARTPOLE, NUM_ENVS, PENDULUM, SEED, cluster_utils, make_config, ppo, ray
+
+from tests.support.example_runs import check_picture, read_table, run_script
+from tests.support.python_runs import run_python
+from tests.support.rllib_samples import (
+    CARTPOLE,
+    NUM_ENVS,
+    PENDULUM,
+    SEED,
+    cluster_utils,
+    make_config,
+    ppo,
+    ray,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, in great number
 

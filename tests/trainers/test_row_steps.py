@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from gymnasium.vector import VectorWrapper
-from trees import assert_same
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.trainers.row_steps import step_rows
+from tests.support.trees import assert_same
 
 
 def play(envs: Any, num_steps: int = 90, wrap: Any = lambda envs: envs) -> list[Any]:

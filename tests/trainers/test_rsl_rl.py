@@ -10,13 +10,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from brax_samples import count_on
 from rsl_rl.runners import OnPolicyRunner
-from small_batches import RSL_RL_CFG, counting_batch, playground_batch
 
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
+from tests.support.brax_samples import count_on
+from tests.support.small_batches import RSL_RL_CFG, counting_batch, playground_batch
 
 NUM_ENVS, SEED = 4, 3
 PENDULUM = "EnvPool/Pendulum-v1"

@@ -14,11 +14,11 @@ from skrl.envs.wrappers.torch import wrap_env
 from skrl.memories.torch import RandomMemory
 from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
 from skrl.trainers.torch import SequentialTrainer
-from small_batches import counting_batch
 
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, EpisodeEndedError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.skrl import SkrlWrapper
+from tests.support.small_batches import counting_batch
 
 NUM_ENVS, NUM_STEPS = 4, 32
 

@@ -16,9 +16,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from batches import KINDS, MODES
 from skrl.envs.wrappers.torch import wrap_env
-from small_batches import playground_batch
 from torchrl.envs import GymWrapper
 
 import gymbridge.trainers
@@ -30,6 +28,8 @@ from gymbridge.trainers.rsl_rl import RslRlVecEnv
 from gymbridge.trainers.sb3 import Sb3VecEnv
 from gymbridge.trainers.skrl import SkrlWrapper
 from gymbridge.trainers.torchrl import TorchRLEnv
+from tests.support.batches import KINDS, MODES
+from tests.support.small_batches import playground_batch
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "index.md"
 NUM_ENVS, NUM_STEPS = 4, 9

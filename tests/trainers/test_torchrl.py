@@ -10,7 +10,8 @@ import torch
 from torchrl.collectors import Collector
 from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
-from torchrl_samples import roll_out
+
+from tests.support.torchrl_samples import roll_out
 
 
 def wrap(env_id: str, mode: str, **kwargs: Any) -> GymWrapper:

@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from brax_samples import count_on, start
 from tensordict import TensorDict
 from torchrl.envs import ActionMask, GymWrapper, TransformedEnv
 from torchrl.envs.utils import check_env_specs
-from torchrl_samples import (
+
+from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
+from gymbridge.trainers.torchrl import make_torchrl
+from tests.support.brax_samples import count_on, start
+from tests.support.torchrl_samples import (
     FLAGS,
     NUM_ENVS,
     TASKS,
@@ -24,9 +27,6 @@ from torchrl_samples import (
     make_staggered,
     roll_out,
 )
-
-from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
-from gymbridge.trainers.torchrl import make_torchrl
 
 
 @pytest.mark.parametrize("task", [*TASKS, "playground"])

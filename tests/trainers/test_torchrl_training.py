@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from point_mass import make_batch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
@@ -25,9 +24,10 @@ from torchrl.envs import (
     VecNormV2,
 )
 from torchrl.envs.utils import check_env_specs
-from torchrl_samples import NUM_ENVS, lean, make, make_cart_pole, roll_out
 
 from gymbridge.trainers.torchrl import TorchRLEnv
+from tests.support.point_mass import make_batch
+from tests.support.torchrl_samples import NUM_ENVS, lean, make, make_cart_pole, roll_out
 
 
 @cache

@@ -9,14 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from brax_samples import count_on, start
-from falling_ball import make_ball
 from torchrl.envs.utils import check_env_specs
-from torchrl_samples import NUM_ENVS, lean, make, make_cart_pole, make_counting, roll_out
 
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.trainers.torchrl import TorchRLEnv, make_torchrl
 from gymbridge.trainers.torchrl.specs import to_observation_specs
+from tests.support.brax_samples import count_on, start
+from tests.support.falling_ball import make_ball
+from tests.support.torchrl_samples import (
+    NUM_ENVS,
+    lean,
+    make,
+    make_cart_pole,
+    make_counting,
+    roll_out,
+)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-dimensional MultiDiscrete")

@@ -8,7 +8,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from example_runs import read_video
 from stable_baselines3.common.vec_env import VecVideoRecorder
 from torchrl.envs import TransformedEnv, check_env_specs
 from torchrl.record import PixelRenderTransform
@@ -18,6 +17,7 @@ from gymbridge.trainers.cleanrl import make_cleanrl
 from gymbridge.trainers.sb3 import make_vec_env
 from gymbridge.trainers.skrl import SkrlWrapper
 from gymbridge.trainers.torchrl import make_torchrl
+from tests.support.example_runs import read_video
 
 CARTPOLE = "EnvPool/CartPole-v1"
 

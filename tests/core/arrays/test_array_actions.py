@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import leaves, make_batch, shared_batch, to_kind, to_numpy
 from gymnasium import spaces
-from trees import assert_same
 
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.devices import Device
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, NotInstalledError
+from tests.support.batches import leaves, make_batch, shared_batch, to_kind, to_numpy
+from tests.support.trees import assert_same
 
 NUM_ENVS = 4
 BOX = spaces.Box(-1, 1, (1,))

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import make_batch
 
 from gymbridge.core.devices import Device, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from tests.support.batches import make_batch
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import Cell, cells, make_batch, play, shared_batch, to_numpy
 from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as NumpyStatistics
-from trees import assert_same
 
 from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.wrappers import RecordEpisodeStatistics
+from tests.support.batches import Cell, cells, make_batch, play, shared_batch, to_numpy
+from tests.support.trees import assert_same
 
 ACTIONS = np.ones(4, np.int64)
 """Of a step of a scripted batch, in every kind of arrays."""

@@ -7,7 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from batches import leaves, to_kind, to_numpy
+
+from tests.support.batches import leaves, to_kind, to_numpy
 
 TASKS = {
     "EnvPool/CheetahRun-v1": "a dict of float64 observations",

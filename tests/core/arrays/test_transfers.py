@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import leaves, make_batch, shared_batch, to_kind
-from reads import count_reads
+
+from tests.support.batches import leaves, make_batch, shared_batch, to_kind
+from tests.support.reads import count_reads
 
 
 def test_counter__counts(arrays: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from batches import leaves, to_kind, to_numpy
 from gymnasium import wrappers
 
 from gymbridge import EnvPoolVectorEnv
+from tests.support.batches import leaves, to_kind, to_numpy
 
 pytest.importorskip("envpool.registration")
 pytest.importorskip("cv2")

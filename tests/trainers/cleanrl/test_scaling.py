@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from gymnasium import wrappers
 from gymnasium.vector import AutoresetMode
-from references import OldStep, OldSync, WalkEnv, sync
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
 from gymbridge.trainers.cleanrl.scaling import ScaledVectorEnv
+from tests.support.references import OldStep, OldSync, WalkEnv, sync
 
 NUM_ENVS = 4
 DOUBLE = gym.spaces.Box(-np.inf, np.inf, (3,), np.float64)

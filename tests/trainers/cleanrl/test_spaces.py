@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
-from references import OldSync, WalkEnv, logged_returns, sync
-from trees import assert_same
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.testing import ScriptedSimulator
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
+from tests.support.references import OldSync, WalkEnv, logged_returns, sync
+from tests.support.trees import assert_same
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

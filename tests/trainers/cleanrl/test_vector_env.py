@@ -13,13 +13,13 @@ import pytest
 from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
-from references import OldStep, OldSync, logged_returns, make_scripted_envs, sync
-from strategies import Script, limits, scripts
-from trees import assert_same, scribble
 
 from gymbridge.errors import ActionError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv
+from tests.support.references import OldStep, OldSync, logged_returns, make_scripted_envs, sync
+from tests.support.strategies import Script, limits, scripts
+from tests.support.trees import assert_same, scribble
 
 FINAL_KEYS = {"final_info", "_final_info", "final_observation", "_final_observation"}
 SCRIPT = Script(

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.wrappers import FilterObservation, TransformObservation
-from sb3_samples import KindsEnv, compare, dummy, sync
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.vec_env import (
     VecFrameStack,
@@ -24,6 +23,7 @@ from torch.nn.utils import parameters_to_vector
 from gymbridge.envpool.pool import Pool
 from gymbridge.errors import ResetNeededError
 from gymbridge.trainers.sb3 import make_vec_env
+from tests.support.sb3_samples import KindsEnv, compare, dummy, sync
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.wrappers import vector as wrappers
-from sb3_samples import KindsEnv, assert_like
 from stable_baselines3 import A2C
 from stable_baselines3.common import env_util
 from stable_baselines3.common.monitor import Monitor
@@ -22,6 +21,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.testing import ScriptedSimulator, scripted_vector_env
 from gymbridge.trainers import sb3
 from gymbridge.trainers.sb3 import Sb3VecEnv, make_vec_env
+from tests.support.sb3_samples import KindsEnv, assert_like
 
 
 class Scripted(BridgeVectorEnv):

@@ -11,14 +11,14 @@ import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector as wrappers
-from sb3_samples import KindsEnv, dummy, scripted, sync
-from scripted_rows import EchoSimulator
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ClosedError
 from gymbridge.trainers.sb3 import Sb3VecEnv, make_vec_env
+from tests.support.sb3_samples import KindsEnv, dummy, scripted, sync
+from tests.support.scripted_rows import EchoSimulator
 
 INDICES = [None, 2, -1, [0], [3, 1], (1, 1), range(2), np.array([2, 0]), iter([1]), []]
 """All that `DummyVecEnv` takes, and what it reads from it."""

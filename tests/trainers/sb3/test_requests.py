@@ -11,11 +11,11 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers import FlattenObservation, TransformObservation
-from sb3_samples import SEED, KindsEnv, assert_like, scripted, scripted_dummy, sync
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.sb3 import Sb3VecEnv
+from tests.support.sb3_samples import SEED, KindsEnv, assert_like, scripted, scripted_dummy, sync
 
 
 def test_seed__is_used_once() -> None:

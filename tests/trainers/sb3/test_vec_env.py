@@ -16,7 +16,11 @@ from gymnasium.wrappers import FlattenObservation, TransformObservation
 from gymnasium.wrappers import vector as wrappers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sb3_samples import (
+
+from gymbridge.errors import ArgumentError
+from gymbridge.trainers.sb3 import Sb3VecEnv
+from gymbridge.trainers.sb3.zero_based import from_zero, has_offsets, to_zero, zero_based_space
+from tests.support.sb3_samples import (
     LENGTHS,
     SEED,
     KindsEnv,
@@ -27,12 +31,8 @@ from sb3_samples import (
     scripted_dummy,
     sync,
 )
-from strategies import Script, limits, scripts
-from trees import scribble
-
-from gymbridge.errors import ArgumentError
-from gymbridge.trainers.sb3 import Sb3VecEnv
-from gymbridge.trainers.sb3.zero_based import from_zero, has_offsets, to_zero, zero_based_space
+from tests.support.strategies import Script, limits, scripts
+from tests.support.trees import scribble
 
 CART_POLE = partial(gym.make, "CartPole-v1", max_episode_steps=12)
 

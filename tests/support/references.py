@@ -1,0 +1,104 @@
+"""Environments one by one, as gymnasium 0.29 stepped them: what batches are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from tests.support.scripted_rows import make_host_env
+from tests.support.strategies import Script
+
+__all__ = ["OldStep", "OldSync", "WalkEnv", "logged_returns", "make_scripted_envs", "sync"]
+
+
+class OldStep(NamedTuple):
+    """One step of a list of environments, each restarted at once when it ended."""
+
+    obs: list[Any]
+    rewards: list[float]
+    terminations: list[bool]
+    truncations: list[bool]
+    final_obs: list[Any]  # None where nothing ended
+    final_info: list[dict[str, Any] | None]
+
+
+class OldSync:
+    """Environments stepped one after the other, with the record of each episode in its final info.
+
+    Args:
+        envs: The environments.
+        records: Whether to add the record; else a wrapper inside does.
+    """
+
+    def __init__(self, envs: list[gym.Env[Any, Any]], *, records: bool = True) -> None:
+        self.envs, self._records = envs, records
+
+    def reset(self, seeds: list[int]) -> list[Any]:
+        self._sums = [(0.0, 0) for _ in self.envs]
+        return [env.reset(seed=seed)[0] for env, seed in zip(self.envs, seeds, strict=True)]
+
+    def step(self, actions: Any) -> OldStep:
+        rows = [self._step_one(index, action) for index, action in enumerate(actions)]
+        return OldStep(*(list(column) for column in zip(*rows, strict=True)))
+
+    def _step_one(self, index: int, action: Any) -> tuple[Any, ...]:
+        env = self.envs[index]
+        obs, reward, terminated, truncated, info = env.step(action)
+        total, length = self._sums[index][0] + float(reward), self._sums[index][1] + 1
+        self._sums[index] = total, length
+        if not (terminated or truncated):
+            return obs, reward, terminated, truncated, None, None
+        if self._records:
+            record = {"r": np.array([total], np.float32), "l": np.array([length], np.int32)}
+            info = {**info, "episode": record}
+        self._sums[index] = 0.0, 0
+        return env.reset()[0], reward, terminated, truncated, obs, info
+
+
+class WalkEnv(gym.Env[np.ndarray, np.ndarray]):
+    """A random walk with float actions whose episodes end by the walk's own random numbers."""
+
+    def __init__(self, observation_space: gym.Space[Any] | None = None) -> None:
+        self.observation_space = observation_space or spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.action_space = spaces.Box(-0.5, 0.5, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._at = self.np_random.normal(5, 3, 3)
+        return self._obs(), {}
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert np.abs(action).max() <= 0.5, "the walk takes what its space holds"
+        self._at = self._at + self.np_random.normal(0, 1, 3) + action.sum()
+        end = self.np_random.random()
+        reward = 40 * float(self._at[0])
+        return self._obs(), reward, bool(end < 0.15), bool(end > 0.85), {"end": end}
+
+    def _obs(self) -> Any:
+        if isinstance(self.observation_space, spaces.Dict):
+            return spaces.unflatten(self.observation_space, self._at.astype(np.float32))
+        return self._at.astype(self.observation_space.dtype)
+
+
+def sync(makers: list[Callable[[], gym.Env[Any, Any]]], mode: str = "SameStep") -> SyncVectorEnv:
+    """Return Gymnasium's own batch in a mode."""
+    return SyncVectorEnv(makers, autoreset_mode=AutoresetMode(mode))
+
+
+def make_scripted_envs(
+    script: Script, limit: int | None = None
+) -> list[Callable[[], gym.Env[Any, Any]]]:
+    """Return makers of the environments whose batch is `scripted_vector_env`."""
+    return [partial(make_host_env, *row, limit) for row in zip(*script, strict=True)]
+
+
+def logged_returns(infos: dict[str, Any]) -> list[tuple[float, int]]:
+    """Return what the on-policy scripts log in a step: return and length of each episode."""
+    records = [final["episode"] for final in infos.get("final_info", ()) if final]
+    return [(record["r"].item(), record["l"].item()) for record in records]
