@@ -1,8 +1,8 @@
 """Linearised steps of Brax and Playground beside `jax.jacfwd` of the same.
 
 ``python -m tests.support.linearized_physics spring CartpoleSwingup`` prints JSON, by backend of
-Brax or task of Playground: the names of the coordinates, and the errors of A and B relative to their
-largest number.
+Brax or task of Playground: the names of the coordinates, and the errors of A and B relative to
+their largest number.
 """
 
 from __future__ import annotations
