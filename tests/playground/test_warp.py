@@ -124,6 +124,7 @@ def test_level_that_a_user_sets_after_the_first_batch__stays(
     ],
 )
 def test_gradients_and_several_devices__are_refused(options: dict[str, Any], message: str) -> None:
+    pytest.importorskip(options.get("arrays", "jax"))
     with pytest.raises(ArgumentError, match=message):
         PlaygroundVectorEnv(NAME, 2, impl="warp", **options)
 
