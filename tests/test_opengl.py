@@ -18,7 +18,7 @@ from gymbridge.core.episode import View
 from gymbridge.core.opengl import make_context
 from gymbridge.errors import ArgumentError
 from gymbridge.state_envs.rendering import Drawn, MujocoRenderer
-from tests.support.batches import play
+from tests.support.player import play
 
 pytestmark = [
     pytest.mark.needs_opengl,

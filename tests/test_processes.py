@@ -16,7 +16,7 @@ from gymnasium.vector import AsyncVectorEnv
 import gymbridge
 from gymbridge.errors import ArgumentError
 from gymbridge.testing import ScriptedSimulator
-from tests.support.batches import play
+from tests.support.player import play
 from tests.support.process_samples import NUM_STEPS, build_and_play, unpickle_and_play
 from tests.support.python_runs import run_python
 from tests.support.trees import assert_same

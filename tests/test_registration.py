@@ -18,8 +18,9 @@ from gymbridge.envpool import newer
 from gymbridge.envpool.tasks import load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 from gymbridge.registration import brax_id, envpool_id, playground_id, register_all
-from tests.support.batches import play, to_kind
+from tests.support.batches import to_kind
 from tests.support.example_runs import load_script
+from tests.support.player import play
 from tests.support.trees import assert_same
 
 SAMPLES = {

@@ -16,7 +16,7 @@ from brax import envs as brax_envs
 
 from gymbridge import BraxVectorEnv
 from tests.support.brax_samples import SampleEnv, count_on, start
-from tests.support.oracle import Answer, Oracle, Row
+from tests.support.oracle import Answer, Oracle, Row, check_run
 
 MODES = ("NextStep", "SameStep", "Disabled")
 LIMITS = (1, 2, 3, 7, None, -1)
@@ -131,7 +131,8 @@ def test_batch__is_one_plain_brax_environment_per_row(case: tuple[Any, ...], dev
     tolerance = ON_THE_GROUND if name == "halfcheetah" else FREE
     oracle = Oracle(envs, rows, **tolerance)
     shape = envs.action_space.shape
-    oracle.play(
+    check_run(
+        oracle,
         num_steps,
         lambda call: np.random.default_rng(call).uniform(-1, 1, shape).astype(np.float32),
         seed=SEEDS,

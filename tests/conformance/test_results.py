@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tests.support.batches import Cell, cells, play, to_numpy
+from tests.support.batches import Cell, cells, to_numpy
+from tests.support.player import calls, play
 from tests.support.trees import walk_infos
 
 FINAL = {"final_obs", "_final_obs", "final_info", "_final_info"}
@@ -16,13 +17,6 @@ FINAL = {"final_obs", "_final_obs", "final_info", "_final_info"}
 ON_A_DEVICE = ("torch", "jax")
 
 every_cell = pytest.mark.parametrize("cell", cells())
-
-
-def calls(envs: Any, num_steps: int = 12) -> list[Any]:
-    """Return what the calls of a run returned, arrays as they are."""
-    found: list[Any] = []
-    play(envs, num_steps, touch=lambda call: found.append(call[0]))
-    return found
 
 
 def is_kind(value: Any, kind: str) -> bool:
@@ -41,7 +35,7 @@ def is_kind(value: Any, kind: str) -> bool:
 def test_results__have_the_types_of_their_spaces(cell: Cell) -> None:
     envs, ends = cell.batch(), 0
     single = envs.single_observation_space
-    for obs, *rest, infos in calls(envs):
+    for obs, *rest, infos in (call.returned for call in calls(envs, 12)):
         array = to_numpy(obs)
         assert envs.observation_space.contains(array)
         assert array.dtype == single.dtype

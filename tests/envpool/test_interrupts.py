@@ -15,7 +15,8 @@ import pytest
 pytest.importorskip("envpool")
 
 from gymbridge.errors import ResetNeededError
-from tests.support.envpool_runs import act_all, make, play
+from tests.support.envpool_runs import act_all, make
+from tests.support.player import play
 from tests.support.trees import assert_same
 
 PARTS = {

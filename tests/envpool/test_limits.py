@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import cycle, islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from gymbridge.envpool.tasks import (
 )
 from gymbridge.errors import SimulationError
 from gymbridge.registration import envpool_id
-from tests.support.envpool_runs import MODES, collect_episodes, make, play
+from tests.support.envpool_runs import MODES, collect_episodes, make
+from tests.support.player import calls, play
 from tests.support.trees import assert_same
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "envpool.md"
@@ -41,18 +42,17 @@ def first_ends(envs: VectorEnv, *actions: int) -> list[tuple[int, bool, bool] | 
 
     The actions are taken in turn.
     """
-    envs.reset(seed=0)
     ends: list[tuple[int, bool, bool] | None] = [None] * envs.num_envs
-    shape, dtype = envs.action_space.shape, envs.action_space.dtype
-    for step, action in enumerate(islice(cycle(actions), 600), 1):
-        _, _, terminated, truncated, _ = envs.step(np.full(shape, action, dtype))
+
+    def act(step: int) -> np.ndarray:
+        return np.full_like(envs.action_space.sample(), actions[step % len(actions)])
+
+    steps = (call.found for call in calls(envs, 600, seed=0, act=act) if not call.is_reset)
+    for step, (_, _, terminated, truncated, _) in enumerate(steps, 1):
         for row in np.flatnonzero(terminated | truncated):
             ends[row] = ends[row] or (step, bool(terminated[row]), bool(truncated[row]))
-        over = terminated | truncated
         if all(ends):
             break
-        if over.any() and envs.metadata["autoreset_mode"].value == "Disabled":
-            envs.reset(options={"reset_mask": over})
     return ends
 
 

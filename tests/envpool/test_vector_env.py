@@ -18,7 +18,8 @@ from gymbridge import EnvPoolVectorEnv
 from gymbridge.envpool import keywords
 from gymbridge.envpool.tasks import is_newer, load_tasks
 from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError, UnknownTaskError
-from tests.support.envpool_runs import check_results, make, play
+from tests.support.envpool_runs import check_results, make
+from tests.support.player import play
 
 
 def test_pool__is_built_by_the_first_reset_and_by_each_new_seed(

@@ -11,7 +11,7 @@ import pytest
 
 from gymbridge import BraxVectorEnv
 from gymbridge.single_env import SingleEnv
-from tests.support.batches import KINDS, MODES, play
+from tests.support.batches import KINDS, MODES
 from tests.support.brax_samples import episode_key, under
 from tests.support.falling_ball import (
     PATHS,
@@ -23,6 +23,7 @@ from tests.support.falling_ball import (
     play_values,
     shared_ball,
 )
+from tests.support.player import play
 from tests.support.trees import assert_same
 
 NUM_ENVS = 4

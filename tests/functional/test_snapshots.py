@@ -17,15 +17,16 @@ import gymbridge
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from gymbridge.errors import ClosedError, ResetNeededError
 from gymbridge.wrappers import RecordEpisodeStatistics
-from tests.support.batches import KINDS, Cell, cells, make_batch, play, shared_batch, to_numpy
+from tests.support.batches import KINDS, Cell, cells, make_batch, shared_batch, to_numpy
 from tests.support.brax_samples import SampleEnv, start
 from tests.support.example_runs import EXAMPLES, load_script
 from tests.support.falling_ball import make_ball
+from tests.support.player import play
 from tests.support.playground_samples import SampleMjxEnv, make_config
 from tests.support.python_runs import run_python
 from tests.support.trees import assert_same, scribble
 
-run = partial(play, seed=None)
+run = partial(play, begins=False)
 
 
 @pytest.mark.parametrize("cell", cells(("brax", "func_env")))
@@ -60,11 +61,12 @@ def test_snapshot__goes_into_another_kind_of_arrays(mode: str, tmp_path: Path) -
 
 PROGRAM = """
 import pickle, sys
-from tests.support.batches import play, to_numpy
+from tests.support.batches import to_numpy
+from tests.support.player import play
 from tests.support.falling_ball import make_ball
 from gymbridge.wrappers import RecordEpisodeStatistics
 envs = RecordEpisodeStatistics(make_ball(3, arrays="jax", max_episode_steps=5))
-found = to_numpy(envs.load_state(sys.argv[1])), play(envs, 8, seed=None)
+found = to_numpy(envs.load_state(sys.argv[1])), play(envs, 8, begins=False)
 with open(sys.argv[2], "wb") as file:
     pickle.dump(found, file)
 """

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.batches import leaves, make_batch, play, to_kind
+from tests.support.batches import leaves, make_batch, to_kind
 from tests.support.host_syncs import count_copies, trace
+from tests.support.player import play
 from tests.support.trees import assert_same, spoil
 
 pytestmark = pytest.mark.gpu

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.batches import make_batch, play
+from tests.support.batches import make_batch
+from tests.support.player import play
 from tests.support.python_runs import run_python
 from tests.support.trees import assert_same
 

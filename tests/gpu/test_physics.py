@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.batches import make_batch, play, to_numpy
+from tests.support.batches import make_batch, to_numpy
+from tests.support.player import play
 from tests.support.trees import assert_same, spoil
 
 pytestmark = pytest.mark.gpu

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.batches import play, to_numpy
+from tests.support.batches import to_numpy
 from tests.support.gpu_work import make
+from tests.support.player import play
 from tests.support.trees import assert_same
 
 pytestmark = pytest.mark.gpu
@@ -26,15 +27,15 @@ def test_snapshot__goes_on_on_the_other_device(
     places = ("cpu", device) if to_gpu else (device, "cpu")
     here, there = (make(engine, mode, place, arrays=arrays) for place in places)
     here.reset(seed=[5, 1, 7, 7])
-    before = play(here, 7, seed=None)[-1][0]
+    before = play(here, 7, begins=False)[-1][0]
     state = here.get_state()
     here.save_state(tmp_path / "state")
-    wanted = play(here, 8, seed=None)
+    wanted = play(here, 8, begins=False)
     for restore in (there.set_state, lambda _: there.load_state(tmp_path / "state")):
         obs = restore(state)
         assert_same(to_numpy(obs), before)
         assert there.np_random_seed == (5, 1, 7, 7)
         if arrays == "torch":
             assert obs.device == there.device == torch.empty(0, device=places[1]).device
-        assert_same(play(there, 8, seed=None), wanted, digits=1e-5)
+        assert_same(play(there, 8, begins=False), wanted, digits=1e-5)
     assert np.any([step[2] | step[3] for step in wanted if len(step) == 5])

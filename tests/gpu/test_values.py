@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.batches import leaves, make_batch, play, to_kind, to_numpy
+from tests.support.batches import leaves, make_batch, to_kind, to_numpy
 from tests.support.falling_ball import make_ball
+from tests.support.player import play
 from tests.support.trees import assert_same
 
 pytestmark = pytest.mark.gpu

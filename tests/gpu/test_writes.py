@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.batches import leaves, make_batch, play, shared_batch, to_kind, to_numpy
+from tests.support.batches import leaves, make_batch, shared_batch, to_kind, to_numpy
 from tests.support.gpu_work import busy_jax, busy_torch, finish, unordered_stream
+from tests.support.player import play
 from tests.support.trees import assert_same, spoil, unique
 
 pytestmark = pytest.mark.gpu

@@ -10,7 +10,7 @@ pytest.importorskip("mujoco_playground")
 from mujoco_playground import registry
 
 from gymbridge import PlaygroundVectorEnv
-from tests.support.oracle import Oracle, Row
+from tests.support.oracle import Oracle, Row, check_run
 from tests.support.playground_samples import OwnPlayground, draw_actions
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def test_physics__is_that_of_a_plain_loop_over_several_episodes() -> None:
     rows = [Row(OwnPlayground(env, seed, ("time_out",)), 6) for seed in SEEDS]
     oracle = Oracle(envs, rows, rtol=1e-4, atol=1e-5)
     actions = draw_actions(envs, 40)
-    oracle.play(40, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
+    check_run(oracle, 40, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
     assert oracle.ends["truncated"] > 3
 
 

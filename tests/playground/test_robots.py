@@ -19,7 +19,7 @@ from mujoco_playground import registry
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import SimulationError
 from gymbridge.playground.translation import build_env
-from tests.support.oracle import Answer, Oracle, Row
+from tests.support.oracle import Answer, Oracle, Row, check_run
 from tests.support.playground_samples import OwnDrawn, draw_actions
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def test_go1__with_its_own_drawn_physics_is_plain_playground_over_restarts() -> 
     # Its feet hit the ground, which makes rounding grow.
     oracle = Oracle(envs, [Row(OwnGo1(env, seed), 4) for seed in SEEDS], rtol=1e-3, atol=1e-3)
     actions = draw_actions(envs, 40)
-    oracle.play(40, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
+    check_run(oracle, 40, actions.__getitem__, seed=SEEDS, rng=np.random.default_rng(0))
     assert oracle.ends["truncated"] > 3
 
 

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from mujoco_playground import State, wrapper
 
 from gymbridge import PlaygroundVectorEnv
-from tests.support.oracle import Oracle, Row
+from tests.support.oracle import Oracle, Row, check_run
 from tests.support.playground_samples import OwnPlayground, SampleMjxEnv, make_config
 
 SEEDS = [0, 7, 7, 2**32 - 1]
@@ -29,7 +29,8 @@ def test_episodes__are_those_of_a_plain_loop(mode: str) -> None:
     own = [OwnPlayground(ENV, seed, infos, action_repeat=REPEAT) for seed in SEEDS]
     oracle = Oracle(envs, [Row(one, LIMIT) for one in own])
     shape = (len(SEEDS), 1)
-    oracle.play(
+    check_run(
+        oracle,
         100,
         lambda call: np.random.default_rng(call).uniform(-1, 1, shape).astype(np.float32),
         seed=SEEDS,

@@ -22,7 +22,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
 from gymbridge.playground.private import hide_iterations
 from gymbridge.playground.translation import build_env
 from gymbridge.playground.warp import _hide_kernels, fit_contacts, fit_rooms, prepare_warp
-from tests.support.oracle import Oracle, Row
+from tests.support.oracle import Oracle, Row, check_run
 from tests.support.playground_samples import OwnDrawn, OwnPlayground, SampleMjxEnv, draw_actions
 
 NAME = "HopperHop"
@@ -176,7 +176,7 @@ def test_every_mode__is_plain_playground_over_warp(mode: str, draw: Any) -> None
         contacts.extend(int(row.env.state.data._impl.nacon[0]) for row in rows)
         return actions[index]
 
-    oracle.play(240, act, seed=SEEDS, rng=np.random.default_rng(0))
+    check_run(oracle, 240, act, seed=SEEDS, rng=np.random.default_rng(0))
     assert oracle.ends["truncated"] > 3
     assert sum(number > 0 for number in contacts) > 20
 

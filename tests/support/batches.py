@@ -1,4 +1,4 @@
-"""Batches of every engine in every kind of arrays, runs of them, and trees of their arrays."""
+"""Batches of every engine in every kind of arrays, and trees of their arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
 import gymbridge
 from gymbridge import BridgeVectorEnv
@@ -32,7 +32,6 @@ __all__ = [
     "leaves",
     "make_batch",
     "make_task",
-    "play",
     "shared_batch",
     "to_kind",
     "to_numpy",
@@ -225,43 +224,3 @@ def leaves(tree: Any) -> Iterator[Any]:
         yield tree
         if tree.dtype == object:
             yield from leaves(tuple(tree))
-
-
-def play(
-    envs: VectorEnv,
-    num_steps: int,
-    *,
-    seed: int | None = 3,
-    touch: Callable[[Any], None] = lambda call: None,
-) -> list[Any]:
-    """Return copies in numpy of all that a run with fixed actions returns.
-
-    With autoreset disabled, ended environments are reset at once.
-
-    Args:
-        envs: The batch, reset here with one seed per environment, unless there is no seed.
-        num_steps: Steps to take.
-        seed: Of environment 0; environment i gets ``seed + i``. None goes on from where it stands.
-        touch: Called after each call with what it returned and what it took.
-    """
-    rng, kind = np.random.default_rng(seed or 0), getattr(envs.unwrapped, "arrays", "numpy")
-    device = getattr(envs.unwrapped, "device", None)
-    is_disabled = envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED
-    log = []
-    if seed is not None:
-        seeds = [seed + index for index in range(envs.num_envs)]
-        returned: Any = envs.reset(seed=seeds)
-        log.append(to_numpy(returned))
-        touch((returned, seeds))
-    for _ in range(num_steps):
-        actions = to_kind(draw_actions(envs, rng), kind, device)
-        returned = envs.step(actions)
-        log.append(to_numpy(returned))
-        over = log[-1][2] | log[-1][3]
-        touch((returned, actions))
-        if is_disabled and over.any():
-            options = {"reset_mask": to_kind(over, kind, device)}
-            returned = envs.reset(options=options)
-            log.append(to_numpy(returned))
-            touch((returned, options))
-    return log

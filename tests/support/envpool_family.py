@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import warnings
+from functools import partial
 from pathlib import Path
 
 from tests.support.envpool_oracle import CASES, check_against_own_pools
 from tests.support.envpool_runs import (
     MODES,
+    act_all,
     check_results,
     collect_episodes,
     make,
     make_plain,
-    play,
 )
+from tests.support.player import play
 from tests.support.trees import assert_same
 
 __all__ = ["RULES", "run"]
@@ -70,11 +72,12 @@ def check_rules(task_id: str) -> None:
     for mode in MODES:
         envs = make(task_id, NUM_ENVS, mode, max_episode_steps=LIMIT)
         stories.append(collect_episodes(envs, 2, seed=SEED))
-        check_results(envs, play(envs, LIMIT + 3, seed=None))
+        act = partial(act_all, envs, 0)
+        check_results(envs, play(envs, LIMIT + 3, seed=None, act=act))
     assert_same(stories[1], stories[0])
     assert_same(stories[2], stories[0])
-    log = play(envs, 2 * LIMIT + 3, seed=SEED)
+    log = play(envs, 2 * LIMIT + 3, seed=SEED, act=act)
     envs.close()
     plain = make_plain(task_id, NUM_ENVS, "NextStep", max_episode_steps=LIMIT)
-    assert_same(play(plain, 2 * LIMIT + 3, seed=SEED), log)
+    assert_same(play(plain, 2 * LIMIT + 3, seed=SEED, act=act), log)
     plain.close()

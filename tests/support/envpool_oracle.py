@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.support.envpool_runs import MODES, act_all, make, make_own
-from tests.support.oracle import Answer, Oracle, Row
+from tests.support.oracle import Answer, Oracle, Row, check_run
 
 __all__ = ["CASES", "Case", "OwnPool", "check_against_own_pools", "pool_keywords"]
 
@@ -139,7 +139,7 @@ def pool_keywords(family: str, task_id: str, limit: int | None) -> dict[str, Any
     return {"max_episode_steps": BEYOND}
 
 
-def check_run(task_id: str, mode: str, limit: int | None) -> Oracle:
+def check_case(task_id: str, mode: str, limit: int | None) -> Oracle:
     """Play the task in one mode and under one limit, and return the oracle."""
     case = CASES[task_id]
     seeds = SEEDS[: 3 if case.is_costly else 4]
@@ -151,7 +151,8 @@ def check_run(task_id: str, mode: str, limit: int | None) -> Oracle:
     pool = {**pool_keywords(case.family, task_id, limit), **own}
     envs = make(task_id, len(seeds), mode, max_episode_steps=limit, **own)
     oracle = Oracle(envs, [Row(OwnPool(task_id, seed, pool), counted) for seed in seeds])
-    oracle.play(
+    check_run(
+        oracle,
         case.steps_under(limit),
         lambda call: act_all(envs, 0, call),
         seed=given,
@@ -166,7 +167,7 @@ def check_against_own_pools(task_id: str) -> int:
     case = CASES[task_id]
     steps, ends = 0, Counter[str]()
     for mode, limit in case.runs:
-        oracle = check_run(task_id, mode, limit)
+        oracle = check_case(task_id, mode, limit)
         steps += oracle.steps
         ends += oracle.ends
         ends["own limit"] += oracle.ends["truncated"] if limit is None else 0

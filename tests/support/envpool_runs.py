@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import envpool
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
 from gymbridge import BridgeVectorEnv, EnvPoolVectorEnv
 from gymbridge.envpool.simulator import EnvPoolSimulator
@@ -62,25 +61,6 @@ def act_all(envs: VectorEnv, episodes: Any, steps: Any) -> np.ndarray:
     return np.stack([np.asarray(act(envs.single_action_space, *moment)) for moment in moments])
 
 
-def play(envs: VectorEnv, num_steps: int, *, seed: Any = 3) -> list[Any]:
-    """Return copies of all that a run with fixed actions returns.
-
-    With autoreset disabled, ended environments are reset at once.
-
-    Args:
-        envs: The batch, reset here.
-        num_steps: Steps to take.
-        seed: Of the reset.
-    """
-    log: list[Any] = [copy.deepcopy(envs.reset(seed=seed))]
-    for step in range(num_steps):
-        log.append(copy.deepcopy(envs.step(act_all(envs, 0, step))))
-        over = log[-1][2] | log[-1][3]
-        if over.any() and envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED:
-            log.append(copy.deepcopy(envs.reset(options={"reset_mask": over})))
-    return log
-
-
 def leaves_of(tree: Any) -> list[Any]:
     """Return the arrays, or the spaces, in nested dicts, in the order of sorted keys."""
     if isinstance(tree, dict | spaces.Dict):
@@ -99,7 +79,7 @@ def collect_episodes(envs: BridgeVectorEnv, num_episodes: int, *, seed: int) -> 
 
 
 def check_results(envs: VectorEnv, log: list[Any]) -> None:
-    """Raise unless all that `play` returned fits the spaces, with the same infos in each call."""
+    """Raise unless all that a run returned fits the spaces, with the same infos in each call."""
     size, single = envs.num_envs, leaves_of(envs.single_observation_space)
     names = {*log[0][-1]}
     for obs, *results, infos in log:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from tests.support.batches import draw_actions, to_kind, to_numpy
+from tests.support.batches import draw_actions
+from tests.support.player import calls
 from tests.support.python_runs import run_python
 
 __all__ = ["Episodes", "Moment", "compare", "episodes", "episodes_elsewhere", "lengths", "row_of"]
@@ -51,21 +52,20 @@ def episodes(
         complete: Number of episodes of each environment, after which the run ends and to which it
             is cut. Without it, the last episode of each is open.
     """
-    act, mode = act or _plan_actions(envs), envs.metadata["autoreset_mode"]
-    begun = to_numpy(envs.reset(seed=seed))
-    found: Episodes = [[[_begin(begun, row)]] for row in range(envs.num_envs)]
-    for _ in range(num_steps):
+    choose, mode = act or _plan_actions(envs), envs.metadata["autoreset_mode"]
+    found: Episodes = [[] for _ in range(envs.num_envs)]
+
+    def act_now(_: int) -> np.ndarray:
+        return choose([len(own) for own in found], [len(own[-1]) for own in found])
+
+    for call in calls(envs, num_steps, seed=seed, act=act_now):
+        for row in call.rows.nonzero()[0]:
+            if call.is_reset:
+                found[row].append([_begin(call.found, row)])
+            else:
+                _go_on(found[row], call.found, row, mode)
         if complete and min(map(len, found)) > complete:
             break
-        actions = act([len(own) for own in found], [len(own[-1]) for own in found])
-        returned = to_numpy(envs.step(to_kind(actions, envs.arrays, envs.device)))
-        for row, own in enumerate(found):
-            _go_on(own, returned, row, mode)
-        over = returned[2] | returned[3]
-        if mode == AutoresetMode.DISABLED and over.any():
-            begun = to_numpy(envs.reset(options={"reset_mask": over}))
-            for row in over.nonzero()[0]:
-                found[row].append([_begin(begun, row)])
     for own in found:
         _check(own, envs.max_episode_steps)
     assert min(map(len, found)) > (complete or 0), "the steps did not suffice"

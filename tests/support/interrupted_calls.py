@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from gymbridge.errors import EpisodeEndedError, ResetNeededError
-from tests.support.batches import make_batch, play, to_kind, to_numpy
+from tests.support.batches import make_batch, to_kind, to_numpy
 from tests.support.interrupts import count_places, interrupted_at
+from tests.support.player import play
 from tests.support.trees import assert_same
 
 __all__ = ["check_asynchronous_pool", "check_batch", "check_saves"]

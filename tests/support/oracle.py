@@ -1,11 +1,12 @@
 """What a batch has to return, by environments that an engine steps one at a time.
 
 The rules of docs/reference/semantics.md are written here once more, for one environment after the
-other and without anything of gymbridge. An `Oracle` plays a batch and compares all that it returns.
+other and without anything of gymbridge. An `Oracle` compares with them all that a batch returns.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -13,7 +14,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-__all__ = ["Answer", "Oracle", "OwnEnv", "Row"]
+from tests.support.batches import to_numpy
+from tests.support.player import Call, calls
+
+__all__ = ["Answer", "Oracle", "OwnEnv", "Row", "check_run"]
 
 
 class Answer(NamedTuple):
@@ -77,7 +81,7 @@ class Row:
 
 
 class Oracle:
-    """Plays a batch and raises where it does not return what its rows say.
+    """Raises where a batch does not return what its rows say.
 
     Args:
         envs: The batch, in any mode.
@@ -104,55 +108,12 @@ class Oracle:
     def over(self) -> np.ndarray:
         return np.array([row.is_over for row in self.rows])
 
-    def play(
-        self, num_steps: int, act: Callable[[int], Any], *, seed: Any, rng: np.random.Generator
-    ) -> None:
-        """Play until that many steps of environments were compared.
-
-        In the first half, environments are also reset while they run and, with autoreset disabled,
-        held. The second half begins with a reset of all, without seeds.
-
-        Args:
-            num_steps: How many.
-            act: The actions of a call, by its number.
-            seed: Of the first reset.
-            rng: Draws what is reset and held.
-        """
-        everyone, calls = np.ones(len(self.rows), np.bool_), 0
-        self.reset(everyone, seed=seed)
-        for until, disturbs in ((num_steps // 2, True), (num_steps, False)):
-            while self.steps < until:
-                self._play_step(act(calls), rng if disturbs else None)
-                calls += 1
-            if disturbs:
-                self.reset(everyone)
-
-    def _play_step(self, actions: Any, rng: np.random.Generator | None) -> None:
-        """Step, in a way that the mode allows, and reset what has to be or is drawn."""
-        size, is_manual = len(self.rows), self._mode == AutoresetMode.DISABLED
-        moves = None
-        if is_manual and rng is not None and rng.random() < 0.4:
-            moves = ~self.over & (rng.random(size) < 0.6)
-        if is_manual and (moves is None or not moves.any()):
-            moves = None
-            self._reset_if_any(self.over)
-        self.step(actions, moves)
-        if rng is not None and rng.random() < 0.15:
-            self._reset_if_any(rng.random(size) < 0.4)
-
-    def _reset_if_any(self, mask: np.ndarray) -> None:
-        if mask.any():
-            self.reset(mask, options={"reset_mask": mask})
-
-    def reset(self, mask: np.ndarray, **kwargs: Any) -> None:
-        """Reset the environments under a mask, which `kwargs` tell the batch."""
-        self.check_reset(self.envs.reset(**kwargs), mask)
-
-    def step(self, actions: np.ndarray, moves: np.ndarray | None = None) -> None:
-        """Step every environment, or those under a mask, and hold the others."""
-        envs: Any = self.envs
-        returned = envs.step(actions) if moves is None else envs.step_some(actions, moves)
-        self.check_step(returned, actions, moves)
+    def check(self, call: Call) -> None:
+        """Raise unless a call returned what it has to."""
+        if call.is_reset:
+            self.check_reset(call.found, call.rows)
+        else:
+            self.check_step(call.found, to_numpy(call.args[0]), call.rows)
 
     def check_reset(self, returned: tuple[Any, dict[str, Any]], mask: np.ndarray) -> None:
         """Raise unless a reset of the environments under a mask returned that, in numpy."""
@@ -236,6 +197,35 @@ class Oracle:
 
     def _under(self, mask: np.ndarray) -> list[Row]:
         return [row for row, is_meant in zip(self.rows, mask, strict=True) if is_meant]
+
+
+def check_run(
+    oracle: Oracle,
+    num_steps: int,
+    act: Callable[[int], Any],
+    *,
+    seed: Any,
+    rng: np.random.Generator,
+) -> None:
+    """Play the batch until that many steps of environments were compared.
+
+    In the first half, environments are also reset while they run and, with autoreset disabled,
+    held. The second half begins with a reset of all, without seeds.
+
+    Args:
+        oracle: What the batch is compared with.
+        num_steps: How many.
+        act: The actions of a step, by its number.
+        seed: Of the first reset.
+        rng: Draws what is reset and held.
+    """
+    numbers = itertools.count()
+    halves = (num_steps // 2, {"seed": seed, "disturb": rng}), (num_steps, {"seed": None})
+    for until, options in halves:
+        for call in calls(oracle.envs, act=lambda _: act(next(numbers)), **options):
+            oracle.check(call)
+            if oracle.steps >= until:
+                break
 
 
 FINAL_KEYS = ("final_obs", "_final_obs", "final_info", "_final_info")

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from gymbridge.errors import SimulationError
-from tests.support.batches import play
+from tests.support.player import play
 
 __all__ = ["NUM_STEPS", "build_and_play", "report", "unpickle_and_play"]
 

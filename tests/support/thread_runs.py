@@ -5,7 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.support.batches import make_batch, play
+from tests.support.batches import make_batch
+from tests.support.player import play
 from tests.support.trees import assert_same
 
 __all__ = ["run_together"]

@@ -14,7 +14,8 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics as NumpyStatistics
 
 from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.wrappers import RecordEpisodeStatistics
-from tests.support.batches import Cell, cells, make_batch, play, shared_batch, to_numpy
+from tests.support.batches import Cell, cells, make_batch, shared_batch, to_numpy
+from tests.support.player import calls
 from tests.support.trees import assert_same
 
 ACTIONS = np.ones(4, np.int64)
@@ -48,17 +49,12 @@ def test_statistics__are_gymnasium_s(cell: Cell) -> None:
 
 def collect(envs: Any) -> list[Any]:
     """Return (statistics or None, counted, over) of each step of a run."""
-    found: list[Any] = []
-
-    def note(call: Any) -> None:
-        if len(call[0]) == 5:
-            *_, terminations, truncations, infos = call[0]
-            episode = to_numpy(infos["episode"]) if "episode" in infos else None
-            counted = to_numpy(infos["_episode"]) if episode else np.zeros(4, bool)
-            found.append((episode, counted, to_numpy(terminations) | to_numpy(truncations)))
-
-    play(envs, 24, touch=note)
-    return found
+    steps = [call.found for call in calls(envs, 24) if not call.is_reset]
+    none = np.zeros(envs.num_envs, np.bool_)
+    return [
+        (infos.get("episode"), infos.get("_episode", none), terminations | truncations)
+        for *_, terminations, truncations, infos in steps
+    ]
 
 
 def test_statistics__of_a_held_row_are_counted_once(arrays: str) -> None:
