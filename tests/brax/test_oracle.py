@@ -130,14 +130,7 @@ def test_batch__is_one_plain_brax_environment_per_row(case: tuple[Any, ...], dev
     rows = [Row(OwnBrax(name, backend, seed), counted) for seed in SEEDS]
     tolerance = ON_THE_GROUND if name == "halfcheetah" else FREE
     oracle = Oracle(envs, rows, **tolerance)
-    shape = envs.action_space.shape
-    check_run(
-        oracle,
-        num_steps,
-        lambda call: np.random.default_rng(call).uniform(-1, 1, shape).astype(np.float32),
-        seed=SEEDS,
-        rng=np.random.default_rng([MODES.index(mode), LIMITS.index(limit)]),
-    )
+    check_run(oracle, num_steps, seed=SEEDS, draw=[MODES.index(mode), LIMITS.index(limit)])
     assert oracle.steps >= num_steps
     for end in ends:
         assert oracle.ends[end], f"no end of the kind {end!r} was seen: {dict(oracle.ends)}"

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 
 from gymbridge import JaxEnv, JaxVectorEnv
 from gymbridge.testing import check_vector_env
-from tests.support.plain_runs import check_run, play_plainly
+from tests.support.oracle import check_run
+from tests.support.own_jax import make_oracle
 
 NUM_ENVS = 4
 
@@ -138,13 +139,11 @@ def test_translation__equals_the_suite_s_own_functions(make: Callable[[], Suite]
     suite = make()
     envs = JaxVectorEnv(suite.env, NUM_ENVS, autoreset_mode="SameStep")
     assert envs.max_episode_steps == suite.limit
-    envs.action_space.seed(0)
-    actions = np.stack([envs.action_space.sample() for _ in range(suite.num_steps)])
-    log = play_plainly(suite.reset, suite.step, actions)
-    assert check_run(envs, log, actions) > NUM_ENVS
-    flags = [np.asarray([entry[at] for entry in log[1:]]) for at in (2, 3)]
-    shown = {"terminated": flags[0].any(), "truncated": (flags[1] & ~flags[0]).any()}
-    assert {name for name, is_shown in shown.items() if is_shown} == suite.flags
+    oracle = make_oracle(envs, suite.reset, suite.step, range(NUM_ENVS))
+    check_run(oracle, 2 * NUM_ENVS * suite.num_steps, seed=0)
+    ends = {name: oracle.ends[name] for name in ("terminated", "truncated")}
+    assert sum(ends.values()) > NUM_ENVS
+    assert {name for name, count in ends.items() if count} == suite.flags
 
 
 @pytest.mark.slow

@@ -28,14 +28,7 @@ def test_episodes__are_those_of_a_plain_loop(mode: str) -> None:
     infos = ("steps", "length", "last")
     own = [OwnPlayground(ENV, seed, infos, action_repeat=REPEAT) for seed in SEEDS]
     oracle = Oracle(envs, [Row(one, LIMIT) for one in own])
-    shape = (len(SEEDS), 1)
-    check_run(
-        oracle,
-        100,
-        lambda call: np.random.default_rng(call).uniform(-1, 1, shape).astype(np.float32),
-        seed=SEEDS,
-        rng=np.random.default_rng(0),
-    )
+    check_run(oracle, 100, seed=SEEDS)
     assert min(oracle.ends.values()) > 3, oracle.ends
 
 

@@ -6,6 +6,7 @@ The pools are driven as docs/reference/envpool.md says, without anything of gymb
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -154,9 +155,9 @@ def check_case(task_id: str, mode: str, limit: int | None) -> Oracle:
     check_run(
         oracle,
         case.steps_under(limit),
-        lambda call: act_all(envs, 0, call),
         seed=given,
-        rng=np.random.default_rng([LIMITS.index(limit), MODES.index(mode)]),
+        act=partial(act_all, envs, 0),
+        draw=[LIMITS.index(limit), MODES.index(mode)],
     )
     envs.close()
     return oracle

@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from tests.support.batches import to_numpy
-from tests.support.player import Call, calls
+from tests.support.player import Call, calls, draw_at
 
 __all__ = ["Answer", "Oracle", "OwnEnv", "Row", "check_run"]
 
@@ -27,7 +28,7 @@ class Answer(NamedTuple):
     reward: float
     terminated: bool
     truncated: bool
-    info: dict[str, Any]  # arrays in nested dicts
+    info: dict[str, Any] | None  # arrays in nested dicts; None where they are not compared
 
 
 class OwnEnv(Protocol):
@@ -134,7 +135,7 @@ class Oracle:
             elif row.is_over:
                 row.begin()
             else:
-                row.step(actions[index])
+                row.step(_take(actions, index))
                 self._count(row)
         self._compare_step(*returned)
 
@@ -177,9 +178,10 @@ class Oracle:
 
     def _compare_infos(self, infos: dict[str, Any], mask: np.ndarray) -> None:
         """Compare the infos of the rows under a mask, and their masks with it."""
-        rows = [dict(_leaves(row.now.info)) for row in self._under(mask)]
-        if not rows:
+        under = self._under(mask)
+        if not under or under[0].now.info is None:
             return
+        rows = [dict(_leaves(row.now.info)) for row in under]
         found = {name: (values, has) for name, values, has in _masked_leaves(infos)}
         assert {*found} == {*rows[0]}, f"infos {sorted(found)}, not {sorted(rows[0])}"
         for name, (values, has) in found.items():
@@ -202,10 +204,10 @@ class Oracle:
 def check_run(
     oracle: Oracle,
     num_steps: int,
-    act: Callable[[int], Any],
     *,
     seed: Any,
-    rng: np.random.Generator,
+    act: Callable[[int], Any] | None = None,
+    draw: Any = 0,
 ) -> None:
     """Play the batch until that many steps of environments were compared.
 
@@ -215,11 +217,12 @@ def check_run(
     Args:
         oracle: What the batch is compared with.
         num_steps: How many.
-        act: The actions of a step, by its number.
         seed: Of the first reset.
-        rng: Draws what is reset and held.
+        act: As `calls` takes it.
+        draw: Seed of the draws of what is reset and held.
     """
-    numbers = itertools.count()
+    act = act or partial(draw_at, oracle.envs)
+    rng, numbers = np.random.default_rng(draw), itertools.count()
     halves = (num_steps // 2, {"seed": seed, "disturb": rng}), (num_steps, {"seed": None})
     for until, options in halves:
         for call in calls(oracle.envs, act=lambda _: act(next(numbers)), **options):
@@ -229,6 +232,13 @@ def check_run(
 
 
 FINAL_KEYS = ("final_obs", "_final_obs", "final_info", "_final_info")
+
+
+def _take(tree: Any, index: int) -> Any:
+    """Return a row of arrays in nested dicts."""
+    if isinstance(tree, dict):
+        return {key: _take(value, index) for key, value in tree.items()}
+    return tree[index]
 
 
 def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:

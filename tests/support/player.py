@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 from tests.support.batches import draw_actions, to_kind, to_numpy
 
-__all__ = ["Call", "calls", "play"]
+__all__ = ["Call", "calls", "draw_at", "play"]
 
 
 class Call(NamedTuple):
@@ -71,6 +72,11 @@ class _Player:
         return to_kind(array, getattr(own, "arrays", "numpy"), getattr(own, "device", None))
 
 
+def draw_at(envs: Any, index: int) -> np.ndarray:
+    """Return the random actions of a step, by its number."""
+    return draw_actions(envs, np.random.default_rng(index))
+
+
 def calls(
     envs: Any,
     num_steps: int | None = None,
@@ -89,12 +95,12 @@ def calls(
         num_steps: Steps to take; without a number, as long as calls are asked for.
         seed: Of the first reset.
         begins: Whether to reset first. Else the run goes on from where it stands.
-        act: The actions of a step, by its number. By default they are drawn from it.
+        act: The actions of a step, by its number; by default those of `draw_at`.
         disturb: Draws environments that are reset while they run and, with autoreset disabled,
             those that are held.
     """
     player, size = _Player(envs), envs.num_envs
-    act = act or (lambda index: draw_actions(envs, np.random.default_rng(index)))
+    act = act or partial(draw_at, envs)
     if begins:
         yield player.reset(np.ones(size, np.bool_), seed=seed)
     for index in itertools.count() if num_steps is None else range(num_steps):
