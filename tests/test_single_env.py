@@ -15,6 +15,7 @@ from gymnasium.wrappers import TimeLimit
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, EpisodeEndedError
 from gymbridge.single_env import SingleEnv, make_envpool
+from tests.support.player import calls
 from tests.support.system_libraries import OPENGL, has_libraries
 from tests.support.trees import assert_same
 
@@ -175,20 +176,10 @@ def test_sync_vector_env__over_views_is_the_batch(env_id: str, mode: str) -> Non
     own_mode = {"autoreset_mode": AutoresetMode(mode)}
     sync = gym.make_vec(env_id, 3, vectorization_mode="sync", vector_kwargs=own_mode, **limit)
     envs = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode, **limit)
-    assert_same(_plain(sync.reset(seed=2)), _plain(envs.reset(seed=2)))
-    envs.action_space.seed(1)
     ended = 0
-    for _ in range(120 if "MiniGrid" in env_id else 50):
-        actions = envs.action_space.sample()
-        expected, actual = sync.step(actions), envs.step(actions)
-        assert_same(_plain(actual), _plain(expected))
-        over = actual[2] | actual[3]
-        ended += over.sum()
-        if mode == "Disabled" and over.any():
-            options = [{"reset_mask": over.copy()} for _ in range(2)]
-            assert_same(
-                _plain(envs.reset(options=options[0])), _plain(sync.reset(options=options[1]))
-            )
+    for call in calls(envs, 120 if "MiniGrid" in env_id else 50):
+        assert_same(_plain(call.found), _plain(call.again(sync)))
+        ended += 0 if call.is_reset else (call.found[2] | call.found[3]).sum()
     assert ended >= 3
 
 

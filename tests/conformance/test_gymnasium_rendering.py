@@ -12,10 +12,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 
 from tests.support.example_runs import read_video
+from tests.support.player import play
 
 pytest.importorskip("envpool.registration")
 cv2 = pytest.importorskip("cv2")
@@ -35,14 +35,9 @@ def make(env_id: str = CARTPOLE, num_envs: int = 2, **options: Any) -> Any:
     return gym.make_vec(env_id, num_envs=num_envs, **options)
 
 
-def play(envs: Any, num_steps: int) -> None:
-    envs.reset(seed=1)
+def record(envs: Any, num_steps: int) -> None:
     envs.action_space.seed(1)
-    for _ in range(num_steps):
-        *_, terminated, truncated, _ = envs.step(envs.action_space.sample())
-        ended = terminated | truncated
-        if envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED and ended.any():
-            envs.reset(options={"reset_mask": ended})
+    play(envs, num_steps, seed=1, act=lambda _: envs.action_space.sample())
     envs.close()
 
 
@@ -58,7 +53,7 @@ def test_record_video__writes_frames_that_differ(tmp_path: Path) -> None:
     envs = vector.RecordVideo(
         make(), str(tmp_path), episode_trigger=lambda e: e == 0, video_length=20
     )
-    play(envs, 40)
+    record(envs, 40)
     (path,) = tmp_path.glob("*.mp4")
     assert path.name == "rl-video-episode-0.mp4"
     check_video(path, (240, 640), 20)  # two frames of 320 x 240, side by side
@@ -68,7 +63,7 @@ def test_record_video__writes_frames_that_differ(tmp_path: Path) -> None:
 def test_record_video__writes_physics(tmp_path: Path) -> None:
     pytest.importorskip("brax.envs")
     envs = make(PENDULUM, 1, backend="spring")
-    play(vector.RecordVideo(envs, str(tmp_path), video_length=25), 30)
+    record(vector.RecordVideo(envs, str(tmp_path), video_length=25), 30)
     path = sorted(tmp_path.glob("*.mp4"))[0]
     check_video(path, (240, 320), 25)
     assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FPS) == 50
@@ -85,7 +80,7 @@ def test_record_video__takes_both_triggers_a_prefix_and_a_shape(mode: str, tmp_p
         name_prefix="v",
         video_aspect_ratio=(1, 1),
     )
-    play(envs, 20)
+    record(envs, 20)
     assert not envs.recording
     assert sorted(path.name for path in folder.glob("*.mp4")) == ["v-episode-2.mp4", "v-step-1.mp4"]
     frames = read_video(folder / "v-episode-2.mp4")

@@ -16,6 +16,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 
 from tests.support.batches import leaves, make_task, to_numpy
+from tests.support.player import calls
 from tests.support.trees import assert_same
 
 pytest.importorskip("envpool.registration")
@@ -97,16 +98,9 @@ def test_wrapper__of_a_batch_is_that_of_each_environment(
         assert getattr(envs, space) == getattr(each, space)
         assert getattr(envs, f"single_{space}") == getattr(each, f"single_{space}")
     assert envs.num_envs == each.num_envs == num_envs
-    assert_alike(envs.reset(seed=123), each.reset(seed=123))
     envs.action_space.seed(1)
-    for _ in range(25):
-        actions = envs.action_space.sample()
-        returned = envs.step(actions)
-        assert_alike(returned, each.step(actions))
-        ended = returned[2] | returned[3]
-        if mode == "Disabled" and ended.any():
-            resets = {"options": {"reset_mask": ended}}
-            assert_alike(envs.reset(**resets), each.reset(**resets))
+    for call in calls(envs, 25, seed=123, act=lambda _: envs.action_space.sample()):
+        assert_alike(call.found, call.again(each))
     each.close()
 
 

@@ -6,39 +6,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.vector import VectorWrapper
 
 from gymbridge.core.infos import make_final_infos, make_infos
 from gymbridge.errors import ArgumentError, EpisodeEndedError, ResetNeededError
 from gymbridge.testing import scripted_vector_env
 from tests.support.batches import shared_batch
+from tests.support.player import play
 from tests.support.trees import assert_same
+
+
+class LaidOut(VectorWrapper):
+    """A batch whose steps are those of `step_time_steps`, in Gymnasium's layout."""
+
+    def step(self, actions: Any) -> Any:
+        (*values, info), over, final = self.unwrapped.step_time_steps(actions)
+        assert_same(over, values[2] | values[3])
+        infos = make_infos(info, np.ones_like(over))
+        infos |= {} if final is None else make_final_infos(final, over)
+        return *values, infos
 
 
 def test_step_time_steps__are_those_of_step(scripted: str, mode: str) -> None:
     envs = shared_batch(scripted, mode)
-    runs: list[list[Any]] = []
-    for is_laid_out in (True, False):
-        envs.reset(seed=5)
-        log, all_rows = [], np.ones(4, np.bool_)
-        for step in range(12):
-            actions = np.full(4, step % 2)
-            if is_laid_out:
-                log.append(envs.step(actions))
-                over = log[-1][2] | log[-1][3]
-            else:
-                (obs, rewards, terminated, truncated, info), over, final = envs.step_time_steps(
-                    actions
-                )
-                assert_same(over, terminated | truncated)
-                assert (final is not None) == (mode == "SameStep" and bool(over.any()))
-                infos = make_infos(info, all_rows)
-                infos |= {} if final is None else make_final_infos(final, over)
-                log.append((obs, rewards, terminated, truncated, infos))
-            if mode == "Disabled" and over.any():
-                log.append(envs.reset(options={"reset_mask": over}))
-        runs.append(log)
-    assert_same(runs[1], runs[0])
-    assert any("final_obs" in returned[-1] for returned in runs[0]) == (mode == "SameStep")
+    log = play(envs, 12)
+    assert_same(play(LaidOut(envs), 12), log)
+    assert any("final_obs" in returned[-1] for returned in log) == (mode == "SameStep")
 
 
 def test_step_time_steps__raise_what_step_raises() -> None:

@@ -13,6 +13,7 @@ from gymbridge import BraxVectorEnv
 from gymbridge.single_env import SingleEnv
 from tests.support.batches import KINDS, MODES
 from tests.support.brax_samples import episode_key, under
+from tests.support.episode_runs import episodes
 from tests.support.falling_ball import (
     PATHS,
     FallingBall,
@@ -32,40 +33,17 @@ STREAM = 0x70687973
 """What is folded into the key of an episode for its physics: seeds keep their draws by it."""
 
 
-def _check(values: Any, mask: np.ndarray, episodes: np.ndarray) -> None:
-    """Check the physics of the rows under the mask against those of an environment on its own."""
-    for row in np.flatnonzero(mask):
-        wanted = play_values(SEED + row, episodes[row] + 1)[-1]
-        for path in PATHS:
-            np.testing.assert_allclose(values[path][row], wanted[path], rtol=1e-6)
-            assert values[f"_{path}"].tolist() == mask.tolist()
-
-
-def _follow(log: list[Any], mode: str) -> np.ndarray:
-    """Check the physics in all that a run returned; return the number of episodes begun."""
-    everyone = np.ones(NUM_ENVS, bool)
-    episodes, ended = np.zeros(NUM_ENVS, int), ~everyone
-    for index, returned in enumerate(log):
-        infos = returned[-1]
-        mask = infos["_randomization"]
-        if len(returned) == 2:
-            assert mask.any()
-            episodes += mask & (index > 0)
-        else:
-            over = returned[2] | returned[3]
-            if mode == "SameStep" and over.any():
-                _check(infos["final_info"]["randomization"], over, episodes)
-            episodes += {"NextStep": ended, "SameStep": over, "Disabled": 0 * over}[mode]
-            ended = over
-            assert mask.all()
-        _check(infos["randomization"], mask, episodes)
-    return episodes
-
-
 @pytest.mark.parametrize(("mode", "kind"), [*zip(MODES, KINDS, strict=True)])
 def test_physics__are_those_of_seed_and_episode_in_every_call(mode: str, kind: str) -> None:
     envs = shared_ball(NUM_ENVS, autoreset_mode=mode, arrays=kind, max_episode_steps=7)
-    assert (_follow(play(envs, 25, seed=SEED), mode) >= 3).all()
+    for row, own in enumerate(episodes(envs, 25, SEED)):
+        assert len(own) > 3
+        for episode, wanted in zip(own, play_values(SEED + row, len(own)), strict=True):
+            for moment in episode:
+                found = moment.info["randomization"]
+                assert found.keys() == wanted.keys()
+                for path in PATHS:
+                    np.testing.assert_allclose(found[path], wanted[path], rtol=1e-6)
 
 
 def test_physics__do_not_change_the_key_of_reset() -> None:

@@ -27,8 +27,9 @@ from gymbridge.errors import (
 )
 from gymbridge.state_envs.rendering import MujocoRenderer
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
-from tests.support.batches import KINDS, MODES, to_numpy
+from tests.support.batches import KINDS, MODES
 from tests.support.brax_samples import SampleEnv
+from tests.support.player import calls
 from tests.support.playground_samples import SampleMjxEnv, make_config
 
 
@@ -40,18 +41,13 @@ def scripted(**options: Any) -> Any:
 @pytest.mark.parametrize(("mode", "kind"), [*zip(MODES, KINDS, strict=True)])
 def test_render__is_the_environments_own_of_the_state_on_show(mode: str, kind: str) -> None:
     envs = scripted(autoreset_mode=mode, arrays=kind)
-    obs, _ = envs.reset(seed=4)
-    begun = False
-    for _ in range(5):
+    ends = 0
+    for call in calls(envs, 5, seed=4):
         frames = envs.render()
         assert [frame.shape for frame in frames] == [(4, 8, 3)] * 3
-        assert [int(frame[0, 0, 0]) for frame in frames] == to_numpy(obs).tolist()
-        obs, _, terminated, truncated, _ = envs.step(to_numpy(envs.action_space.sample()))
-        over = to_numpy(terminated) | to_numpy(truncated)
-        begun |= bool(over.any())
-        if mode == "Disabled" and over.any():
-            obs, _ = envs.reset(options={"reset_mask": over})
-    assert begun
+        assert [int(frame[0, 0, 0]) for frame in frames] == call.found[0].tolist()
+        ends += 0 if call.is_reset else (call.found[2] | call.found[3]).sum()
+    assert ends
 
 
 def test_render__gets_one_state_and_may_draw_into_one_buffer() -> None:
