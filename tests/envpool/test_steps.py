@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,50 +14,38 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.batches import to_numpy
 from tests.support.envpool_runs import MODES, act_all, make, make_plain
-from tests.support.strategies import masks
+from tests.support.player import play
 from tests.support.trees import assert_same, scribble
 
 NUM_ENVS = 4
 
-Call = tuple[str, Any]
+
+class Part(NamedTuple):
+    """A part of a run, which begins with a reset of all."""
+
+    seed: int | None
+    number: int  # from which actions are drawn, and what else happens
+    num_steps: int
+    is_calm: bool  # nothing is held, or reset while it runs
 
 
-def calls() -> st.SearchStrategy[list[Call]]:
-    """Return what a user does: runs of steps with chosen actions, and resets of every kind."""
-    steps = st.tuples(st.just("steps"), st.tuples(st.integers(0, 2**16), st.integers(1, 12)))
-    resets = st.tuples(st.just("partial reset"), masks(NUM_ENVS))
-    full = st.tuples(st.just("reset"), st.none() | st.integers(0, 2**31 - NUM_ENVS))
-    return st.lists(steps | resets | full, min_size=3, max_size=12)
+def parts() -> st.SearchStrategy[list[Part]]:
+    """Return what a user does: resets of every kind, and steps with chosen actions."""
+    seeds = st.none() | st.integers(0, 2**31 - NUM_ENVS)
+    part = st.builds(Part, seeds, st.integers(0, 2**16), st.integers(1, 30), st.booleans())
+    return st.lists(part, min_size=1, max_size=4)
 
 
-def run(envs: VectorEnv, plan: list[Call], *, scribbles: bool) -> list[Any]:
-    """Return all that a batch returns under a plan; ended rows are reset first if Disabled."""
-    log: list[Any] = []
-
-    def keep(returned: Any) -> Any:
-        log.append(copy.deepcopy(returned))
-        if scribbles:
-            scribble(returned)
-        return log[-1]
-
-    is_manual = envs.metadata["autoreset_mode"] == AutoresetMode.DISABLED
-    keep(envs.reset(seed=1))
-    over = np.zeros(envs.num_envs, np.bool_)
-    for kind, value in plan:
-        if kind == "reset":
-            keep(envs.reset(seed=value))
-            over[:] = False
-        elif kind == "partial reset":
-            keep(envs.reset(options={"reset_mask": value}))
-            over &= ~value
-        else:
-            first, number = value
-            for step in range(number):
-                if is_manual and over.any():
-                    keep(envs.reset(options={"reset_mask": over}))
-                returned = keep(envs.step(act_all(envs, first, step)))
-                over = returned[2] | returned[3]
+def run(envs: VectorEnv, plan: list[Part], *, scribbles: bool) -> list[Any]:
+    """Return all that a batch returns under a plan."""
+    log: list[Any] = [to_numpy(envs.reset(seed=1))]
+    options: dict[str, Any] = {"touch": scribble} if scribbles else {}
+    for seed, number, num_steps, is_calm in plan:
+        act, rng = partial(act_all, envs, number), np.random.default_rng(number)
+        disturb = None if is_calm else rng
+        log += play(envs, num_steps, seed=seed, act=act, disturb=disturb, **options)
     return log
 
 
@@ -67,9 +54,9 @@ make_once, make_plain_once = cache(make), cache(make_plain)
 
 @pytest.mark.parametrize("task_id", ["CartPole-v1", "LunarLander-v3", "Blackjack-v1"])
 @pytest.mark.parametrize("mode", MODES)
-@given(plan=calls(), limit=st.sampled_from([None, -1, 1, 2, 3, 7, 20]), scribbles=st.booleans())
+@given(plan=parts(), limit=st.sampled_from([None, -1, 1, 2, 3, 7, 20]), scribbles=st.booleans())
 def test_quick_step__equals_the_plain_rule(
-    task_id: str, mode: str, plan: list[Call], limit: int | None, scribbles: bool
+    task_id: str, mode: str, plan: list[Part], limit: int | None, scribbles: bool
 ) -> None:
     quick = make_once(task_id, NUM_ENVS, mode, max_episode_steps=limit)
     plain = make_plain_once(task_id, NUM_ENVS, mode, max_episode_steps=limit)
@@ -82,7 +69,7 @@ def test_quick_step__equals_the_plain_rule(
 def test_quick_step__equals_the_plain_rule_on_a_long_run(
     task_id: str, mode: str, limit: int | None
 ) -> None:
-    plan: list[Call] = [("steps", (5, 300)), ("partial reset", np.arange(4) > 1), ("steps", (2, 9))]
+    plan = [Part(None, 5, 300, is_calm=True), Part(None, 2, 9, is_calm=False)]
     quick, plain = (
         build(task_id, NUM_ENVS, mode, max_episode_steps=limit) for build in (make, make_plain)
     )
