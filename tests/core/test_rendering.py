@@ -19,6 +19,7 @@ from gymbridge.errors import (
     ResetNeededError,
 )
 from gymbridge.testing.scripted import ScriptedSimulator
+from tests.support.player import calls
 
 LENGTHS = [[2, 3], [1, 4], [3, 1]]
 
@@ -34,17 +35,10 @@ def on_show(frames: Any) -> list[tuple[int, int]]:
 
 
 def test_render__shows_the_observation_and_episode_that_were_returned_last(mode: str) -> None:
-    envs = make(mode)
-    obs, infos = envs.reset(seed=0)
-    episodes = infos["script"]["episode"]
-    for _ in range(6):
+    envs, episodes = make(mode), np.zeros(3, int)
+    for obs, *_, infos in (call.found for call in calls(envs, 6, seed=0)):
+        episodes = np.where(infos["_script"], infos["script"]["episode"], episodes)
         assert on_show(envs.render()) == [*zip(obs, episodes, strict=True)]
-        obs, _, terminated, truncated, infos = envs.step([0, 0, 0])
-        episodes = infos["script"]["episode"]
-        over = terminated | truncated
-        if mode == "Disabled" and over.any():
-            obs, infos = envs.reset(options={"reset_mask": over})
-            episodes = np.where(over, infos["script"]["episode"], episodes)
     assert max(episodes) > 1
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.batches import to_numpy
+from tests.support.player import play
 from tests.support.trees import assert_same
 
 pytest.importorskip("envpool.registration")
@@ -50,16 +51,15 @@ def is_reset(env: int, turn: int) -> bool:
 def play_together(task: str, **kwargs: Any) -> list[list[Any]]:
     """Return the answers of each environment of a synchronous batch."""
     envs = EnvPoolVectorEnv(task, NUM_ENVS, **kwargs)
-    obs, infos = envs.reset(seed=3)
+
+    def act(turn: int) -> np.ndarray:
+        return np.stack([draw(envs.single_action_space, env, turn) for env in range(NUM_ENVS)])
+
+    (obs, infos), *log = play(envs, LENGTH, act=act)
     zeros = np.zeros(NUM_ENVS)
     calm = zeros.astype(np.float32), zeros.astype(bool), zeros.astype(bool)
-    stories = [[take((obs, *calm, infos), env)] for env in range(NUM_ENVS)]
-    for turn in range(LENGTH):
-        chosen = [draw(envs.single_action_space, env, turn) for env in range(NUM_ENVS)]
-        returned = envs.step(np.stack(chosen))
-        for env, story in enumerate(stories):
-            story.append(take(returned, env))
-    return stories
+    log.insert(0, (obs, *calm, infos))
+    return [[take(returned, env) for returned in log] for env in range(NUM_ENVS)]
 
 
 def play_apart(task: str, resets: bool = False, **kwargs: Any) -> tuple[list[list[Any]], list[int]]:

@@ -16,6 +16,7 @@ import torch
 from gymbridge import BraxVectorEnv
 from gymbridge.functional import compilation
 from tests.support.brax_samples import SampleEnv, count_on, start, under
+from tests.support.player import play
 
 NUM_ENVS = 13
 """No other test has so many, so no small function is there already, compiled for its shapes."""
@@ -44,15 +45,8 @@ def _use_all(envs: BraxVectorEnv) -> None:
     for _ in range(2):
         for seed in (None, 3, [*range(NUM_ENVS)], [None] * NUM_ENVS):
             for options in (None, under(NUM_ENVS, 0, 5), under(NUM_ENVS, *range(NUM_ENVS))):
-                over = np.zeros(NUM_ENVS, bool)
                 envs.reset(seed=seed, options=options)
-                for _ in range(3):
-                    if envs.autoreset_mode.value == "Disabled" and over.any():
-                        envs.reset(options={"reset_mask": over})
-                    actions = rng.integers(0, 2, (NUM_ENVS, 1))
-                    over = np.logical_or(*envs.step(actions.astype(np.float32))[2:4])
-                if envs.autoreset_mode.value == "Disabled":
-                    envs.reset()
+                play(envs, 3, begins=False, act=lambda _: rng.integers(0, 2, (NUM_ENVS, 1)))
 
 
 def _compilations(caplog: pytest.LogCaptureFixture) -> list[str]:

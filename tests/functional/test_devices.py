@@ -28,6 +28,7 @@ from gymbridge.wrappers import RecordEpisodeStatistics
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, draw_actions, to_numpy
 from tests.support.brax_samples import SampleEnv
 from tests.support.falling_ball import shared_ball
+from tests.support.player import play
 from tests.support.python_runs import run_python
 from tests.support.trees import assert_same
 
@@ -46,17 +47,12 @@ def make_actions(envs: Any, step: int) -> np.ndarray:
     return draw_actions(envs, np.random.default_rng(step))
 
 
-def run(envs: Any, num_steps: int = 40, first: int = 0) -> list[Any]:
-    """Return what a run returns; some environments are reset by hand, and all that end."""
-    log = []
-    for step in range(first, first + num_steps):
-        log.append(to_numpy(envs.step(make_actions(envs, step))))
-        over = log[-1][2] | log[-1][3]
-        mask = over | (np.arange(NUM_ENVS) == step % 16)
-        if mask.any() and (envs.autoreset_mode.value == "Disabled" or step % 5 == 0):
-            seed = [step, *range(NUM_ENVS - 1)] if step % 2 else None
-            log.append(to_numpy(envs.reset(seed=seed, options={"reset_mask": mask})))
-    return log
+def run(envs: Any, num_steps: int = 40) -> list[Any]:
+    """Return what a run returns; some environments are reset by hand, in the end with seeds."""
+    log = play(envs, num_steps, begins=False, disturb=np.random.default_rng(num_steps))
+    some = {"reset_mask": np.arange(NUM_ENVS) % 3 == 0}
+    log.append(to_numpy(envs.reset(seed=[*range(NUM_ENVS)], options=some)))
+    return log + play(envs, 5, begins=False)
 
 
 def ends(log: list[Any]) -> int:
@@ -112,7 +108,7 @@ def test_snapshots__move_between_placements(tmp_path: Path) -> None:
         here.save_state(tmp_path / "state")
         obs = there.load_state(tmp_path / "state")
         assert_same(obs, here.set_state(here.get_state()))
-        assert_same(run(there, 9, 9), run(here, 9, 9))
+        assert_same(run(there, 9), run(here, 9))
 
 
 def test_frames__are_those_of_one_device() -> None:

@@ -16,6 +16,7 @@ from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, MODES, to_numpy
 from tests.support.brax_samples import under
 from tests.support.falling_ball import make_ball
+from tests.support.player import calls
 from tests.support.playground_samples import SampleMjxEnv, make_config
 from tests.support.trees import assert_same
 
@@ -84,15 +85,11 @@ def test_scan__returns_what_the_class_does(name: str, mode: str) -> None:
         return carry, (returned, begun)
 
     _, scanned = jax.jit(lambda carry: jax.lax.scan(body, carry, actions))(carry)
-    ends = 0
-    for index, action in enumerate(actions):
-        returned: Any = envs.step(action)
-        over = np.asarray(returned[2] | returned[3])
-        ends += over.sum()
-        found, begun = _at(scanned, index)
-        _check(found, returned, digits)
-        if is_disabled and over.any():
-            _check(begun, envs.reset(options={"reset_mask": over}), digits)
+    ends, index = 0, -1
+    for call in calls(envs, NUM_STEPS, begins=False, act=actions.__getitem__):
+        index += not call.is_reset
+        _check(_at(scanned, index)[call.is_reset], call.found, digits)
+        ends += 0 if call.is_reset else (call.found[2] | call.found[3]).sum()
     assert ends > NUM_STEPS / 10
 
 

@@ -14,7 +14,7 @@ from gymbridge import BraxVectorEnv
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv, episode_draw
 from tests.support.batches import to_numpy
 from tests.support.brax_samples import SampleEnv, count_on, start
-from tests.support.player import play
+from tests.support.player import calls, play
 from tests.support.point_mass import make_batch as make_masses
 from tests.support.trees import assert_same
 
@@ -77,13 +77,13 @@ def test_resets_of_all_rows_at_once__give_what_chunks_give(mode: str) -> None:
         log, loss = play(envs, 3), torch.zeros(())
         # From here on some rows end before the others.
         log.append(to_numpy(envs.reset(options={"reset_mask": np.arange(10) % 3 == 0})))
-        for _ in range(6):
-            returned = envs.step(actions)
-            log.append(to_numpy([leaf.detach() for leaf in returned[:4]]))
-            loss = loss + returned[1].sum()
-            if mode == "Disabled" and (ended := returned[2] | returned[3]).any():
-                log.append(to_numpy(envs.reset(options={"reset_mask": ended})[0].detach()))
-        assert {len(set(flags[3].tolist())) for flags in log[-7:] if len(flags) == 4} == {1, 2}
+        kinds = set()
+        for call in calls(envs, 6, begins=False, act=lambda _, actions=actions: actions):
+            log.append(call.found)
+            if not call.is_reset:
+                loss = loss + call.returned[1].sum()
+                kinds.add(len(set(call.found[3].tolist())))
+        assert kinds == {1, 2}
         loss.backward()
         found.append((log, to_numpy(actions.grad)))
     assert_same(found[1][0], found[0][0])
