@@ -87,12 +87,8 @@ def _begin(envs: Any) -> None:
 
 
 def _step(envs: Any) -> list[Any]:
-    """Take a step, where the user has to reset what ended, and return what the calls return."""
-    returned = [to_numpy(envs.step(_act(envs)))]
-    over = returned[0][2] | returned[0][3]
-    if envs.autoreset_mode.value == "Disabled" and over.any():
-        returned.append(to_numpy(envs.reset(options={"reset_mask": to_kind(over, envs.arrays)})))
-    return returned
+    """Take a step, and return what it and a reset of what it ended return."""
+    return play(envs, 1, begins=False, act=lambda _: _act(envs))
 
 
 def _go_on(envs: Any) -> list[Any]:
