@@ -19,6 +19,7 @@ from gymnasium import spaces
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import EnvContractError
 from tests.support.brax_samples import SampleEnv, count_on, start
+from tests.support.episode_runs import episodes
 
 
 def _step_once(brax_env: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -149,16 +150,9 @@ def test_restart__has_no_reward_and_no_flags_whatever_reset_returns(mode: str) -
         return count_on(state, action, done=1.0 * (state.obs[0] >= 1))
 
     envs = BraxVectorEnv(SampleEnv(reset, step), 1, autoreset_mode=mode)
-    envs.reset(seed=0)
-    seen = []
-    for _ in range(6):
-        _, rewards, terminations, _, _ = envs.step(np.ones((1, 1), np.float32))
-        seen.append((float(rewards[0]), bool(terminations[0])))
-        if mode == "Disabled" and terminations[0]:
-            envs.reset(options={"reset_mask": terminations})
-    episode = [(1.0, False), (1.0, True)]
-    restart = [(0.0, False)] if mode == "NextStep" else []
-    assert seen == ((episode + restart) * 3)[:6]
+    (found,) = episodes(envs, 9, act=lambda *_: np.ones((1, 1), np.float32), complete=2)
+    for _, *steps in found:  # that a restart in NextStep has neither is checked by `episodes`
+        assert [moment[1:4] for moment in steps] == [(1.0, False, False), (1.0, True, False)]
 
 
 def _both(**parts: Any) -> SampleEnv:

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from tests.support.player import calls
 from tests.support.python_runs import run_python
 from tests.support.trees import assert_same
 
@@ -69,14 +70,9 @@ def test_render_size__is_width_and_height() -> None:
 def test_render__shows_the_state_that_the_mode_leaves(mode: str) -> None:
     """A pendulum is where its observation says: the angle decides, and a reset turns it."""
     envs = make("Pendulum-v1", num_envs=1, autoreset_mode=mode, max_episode_steps=3)
-    envs.reset(seed=1)
     shown = {}
-    for _ in range(7):
-        obs, _, _, truncations, _ = envs.step(np.zeros((1, 1), np.float32))
-        shown[obs[0, :2].tobytes()] = envs.render()[0]
-        if mode == "Disabled" and truncations.any():
-            obs, _ = envs.reset(options={"reset_mask": truncations})
-            shown[obs[0, :2].tobytes()] = envs.render()[0]
+    for call in calls(envs, 7, seed=1, act=lambda _: np.zeros((1, 1), np.float32)):
+        shown[call.found[0][0, :2].tobytes()] = envs.render()[0]
     again = make("Pendulum-v1", num_envs=1, autoreset_mode="Disabled", max_episode_steps=-1)
     obs, _ = again.reset(seed=1)
     seen = 0

@@ -25,10 +25,10 @@ from gymbridge.core.jax_private import count_threads
 from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from gymbridge.wrappers import RecordEpisodeStatistics
-from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, draw_actions, to_numpy
+from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, to_numpy
 from tests.support.brax_samples import SampleEnv
 from tests.support.falling_ball import shared_ball
-from tests.support.player import play
+from tests.support.player import draw_at, play
 from tests.support.python_runs import run_python
 from tests.support.trees import assert_same
 
@@ -41,10 +41,6 @@ def scripted(device: Any, arrays: str, mode: str) -> BraxVectorEnv:
     """Return a batch whose every episode draws its length, which compiles in a moment."""
     options = {"arrays": arrays, "autoreset_mode": mode, "max_episode_steps": 4, "device": device}
     return BraxVectorEnv(ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES), NUM_ENVS, **options)
-
-
-def make_actions(envs: Any, step: int) -> np.ndarray:
-    return draw_actions(envs, np.random.default_rng(step))
 
 
 def run(envs: Any, num_steps: int = 40) -> list[Any]:
@@ -94,7 +90,7 @@ def test_arrays__are_spread_evenly_and_taken_from_the_devices() -> None:
     obs, _ = envs.reset(seed=0)
     assert obs.sharding == envs.device
     assert [shard.data.shape[0] for shard in obs.addressable_shards] == [4] * 2
-    actions = jax.device_put(make_actions(envs, 0), envs.device)
+    actions = jax.device_put(draw_at(envs, 0), envs.device)
     assert envs.step(actions)[0].sharding == envs.device
     with pytest.raises(ArgumentError, match=r"jax\.device_put\(actions, envs\.device\)"):
         envs.step(jax.device_put(actions, jax.devices()[0]))
@@ -116,7 +112,7 @@ def test_frames__are_those_of_one_device() -> None:
     for device in (None, TWO):
         envs = BraxVectorEnv(env, NUM_ENVS, device=device, render_mode="rgb_array")
         envs.reset(seed=3)
-        envs.step(make_actions(envs, 0))
+        envs.step(draw_at(envs, 0))
         envs.reset(options={"reset_mask": np.arange(NUM_ENVS) % 3 == 0})
         frames.append(np.stack(envs.render()))
     np.testing.assert_array_equal(*frames)
@@ -131,7 +127,7 @@ def test_statistics__are_spread_too(tmp_path: Path) -> None:
         envs.reset(seed=2)
         log = []
         for step in range(12):
-            log.append(to_numpy(envs.step(make_actions(batch, step))[4]["episode"]["r"]))
+            log.append(to_numpy(envs.step(draw_at(batch, step))[4]["episode"]["r"]))
             if step == 5:
                 envs.save_state(tmp_path / str(device))
                 envs.load_state(tmp_path / str(device))
@@ -202,11 +198,11 @@ def test_functional__carries_the_batch_over_its_devices() -> None:
         carry, reset, step = envs.functional()
         step, log = jax.jit(step), []
         for index in range(6):
-            carry, returned = step(carry, make_actions(envs, index))
+            carry, returned = step(carry, draw_at(envs, index))
             log.append(to_numpy(returned))
         carry, first = reset(carry, np.arange(NUM_ENVS) % 3 == 0, np.arange(NUM_ENVS))
-        logs.append([*log, to_numpy(first), to_numpy(step(carry, make_actions(envs, 9))[1])])
-        logs[-1].append(to_numpy(envs.step(make_actions(envs, 0))))
+        logs.append([*log, to_numpy(first), to_numpy(step(carry, draw_at(envs, 9))[1])])
+        logs[-1].append(to_numpy(envs.step(draw_at(envs, 0))))
     assert_same(logs[1], logs[0])
     assert carry.ended.sharding == two.device
 
