@@ -296,11 +296,3 @@ def test_ids_pages__are_what_their_script_writes() -> None:
         for page, text in PAGES.items()
         if page == "docs/reference/ids.md" or page.startswith("docs/reference/ids/")
     }
-
-
-def test_words_page__has_docstrings_messages_and_hints() -> None:
-    script = load_script(SCRIPTS / "words.py")
-    page = script.make_page(ROOT / "gymbridge" / "core" / "requests.py")
-    assert "### `requests.read_count`, line" in page
-    assert "`ArgumentError`: `{name}` must be at least {least}, got {value}.\n" in page
-    assert "less than -2**99" in page

@@ -64,16 +64,6 @@ def test_record_video__writes_frames_that_differ(tmp_path: Path) -> None:
     check_video(path, (240, 640), 20)  # two frames of 320 x 240, side by side
 
 
-@pytest.mark.needs_opengl
-def test_record_video__writes_physics(tmp_path: Path) -> None:
-    pytest.importorskip("brax.envs")
-    envs = make(PENDULUM, 1, backend="spring")
-    play(vector.RecordVideo(envs, str(tmp_path), video_length=25), 30)
-    path = sorted(tmp_path.glob("*.mp4"))[0]
-    check_video(path, (240, 320), 25)
-    assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FPS) == 50
-
-
 def test_record_video__takes_both_triggers_a_prefix_and_a_shape(mode: str, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "er"
     envs = vector.RecordVideo(

@@ -63,18 +63,6 @@ def ends(log: list[Any]) -> int:
     return sum((entry[2] | entry[3]).sum() for entry in log if len(entry) == 5)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "mode"), [("numpy", "NextStep"), ("jax", "SameStep"), ("jax", "Disabled")]
-)
-def test_run__is_that_of_one_device(arrays: str, mode: str) -> None:
-    logs = []
-    for device in (None, TWO):
-        envs = scripted(device, arrays, mode)
-        logs.append([to_numpy(envs.reset(seed=[3, 1, 4, 1, 5, 9, 2, 6])), *run(envs)])
-    assert_same(logs[1], logs[0])
-    assert ends(logs[0]) > 20
-
-
 def test_physics_that_are_drawn__are_those_of_one_device() -> None:
     logs = []
     given = np.linspace(1, 10, NUM_ENVS, dtype=np.float32)
@@ -263,16 +251,6 @@ def test_few_threads__are_enough_if_the_user_set_them(
         monkeypatch.setenv(name, threads)
         check_threads(find_place("cpu", 4), 4, 2, lambda: True)
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
-
-
-@pytest.mark.usefixtures("_few_threads")
-@pytest.mark.parametrize(("device", "num_envs"), [("cpu:all", 4), (TWO, 6)])
-def test_every_core__does_not_warn_where_nothing_factorizes(
-    device: Any, num_envs: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    envs = BraxVectorEnv("inverted_pendulum", num_envs, backend="spring", device=device)
-    assert envs._simulator.num_devices == 2
-    assert "NPROC" not in caplog.text
 
 
 class Solves(JaxEnv):

@@ -52,25 +52,6 @@ def test_hessian__is_that_of_jax(envs: Any) -> None:
         assert not found[row][:, [other for other in range(NUM_ENVS) if other != row]].any()
 
 
-def test_policy__has_the_second_derivatives_of_its_differences(envs: Any) -> None:
-    """By weights that every row and step shares."""
-    start = envs.get_state()
-
-    def gradient(weights: torch.Tensor) -> torch.Tensor:
-        envs.set_state(start)
-        obs, loss = envs.detach(), torch.zeros(())
-        for _ in range(3):
-            obs, rewards, *_ = envs.step(obs @ weights)
-            loss = loss + rewards.sum()
-        return torch.autograd.grad(loss, weights, create_graph=True)[0]
-
-    weights = torch.full((4, 2), 0.3, requires_grad=True)
-    along = torch.linspace(-1, 1, 8).reshape(4, 2)
-    (found,) = torch.autograd.grad(gradient(weights), weights, along)
-    ends = [gradient((weights + sign * 1e-2 * along).detach().requires_grad_()) for sign in (1, -1)]
-    torch.testing.assert_close(found, (ends[0] - ends[1]).detach() / 2e-2, rtol=2e-2, atol=2e-2)
-
-
 def test_detach__has_no_second_derivative_across_it(envs: Any, actions: torch.Tensor) -> None:
     play_steps(envs, actions[:1])
     envs.detach()

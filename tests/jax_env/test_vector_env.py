@@ -275,24 +275,6 @@ def test_finiteness__is_asked_of_rewards_and_of_what_the_class_names(kind: Any, 
     assert infos["size"].tolist() == [1, 0 if ends else np.inf]
 
 
-def test_objects__share_no_compiled_functions_and_keep_what_was_traced() -> None:
-    class Scaled(Glide):
-        scale = 1.0
-
-        def step(self, key: Any, state: Any, action: Any) -> Any:
-            return state * self.scale, state * self.scale, self.scale, False, False, {}
-
-    env = Scaled()
-    one = JaxVectorEnv(env, 1)
-    env.scale = 5.0
-    two = JaxVectorEnv(env, 1)
-    rewards = []
-    for envs in (one, two):
-        envs.reset(seed=0)
-        rewards += envs.step(np.zeros((1, 2), np.float32))[1].tolist()
-    assert rewards == [1, 5]
-
-
 def test_registered_environment__is_made_by_its_id() -> None:
     gym.register(
         "Tests/Glide-v0", vector_entry_point="gymbridge:JaxVectorEnv", kwargs={"env": Glide()}
