@@ -24,7 +24,6 @@ from gymbridge.core.devices import Device
 from gymbridge.core.jax_private import count_threads
 from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
-from gymbridge.wrappers import RecordEpisodeStatistics
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, draw_actions, to_numpy
 from tests.support.brax_samples import SampleEnv
 from tests.support.falling_ball import shared_ball
@@ -113,23 +112,6 @@ def test_frames__are_those_of_one_device() -> None:
         frames.append(np.stack(envs.render()))
     np.testing.assert_array_equal(*frames)
     assert frames[0][:, 0, 0, 0].tolist() == [0, 1, 1] * 2 + [0, 1]
-
-
-def test_statistics__are_spread_too(tmp_path: Path) -> None:
-    logs = []
-    for device in (None, TWO):
-        batch = scripted(device, "jax", "NextStep")
-        envs = RecordEpisodeStatistics(batch)
-        envs.reset(seed=2)
-        log = []
-        for step in range(12):
-            log.append(to_numpy(envs.step(make_actions(batch, step))[4]["episode"]["r"]))
-            if step == 5:
-                envs.save_state(tmp_path / str(device))
-                envs.load_state(tmp_path / str(device))
-        logs.append(log)
-    np.testing.assert_array_equal(*logs)
-    assert np.any(logs[0])
 
 
 def test_batch__pickles_with_its_devices() -> None:

@@ -15,7 +15,6 @@ from gymnasium import spaces
 from gymbridge.errors import EnvContractError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.point_mass import PointMass, make_batch
-from tests.support.python_runs import run_python
 
 
 class Solver(PointMass):
@@ -80,28 +79,3 @@ def test_dict_actions__have_gradients_of_each_part() -> None:
     envs.reset(seed=0)
     window = {name: leaf.detach().repeat(2, 1, 1) for name, leaf in actions.items()}
     torch.testing.assert_close(envs.unroll(window)[1][0], rewards)
-
-
-DOUBLE = """
-import torch
-from tests.support.point_mass import make_batch
-envs = make_batch(num_envs=3)
-def loss_of(actions):
-    envs.reset(seed=0)
-    loss = 0
-    for action in actions:
-        obs, rewards, *_ = envs.step(action)
-        loss = loss + obs.sum() + rewards.sum()
-    assert obs.dtype == rewards.dtype == envs.physics_state.dtype == torch.float64
-    return loss
-torch.manual_seed(0)
-actions = (0.3 * torch.randn(4, 3, 2, dtype=torch.float64)).requires_grad_()
-assert torch.autograd.gradcheck(loss_of, actions, eps=1e-6, atol=1e-9, rtol=1e-7)
-print("checked")
-"""
-
-
-@pytest.mark.slow
-def test_float64__passes_gradcheck() -> None:
-    """In a process of its own: JAX takes 64 bits for all or none."""
-    assert run_python("-c", DOUBLE, JAX_ENABLE_X64="1").out == "checked\n"

@@ -165,22 +165,6 @@ def test_options_of_reset__that_do_not_fit_change_nothing(
     assert_same(to_numpy(envs.step(action)), wanted)
 
 
-def test_snapshot__goes_on_in_another_batch(tmp_path: Any) -> None:
-    envs, actions = shared(), draw(shared(), 20)
-    envs.reset(seed=0)
-    envs.step(at(actions, 0))
-    envs.save_state(tmp_path / "state.npz")
-    other = JaxVectorEnv(Drift(), NUM_ENVS, **SAME_STEP)
-    other.load_state(tmp_path / "state.npz")
-    for index in range(1, 20):
-        action = at(actions, index)
-        assert_same(to_numpy(other.step(action)), to_numpy(envs.step(action)))
-    names = {name for name in envs.get_state().leaves if name.startswith("state.")}
-    assert {"state.place", "state.least", "state.seen.obs.place", "state.steps"} <= names
-    with pytest.raises(ArgumentError, match="Glide"):
-        JaxVectorEnv(Glide(), NUM_ENVS, **SAME_STEP).load_state(tmp_path / "state.npz")
-
-
 def test_render__draws_by_the_environment_s_own_function() -> None:
     envs = shared("NextStep")
     envs.reset(seed=0, options={"level": [0, 1, 2, 3]})
