@@ -222,7 +222,7 @@ def test_unroll__keeps_the_batch_where_its_infos_cannot_be_laid_out(
     assert not torch.equal(envs.physics_state, before)
 
 
-@pytest.mark.parametrize("name", ["detach", "get_state", "physics_state"])
+@pytest.mark.parametrize("name", ["detach", "physics_state"])
 def test_calls__need_a_reset_an_open_batch_and_gradients(name: str) -> None:
     def use(envs: Any) -> Any:
         value = getattr(envs, name)
@@ -231,9 +231,8 @@ def test_calls__need_a_reset_an_open_batch_and_gradients(name: str) -> None:
     envs = make_batch()
     with pytest.raises(ResetNeededError, match=f"`{name}`"):
         use(envs)
-    if name != "get_state":
-        with pytest.raises(ArgumentError, match="differentiable=True"):
-            use(make_batch(differentiable=False))
+    with pytest.raises(ArgumentError, match="differentiable=True"):
+        use(make_batch(differentiable=False))
     envs.close()
     with pytest.raises(ClosedError):
         use(envs)
