@@ -133,8 +133,6 @@ def test_attributes__are_those_that_rsl_rl_reads() -> None:
     copied = pickle.loads(pickle.dumps(named))
     assert copied.cfg == named.cfg
     assert copied.step(torch.zeros(2, 6))[2].tolist() == [0, 0]
-    env.close()
-    assert env.envs.closed
 
 
 def test_log__keeps_no_graph() -> None:
