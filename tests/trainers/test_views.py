@@ -147,16 +147,6 @@ def test_single_env__returns_the_same_whatever_happens_to_its_spaces() -> None:
     }
 
 
-def test_batch__keeps_the_identity_of_its_spaces() -> None:
-    envs = EnvPoolVectorEnv(CART_POLE, NUM_ENVS)
-    drawn = []
-    for _ in range(2):
-        envs.action_space.seed(0)
-        assert envs.action_space is envs.action_space
-        drawn.append(envs.action_space.sample().tolist())
-    assert drawn[0] == drawn[1]
-
-
 def test_wrappers_of_sb3__leave_the_batch_as_it_was() -> None:
     envs = VIEWS["sb3"].make_pool()
     before = declared_by(envs)
