@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import jax
 import numpy as np
 import pytest
@@ -49,19 +50,26 @@ class Walk(JaxEnv):
         return {"state": place, "privileged_state": jax.numpy.concatenate([place, 2 * place])}
 
 
-def make_batch(arrays: str) -> Any:
-    options: Any = {"max_episode_steps": 5, "autoreset_mode": "SameStep"}
-    return JaxVectorEnv(Walk(), NUM_ENVS, arrays=arrays, **options)
+def make_batch(task: str, arrays: str) -> Any:
+    options: Any = {"num_envs": NUM_ENVS, "max_episode_steps": 5, "autoreset_mode": "SameStep"}
+    if task == "robot":
+        return JaxVectorEnv(Walk(), arrays=arrays, **options)
+    pytest.importorskip("envpool")
+    return gym.make_vec("EnvPool/Pendulum-v1", arrays=arrays, **options)
 
 
-def split(obs: Any) -> Any:
-    return obs["state"], obs["privileged_state"]
-
-
-def test_steps__have_the_last_observation_of_each_episode(page: dict[str, Any]) -> None:
-    env, reference = page["FastTD3Env"](make_batch("torch"), SEED), make_batch("numpy")
+@pytest.mark.parametrize(("task", "sizes"), [("robot", (1, 2)), ("pendulum", (3, 3))])
+def test_steps__have_the_last_observation_of_each_episode(
+    page: dict[str, Any], task: str, sizes: tuple[int, int]
+) -> None:
+    env, reference = page["FastTD3Env"](make_batch(task, "torch"), SEED), make_batch(task, "numpy")
     assert (env.num_envs, env.num_actions, env.max_episode_steps) == (NUM_ENVS, 1, 5)
-    assert (env.num_obs, env.num_privileged_obs, env.asymmetric_obs) == (1, 2, True)
+    assert (env.num_obs, env.num_privileged_obs) == sizes
+    assert env.asymmetric_obs == (task == "robot")
+
+    def split(obs: Any) -> Any:
+        return (obs["state"], obs["privileged_state"]) if task == "robot" else (obs, obs)
+
     wanted = split(reference.reset(seed=SEED)[0])
     for found, part in zip(env.reset_with_critic_obs(), wanted, strict=True):
         np.testing.assert_array_equal(found, part)
@@ -76,15 +84,15 @@ def test_steps__have_the_last_observation_of_each_episode(page: dict[str, Any]) 
         np.testing.assert_array_equal(rewards, wanted[1])
         np.testing.assert_array_equal(dones, over)
         np.testing.assert_array_equal(extras["time_outs"], wanted[3])
-        observations = extras["observations"]
-        seen = obs, observations["critic"]
-        last = observations["raw"]["obs"], observations["raw"]["critic_obs"]
+        seen = obs, extras["observations"]["critic"]
+        last = extras["observations"]["raw"]["obs"], extras["observations"]["raw"]["critic_obs"]
         for found, part in zip(seen, split(wanted[0]), strict=True):
             np.testing.assert_array_equal(found, part)
         for row in np.flatnonzero(over):
             for found, part in zip(last, split(wanted[4]["final_obs"][row]), strict=True):
                 np.testing.assert_array_equal(found[row], part)
-    assert min(ends) > 0
+    assert ends[1] > 0
+    assert (ends[0] > 0) == (task == "robot")
 
 
 @pytest.mark.slow
@@ -92,8 +100,6 @@ def test_make_env__gives_batches_of_both_sizes_and_no_pictures(page: dict[str, A
     train, evaluate, drawn = page["make_env"]("CartpoleBalance", SEED, 3, 2, 0)
     assert (train.num_envs, evaluate.num_envs, drawn) == (3, 2, None)
     assert train.max_episode_steps == 1000
-    assert not train.asymmetric_obs
-    assert train.num_privileged_obs == train.num_obs
     actions = torch.zeros(3, 1)
     assert train.reset().shape == train.step(actions)[0].shape == (3, train.num_obs)
     with pytest.raises(ValueError, match="config_overrides"):
