@@ -6,22 +6,15 @@ import gc
 import signal
 import threading
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
 
-from tests.support.gpu_runs import (
-    FOLDER,
-    find_obstacle,
-    is_gpu_run,
-    prepare_cpu_run,
-    prepare_gpu_run,
-)
+from tests.support import gpu_runs
 from tests.support.system_libraries import NEEDED, check_libraries
 
-SET_HERE = prepare_cpu_run()  # which `pytest_configure` takes back for a run on a GPU
+SET_HERE = gpu_runs.prepare_cpu_run()  # which `pytest_configure` takes back for a run on a GPU
 
 settings.register_profile("gymbridge", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("gymbridge")
@@ -30,50 +23,10 @@ settings.register_profile("mutants", settings(phases=[Phase.explicit, Phase.gene
 
 REQUIRE, GPU_DEVICE = "--require-system-libraries", "--gpu-device"
 
-_obstacle = cache(find_obstacle)
-
-NEEDED_BY_MANY = (
-    *("brax", "cv2", "envpool", "matplotlib", "moviepy", "mujoco_playground", "pandas", "rich"),
-    *("rsl_rl", "skrl", "stable_baselines3", "tensorboard", "torch", "torchrl", "tqdm"),
-)
-if not all(map(find_spec, NEEDED_BY_MANY)):
-    collect_ignore_glob = [
-        *("functional/*", "gradients/*", "jax_env/test_[cv]*", "ppo_example/*"),
-        *("trainers/sb3/*", "trainers/test_r[so]*", "trainers/test_[stv]*", "test_*examples.py"),
-        *("test_opengl*", "test_run_all.py", "test_s[io]*.py", "test_scaling.py"),
-        "test_throughput.py",
-    ]
-
-LONGEST_FIRST = (
-    *("test_reproducibility.py", "test_warp.py", "test_dm_control.py", "test_proof.py"),
-    *("test_mjx_solver.py", "test_families.py"),
-    *("test_simulator_examples.py", "test_throughput.py", "test_sb3_examples.py"),
-    *("test_trainer_examples.py", "test_oracle.py", "test_docs.py", "test_script.py"),
-    *("test_list.py", "test_bench.py", "test_scaling.py", "test_resume.py"),
-    *("test_physics_gradients.py", "test_randomized_models.py", "test_gradient_examples.py"),
-)
-"""Files that the slow leg begins with, so that neither of its processes waits for the other."""
-
-COVERED_BY_OTHERS = (
-    *("brax/test_oracle.py", "envpool/test_steps.py"),
-    *("conformance/test_against_sync.py", "conformance/test_episodes.py"),
-    *("conformance/test_gymnasium_rendering.py", "conformance/test_gymnasium_wrappers.py"),
-    *("conformance/test_ownership.py", "conformance/test_results.py"),
-    *("functional/test_diverged.py", "functional/test_randomization.py"),
-    *("gradients/test_diverged.py", "gradients/test_gradients.py"),
-    *("test_gradient_examples.py", "test_sb3_examples.py", "test_simulator_examples.py"),
-    "test_trainer_examples.py",
-)
-"""Long files that run no line or branch of the package that no other file runs.
-
-Their coverage is not measured, which takes a third of the time of a test. `tests/DURATIONS.md` says
-how they were found.
-"""
-
-MODES = ("NextStep", "SameStep", "Disabled")
+_obstacle = cache(gpu_runs.find_obstacle)
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=("NextStep", "SameStep", "Disabled"))
 def mode(request: pytest.FixtureRequest) -> str:
     """Each autoreset mode, by its value."""
     return request.param
@@ -106,34 +59,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let `-m gpu` see the GPU; processes of pytest-xdist inherit the variables."""
-    if is_gpu_run(config.option.markexpr, config.getoption(GPU_DEVICE)):
-        prepare_gpu_run(SET_HERE)
+    if gpu_runs.is_gpu_run(config.option.markexpr, config.getoption(GPU_DEVICE)):
+        gpu_runs.prepare_gpu_run(SET_HERE)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no other tests for `-m gpu`: to import them all takes a minute."""
-    is_near = FOLDER.is_relative_to(collection_path) or collection_path.is_relative_to(FOLDER)
+    here, near = collection_path, gpu_runs.FOLDER
+    is_near = near.is_relative_to(here) or here.is_relative_to(near)
     return True if config.option.markexpr == "gpu" and not is_near else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with long files, pause coverage, and take the first case of each test of the GPU."""
-    covered = {Path(__file__).parent / name for name in COVERED_BY_OTHERS}
-    for item in items:
-        if item.path in covered:
-            item.add_marker("no_cover")
-    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+    """Begin with long files, and take the first case of each test of the GPU."""
+    long = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: item.path not in long)
     if config.option.markexpr == "gpu" and config.getoption(GPU_DEVICE) == "cpu":
-        first: dict[str, pytest.Item] = {}
-        for item in items:
-            first.setdefault(item.nodeid.partition("[")[0], item)
-        config.hook.pytest_deselected(items=[item for item in items if item not in first.values()])
-        items[:] = first.values()
+        gpu_runs.keep_first_cases(config, items)
 
 
 def pytest_collection_finish() -> None:
-    """Let garbage collections skip what is imported; `tests/DURATIONS.md` says what that saves."""
+    """Let garbage collections skip what is imported, which saves a sixth of the time of tracing."""
     gc.collect()
     gc.freeze()
 

@@ -11,7 +11,16 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["FOLDER", "find_obstacle", "is_gpu_run", "prepare_cpu_run", "prepare_gpu_run"]
+import pytest
+
+__all__ = [
+    "FOLDER",
+    "find_obstacle",
+    "is_gpu_run",
+    "keep_first_cases",
+    "prepare_cpu_run",
+    "prepare_gpu_run",
+]
 
 FOLDER = Path(__file__).parents[1] / "gpu"
 """Where all tests with the marker `gpu` are."""
@@ -74,6 +83,15 @@ def prepare_gpu_run(set_for_cpu: list[str]) -> None:
         os.environ.pop(name, None)
     for name, value in _GPU_VARIABLES.items():
         os.environ.setdefault(name, value)
+
+
+def keep_first_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect all but the first case of each test."""
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    config.hook.pytest_deselected(items=[item for item in items if item not in first.values()])
+    items[:] = first.values()
 
 
 def find_obstacle(device: str) -> str | None:
