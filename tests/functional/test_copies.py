@@ -12,9 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from brax.envs.fast import Fast
+from from_func_env import FromFuncEnv
+from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 
 from gymbridge import BraxVectorEnv, JaxVectorEnv
 from gymbridge.errors import ResetNeededError
@@ -112,6 +115,11 @@ def test_copy_before_the_first_step__is_of_what_was_traced(
             envs.step(act(envs))
 
 
+def test_constructors__share_nothing() -> None:
+    first, second = (BraxVectorEnv("fast", 2) for _ in range(2))
+    assert first._runner is not second._runner
+
+
 @pytest.mark.parametrize(
     ("env", "options"),
     [
@@ -161,6 +169,31 @@ def test_copies__step_in_threads_of_their_own() -> None:
     assert len(found) == 3
     for observations in found:
         assert np.array_equal(observations, seen)
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_copy_inside_jit(is_inside: bool) -> None:
+    """As rejax does with its configuration."""
+    first = JaxVectorEnv(FromFuncEnv(CartPoleFunctional()), 2, arrays="jax")
+    found: list[Any] = []
+
+    def run(scale: Any) -> Any:
+        envs = copy.deepcopy(first)
+        found.append(envs)
+        return scale * 2
+
+    (jax.jit(run) if is_inside else run)(jnp.ones(()))
+    obs, _ = found[0].reset(seed=0)
+    assert np.array_equal(obs, first.reset(seed=0)[0])
+
+
+def test_spec__is_copied() -> None:
+    import gymnasium as gym
+
+    first = gym.make_vec("Brax/fast-v0", num_envs=2, max_episode_steps=7)
+    second = copy.copy(first)
+    assert second.spec == first.spec
+    assert second.spec is not first.spec
 
 
 @COPIES

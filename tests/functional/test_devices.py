@@ -235,6 +235,16 @@ def test_few_threads__are_enough_if_the_user_set_them(
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
 
+@pytest.mark.usefixtures("_few_threads")
+@pytest.mark.parametrize(("device", "num_envs"), [("cpu:all", 4), (TWO, 6)])
+def test_every_core__does_not_warn_where_nothing_factorizes(
+    device: Any, num_envs: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    envs = BraxVectorEnv("inverted_pendulum", num_envs, backend="spring", device=device)
+    assert envs._simulator.num_devices == 2
+    assert "NPROC" not in caplog.text
+
+
 class Solves(JaxEnv):
     """Solves a linear system in each step, in a loop."""
 
