@@ -25,10 +25,8 @@ REQUIRE, GPU_DEVICE = "--require-system-libraries", "--gpu-device"
 
 _obstacle = cache(gpu_runs.find_obstacle)
 
-MODES = ("NextStep", "SameStep", "Disabled")
 
-
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=("NextStep", "SameStep", "Disabled"))
 def mode(request: pytest.FixtureRequest) -> str:
     """Each autoreset mode, by its value."""
     return request.param

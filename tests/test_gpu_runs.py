@@ -29,9 +29,7 @@ def test_variables__are_for_the_gpu_unless_they_were_set(monkeypatch: pytest.Mon
     for name in (*names, "JAX_DEFAULT_MATMUL_PRECISION"):
         monkeypatch.setenv(name, "")  # so that it is restored
         monkeypatch.delenv(name)
-    prepared = prepare_cpu_run()
-    assert [os.environ.get(name) for name in names] == ["cpu", "1", None]
-    prepare_gpu_run(prepared)
+    prepare_gpu_run(prepare_cpu_run())
     assert [os.environ.get(name) for name in names] == [None, None, "false"]
     monkeypatch.setenv("JAX_PLATFORMS", "cuda,cpu")
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")

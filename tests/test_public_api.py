@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,27 @@ def test_all__lists_what_is_public_and_documented_constants(name: str) -> None:
     public = {one for one in defined(tree) if not one.startswith("_")}
     assert public - names == set()
     assert names & bare_constants(tree) == set()
+
+
+USER_MODULES = (
+    "gymbridge",
+    "gymbridge.brax",
+    "gymbridge.envpool",
+    "gymbridge.playground",
+    "gymbridge.testing",
+    "gymbridge.trainers.cleanrl",
+    "gymbridge.trainers.rsl_rl",
+    "gymbridge.trainers.sb3",
+    "gymbridge.trainers.skrl",
+    "gymbridge.trainers.torchrl",
+    "gymbridge.wrappers",
+)
+"""Modules that users import."""
+
+
+def test_api_page__has_every_name_of_the_modules_that_users_import() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    for name in USER_MODULES:
+        names = listed(parse(name))
+        assert names
+        assert [one for one in names if not re.search(rf"\b{one}\b", page)] == [], name

@@ -10,14 +10,11 @@ import jax
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, EpisodeEndedError
 from gymbridge.single_env import SingleEnv, make_envpool
-from tests.support.player import calls
 from tests.support.system_libraries import OPENGL, has_libraries
-from tests.support.trees import assert_same
 
 IDS = (
     "Brax/fast-v0",
@@ -155,50 +152,3 @@ def test_tensor_that_numpy_cannot_read__is_refused_with_the_way_out() -> None:
     with pytest.raises(ArgumentTypeError, match=r"Pass actions\.detach\(\)"):
         env.step(action.clone().requires_grad_())
     env.step(action)
-
-
-SYNCED = {
-    "EnvPool/Acrobot-v1": 9,
-    "EnvPool/CartPole-v1": 11,
-    "EnvPool/FetchReach-v4": 7,
-    "EnvPool/FrozenLake-v1": 6,
-    "EnvPool/LunarLander-v3": 15,
-    "EnvPool/MiniGrid-Empty-5x5-v0": 100,
-    "EnvPool/Play2048-v1": 9,
-    "Brax/fast-v0": 7,
-}
-
-
-@pytest.mark.parametrize("env_id", SYNCED)
-def test_sync_vector_env__over_views_is_the_batch(env_id: str, mode: str) -> None:
-    """The figures are equal; rewards are float64 there, and a tie sets both flags."""
-    limit = {} if "MiniGrid" in env_id else {"max_episode_steps": SYNCED[env_id]}
-    own_mode = {"autoreset_mode": AutoresetMode(mode)}
-    sync = gym.make_vec(env_id, 3, vectorization_mode="sync", vector_kwargs=own_mode, **limit)
-    envs = gym.make_vec(env_id, num_envs=3, autoreset_mode=mode, **limit)
-    ended = 0
-    for call in calls(envs, 120 if "MiniGrid" in env_id else 50):
-        assert_same(_plain(call.found), _plain(call.again(sync)))
-        ended += 0 if call.is_reset else (call.found[2] | call.found[3]).sum()
-    assert ended >= 3
-
-
-def _plain(outcome: tuple[Any, ...]) -> Any:
-    """Return an outcome with float32 rewards, terminated only on a tie, and ints for numpy's.
-
-    Rewards of Brax are equal to rounding alone where XLA compiles batches of different sizes.
-    """
-    if len(outcome) == 2:
-        return outcome
-    obs, rewards, terminated, truncated, infos = outcome
-    final = {
-        key: list(map(_with_ints, value)) for key, value in infos.items() if key == "final_obs"
-    }
-    rewards = rewards.astype(np.float32).round(7)
-    return obs, rewards, terminated, truncated & ~terminated, infos | final
-
-
-def _with_ints(obs: Any) -> Any:
-    if isinstance(obs, dict):
-        return {key: _with_ints(value) for key, value in obs.items()}
-    return int(obs) if isinstance(obs, np.integer) else obs

@@ -134,16 +134,3 @@ def test_threads_that_build__change_nothing_and_lose_no_text() -> None:
     *printed, said = done.lines
     assert [int(line) for line in printed] == json.loads(said) != []
     assert done.log == ""
-
-
-@pytest.mark.parametrize("task", ["Acrobot-v1", "CarRacing-v2"])  # an observation's, an action's
-def test_bounds_of_envpool__are_cast_without_a_warning(task: str) -> None:
-    pytest.importorskip("envpool")
-    from gymbridge import EnvPoolVectorEnv
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        envs = EnvPoolVectorEnv(task, 2)
-        envs.reset(seed=0)
-        envs.step(envs.action_space.sample())
-        envs.close()

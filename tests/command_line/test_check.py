@@ -90,19 +90,3 @@ def test_check__gives_the_mode_to_ids_with_a_module_or_without_a_version(
         pytest.importorskip("envpool.registration")
     assert main(["check", env_id, "--mode=SameStep", "--steps=20"]) == 0
     assert "SameStep" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("_envpool")
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["EnvPool/CartPole-v1", "--kwarg=array=torch"], "array"),
-        (["EnvPool/CartPole-v1", "--kwarg=limit"], "KEY=VALUE"),
-        (["EnvPool/CartPole-v1", "--kwarg=max_episode_steps=0"], "max_episode_steps"),
-    ],
-)
-def test_check__exits_with_2_where_nothing_can_be_built(
-    arguments: list[str], text: str, capsys: Any
-) -> None:
-    assert main(["check", *arguments]) == 2
-    assert text in capsys.readouterr().err

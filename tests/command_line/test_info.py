@@ -130,13 +130,6 @@ def test_info__of_a_robot_has_the_extra_with_the_meshes(name: str, extra: str, c
     assert found["versions"].keys() == {*EXTRAS[extra]}
 
 
-def test_info__of_an_unknown_id_names_the_nearest(capsys: Any) -> None:
-    assert main(["info", "CartPole-v1"]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "no id 'CartPole-v1'. Did you mean 'EnvPool/CartPole-v0' or 'EnvPool/" in printed.err
-
-
 def test_probes__leave_out_what_is_not_installed() -> None:
     found = dict(run_probes({"jax": None, "torch": None}))
     assert found.keys() == {"OpenGL"}

@@ -15,7 +15,9 @@ import pytest
 
 from gymbridge.command_line import listing, main, make_parser, output
 
-COMMANDS = ("list", "info", "check", "bench", "rollout")
+BUILDERS = ("check", "bench", "rollout")
+COMMANDS = ("list", "info", *BUILDERS)
+ID = "EnvPool/CartPole-v1"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 
 
@@ -27,20 +29,18 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help__has_a_sentence_for_each_flag(command: str, capsys: Any) -> None:
+def test_flags__are_on_the_page_and_each_has_a_sentence_in_the_help(
+    command: str, capsys: Any
+) -> None:
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])
     assert f"usage: gymbridge {command}" in capsys.readouterr().out
-    assert [action.dest for action in parsers()[command]._actions if not action.help] == []
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_page__has_each_flag_and_no_other(command: str) -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    section = re.split(r"^## ", page, flags=re.MULTILINE)
-    [text] = [part for part in section if part.startswith(f"`{command}`")]
-    flags = {name for action in parsers()[command]._actions for name in action.option_strings}
+    actions = parsers()[command]._actions
+    assert [action.dest for action in actions if not action.help] == []
+    page = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    [text] = [part for part in page if part.startswith(f"`{command}`")]
     listed = set(re.findall(r"^\| `(--[a-z-]+)", text, flags=re.MULTILINE))
+    flags = {name for action in actions for name in action.option_strings}
     assert listed == flags - {"-h", "--help"}
 
 
@@ -48,41 +48,57 @@ def test_commands__are_those_of_the_page() -> None:
     assert tuple(parsers()) == COMMANDS
 
 
-@pytest.mark.parametrize("arguments", [["lst"], ["list", "--nothing"], ["bench"]])
-def test_usage_error__exits_with_2(arguments: list[str], capsys: Any) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["lst"], "usage: gymbridge"),
+        (["list", "--nothing"], "usage: gymbridge"),
+        (["bench"], "usage: gymbridge bench"),
+        (["check", ID, "--steps=-3"], "--steps: must be at least 1, got -3"),
+        (["check", ID, "--seed=-1"], "--seed: must be at least 0, got -1"),
+        (["check", ID, "--num-envs=0"], "--num-envs: must be at least 1, got 0"),
+        (["bench", ID, "--num-envs=two"], "--num-envs: must be an int, got 'two'"),
+        (["bench", ID, "--seconds=inf"], "--seconds: must be positive and finite, got inf"),
+        (["bench", ID, "--seconds=long"], "--seconds: must be a number, got 'long'"),
+        (["rollout", ID, "--episodes=0"], "--episodes: must be at least 1, got 0"),
+        (["rollout", ID, "--steps=-1"], "--steps: must be at least 1, got -1"),
+        (["rollout", ID, "--seed=-1"], "--seed: must be at least 0, got -1"),
+    ],
+)
+def test_usage_error__exits_with_2(arguments: list[str], text: str, capsys: Any) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
-    assert "usage: gymbridge" in capsys.readouterr().err
+    assert text in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["check", "--steps=-3"], "--steps: must be at least 1, got -3"),
-        (["check", "--seed=-1"], "--seed: must be at least 0, got -1"),
-        (["check", "--num-envs=0"], "--num-envs: must be at least 1, got 0"),
-        (["bench", "--num-envs=two"], "--num-envs: must be an int, got 'two'"),
-        (["bench", "--seconds=inf"], "--seconds: must be positive and finite, got inf"),
-        (["bench", "--seconds=long"], "--seconds: must be a number, got 'long'"),
-        (["rollout", "--episodes=0"], "--episodes: must be at least 1, got 0"),
-        (["rollout", "--steps=-1"], "--steps: must be at least 1, got -1"),
-        (["rollout", "--seed=-1"], "--seed: must be at least 0, got -1"),
+        *(([command, "EnvPool/CartPol-v1"], "Did you mean: `CartPole`") for command in BUILDERS),
+        (["info", "CartPole-v1"], "no id 'CartPole-v1'. Did you mean 'EnvPool/CartPole-v0' or "),
+        *(([command, "Zzzzzz-v0"], "`gymbridge list`") for command in (*BUILDERS, "info")),
+        (["check", "EnvPool/Zzzzzz-v0"], "`gymbridge list`"),
+        (["rollout", "Qqqqqq/ant-v0"], "`gymbridge list`"),
+        (["bench", "CartPole-v1"], "begins with one of Brax, Playground, EnvPool, got 'CartPole"),
+        *(
+            ([command, ID, f"--kwarg={name}=3"], f"`--kwarg {name}=…` is not allowed; use ")
+            for command in BUILDERS
+            for name in ("num_envs", "env_id", "id")
+        ),
+        *(
+            ([command, ID, "--device=cpu:all", "--kwarg=device=cpu"], "not allowed beside `--dev")
+            for command in ("check", "bench")
+        ),
+        (["check", ID, "--kwarg=limit"], "KEY=VALUE"),
     ],
 )
-def test_number_out_of_its_range__exits_with_2(
+def test_error__exits_with_2_and_says_what_to_do(
     arguments: list[str], text: str, capsys: Any
 ) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main([*arguments, "CartPole-v1"])
-    assert text in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["check", "bench", "rollout"])
-def test_unknown_id__exits_with_2_and_names_the_nearest(command: str, capsys: Any) -> None:
-    assert main([command, "EnvPool/CartPol-v1"]) == 2
+    assert main(arguments) == 2
     printed = capsys.readouterr()
-    assert printed.err.splitlines()[-1].startswith(f"gymbridge {command}: error: ")
-    assert "Did you mean: `CartPole`" in printed.err
+    assert printed.err.splitlines()[-1].startswith(f"gymbridge {arguments[0]}: error: ")
+    assert text in printed.err
     assert printed.out == ""
 
 
@@ -91,24 +107,6 @@ def test_no_command__prints_the_help(capsys: Any) -> None:
     printed = capsys.readouterr()
     assert printed.out == make_parser().format_help()
     assert printed.err == ""
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["check", "EnvPool/Zzzzzz-v0"],
-        ["rollout", "Zzzzzz-v0"],
-        ["rollout", "Qqqqqq/ant-v0"],
-        ["bench", "Zzzzzz-v0"],
-        ["info", "Zzzzzz-v0"],
-        ["list", "zzzzzz"],
-    ],
-)
-def test_unknown_id__without_a_similar_one_names_the_command_that_lists_ids(
-    arguments: list[str], capsys: Any
-) -> None:
-    assert main(arguments) == (1 if arguments[0] == "list" else 2)
-    assert "`gymbridge list`" in capsys.readouterr().err
 
 
 def test_log__looks_like_the_rest_of_the_output(
@@ -146,15 +144,6 @@ def test_mistake_in_the_package__keeps_its_traceback(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(listing, "find_entries", None)
     with pytest.raises(TypeError):
         main(["list"])
-
-
-@pytest.mark.parametrize("command", ["check", "bench", "rollout"])
-@pytest.mark.parametrize("name", ["num_envs", "env_id", "id"])
-def test_keyword__that_has_a_place_of_its_own_exits_with_2(
-    command: str, name: str, capsys: Any
-) -> None:
-    assert main([command, "EnvPool/CartPole-v1", f"--kwarg={name}=3"]) == 2
-    assert f"`--kwarg {name}=…` is not allowed; use " in capsys.readouterr().err
 
 
 def run_in_shell(command: str) -> subprocess.CompletedProcess[str]:
@@ -197,10 +186,3 @@ def test_output__in_ascii_escapes_other_characters() -> None:
     code = "from gymbridge.command_line.output import show; show('é and …')"
     done = run_in_shell(f'PYTHONIOENCODING=ascii {sys.executable} -c "{code}"')
     assert (done.returncode, done.stdout) == (0, "\\xe9 and \\u2026\n")
-
-
-@pytest.mark.parametrize("command", ["check", "bench"])
-def test_device__is_given_once(command: str, capsys: Any) -> None:
-    flags = ("--device=cpu:all", "--kwarg=device=cpu")
-    assert main([command, "EnvPool/CartPole-v1", *flags]) == 2
-    assert "`--kwarg device=…` is not allowed beside `--device`" in capsys.readouterr().err

@@ -1,4 +1,7 @@
-"""The contract of `gymnasium.vector.VectorEnv`, in every mode and on both kinds of simulator."""
+"""The contract of `gymnasium.vector.VectorEnv`, in every mode and on both kinds of simulator.
+
+The checker's rules, which every batch keeps, have spaces, metadata and lists of values.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
-from gymnasium.vector.utils import batch_space
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ClosedError
@@ -23,33 +25,12 @@ def reference() -> SyncVectorEnv:
     return SyncVectorEnv([lambda: ScriptedEnv(lambda *_: (9, False))] * 4)
 
 
-def test_spaces__are_the_single_ones_batched(scripted: str) -> None:
-    envs = make_batch(scripted)
-    assert isinstance(envs, VectorEnv)
-    assert envs.num_envs == 4
-    assert envs.observation_space == batch_space(envs.single_observation_space, 4)
-    assert envs.action_space == batch_space(envs.single_action_space, 4)
-    expected = reference()
-    assert envs.single_observation_space == expected.single_observation_space
-    assert envs.single_action_space == expected.single_action_space
-
-
-def test_metadata__has_the_mode_as_enum_in_a_dict_of_its_own(scripted: str, mode: str) -> None:
-    for given in (mode, AutoresetMode(mode)):
-        envs, other = make_batch(scripted, given), make_batch(scripted)
-        assert envs.metadata["autoreset_mode"] is envs.autoreset_mode is AutoresetMode(mode)
-        assert other.autoreset_mode is reference().autoreset_mode
-        envs.metadata["mine"] = 7
-        assert "mine" not in other.metadata
-        assert "mine" not in make_batch(scripted).metadata
-    assert "autoreset_mode" not in VectorEnv.metadata
-
-
 def test_metadata__is_not_written_into_the_simulator_s() -> None:
     simulator = ScriptedSimulator([2, 3])
     batches = [BridgeVectorEnv(simulator, autoreset_mode=mode) for mode in AutoresetMode]
     assert [envs.metadata["autoreset_mode"] for envs in batches] == list(AutoresetMode)
     assert "autoreset_mode" not in simulator.metadata
+    assert "autoreset_mode" not in VectorEnv.metadata
 
 
 @pytest.mark.parametrize(
@@ -101,18 +82,6 @@ def test_first_reset__under_a_mask_of_all_is_a_full_one(scripted: str, mode: str
         assert_same(found, expected)
 
 
-def test_get_attr__is_one_value_per_environment(scripted: str) -> None:
-    envs, expected = make_batch(scripted), reference()
-    for name in ("render_mode", "spec", "action_space", "observation_space"):
-        assert envs.get_attr(name) == expected.get_attr(name), name
-    envs.reset(seed=5)
-    expected.reset(seed=5)
-    assert envs.get_attr("np_random_seed") == expected.get_attr("np_random_seed") == (5, 6, 7, 8)
-    for batch in (envs, expected):
-        with pytest.raises(AttributeError, match="wisdom"):
-            batch.get_attr("wisdom")
-
-
 @pytest.mark.parametrize(
     ("values", "found"),
     [
@@ -127,15 +96,6 @@ def test_set_attr__gives_what_call_finds(scripted: str, values: Any, found: Any)
     for envs in (make_batch(scripted), reference()):
         envs.set_attr("note", values)
         assert envs.call("note", *([[0] * 5] if callable(values) else [])) == found
-
-
-@pytest.mark.parametrize("values", [[1, 2], (1, 2, 3, 4, 5), []])
-def test_set_attr__refuses_another_number_of_values(scripted: str, values: Any) -> None:
-    for envs in (make_batch(scripted), reference()):
-        envs.set_attr("note", 0)
-        with pytest.raises(ValueError, match=f"Got `{len(values)}` values for 4 environments"):
-            envs.set_attr("note", values)
-        assert envs.get_attr("note") == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("name", ["action_space", "np_random_seed", "lengths"])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.batches import to_numpy
 from tests.support.player import play
-from tests.support.trees import assert_same
+from tests.support.trees import assert_same, scribble
 
 pytest.importorskip("envpool.registration")
 
@@ -17,7 +17,7 @@ from gymbridge import EnvPoolVectorEnv
 from gymbridge.envpool import AsyncEnvPool
 from tests.support.envpool_runs import take
 
-NUM_ENVS, BATCH, LENGTH = 7, 3, 24
+NUM_ENVS, BATCH, LENGTH = 7, 3, 27
 TASKS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {"max_episode_steps": 11},
     "FrozenLake-v1": {},
@@ -26,9 +26,9 @@ TASKS: dict[str, dict[str, Any]] = {
     "CheetahRun-v1": {"max_episode_steps": 5},  # repeats its last reward as it begins anew
     "MiniGrid-Empty-5x5-v0": {"max_episode_steps": 10},
     "Blackjack-v1": {"max_episode_steps": 1},
-    "Breakout-v5": {  # whose lost lives go on with the game
+    "Breakout-v5": {  # whose lost lives go on with the game, also on the last allowed step
         "episodic_life": True,
-        "max_episode_steps": 90,
+        "max_episode_steps": 24,
         "noop_max": 1,
         "info_keys": ["lives"],
     },
@@ -120,16 +120,26 @@ def test_partial_resets__continue_each_random_stream(task: str) -> None:
 
 
 def test_results__are_the_user_s_own() -> None:
-    pool = AsyncEnvPool("CartPole-v1", 6, 2)
-    pool.async_reset(seed=0)
-    kept = [pool.recv() for _ in range(3)]
-    before = to_numpy(kept)
-    for _, *_, infos in kept:
-        pool.send([0, 1], infos["env_id"])
-    for _ in range(3):
-        pool.recv()
-    assert_same(to_numpy(kept), before)
-    assert all(array.flags.writeable for array in kept[0][:4])
+    """No later call writes into them, and who writes into them changes no episode."""
+
+    def play(touch: Any) -> list[list[Any]]:
+        pool = AsyncEnvPool("CartPole-v1", 6, 2, max_episode_steps=2)
+        pool.async_reset(seed=0)
+        stories: list[list[Any]] = [[] for _ in range(6)]
+        while min(map(len, stories)) < 5:
+            returned = pool.recv()
+            ids = returned[-1]["env_id"].copy()
+            for row, env in enumerate(ids):
+                stories[env].append(take(returned, row))
+            touch(returned)
+            pool.send(ids % 2, ids)
+        return [story[:5] for story in stories]
+
+    kept: list[Any] = []
+    wanted = play(lambda returned: kept.append((returned, to_numpy(returned))))
+    assert_same(play(scribble), wanted)
+    for returned, copied in kept:
+        assert_same(to_numpy(returned), copied)
 
 
 def test_rewards__are_zero_where_an_episode_begins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ pytest.importorskip("jax")
 import jax
 import jax.numpy as jnp
 
-from gymbridge import EnvPoolVectorEnv
 from gymbridge.errors import (
     ActionError,
     ArgumentError,
@@ -22,7 +21,7 @@ from gymbridge.errors import (
     ClosedError,
     ResetNeededError,
 )
-from tests.support.batches import to_numpy
+from tests.support.batches import make_batch, to_numpy
 from tests.support.envpool_runs import act_all, make
 from tests.support.trees import assert_same
 
@@ -254,11 +253,12 @@ def test_integer_actions__are_clipped_as_in_the_class() -> None:
     assert_same(to_numpy(step(carry, actions)[1]), to_numpy(twin.step(actions)))
 
 
-def test_functional__needs_jax_arrays_a_reset_and_an_open_batch() -> None:
+@pytest.mark.parametrize("engine", ["brax", "envpool"])
+def test_functional__needs_jax_arrays_a_reset_and_an_open_batch(engine: str) -> None:
     for kind in ("numpy", *(["torch"] if find_spec("torch") else [])):
         with pytest.raises(ArgumentError, match=f"batch built with `arrays='jax'`, got '{kind}"):
-            EnvPoolVectorEnv("CartPole-v1", 2, arrays=kind).functional()
-    envs = make_jax()
+            make_batch(engine, arrays=kind).functional()
+    envs = make_batch(engine, arrays="jax")
     with pytest.raises(ResetNeededError, match="`functional` needs running episodes"):
         envs.functional()
     envs.reset(seed=0)
@@ -266,8 +266,9 @@ def test_functional__needs_jax_arrays_a_reset_and_an_open_batch() -> None:
     envs.close()
     with pytest.raises(ClosedError):
         envs.functional()
-    with pytest.raises(LeftBehind, match="is closed"):
-        jax.block_until_ready(reset(carry, everyone()))
+    if engine == "envpool":  # the episodes of others live in the carry
+        with pytest.raises(LeftBehind, match="is closed"):
+            jax.block_until_ready(reset(carry, np.ones(4, bool)))
 
 
 def test_interrupted_callback__asks_for_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:

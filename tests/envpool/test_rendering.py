@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.player import calls
 from tests.support.python_runs import run_python
-from tests.support.trees import assert_same
 
 pytest.importorskip("envpool.registration")
 
@@ -86,14 +85,6 @@ def test_render__shows_the_state_that_the_mode_leaves(mode: str) -> None:
         else:
             obs = again.step(np.zeros((1, 1), np.float32))[0]
     assert seen >= 5
-
-
-def test_frames__do_not_change_the_episodes() -> None:
-    envs, plain = make("CartPole-v1"), make("CartPole-v1", render_mode=None)
-    assert_same(envs.reset(seed=3), plain.reset(seed=3))
-    for step in range(60):
-        envs.render()
-        assert_same(envs.step([step % 2, 0]), plain.step([step % 2, 0]))
 
 
 @pytest.mark.parametrize("family", UNDRAWN_FAMILIES)

@@ -24,7 +24,6 @@ from gymbridge.core.devices import Device
 from gymbridge.core.jax_private import count_threads
 from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
-from gymbridge.wrappers import RecordEpisodeStatistics
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, to_numpy
 from tests.support.brax_samples import SampleEnv
 from tests.support.falling_ball import shared_ball
@@ -53,18 +52,6 @@ def run(envs: Any, num_steps: int = 40) -> list[Any]:
 
 def ends(log: list[Any]) -> int:
     return sum((entry[2] | entry[3]).sum() for entry in log if len(entry) == 5)
-
-
-@pytest.mark.parametrize(
-    ("arrays", "mode"), [("numpy", "NextStep"), ("jax", "SameStep"), ("jax", "Disabled")]
-)
-def test_run__is_that_of_one_device(arrays: str, mode: str) -> None:
-    logs = []
-    for device in (None, TWO):
-        envs = scripted(device, arrays, mode)
-        logs.append([to_numpy(envs.reset(seed=[3, 1, 4, 1, 5, 9, 2, 6])), *run(envs)])
-    assert_same(logs[1], logs[0])
-    assert ends(logs[0]) > 20
 
 
 def test_physics_that_are_drawn__are_those_of_one_device() -> None:
@@ -117,23 +104,6 @@ def test_frames__are_those_of_one_device() -> None:
         frames.append(np.stack(envs.render()))
     np.testing.assert_array_equal(*frames)
     assert frames[0][:, 0, 0, 0].tolist() == [0, 1, 1] * 2 + [0, 1]
-
-
-def test_statistics__are_spread_too(tmp_path: Path) -> None:
-    logs = []
-    for device in (None, TWO):
-        batch = scripted(device, "jax", "NextStep")
-        envs = RecordEpisodeStatistics(batch)
-        envs.reset(seed=2)
-        log = []
-        for step in range(12):
-            log.append(to_numpy(envs.step(draw_at(batch, step))[4]["episode"]["r"]))
-            if step == 5:
-                envs.save_state(tmp_path / str(device))
-                envs.load_state(tmp_path / str(device))
-        logs.append(log)
-    np.testing.assert_array_equal(*logs)
-    assert np.any(logs[0])
 
 
 def test_batch__pickles_with_its_devices() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Discrete
+from mujoco_playground import registry
 
-from gymbridge import JaxVectorEnv
+from gymbridge import BraxVectorEnv, JaxVectorEnv, PlaygroundVectorEnv
 from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -23,14 +23,7 @@ from gymbridge.errors import (
 )
 from tests.support.jax_samples import Glide
 from tests.support.point_mass import PointMass, make_batch
-from tests.support.python_runs import run_python
-
-SCRIPT = "tests.support.linearized_physics"
-FIELDS = {
-    "spring": ["pipeline_state.q", "pipeline_state.qd"],
-    "CartpoleSwingup": ["data.qpos", "data.qvel"],
-}
-"""Coordinates by backend of Brax or task of Playground."""
+from tests.support.puck import Puck
 
 NUM_ENVS = 3
 ACTIONS = np.float32([[0.3, -0.2], [0.1, 0.9], [-0.5, 0.0]])
@@ -182,10 +175,54 @@ def test_linearize__names_a_step_that_forward_mode_cannot_pass() -> None:
         envs.linearize(ACTIONS, ["state"])
 
 
+def check_by_hand(env: Any, envs: Any, place: Any, read: Any) -> None:
+    """Check against `jax.jacfwd` of the engine's own step, where one episode has begun.
+
+    Args:
+        env: Of the engine.
+        envs: A batch of the same, with one action.
+        place: (state, x) -> state at these coordinates.
+        read: state -> coordinates.
+    """
+    actions = np.float32([[0.3], [0.1], [-0.5]])
+    envs.reset(seed=0)
+    found = envs.linearize(actions)
+    state = jax.jit(env.reset)(jax.random.PRNGKey(0))
+
+    def advance(x: Any, action: Any) -> Any:
+        return read(env.step(place(state, x), action))
+
+    by_hand = jax.jit(jax.vmap(jax.jacfwd(advance, (0, 1))))(found.x, actions)
+    for ours, wanted in zip(found[:2], by_hand, strict=True):
+        _assert_close(ours, np.asarray(wanted))
+
+
 @pytest.mark.slow
-def test_linearize__is_jacfwd_of_plain_brax_and_playground() -> None:
-    """On MJX through the loop of its solver. The gravity that spring's episodes drew counts."""
-    run = run_python("-m", SCRIPT, *FIELDS)
-    for name, (fields, *errors) in json.loads(run.lines[-1]).items():
-        assert fields == FIELDS[name]
-        assert max(errors) < 1e-5, (name, errors)
+def test_linearize__is_jacfwd_of_plain_brax() -> None:
+    """A ball that slides, under a gravity that the batch draws."""
+    env, drawn = Puck("spring"), {"gravity": jnp.float32([1, 0, -5])}
+    envs = BraxVectorEnv(Puck("spring"), NUM_ENVS, randomization_fn=lambda *_: drawn)
+    env.sys = env.sys.tree_replace(drawn)
+
+    def place(state: Any, x: Any) -> Any:
+        return state.replace(pipeline_state=env.pipeline_init(x[:2], x[2:]))
+
+    def read(state: Any) -> Any:
+        return jnp.concatenate([state.pipeline_state.q, state.pipeline_state.qd])
+
+    check_by_hand(env, envs, place, read)
+
+
+@pytest.mark.slow
+def test_linearize__is_jacfwd_of_plain_playground() -> None:
+    """On MJX, through the loop of its solver."""
+    name = "CartpoleSwingup"
+    env = registry.load(name, config_overrides={"impl": "jax"})
+
+    def place(state: Any, x: Any) -> Any:
+        return state.replace(data=state.data.replace(qpos=x[:2], qvel=x[2:]))
+
+    def read(state: Any) -> Any:
+        return jnp.concatenate([state.data.qpos, state.data.qvel])
+
+    check_by_hand(env, PlaygroundVectorEnv(name, NUM_ENVS), place, read)

@@ -15,23 +15,6 @@ from tests.support.brax_samples import SampleEnv
 from tests.support.falling_ball import FallingBall, Model, draw, make_ball
 
 
-class Failing(FallingBall):
-    """It cannot be traced once its gravity is drawn."""
-
-    def step(self, state: Any, action: jax.Array) -> Any:
-        if isinstance(self.sys.gravity, jax.core.Tracer):
-            raise ValueError("no drawn gravity, please")
-        return super().step(state, action)
-
-
-def test_error_in_a_trace__leaves_the_environment_its_own_model() -> None:
-    env = Failing()
-    own = env.sys
-    with pytest.raises(SimulationError, match="no drawn gravity, please"):
-        BraxVectorEnv(env, 2, randomization_fn=draw)
-    assert env.sys is own
-
-
 class Branching(FallingBall):
     """It asks a leaf of its model for a Python bool."""
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
-from gymbridge.errors import ArgumentError, ClosedError, ResetNeededError
 from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, MODES, to_numpy
 from tests.support.brax_samples import under
@@ -143,16 +142,3 @@ def test_carry__is_a_copy() -> None:
     assert_same(to_numpy(jax.tree.leaves(again)), to_numpy(jax.tree.leaves(kept)))
     for action in actions[1:]:
         _check(envs.step(action), twin.step(action))
-
-
-def test_functional__needs_jax_arrays_a_reset_and_an_open_batch() -> None:
-    for kind in ("numpy", "torch"):
-        envs = make_ball(2, arrays=kind)
-        with pytest.raises(ArgumentError, match=f"batch built with `arrays='jax'`, got '{kind}"):
-            envs.functional()
-    envs = make_ball(2, arrays="jax")
-    with pytest.raises(ResetNeededError, match="`functional` needs running episodes"):
-        envs.functional()
-    envs.close()
-    with pytest.raises(ClosedError):
-        envs.functional()

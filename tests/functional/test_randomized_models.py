@@ -11,7 +11,6 @@ import pytest
 from mujoco_playground import registry
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
-from gymbridge.errors import EnvContractError
 from gymbridge.playground.private import finding_meshes, meshes_of
 from gymbridge.playground.translation import build_env
 from gymbridge.state_envs.model import ModelLeaves
@@ -55,14 +54,6 @@ def test_brax_function__draws_physics_that_act_as_those_of_the_environment() -> 
         state = step(state, jnp.full(1, 0.1))
         np.testing.assert_allclose(obs[1], state.obs, rtol=1e-4, atol=1e-5)
     assert abs(obs[0] - obs[1]).max() > 1e-3
-
-
-def test_leaf_of_another_backend__is_an_error() -> None:
-    def double(sys: Any, key: jax.Array) -> dict[str, Any]:
-        return {"opt.gravity": 2 * jnp.asarray(sys.opt.gravity)}
-
-    with pytest.raises(EnvContractError, match=r"'opt.gravity', which .*backend spring\) never"):
-        BraxVectorEnv("inverted_pendulum", backend="spring", randomization_fn=double)
 
 
 GO1 = ["body_ipos", "body_mass", "dof_armature", "dof_frictionloss", "geom_friction", "qpos0"]

@@ -18,7 +18,6 @@ from tests.support.player import calls, play
 from tests.support.point_mass import make_batch as make_masses
 from tests.support.trees import assert_same
 
-TOP = 2**32 - 1
 ROWS = list(range(10))
 
 
@@ -31,17 +30,6 @@ def ten() -> BraxVectorEnv:
 def _draws(seeds: list[int], episode: int | list[int]) -> list[np.uint32]:
     episodes = np.broadcast_to(episode, len(seeds)).tolist()
     return [episode_draw(seed, number) for seed, number in zip(seeds, episodes, strict=True)]
-
-
-@pytest.mark.parametrize(
-    "seeds", [[*range(TOP - 9, TOP + 1)], [0, 2**31, 2**31 - 1, 5, 5, *ROWS[5:]]]
-)
-def test_seeds__up_to_32_bits_are_used_as_they_are(ten: BraxVectorEnv, seeds: list[int]) -> None:
-    assert ten.reset(seed=seeds)[1]["draw"].tolist() == _draws(seeds, 0)
-    assert ten.reset()[1]["draw"].tolist() == _draws(seeds, 1)
-    gaps = [None if row % 2 else 7 for row in ROWS]
-    after = [seed if row % 2 else 7 for row, seed in enumerate(seeds)]
-    assert ten.reset(seed=gaps)[1]["draw"].tolist() == _draws(after, [0, 2] * 5)
 
 
 def test_partial_resets__begin_exactly_the_rows_under_any_mask(ten: BraxVectorEnv) -> None:

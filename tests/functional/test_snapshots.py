@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import pickle
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from gymbridge.errors import ClosedError, ResetNeededError
 from gymbridge.wrappers import RecordEpisodeStatistics
 from tests.support.batches import KINDS, Cell, cells, make_batch, shared_batch, to_numpy
 from tests.support.brax_samples import SampleEnv, start
-from tests.support.example_runs import EXAMPLES, load_script
 from tests.support.falling_ball import make_ball
 from tests.support.player import play
 from tests.support.playground_samples import SampleMjxEnv, make_config
@@ -179,17 +177,3 @@ def test_snapshot__names_the_version_without_installed_metadata(
     envs = make_batch("brax")
     envs.reset(seed=0)
     assert envs.get_state().batch["gymbridge"] == gymbridge.__version__
-
-
-def test_benchmark__prints_its_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script = load_script(EXAMPLES / "benchmarks" / "snapshots.py")
-    monkeypatch.chdir(tmp_path)
-    script.print_table([script.snapshot_row("fast", 2, tmp_path, 1)])
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("| snapshot of fast, 2 environments, to disk")
-    (file,) = (tmp_path / "runs").iterdir()
-    (row,) = json.loads(file.read_text(encoding="utf-8"))["results"]
-    assert row["case"].startswith("snapshot of fast, 2 environments, to disk")
-    assert row["ratio"].keys() == {"value", "low", "high"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from functools import partial
 from typing import Any
 
 import jax
@@ -16,7 +15,6 @@ from torch.utils.checkpoint import checkpoint
 
 from gymbridge.errors import ArgumentTypeError, SimulationError
 from gymbridge.gradients.autograd import JaxFunction
-from gymbridge.gradients.residuals import Joined
 from tests.support.point_mass import NUM_ENVS, shared_batch
 from tests.support.rollouts import (
     IN_EACH_MODE,
@@ -140,23 +138,6 @@ def test_residuals__go_with_the_backward_pass(envs: Any) -> None:
     envs.detach()
     gc.collect()
     assert len(jax.live_arrays()) < before + 8 < held
-
-
-def test_joined_arrays__are_the_tree_again() -> None:
-    tree = {
-        "float": np.arange(6, dtype=np.float32).reshape(2, 3),
-        "flags": np.array([True, False]),
-        "count": np.int32(3),
-        "other": np.full((4,), 7, np.int32),
-        "large": np.ones(20_000, np.float32),
-        "empty": np.zeros((0, 2), np.float32),
-    }
-    key = jax.random.key(3)
-    joined = jax.jit(Joined.of)({**tree, "key": key})
-    assert len(jax.tree.leaves(joined)) == 5  # three dtypes, what is large, and the key
-    found = jax.jit(Joined.split)(joined)
-    assert found.pop("key") == key
-    jax.tree.map(partial(np.testing.assert_array_equal, strict=True), found, tree)
 
 
 @pytest.mark.parametrize(("device", "least", "most"), [("cpu", 1, 4), ("cpu:all", 20, 99)])

@@ -222,7 +222,7 @@ def test_unroll__keeps_the_batch_where_its_infos_cannot_be_laid_out(
     assert not torch.equal(envs.physics_state, before)
 
 
-@pytest.mark.parametrize("name", ["detach", "get_state", "physics_state"])
+@pytest.mark.parametrize("name", ["detach", "physics_state"])
 def test_calls__need_a_reset_an_open_batch_and_gradients(name: str) -> None:
     def use(envs: Any) -> Any:
         value = getattr(envs, name)
@@ -231,9 +231,32 @@ def test_calls__need_a_reset_an_open_batch_and_gradients(name: str) -> None:
     envs = make_batch()
     with pytest.raises(ResetNeededError, match=f"`{name}`"):
         use(envs)
-    if name != "get_state":
-        with pytest.raises(ArgumentError, match="differentiable=True"):
-            use(make_batch(differentiable=False))
+    with pytest.raises(ArgumentError, match="differentiable=True"):
+        use(make_batch(differentiable=False))
     envs.close()
     with pytest.raises(ClosedError):
         use(envs)
+
+
+def test_calls_without_actions__wait_for_what_torch_still_reads() -> None:
+    """On a CPU, where there is nothing to wait for; a step waits through its actions."""
+    envs, waits = make_batch(autoreset_mode="Disabled"), []
+    envs._wait_for_reads = lambda: waits.append(None)
+    actions, some = torch.zeros(4, 2), np.arange(4) < 2
+    envs.reset(seed=0)
+    state = envs.get_state()
+    calls = {
+        "reset": lambda: envs.reset(options={"reset_mask": some}),
+        "step": lambda: envs.step(actions),
+        "step_some": lambda: envs.step_some(actions, some),
+        "get_state": envs.get_state,
+        "set_state": lambda: envs.set_state(state),
+        "detach": envs.detach,
+    }
+    found = set()
+    for name, call in calls.items():
+        waits.clear()
+        call()
+        if waits:
+            found.add(name)
+    assert found == set(calls) - {"step"}

@@ -2,38 +2,84 @@
 
 from __future__ import annotations
 
-import json
+from operator import attrgetter
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 
-from tests.support.falling_ball import make_ball
-from tests.support.python_runs import run_python
+from tests.support.falling_ball import FallingBall
+from tests.support.falling_ball import draw as draw_ball
+from tests.support.point_mass import make_batch
+from tests.support.puck import Puck
 from tests.support.rollouts import play_steps
 
-SCRIPT = "tests.support.physics_differences"
 GRAVITY = "physics.gravity"
-BARS = (1e-5, 1e-6)  # of the wide and the narrow difference
+LEAVES = {
+    GRAVITY: "gravity",
+    "physics.geom_friction": "geom_friction",
+    # On spring `reset` copies the masses of the model into the state, and `step` reads them there.
+    "pipeline_state.mass": "link.inertia.mass",
+}
+"""The leaf of the model that is drawn for each field."""
+
+BARS = {1e-5: 1e-5, 2.5e-6: 1e-6}
+"""The relative error of a gradient by the size of the difference."""
+
+
+def draw(model: Any, key: jax.Array) -> dict[str, jax.Array]:
+    """Return each leaf, scaled by a number around 1."""
+    scales = jax.random.uniform(key, (len(LEAVES),), minval=0.8, maxval=1.2)
+    pairs = zip(LEAVES.values(), scales, strict=True)
+    return {path: jnp.asarray(attrgetter(path)(model)) * scale for path, scale in pairs}
+
+
+def difference(losses: Any, begun: torch.Tensor, column: int, size: float) -> torch.Tensor:
+    """Return (num_envs,) central differences by one column; the size is relative to its value."""
+    value = begun[:, column].abs()
+    steps = torch.zeros_like(begun)
+    steps[:, column] = size * torch.where(value > 0, value, 1.0)
+    with torch.no_grad():
+        up, down = losses(begun + steps), losses(begun - steps)
+    return (up - down) / (2 * steps[:, column])
 
 
 @pytest.mark.slow
+@jax.enable_x64(True)
 def test_gradients__are_those_of_central_differences() -> None:
-    """In float64. The differences of two steps agree, so the loss is smooth there."""
-    found = json.loads(run_python("-m", SCRIPT, JAX_ENABLE_X64="1").lines[-1])
-    assert list(found) == [GRAVITY, "physics.geom_friction", "pipeline_state.mass"]
-    for field, figures in found.items():
-        gradient, wide, narrow = map(np.asarray, figures)
-        assert (np.abs(gradient).max(1) > 1e-4).all(), field
-        for difference, bar in zip((wide, narrow), BARS, strict=True):
-            error = np.linalg.norm(gradient - difference) / np.linalg.norm(gradient)
+    """The differences of two steps agree, so the loss is smooth there."""
+    envs = _ball(Puck("spring"), randomization_fn=draw, autoreset_mode="Disabled")
+    rng = np.random.default_rng(0)
+    warm_up, actions = torch.from_numpy(rng.uniform(-0.1, 0.1, (3, 4, 3, 1))).split([2, 1])
+    for action in warm_up.flatten(0, 1):
+        envs.step(action)
+    start, begun = envs.get_state(), envs.physics_state.detach()
+    assert begun.dtype == torch.float64
+    weights = torch.from_numpy(rng.normal(size=4))
+
+    def losses(state: torch.Tensor) -> torch.Tensor:
+        envs.set_state(start)
+        envs.physics_state = state
+        return sum(obs @ weights + rewards for obs, rewards, *_ in play_steps(envs, actions[0]))
+
+    leaf = begun.clone().requires_grad_()
+    losses(leaf).sum().backward()
+    for field in LEAVES:
+        columns = range(*envs.physics_state_fields[field].indices(begun.shape[1]))
+        gradient = leaf.grad[:, columns]
+        assert (gradient.abs().amax(1) > 1e-4).all(), field
+        for size, bar in BARS.items():
+            found = [difference(losses, begun, column, size) for column in columns]
+            error = (gradient - torch.stack(found, 1)).norm() / gradient.norm()
             assert error < bar, (field, error)
 
 
-def _ball(**options: Any) -> Any:
-    options = {"arrays": "torch", "differentiable": True, **options}
-    envs = make_ball(3, **options)
+def _ball(env: Any = None, **options: Any) -> Any:
+    options = {"randomization_fn": draw_ball, **options}
+    envs = make_batch(env or FallingBall(), 3, **options)
     envs.reset(seed=0)
     return envs
 

@@ -3,35 +3,108 @@
 from __future__ import annotations
 
 import gc
-import json
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 
-from tests.support.point_mass import NUM_ENVS, PointMass
-from tests.support.python_runs import run_python
-from tests.support.rollouts import SEED, play_steps, run, small_actions
+from gymbridge.gradients.autograd import JaxFunction
+from tests.support.point_mass import NUM_ENVS, SIZE, PointMass, make_batch
+from tests.support.rollouts import (
+    SEED,
+    draw_actions,
+    ends_of,
+    loss_of,
+    play_steps,
+    row_loss,
+    run,
+    small_actions,
+    steps_of,
+)
 
-SCRIPT = "tests.support.second_order"
+
+def product(loss: torch.Tensor, actions: torch.Tensor, along: Any = None) -> torch.Tensor:
+    """Return the product of the Hessian with a direction, by default with ones."""
+    along = torch.ones_like(actions) if along is None else along
+    (gradient,) = torch.autograd.grad(loss, actions, create_graph=True)
+    return torch.autograd.grad(gradient, actions, along)[0]
+
+
+def product_by_hand(mode: str, actions: Any, along: Any, ended: np.ndarray) -> np.ndarray:
+    """Return the same by ``jax.jvp`` of ``jax.grad``, row by row."""
+    plain, along, found = jnp.asarray(actions.detach().numpy()), jnp.asarray(along), []
+    for row in range(NUM_ENVS):
+        pull = jax.grad(lambda given, row=row: row_loss(given, mode, row, ended[:, row]))
+        found.append(jax.jvp(pull, (plain[:, row],), (along[:, row],))[1])
+    return np.stack(found, 1)
 
 
 @pytest.mark.slow
-def test_products_with_the_hessian__are_those_of_jax_in_float64() -> None:
-    found = json.loads(run_python("-m", SCRIPT, JAX_ENABLE_X64="1").lines[-1])
-    for case in found["products"]:
-        assert case["ends"] > 2
-        assert case["error"] < 1e-9, found
-    assert found["differences"] == [True, True]
-    assert found["third"]
+@pytest.mark.parametrize(
+    ("mode", "residuals", "verb"),
+    [
+        ("NextStep", "store", "unroll"),
+        ("SameStep", "recompute", "step"),
+        ("Disabled", "recompute", "unroll"),
+    ],
+)
+@jax.enable_x64(True)
+def test_products_with_the_hessian__are_those_of_jax_in_float64(
+    mode: str, residuals: str, verb: str
+) -> None:
+    envs = make_batch(autoreset_mode=mode, residuals=residuals, max_episode_steps=6)
+    actions = draw_actions().detach().double().requires_grad_()
+    along = np.random.default_rng(3).normal(size=actions.shape)
+    envs.reset(seed=SEED)
+    results = play_steps(envs, actions) if verb == "step" else steps_of(envs.unroll(actions))
+    ended = ends_of(results)
+    assert ended.sum() > 2
+    wanted = product_by_hand(mode, actions, along, ended)
+    found = product(loss_of(results), actions, torch.from_numpy(along)).numpy()
+    assert np.abs(found - wanted).max() < 1e-9 * np.abs(wanted).max()
 
 
-def product(loss: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-    """Return the Hessian times ones."""
-    (gradient,) = torch.autograd.grad(loss, actions, create_graph=True)
-    return torch.autograd.grad(gradient, actions, torch.ones_like(actions))[0]
+@pytest.mark.slow
+@pytest.mark.parametrize(("residuals", "verb"), [("store", "step"), ("recompute", "unroll")])
+@jax.enable_x64(True)
+def test_second_derivatives__pass_torch_s_own_check(residuals: str, verb: str) -> None:
+    envs = make_batch(num_envs=2, residuals=residuals)
+    envs.reset(seed=SEED)
+    start, state = envs.get_state(), envs.physics_state.clone().requires_grad_()
+    actions = torch.full((2, 2, SIZE), 0.1, dtype=torch.float64, requires_grad=True)
+
+    def play(state: Any, actions: Any) -> Any:
+        envs.set_state(start)
+        envs.physics_state = state
+        if verb == "unroll":
+            return envs.unroll(actions)[:2]
+        return play_steps(envs, actions)[-1][:2]
+
+    assert torch.autograd.gradgradcheck(play, (state, actions))
+
+
+@pytest.mark.slow
+@jax.enable_x64(True)
+def test_third_and_fourth_derivatives__pass_torch_s_own_check() -> None:
+    def function(inputs: Any, rest: Any) -> Any:
+        return (jnp.sin(inputs[0]) * inputs[1] * rest, (inputs[0] ** 2 * inputs[1]).sum()), None
+
+    call = JaxFunction(function)
+
+    def second(x: Any, y: Any) -> Any:
+        values = tuple(tensor.detach().clone().numpy() for tensor in (x, y))
+        curved, total = call(values, (x, y), 2.0).tensors
+        first = torch.autograd.grad(curved.pow(3).sum() + total, (x, y), create_graph=True)
+        both = (first[0] ** 2).sum() + first[1].sum()
+        return torch.autograd.grad(both, (x, y), create_graph=True)
+
+    given = torch.from_numpy(np.random.default_rng(3).normal(size=(2, 2)))
+    pair = tuple(row.clone().requires_grad_() for row in given)
+    assert torch.autograd.gradcheck(second, pair)
+    assert torch.autograd.gradgradcheck(second, pair)
 
 
 def test_hessian__is_that_of_jax(envs: Any) -> None:
@@ -50,25 +123,6 @@ def test_hessian__is_that_of_jax(envs: Any) -> None:
         wanted = jax.hessian(reward_of)(jax.numpy.asarray(given[row].numpy()), row)
         np.testing.assert_allclose(found[row, :, row], wanted, rtol=1e-4, atol=1e-5)
         assert not found[row][:, [other for other in range(NUM_ENVS) if other != row]].any()
-
-
-def test_policy__has_the_second_derivatives_of_its_differences(envs: Any) -> None:
-    """By weights that every row and step shares."""
-    start = envs.get_state()
-
-    def gradient(weights: torch.Tensor) -> torch.Tensor:
-        envs.set_state(start)
-        obs, loss = envs.detach(), torch.zeros(())
-        for _ in range(3):
-            obs, rewards, *_ = envs.step(obs @ weights)
-            loss = loss + rewards.sum()
-        return torch.autograd.grad(loss, weights, create_graph=True)[0]
-
-    weights = torch.full((4, 2), 0.3, requires_grad=True)
-    along = torch.linspace(-1, 1, 8).reshape(4, 2)
-    (found,) = torch.autograd.grad(gradient(weights), weights, along)
-    ends = [gradient((weights + sign * 1e-2 * along).detach().requires_grad_()) for sign in (1, -1)]
-    torch.testing.assert_close(found, (ends[0] - ends[1]).detach() / 2e-2, rtol=2e-2, atol=2e-2)
 
 
 def test_detach__has_no_second_derivative_across_it(envs: Any, actions: torch.Tensor) -> None:

@@ -164,22 +164,6 @@ def test_options_of_reset__that_do_not_fit_change_nothing(
     assert_same(to_numpy(envs.step(action)), wanted)
 
 
-def test_snapshot__goes_on_in_another_batch(tmp_path: Any) -> None:
-    envs, actions = shared(), draw(shared(), 20)
-    envs.reset(seed=0)
-    envs.step(at(actions, 0))
-    envs.save_state(tmp_path / "state.npz")
-    other = JaxVectorEnv(Drift(), NUM_ENVS, **SAME_STEP)
-    other.load_state(tmp_path / "state.npz")
-    for index in range(1, 20):
-        action = at(actions, index)
-        assert_same(to_numpy(other.step(action)), to_numpy(envs.step(action)))
-    names = {name for name in envs.get_state().leaves if name.startswith("state.")}
-    assert {"state.place", "state.least", "state.seen.obs.place", "state.steps"} <= names
-    with pytest.raises(ArgumentError, match="Glide"):
-        JaxVectorEnv(Glide(), NUM_ENVS, **SAME_STEP).load_state(tmp_path / "state.npz")
-
-
 def test_render__draws_by_the_environment_s_own_function() -> None:
     envs = shared("NextStep")
     envs.reset(seed=0, options={"level": [0, 1, 2, 3]})
@@ -272,24 +256,6 @@ def test_finiteness__is_asked_of_rewards_and_of_what_the_class_names(kind: Any, 
     assert rewards.tolist() == [0, 0]
     assert obs[1].tolist() == [1, 1]
     assert infos["size"].tolist() == [1, 0 if ends else np.inf]
-
-
-def test_objects__share_no_compiled_functions_and_keep_what_was_traced() -> None:
-    class Scaled(Glide):
-        scale = 1.0
-
-        def step(self, key: Any, state: Any, action: Any) -> Any:
-            return state * self.scale, state * self.scale, self.scale, False, False, {}
-
-    env = Scaled()
-    one = JaxVectorEnv(env, 1)
-    env.scale = 5.0
-    two = JaxVectorEnv(env, 1)
-    rewards = []
-    for envs in (one, two):
-        envs.reset(seed=0)
-        rewards += envs.step(np.zeros((1, 2), np.float32))[1].tolist()
-    assert rewards == [1, 5]
 
 
 def test_registered_environment__is_made_by_its_id() -> None:

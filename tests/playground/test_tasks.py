@@ -7,7 +7,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import pytest
 
 pytest.importorskip("mujoco_playground")
@@ -33,19 +32,6 @@ def test_names_and_limits__are_those_of_the_installed_registry() -> None:
     } == PLAYGROUND_LIMITS
     assert configs["AlohaSinglePegInsertion"].episode_length == 1000
     assert PLAYGROUND_LIMITS["AlohaSinglePegInsertion"] == 500
-
-
-def test_make_and_make_vec__have_the_task_s_limit_and_take_keywords() -> None:
-    envs = gym.make_vec(f"Playground/{NAME}-v0", num_envs=3)
-    assert isinstance(envs, PlaygroundVectorEnv)
-    assert envs.num_envs == 3
-    assert envs.max_episode_steps == PLAYGROUND_LIMITS[NAME] == 1000
-    envs = gym.make_vec(
-        f"Playground/{NAME}-v0", max_episode_steps=7, config_overrides={"ctrl_dt": 0.04}, impl="jax"
-    )
-    assert envs.unwrapped.max_episode_steps == 7
-    assert envs.get_attr("n_substeps") == (4,)
-    assert gym.make(f"Playground/{NAME}-v0").spec.max_episode_steps == 1000
 
 
 def test_registered_env__of_a_user_s_own_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,28 +183,6 @@ def test_every_mode__is_plain_playground_over_warp(mode: str, draw: Any) -> None
 
 
 @pytest.mark.slow
-def test_environment__does_not_see_the_restart_of_another() -> None:
-    envs = build("NextStep", None)
-    actions = draw_actions(envs, LIMIT - 1)
-
-    def play(others_restart: bool) -> list[Any]:
-        envs.reset(seed=SEEDS)
-        found = []
-        for index, action in enumerate(actions):
-            if others_restart and index % 2:
-                mask = np.array([False, True, True, True])
-                envs.reset(options={"reset_mask": mask})
-            obs, rewards, *_ = envs.step(action)
-            found.append((obs[0].copy(), rewards[0]))
-        return found
-
-    alone, beside = play(False), play(True)
-    for one, other in zip(alone, beside, strict=True):
-        np.testing.assert_array_equal(one[0], other[0])
-        assert one[1] == other[1]
-
-
-@pytest.mark.slow
 def test_state__has_only_what_each_environment_has_and_survives_a_snapshot() -> None:
     envs = build("NextStep", None)
     envs.reset(seed=SEEDS)

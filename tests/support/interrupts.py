@@ -89,6 +89,7 @@ def interrupted_at(place: int, call: Callable[[], Any], error: BaseException) ->
 
 def _run(tracer: Any, call: Callable[[], Any]) -> int:
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 has to know it before `settrace`
     sys.settrace(tracer)
     try:
         call()

@@ -9,12 +9,20 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from tests.support.scripted_rows import make_host_env
 from tests.support.strategies import Script
 
-__all__ = ["OldStep", "OldSync", "WalkEnv", "logged_returns", "make_scripted_envs", "sync"]
+__all__ = [
+    "BareBatch",
+    "OldStep",
+    "OldSync",
+    "WalkEnv",
+    "logged_returns",
+    "make_scripted_envs",
+    "sync",
+]
 
 
 class OldStep(NamedTuple):
@@ -84,6 +92,30 @@ class WalkEnv(gym.Env[np.ndarray, np.ndarray]):
         if isinstance(self.observation_space, spaces.Dict):
             return spaces.unflatten(self.observation_space, self._at.astype(np.float32))
         return self._at.astype(self.observation_space.dtype)
+
+
+class BareBatch(VectorEnv[Any, Any, np.ndarray]):
+    """A batch that gives its final observations in arrays and no final infos, as ALE's does.
+
+    Args:
+        final_obs: What it gives, of both environments; the second one always ends.
+    """
+
+    num_envs = 2
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+    single_observation_space = spaces.Box(0, 9, (2,), np.float32)
+    single_action_space = spaces.Discrete(2)
+
+    def __init__(self, final_obs: Any) -> None:
+        self.final_obs = final_obs
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return np.zeros((2, 2), np.float32), {}
+
+    def step(self, actions: Any) -> Any:
+        over = np.array([False, True])
+        infos = {"final_obs": self.final_obs}
+        return np.zeros((2, 2), np.float32), np.ones(2), over, ~over & False, infos
 
 
 def sync(makers: list[Callable[[], gym.Env[Any, Any]]], mode: str = "SameStep") -> SyncVectorEnv:

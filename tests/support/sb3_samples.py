@@ -17,6 +17,7 @@ from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.sb3 import Sb3VecEnv
 from tests.support.references import make_scripted_envs
 from tests.support.strategies import Script
+from tests.support.trees import assert_same
 
 SEED = 11
 LENGTHS = [[2, 3, 1], [4, 1, 2], [5, 2, 2], [1, 1, 6]]
@@ -116,24 +117,16 @@ def scripted_dummy(
 
 def assert_like(actual: Any, expected: Any, path: str = "") -> None:
     """Raise unless both trees hold the same values; scalars may be Python's or numpy's."""
-    if isinstance(expected, dict):
-        assert isinstance(actual, dict), f"{path}: {type(actual)}"
-        assert actual.keys() == expected.keys(), f"{path}: {sorted(actual)} != {sorted(expected)}"
-        for key, value in expected.items():
-            assert_like(actual[key], value, f"{path}[{key!r}]")
-    elif isinstance(expected, list | tuple):
-        assert type(actual) is type(expected), f"{path}: {type(actual)}"
-        assert len(actual) == len(expected), path
-        for index, (left, right) in enumerate(zip(actual, expected, strict=True)):
-            assert_like(left, right, f"{path}[{index}]")
-    elif isinstance(expected, np.ndarray) and expected.ndim:
-        assert isinstance(actual, np.ndarray), f"{path}: {type(actual)}"
-        assert actual.dtype == expected.dtype, f"{path}: {actual.dtype}"
-        np.testing.assert_array_equal(actual, expected, err_msg=path)
-    else:
-        kinds = (np.asarray(actual).dtype.kind, np.asarray(expected).dtype.kind)
-        assert kinds[0].replace("u", "i") == kinds[1].replace("u", "i"), f"{path}: {kinds}"
-        assert actual == expected, f"{path}: {actual!r} != {expected!r}"
+    assert_same(_plain(actual), _plain(expected), path)
+
+
+def _plain(tree: Any) -> Any:
+    """Return a tree whose scalars are Python's."""
+    if isinstance(tree, dict):
+        return {key: _plain(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(map(_plain, tree))
+    return tree if isinstance(tree, np.ndarray) and tree.ndim else np.asarray(tree).item()
 
 
 def compare(view: VecEnv, reference: VecEnv, num_steps: int, seed: int = SEED) -> Counter[str]:

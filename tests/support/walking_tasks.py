@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -22,49 +24,35 @@ class ShortWalk(Walk):
         super().__init__(5)
 
 
-class GraphWalk(ShortWalk):
-    """Observes a graph, which has no dtype and no fixed shape."""
-
-    observation_space = spaces.Graph(spaces.Box(-3, 3, (1,)), spaces.Discrete(2))
-
-    def _observe(self) -> Any:
-        return spaces.GraphInstance(super()._observe()[:, None].copy(), None, None)
-
-
-class TextWalk(ShortWalk):
-    """Observes a text."""
-
-    observation_space = spaces.Text(12, charset="0123456789.-e")
-
-    def _observe(self) -> Any:
-        return f"{self.place[0]:.4f}"
-
-
-class ListWalk(ShortWalk):
-    """Observes numbers one by one."""
-
-    observation_space = spaces.Sequence(spaces.Box(-3, 3, (1,)))
-
-    def _observe(self) -> Any:
-        return tuple(np.array([number], np.float32) for number in super()._observe())
+SEEN: dict[str, tuple[gym.Space[Any], Callable[[np.ndarray], Any]]] = {
+    "graph": (  # which has no dtype and no fixed shape
+        spaces.Graph(spaces.Box(-3, 3, (1,)), spaces.Discrete(2)),
+        lambda seen: spaces.GraphInstance(seen[:, None].copy(), None, None),
+    ),
+    "text": (spaces.Text(12, charset="0123456789.-e"), lambda seen: f"{seen[0]:.4f}"),
+    "list": (
+        spaces.Sequence(spaces.Box(-3, 3, (1,))),
+        lambda seen: tuple(np.array([number], np.float32) for number in seen),
+    ),
+    "one of two": (
+        spaces.OneOf([spaces.Box(-3, 3, (3,)), spaces.Discrete(9)]),
+        lambda seen: (np.int64(0), seen),
+    ),
+    "16 bits": (spaces.Box(-3, 3, (3,), np.float16), lambda seen: seen.astype(np.float16)),
+    "nothing": (spaces.Box(-3, 3, (3,), np.float32), lambda seen: 0 * seen),
+}
+"""Spaces, and what is observed in them of the three numbers of a walk."""
 
 
-class OneOfWalk(ShortWalk):
-    """Observes one of two things."""
+class Observes(ShortWalk):
+    """Observes one of `SEEN`."""
 
-    observation_space = spaces.OneOf([spaces.Box(-3, 3, (3,)), spaces.Discrete(9)])
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name, self.observation_space = name, SEEN[name][0]
 
     def _observe(self) -> Any:
-        return np.int64(0), super()._observe()
-
-
-class HalfWalk(ShortWalk):
-    """Observes numbers of 16 bits."""
-
-    observation_space = spaces.Box(-3, 3, (3,), np.float16)
-
-    def _observe(self) -> Any:
-        return super()._observe().astype(np.float16)
+        return SEEN[self._name][1](super()._observe())
 
 
 class SideWalk(ShortWalk):
@@ -74,13 +62,6 @@ class SideWalk(ShortWalk):
 
     def _observe(self) -> Any:
         return int(self.place[0] > 0)
-
-
-class BlindWalk(ShortWalk):
-    """Observes nothing."""
-
-    def _observe(self) -> Any:
-        return np.zeros(3, np.float32)
 
 
 class LostWalk(ShortWalk):
@@ -203,18 +184,6 @@ class DifferentBounds(ShortWalk):
 
 
 TASKS = (
-    GraphWalk,
-    TextWalk,
-    ListWalk,
-    OneOfWalk,
-    HalfWalk,
-    SideWalk,
-    BlindWalk,
-    LostWalk,
-    InfoWalk,
-    ActionsOfItsOwn,
-    Level,
-    Refuses,
-    RoundTrip,
-    Bandit,
+    *(partial(Observes, name) for name in SEEN),
+    *(SideWalk, LostWalk, InfoWalk, ActionsOfItsOwn, Level, Refuses, RoundTrip, Bandit),
 )

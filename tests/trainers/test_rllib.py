@@ -86,20 +86,14 @@ def test_seeds__count_once_but_in_evaluation(environ, in_evaluation):
     assert runner.env.unwrapped.np_random_seed == tuple(range(first, first + NUM_ENVS))
 
 
-def test_share__is_what_ray_reserves(environ):
-    config = make_config(CARTPOLE).env_runners(num_cpus_per_env_runner=3)
+@pytest.mark.parametrize(("cores", "nproc"), [(1, "1"), (2, "3"), (3, "3")])
+def test_share__is_what_ray_reserves_and_lets_no_step_wait_for_ever(environ, cores, nproc):
+    config = make_config(CARTPOLE).env_runners(num_cpus_per_env_runner=cores)
     runner = rllib.BridgeEnvRunner(config=config, worker_index=1)
-    assert count_threads(runner) == 3
-    assert environ["NPROC"] == "3"
+    assert count_threads(runner) == cores
+    assert environ["NPROC"] == nproc
     assert "XLA_PYTHON_CLIENT_PREALLOCATE" not in environ
     assert config.env_config == {}
-
-
-@pytest.mark.parametrize(("cores", "threads"), [(1, "1"), (2, "3")])
-def test_share__has_threads_with_which_no_step_waits_for_ever(environ, cores, threads):
-    config = make_config(CARTPOLE).env_runners(num_cpus_per_env_runner=cores)
-    rllib.BridgeEnvRunner(config=config, worker_index=1)
-    assert environ["NPROC"] == threads
 
 
 def test_share__what_the_user_says_goes_first(environ):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from gymnasium.vector import VectorWrapper
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.trainers.row_steps import step_rows
+from tests.support.references import BareBatch
 from tests.support.trees import assert_same
 
 
@@ -37,6 +39,16 @@ def test_own_step__gives_what_a_wrapper_gives_that_does_nothing(
     own, any_ = play(envs), play(envs, wrap=VectorWrapper)
     assert_same(own, any_)
     assert sum(len(ended[0]) for *_, ended in own if ended is not None) > 5
+
+
+ARRAY = np.full((2, 2), 7, np.float32)
+
+
+@pytest.mark.parametrize("final_obs", [ARRAY, {"a": ARRAY}])
+def test_batch_without_final_infos__has_its_final_observations(final_obs: Any) -> None:
+    rows = step_rows("envs", BareBatch(final_obs), np.array([0, 0]))
+    final = {"a": ARRAY[1]} if isinstance(final_obs, dict) else ARRAY[1]
+    assert_same(rows.ended, ([1], [final], [{}]))
 
 
 def double(step: Any) -> Any:

@@ -13,6 +13,8 @@ from torchrl.envs.utils import check_env_specs
 
 from tests.support.torchrl_samples import roll_out
 
+CART_POLE = "EnvPool/CartPole-v1"
+
 
 def wrap(env_id: str, mode: str, **kwargs: Any) -> GymWrapper:
     envs = gym.make_vec(env_id, num_envs=4, autoreset_mode=mode, **kwargs)
@@ -38,13 +40,6 @@ def test_specs__are_what_comes(env_id: str, mode: str, kwargs: dict[str, Any]) -
     env = GymWrapper(envs, categorical_action_encoding="FrozenLake" in env_id)
     check_env_specs(env)
     assert env.batch_size == (4,)
-
-
-def test_infos_named_like_torchrl_s_entries__fail_in_same_step_alone() -> None:
-    """The documented exception; if this one passes, the documentation is to be shortened."""
-    check_env_specs(wrap("EnvPool/Pong-v5", "Disabled"))
-    with pytest.raises(RuntimeError, match=r"incompatible.*for key reward"):
-        wrap("EnvPool/Pong-v5", "SameStep")
 
 
 def test_rollouts__agree_between_the_modes() -> None:
@@ -80,39 +75,41 @@ def test_collector__collects() -> None:
     assert sum(int(batch["next", "done"].sum()) for batch in batches) > 3
 
 
-def test_next_step__is_refused_by_torchrl() -> None:
-    with pytest.raises(RuntimeError, match="SAME_STEP or DISABLED"):
-        wrap("EnvPool/CartPole-v1", "NextStep")
+def count_steps(mode: str) -> TransformedEnv:
+    return TransformedEnv(wrap(CART_POLE, mode), StepCounter(15), auto_unwrap=True)
 
 
-def test_step_counter__needs_disabled() -> None:
-    """In SameStep it fails with any batch, also with Gymnasium's own."""
+def in_series(mode: str) -> SerialEnv:
+    return SerialEnv(2, lambda: wrap(CART_POLE, mode))
 
-    def count_steps(mode: str) -> Any:
-        env = TransformedEnv(wrap("EnvPool/CartPole-v1", mode), StepCounter(15), auto_unwrap=True)
-        return roll_out(env, policy=None)
 
-    with pytest.raises(RuntimeError, match="reset mask that does not match the done mask"):
-        count_steps("SameStep")
-    rollout = count_steps("Disabled")
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda: wrap("EnvPool/Pong-v5", "SameStep"), r"incompatible.*for key reward"),
+        (lambda: wrap(CART_POLE, "NextStep"), "SAME_STEP or DISABLED"),
+        (
+            lambda: roll_out(count_steps("SameStep"), policy=None),
+            "reset mask that does not match the done mask",
+        ),
+        (
+            lambda: roll_out(in_series("Disabled"), policy=None),
+            r"output with shape \[4, 1\] doesn't match",
+        ),
+    ],
+    ids=["infos", "NextStep", "StepCounter", "SerialEnv"],
+)
+def test_limit__is_as_the_page_says(run: Any, message: str) -> None:
+    """Gymnasium's own batches have the last two; the page is to be shortened if one passes."""
+    with pytest.raises(RuntimeError, match=message):
+        run()
+
+
+def test_other_mode__has_no_such_limit() -> None:
+    check_env_specs(wrap("EnvPool/Pong-v5", "Disabled"))
+    assert_final_observations(roll_out(in_series("SameStep"), policy=None))
+    rollout = roll_out(count_steps("Disabled"), policy=None)
     assert rollout["next", "step_count"].max() == 15
-    for flag in ("terminated", "truncated"):
-        assert rollout["next", flag].any(), f"no episode was {flag}"
-    ends = rollout["next", "done"][:, :-1, 0]
-    assert (rollout["step_count"][:, 1:, 0][ends] == 0).all()
-
-
-def test_serial_env__needs_same_step() -> None:
-    """In Disabled it fails with any batch, also with Gymnasium's own."""
-
-    def make(mode: str) -> SerialEnv:
-        return SerialEnv(2, lambda: wrap("EnvPool/CartPole-v1", mode))
-
-    with pytest.raises(RuntimeError, match=r"output with shape \[4, 1\] doesn't match"):
-        roll_out(make("Disabled"), policy=None)
-    rollout = roll_out(make("SameStep"), policy=None)
-    assert rollout.batch_size == (2, 4, 60)
-    assert_final_observations(rollout)
 
 
 @pytest.mark.parametrize("env_id", ["EnvPool/Pendulum-v1", "Brax/fast-v0"])

@@ -13,8 +13,7 @@ from tensordict import TensorDict
 from torchrl.envs import ActionMask, GymWrapper, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
-from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
-from gymbridge.trainers.torchrl import make_torchrl
+from gymbridge.errors import ArgumentError, ResetNeededError
 from tests.support.brax_samples import count_on, start
 from tests.support.torchrl_samples import (
     FLAGS,
@@ -40,12 +39,6 @@ def test_specs__are_what_comes(task: str) -> None:
     if task == "playground":
         assert {"state", "privileged_state"} < set(rollout.keys())
         assert rollout["next", "done"].any()
-
-
-@pytest.mark.parametrize("name", ["categorical_action_encoding", "from_pixels"])
-def test_flags__are_bools(name: str) -> None:
-    with pytest.raises(ArgumentTypeError, match=f"`{name}` must be True or False, got 'no'"):
-        make_torchrl("EnvPool/CartPole-v1", 2, **{name: "no"})
 
 
 @pytest.mark.parametrize("task", ["box", "dict", "discrete observations", "brax"])

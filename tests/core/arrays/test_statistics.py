@@ -22,7 +22,9 @@ ACTIONS = np.ones(4, np.int64)
 """Of a step of a scripted batch, in every kind of arrays."""
 
 
-@pytest.mark.parametrize("cell", cells(("host", "fast", "envpool"), kinds=("torch", "jax")))
+@pytest.mark.parametrize(
+    "cell", cells(("host", "fast", "envpool", "two_devices"), kinds=("torch", "jax"))
+)
 def test_statistics__are_gymnasium_s(cell: Cell) -> None:
     engine, arrays, mode = cell
     pytest.importorskip(arrays)
@@ -149,12 +151,19 @@ def test_pickle__is_the_construction(arrays: str) -> None:
     assert "statistics" in twin.step(ACTIONS)[4]
 
 
-@pytest.mark.parametrize(("arrays", "mode"), [("torch", "NextStep"), ("jax", "SameStep")])
+@pytest.mark.parametrize(
+    ("engine", "arrays", "mode"),
+    [
+        ("brax", "torch", "NextStep"),
+        ("brax", "jax", "SameStep"),
+        ("two_devices", "jax", "SameStep"),
+    ],
+)
 def test_snapshot__has_the_statistics_of_running_episodes(
-    arrays: str, mode: str, tmp_path: Path
+    engine: str, arrays: str, mode: str, tmp_path: Path
 ) -> None:
     pytest.importorskip(arrays)
-    envs = RecordEpisodeStatistics(make_batch("brax", mode, arrays=arrays))
+    envs = RecordEpisodeStatistics(make_batch(engine, mode, arrays=arrays))
     with pytest.raises(ResetNeededError):
         envs.get_state()
     envs.reset(seed=0)
@@ -166,7 +175,7 @@ def test_snapshot__has_the_statistics_of_running_episodes(
     envs.save_state(tmp_path / "later")
     later = play_on(envs)
     assert any(mask.any() for *_, mask in later)
-    other = RecordEpisodeStatistics(make_batch("brax", mode, arrays=arrays))
+    other = RecordEpisodeStatistics(make_batch(engine, mode, arrays=arrays))
     other.load_state(tmp_path / "later")
     assert_same(play_on(other), later)
     for _ in range(2):

@@ -14,7 +14,7 @@ from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.testing import ScriptedSimulator
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
-from tests.support.references import OldSync, WalkEnv, logged_returns, sync
+from tests.support.references import OldSync, WalkEnv, sync
 from tests.support.trees import assert_same
 
 
@@ -112,25 +112,3 @@ def test_make__seeds_random_actions_as_make_env_does(seed: int) -> None:
 def test_make__refuses_bad_arguments(arguments: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         make_cleanrl(**{"env_id": "CartPole-v1", **arguments})
-
-
-@pytest.mark.parametrize(
-    ("env_id", "kind"),
-    [
-        ("CartPole-v1", "SyncVectorEnv"),
-        ("EnvPool/CartPole-v1", "EnvPoolVectorEnv"),
-        ("gymbridge:EnvPool/CartPole-v1", "EnvPoolVectorEnv"),
-    ],
-)
-def test_make__builds_any_id(env_id: str, kind: str) -> None:
-    if "EnvPool" in env_id:
-        pytest.importorskip("envpool")
-    view = make_cleanrl(env_id, 3, max_episode_steps=4)
-    assert type(view.unwrapped).__name__ == kind
-    assert (view.num_envs, view.single_action_space.dtype) == (3, np.int64)
-    view.reset(seed=0)
-    for index in range(4):
-        _, _, _, truncations, infos = view.step(np.full(3, index % 2))
-    assert truncations.all()
-    assert logged_returns(infos) == [(4.0, 4)] * 3
-    view.close()

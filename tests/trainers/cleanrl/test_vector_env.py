@@ -10,14 +10,20 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gymbridge.errors import ActionError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv
-from tests.support.references import OldStep, OldSync, logged_returns, make_scripted_envs, sync
+from tests.support.references import (
+    BareBatch,
+    OldStep,
+    OldSync,
+    logged_returns,
+    make_scripted_envs,
+    sync,
+)
 from tests.support.strategies import Script, limits, scripts
 from tests.support.trees import assert_same, scribble
 
@@ -176,25 +182,8 @@ def test_final_info__has_only_what_its_environment_gave() -> None:
     assert other["_hidden"] == 2.5
 
 
-class BareBatch(VectorEnv[Any, Any, np.ndarray]):
-    """A batch that gives its final observations as one array and no final infos, as ALE's does."""
-
-    num_envs = 2
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
-    single_observation_space = gym.spaces.Box(0, 9, (2,), np.float32)
-    single_action_space = gym.spaces.Discrete(2)
-
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return np.zeros((2, 2), np.float32), {}
-
-    def step(self, actions: Any) -> Any:
-        over = np.array([False, True])
-        infos = {"final_obs": np.full((2, 2), 7, np.float32)}
-        return np.zeros((2, 2), np.float32), np.ones(2), over, ~over & False, infos
-
-
 def test_batch_without_final_infos__has_the_record_alone() -> None:
-    view = CleanRLVectorEnv(BareBatch())
+    view = CleanRLVectorEnv(BareBatch(np.full((2, 2), 7, np.float32)))
     view.reset()
     infos = view.step(np.array([0, 0]))[-1]
     assert infos["final_info"][0] is None

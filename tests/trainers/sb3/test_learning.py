@@ -1,4 +1,4 @@
-"""SB3's wrappers, evaluation and algorithms run on the view, and learn what they should."""
+"""SB3's algorithms run on the view, and learn what they should."""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ from functools import partial
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 import pytest
 import torch
-from gymnasium.wrappers import FilterObservation, TransformObservation
+from gymnasium.wrappers import FilterObservation
 from stable_baselines3 import A2C, DQN, PPO, SAC
-from stable_baselines3.common.vec_env import (
-    VecFrameStack,
-    VecMonitor,
-    VecNormalize,
-    VecTransposeImage,
-)
+from stable_baselines3.common.vec_env import VecMonitor
 from torch.nn.utils import parameters_to_vector
 
 from gymbridge.envpool.pool import Pool
 from gymbridge.errors import ResetNeededError
 from gymbridge.trainers.sb3 import make_vec_env
-from tests.support.sb3_samples import KindsEnv, compare, dummy, sync
+from tests.support.sb3_samples import KindsEnv, dummy, sync
 
 
 @pytest.fixture(autouse=True)
@@ -38,27 +32,9 @@ CART_POLE = partial(gym.make, "CartPole-v1", max_episode_steps=11)
 PENDULUM = partial(gym.make, "Pendulum-v1", max_episode_steps=7)
 
 
-def image_env() -> gym.Env[Any, Any]:
-    space = KindsEnv().observation_space["image"]
-    return TransformObservation(KindsEnv(), lambda obs: obs["image"], space)
-
-
 def flag_env() -> gym.Env[Any, Any]:
     """Return one without an image, whose integers begin at 4."""
     return FilterObservation(KindsEnv(start=4), ["kind", "vector"])
-
-
-@pytest.mark.parametrize(
-    ("wrap", "make"),
-    [
-        (VecNormalize, PENDULUM),
-        (lambda env: VecNormalize(env, norm_obs_keys=["vector"]), KindsEnv),
-        (lambda env: VecFrameStack(env, 3), PENDULUM),
-        (lambda env: VecFrameStack(VecTransposeImage(env), 2), image_env),
-    ],
-)
-def test_wrappers_of_sb3__give_what_they_give_around_dummy_vec_env(wrap: Any, make: Any) -> None:
-    assert compare(wrap(sync(make)), wrap(dummy(make)), 30)["truncated"] > 0
 
 
 @pytest.mark.parametrize(
@@ -93,28 +69,6 @@ def test_observations_of_several_parts__are_learned_from() -> None:
     assert model.learn(64).num_timesteps == 64
     with pytest.raises(AssertionError):  # SB3 itself knows no integers that begin at 4
         PPO("MultiInputPolicy", dummy(flag_env), n_steps=8, batch_size=8).learn(8)
-
-
-def test_replay_on_engine__knows_timeouts_and_true_next_observations() -> None:
-    limit, steps = 6, []
-
-    def keep(known: dict[str, Any], _: Any) -> bool:
-        steps.append((known["new_obs"], known["dones"], known["infos"]))
-        return True
-
-    envs = make_vec_env("EnvPool/CartPole-v1", 4, seed=0, env_kwargs={"max_episode_steps": limit})
-    model = DQN("MlpPolicy", envs, seed=0, buffer_size=400, learning_starts=200)
-    model.learn(80, callback=keep)
-    replay = model.replay_buffer
-    assert len(steps) == replay.size() == 20
-    for step, (obs, dones, infos) in enumerate(steps):
-        np.testing.assert_array_equal(replay.dones[step], dones)
-        assert dones.tolist() == [step % limit == limit - 1] * 4
-        for index, info in enumerate(infos):
-            true_next = info["terminal_observation"] if dones[index] else obs[index]
-            np.testing.assert_array_equal(replay.next_observations[step, index], true_next)
-            assert replay.timeouts[step, index] == info["TimeLimit.truncated"] == dones[index]
-            assert np.array_equal(true_next, obs[index]) != dones[index]
 
 
 def test_interrupted_learning__says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

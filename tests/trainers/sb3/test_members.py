@@ -15,7 +15,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from gymbridge import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ClosedError
+from gymbridge.errors import ArgumentError
 from gymbridge.trainers.sb3 import Sb3VecEnv, make_vec_env
 from tests.support.sb3_samples import KindsEnv, dummy, scripted, sync
 from tests.support.scripted_rows import EchoSimulator
@@ -199,15 +199,6 @@ def test_images__are_none_without_a_render_mode() -> None:
         env.reset()
         with pytest.warns(UserWarning, match="render mode is None"):
             assert env.get_images() == [None] * 4
-
-
-def test_close__closes_the_batch() -> None:
-    view = scripted()
-    view.close()
-    view.close()
-    assert view.vector_env.closed
-    with pytest.raises(ClosedError):
-        view.reset()
 
 
 def test_spec__names_the_task_for_monitors() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
-from gymnasium.vector import VectorWrapper
 from gymnasium.wrappers import FlattenObservation, TransformObservation
+from gymnasium.wrappers.vector import NumpyToTorch
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
@@ -101,43 +100,7 @@ def test_nested_observations__are_refused_with_a_way_out() -> None:
     assert sync(lambda: FlattenObservation(nested()), 1).reset().shape == (1, 71)
 
 
-class Changed(VectorWrapper):
-    """A batch whose outputs a function changes."""
-
-    def __init__(self, env: Any, change: Any) -> None:
-        super().__init__(env)
-        self.change = change
-
-    def reset(self, **kwargs: Any) -> Any:
-        return self.change(self.env.reset(**kwargs))
-
-    def step(self, actions: Any) -> Any:
-        return self.change(self.env.step(actions))
-
-
-def test_final_observations_in_arrays__are_taken_apart() -> None:
-    """Some batches give one array with every row instead of objects, and no final infos."""
-
-    def pack(outputs: Any) -> Any:
-        infos = outputs[-1]
-        if "final_obs" in infos:
-            rows = [{"kind": -1} if row is None else row for row in infos["final_obs"]]
-            infos["final_obs"] = {"kind": np.array([row["kind"] for row in rows])}
-            del infos["final_info"]
-        return outputs
-
-    view = Sb3VecEnv(Changed(sync(KindsEnv, 2).vector_env, pack))
-    view.reset()
-    for _ in range(3):
-        _, _, dones, infos = view.step(np.zeros(2, np.int64))
-    assert dones.all()
-    assert_like(infos, [{"terminal_observation": {"kind": 3}, "TimeLimit.truncated": False}] * 2)
-
-
 def test_arrays_of_other_libraries__are_refused() -> None:
-    def to_torch(outputs: Any) -> Any:
-        return (torch.as_tensor(outputs[0]), *outputs[1:])
-
-    view = Sb3VecEnv(Changed(scripted_vector_env([2], autoreset_mode="SameStep"), to_torch))
+    view = Sb3VecEnv(NumpyToTorch(scripted_vector_env([2], autoreset_mode="SameStep")))
     with pytest.raises(ArgumentTypeError, match=r"must return numpy arrays.*got Tensor"):
         view.reset()
