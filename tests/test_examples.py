@@ -172,7 +172,7 @@ BENCHMARKS = {
 IN_OWN_PROCESS = ("all_cores", "ppo_on_device", "run_all")
 SMALLER = {
     "playground_step": {"CASES": {("CartpoleBalance", "jax"): None}, "NUM_ENVS": 2},
-    "randomization_step": {"TASK": "inverted_pendulum", "NUM_ENVS": 2, "SCAN_STEPS": 3},
+    "randomization_step": {"TASK": "hopper", "NUM_ENVS": 2, "SCAN_STEPS": 3},
     "suites_step": {"NUM_ENVS": 2},
 }
 """Benchmarks whose constants are made smaller."""
