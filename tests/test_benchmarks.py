@@ -22,6 +22,7 @@ BENCHMARKS = {
     "gradients": "--rounds=1 --rows arrays",
     "ppo_on_device": "gymbridge --task=inverted_pendulum --seconds=0 --out=result.json",
     "repeat": "1 cleanrl_step.py --rounds=1",
+    # It runs on_device.py.
     "run_all": "--device=cpu --sizes 2 --rounds=1 --only=^CartPole",
     "sb3_step": "--rounds=1",
     "throughput": "--rounds=1 --seconds=0.01 --values=2 --tasks=^CartPole-v1 --routes=numpy.*Next",
