@@ -38,7 +38,10 @@ BELONGS = {
     "gymbridge/version.py": "wheel",
     "gymbridge/wrappers.py": "tests/conformance",
     "docs/": "tests/test_docs.py",
-    "examples/": "tests/test_examples.py",
+    "examples/": "tests/test_examples.py tests/test_example_training.py tests/test_ppo_example.py "
+    "tests/test_gradient_examples.py",
+    "examples/benchmarks/": "tests/test_benchmarks.py",
+    "examples/suites/": "tests/jax_env",
     "README.md": "tests/test_docs.py",
     "tests/gpu/": "gpu",
     "tests/trainers/test_rllib": "gymnasium",
