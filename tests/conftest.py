@@ -1,7 +1,5 @@
 """Settings that every test shares."""
 
-from __future__ import annotations
-
 import gc
 import signal
 import threading
@@ -48,7 +46,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of the slow leg, in which no test is skipped, and that of the GPU's tests."""
-    text = "fail tests whose system libraries are missing, instead of skipping them"
+    text = "fail tests whose system libraries are missing"
     parser.addoption(REQUIRE, action="store_true", help=text)
     text = (
         "device of the tests with the marker gpu: 'cuda' (default), 'cuda:1', or 'cpu' for a dry "
@@ -65,9 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no other tests for `-m gpu`: to import them all takes a minute."""
-    here, near = collection_path, gpu_runs.FOLDER
-    is_near = near.is_relative_to(here) or here.is_relative_to(near)
-    return True if config.option.markexpr == "gpu" and not is_near else None
+    path, near = collection_path, gpu_runs.FOLDER
+    is_far = not (near.is_relative_to(path) or path.is_relative_to(near))
+    return (config.option.markexpr == "gpu" and is_far) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

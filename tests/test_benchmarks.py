@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.example_runs import EXAMPLES, call_script, load_script, run_script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 BENCHMARKS = {
     "all_cores": """--case '["fast", 4, "NextStep", "numpy"]' --rounds=1 --seconds=0.01""",

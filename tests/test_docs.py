@@ -24,6 +24,8 @@ import gymbridge
 from gymbridge.errors import GymbridgeError, NotInstalledError
 from tests.support.example_runs import load_script
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(gymbridge.__file__).parent
 ENGINES = ("brax", "envpool")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.example_runs import call_script, check_picture, read_table, run_script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 MEAN = r"mean return ([-\d.]+)"
 PENDULUM = "--env-id=Brax/inverted_pendulum-v0"

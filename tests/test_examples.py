@@ -23,6 +23,8 @@ from tests.support.example_runs import (
     run_script,
 )
 
+pytestmark = pytest.mark.long
+
 ROOT = EXAMPLES.parent
 PAGE = ROOT / "docs" / "how-to" / "domain-randomization.md"
 

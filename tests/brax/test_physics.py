@@ -17,6 +17,8 @@ from gymbridge.errors import SimulationError
 from gymbridge.functional.simulator import FunctionalSimulator
 from tests.support.brax_samples import check_traces, under
 
+pytestmark = pytest.mark.long
+
 BACKENDS = ("generalized", "spring", "positional", "mjx")
 WORKING = [name for name in BRAX_NAMES if name != "swimmer"]
 NUM_ENVS = 4

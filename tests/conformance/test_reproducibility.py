@@ -15,6 +15,8 @@ import pytest
 from tests.support.batches import make_batch
 from tests.support.episode_runs import Episodes, compare, episodes, episodes_elsewhere
 
+pytestmark = pytest.mark.long
+
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reproducibility.md"
 
 BATCHES: dict[str, tuple[str, dict[str, Any]]] = {

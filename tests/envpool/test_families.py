@@ -20,7 +20,7 @@ from gymbridge.envpool.tasks import load_tasks
 from tests.support.envpool_family import RULES, run
 from tests.support.envpool_oracle import CASES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 FAMILIES = {task_id: case.family for task_id, case in CASES.items()}
 FAMILIES |= {task_id: family for family, task_ids in RULES.items() for task_id in task_ids}

@@ -11,6 +11,8 @@ from tests.support.children import Child
 from tests.support.interrupted_calls import check_asynchronous_pool, check_batch, check_saves
 from tests.support.thread_runs import run_together
 
+pytestmark = pytest.mark.long
+
 BRAX, ENVPOOL = "brax.envs", "envpool.registration"
 ENGINES = {"brax": BRAX, "fast": BRAX, "func_env": "jax", "envpool": ENVPOOL}
 CALLS = ["step", "reset", "seeded reset", "partial reset"]

@@ -22,6 +22,8 @@ from tests.support.mjx_chain import Chain
 from tests.support.point_mass import PointMass, make_batch
 from tests.support.python_runs import run_python
 
+pytestmark = pytest.mark.long
+
 SCRIPT = "tests.support.solver_gradients"
 
 

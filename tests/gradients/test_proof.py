@@ -17,6 +17,8 @@ import pytest
 
 from tests.support.point_mass import PointMass
 
+pytestmark = pytest.mark.long
+
 SCRIPTS = Path(__file__).parents[2] / "examples" / "gradients"
 PAIRS = {
     "inverted_pendulum/generalized": ("float64",),

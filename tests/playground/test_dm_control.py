@@ -21,7 +21,7 @@ from gymbridge.state_envs.rendering import Drawn
 from gymbridge.state_envs.viewer import make_page
 from tests.support.brax_samples import check_traces
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 @cache

@@ -26,6 +26,8 @@ from tests.support.oracle import Oracle, Row, check_run
 from tests.support.player import draw_at
 from tests.support.playground_samples import OwnDrawn, OwnPlayground, SampleMjxEnv, draw_actions
 
+pytestmark = pytest.mark.long
+
 NAME = "HopperHop"
 SEEDS = [0, 7, 7, 2**32 - 1]
 LIMIT = 20  # The hopper meets the ground after some 10 steps.
