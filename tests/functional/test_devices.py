@@ -379,7 +379,15 @@ wait_for_it(128, find_place(["cpu:0", "cpu:1"], 6))
 """
 
 
-@pytest.mark.parametrize("script", [STARTED, FRESH, ONE, LISTED])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(STARTED, id="started"),
+        pytest.param(FRESH, id="fresh", marks=pytest.mark.slow),
+        pytest.param(ONE, id="one", marks=pytest.mark.slow),
+        pytest.param(LISTED, id="listed", marks=pytest.mark.slow),
+    ],
+)
 def test_every_core__has_a_device_if_jax_starts_with_them(script: str) -> None:
     run_python("-c", f"{FACTORIZE}\n{script}", JAX_NUM_CPU_DEVICES="-1")
 
