@@ -1,9 +1,9 @@
 """Print which slow tests, and which legs of `.ci/run`, a change needs: one name a line.
 
 Those are the ones that belong to what changed since the last commit on which everything ran, which
-`.ci/full-run` names, and a fifth of the others: five runs with one commit more each meet all. With
-the argument `full`, without git's history, and after a change of what everything depends on, they
-are all.
+`.ci/full-run` names, and a fifth of the others, by the number of commits: five runs with one commit
+more each meet all. With the argument `full`, without all of git's history, and after a change of
+what everything depends on, they are all.
 """
 
 import re
@@ -17,39 +17,60 @@ LEGS = ("gpu", "gymnasium", "wheel")
 """Legs of `.ci/run` that a change may need: the rehearsal of the GPU's tests, those in an
 environment with gymnasium 1.2.2 (RLlib's too), and the wheel without extras."""
 
+_RENDERING = "tests/test_opengl.py tests/test_opengl_libraries.py"
+
 BELONGS = {
     "gymbridge/__": "wheel tests/test_imports.py",
+    "gymbridge/py.typed": "wheel",
+    "gymbridge/version.py": "wheel",
     "gymbridge/brax/": "tests/brax tests/conformance",
     "gymbridge/command_line/": "tests/command_line wheel",
-    "gymbridge/core/": "tests/conformance tests/faults gymnasium wheel",
+    "gymbridge/core/": "tests/conformance tests/core tests/faults gymnasium wheel",
     "gymbridge/core/arrays/": "tests/gradients gpu",
+    "gymbridge/core/opengl.py": _RENDERING,
+    "gymbridge/core/processes.py": "tests/test_processes.py tests/test_threads.py",
     "gymbridge/envpool/": "tests/envpool tests/conformance tests/faults",
+    "gymbridge/envpool/rendering.py": _RENDERING,
     "gymbridge/errors.py": "tests/faults",
-    "gymbridge/functional/": "tests/brax tests/functional tests/jax_env tests/gradients gpu",
+    "gymbridge/functional/": "tests/brax tests/conformance tests/functional tests/gradients "
+    "tests/jax_env tests/playground tests/test_scaling.py gpu",
     "gymbridge/gradients/": "tests/gradients tests/playground/test_gradients.py gpu",
-    "gymbridge/jax_env/": "tests/jax_env tests/functional",
-    "gymbridge/playground/": "tests/playground",
+    "gymbridge/jax_env/": "tests/conformance tests/functional tests/jax_env",
+    "gymbridge/playground/": "tests/conformance tests/playground",
     "gymbridge/registration.py": "tests/command_line wheel",
-    "gymbridge/single_env.py": "tests/conformance gymnasium",
-    "gymbridge/state_envs/": "tests/brax tests/functional tests/playground tests/test_opengl.py",
+    "gymbridge/single_env.py": "tests/conformance tests/test_single_env.py gymnasium",
+    "gymbridge/state_envs/": "tests/brax tests/conformance tests/functional tests/playground",
+    "gymbridge/state_envs/rendering.py": _RENDERING,
     "gymbridge/testing/": "tests/checker tests/conformance",
     "gymbridge/trainers/": "tests/trainers",
     "gymbridge/trainers/rllib.py": "gymnasium",
-    "gymbridge/version.py": "wheel",
-    "gymbridge/wrappers.py": "tests/conformance",
+    "gymbridge/wrappers.py": "tests/conformance tests/core",
     "docs/": "tests/test_docs.py",
+    "docs/how-to/scaling.md": "tests/test_scaling.py",
+    "docs/scripts/": "tests/command_line/test_list.py",
     "examples/": "tests/test_examples.py tests/test_example_training.py tests/test_ppo_example.py "
     "tests/test_gradient_examples.py",
     "examples/benchmarks/": "tests/test_benchmarks.py",
+    "examples/ddp.py": "tests/test_scaling.py",
+    "examples/gradients/": "tests/gradients/test_proof.py",
+    "examples/soak.py": "tests/test_soak.py",
     "examples/suites/": "tests/jax_env",
     "README.md": "tests/test_docs.py",
+    "tests/command_line/": "wheel",
+    "tests/conformance/": "gymnasium wheel",
+    "tests/core/": "gymnasium wheel",
     "tests/gpu/": "gpu",
+    "tests/trainers/cleanrl/": "gymnasium",
     "tests/trainers/test_rllib": "gymnasium",
+    "tests/typed_script.py": "wheel",
 }
-"""What belongs to a changed file, by how its path begins. A file of tests belongs to itself, and
-tests to a module of `tests/support/` that they import."""
+"""What belongs to a changed file, by how its path begins. To a file of tests belongs its folder,
+and to a module of `tests/support/` all that import it, directly or not."""
 
-ALL = ("setup.cfg", "pyproject.toml", "constraints", ".ci/run", ".ci/choose", "tests/conftest.py")
+ALL = (
+    *("setup.", "pyproject.toml", "constraints", ".ci/run", ".ci/choose", ".ci/without"),
+    *("tests/conftest.py", "tests/support/gpu_runs.py", "tests/support/system_libraries.py"),
+)
 """What everything depends on, by how its path begins."""
 
 _IS_SLOW = re.compile(r"\bslow\b|needs_qt5|needs_opengl|\bcells\(")
@@ -66,12 +87,13 @@ def choose(units: list[str], changed: list[str], num_commits: int) -> list[str]:
     """Return the units that belong to changed files, and a fifth of the others."""
     if any(path.startswith(ALL) for path in changed):
         return units
-    wanted = {path for path in changed if path.startswith("tests/")}
-    for path in changed:
+    wanted = set(importers := _list_importers(changed))
+    for path in (*changed, *importers):
         for start, names in BELONGS.items():
             wanted |= set(names.split()) if path.startswith(start) else set()
-        if path.startswith("tests/support/"):
-            wanted |= {unit for unit in units if _imports(unit, Path(path).stem)}
+    for path in changed:
+        if path.startswith("tests/"):
+            wanted.add(str(Path(path).parent) if path.count("/") > 1 else path)
     return [
         unit
         for place, unit in enumerate(units)
@@ -79,9 +101,28 @@ def choose(units: list[str], changed: list[str], num_commits: int) -> list[str]:
     ]
 
 
-def _imports(unit: str, module: str) -> bool:
-    file = ROOT / unit
-    return file.is_file() and re.search(rf"\b{module}\b", file.read_text("utf-8")) is not None
+def _list_importers(changed: list[str]) -> list[str]:
+    """Return the files of tests that import changed modules of `tests/support/`, even by others."""
+    texts = {
+        str(file.relative_to(ROOT)): file.read_text(encoding="utf-8")
+        for file in (ROOT / "tests").rglob("*.py")
+    }
+    found: list[str] = []
+    todo = [path for path in changed if path.startswith("tests/support/")]
+    while todo:
+        name = Path(todo.pop()).stem
+        imports = re.compile(rf"tests\.support(\.{name}\b| import [^)]*\b{name}\b)")
+        new = [path for path, text in texts.items() if imports.search(text) and path not in found]
+        found += new
+        todo += [path for path in new if path.startswith("tests/support/")]
+    return found
+
+
+def list_changed(last: str) -> list[str]:
+    """Return the files that differ from a commit, and those that git does not know yet."""
+    diff = _git("diff", "--name-only", "--no-renames", "-z", last, "--")
+    others = _git("ls-files", "-z", "--others", "--exclude-standard")
+    return [path for path in (diff + others).split("\0") if path]
 
 
 def _git(*arguments: str) -> str:
@@ -92,14 +133,14 @@ def _git(*arguments: str) -> str:
 def main() -> None:
     """Print the names."""
     chosen = units = list_units()
-    if "full" not in sys.argv:
-        try:
+    try:
+        is_whole = _git("rev-parse", "--is-shallow-repository").strip() == "false"
+        if is_whole and "full" not in sys.argv:
             last = (ROOT / ".ci" / "full-run").read_text(encoding="utf-8").strip()
-            changed = _git("diff", "--name-only", last).splitlines()
             count = int(_git("rev-list", "--count", "HEAD"))
-            chosen = choose(units, changed, count)
-        except (OSError, subprocess.CalledProcessError) as error:
-            print(f"everything is chosen: {error}", file=sys.stderr)
+            chosen = choose(units, list_changed(last), count)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"everything is chosen: {error}", file=sys.stderr)
     print(*chosen, sep="\n")
 
 
