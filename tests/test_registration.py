@@ -148,7 +148,7 @@ def test_make_vec__rebuilds_an_equal_batch_from_its_spec(
         arrays=arrays,
         device=device,
         info_keys=(),
-        **{"num_threads" if "EnvPool" in env_id else "action_repeat": np.int64(1)},
+        **{"num_threads" if "EnvPool" in env_id else "action_repeat": np.int64(2)},
     )
     in_json = first.spec.to_json()
     assert json.loads(in_json)["kwargs"]["autoreset_mode"] == first.autoreset_mode.value

@@ -76,12 +76,14 @@ def test_run__with_dicts_of_float64_and_of_images_equals_that_in_numpy(
 ) -> None:
     pytest.importorskip("envpool")
     options = {"num_envs": 3, "autoreset_mode": "SameStep", "max_episode_steps": 5}
-    wanted, found = (
-        play(gym.make_vec(f"EnvPool/{task}", arrays=kind, **options), 12)
-        for kind in ("numpy", arrays)
-    )
+    batches = [
+        gym.make_vec(f"EnvPool/{task}", arrays=kind, **options) for kind in ("numpy", arrays)
+    ]
+    wanted, found = (play(envs, 12) for envs in batches)
     for left, right in zip(found, wanted, strict=True):
         assert_like_numpy(left, right)
+        for key, space in batches[1].single_observation_space.items():
+            assert left[0][key].dtype == space.dtype
         if arrays == "torch":  # which keeps 64 bits
             assert_same(left[0], right[0])
 

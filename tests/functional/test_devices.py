@@ -392,6 +392,15 @@ def test_every_core__has_a_device_if_jax_starts_with_them(script: str) -> None:
     run_python("-c", f"{FACTORIZE}\n{script}", JAX_NUM_CPU_DEVICES="-1")
 
 
+def test_run__is_that_of_one_device() -> None:
+    logs = []
+    for device in (None, TWO):
+        envs = scripted(device, "jax", "Disabled")
+        logs.append([to_numpy(envs.reset(seed=[3, 1, 4, 1, 5, 9, 2, 6])), *run(envs)])
+    assert_same(logs[1], logs[0])
+    assert ends(logs[0]) > 20
+
+
 def test_part_of_a_spread_batch__is_on_its_device_whatever_the_default_is() -> None:
     """It restarts as that device does, which may be of another kind than the default one."""
     envs = BraxVectorEnv(ScriptedBraxEnv([3]), NUM_ENVS, device=list(TWO))

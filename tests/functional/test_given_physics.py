@@ -76,7 +76,11 @@ def test_given_physics__are_those_of_the_rows_under_the_mask() -> None:
     assert infos["_randomization"].tolist() == [False, True, False, True]
     expected = np.where([False, True, False, True], MASS, drawn(0, "link.mass"))
     assert_same(obs[[0, 2]], before[[0, 2]])
-    check(envs.step(STILL)[4], mass=expected)
+    stepped = envs.step(STILL)[4]
+    check(stepped, mass=expected)
+    for returned, wanted in ((infos, [False, True, False, True]), (stepped, [True] * 4)):
+        masks = (mask for key, mask in returned["randomization"].items() if key[0] == "_")
+        assert [mask.tolist() for mask in masks] == [wanted] * 2
 
 
 def test_given_and_drawn_physics__act_as_the_model_of_the_environment() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gymbridge.errors import ArgumentTypeError, SimulationError
 from gymbridge.gradients.autograd import JaxFunction
+from gymbridge.gradients.residuals import Joined
 from tests.support.point_mass import NUM_ENVS, shared_batch
 from tests.support.rollouts import (
     IN_EACH_MODE,
@@ -250,3 +252,20 @@ def test_zeros_of_a_large_output__are_not_kept() -> None:
     gc.collect()
     assert tensor.grad is not None
     assert not [leaf for leaf in jax.live_arrays() if leaf.shape == shape]
+
+
+def test_joined_arrays__are_the_tree_again() -> None:
+    tree = {
+        "float": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "flags": np.array([True, False]),
+        "count": np.int32(3),
+        "other": np.full((4,), 7, np.int32),
+        "large": np.ones(20_000, np.float32),
+        "empty": np.zeros((0, 2), np.float32),
+    }
+    key = jax.random.key(3)
+    joined = jax.jit(Joined.of)({**tree, "key": key})
+    assert len(jax.tree.leaves(joined)) == 5  # three dtypes, what is large, and the key
+    found = jax.jit(Joined.split)(joined)
+    assert found.pop("key") == key
+    jax.tree.map(partial(np.testing.assert_array_equal, strict=True), found, tree)

@@ -55,6 +55,8 @@ def test_changed_environment__has_no_effect(precision: str) -> None:
     """Whichever options are given first, and whatever JAX's settings are by then."""
     env = Sum()
     envs = JaxVectorEnv(env, 2)
+    env.bonus = 5
+    other = JaxVectorEnv(env, 2)
     env.bonus = np.nan
     for verb in ("reset", "step", "positions", "physics_leaves"):
         setattr(env, verb, lambda *args, **kwargs: 1 / 0)
@@ -68,6 +70,7 @@ def test_changed_environment__has_no_effect(precision: str) -> None:
         wanted = np.broadcast_to(100 + wind + slope + 10 * level, (2,))
         assert np.array_equal(obs, wanted.astype(np.float32)), some
         assert np.array_equal(after, obs + 100), some
+    assert other.reset(seed=0)[0].tolist() == [5 + 0.25 + 0.5 + 10] * 2
 
 
 def test_gradients__run_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:

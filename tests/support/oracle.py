@@ -192,6 +192,7 @@ class Oracle:
         """Compare a batch with what its rows have."""
         leaves = zip(*(_leaves(tree) for tree in wanted), strict=True)
         for (path, batch), rows in zip(_leaves(found), leaves, strict=True):
+            assert {path} == {own_path for own_path, _ in rows}, f"{what} {path}"
             stacked = np.stack([np.asarray(row) for _, row in rows])
             if not np.array_equal(batch, stacked, equal_nan=batch.dtype.kind == "f"):
                 where = f"{what}{path} after {self.steps} steps, {self._mode}"
