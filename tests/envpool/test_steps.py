@@ -34,8 +34,8 @@ class Part(NamedTuple):
 def parts() -> st.SearchStrategy[list[Part]]:
     """Return what a user does: resets of every kind, and steps with chosen actions."""
     seeds = st.none() | st.integers(0, 2**31 - NUM_ENVS)
-    part = st.builds(Part, seeds, st.integers(0, 2**16), st.integers(1, 30), st.booleans())
-    return st.lists(part, min_size=1, max_size=4)
+    part = st.builds(Part, seeds, st.integers(0, 2**16), st.integers(1, 24), st.booleans())
+    return st.lists(part, min_size=1, max_size=2)
 
 
 def run(envs: VectorEnv, plan: list[Part], *, scribbles: bool) -> list[Any]:
