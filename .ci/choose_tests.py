@@ -45,6 +45,7 @@ BELONGS = {
     "gymbridge/trainers/": "tests/trainers",
     "gymbridge/trainers/rllib.py": "gymnasium",
     "gymbridge/wrappers.py": "tests/conformance tests/core",
+    ".ci/run": "gpu gymnasium wheel",  # slow tests do not depend on it
     "docs/": "tests/test_docs.py",
     "docs/how-to/scaling.md": "tests/test_scaling.py",
     "docs/scripts/": "tests/command_line/test_list.py",
@@ -68,8 +69,8 @@ BELONGS = {
 and to a module of `tests/support/` all that import it, directly or not."""
 
 ALL = (
-    *("setup.", "pyproject.toml", "constraints", ".ci/run", ".ci/choose", ".ci/without"),
-    *("tests/conftest.py", "tests/support/gpu_runs.py", "tests/support/system_libraries.py"),
+    *("setup.", "pyproject.toml", "constraints", "tests/conftest.py"),
+    *("tests/support/gpu_runs.py", "tests/support/system_libraries.py"),
 )
 """What everything depends on, by how its path begins."""
 

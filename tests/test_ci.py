@@ -51,7 +51,8 @@ def test_choose__takes_what_belongs_to_a_change_and_all_in_five_runs() -> None:
         ("tests/support/gpu_work.py", "gpu"),
         ("gymbridge/trainers/rllib.py", "gymnasium"),
         ("gymbridge/core/arrays/torch.py", "gpu"),
-        ("setup.cfg", "wheel"),
+        (".ci/run", "wheel"),
+        ("setup.cfg", "tests/brax/test_oracle.py"),
     ],
 )
 def test_choose__finds_what_a_file_needs(path: str, unit: str) -> None:
