@@ -194,7 +194,6 @@ def test_example__says_and_writes_what_it_promises(run, tmp_path):
         [policy] = tmp_path.rglob(run.policy)
         line = call(run.script, *flags, f"--evaluate={policy}", cwd=tmp_path).lines[-1]
         assert re.search(r"mean (return|score) -?\d|no episode ended", line)
-        assert line in printed.lines or not line.startswith("Greedy"), "it acts in another way"
 
 
 SLOW_IMPORTS = (
