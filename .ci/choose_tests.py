@@ -32,15 +32,17 @@ BELONGS = {
     "gymbridge/envpool/": "tests/envpool tests/conformance tests/faults",
     "gymbridge/envpool/rendering.py": _RENDERING,
     "gymbridge/errors.py": "tests/faults",
-    "gymbridge/functional/": "tests/brax tests/conformance tests/functional tests/gradients "
-    "tests/jax_env tests/playground tests/test_scaling.py gpu",
     "gymbridge/gradients/": "tests/gradients tests/playground/test_gradients.py gpu",
-    "gymbridge/jax_env/": "tests/conformance tests/functional tests/jax_env",
+    "gymbridge/jax_env/": "tests/brax tests/conformance tests/gradients tests/jax_env "
+    "tests/playground tests/test_scaling.py gpu",
+    "gymbridge/jax_env/rendering.py": _RENDERING,
+    "gymbridge/jax_vector_env.py": "tests/brax tests/conformance tests/gradients tests/jax_env "
+    "tests/playground gpu",
     "gymbridge/playground/": "tests/conformance tests/playground",
-    "gymbridge/registration.py": "tests/command_line wheel",
+    "gymbridge/private/": "tests/brax tests/envpool tests/gradients tests/jax_env tests/playground "
+    "tests/trainers",
+    "gymbridge/engines.py": "tests/command_line wheel",
     "gymbridge/single_env.py": "tests/conformance tests/test_single_env.py gymnasium",
-    "gymbridge/state_envs/": "tests/brax tests/conformance tests/functional tests/playground",
-    "gymbridge/state_envs/rendering.py": _RENDERING,
     "gymbridge/testing/": "tests/checker tests/conformance",
     "gymbridge/trainers/": "tests/trainers",
     "gymbridge/trainers/rllib.py": "gymnasium",

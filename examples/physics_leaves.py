@@ -37,8 +37,8 @@ try:
     from matplotlib.figure import Figure
 
     from gymbridge import BraxVectorEnv
-    from gymbridge.core.jax_private import used_inputs
     from gymbridge.errors import GymbridgeError
+    from gymbridge.private.jax import used_inputs
 except ImportError as error:
     raise SystemExit(
         f"{error}; in a checkout of gymbridge: pip install '.[brax,examples]'"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gymbridge import errors as errors
 from gymbridge.core.lazy import import_at_first_use
+from gymbridge.engines import register_all
 from gymbridge.errors import GymbridgeError as GymbridgeError
-from gymbridge.registration import register_all
 from gymbridge.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gymbridge.core.vector_env import BridgeVectorEnv as BridgeVectorEnv
     from gymbridge.envpool import EnvPoolVectorEnv as EnvPoolVectorEnv
     from gymbridge.jax_env.env import JaxEnv as JaxEnv
-    from gymbridge.jax_env.vector_env import JaxVectorEnv as JaxVectorEnv
+    from gymbridge.jax_vector_env import JaxVectorEnv as JaxVectorEnv
     from gymbridge.playground import PlaygroundVectorEnv as PlaygroundVectorEnv
 
 __all__ = [
@@ -41,7 +41,7 @@ __getattr__ = import_at_first_use(
         "BridgeVectorEnv": "gymbridge.core.vector_env",
         "EnvPoolVectorEnv": "gymbridge.envpool",
         "JaxEnv": "gymbridge.jax_env.env",
-        "JaxVectorEnv": "gymbridge.jax_env.vector_env",
+        "JaxVectorEnv": "gymbridge.jax_vector_env",
         "PlaygroundVectorEnv": "gymbridge.playground",
     },
 )

@@ -21,8 +21,8 @@ from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import split_infos, split_rows
 from gymbridge.core.specs import fit_spec
 from gymbridge.core.vector_env import BridgeVectorEnv
+from gymbridge.engines import ENGINES, Engine
 from gymbridge.errors import ArgumentError
-from gymbridge.registration import ENGINES, Engine
 
 __all__ = ["SingleEnv", "make_brax", "make_envpool", "make_playground"]
 

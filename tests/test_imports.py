@@ -100,7 +100,7 @@ dir(gymbridge)"""
 
 def test_import__loads_no_engine_and_no_array_library() -> None:
     loaded = run_code(f"{LIGHT}; import json, sys; print(json.dumps(sorted(sys.modules)))")
-    assert "gymbridge.registration" in loaded
+    assert "gymbridge.engines" in loaded
     assert not set(HEAVY) & set(loaded)
 
 
@@ -174,7 +174,7 @@ import gymbridge.testing.scripted_brax
 
 def test_quiet__hides_what_brax_says_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("brax")
-    from gymbridge.state_envs.notices import quiet
+    from gymbridge.private.notices import quiet
 
     def load() -> None:
         print("something else")
@@ -195,7 +195,7 @@ def test_quiet__hides_what_brax_says_and_nothing_else(capsys: pytest.CaptureFixt
 def test_module_of_mjx__prints_all_but_its_notices(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from gymbridge.state_envs.notices import QuietLoader
+    from gymbridge.private.notices import QuietLoader
 
     code = "print('Failed to import warp:', 1)\nprint()\nprint('other', 2, sep='-')"
     (tmp_path / "loud.py").write_text(code)

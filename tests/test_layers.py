@@ -1,4 +1,4 @@
-"""Imports go one way: errors <- core <- functional <- state_envs, gradients <- engines in JAX.
+"""Imports go one way: errors <- core <- jax_env <- gradients <- jax_vector_env <- engines in JAX.
 
 All imports count: those inside functions, those under ``TYPE_CHECKING``, and those within a folder.
 """
@@ -18,14 +18,14 @@ ROOT = Path(gymbridge.__file__).parent
 
 MAY_USE: dict[str, set[str]] = {
     "errors": set(),
-    "core": {"errors"},
-    "functional": {"core", "errors", "version"},
-    "gradients": {"core", "errors", "functional"},
-    "state_envs": {"core", "errors", "functional"},
-    "brax": {"core", "errors", "functional", "gradients", "state_envs"},
-    "playground": {"core", "errors", "functional", "gradients", "state_envs"},
-    "jax_env": {"core", "errors", "functional", "gradients"},
-    "envpool": {"core", "errors"},
+    "private": {"errors"},
+    "core": {"errors", "private"},
+    "jax_env": {"core", "errors", "private", "version"},
+    "gradients": {"core", "errors", "jax_env", "private"},
+    "jax_vector_env": {"core", "errors", "gradients", "jax_env", "private"},
+    "brax": {"core", "errors", "jax_env", "jax_vector_env", "private"},
+    "playground": {"core", "errors", "jax_env", "jax_vector_env", "private"},
+    "envpool": {"core", "errors", "private"},
     "__main__": {"command_line"},
     "command_line": {
         "",
@@ -33,17 +33,20 @@ MAY_USE: dict[str, set[str]] = {
         "envpool",
         "errors",
         "playground",
-        "registration",
+        "engines",
         "testing",
         "trainers",
     },
-    "testing": {"brax", "core", "errors"},
+    "testing": {"core", "errors", "private"},
     "wrappers": {"core", "errors"},
-    "registration": {"brax", "envpool", "playground"},
-    "single_env": {"core", "errors", "registration"},
-    "trainers": {"core", "errors", "registration"},
+    "engines": {"brax", "envpool", "playground"},
+    "single_env": {"core", "engines", "errors"},
+    "trainers": {"core", "engines", "errors", "private"},
     # The package itself:
-    "": {"brax", "core", "envpool", "errors", "jax_env", "playground", "registration", "version"},
+    "": {
+        *("brax", "core", "engines", "envpool", "errors", "jax_env", "jax_vector_env"),
+        *("playground", "version"),
+    },
     "version": set(),
 }
 """Which rooms a room may use besides its own modules."""
@@ -54,28 +57,30 @@ ENGINE_ROOMS = {
         "command_line.contenders",
         "core.arrays.jax",
         "core.arrays.jax_devices",
-        "core.jax_private",
         "core.arrays.torch",
         "envpool.functions",
-        "functional.*",
         "gradients.*",
         "jax_env.*",
-        "playground.private",
+        "jax_vector_env",
         "playground.warp",
-        "state_envs.*",
+        "private.jax",
+        "private.mjx",
+        "private.playground",
         "testing.scripted_brax",
         "wrappers",
     },
-    "brax": {"brax.private", "state_envs.viewer"},
-    "mujoco_playground": {"playground.private", "playground.translation", "playground.warp"},
-    "envpool": {"command_line.contenders", "envpool.*"},
+    "brax": {"jax_env.viewer", "private.brax"},
+    "mujoco_playground": {"playground.building", "playground.warp", "private.playground"},
+    "envpool": {"command_line.contenders", "envpool.*", "private.envpool"},
     "torch": {
         "command_line.policies",
         "core.arrays.torch",
         "gradients.*",
+        "jax_vector_env",
+        "private.tensordict",
+        "private.torch",
         "trainers.rsl_rl",
         "trainers.skrl",
-        "trainers.tensordict_private",
         "trainers.torchrl*",
         "wrappers",
     },
@@ -83,7 +88,7 @@ ENGINE_ROOMS = {
     "ray": {"trainers.rllib"},
     "rsl_rl": {"trainers.rsl_rl"},
     "skrl": {"trainers.skrl"},
-    "tensordict": {"trainers.rsl_rl", "trainers.tensordict_private", "trainers.torchrl*"},
+    "tensordict": {"private.tensordict", "trainers.rsl_rl", "trainers.torchrl*"},
     "torchrl": {"trainers.torchrl*"},
 }
 """The only modules that may import an engine, an array library or a trainer."""
@@ -174,7 +179,7 @@ def test_private_names_of_libraries__are_used_where_design_md_says() -> None:
         for attribute in _read_attributes(node)
         if attribute[:1] == "_" and attribute[1:2] != "_" and attribute not in own
     }
-    own_modules = {name for name in found if name.split(".")[-1].endswith("private")}
+    own_modules = {name for name in found if room(name) == "private"}
     assert found - own_modules == {"core.processes", "trainers.sb3.vec_env"}
 
 
@@ -202,5 +207,5 @@ def _own_names(nodes: list[ast.AST]) -> set[str]:
 def test_arrows__are_found_where_they_are_known_to_be() -> None:
     assert own_imports("core.episode") == own_imports("errors") == set()
     assert {"core.episode", "core.runner", "core.requests"} <= own_imports("core.vector_env")
-    assert "brax" in {full.split(".")[0] for full in imports("brax.private")}
+    assert "brax" in {full.split(".")[0] for full in imports("private.brax")}
     assert "stable_baselines3.common.vec_env" in imports("trainers.sb3")

@@ -17,7 +17,7 @@ from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
 from gymbridge.core.episode import View
 from gymbridge.core.opengl import make_context
 from gymbridge.errors import ArgumentError
-from gymbridge.state_envs.rendering import Drawn, MujocoRenderer
+from gymbridge.jax_env.rendering import Drawn, MujocoRenderer
 from tests.support.player import play
 
 pytestmark = [

@@ -12,7 +12,7 @@ import pytest
 from gymbridge.core.opengl import make_context
 from gymbridge.envpool import rendering as pool_rendering
 from gymbridge.errors import NotInstalledError, SimulationError
-from gymbridge.state_envs import rendering as mujoco_rendering
+from gymbridge.jax_env import rendering as mujoco_rendering
 from tests.support.python_runs import run_python
 
 pytestmark = pytest.mark.needs_opengl

@@ -22,7 +22,7 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-FOLDERS = ("core", "functional", "gradients", "jax_env", "state_envs", "trainers")
+FOLDERS = ("core", "gradients", "jax_env", "private", "trainers")
 EMPTY = [f"gymbridge.{folder}" for folder in FOLDERS]
 """Packages that offer nothing but their modules."""
 

@@ -41,7 +41,7 @@ def overlap(one: Context, other: Context) -> None:
 @pytest.mark.parametrize("engine", ["brax", "envpool"])
 def test_blocks_that_overlap__leave_streams_and_warnings(engine: str, other: str) -> None:
     if engine == "brax":
-        from gymbridge.state_envs.notices import quiet as block
+        from gymbridge.private.notices import quiet as block
     else:
         pytest.importorskip("envpool")
         from gymbridge.envpool.pool import name_task
@@ -71,14 +71,14 @@ def test_jax__is_started_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(jax_devices, "_start_jax", start_slowly)
     with ThreadPoolExecutor(3) as threads:
-        list(threads.map(lambda _: jax_devices.find_place(None, 1), range(3)))
+        list(threads.map(lambda _: jax_devices.start_jax_on(None, 1), range(3)))
     assert most == [1, 1, 1]
 
 
 def test_pool_of_threads__bears_that_another_thread_unsets_its_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from gymbridge.core.jax_private import pool_of
+    from gymbridge.private.jax import pool_of
 
     monkeypatch.delenv("NPROC", raising=False)
     with pool_of(3):
@@ -88,7 +88,7 @@ def test_pool_of_threads__bears_that_another_thread_unsets_its_number(
 BUILDING = """
 import json, os, sys, threading, time, warnings
 from gymbridge import BraxVectorEnv
-from gymbridge.brax.private import brax_envs
+from gymbridge.private.brax import brax_envs
 
 class Slow(brax_envs.fast.Fast):
     def __init__(self, **kwargs):

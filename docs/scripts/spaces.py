@@ -19,8 +19,8 @@ from gymnasium.envs.registration import registry
 
 from gymbridge.command_line.batches import make_batch
 from gymbridge.command_line.catalogue import SPACES, load_spaces
+from gymbridge.engines import find_engine
 from gymbridge.errors import GymbridgeError
-from gymbridge.registration import find_engine
 
 
 def name_space(space: Space[Any]) -> str:

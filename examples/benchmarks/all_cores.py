@@ -32,7 +32,7 @@ from typing import Any
 import jax
 
 from gymbridge.core.cores import count_cores
-from gymbridge.core.jax_private import count_threads
+from gymbridge.private.jax import count_threads
 
 jax.config.update("jax_num_cpu_devices", count_cores())  # for the reference, which comes first
 
@@ -210,7 +210,7 @@ def parts_of_step(envs: Any, action: np.ndarray) -> list[float]:
     called = time.perf_counter()
     jax.block_until_ready(outcome.time_step)
     waited = time.perf_counter()
-    envs._infos.lay_out(outcome)
+    envs._infos.to_gymnasium(outcome)
     handed = time.perf_counter()
     envs._carry = outcome.carry
     return [1e6 * seconds for seconds in (called - begun, waited - called, handed - waited)]

@@ -28,7 +28,7 @@ from timing import Row, compare, interleave, print_table, wait
 
 from gymbridge import BraxVectorEnv
 from gymbridge.command_line.options import at_least
-from gymbridge.state_envs.mjx_private import SolverGradient
+from gymbridge.private.mjx import SolverGradient
 
 warnings.filterwarnings("ignore", message="Brax System")
 KINDS = {"inverted_pendulum": "generalized", "reacher": "spring", "ant": "spring"}

@@ -15,9 +15,9 @@ from brax import envs as brax_envs
 from mujoco import mjx
 from mujoco_playground import registry
 
-from gymbridge.playground.private import smooth_tolerance
-from gymbridge.playground.translation import build_env
-from gymbridge.state_envs.mjx_private import SolverGradient
+from gymbridge.playground.building import build_env
+from gymbridge.private.mjx import SolverGradient
+from gymbridge.private.playground import smooth_tolerance
 
 __all__ = ["make_env", "pick_obs", "step_with_gradients", "uses_mjx", "watched_step"]
 

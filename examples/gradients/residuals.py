@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from engines import make_env, uses_mjx
 
-from gymbridge.state_envs.mjx_private import SolverGradient
+from gymbridge.private.mjx import SolverGradient
 
 TASKS = (
     *("inverted_pendulum/generalized", "reacher/spring", "ant/spring"),

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from gymnasium import Space
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
 from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
 from gymbridge.core.extras import needs
-from gymbridge.core.jax_private import apart, default_promotion
 from gymbridge.core.opengl import import_mujoco
-from gymbridge.core.rendering import read_view
-from gymbridge.core.requests import read_autoreset_mode, read_count
 from gymbridge.errors import (
     ArgumentTypeError,
     SimulationError,
@@ -22,18 +18,36 @@ from gymbridge.errors import (
     nearest,
     unexpected_keyword,
 )
-from gymbridge.gradients.vector_env import DifferentiableVectorEnv, choose_runner
+from gymbridge.jax_vector_env import (
+    JaxVectorEnv,
+    Recipe,
+    Shared,
+    Task,
+    sort_keywords,
+    takes_keywords_of,
+)
+from gymbridge.private.jax import default_promotion
+from gymbridge.private.notices import quiet
 
 with needs("brax", "BraxVectorEnv"):
     import_mujoco()
-    from gymbridge.brax.private import brax_envs, registered
-    from gymbridge.brax.translation import translate
-    from gymbridge.core.arrays.jax_devices import find_place
-    from gymbridge.functional.simulator import FunctionalSimulator
-    from gymbridge.state_envs.mjx_private import read_solver_gradient
-    from gymbridge.state_envs.notices import quiet
+    from gymbridge.jax_env.engine_env import StateFields
+    from gymbridge.jax_env.randomization import translate
+    from gymbridge.private.brax import brax_envs, registered
 
-__all__ = ["BraxVectorEnv"]
+__all__ = ["FIELDS", "BraxVectorEnv"]
+
+FIELDS = StateFields(
+    engine="Brax",
+    argument="brax_env",
+    state="brax.envs.State",
+    physics="pipeline_state",
+    model="sys",
+    mj_model="sys.mj_model",
+    package="brax",
+    training=(brax_envs.training.__name__,),
+)
+"""What the engine calls things."""
 
 _CALLS = {"spring": 0, "positional": 0, "generalized": 1, "mjx": 2}
 """LAPACK calls on the batch's matrices at the same time, by backend of Brax's own tasks.
@@ -52,7 +66,7 @@ def _count_calls(brax_env: Any, backend: Any) -> int:
 
 # skrl knows Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.
 class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
-    DifferentiableVectorEnv, VectorEnv[Any, Any, Any]
+    JaxVectorEnv, VectorEnv[Any, Any, Any]
 ):
     """A batch of Brax environments, stepped and restarted by one compiled function.
 
@@ -60,29 +74,11 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         brax_env: Name of a registered Brax environment, or any `brax.envs.Env` without Brax's
             training wrappers.
         num_envs: Size of the batch.
-        max_episode_steps: Time limit in steps of this batch; None for the task's own (1000 for
-            registered environments, none for an environment object), -1 for none.
-        autoreset_mode: `AutoresetMode` or "NextStep", "SameStep", "Disabled".
-        arrays: What `reset` and `step` return and what actions are: "numpy", "torch" or "jax".
-        device: Where the simulation runs and its arrays are: "cpu", "cuda", "cuda:1", a
-            `torch.device` or a `jax.Device`; None for JAX's default device. "cpu:all" spreads the
-            batch over all cores: it asks JAX for a CPU device per core, so it comes before
-            anything else uses JAX, and takes the largest number of them that divides `num_envs`.
-            "cuda:all" and a list of devices spread it as well; torch arrays need CPU devices.
-        action_repeat: Simulator steps per step; rewards add up, and an environment stops at its
-            episode's end.
-        info_keys: Which metrics and entries of ``state.info`` are in the infos: None for as many as
-            fit into 1 kB per environment, "all", or a list of names.
-        nonfinite: What happens when an environment produces NaN or Inf. "terminate" ends that
-            environment with reward 0 and its last finite observation, and flags it in
-            ``infos["nonfinite"]``. "raise" (numpy arrays only) raises and rolls the step back.
-            "ignore" returns the values. The check covers observation, reward and generalised
-            positions and velocities.
-        differentiable: With ``arrays="torch"``, whether `step` carries torch's graph; see
-            `DifferentiableVectorEnv`.
-        residuals: What a differentiable step keeps for the backward pass. "store" keeps what it
-            needs; "recompute" keeps state and actions and computes the step again (gradient
-            checkpointing). Needs ``differentiable=True``.
+        randomization_fn: Function that draws the physics of each episode: (sys, key) -> a dict of
+            leaves by dotted path, such as ``{"gravity": (3,) float}``, or Brax's own kind of
+            function, (sys, (n, 2) keys) -> (sys with leaves (n, ...), axes). The values are in
+            ``infos["randomization"]``. To set them, call
+            ``reset(options={"randomization": {path: (num_envs, ...)}})``.
         mjx_solver_gradient: How gradients pass MJX's constraint solver, with ``backend="mjx"``.
             "unroll" differentiates every iteration, so the gradient is that of what is computed;
             its cost grows with `opt.iterations`. "implicit" differentiates the optimum that the
@@ -90,33 +86,21 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             reaches its tolerance. "auto" unrolls up to 10 iterations, and is implicit above and
             with elliptic friction cones. The choice does not change what `step` returns. Needs
             ``differentiable=True``.
-        randomization_fn: Function that draws the physics of each episode: (sys, key) -> a dict of
-            leaves by dotted path, such as ``{"gravity": (3,) float}``, or Brax's own kind of
-            function, (sys, (n, 2) keys) -> (sys with leaves (n, ...), axes). The values are in
-            ``infos["randomization"]``. To set them, call
-            ``reset(options={"randomization": {path: (num_envs, ...)}})``.
         action_space: Space of one action, if the environment declares none; default [-1, 1], which
             is what `step` of every registered environment takes.
         observation_space: Space of one observation, if the environment declares none.
-        render_mode: None, or "rgb_array" for `render`.
-        render_size: Width and height of frames in pixels; None for 320 x 240.
-        camera: Number or name of a camera of the model, -1 for the free one; None for the one named
-            "track", which follows the robot, if there is one.
-        **kwargs: Keywords of the registered environment's class, such as ``backend=`` ("spring",
-            "generalized", "positional", "mjx") and ``n_frames=``.
+        **kwargs: Keywords of `JaxVectorEnv`, and those of the registered environment's class, such
+            as ``backend=`` ("spring", "generalized", "positional", "mjx") and ``n_frames=``. By
+            default `max_episode_steps` is 1000 for registered environments, and none for an
+            environment object. `info_keys` are metrics and entries of ``state.info``, by default as
+            many as fit into 1 kB per environment.
 
     Raises:
         UnknownTaskError: No registered environment has that name.
         KeywordError: The environment does not take one of the keywords.
-        ArgumentError: An argument has an invalid value.
-        ArgumentTypeError: An argument has the wrong type.
-        NotInstalledError: An argument needs a library that is not installed, such as torch.
         EnvContractError: The environment cannot be batched; the message names the rule.
         SimulationError: Brax cannot build or trace the environment, or this process was forked
-            after JAX had started.
-
-    A seed up to 2**32 - 1 is used as it is; see `reset` for larger ones. Episode k of an
-    environment with seed s begins in the same state whatever the batch size, mode or neighbours.
+            after JAX had started. Other errors are those of `JaxVectorEnv`.
 
     Example:
         >>> envs = BraxVectorEnv("fast", num_envs=2)
@@ -127,64 +111,18 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         Box(-1.0, 1.0, (1,), float32)
     """
 
-    @apart()
-    def __init__(
-        self,
-        brax_env: str | brax_envs.Env,
-        num_envs: int = 1,
-        *,
-        max_episode_steps: int | None = None,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        arrays: str = "numpy",
-        device: Any = None,
-        action_repeat: int = 1,
-        info_keys: Sequence[str] | str | None = None,
-        nonfinite: str = "terminate",
-        differentiable: bool = False,
-        residuals: str = "store",
-        mjx_solver_gradient: str = "auto",
-        randomization_fn: Callable[..., Any] | None = None,
-        action_space: Space[Any] | None = None,
-        observation_space: Space[Any] | None = None,
-        render_mode: str | None = None,
-        render_size: tuple[int, int] | None = None,
-        camera: int | str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        num_envs = read_count("num_envs", num_envs)
-        view = read_view(render_mode, render_size, camera)
-        runner = choose_runner(arrays, nonfinite, differentiable, residuals)
-        calls = _count_calls(brax_env, kwargs.get("backend"))
-        place = find_place(device, num_envs, calls=calls)
-        mode = read_autoreset_mode(autoreset_mode)
-        repeat = read_count("action_repeat", action_repeat)
-        gradient = read_solver_gradient(mjx_solver_gradient, differentiable=differentiable)
-        env = translate(
-            _make_brax_env(brax_env, kwargs),
-            action_space=action_space,
-            observation_space=observation_space,
-            info_keys=info_keys,
-            randomization_fn=randomization_fn,
-            mjx_solver_gradient=gradient,
-        )
-        simulator = FunctionalSimulator(
-            env,
-            num_envs,
-            device=place,
-            task_limit=BRAX_LIMIT if isinstance(brax_env, str) else None,
-            action_repeat=repeat,
-            guarded=nonfinite != "ignore",
-            calls=calls,
-        )
-        super().__init__(
-            simulator,
-            max_episode_steps=max_episode_steps,
-            autoreset_mode=mode,
-            arrays=arrays,
-            device=place,
-            runner=runner,
-            view=view,
-        )
+    @takes_keywords_of(JaxVectorEnv, translate)
+    def __init__(self, brax_env: str | brax_envs.Env, num_envs: int = 1, **kwargs: Any) -> None:
+        shared, engines, others = sort_keywords(kwargs, JaxVectorEnv, translate)
+
+        def make(found: Shared) -> Task:
+            built = _make_brax_env(brax_env, others)
+            env = translate(built, FIELDS, found.info_keys, found.differentiable, **engines)
+            limit = BRAX_LIMIT if isinstance(brax_env, str) else None
+            return Task(env, limit, found.action_repeat or 1)
+
+        recipe = Recipe(make, _count_calls(brax_env, others.get("backend")))
+        super().__init__(recipe, num_envs, **shared)
 
 
 def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> brax_envs.Env:

@@ -19,8 +19,8 @@ from gymbridge.command_line.output import LOG, count, show
 from gymbridge.command_line.timing import ROUNDS, Spread, measure_rates, name_processor
 from gymbridge.core.devices import read_device
 from gymbridge.core.extras import EXTRAS, REQUIRED, find_version
+from gymbridge.engines import ENGINES, find_engine
 from gymbridge.errors import ArgumentError
-from gymbridge.registration import ENGINES, find_engine
 
 __all__ = ["add_to", "run"]
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from gymnasium.envs.registration import EnvSpec, registry
 
+from gymbridge.engines import find_engine
 from gymbridge.envpool.tasks import load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS, PLAYGROUND_SUITES
-from gymbridge.registration import find_engine
 
 __all__ = ["SPACES", "Entry", "did_you_mean", "load_spaces", "read_catalogue"]
 

@@ -16,8 +16,8 @@ from gymbridge.command_line.options import add_environment, at_least, read_keywo
 from gymbridge.command_line.output import LOG, count, show
 from gymbridge.command_line.policies import Policy, load_policy
 from gymbridge.command_line.video import Draw, open_video
+from gymbridge.engines import find_engine
 from gymbridge.errors import ArgumentError, GymbridgeError
-from gymbridge.registration import find_engine
 
 __all__ = ["Episode", "add_to", "run"]
 

@@ -7,10 +7,10 @@ masks are combined with ``&``, ``|`` and ``~``, and everything else is passed on
 runner can compile the rule and a pure simulator as one function, or call the rule on the host::
 
     the limit   elapsed = 0 where restarted, else elapsed + 1
-                truncated = only_truncated(terminated, time_step.truncated | elapsed >= limit)
+                truncated = (time_step.truncated | elapsed >= limit) & ~terminated
     NextStep    advance(restart = ended)                             ended' = terminated | truncated
     SameStep    advance(), restart(mask = terminated | truncated)    ended' = False everywhere
-    Disabled    advance(hold = ended)                                ended' = terminated | truncated
+    Disabled    advance(freeze = ended)                              ended' = terminated | truncated
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ __all__ = [
     "STEP_INFOS",
     "Carry",
     "EpisodeRule",
-    "Outcome",
+    "Final",
     "Renderer",
-    "Seeds",
+    "ResetRequest",
     "Simulator",
+    "StepResult",
     "TimeStep",
     "View",
-    "only_truncated",
-    "split_ends",
+    "split_done",
+    "truncate_at_limit",
+    "truncated_unless_terminated",
 ]
 
 STEP_INFOS = ("nonfinite",)
 """Infos about the step itself: with SameStep they are not taken from the new episode."""
 
 
-def only_truncated(terminated: Any, truncated: Any) -> Any:
+def truncated_unless_terminated(terminated: Any, truncated: Any) -> Any:
     """Return which episodes are truncated and not terminated: a termination wins.
 
     Args:
@@ -49,7 +51,19 @@ def only_truncated(terminated: Any, truncated: Any) -> Any:
     return truncated & ~terminated
 
 
-def split_ends(over: Any, cut: Any) -> tuple[Any, Any]:
+def truncate_at_limit(terminated: Any, truncated: Any, elapsed: Any, limit: Any) -> Any:
+    """Return which episodes are truncated, by the task or by the time limit.
+
+    Args:
+        terminated: (num_envs,) bool.
+        truncated: (num_envs,) bool, by the task.
+        elapsed: (num_envs,) int, steps since the episode began.
+        limit: Steps after which an episode is truncated, an int or (num_envs,) int.
+    """
+    return truncated_unless_terminated(terminated, truncated | (elapsed >= limit))
+
+
+def split_done(over: Any, cut: Any) -> tuple[Any, Any]:
     """Return `terminated` and `truncated` of an engine that marks the ends that are truncations.
 
     Args:
@@ -57,7 +71,7 @@ def split_ends(over: Any, cut: Any) -> tuple[Any, Any]:
         cut: (num_envs,) bool, the engine's mark; it counts only where an episode ended.
     """
     terminated = over & ~cut
-    return terminated, only_truncated(terminated, over)
+    return terminated, truncated_unless_terminated(terminated, over)
 
 
 _StateT = TypeVar("_StateT")
@@ -86,7 +100,7 @@ class Carry(NamedTuple):
     ended: Any  # (num_envs,) bool, rows whose episode is over and was not restarted yet
 
 
-class Seeds(NamedTuple):
+class ResetRequest(NamedTuple):
     """Seeds and options of a restart; rows without a given seed continue their random stream."""
 
     values: Any  # (num_envs,) uint32
@@ -94,13 +108,21 @@ class Seeds(NamedTuple):
     options: Any = None  # a dict by name, as the simulator's `reset_options` read them; or None
 
 
-class Outcome(NamedTuple):
+class Final(NamedTuple):
+    """What a SameStep step reached before its restarts."""
+
+    obs: Any
+    info: dict[str, Any]
+
+
+class StepResult(NamedTuple):
     """The result of one call of `reset` or `step`."""
 
     carry: Any  # a `Carry`, or what a runner keeps in its place
     time_step: TimeStep  # what the user sees
-    final: TimeStep | None = None  # SameStep steps: the time step before the restarts
-    begun: Any = None  # resets: (num_envs,) bool, rows that began an episode and have infos
+    final: TimeStep | Final | None = None  # SameStep steps: the time step before the restarts
+    shown: Any = None  # (num_envs,) bool, rows that have infos; None for all
+    over: Any = None  # dense infos of SameStep steps: (num_envs,) bool, rows that ended
 
 
 class View(NamedTuple):
@@ -159,7 +181,7 @@ class Simulator(Protocol[_StateT]):
         ...
 
     def restart(
-        self, state: _StateT | None, mask: Any, seeds: Seeds | None
+        self, state: _StateT | None, mask: Any, seeds: ResetRequest | None
     ) -> tuple[_StateT, TimeStep]:
         """Begin an episode in the rows under `mask`; the others keep their current time step.
 
@@ -174,7 +196,7 @@ class Simulator(Protocol[_StateT]):
         ...
 
     def advance(
-        self, state: _StateT, actions: Any, restart: Any, hold: Any
+        self, state: _StateT, actions: Any, restart: Any, freeze: Any
     ) -> tuple[_StateT, TimeStep]:
         """Take one step.
 
@@ -182,7 +204,7 @@ class Simulator(Protocol[_StateT]):
             state: The batch.
             actions: Batched actions, (num_envs, ...).
             restart: (num_envs,) bool or None; these rows begin an episode and ignore their action.
-            hold: (num_envs,) bool or None; these rows stay as they are: same observation and
+            freeze: (num_envs,) bool or None; these rows stay as they are: same observation and
                 flags, reward zero. Never overlaps `restart`. The autoreset mode alone decides
                 which of the two masks is None.
 
@@ -216,13 +238,6 @@ class EpisodeRule(Generic[_SimulatorT]):
 
     def __init__(self, simulator: _SimulatorT, mode: AutoresetMode, limit: int | None) -> None:
         self.simulator, self.mode, self.limit = simulator, mode, limit
-        # Functions, since bound methods would be a circle that keeps the simulator alive.
-        kind: Any = EpisodeRule
-        self._step: Any = {
-            AutoresetMode.NEXT_STEP: kind._next_step,
-            AutoresetMode.SAME_STEP: kind._same_step,
-            AutoresetMode.DISABLED: kind._disabled,
-        }[mode]
 
     @property
     def refuses_ended(self) -> bool:
@@ -234,7 +249,7 @@ class EpisodeRule(Generic[_SimulatorT]):
         """Whether a step restarts the rows that it ends."""
         return self.mode == AutoresetMode.SAME_STEP
 
-    def reset(self, carry: Carry | None, mask: Any, seeds: Seeds | None) -> Outcome:
+    def reset(self, carry: Carry | None, mask: Any, seeds: ResetRequest | None) -> StepResult:
         """Begin new episodes under `mask`, (num_envs,) bool; if `carry` is None, the first ones.
 
         Rows outside the mask keep observation, elapsed steps and a pending restart.
@@ -245,20 +260,26 @@ class EpisodeRule(Generic[_SimulatorT]):
         else:
             state, time_step = self.simulator.restart(carry.state, mask, seeds)
             elapsed, ended = _clear(carry.elapsed, mask), carry.ended & ~mask
-        return Outcome(Carry(state, elapsed, ended), time_step, begun=mask)
+        return StepResult(Carry(state, elapsed, ended), time_step, shown=mask)
 
-    def step(self, carry: Carry, actions: Any) -> Outcome:
+    def step(self, carry: Carry, actions: Any) -> StepResult:
         """Take one step in every row, by the rule of the mode."""
-        return self._step(self, carry, actions)
+        match self.mode:
+            case AutoresetMode.NEXT_STEP:
+                return self._next_step(carry, actions)
+            case AutoresetMode.SAME_STEP:
+                return self._same_step(carry, actions)
+            case AutoresetMode.DISABLED:
+                return self._disabled(carry, actions)
 
-    def _next_step(self, carry: Carry, actions: Any) -> Outcome:
+    def _next_step(self, carry: Carry, actions: Any) -> StepResult:
         state, time_step = self.simulator.advance(carry.state, actions, carry.ended, None)
         elapsed = _clear(carry.elapsed + 1, carry.ended)
         time_step = self._count(time_step, elapsed)
         ended = time_step.terminated | time_step.truncated
-        return Outcome(Carry(state, elapsed, ended), time_step)
+        return StepResult(Carry(state, elapsed, ended), time_step)
 
-    def _same_step(self, carry: Carry, actions: Any) -> Outcome:
+    def _same_step(self, carry: Carry, actions: Any) -> StepResult:
         state, time_step = self.simulator.advance(carry.state, actions, None, None)
         elapsed = carry.elapsed + 1
         final = self._count(time_step, elapsed)
@@ -266,21 +287,23 @@ class EpisodeRule(Generic[_SimulatorT]):
         state, initial = self.simulator.restart(state, over, None)
         kept = {key: final.info[key] for key in STEP_INFOS if key in final.info}
         seen = final._replace(obs=initial.obs, info={**initial.info, **kept})
-        return Outcome(Carry(state, _clear(elapsed, over), over & ~over), seen, final)
+        return StepResult(Carry(state, _clear(elapsed, over), over & ~over), seen, final)
 
-    def _disabled(self, carry: Carry, actions: Any) -> Outcome:
+    def _disabled(self, carry: Carry, actions: Any) -> StepResult:
         state, time_step = self.simulator.advance(carry.state, actions, None, carry.ended)
         elapsed = carry.elapsed + (~carry.ended).astype(carry.elapsed.dtype)
         time_step = self._count(time_step, elapsed)
         ended = time_step.terminated | time_step.truncated
-        return Outcome(Carry(state, elapsed, ended), time_step)
+        return StepResult(Carry(state, elapsed, ended), time_step)
 
     def _count(self, time_step: TimeStep, elapsed: Any) -> TimeStep:
         """Return the time step with the time limit in its `truncated`."""
-        truncated = time_step.truncated
-        if self.limit is not None:
-            truncated = truncated | (elapsed >= self.limit)
-        return time_step._replace(truncated=only_truncated(time_step.terminated, truncated))
+        terminated, truncated = time_step.terminated, time_step.truncated
+        if self.limit is None:
+            truncated = truncated_unless_terminated(terminated, truncated)
+        else:
+            truncated = truncate_at_limit(terminated, truncated, elapsed, self.limit)
+        return time_step._replace(truncated=truncated)
 
 
 def _clear(elapsed: Any, mask: Any) -> Any:

@@ -15,10 +15,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, map_arrays
-from gymbridge.core.episode import Outcome, TimeStep
+from gymbridge.core.episode import STEP_INFOS, Final, StepResult, TimeStep
 from gymbridge.core.rows import Tree, has_rows, split_rows
 
 __all__ = [
+    "RESERVED_INFOS",
     "DenseInfos",
     "InfoLayout",
     "SparseInfos",
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 Step = tuple[Any, Any, Any, Any, dict[str, Any]]
+
+RESERVED_INFOS = frozenset({"episode", "final_info", "final_obs", *STEP_INFOS})
+"""Names of infos that Gymnasium or the batch adds."""
 
 
 def make_info_layout(adapter: ArrayAdapter, num_envs: int, *, has_final: bool) -> InfoLayout:
@@ -56,23 +60,23 @@ class SparseInfos:
         self._to_user = adapter.to_user
         self._all = np.ones(num_envs, np.bool_)
 
-    def arrange(self, outcome: Outcome) -> Outcome:
+    def collect_infos(self, outcome: StepResult) -> StepResult:
         """Return the outcome as it is."""
         return outcome
 
-    def lay_out(self, outcome: Outcome) -> Step:
+    def to_gymnasium(self, outcome: StepResult) -> Step:
         """Return the values of `step`; ``final_obs`` and others are there if an episode ended."""
-        time_step, over, final = self.lay_out_time_steps(outcome)
-        if outcome.begun is None:
+        time_step, over, final = self.to_time_steps(outcome)
+        if outcome.shown is None:
             infos = make_infos(time_step.info, self._all)
         else:
-            begun = np.asarray(outcome.begun)
-            infos = make_infos(mask_info(time_step.info, begun), begun)
+            shown = np.asarray(outcome.shown)
+            infos = make_infos(mask_info(time_step.info, shown), shown)
         if final is not None:
             infos.update(make_final_infos(final, over))
         return *time_step[:4], infos
 
-    def lay_out_time_steps(self, outcome: Outcome) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
+    def to_time_steps(self, outcome: StepResult) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
         """Return the time step, the mask of ended rows, and the one before restarts, if any."""
         time_step: TimeStep = self._to_user(outcome.time_step)
         over = time_step.terminated | time_step.truncated
@@ -98,34 +102,33 @@ class DenseInfos:
 
     def __init__(self, adapter: ArrayAdapter, *, has_final: bool) -> None:
         self._to_user, self._where, self._has_final = adapter.to_user, adapter.where, has_final
-        self._give_mask = adapter.give_mask
+        self._copy_mask = adapter.copy_mask
 
-    def arrange(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with the parts that infos are made of, in place of the info."""
-        time_step, begun = outcome.time_step, outcome.begun
-        parts: dict[str, Any] = {"info": time_step.info}
-        if begun is not None:
-            parts = {"info": self._blank(time_step.info, begun), "rows": begun.copy()}
-        else:
-            parts["rows"] = time_step.terminated | ~time_step.terminated
-            if self._has_final:
-                final = time_step if outcome.final is None else outcome.final
-                parts["final_obs"] = map_arrays(_copy, final.obs)
-                parts["final_info"] = map_arrays(_copy, final.info)
-                parts["over"] = time_step.terminated | time_step.truncated
-        return Outcome(outcome.carry, time_step._replace(info=parts))
+    def collect_infos(self, outcome: StepResult) -> StepResult:
+        """Return the outcome with both masks, and with what was final in arrays of its own."""
+        time_step, shown = outcome.time_step, outcome.shown
+        if shown is not None:
+            info = self._blank(time_step.info, shown)
+            return outcome._replace(time_step=time_step._replace(info=info), shown=shown.copy())
+        outcome = outcome._replace(shown=time_step.terminated | ~time_step.terminated)
+        if not self._has_final:
+            return outcome
+        final = time_step if outcome.final is None else outcome.final
+        return outcome._replace(
+            final=Final(map_arrays(_copy, final.obs), map_arrays(_copy, final.info)),
+            over=time_step.terminated | time_step.truncated,
+        )
 
-    def lay_out(self, outcome: Outcome) -> Step:
+    def to_gymnasium(self, outcome: StepResult) -> Step:
         """Return what `step` does, with a mask beside each key of infos."""
-        *seen, parts = self._to_user(outcome.time_step)
-        give = self._give_mask
-        infos = make_infos(parts["info"], parts["rows"], give)
-        if "over" in parts:
-            over = parts["over"]
-            infos["final_obs"], infos["_final_obs"] = parts["final_obs"], give(over)
-            infos["final_info"] = make_infos(parts["final_info"], over, give)
-            infos["_final_info"] = give(over)
-        return *seen, infos
+        _, time_step, final, shown, over = self._to_user(outcome._replace(carry=None))
+        copy_mask = self._copy_mask
+        infos = make_infos(time_step.info, shown, copy_mask)
+        if final is not None:
+            infos["final_obs"], infos["_final_obs"] = final.obs, copy_mask(over)
+            infos["final_info"] = make_infos(final.info, over, copy_mask)
+            infos["_final_info"] = copy_mask(over)
+        return *time_step[:4], infos
 
     def _blank(self, info: Any, mask: Any) -> Any:
         def keep(value: Any) -> Any:
@@ -138,8 +141,9 @@ class DenseInfos:
 InfoLayout: TypeAlias = SparseInfos | DenseInfos
 """How the infos of a batch are laid out for its user, in two parts.
 
-`arrange` does what can be done on the simulator's arrays, and a runner may compile it. `lay_out`
-returns the five values of `step` from what `arrange` returned; `reset` uses the first and the last.
+`collect_infos` does what can be done on the simulator's arrays, and a runner may compile it.
+`to_gymnasium` returns the five values of `step` from what `collect_infos` returned; `reset` uses
+the first and the last.
 """
 
 
@@ -147,22 +151,22 @@ def _copy(array: Any) -> Any:
     return array.copy()
 
 
-def make_infos(info: dict[str, Any], mask: Any, give_mask: Converter = _copy) -> dict[str, Any]:
+def make_infos(info: dict[str, Any], mask: Any, copy_mask: Converter = _copy) -> dict[str, Any]:
     """Return `info` with a mask beside each key.
 
     Args:
         info: Nested dicts of (num_envs, ...) arrays.
         mask: (num_envs,) bool, the environments that have the values.
-        give_mask: Function from the mask to the mask of one key, by default a copy.
+        copy_mask: Function from the mask to the mask of one key, by default a copy.
 
     Returns:
         The same arrays under the same keys, and the mask of each under ``_key``.
     """
     infos: dict[str, Any] = {}
     for key, value in info.items():
-        infos[key], infos[f"_{key}"] = value, give_mask(mask)
+        infos[key], infos[f"_{key}"] = value, copy_mask(mask)
         if isinstance(value, dict):
-            infos[key] = make_infos(cast("dict[str, Any]", value), mask, give_mask)
+            infos[key] = make_infos(cast("dict[str, Any]", value), mask, copy_mask)
     return infos
 
 

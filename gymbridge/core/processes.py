@@ -12,14 +12,21 @@ import os
 import threading
 import weakref
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from gymnasium.vector import AsyncVectorEnv
 
-from gymbridge.core.jax_private import jax_has_started
 from gymbridge.errors import ArgumentError, BusyError, ClosedError, SimulationError
+from gymbridge.private.jax import jax_has_started
 
-__all__ = ["OneThread", "check_not_forked", "check_not_forking", "check_open", "note_batch"]
+__all__ = [
+    "Forkable",
+    "OneThread",
+    "check_not_forked",
+    "check_not_forking",
+    "check_open",
+    "note_batch",
+]
 
 
 _RLock: Any = type(threading.RLock())
@@ -54,25 +61,40 @@ class OneThread(_RLock):
             )
 
 
-_batches: weakref.WeakSet[Any] = weakref.WeakSet()
-_inherited: list[Any] = []
+_batches: weakref.WeakSet[Forkable] = weakref.WeakSet()
+_inherited: list[Forkable] = []
 """Batches of the parent in a forked child. Engine threads do not survive `fork()`, and to destroy a
 pool without its threads can end the process."""
 
 _jax_is_dead = False
 
 
-def note_batch(batch: Any) -> None:
-    """Remember a batch, so that it refuses to run in a forked child.
+class Forkable(Protocol):
+    """What has threads, or arrays of an engine with threads.
 
-    Args:
-        batch: In a forked child it gets ``_is_forked=True``, ``_carry=None`` and another
-            ``_one_thread``, since the parent's may belong to a thread that the child has not.
+    Attributes:
+        closed: Whether it is closed.
+        is_forked: Whether this process is a forked child, and the batch its parent's.
     """
+
+    closed: bool
+    is_forked: bool
+
+    def after_fork(self) -> None:
+        """Become a batch of the parent, in a forked child.
+
+        It needs another `OneThread`, since the parent's may belong to a thread that does not exist
+        in the child.
+        """
+        ...
+
+
+def note_batch(batch: Forkable) -> None:
+    """Remember a batch, so that it refuses to run in a forked child."""
     _batches.add(batch)
 
 
-def check_open(batch: Any) -> None:
+def check_open(batch: Forkable) -> None:
     """Raise if a batch is closed, or was built before this process was forked.
 
     Raises:
@@ -81,7 +103,7 @@ def check_open(batch: Any) -> None:
     """
     if batch.closed:
         raise ClosedError(f"{batch} is closed; build a new one.")
-    if batch._is_forked:
+    if batch.is_forked:
         raise SimulationError(
             f"{batch} was built before this process was forked, and engine threads do not "
             "survive `fork()`. Build it inside a worker that multiprocessing's 'spawn' or "
@@ -130,7 +152,7 @@ def _mark_child() -> None:
     global _jax_is_dead
     _jax_is_dead = _jax_is_dead or jax_has_started()
     for batch in _batches:
-        batch._is_forked, batch._carry, batch._one_thread = True, None, OneThread()
+        batch.after_fork()
         _inherited.append(batch)
 
 

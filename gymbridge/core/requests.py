@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.core.episode import Seeds
+from gymbridge.core.episode import ResetRequest
 from gymbridge.errors import ArgumentError, ArgumentTypeError, nearest
 
 __all__ = [
@@ -202,7 +202,7 @@ def merge_seeds(
     return tuple(old if new is None or not at else new for new, at, old in rows)
 
 
-def fold_seeds(seeds: Sequence[int | None], seed_range: int) -> Seeds:
+def fold_seeds(seeds: Sequence[int | None], seed_range: int) -> ResetRequest:
     """Return the seeds as an engine takes them.
 
     Args:
@@ -216,7 +216,7 @@ def fold_seeds(seeds: Sequence[int | None], seed_range: int) -> Seeds:
     """
     given = np.array([seed is not None for seed in seeds], np.bool_)
     values = [_fold(seed, seed_range) if seed else 0 for seed in seeds]
-    return Seeds(np.array(values, np.uint32), given)
+    return ResetRequest(np.array(values, np.uint32), given)
 
 
 def _fold(seed: int, seed_range: int) -> int:

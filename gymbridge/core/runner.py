@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
-from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds
+from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
 from gymbridge.core.infos import InfoLayout
 
-__all__ = ["HostRunner", "Runner"]
+__all__ = ["HostRunner", "MakeRunner", "Runner"]
 
 
 class Runner(Protocol):
-    """`reset` and `step` of one batch, with infos arranged for its user.
+    """`reset` and `step` of one batch, with infos collected for its user.
 
-    Its `hold` and `unpack` are for classes that keep a `Carry` between two calls.
+    Its `freeze` and `unpack` are for classes that keep a `Carry` between two calls.
 
-    Args:
-        rule: The episode rule of the batch.
-        infos: The layout of its infos.
-
-    Attributes:
-        native: Kind of the arrays that it takes and returns: "numpy", "jax" or "torch".
     """
 
-    native: ClassVar[str]
-
-    def __init__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> None: ...
-
-    def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
+    def reset(self, carry: Any, mask: np.ndarray, seeds: ResetRequest) -> StepResult:
         """Begin new episodes under `mask`, (num_envs,) bool; in every row if `carry` is None."""
         ...
 
-    def step(self, carry: Any, actions: Any) -> Outcome:
+    def step(self, carry: Any, actions: Any) -> StepResult:
         """Take one step in every row."""
         ...
 
-    def hold(self, carry: Any, rows: np.ndarray) -> Any:
+    def freeze(self, carry: Any, rows: np.ndarray) -> Any:
         """Return the carry with which the next step leaves `rows`, (num_envs,) bool, as they are.
 
         It is for `AutoresetMode.DISABLED`, whose step leaves ended rows as they are: `rows` are
@@ -50,18 +41,25 @@ class Runner(Protocol):
         return carry
 
 
-class HostRunner(Runner):
-    """Calls the rule directly, over a simulator that works with numpy arrays."""
+MakeRunner = Callable[[EpisodeRule[Any], InfoLayout], Runner]
+"""From the episode rule of a batch and the layout of its infos to what runs it."""
 
-    native: ClassVar[str] = "numpy"
+
+class HostRunner(Runner):
+    """Calls the rule directly, over a simulator that works with numpy arrays.
+
+    Args:
+        rule: The episode rule of the batch.
+        infos: The layout of its infos.
+    """
 
     def __init__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> None:
         self._rule, self._infos = rule, infos
 
-    def reset(self, carry: Carry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
+    def reset(self, carry: Carry | None, mask: np.ndarray, seeds: ResetRequest) -> StepResult:
         """Begin new episodes; see `Runner.reset`."""
-        return self._infos.arrange(self._rule.reset(carry, mask, seeds))
+        return self._infos.collect_infos(self._rule.reset(carry, mask, seeds))
 
-    def step(self, carry: Carry, actions: Any) -> Outcome:
+    def step(self, carry: Carry, actions: Any) -> StepResult:
         """Take one step; see `Runner.step`."""
-        return self._infos.arrange(self._rule.step(carry, actions))
+        return self._infos.collect_infos(self._rule.step(carry, actions))

@@ -6,12 +6,10 @@ A batch has no environment objects inside, so an attribute is looked up in turn 
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Sequence
 from typing import Any, cast
 
-from gymnasium.envs.registration import load_env_creator, registry
 from gymnasium.vector import VectorEnv
 
 from gymbridge.core.episode import Simulator
@@ -28,21 +26,16 @@ _SHARED = {
 }
 _PER_ENV = ("np_random_seed",)
 
-_PLAIN_PACKAGES = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
-"""Gymnasium's environments that are built at once and need no other package."""
-
 
 class SubEnvs:
     """The attributes that `SyncVectorEnv` would read from its environments.
 
     Args:
         simulator: The batch of simulations, with the engine's object.
-        gymnasium_id: Id under which Gymnasium may have the same task, or None.
     """
 
-    def __init__(self, simulator: Simulator[Any], gymnasium_id: str | None) -> None:
+    def __init__(self, simulator: Simulator[Any]) -> None:
         self._simulator = simulator
-        self._gymnasium_id = gymnasium_id
         self._attributes: dict[str, tuple[Any, ...]] = {}
 
     def call(
@@ -104,20 +97,13 @@ class SubEnvs:
         """Raise for an attribute that is fixed when a batch is built: setting it changes nothing.
 
         Raises:
-            ArgumentError: The attribute is one of Gymnasium's, of the batch `envs`, of the engine,
-                of what the engine is built with, or of the Gymnasium environment with the same id.
+            ArgumentError: The batch `envs`, its engine, or what that is built with has it.
         """
         first = name.partition(".")[0]  # "opt" of "opt.gravity"
-        is_fixed = (
-            first in _SHARED
-            or first in _PER_ENV
-            or _defines(envs, first.removeprefix("_"))
-            or any(_defines(self._simulator.engine, name) for name in (first, f"_{first}"))
-            or first in inspect.signature(type(envs.unwrapped).__init__).parameters
-            or first in _field_names(self._simulator.built_with)
-            or first in _names_in_gymnasium(self._gymnasium_id)
-        )
-        if is_fixed:
+        owners = envs, self._simulator.engine
+        names = {first, first.removeprefix("_"), f"_{first}"}
+        is_fixed = any(_defines(owner, one) for owner in owners for one in names)
+        if is_fixed or first in _SHARED or first in _field_names(self._simulator.built_with):
             raise ArgumentError(
                 f"`{name}` belongs to the simulation and is fixed when the batch is built, so "
                 "setting it would change nothing; if the task takes it as a keyword, pass it to "
@@ -141,13 +127,3 @@ def _field_names(value: Any) -> set[str]:
     """Return the names of the fields of a named tuple or dataclass, and of those inside it."""
     names = {*getattr(value, "_fields", ()), *getattr(value, "__dataclass_fields__", ())}
     return names.union(*(_field_names(getattr(value, name, None)) for name in names))
-
-
-@functools.cache
-def _names_in_gymnasium(env_id: str | None) -> frozenset[str]:
-    """Return the attributes of one of Gymnasium's own simple environments; none for other ids."""
-    spec = registry.get(env_id or "")
-    entry_point = None if spec is None else spec.entry_point
-    if spec is None or not str(entry_point).startswith(_PLAIN_PACKAGES):
-        return frozenset()
-    return frozenset(vars(load_env_creator(str(entry_point))(**spec.kwargs)))

@@ -15,7 +15,7 @@ from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import ArrayAdapter
 from gymbridge.core.devices import read_device
-from gymbridge.core.episode import EpisodeRule, Outcome, Simulator, TimeStep, View
+from gymbridge.core.episode import EpisodeRule, Simulator, StepResult, TimeStep, View
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread, check_open, note_batch
 from gymbridge.core.requests import (
@@ -28,7 +28,7 @@ from gymbridge.core.requests import (
     read_options,
     read_seeds,
 )
-from gymbridge.core.runner import HostRunner, Runner
+from gymbridge.core.runner import HostRunner, MakeRunner
 from gymbridge.core.specs import fit_spec, reduce_batch
 from gymbridge.core.sub_envs import SubEnvs
 from gymbridge.errors import (
@@ -56,10 +56,9 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         arrays: Kind of arrays that `reset` and `step` return: "numpy", "torch" or "jax".
         device: Where those arrays are: "cpu", "cuda", "cuda:1", "cpu:all", a `torch.device` or a
             `jax.Device`; None for the simulator's own device.
-        runner: Class of what runs the episode rule, or the runner of the batch that is copied; see
-            `gymbridge.core.runner`.
+        native: Kind of the arrays that the runner takes and returns: "numpy", "jax" or "torch".
+        make_runner: Function that returns what runs the episode rule; see `gymbridge.core.runner`.
         view: What `render` draws; None for a batch without `render`.
-        gymnasium_id: Id under which Gymnasium may have the same task; see `set_attr`.
 
     Attributes:
         arrays: Kind of the arrays.
@@ -85,7 +84,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     single_observation_space: Space[Any]
     _construction: tuple[tuple[Any, ...], dict[str, Any]]
     _spec: EnvSpec | None = None
-    _is_forked = False
+    is_forked = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Remember the arguments: they are what is pickled."""
@@ -101,11 +100,11 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         arrays: str = "numpy",
         device: Any = None,
-        runner: type[Runner] | Runner = HostRunner,
+        native: str = "numpy",
+        make_runner: MakeRunner = HostRunner,
         view: View | None = None,
-        gymnasium_id: str | None = None,
     ) -> None:
-        adapter = make_adapter(runner.native, arrays, read_device(device), simulator.num_envs)
+        adapter = make_adapter(native, arrays, read_device(device), simulator.num_envs)
         self.arrays, self.device = adapter.arrays, adapter.device
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)
@@ -122,14 +121,14 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         )
         rule = EpisodeRule(simulator, self.autoreset_mode, self.max_episode_steps)
         self._infos = make_info_layout(adapter, self.num_envs, has_final=rule.restarts_ended)
-        self._runner = runner(rule, self._infos) if isinstance(runner, type) else runner
+        self._runner = make_runner(rule, self._infos)
         # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
-        is_readable = runner.native == "numpy" or not adapter.is_dense
+        is_readable = native == "numpy" or not adapter.is_dense
         self._refuses_ended = rule.refuses_ended and is_readable
         self._seeds: tuple[int, ...] | None = None
         self._carry: Any = None  # What the runner keeps between two calls.
         self._one_thread = OneThread()
-        self.sub_envs = SubEnvs(simulator, gymnasium_id)
+        self.sub_envs = SubEnvs(simulator)
         note_batch(self)
 
     def _declare_spaces(self, simulator: Simulator[Any], adapter: ArrayAdapter) -> None:
@@ -215,7 +214,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._wait_for_reads()
         try:
             outcome = self._runner.reset(carry, mask, seeds)
-            obs, *_, infos = self._infos.lay_out(outcome)
+            obs, *_, infos = self._infos.to_gymnasium(outcome)
         # A signal handler may raise anything, too. Our own errors come before the engine is called.
         except BaseException as error:
             # The engine may have taken the seeds, so the next reset gives it `np_random_seed`.
@@ -295,17 +294,17 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             outcome = self._advance(actions, None)
             # With numpy arrays the layout is a `SparseInfos`, which has this method.
             infos: Any = self._infos
-            returned = infos.lay_out_time_steps(outcome)
+            returned = infos.to_time_steps(outcome)
             self._carry = outcome.carry
             return returned
 
     def _step(self, actions: Any, rows: np.ndarray | None) -> Any:
         outcome = self._advance(actions, rows)
-        returned = self._infos.lay_out(outcome)
+        returned = self._infos.to_gymnasium(outcome)
         self._carry = outcome.carry
         return returned
 
-    def _advance(self, actions: Any, rows: np.ndarray | None) -> Outcome:
+    def _advance(self, actions: Any, rows: np.ndarray | None) -> StepResult:
         """Take one step in all rows, or in those of a mask."""
         carry = self._carry
         if carry is None:
@@ -316,7 +315,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             _check_running(carry.ended if rows is None else carry.ended & rows)
         if rows is not None:
             self._wait_for_reads()
-            carry = self._runner.hold(carry, ~rows)
+            carry = self._runner.freeze(carry, ~rows)
         return self._runner.step(carry, actions)
 
     def render(self) -> tuple[np.ndarray, ...]:
@@ -359,9 +358,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         """Give each environment an attribute of your own; a list or tuple has one value for each.
 
-        What is fixed when the batch is built cannot be set: attributes of the batch, of the
-        engine's object, of EnvPool's configuration or Brax's ``sys``, and of the classic-control or
-        toy-text environment that Gymnasium has under the same id. Setting it would change nothing.
+        What the batch, the engine's object, EnvPool's configuration or Brax's ``sys`` has is fixed
+        when the batch is built, and cannot be set: setting it would change nothing.
 
         Raises:
             ArgumentError: The name is such a one, or a list has another length than `num_envs`.
@@ -385,13 +383,17 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
                 f"`functional` needs a batch built with `arrays='jax'`, got {self.arrays!r}."
             )
 
+    def after_fork(self) -> None:
+        """Become a batch of the parent, in a forked child; see `core.processes`."""
+        self.is_forked, self._carry, self._one_thread = True, None, OneThread()
+
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulator.
 
         Raises:
             BusyError: Another call of the batch is running.
         """
-        if self._is_forked or not hasattr(self, "_one_thread"):
+        if self.is_forked or not hasattr(self, "_one_thread"):
             # A pool's threads, for which closing waits, stayed in the parent; and Gymnasium 1.2
             # closes what its constructor refused, too.
             return

@@ -64,8 +64,8 @@ class AsyncEnvPool:
         >>> pool.close()
     """
 
-    _is_forked = False
-    _carry: Pool | None = None  # The pool while episodes run, and None after an interrupted call.
+    closed, is_forked = False, False
+    _running: Pool | None = None  # The pool while episodes run, and None after an interrupted call.
 
     def __init__(
         self,
@@ -167,13 +167,13 @@ class AsyncEnvPool:
                     f"{self._progress.coming} are being stepped or reset; call `send` for more."
                 )
             # An interrupted call leaves None.
-            self._carry = None
+            self._running = None
             values = pool.receive()
             ids, rewards = values[layout.id_place], values[layout.reward_place]
             terminations, truncations = self._progress.note_answers(
                 ids, values[layout.done_place], values[layout.trunc_place], rewards
             )
-            self._carry = pool
+            self._running = pool
             infos = layout.read_info(values)
             infos["env_id"] = ids
             return layout.read_obs(values), rewards, terminations, truncations, infos
@@ -204,17 +204,21 @@ class AsyncEnvPool:
                 # Copies, since the pool reads them later, when the user may have changed the array.
                 self._send(rows, [leaf.copy() for leaf in leaves])
 
+    def after_fork(self) -> None:
+        """Become a pool of the parent, in a forked child; see `core.processes`."""
+        self.is_forked, self._running, self._one_thread = True, None, OneThread()
+
     def close(self) -> None:
         """Release the environments."""
-        if self.closed or self._is_forked:
+        if self.closed or self.is_forked:
             return
         with self._one_thread:
-            self.closed, self._carry = True, None
+            self.closed, self._running = True, None
             self._pool.close()
 
     def _build(self, seed: Any) -> None:
         given = requests.read_seeds(seed, self.num_envs)
-        if seed is None and self._carry is not None:
+        if seed is None and self._running is not None:
             raise ArgumentError(
                 "`async_reset` needs `seed` or `env_ids` while episodes run. Give `seed` to build "
                 "the pool anew, or `env_ids` to begin new episodes in environments that wait."
@@ -223,7 +227,7 @@ class AsyncEnvPool:
             raise ArgumentError(f"`seed` must have an int for every environment, got {seed}.")
         everyone = np.ones(self.num_envs, np.bool_)
         seeds = requests.merge_seeds(given, everyone, self.np_random_seed)
-        self._carry = None
+        self._running = None
         self._pool.build(requests.fold_seeds(seeds, self.seed_range).values.tolist())
         self._seeds = seeds
         self._progress = self._make_progress()
@@ -242,16 +246,16 @@ class AsyncEnvPool:
 
     def _send(self, rows: np.ndarray, leaves: list[np.ndarray]) -> None:
         """Step environments; where the pool ended an episode, this step begins the next one."""
-        self._carry = None
+        self._running = None
         self._pool.send(rows.astype(np.int32), leaves)
         self._progress.note_sent(rows)
-        self._carry = self._pool
+        self._running = self._pool
 
     def _reset(self, rows: np.ndarray) -> None:
-        self._carry = None
+        self._running = None
         self._pool.send_reset(rows.astype(np.int32))
         self._progress.note_resets(rows)
-        self._carry = self._pool
+        self._running = self._pool
 
     def _read_rows(self, env_ids: Any) -> np.ndarray:
         """Return ids of environments that wait, (count,) intp, the quickest index of numpy."""
@@ -266,10 +270,10 @@ class AsyncEnvPool:
         return rows
 
     def _check_running(self) -> Pool:
-        if self._carry is None:
+        if self._running is None:
             check_open(self)
             raise ResetNeededError(
                 "No episodes are running: `async_reset` was not called, or a call was interrupted "
                 "and its result is lost. Call `async_reset(seed=...)`."
             )
-        return self._carry
+        return self._running

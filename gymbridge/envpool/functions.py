@@ -25,7 +25,7 @@ from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.arrays.jax import Packing, make_traced_reader, pack, unpack
 from gymbridge.core.devices import read_device
-from gymbridge.core.episode import Outcome
+from gymbridge.core.episode import StepResult
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread
 from gymbridge.core.requests import check_mask, fold_seeds
@@ -77,8 +77,8 @@ class PoolFunctions:
         self._read_actions = make_action_reader(space, (self._num_envs,), make_traced_reader)
         self._no_seeds = fold_seeds([None] * self._num_envs, simulator.seed_range)
         everywhere = np.ones(self._num_envs, np.bool_)
-        self._reset_packing = self._pack(carry, runner.show(carry, everywhere))[1]
-        self._step_packing = self._pack(carry, runner.show(carry, None))[1]
+        self._reset_packing = _pack(runner.show(carry, everywhere))[1]
+        self._step_packing = _pack(runner.show(carry, None))[1]
 
     def begin(self, carry: PoolCarry) -> jax.Array:
         """Go on from a carry of the batch, and return it as these functions take it.
@@ -113,8 +113,8 @@ class PoolFunctions:
         buffer = jax.ShapeDtypeStruct((packing.num_words,), np.uint32)
         args = _refuse_transforms((carry, given))
         words = io_callback(partial(self._call_back, work), buffer, *args)
-        carry, time_step = unpack(words, packing)
-        return carry, self._infos.lay_out(Outcome(carry, time_step))
+        result = unpack(words, packing)
+        return result.carry, self._infos.to_gymnasium(result)
 
     def _call_back(self, work: Any, turn: Any, given: Any) -> np.ndarray:
         self.lock.enter_callback()
@@ -123,19 +123,19 @@ class PoolFunctions:
                 raise ClosedError("The batch of these functions is closed; build a new one.")
             outcome = work(turn, map_arrays(np.asarray, given))
             self._held = outcome.carry
-            return self._pack(outcome.carry, outcome.time_step)[0]
+            return _pack(outcome)[0]
         finally:
             self.lock.release()
 
-    def _reset_on_host(self, turn: Any, mask: np.ndarray) -> Outcome:
+    def _reset_on_host(self, turn: Any, mask: np.ndarray) -> StepResult:
         # To begin everywhere, nothing of what was before is needed.
         carry = self._held if mask.all() else self._find(turn)
         return self._runner.reset(carry, mask.copy(), self._no_seeds)
 
-    def _step_on_host(self, turn: Any, actions: Any) -> Outcome:
+    def _step_on_host(self, turn: Any, actions: Any) -> StepResult:
         carry = self._find(turn)
         if self._holds_ended and has_rows(carry.ended):
-            carry = self._runner.hold(carry, carry.ended)
+            carry = self._runner.freeze(carry, carry.ended)
         return self._runner.step(carry, actions)
 
     def _find(self, turn: Any) -> PoolCarry:
@@ -149,8 +149,9 @@ class PoolFunctions:
             )
         return self._held
 
-    def _pack(self, carry: PoolCarry, time_step: Any) -> tuple[np.ndarray, Packing]:
-        return pack((_to_uint32(carry.state.turn), time_step))
+
+def _pack(outcome: StepResult) -> tuple[np.ndarray, Packing]:
+    return pack(outcome._replace(carry=_to_uint32(outcome.carry.state.turn)))
 
 
 def _read_mask(mask: Any, num_envs: int) -> jax.Array:

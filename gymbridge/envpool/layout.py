@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from gymbridge.core.episode import TimeStep, split_ends
+from gymbridge.core.episode import TimeStep, split_done
 from gymbridge.core.requests import read_info_keys
 from gymbridge.envpool.pool import Values
-from gymbridge.envpool.private import action_keys, state_keys
+from gymbridge.private.envpool import action_keys, state_keys
 
 __all__ = ["Layout", "to_space"]
 
@@ -62,7 +62,7 @@ class Layout:
 
     def read(self, values: Values) -> TimeStep:
         """Return a pool's answers as a time step with the task's own flags."""
-        flags = split_ends(values[self.done_place], values[self.trunc_place])
+        flags = split_done(values[self.done_place], values[self.trunc_place])
         return TimeStep(
             self.read_obs(values),
             values[self.reward_place],

@@ -18,8 +18,8 @@ import envpool
 import numpy as np
 from envpool.registration import registry
 
-from gymbridge.envpool.private import make_exchange
 from gymbridge.errors import GymbridgeError, ResetNeededError, SimulationError
+from gymbridge.private.envpool import make_exchange
 
 __all__ = ["Pool", "Values", "name_task", "task_family", "to_ids"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gymbridge.core.episode import only_truncated, split_ends
+from gymbridge.core.episode import split_done, truncate_at_limit
 from gymbridge.core.rows import has_rows
 
 __all__ = ["Progress"]
@@ -64,11 +64,11 @@ class Progress:
         if has_rows(begins):  # Some tasks repeat a reward, or have NaN, as they begin.
             rewards[begins] = 0
         if has_rows(truncated):
-            terminated, truncated = split_ends(ended, truncated)
+            terminated, truncated = split_done(ended, truncated)
         is_late = steps >= self._limits
         if has_rows(is_late):
             self.is_cut[rows] = is_late & ~ended
-            truncated = only_truncated(terminated, truncated | is_late)
+            truncated = truncate_at_limit(terminated, truncated, steps, self._limits)
         steps += self._ones
         if has_rows(ended):
             steps[ended] = 0

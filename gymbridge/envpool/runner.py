@@ -8,24 +8,24 @@ pool itself ended the episode. Tests compare it with `HostRunner` over the same 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gymbridge.core.episode import (
     Carry,
     EpisodeRule,
-    Outcome,
-    Seeds,
+    ResetRequest,
+    StepResult,
     TimeStep,
-    only_truncated,
-    split_ends,
+    split_done,
+    truncate_at_limit,
 )
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.rows import has_rows
 from gymbridge.core.runner import Runner
 from gymbridge.envpool.pool import Values
-from gymbridge.envpool.simulator import EnvPoolSimulator, PoolState
+from gymbridge.envpool.simulator import EnvPoolSimulator, PoolAnswers
 
 __all__ = ["PoolCarry", "PoolRunner"]
 
@@ -36,11 +36,11 @@ Flags = tuple[np.ndarray, np.ndarray]
 class PoolCarry(NamedTuple):
     """A `Carry` with what the quick step needs in addition."""
 
-    state: PoolState
+    state: PoolAnswers
     elapsed: np.ndarray  # (num_envs,) int32
     ended: np.ndarray  # (num_envs,) bool
-    clock: int  # upper bound of the steps that any running episode has taken
-    cut: bool  # whether the limit ended an episode that the pool goes on with
+    max_elapsed: int  # upper bound of the steps that any running episode has taken
+    has_own_truncation: bool  # whether the limit ended an episode that the pool goes on with
 
 
 class PoolRunner(Runner):
@@ -50,103 +50,104 @@ class PoolRunner(Runner):
         rule: The episode rule that it runs.
     """
 
-    native: ClassVar[str] = "numpy"
-
     def __init__(self, rule: EpisodeRule[EnvPoolSimulator], infos: InfoLayout) -> None:
         simulator = rule.simulator
         self.rule, self._infos = rule, infos
         self._pool, self._layout = simulator.pool, simulator.layout
         self._limit = 2**63 if rule.limit is None else rule.limit
-        self._nobody = np.zeros(simulator.num_envs, np.bool_)
+        self._no_rows = np.zeros(simulator.num_envs, np.bool_)
         self._one_step = np.ones(simulator.num_envs, np.int32)
-        # Only a row that is held shows the infos of the step before again.
+        # Only a row that is frozen shows the infos of the step before again.
         self._copy = self._layout.copy_seen if rule.refuses_ended else self._layout.copy_obs
-        # A function, since a bound method would be a circle that keeps the pool alive.
-        kinds = PoolRunner._native_step, PoolRunner._same_step
-        self._advance = kinds[rule.restarts_ended]
 
-    def reset(self, carry: Any, mask: np.ndarray, seeds: Seeds) -> Outcome:
+    def reset(self, carry: Any, mask: np.ndarray, seeds: ResetRequest) -> StepResult:
         """Begin new episodes; see `Runner.reset`."""
-        return self._infos.arrange(self._sum_up(self.rule.reset(carry, mask, seeds)))
+        return self._infos.collect_infos(self._sum_up(self.rule.reset(carry, mask, seeds)))
 
-    def step(self, carry: PoolCarry, actions: Any) -> Outcome:
+    def step(self, carry: PoolCarry, actions: Any) -> StepResult:
         """Take one step; see `Runner.step`."""
-        return self._infos.arrange(self._advance(self, carry, actions))
+        advance = self._same_step if self.rule.restarts_ended else self._native_step
+        return self._infos.collect_infos(advance(carry, actions))
 
-    def hold(self, carry: PoolCarry, rows: np.ndarray) -> PoolCarry:
-        """Return the carry with rows held, for the plain rule to step; see `Runner.hold`."""
-        return carry._replace(ended=carry.ended | rows, cut=True)
+    def freeze(self, carry: PoolCarry, rows: np.ndarray) -> PoolCarry:
+        """Return the carry with rows frozen, for the plain rule to step; see `Runner.freeze`."""
+        return carry._replace(ended=carry.ended | rows, has_own_truncation=True)
 
-    def show(self, carry: PoolCarry, begun: np.ndarray | None) -> TimeStep:
-        """Return a time step with the arrays of a step's, or of a reset's under a mask.
+    def show(self, carry: PoolCarry, shown: np.ndarray | None) -> StepResult:
+        """Return a result with the arrays of a step's, or of a reset's under a mask.
 
         Its values are old; it is for those who have to know shapes beforehand.
         """
         time_step = self._layout.read(carry.state.values)
-        return self._infos.arrange(Outcome(carry, time_step, begun=begun)).time_step
+        return self._infos.collect_infos(StepResult(carry, time_step, shown=shown))
 
-    def _sum_up(self, outcome: Outcome) -> Outcome:
+    def _sum_up(self, outcome: StepResult) -> StepResult:
         """Return what the plain rule made, with the quick step's facts in the carry."""
         state, elapsed, ended = outcome.carry
-        cut = bool((ended & ~state.values[self._layout.done_place]).any())
-        return outcome._replace(carry=PoolCarry(state, elapsed, ended, int(elapsed.max()), cut))
+        has_own_truncation = bool((ended & ~state.values[self._layout.done_place]).any())
+        return outcome._replace(
+            carry=PoolCarry(state, elapsed, ended, int(elapsed.max()), has_own_truncation)
+        )
 
-    def _native_step(self, carry: PoolCarry, actions: Any) -> Outcome:
+    def _native_step(self, carry: PoolCarry, actions: Any) -> StepResult:
         """Step in NextStep, where the pool restarts what it ended, or in Disabled."""
-        if carry.cut:
+        if carry.has_own_truncation:
             return self._sum_up(self.rule.step(Carry(*carry[:3]), actions))
         kept, flags = self._exchange(carry, actions)
-        return Outcome(kept, self._return(kept.state.values, kept, flags))
+        return StepResult(kept, self._return(kept.state.values, kept, flags))
 
-    def _same_step(self, carry: PoolCarry, actions: Any) -> Outcome:
+    def _same_step(self, carry: PoolCarry, actions: Any) -> StepResult:
         """Step in SameStep, which restarts what is over by a second exchange."""
         reached, flags = self._exchange(carry, actions)
         values = reached.state.values
-        if reached.ended is self._nobody:
-            return Outcome(reached, self._return(values, reached, flags))
+        if reached.ended is self._no_rows:
+            return StepResult(reached, self._return(values, reached, flags))
         final = self._read(values, reached, flags)
         ids = reached.ended.nonzero()[0]
         values = self._restart(reached, ids.astype(np.int32))
         reached.elapsed[ids] = 0
-        state = PoolState(values, self._pool.turn)
-        kept = PoolCarry(state, reached.elapsed, self._nobody, reached.clock, False)
-        return Outcome(kept, self._return(values, reached, flags), final)
+        state = PoolAnswers(values, self._pool.turn)
+        kept = PoolCarry(state, reached.elapsed, self._no_rows, reached.max_elapsed, False)
+        return StepResult(kept, self._return(values, reached, flags), final)
 
     def _exchange(self, carry: PoolCarry, actions: Any) -> tuple[PoolCarry, Flags]:
-        """Step all rows and return where they are; `ended` is `self._nobody` if none ended."""
+        """Step all rows and return where they are; `ended` is `self._no_rows` if none ended."""
         pool, layout = self._pool, self._layout
         leaves = layout.action_leaves(actions)
         pool.begin_turn(carry.state.turn)
         pool.send(pool.all_ids, leaves)
         # While the pool works:
-        truncated = self._nobody.copy()
-        elapsed, clock = carry.elapsed + self._one_step, carry.clock + 1
+        truncated = self._no_rows.copy()
+        elapsed, max_elapsed = carry.elapsed + self._one_step, carry.max_elapsed + 1
         goes_on = None
-        if carry.ended is not self._nobody:
+        if carry.ended is not self._no_rows:
             goes_on = ~carry.ended
             elapsed *= goes_on
         values = pool.receive()
         # Some tasks repeat a reward, or have NaN, as they begin anew.
         if goes_on is not None:
             values[layout.reward_place][carry.ended] = 0
-        done, ended, cut = values[layout.done_place], self._nobody, False
+        done, ended, has_own_truncation = values[layout.done_place], self._no_rows, False
         terminated = done.copy()
         if has_rows(done):
             ended = done
             if has_rows(values[layout.trunc_place]):
-                terminated, truncated = split_ends(done, values[layout.trunc_place])
-        if clock >= self._limit:
-            truncated = only_truncated(terminated, truncated | (elapsed >= self._limit))
+                terminated, truncated = split_done(done, values[layout.trunc_place])
+        if max_elapsed >= self._limit:
+            truncated = truncate_at_limit(terminated, truncated, elapsed, self._limit)
             over = terminated | truncated
-            ended = over if over.any() else self._nobody
-            clock, cut = int(elapsed.max()), bool((over & ~done).any())
-        state = PoolState(values, pool.turn)
-        return PoolCarry(state, elapsed, ended, clock, cut), (terminated, truncated)
+            ended = over if over.any() else self._no_rows
+            max_elapsed, has_own_truncation = int(elapsed.max()), bool((over & ~done).any())
+        state = PoolAnswers(values, pool.turn)
+        return PoolCarry(state, elapsed, ended, max_elapsed, has_own_truncation), (
+            terminated,
+            truncated,
+        )
 
     def _restart(self, reached: PoolCarry, ids: np.ndarray) -> Values:
         """Begin new episodes where they ended, in the rows `ids`, by a second exchange."""
         pool, values = self._pool, reached.state.values
-        if reached.cut:
+        if reached.has_own_truncation:
             parts = pool.begin(reached.ended, values[self._layout.done_place])
             renewed = self._copy_restarted(values)
         else:
@@ -163,7 +164,7 @@ class PoolRunner(Runner):
         """Return a copy of what restarts change, with flags of no end."""
         layout = self._layout
         renewed = layout.copy_seen(values)
-        renewed[layout.done_place] = renewed[layout.trunc_place] = self._nobody
+        renewed[layout.done_place] = renewed[layout.trunc_place] = self._no_rows
         return renewed
 
     def _return(self, values: Values, reached: PoolCarry, flags: Flags) -> TimeStep:

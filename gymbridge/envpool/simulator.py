@@ -11,27 +11,27 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.vector.utils import create_empty_array
 
-from gymbridge.core.episode import Seeds, TimeStep, View
+from gymbridge.core.episode import ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
 from gymbridge.envpool.layout import Layout, to_space
 from gymbridge.envpool.pool import Pool, Values, name_task, to_ids
-from gymbridge.envpool.private import SpecWithoutWarnings
 from gymbridge.envpool.rendering import PoolRenderer, check_pixels
 from gymbridge.envpool.tasks import (
     UNDRAWN_FAMILIES,
     choose_threads,
     default_limit,
-    limit_keeper,
+    limit_enforced_by,
     limit_keywords,
 )
 from gymbridge.errors import ArgumentError
+from gymbridge.private.envpool import SpecWithoutWarnings
 
-__all__ = ["EnvPoolSimulator", "PoolState"]
+__all__ = ["EnvPoolSimulator", "PoolAnswers"]
 
 
-class PoolState(NamedTuple):
+class PoolAnswers(NamedTuple):
     """What is kept of a pool's last answers; the episodes themselves live in the pool."""
 
     values: Values  # (num_envs, ...) arrays by place in the `Layout`, none of which is the user's
@@ -42,7 +42,7 @@ class EnvPoolSimulator:
     """A batch of one EnvPool task. The pool is built by the first restart and by each new seed.
 
     `owner` is the class whose arguments these are, for errors. `kwargs` are the user's keywords of
-    `envpool.make`, and `more` those of the owner. `limit_keeper` says where the time limit is
+    `envpool.make`, and `more` those of the owner. `limit_enforced_by` says where the time limit is
     enforced.
     """
 
@@ -61,7 +61,7 @@ class EnvPoolSimulator:
     ) -> None:
         self.num_envs = num_envs
         self._family = family = read_task(task_id)
-        keeper = limit_keeper(task_id, family)
+        keeper = limit_enforced_by(task_id, family)
         declared = read_config(task_id, kwargs, owner)
         check_pixels(family, kwargs)
         limit = read_limit(max_episode_steps, None)
@@ -79,13 +79,13 @@ class EnvPoolSimulator:
             self.single_action_space: Space[Any] = to_space(silent.gymnasium_action_space)
         # The spec, not the pool, whose calls would change episodes unnoticed.
         self.engine, self.built_with = spec, spec.config
-        self._nobody = np.zeros(num_envs, np.bool_)
+        self._no_rows = np.zeros(num_envs, np.bool_)
         idle = create_empty_array(self.single_action_space, num_envs, np.zeros)
         self.pool = Pool(task_id, num_envs, config, self.layout.action_leaves(idle))
 
     def restart(
-        self, state: PoolState | None, mask: np.ndarray, seeds: Seeds | None
-    ) -> tuple[PoolState, TimeStep]:
+        self, state: PoolAnswers | None, mask: np.ndarray, seeds: ResetRequest | None
+    ) -> tuple[PoolAnswers, TimeStep]:
         """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`.
 
         Raises:
@@ -111,22 +111,22 @@ class EnvPoolSimulator:
 
     def advance(
         self,
-        state: PoolState,
+        state: PoolAnswers,
         actions: Any,
         restart: np.ndarray | None,
-        hold: np.ndarray | None,
-    ) -> tuple[PoolState, TimeStep]:
+        freeze: np.ndarray | None,
+    ) -> tuple[PoolAnswers, TimeStep]:
         """Take one step; see `gymbridge.core.episode.Simulator.advance`."""
         self.pool.begin_turn(state.turn)
         leaves = self.layout.action_leaves(actions)
         done = state.values[self.layout.done_place]
-        begins = self._nobody if restart is None else restart & ~done
-        stays = self._nobody if hold is None else hold
+        begins = self._no_rows if restart is None else restart & ~done
+        stays = self._no_rows if freeze is None else freeze
         moves = ~(begins | stays)
         if moves.all():
             values = self.pool.step(self.pool.all_ids, leaves)
         else:
-            parts = self.pool.begin(begins, self._nobody)
+            parts = self.pool.begin(begins, self._no_rows)
             if moves.any():
                 ids = to_ids(moves)
                 parts.append((ids, self.pool.step(ids, [leaf[ids] for leaf in leaves])))
@@ -143,12 +143,12 @@ class EnvPoolSimulator:
         """Drop the pool."""
         self.pool.close()
 
-    def _return(self, values: Values) -> tuple[PoolState, TimeStep]:
+    def _return(self, values: Values) -> tuple[PoolAnswers, TimeStep]:
         """Return the state and a time step that is the user's own."""
-        return PoolState(self.layout.copy_seen(values), self.pool.turn), self.layout.read(values)
+        return PoolAnswers(self.layout.copy_seen(values), self.pool.turn), self.layout.read(values)
 
 
-def _check_seeds(seeds: Seeds, is_full: bool) -> None:
+def _check_seeds(seeds: ResetRequest, is_full: bool) -> None:
     if not is_full:
         raise ArgumentError(
             "`seed` cannot be given with `options['reset_mask']`: EnvPool fixes seeds when the "

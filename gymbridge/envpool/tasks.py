@@ -39,7 +39,7 @@ __all__ = [
     "default_limit",
     "derives_limit",
     "is_newer",
-    "limit_keeper",
+    "limit_enforced_by",
     "limit_keywords",
     "load_tasks",
 ]
@@ -119,7 +119,7 @@ LIMIT_KEEPERS = {
 has it. The core keeps that of every other task."""
 
 
-def limit_keeper(task_id: str, family: str) -> str:
+def limit_enforced_by(task_id: str, family: str) -> str:
     """Return who keeps the time limit of a task: "core", "pool" or "task"."""
     return LIMIT_KEEPERS.get(task_id) or LIMIT_KEEPERS.get(family, "core")
 

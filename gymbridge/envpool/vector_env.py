@@ -93,9 +93,8 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
             autoreset_mode=autoreset_mode,
             arrays=arrays,
             device=device,
-            runner=PoolRunner,
+            make_runner=PoolRunner,
             view=view,
-            gymnasium_id=task_id,
         )
 
     def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:

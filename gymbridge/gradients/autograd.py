@@ -20,9 +20,9 @@ import torch
 from gymbridge.core.arrays.torch import torch_to_jax
 from gymbridge.core.processes import check_not_forked
 from gymbridge.errors import ArgumentTypeError
-from gymbridge.functional.compilation import announce
 from gymbridge.gradients.residuals import Joined
-from gymbridge.gradients.torch_private import check_not_freed
+from gymbridge.jax_env.compilation import announce
+from gymbridge.private.torch import check_not_freed
 
 __all__ = ["JaxFunction", "Pure", "Traced"]
 

@@ -1,4 +1,4 @@
-"""The float leaves of a carry as one array: one gradient instead of dozens."""
+"""Float leaves of a carry as one array: one gradient instead of dozens."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["Packing", "is_float"]
 
 
 class Packing:
-    """The float leaves of a carry as one array.
+    """Float leaves of a carry as one array.
 
     Args:
         carry: Shapes and dtypes of a carry.
-        names: Names of the float leaves, in their order.
+        names: Name of each leaf that is packed, and None for the others, in their order.
 
     Attributes:
-        dtype: Dtype of the array, which can hold every float leaf.
+        dtype: Dtype of the array, which can hold every leaf that is packed.
         size: Number of its columns.
         fields: Columns of each leaf, by name.
     """
 
-    def __init__(self, carry: Carry, names: list[str]) -> None:
+    def __init__(self, carry: Carry, names: list[str | None]) -> None:
         leaves, self._structure = jax.tree.flatten(carry)
-        self._is_packed = [is_float(leaf) for leaf in leaves]
-        floats = [leaf for leaf in leaves if is_float(leaf)]
+        self._is_packed = [name is not None for name in names]
+        floats = [leaf for leaf, name in zip(leaves, names, strict=True) if name is not None]
         self._floats = floats
         self.dtype = jnp.result_type(*[leaf.dtype for leaf in floats])
         sizes = [int(np.prod(leaf.shape[1:], dtype=int)) for leaf in floats]
@@ -39,15 +39,16 @@ class Packing:
         self.size = self._ends[-1]
         self.fields = {
             name: slice(start, end)
-            for name, start, end in zip(names, starts, self._ends, strict=True)
+            for name, start, end in zip(filter(None, names), starts, self._ends, strict=True)
         }
 
     def pack(self, carry: Carry) -> tuple[jax.Array, tuple[Any, ...]]:
-        """Return the float leaves, (num_envs, size), and the others."""
-        leaves = jax.tree.leaves(carry)
-        floats = [leaf for leaf in leaves if is_float(leaf)]
+        """Return the leaves that are packed, (num_envs, size), and the others."""
+        leaves = [*zip(jax.tree.leaves(carry), self._is_packed, strict=True)]
+        floats = [leaf for leaf, is_packed in leaves if is_packed]
         columns = [leaf.reshape(leaf.shape[0], -1).astype(self.dtype) for leaf in floats]
-        return jnp.concatenate(columns, 1), tuple(leaf for leaf in leaves if not is_float(leaf))
+        others = tuple(leaf for leaf, is_packed in leaves if not is_packed)
+        return jnp.concatenate(columns, 1), others
 
     def unpack(self, packed: Any, rest: tuple[Any, ...]) -> Carry:
         """Return the carry with these float leaves, (num_envs, size), and these others."""

@@ -1,15 +1,15 @@
 """A runner whose compiled functions are nodes in torch's graph.
 
-The float leaves of the carry are packed into one array, so that a step has two inputs with a
-gradient (packed state, actions) and few such outputs (packed state, observations, reward).
-Integers, flags and keys stay on the jax side.
+The floats of the engine's state and of the observation are packed into one array, so that a step
+has two inputs with a gradient (packed state, actions) and few such outputs (packed state,
+observations, reward). The others, which have none, stay on the jax side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -17,21 +17,21 @@ import torch
 
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.arrays.torch import choose_to_torch, torch_to_jax
-from gymbridge.core.episode import Carry, EpisodeRule, Outcome, Seeds, TimeStep
+from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
 from gymbridge.core.infos import InfoLayout
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.functional.carries import carry_shapes
-from gymbridge.functional.compilation import log_compilation
-from gymbridge.functional.protocol import action_struct
-from gymbridge.functional.runners import FunctionalRunner
-from gymbridge.functional.simulator import FunctionalSimulator
-from gymbridge.functional.spreading import find_sharding, split_rule, spread
 from gymbridge.gradients.autograd import JaxFunction, Pure
 from gymbridge.gradients.checks import check_differentiable
 from gymbridge.gradients.packing import Packing, is_float
-from gymbridge.gradients.torch_private import check_context
+from gymbridge.jax_env.carries import carry_shapes, name_leaves
+from gymbridge.jax_env.compilation import log_compilation
+from gymbridge.jax_env.runners import JaxRunner
+from gymbridge.jax_env.simulator import JaxSimulator
+from gymbridge.jax_env.spreading import find_sharding, split_rule, spread
+from gymbridge.jax_env.tracing import action_struct
+from gymbridge.private.torch import check_context
 
-__all__ = ["GraphCarry", "GraphRunner", "RecomputingGraphRunner"]
+__all__ = ["GraphCarry", "GraphRunner"]
 
 _MethodT = TypeVar("_MethodT", bound=Callable[..., Any])
 
@@ -45,66 +45,67 @@ def _eager(method: _MethodT) -> _MethodT:
 class GraphCarry(NamedTuple):
     """The batch between two calls."""
 
-    packed: jax.Array  # (num_envs, S) float, the float leaves; nobody else can write into it
+    packed: jax.Array  # (num_envs, S) float; nobody else can write into it
     rest: tuple[Any, ...]  # the other leaves
     tensor: torch.Tensor | None  # the same in torch's graph, and never a tensor that the user has
 
 
-class GraphRunner(FunctionalRunner):
+class GraphRunner(JaxRunner):
     """Runs the rule over tensors, with a graph if an input requires grad.
 
     Args:
-        rule: Episode rule of the batch, over any functional simulator.
+        rule: Episode rule of the batch.
         infos: The layout of its infos.
+        recompute: Whether a backward pass computes each step again instead of keeping what it needs
+            of it.
 
     Raises:
         EnvContractError: Actions are not floats, the state has complex numbers, or reverse mode
             cannot pass the environment's step.
     """
 
-    native: ClassVar[str] = "torch"
-    recompute: ClassVar[bool] = False
-    """Whether a backward pass computes each step again instead of keeping what it needs of it."""
-
-    def __init__(self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout) -> None:
+    def __init__(
+        self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, *, recompute: bool = False
+    ) -> None:
         simulator, place = rule.simulator, rule.simulator.device
-        check_differentiable(simulator.env, simulator.shapes)
+        check_differentiable(simulator)
         self.rule, self._to_torch = rule, choose_to_torch(place)
         self._sharding = sharding = find_sharding(place)
         # Parts of their own, since bound methods of this one would be a circle that keeps what was
         # compiled alive.
-        pure = _PackedRule(rule, infos, self.recompute)
+        pure = _PackedRule(rule, infos, recompute)
         self.packing = packing = pure.packing
         is_single = simulator.num_devices == 1
         make = partial(JaxFunction, to_torch=self._to_torch, joins=is_single)
         window = {"in_axes": (0, 0, 1, 0), "out_axes": (0, 0, 1, 1)}
         self._first_reset = jax.jit(spread(pure.first_reset, place), out_shardings=sharding)
-        self._reset_graph = make(_pair(spread(pure.reset, place)), recompute=self.recompute)
-        self._step_graph = make(_pair(spread(pure.step, place)), recompute=self.recompute)
+        self._reset_graph = make(_pair(spread(pure.reset, place)), recompute=recompute)
+        self._step_graph = make(_pair(spread(pure.step, place)), recompute=recompute)
         self._unroll_graph = make(_pair(spread(pure.unroll, place, **window)))
         self._pack_carry = jax.jit(spread(packing.pack, place))
         self._unpack_carry = jax.jit(spread(packing.unpack, place))
         self._read_obs = jax.jit(spread(pure.read_obs, place))
 
-    def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: Seeds) -> Outcome:
+    def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: ResetRequest) -> StepResult:
         """Begin new episodes; see `Runner.reset`."""
         if carry is None:
-            packed, rest, time_step = self._first_reset(mask, seeds)
-            return Outcome(GraphCarry(packed, rest, None), map_arrays(self._to_torch, time_step))
+            packed, rest, result = self._first_reset(mask, seeds)
+            result = map_arrays(self._to_torch, result)
+            return result._replace(carry=GraphCarry(packed, rest, None))
         if mask.all():
             carry = carry._replace(tensor=None)
         return self._run(self._reset_graph, carry, (), (mask, seeds))
 
-    def step(self, carry: GraphCarry, actions: Any) -> Outcome:
+    def step(self, carry: GraphCarry, actions: Any) -> StepResult:
         """Take one step; see `Runner.step`."""
         return self._run(self._step_graph, carry, actions)
 
-    def hold(self, carry: GraphCarry, rows: np.ndarray) -> GraphCarry:
-        """Return the carry whose next step leaves some rows as they are; see `Runner.hold`."""
+    def freeze(self, carry: GraphCarry, rows: np.ndarray) -> GraphCarry:
+        """Return the carry whose next step leaves some rows as they are; see `Runner.freeze`."""
         *others, ended = carry.rest  # `Carry.ended` is the last leaf
         return carry._replace(rest=(*others, ended | rows))
 
-    def unroll(self, carry: GraphCarry, actions: Any) -> Outcome:
+    def unroll(self, carry: GraphCarry, actions: Any) -> StepResult:
         """Take T steps as one node, with actions and a time step that lead with T."""
         return self._run(self._unroll_graph, carry, actions)
 
@@ -160,7 +161,7 @@ class GraphRunner(FunctionalRunner):
 
     @_eager
     def apply(self, function: Callable[[Carry, Any], Any], carry: GraphCarry, actions: Any) -> Any:
-        """Return what a function returns, without a graph; see `FunctionalRunner.apply`."""
+        """Return what a function returns, without a graph; see `JaxRunner.apply`."""
         found = function(self.unpack(carry), jax.tree.map(torch_to_jax, actions))
         return map_arrays(self._to_torch, found)
 
@@ -172,7 +173,7 @@ class GraphRunner(FunctionalRunner):
     @_eager
     def _run(
         self, graph: JaxFunction, carry: GraphCarry, actions: Any, given: Any = None
-    ) -> Outcome:
+    ) -> StepResult:
         """Call a function on what has a gradient (packed state, actions) and what has none."""
         leaves = jax.tree.leaves(actions)
         check_context(leaves)
@@ -180,25 +181,19 @@ class GraphRunner(FunctionalRunner):
         tensors = (carry.tensor, *leaves)
         wanted = [tensor is not None and tensor.requires_grad for tensor in tensors]
         if not (any(wanted) and torch.is_grad_enabled()):
-            (packed, *floats), (others, time_step) = graph.plain(values, rest)
+            (packed, *floats), (others, result) = graph.plain(values, rest)
             after = GraphCarry(packed, others, None)
-            return Outcome(after, self._join(map(self._to_torch, floats), time_step))
+            return self._join(after, map(self._to_torch, floats), result)
         traced = graph(values, tensors, rest)
-        others, time_step = traced.aux
+        others, result = traced.aux
         after = GraphCarry(traced.values[0], others, traced.tensors[0])
-        return Outcome(after, self._join(iter(traced.tensors[1:]), time_step))
+        return self._join(after, iter(traced.tensors[1:]), result)
 
-    def _join(self, tensors: Iterator[torch.Tensor], time_step: TimeStep) -> TimeStep:
-        """Return the time step of tensors with those that have a gradient in their place."""
-        leaves, structure = jax.tree.flatten(time_step, is_leaf=lambda leaf: leaf is None)
-        joined = [next(tensors) if leaf is None else self._to_torch(leaf) for leaf in leaves]
-        return jax.tree.unflatten(structure, joined)
-
-
-class RecomputingGraphRunner(GraphRunner):
-    """A `GraphRunner` that computes each step again in the backward pass."""
-
-    recompute = True
+    def _join(self, carry: GraphCarry, tensors: Iterator[Any], result: StepResult) -> StepResult:
+        """Return the result as tensors, with those that have a gradient in their place."""
+        leaves, structure = jax.tree.flatten(result, is_leaf=lambda leaf: leaf is _FLOAT)
+        joined = [next(tensors) if leaf is _FLOAT else self._to_torch(leaf) for leaf in leaves]
+        return jax.tree.unflatten(structure, joined)._replace(carry=carry)
 
 
 class _PackedRule:
@@ -214,22 +209,20 @@ class _PackedRule:
         recompute: Whether the backward pass of `unroll` computes each step again.
     """
 
-    def __init__(
-        self, rule: EpisodeRule[FunctionalSimulator], infos: InfoLayout, recompute: bool
-    ) -> None:
+    def __init__(self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, recompute: bool) -> None:
         self._batch, self._rule, self._infos = rule.simulator, split_rule(rule), infos
         self.packing, self._recompute = _make_packing(self._rule), recompute
         self._actions = jax.tree.structure(action_struct(rule.simulator.single_action_space))
 
-    def first_reset(self, mask: Any, seeds: Seeds) -> tuple[Any, Any, TimeStep]:
+    def first_reset(self, mask: Any, seeds: ResetRequest) -> tuple[Any, Any, StepResult]:
         log_compilation("reset", self._batch)
-        outcome = self._infos.arrange(self._rule.reset(None, mask, seeds))
-        return *self.packing.pack(outcome.carry), outcome.time_step
+        outcome = self._infos.collect_infos(self._rule.reset(None, mask, seeds))
+        return *self.packing.pack(outcome.carry), outcome._replace(carry=None)
 
-    def reset(self, packed: Any, others: Any, _: Any, given: tuple[Any, Seeds]) -> Any:
+    def reset(self, packed: Any, others: Any, _: Any, given: tuple[Any, ResetRequest]) -> Any:
         log_compilation("reset", self._batch)
         carry = self.packing.unpack(packed, others)
-        return self._pack(self._infos.arrange(self._rule.reset(carry, *given)))
+        return self._pack(self._infos.collect_infos(self._rule.reset(carry, *given)))
 
     def step(self, packed: Any, others: Any, leaves: Any, _: None) -> Any:
         log_compilation("step", self._batch)
@@ -238,23 +231,24 @@ class _PackedRule:
     def unroll(self, packed: Any, others: Any, leaves: Any, _: None) -> Any:
         log_compilation("unroll", self._batch)
         body = jax.checkpoint(self._scanned) if self._recompute else self._scanned
-        return self._pack(Outcome(*jax.lax.scan(body, *self._read(packed, others, leaves))))
+        carry, results = jax.lax.scan(body, *self._read(packed, others, leaves))
+        return self._pack(results._replace(carry=carry))
 
     def read_obs(self, packed: Any, others: Any) -> Any:
-        return self._rule.simulator.read(self.packing.unpack(packed, others).state).obs
+        return self.packing.unpack(packed, others).state.rows.seen.obs
 
     def _read(self, packed: Any, others: Any, leaves: Any) -> tuple[Carry, Any]:
         return self.packing.unpack(packed, others), jax.tree.unflatten(self._actions, leaves)
 
-    def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, TimeStep]:
+    def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, StepResult]:
         outcome = self._advance(carry, actions)
-        return outcome.carry, outcome.time_step
+        return outcome.carry, outcome._replace(carry=None)
 
-    def _advance(self, carry: Carry, actions: Any) -> Outcome:
-        return self._infos.arrange(self._rule.step(carry, actions))
+    def _advance(self, carry: Carry, actions: Any) -> StepResult:
+        return self._infos.collect_infos(self._rule.step(carry, actions))
 
-    def _pack(self, outcome: Outcome) -> Any:
-        return *self.packing.pack(outcome.carry), *_split(outcome.time_step)
+    def _pack(self, outcome: StepResult) -> Any:
+        return *self.packing.pack(outcome.carry), *_split(outcome._replace(carry=None))
 
 
 def _pair(function: Callable[..., Any]) -> Pure:
@@ -262,28 +256,40 @@ def _pair(function: Callable[..., Any]) -> Pure:
 
     def paired(inputs: tuple[Any, ...], rest: Any) -> Any:
         (packed, *leaves), (others, given) = inputs, rest
-        packed, others, floats, time_step = function(packed, others, leaves, given)
-        return (packed, *floats), (others, time_step)
+        packed, others, floats, result = function(packed, others, leaves, given)
+        return (packed, *floats), (others, result)
 
     return paired
 
 
-def _make_packing(rule: EpisodeRule[FunctionalSimulator]) -> Packing:
-    carry = carry_shapes(rule)
-    named = zip(rule.simulator.leaf_names(), carry.state.leaves, strict=True)
-    return Packing(carry, [name for name, leaf in named if is_float(leaf)])
+def _make_packing(rule: EpisodeRule[JaxSimulator]) -> Packing:
+    """Return how the floats of the engine's state and of the observation are packed."""
+    carry, wanted = carry_shapes(rule), {*rule.simulator.field_names()}
+    named = zip(name_leaves(rule.simulator, carry), jax.tree.leaves(carry), strict=True)
+    return Packing(carry, [name if name in wanted and is_float(x) else None for name, x in named])
 
 
-def _split(time_step: TimeStep) -> tuple[tuple[Any, ...], TimeStep]:
-    """Return what has a gradient, and the time step with None in its place."""
+@jax.tree_util.register_static
+class _Float:
+    """Stands where an array with a gradient is put."""
 
-    def mark(tree: Any, wanted: bool) -> Any:
-        return jax.tree.map(lambda leaf: wanted and is_float(leaf), tree)
 
-    info = {key: mark(value, key == "final_obs") for key, value in time_step.info.items()}
-    obs, reward = mark(time_step.obs, True), mark(time_step.reward, True)
-    marks = TimeStep(obs, reward, False, False, info)
-    pairs = zip(jax.tree.leaves(time_step), jax.tree.leaves(marks), strict=True)
-    floats = tuple(leaf for leaf, is_marked in pairs if is_marked)
-    rest = jax.tree.map(lambda leaf, is_marked: None if is_marked else leaf, time_step, marks)
-    return floats, rest
+_FLOAT = _Float()
+
+
+def _split(result: StepResult) -> tuple[tuple[Any, ...], StepResult]:
+    """Return what has a gradient, and the result with `_FLOAT` in its place."""
+    floats: list[Any] = []
+
+    def take(leaf: Any) -> Any:
+        if not is_float(leaf):
+            return leaf
+        floats.append(leaf)
+        return _FLOAT
+
+    seen, final = result.time_step, result.final
+    obs, reward = jax.tree.map(take, (seen.obs, seen.reward))
+    if final is not None:
+        final = final._replace(obs=jax.tree.map(take, final.obs))
+    seen = seen._replace(obs=obs, reward=reward)
+    return tuple(floats), result._replace(time_step=seen, final=final)

@@ -1,4 +1,4 @@
-"""What the methods of a `JaxEnv` may return; errors name the leaf that breaks a rule."""
+"""What a `JaxEnv` may declare and return; errors name the leaf that breaks a rule."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space, spaces
 
+from gymbridge.core.infos import RESERVED_INFOS
 from gymbridge.core.spaces import ARRAY_SPACES, space_leaves
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
-from gymbridge.functional.protocol import action_struct
-from gymbridge.functional.tracing import check_containers, check_same_leaves
 from gymbridge.jax_env.env import JaxEnv
+from gymbridge.jax_env.tracing import action_struct, check_containers, check_same_leaves
 
 __all__ = [
+    "check_float_actions",
     "check_infos",
     "check_observation",
     "check_range",
@@ -28,14 +29,11 @@ __all__ = [
     "unpack",
 ]
 
-_RESERVED = ("episode", "final_info", "final_obs", "nonfinite")
-"""Infos that Gymnasium or the batch adds."""
-
 Infos = dict[str, Any]
 """Shapes and dtypes of infos, or their defaults, by name; nested dicts stay nested."""
 
 
-def read_space(env: JaxEnv, name: str) -> Space[Any]:
+def read_space(env: JaxEnv, name: str, env_name: str) -> Space[Any]:
     """Return a space that an environment declares.
 
     Raises:
@@ -43,7 +41,7 @@ def read_space(env: JaxEnv, name: str) -> Space[Any]:
         ArgumentError: It has integers that JAX's do not reach.
     """
     space = getattr(env, name, None)
-    label = f"`{type(env).__name__}.{name}`"
+    label = f"`{name}` of {env_name}"
     if not isinstance(space, Space):
         raise ArgumentTypeError(f"{label} must be a gymnasium.Space, got {space!r}.")
     for leaf in space_leaves(space):
@@ -54,6 +52,21 @@ def read_space(env: JaxEnv, name: str) -> Space[Any]:
             )
         check_range(label, leaf)
     return space
+
+
+def check_float_actions(user: str, space: Space[Any]) -> None:
+    """Raise unless all actions of a space are floats.
+
+    Args:
+        user: What needs them, in errors.
+        space: Space of one action.
+
+    Raises:
+        EnvContractError: Some are not.
+    """
+    structs = jax.tree.leaves(action_struct(space))
+    if not all(jnp.issubdtype(struct.dtype, jnp.floating) for struct in structs):
+        raise EnvContractError(f"`{user}` needs actions that are floats, got {space}.")
 
 
 def check_range(label: str, space: Space[Any]) -> None:
@@ -178,8 +191,7 @@ def check_infos(begun: Infos, stepped: Infos, defaults: Mapping[str, Any]) -> tu
         ArgumentError: A default does not fit its info, or there is no such info.
     """
     for infos in (begun, stepped):
-        for name, like in infos.items():
-            _check_info(name, like)
+        _check_names(infos)
     return _merge_infos((), begun, stepped, defaults)
 
 
@@ -266,24 +278,30 @@ def _fit(leaf: Any, value: Any) -> jax.Array:
     return jnp.asarray(np.broadcast_to(cast, leaf.shape))
 
 
-def _check_info(name: Any, like: Any, path: str = "info") -> None:
-    """Raise for a name that Gymnasium or the batch uses, and for values that are not numbers."""
-    path = f"{path}[{name!r}]"
-    if not isinstance(name, str) or name.startswith("_") or path in _RESERVED_PATHS:
-        raise EnvContractError(
-            f"`{path}` needs another name: a text without a leading underscore, since masks have "
-            f"such names, and none of {_RESERVED}."
-        )
-    if isinstance(like, dict):
-        for key, value in like.items():
-            _check_info(key, value, path)
-    elif getattr(getattr(like, "dtype", None), "kind", None) not in ("b", "i", "u", "f"):
-        raise EnvContractError(
-            f"`{path}` must be an array of bools, integers or floats, got {_show(like)}."
-        )
+def _check_names(infos: Infos) -> None:
+    """Raise for names that Gymnasium or the batch uses, and for values that are not numbers."""
+    for name in infos:
+        if name in RESERVED_INFOS or str(name).startswith("_"):
+            raise EnvContractError(
+                f"`info[{name!r}]` needs another name: one without a leading underscore, since "
+                f"masks have such names, and none of {sorted(RESERVED_INFOS)}."
+            )
+    _check_values(infos, "info")
 
 
-_RESERVED_PATHS = {f"info[{name!r}]" for name in _RESERVED}
+def _check_values(infos: Infos, path: str) -> None:
+    for name, like in infos.items():
+        here = f"{path}[{name!r}]"
+        if not isinstance(name, str) or name.removeprefix("_") in infos.keys() - {name}:
+            raise EnvContractError(
+                f"`{here}` needs another name: a text, and not that of the mask of another info."
+            )
+        if isinstance(like, dict):
+            _check_values(like, here)
+        elif not (hasattr(like, "dtype") and _is_real(like.dtype)):
+            raise EnvContractError(
+                f"`{here}` must be an array of bools, integers or floats, got {_show(like)}."
+            )
 
 
 def _show(found: Any) -> str:

@@ -1,14 +1,70 @@
-"""The class that users derive their JAX environments from."""
+"""The protocol of JAX environments: users derive theirs from it, engines are translated to it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from gymnasium import Space
 
-__all__ = ["JaxEnv"]
+from gymbridge.core.episode import Renderer, View
+
+__all__ = ["Coordinates", "Drawing", "Drawn", "EnvMetadata", "JaxEnv"]
+
+
+class Coordinates(NamedTuple):
+    """The leaves of a state from which the others can be computed, such as those of a mechanism."""
+
+    names: Sequence[str]
+    """Their names, as in `JaxSimulator.leaf_names`."""
+    write: Callable[..., Any]
+    """(state, leaves) -> the state with these leaves, and what derives from them computed anew."""
+
+
+class Drawn(NamedTuple):
+    """What frames are drawn from; the first axis of every leaf is num_envs."""
+
+    states: Any  # the environment's
+    num_envs: int
+    physics: Any = None  # the state of the simulation in them
+    randomization: Mapping[str, Any] = MappingProxyType({})  # physics drawn for the episode
+
+
+class Drawing(NamedTuple):
+    """How frames of an environment are drawn."""
+
+    make_renderer: Callable[[View], Renderer]
+    """As in `core.episode.Simulator`."""
+    drawn: Callable[[Any, int], Drawn]
+    """From a batch of states and their number to what the renderer's `draw` takes."""
+    is_possible: bool = True
+    """False where `make_renderer` always raises, and says why."""
+    make_page: Callable[..., str] | None = None
+    """From a list of what is drawn, an index, the seconds between two and the height of the viewer
+    in pixels to a page of HTML; None without a viewer."""
+
+
+class EnvMetadata(NamedTuple):
+    """What an environment says of itself besides its functions and spaces."""
+
+    name: str
+    """What it is called in messages, such as "Reacher (backend spring)"."""
+    engine: Any
+    """The object of the engine; `get_attr` returns its attributes for every environment."""
+    step_seconds: float | None = None
+    """Simulated seconds of a step."""
+    coordinates: Coordinates | None = None
+    """In what a step is linearised; None where a user has to say it."""
+    model: Any = None
+    """The model of the physics, which is the simulator's `built_with`."""
+    loop_advice: str = "Write the step without a loop of unknown length."
+    """What a user can do where reverse mode cannot pass `step`."""
+    state: str = "state"
+    """What errors call its states."""
+    drawing: Drawing | None = None
+    """How it is drawn; None for its own method `render`, if it has one."""
 
 
 class JaxEnv(ABC):
@@ -30,6 +86,8 @@ class JaxEnv(ABC):
         name: What the environment is called in messages and snapshots; by default its class.
         max_episode_steps: Steps after which an episode is truncated; None for no limit.
         step_seconds: Simulated seconds of a step, for the speed of videos; None if there are none.
+        coordinates: The leaves of a state in which `FunctionalVectorEnv.linearize` differentiates a
+            step, where its user names none; or None.
         reset_options: Space of each keyword argument of `reset` besides `key`. A user sets it with
             ``envs.reset(options={name: (num_envs, ...)})``; where no value is given, `reset` has
             its own default. A restart by autoreset has no values. At most four options may have
@@ -63,6 +121,7 @@ class JaxEnv(ABC):
     name: str = ""
     max_episode_steps: int | None = None
     step_seconds: float | None = None
+    coordinates: Coordinates | None = None
     reset_options: Mapping[str, Space[Any]] = {}
     info_defaults: Mapping[str, Any] = {}
 
@@ -111,3 +170,11 @@ class JaxEnv(ABC):
     def physics_leaves(self, state: Any) -> Any:
         """Return the leaves whose overflow makes the gradient of a step zero; by default all."""
         return state
+
+    def describe(self) -> EnvMetadata:
+        """Return what the batch knows of the environment besides its functions and spaces.
+
+        The translation of an engine has its own.
+        """
+        name = self.name or type(self).__name__
+        return EnvMetadata(name, self, self.step_seconds, self.coordinates)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,23 +16,28 @@ from gymnasium.vector.utils import batch_space
 from gymbridge.core.requests import read_array
 from gymbridge.core.spaces import ARRAY_SPACES, cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.functional.protocol import action_struct
 from gymbridge.jax_env.checks import check_range, read_mapping
 from gymbridge.jax_env.env import JaxEnv
+from gymbridge.jax_env.tracing import action_struct
 
-__all__ = ["given_together", "read_option_defaults", "read_reset_options"]
-
-Reader = Callable[[Any, np.ndarray], np.ndarray]
+__all__ = ["Option", "given_together", "read_reset_options"]
 
 _MOST_TRACES = 16
 
 
-def read_reset_options(env: JaxEnv) -> tuple[dict[str, Reader], dict[str, Any]]:
-    """Return the options that an environment declares, by their names.
+class Option(NamedTuple):
+    """A keyword argument of `reset` that users set by `options`."""
 
-    Returns:
-        readers: As in `core.episode.Simulator.reset_options`.
-        structs: Shape and dtype of each value.
+    read: Callable[[Any, np.ndarray], Any]
+    """As in `core.episode.Simulator.reset_options`."""
+    like: Any
+    """Shapes and dtypes of one environment's value, a tree."""
+    default: np.ndarray | None = None
+    """Its default in `reset`, if that is a value like these."""
+
+
+def read_reset_options(env: JaxEnv) -> dict[str, Option]:
+    """Return the options that an environment declares, by their names.
 
     Raises:
         ArgumentTypeError: They are not a dict, a name is not a str, or an option has no space, or
@@ -40,70 +45,60 @@ def read_reset_options(env: JaxEnv) -> tuple[dict[str, Reader], dict[str, Any]]:
         ArgumentError: `reset` lacks an option as a keyword argument with a default, or it has the
             name of Gymnasium's own or of `self` or `key`, or integers that JAX's do not reach.
     """
-    readers, structs = {}, {}
-    for name, space in read_mapping(env, "reset_options").items():
-        label = f"`reset_options[{name!r}]`"
-        if not isinstance(space, ARRAY_SPACES):
-            raise ArgumentTypeError(
-                f"{label} must be Box, Discrete, MultiDiscrete or MultiBinary, got {space!r}."
-            )
-        check_range(label, space)
-        _check_keyword(env, name, label)
-        structs[name] = like = action_struct(space)
-        readers[name] = partial(_read_values, name, cast_space(space, lambda _, to=like: to.dtype))
-    return readers, structs
+    declared = read_mapping(env, "reset_options")
+    return {
+        name: space if isinstance(space, Option) else _read_option(env, name, space)
+        for name, space in declared.items()
+    }
 
 
-def read_option_defaults(env: JaxEnv, structs: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return the defaults of the options that have a value of their space as their default.
-
-    Args:
-        env: The environment.
-        structs: Shape and dtype of each option.
-    """
-    parameters, options = inspect.signature(env.reset).parameters, env.reset_options
-    found = {}
-    for name, like in structs.items():
-        default, space = parameters[name].default if name in parameters else None, options[name]
-        if isinstance(default, bool | int | float | np.generic | np.ndarray | jax.Array):
-            natural = np.asarray(default)
-            natural = natural.astype(jax.dtypes.canonicalize_dtype(natural.dtype))
-            with np.errstate(invalid="ignore", over="ignore"):
-                value = natural.astype(like.dtype)
-            are_bools = natural.dtype == bool, value.dtype == bool
-            is_alike = natural.shape == like.shape and len({*are_bools}) == 1
-            if is_alike and np.array_equal(value, natural) and _contains(space, value):
-                found[name] = value
-    return found
+def _read_option(env: JaxEnv, name: str, space: Any) -> Option:
+    label = f"`reset_options[{name!r}]`"
+    if not isinstance(space, ARRAY_SPACES):
+        raise ArgumentTypeError(
+            f"{label} must be Box, Discrete, MultiDiscrete or MultiBinary, got {space!r}."
+        )
+    check_range(label, space)
+    _check_keyword(env, name, label)
+    like = action_struct(space)
+    read = partial(_read_values, name, cast_space(space, lambda _: like.dtype))
+    parameter = inspect.signature(env.reset).parameters.get(name)
+    default = None if parameter is None else parameter.default
+    return Option(read, like, _read_default(default, like, space))
 
 
-def _contains(space: Space[Any], value: np.ndarray) -> bool:
-    """Return whether a space has a value in JAX's dtype."""
-    return cast_space(space, lambda _: value.dtype).contains(value)
+def _read_default(default: Any, like: Any, space: Space[Any]) -> np.ndarray | None:
+    """Return the default of an option if it is a value of its space, in JAX's dtype."""
+    if not isinstance(default, bool | int | float | np.generic | np.ndarray | jax.Array):
+        return None
+    natural = np.asarray(default)
+    natural = natural.astype(jax.dtypes.canonicalize_dtype(natural.dtype))
+    with np.errstate(invalid="ignore", over="ignore"):
+        value = natural.astype(like.dtype)
+    is_alike = natural.shape == like.shape and (natural.dtype == bool) == (value.dtype == bool)
+    is_inside = is_alike and np.array_equal(value, natural)
+    return value if is_inside and cast_space(space, lambda _: value.dtype).contains(value) else None
 
 
-def given_together(names: Collection[str], defaults: Collection[str]) -> list[frozenset[str]]:
+def given_together(options: Mapping[str, Option]) -> list[frozenset[str]]:
     """Return the sets of options for which `reset` is traced; the first one has none.
 
     Where some options are given, those with a value as their default are given it. What `reset`
     does with any other default, such as None, shows in a trace without the option alone.
 
-    Args:
-        names: All options.
-        defaults: Those that have a value as their default.
-
     Raises:
         ArgumentError: There are more than 16 such sets.
     """
-    others = sorted({*names} - {*defaults})
+    others = sorted(name for name, option in options.items() if option.default is None)
     if 2 ** len(others) > _MOST_TRACES:
         raise ArgumentError(
             f"`reset_options` may have at most 4 options whose default in `reset` is no value of "
             f"their space, got {others}. The batch traces `reset` for each choice of them, and for "
             "the others only once: give them a number or an array as default."
         )
+    always = options.keys() - others
     chosen = [
-        frozenset({*some, *defaults})
+        frozenset({*some, *always})
         for size in range(len(others) + 1)
         for some in combinations(others, size)
     ]

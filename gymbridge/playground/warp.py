@@ -1,4 +1,4 @@
-"""MuJoCo Warp under Playground: arrays that all environments share, and room for contacts."""
+"""MuJoCo Warp under Playground: arrays that all environments share, and contact capacity."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from mujoco_playground import State, wrapper
 
 from gymbridge.core.requests import read_number
 from gymbridge.errors import ArgumentError, NotInstalledError
-from gymbridge.functional.protocol import KEY
+from gymbridge.jax_env.tracing import KEY
 
 __all__ = [
     "WithoutShared",
     "check_alone",
     "fit_contacts",
-    "fit_rooms",
     "prepare_warp",
+    "set_contact_capacity",
 ]
 
 _LEAST, _MOST = 1024, 8192
-"""Environments that the room for contacts in Playground's configurations is meant for."""
+"""Environments that the contact capacity in Playground's configurations is meant for."""
 
 _lock = threading.Lock()
 
 _SMALLEST = 4096
-"""Room for contacts of a small batch, unless Playground's is less; with more, steps cost more."""
+"""Contact capacity of a small batch, unless Playground's is less; with more, steps cost more."""
 
 
 def prepare_warp() -> None:
@@ -77,7 +77,7 @@ def check_alone(place: Any, differentiable: bool) -> None:
         )
 
 
-def fit_rooms(
+def set_contact_capacity(
     config: Any, default: Any, overrides: dict[str, Any], num_envs: int
 ) -> dict[str, int | None]:
     """Return the entries of a configuration that say how many contacts a batch has room for.
@@ -95,12 +95,12 @@ def fit_rooms(
         ArgumentTypeError: A number of the user's is not an int.
         ArgumentError: `fit_contacts` refuses a number, or `naccdmax` exceeds `naconmax`.
     """
-    rooms: dict[str, int | None] = {}
+    capacities: dict[str, int | None] = {}
     for name in ("naconmax", "naccdmax"):
         if name in config:
             room, own = config[name], default.get(name)
             given = overrides.get(name, None if room == own else room)
-            fitted, most = fit_contacts(name, given, own, num_envs), rooms.get("naconmax")
+            fitted, most = fit_contacts(name, given, own, num_envs), capacities.get("naconmax")
             if fitted and most and fitted > most:
                 if given is not None:
                     raise ArgumentError(
@@ -108,8 +108,8 @@ def fit_rooms(
                         "`naconmax` in `config_overrides` as well."
                     )
                 fitted = most
-            rooms[name] = fitted
-    return rooms
+            capacities[name] = fitted
+    return capacities
 
 
 def fit_contacts(name: str, given: int | None, default: int | None, num_envs: int) -> int | None:

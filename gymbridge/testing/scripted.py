@@ -15,14 +15,14 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gymbridge.core.episode import Seeds, TimeStep, View, split_ends
+from gymbridge.core.episode import ResetRequest, TimeStep, View, split_done
 from gymbridge.core.vector_env import BridgeVectorEnv
 
 __all__ = [
     "ScriptedEnv",
+    "ScriptedEpisodes",
     "ScriptedRenderer",
     "ScriptedSimulator",
-    "ScriptedState",
     "draw_number",
     "scripted_vector_env",
 ]
@@ -42,7 +42,7 @@ def draw_number(seed: Any, episode: Any) -> Any:
     return (mixed ^ (mixed >> np.uint64(13))).astype(np.uint32)
 
 
-class ScriptedState(NamedTuple):
+class ScriptedEpisodes(NamedTuple):
     """A batch of scripted episodes; every field is (num_envs,)."""
 
     seed: np.ndarray  # uint32
@@ -87,13 +87,13 @@ class ScriptedSimulator:
         return self
 
     def restart(
-        self, state: ScriptedState | None, mask: np.ndarray, seeds: Seeds | None
-    ) -> tuple[ScriptedState, TimeStep]:
+        self, state: ScriptedEpisodes | None, mask: np.ndarray, seeds: ResetRequest | None
+    ) -> tuple[ScriptedEpisodes, TimeStep]:
         """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
         if state is None:
             assert seeds is not None, "the first state needs seeds"
             zeros = np.zeros(self.num_envs, np.int64)
-            state = ScriptedState(
+            state = ScriptedEpisodes(
                 seeds.values.copy(), zeros, zeros, zeros, zeros.astype(np.float32)
             )
         else:
@@ -102,13 +102,13 @@ class ScriptedSimulator:
 
     def advance(
         self,
-        state: ScriptedState,
+        state: ScriptedEpisodes,
         actions: np.ndarray,
         restart: np.ndarray | None,
-        hold: np.ndarray | None,
-    ) -> tuple[ScriptedState, TimeStep]:
+        freeze: np.ndarray | None,
+    ) -> tuple[ScriptedEpisodes, TimeStep]:
         """Take one step; see `gymbridge.core.episode.Simulator.advance`."""
-        moves = np.ones(self.num_envs, np.bool_) if hold is None else ~hold
+        moves = np.ones(self.num_envs, np.bool_) if freeze is None else ~freeze
         step, total = state.step + moves, state.total + actions * moves
         reward = ((actions + step / 4) * moves).astype(np.float32)
         stepped = state._replace(step=step, total=total, reward=reward)
@@ -124,17 +124,19 @@ class ScriptedSimulator:
         """Set `closed`."""
         self.closed = True
 
-    def _begin(self, state: ScriptedState, mask: np.ndarray, seeds: Seeds | None) -> ScriptedState:
+    def _begin(
+        self, state: ScriptedEpisodes, mask: np.ndarray, seeds: ResetRequest | None
+    ) -> ScriptedEpisodes:
         seed, episode = state.seed, state.episode + mask
         if seeds is not None:
             given = mask & seeds.given
             seed, episode = np.where(given, seeds.values, seed), np.where(given, 0, episode)
         goes_on = ~mask
-        return ScriptedState(
+        return ScriptedEpisodes(
             seed, episode, state.step * goes_on, state.total * goes_on, state.reward * goes_on
         )
 
-    def _time_step(self, state: ScriptedState) -> TimeStep:
+    def _time_step(self, state: ScriptedEpisodes) -> TimeStep:
         rows, column = np.arange(self.num_envs), state.episode % self.lengths.shape[1]
         over = state.step >= self.lengths[rows, column]
         cut = self.truncates[rows, column]
@@ -143,7 +145,7 @@ class ScriptedSimulator:
             "script": {"episode": state.episode.astype(np.int32), "total": state.total.copy()},
         }
         obs, reward = state.step.astype(np.float32), state.reward.copy()
-        return TimeStep(obs, reward, *split_ends(over, cut), info)
+        return TimeStep(obs, reward, *split_done(over, cut), info)
 
 
 class ScriptedRenderer:
@@ -157,7 +159,7 @@ class ScriptedRenderer:
         self._size = view.size or (8, 4)
         self.is_closed = False
 
-    def draw(self, state: ScriptedState) -> list[np.ndarray]:
+    def draw(self, state: ScriptedEpisodes) -> list[np.ndarray]:
         """Return a frame of each environment, (height, width, 3) uint8."""
         width, height = self._size
         colours = np.stack([state.step, state.episode, 0 * state.step], axis=-1).astype(np.uint8)

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from gymbridge.brax.private import brax_envs
-from gymbridge.core.jax_private import default_generator
+from gymbridge.private.brax import brax_envs
+from gymbridge.private.jax import default_generator
 
 __all__ = ["ScriptedBraxEnv", "episode_draw"]
 

@@ -18,8 +18,8 @@ from gymnasium.envs.registration import (
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gymbridge.core.actions import check_shape
+from gymbridge.engines import ENGINES, find_engine
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
-from gymbridge.registration import ENGINES, find_engine
 
 __all__ = [
     "check_actions",

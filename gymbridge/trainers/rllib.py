@@ -25,10 +25,10 @@ from typing import Any
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.core.extras import needs
-from gymbridge.core.jax_private import count_threads
 from gymbridge.core.spaces import keep_apart
+from gymbridge.engines import find_engine
 from gymbridge.errors import ArgumentError
-from gymbridge.registration import find_engine
+from gymbridge.private.jax import count_threads
 from gymbridge.trainers.batches import check_batch
 
 with needs("rllib", "gymbridge.trainers.rllib"):

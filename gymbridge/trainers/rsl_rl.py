@@ -28,7 +28,7 @@ with needs("rsl_rl", "gymbridge.trainers.rsl_rl"):
     from rsl_rl.env import VecEnv
     from tensordict import TensorDict
 
-    from gymbridge.trainers.tensordict_private import make_tensordict
+    from gymbridge.private.tensordict import make_tensordict
 
 __all__ = ["RslRlVecEnv", "make_rsl_rl"]
 

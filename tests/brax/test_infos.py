@@ -16,7 +16,7 @@ from flax.core import FrozenDict
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentError
-from gymbridge.state_envs.infos import make_info_selector
+from gymbridge.jax_env.infos import make_info_selector
 from tests.support.brax_samples import SampleEnv, count_on, start, under
 
 RESERVED = ("episode", "final_obs", "final_info", "nonfinite", "randomization", "info", "_hidden")

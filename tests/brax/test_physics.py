@@ -12,9 +12,11 @@ from brax import envs as brax_envs
 
 from gymbridge import BraxVectorEnv
 from gymbridge.brax.tasks import BRAX_NAMES
-from gymbridge.brax.translation import translate
+from gymbridge.brax.vector_env import FIELDS
 from gymbridge.errors import SimulationError
-from gymbridge.functional.simulator import FunctionalSimulator
+from gymbridge.jax_env.engine_env import EngineEnv
+from gymbridge.jax_env.simulator import JaxSimulator
+from gymbridge.jax_env.traced import TracedEnv
 from tests.support.brax_samples import check_traces, under
 
 pytestmark = pytest.mark.long
@@ -89,8 +91,8 @@ def test_action_space__reaches_from_the_lowest_to_the_highest_control(name: str)
 )
 def test_registered_env__passes_the_rules_as_every_backend_does(name: str, backend: str) -> None:
     """Positional and MJX have code of their own in ant and humanoid, and in no other task."""
-    env = translate(brax_envs.get_environment(name, backend=backend))
-    check_traces(FunctionalSimulator(env, 3, task_limit=1000))
+    env = TracedEnv(EngineEnv(brax_envs.get_environment(name, backend=backend), FIELDS))
+    check_traces(JaxSimulator(env, 3, task_limit=1000))
 
 
 def test_swimmer__fails_with_the_file_of_brax_that_is_broken() -> None:

@@ -12,8 +12,8 @@ from gymnasium.envs.registration import EnvSpec, registry
 
 from gymbridge.command_line import catalogue, main
 from gymbridge.command_line.listing import find_entries
+from gymbridge.engines import ENGINES, envpool_id
 from gymbridge.envpool.tasks import is_newer, load_tasks
-from gymbridge.registration import ENGINES, envpool_id
 from tests.support.example_runs import load_script
 from tests.support.terminals import run_in_terminal
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.core.episode import EpisodeRule, Outcome, Seeds, TimeStep, split_ends
+from gymbridge.core.episode import EpisodeRule, ResetRequest, StepResult, TimeStep, split_done
 from gymbridge.testing import ScriptedSimulator, draw_number
 
-SEEDS = Seeds(np.array([4, 5, 6], np.uint32), np.ones(3, np.bool_))
+SEEDS = ResetRequest(np.array([4, 5, 6], np.uint32), np.ones(3, np.bool_))
 ALL = np.ones(3, np.bool_)
 
 
@@ -32,17 +32,17 @@ class MeasuringSimulator(ScriptedSimulator):
         return time_step._replace(info={**time_step.info, "nonfinite": time_step.terminated.copy()})
 
 
-def reset(simulator: ScriptedSimulator, carry: Any, mask: Any, seeds: Any) -> Outcome:
+def reset(simulator: ScriptedSimulator, carry: Any, mask: Any, seeds: Any) -> StepResult:
     return EpisodeRule(simulator, AutoresetMode.NEXT_STEP, None).reset(carry, mask, seeds)
 
 
-def begin(simulator: ScriptedSimulator) -> Outcome:
+def begin(simulator: ScriptedSimulator) -> StepResult:
     return reset(simulator, None, ALL, SEEDS)
 
 
 def run(
     simulator: ScriptedSimulator, mode: str, steps: int, limit: int | None = None
-) -> list[Outcome]:
+) -> list[StepResult]:
     rule = EpisodeRule(simulator, AutoresetMode(mode), limit)
     outcomes = [begin(simulator)]
     for _ in range(steps):
@@ -50,14 +50,14 @@ def run(
     return outcomes
 
 
-def column(outcomes: list[Outcome], field: str, row: int = 0) -> list[Any]:
+def column(outcomes: list[StepResult], field: str, row: int = 0) -> list[Any]:
     return [getattr(outcome.time_step, field)[row].item() for outcome in outcomes]
 
 
 def test_reset_rule__begins_every_row_without_a_carry() -> None:
     outcome = begin(ScriptedSimulator([2, 3, 4]))
     assert outcome.final is None
-    assert outcome.begun.all()
+    assert outcome.shown.all()
     assert outcome.time_step.obs.tolist() == [0, 0, 0]
     assert outcome.carry.elapsed.tolist() == [0, 0, 0]
     assert outcome.carry.elapsed.dtype == np.int32
@@ -70,9 +70,9 @@ def test_reset_rule__touches_rows_under_the_mask_alone() -> None:
     carry = run(simulator, "NextStep", 2)[-1].carry
     assert carry.ended.tolist() == [False, False, True]
     mask = np.array([True, False, False])
-    outcome = reset(simulator, carry, mask, Seeds(SEEDS.values + 7, mask))
+    outcome = reset(simulator, carry, mask, ResetRequest(SEEDS.values + 7, mask))
     after = outcome.carry
-    assert outcome.begun.tolist() == mask.tolist()
+    assert outcome.shown.tolist() == mask.tolist()
     assert outcome.time_step.obs.tolist() == [0, 2, 2]
     assert after.elapsed.tolist() == [0, 2, 2]
     assert after.ended.tolist() == [False, False, True]  # its restart stays pending
@@ -81,7 +81,7 @@ def test_reset_rule__touches_rows_under_the_mask_alone() -> None:
 
 def test_reset_rule__draws_on_where_no_seed_is_given() -> None:
     simulator = ScriptedSimulator([3, 3, 3])
-    seeds = Seeds(np.array([9, 9, 9], np.uint32), np.array([True, False, True]))
+    seeds = ResetRequest(np.array([9, 9, 9], np.uint32), np.array([True, False, True]))
     mask = np.array([True, True, False])
     state = reset(simulator, begin(simulator).carry, mask, seeds).carry.state
     assert state.seed.tolist() == [9, 5, 6]
@@ -147,7 +147,7 @@ def test_end__is_terminated_or_truncated_never_both(
 
 def test_split_ends__counts_a_mark_only_where_an_episode_ended() -> None:
     over, cut = np.array([False, False, True, True]), np.array([False, True, False, True])
-    terminated, truncated = split_ends(over, cut)
+    terminated, truncated = split_done(over, cut)
     assert terminated.tolist() == [False, False, True, False]
     assert truncated.tolist() == [False, False, False, True]
 
@@ -178,9 +178,9 @@ def test_masks__exist_as_the_mode_alone_says(mode: str) -> None:
             restarts.append(args)
             return super().restart(*args)
 
-        def advance(self, state: Any, actions: Any, restart: Any, hold: Any) -> Any:
-            advances.append((restart is not None, hold is not None))
-            return super().advance(state, actions, restart, hold)
+        def advance(self, state: Any, actions: Any, restart: Any, freeze: Any) -> Any:
+            advances.append((restart is not None, freeze is not None))
+            return super().advance(state, actions, restart, freeze)
 
     run(AttentiveSimulator([2, 3, 1]), mode, 6)
     assert (advances, len(restarts) - 1) == {

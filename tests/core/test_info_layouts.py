@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gymbridge.core.actions import NumpyReader
-from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, map_arrays, own
-from gymbridge.core.episode import Outcome, TimeStep
+from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, identity, map_arrays
+from gymbridge.core.episode import StepResult, TimeStep
 from gymbridge.core.infos import (
     DenseInfos,
     SparseInfos,
@@ -28,9 +28,9 @@ LAST = np.array([False, False, True])
 
 
 def make_adapter(
-    arrays: str, to_user: Converter = own, give_mask: Converter = np.copy
+    arrays: str, to_user: Converter = identity, copy_mask: Converter = np.copy
 ) -> ArrayAdapter:
-    return ArrayAdapter(arrays, to_user, NumpyReader, give_mask=give_mask)
+    return ArrayAdapter(arrays, to_user, NumpyReader, copy_mask=copy_mask)
 
 
 def make_time_step(
@@ -41,11 +41,11 @@ def make_time_step(
     return TimeStep({"x": rows}, rows + 0.5, terminated.copy(), truncated.copy(), info)
 
 
-def lay_out(adapter: ArrayAdapter, outcome: Outcome, *, has_final: bool = True) -> Any:
+def to_gymnasium(adapter: ArrayAdapter, outcome: StepResult, *, has_final: bool = True) -> Any:
     layout = make_info_layout(adapter, 3, has_final=has_final)
-    arranged = layout.arrange(outcome)
+    arranged = layout.collect_infos(outcome)
     assert arranged.carry is CARRY
-    return layout.lay_out(arranged)
+    return layout.to_gymnasium(arranged)
 
 
 def test_make_info_layout__is_dense_on_a_device() -> None:
@@ -56,15 +56,15 @@ def test_make_info_layout__is_dense_on_a_device() -> None:
 @pytest.mark.parametrize("arrays", ["numpy", "jax"])
 @pytest.mark.parametrize("has_final", [False, True])
 def test_reset__speaks_of_the_rows_that_began(arrays: str, has_final: bool) -> None:
-    time_step, begun = make_time_step(4), FIRST.copy()
-    outcome = Outcome(CARRY, time_step, begun=begun)
-    adapter = make_adapter(arrays, give_mask=own)
-    *seen, infos = lay_out(adapter, outcome, has_final=has_final)
+    time_step, shown = make_time_step(4), FIRST.copy()
+    outcome = StepResult(CARRY, time_step, shown=shown)
+    adapter = make_adapter(arrays, copy_mask=identity)
+    *seen, infos = to_gymnasium(adapter, outcome, has_final=has_final)
     assert_same(seen, list(time_step[:4]))
     assert_same(infos, make_infos(mask_info(time_step.info, FIRST), FIRST))
     infos["_lives"][:] = True
     infos["lives"][:] = 9
-    assert begun.tolist() == FIRST.tolist()
+    assert shown.tolist() == FIRST.tolist()
     assert time_step.info["lives"].tolist() == [4, 5, 6]
 
 
@@ -77,7 +77,7 @@ def test_sparse_step__without_an_end_or_a_restart_has_no_final_keys(
     over: np.ndarray, final: TimeStep | None
 ) -> None:
     time_step = make_time_step(4, over)
-    *seen, infos = lay_out(make_adapter("numpy"), Outcome(CARRY, time_step, final))
+    *seen, infos = to_gymnasium(make_adapter("numpy"), StepResult(CARRY, time_step, final))
     assert_same(seen, list(time_step[:4]))
     assert_same(infos, make_infos(time_step.info, ALL))
 
@@ -87,7 +87,7 @@ def test_sparse_step__has_the_final_keys_of_the_rows_that_ended(
     terminated: np.ndarray, truncated: np.ndarray
 ) -> None:
     time_step, final = make_time_step(4, terminated, truncated), make_time_step(7)
-    *seen, infos = lay_out(make_adapter("numpy"), Outcome(CARRY, time_step, final))
+    *seen, infos = to_gymnasium(make_adapter("numpy"), StepResult(CARRY, time_step, final))
     assert_same(seen, list(time_step[:4]))
     finals = make_final_infos(final, terminated | truncated)
     assert_same(infos, {**make_infos(time_step.info, ALL), **finals})
@@ -100,7 +100,7 @@ def test_dense_step__has_final_keys_of_every_row(
 ) -> None:
     time_step = make_time_step(4, terminated, truncated)
     final = make_time_step(7) if restarts else None
-    *seen, infos = lay_out(make_adapter("torch"), Outcome(CARRY, time_step, final))
+    *seen, infos = to_gymnasium(make_adapter("torch"), StepResult(CARRY, time_step, final))
     assert_same(seen, list(time_step[:4]))
     over, shown = terminated | truncated, final or time_step
     finals = {"final_obs": shown.obs, "_final_obs": over, "_final_info": over}
@@ -113,8 +113,8 @@ def test_dense_step__has_final_keys_of_every_row(
 
 
 def test_dense_step__has_masks_as_the_adapter_gives_them() -> None:
-    adapter = make_adapter("torch", give_mask=lambda mask: mask.astype(np.int8))
-    infos = lay_out(adapter, Outcome(CARRY, make_time_step(4, FIRST)))[-1]
+    adapter = make_adapter("torch", copy_mask=lambda mask: mask.astype(np.int8))
+    infos = to_gymnasium(adapter, StepResult(CARRY, make_time_step(4, FIRST)))[-1]
     for level in (infos, infos["inner"], infos["final_info"], infos["final_info"]["inner"]):
         masks = [value for key, value in level.items() if key.startswith("_")]
         assert masks
@@ -123,7 +123,7 @@ def test_dense_step__has_masks_as_the_adapter_gives_them() -> None:
 
 def test_dense_step__of_a_mode_that_restarts_nothing_has_no_final_keys() -> None:
     time_step = make_time_step(4, FIRST)
-    infos = lay_out(make_adapter("jax"), Outcome(CARRY, time_step), has_final=False)[-1]
+    infos = to_gymnasium(make_adapter("jax"), StepResult(CARRY, time_step), has_final=False)[-1]
     assert_same(infos, make_infos(time_step.info, ALL))
 
 
@@ -131,7 +131,7 @@ def test_dense_step__of_a_mode_that_restarts_nothing_has_no_final_keys() -> None
 def test_layouts__give_what_the_adapter_makes_of_the_arrays(arrays: str) -> None:
     time_step, final = make_time_step(4, FIRST), make_time_step(7)
     adapter = make_adapter(arrays, lambda tree: map_arrays(np.copy, tree))
-    *seen, infos = lay_out(adapter, Outcome(CARRY, time_step, final))
+    *seen, infos = to_gymnasium(adapter, StepResult(CARRY, time_step, final))
     for mine, theirs in zip(seen, time_step[:4], strict=True):
         mine = mine["x"] if isinstance(mine, dict) else mine
         theirs = theirs["x"] if isinstance(theirs, dict) else theirs

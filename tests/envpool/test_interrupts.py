@@ -23,7 +23,7 @@ PARTS = {
     "send": ("_simulator", "pool", "send"),
     "receive": ("_simulator", "pool", "receive"),
     "step": ("_runner", "step"),
-    "laid out": ("_infos", "lay_out"),
+    "laid out": ("_infos", "to_gymnasium"),
 }
 """What is interrupted, just as it has returned. tests/faults has every place of every call."""
 

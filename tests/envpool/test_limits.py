@@ -18,15 +18,15 @@ from envpool.registration import registry
 from gymnasium.vector import VectorEnv
 
 from gymbridge import EnvPoolVectorEnv
+from gymbridge.engines import envpool_id
 from gymbridge.envpool.tasks import (
     LIMIT_KEEPERS,
     derives_limit,
     is_newer,
-    limit_keeper,
+    limit_enforced_by,
     load_tasks,
 )
 from gymbridge.errors import SimulationError
-from gymbridge.registration import envpool_id
 from tests.support.envpool_runs import MODES, collect_episodes, make
 from tests.support.player import calls, play
 from tests.support.trees import assert_same
@@ -265,7 +265,9 @@ def test_keepers__name_families_and_tasks_that_exist_and_aliases_share_them() ->
     for task_id, task in tasks.items():
         bare = task_id.split("/")[-1]
         if bare in tasks and tasks[bare]["family"] == task["family"]:
-            assert limit_keeper(bare, task["family"]) == limit_keeper(task_id, task["family"])
+            assert limit_enforced_by(bare, task["family"]) == limit_enforced_by(
+                task_id, task["family"]
+            )
 
 
 def test_vizdoom__makes_its_folder_when_the_pool_is_built(

@@ -52,7 +52,7 @@ def test_graph__begins_anew_after_steps_without_one(
 ) -> None:
     with context():
         envs.step(actions[0])
-        assert envs.physics_state.shape == (NUM_ENVS, 11)
+        assert envs.physics_state.shape == (NUM_ENVS, 15)
     run(envs, actions[1:]).backward()
     assert (actions.grad[0] == 0).all()
     assert (actions.grad[1:] != 0).all()

@@ -40,6 +40,7 @@ def test_physics_state__has_named_fields(envs: Any) -> None:
         "reward",
         "done",
         "metrics.speed",
+        "seen.obs",
     ]
     obs, rewards, *_ = envs.step(torch.full((NUM_ENVS, 2), 0.3))
     state = envs.physics_state
@@ -129,7 +130,7 @@ def test_physics_state__has_no_graph_where_torch_keeps_none(
     [
         (lambda state: state.double(), ArgumentTypeError, "tensor of torch.float32, got torch.fl"),
         (lambda state: state.numpy(), ArgumentTypeError, "tensor of torch.float32, got ndarray"),
-        (lambda state: state[:2], ArgumentError, r"shape \(4, 11\) on 'cpu', got \(2, 11\)"),
+        (lambda state: state[:2], ArgumentError, r"shape \(4, 15\) on 'cpu', got \(2, 15\)"),
         (lambda state: state.to("meta"), ArgumentError, "on 'cpu', got .* on 'meta'"),
     ],
 )
@@ -214,7 +215,7 @@ def test_unroll__keeps_the_batch_where_its_infos_cannot_be_laid_out(
 ) -> None:
     before, actions = envs.physics_state, torch.zeros(3, NUM_ENVS, 2)
     with monkeypatch.context() as patched:
-        patched.setattr(envs._infos, "lay_out", lambda outcome: 1 / 0)
+        patched.setattr(envs._infos, "to_gymnasium", lambda outcome: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             envs.unroll(actions)
     assert torch.equal(envs.physics_state, before)

@@ -16,8 +16,8 @@ from mujoco import mjx
 from mujoco.mjx._src import solver
 
 from gymbridge.errors import ArgumentError, EnvContractError
-from gymbridge.state_envs import mjx_private
-from gymbridge.state_envs.mjx_private import SolverGradient
+from gymbridge.private import mjx as mjx_private
+from gymbridge.private.mjx import SolverGradient
 from tests.support.mjx_chain import Chain
 from tests.support.point_mass import PointMass, make_batch
 from tests.support.python_runs import run_python

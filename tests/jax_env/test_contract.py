@@ -80,7 +80,11 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         r"`info\['a'\]\['b'\]` is float32\[2\] after `reset` and float32\[\] after `step`",
     ),
     (begun(info={"final_obs": 0}), r"`info\['final_obs'\]` needs another name"),
-    (begun(info={"a": {"_b": 0}}) | stepped(5, {"a": {"_b": 0}}), r"`info\['a'\]\['_b'\]` needs"),
+    (begun(info={"_a": 0}) | stepped(5, {"_a": 0}), r"`info\['_a'\]` needs"),
+    (
+        begun(info={"a": {"b": 0, "_b": 0}}) | stepped(5, {"a": {"b": 0, "_b": 0}}),
+        r"`info\['a'\]\['_b'\]` needs",
+    ),
     (begun(info=None), "`info` of `reset` must be a dict, got NoneType"),
     ({"begun": (0.0, OBS)}, r"`reset` must return \(state, observation, info\), got 2 values"),
     ({"stepped": [0.0, OBS]}, "`step` must return .*, got list"),
@@ -131,9 +135,9 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"info_defaults": ["a"]}, r"`Sample.info_defaults` must be a dict, got \['a'\]"),
     ({"reset_options": ["wind"]}, r"`Sample.reset_options` must be a dict, got \['wind'\]"),
     ({"reset_options": {"reset_mask": Box(0, 1)}}, r"options\['reset_mask'\]` needs another name"),
-    ({"observation_space": None}, "`Sample.observation_space` must be a gymnasium.Space, got None"),
+    ({"observation_space": None}, "`observation_space` of Sample must be a gymnasium.Space, got"),
     *(
-        ({name: space}, rf"Sample.{name}` must have integers from -2147483648 to .*, got {got}")
+        ({name: space}, rf"{name}` of Sample must have integers from -2147483648 to .*, got {got}")
         for name in ("observation_space", "action_space")
         for space, got in (
             (Discrete(2**40), r"Discrete\(1099511627776\)"),
@@ -142,8 +146,8 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         )
     ),
     ({"reset_options": {"wind": Discrete(2**40)}}, r"'wind'\]` must have integers from"),
-    ({"observation_space": Tuple([Box(0, 1)])}, "Sample.observation_space` must be Box"),
-    ({"action_space": Dict(a=Sequence(Box(0, 1)))}, "Sample.action_space` must be Box"),
+    ({"observation_space": Tuple([Box(0, 1)])}, "observation_space` of Sample must be Box"),
+    ({"action_space": Dict(a=Sequence(Box(0, 1)))}, "action_space` of Sample must be Box"),
     ({"reset_options": {"wind": 5}}, r"`reset_options\['wind'\]` must be Box.*got 5"),
     ({"reset_options": {"rain": Box(0, 1)}}, r"must be a keyword argument of `reset`, which lacks"),
     *(

@@ -24,7 +24,7 @@ from gymbridge.errors import (
     SimulationError,
     UnknownTaskError,
 )
-from gymbridge.playground.translation import build_env, find_impl
+from gymbridge.playground.building import build_env, find_impl
 from tests.support.playground_samples import SampleMjxEnv, make_config
 
 NAME = "CartpoleBalance"

@@ -15,10 +15,9 @@ from mujoco_playground import dm_control_suite
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import SimulationError
-from gymbridge.functional.protocol import Facts
+from gymbridge.jax_env.env import Drawn
+from gymbridge.jax_env.viewer import make_page
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
-from gymbridge.state_envs.rendering import Drawn
-from gymbridge.state_envs.viewer import make_page
 from tests.support.brax_samples import check_traces
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -38,8 +37,8 @@ def test_task__is_traced_with_its_limit_and_shown_by_braxs_viewer_but_for_ellips
     assert envs.max_episode_steps == PLAYGROUND_LIMITS[name]
     model = envs.get_attr("mj_model")[0]
     data = SimpleNamespace(xpos=np.zeros((1, model.nbody, 3)), xquat=np.ones((1, model.nbody, 4)))
-    facts = Facts(name, envs._simulator.engine)
-    show = partial(make_page, facts, model, [Drawn(None, data, {})], 0, 0.02, 480)
+    metadata = envs._simulator.env.metadata
+    show = partial(make_page, metadata, model, [Drawn(None, 1, data)], 0, 0.02, 480)
     if name in ("FishSwim", "SwimmerSwimmer6"):
         with pytest.raises(SimulationError, match=f"cannot show ellipsoids, .* of {name}"):
             show()

@@ -12,7 +12,7 @@ pytest.importorskip("mujoco_playground")
 import jax
 
 from gymbridge import PlaygroundVectorEnv
-from gymbridge.playground.translation import build_env
+from gymbridge.playground.building import build_env
 from tests.support.brax_samples import episode_key
 from tests.support.playground_samples import draw_actions
 

@@ -17,7 +17,7 @@ from mujoco_playground import State
 from mujoco_playground._src import reward
 
 from gymbridge import PlaygroundVectorEnv
-from gymbridge.playground.private import smooth_tolerance
+from gymbridge.private.playground import smooth_tolerance
 from tests.support.playground_samples import SampleMjxEnv
 
 SIGMOIDS = ("gaussian", "linear", "hyperbolic", "long_tail", "cosine", "quadratic")

@@ -17,7 +17,7 @@ from mujoco_playground import registry
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import SimulationError
-from gymbridge.playground.translation import build_env
+from gymbridge.playground.building import build_env
 from tests.support.oracle import Answer, Oracle, Row, check_run
 from tests.support.playground_samples import OwnDrawn
 

@@ -18,8 +18,9 @@ from gymbridge import PlaygroundVectorEnv
 from gymbridge.core.extras import install_command
 from gymbridge.errors import NotInstalledError
 from gymbridge.playground import meshes
-from gymbridge.playground.private import _find_needed, meshes_of, registered
+from gymbridge.playground.meshes import find_menagerie
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
+from gymbridge.private.playground import _find_needed, meshes_of, registered
 from tests.support.playground_samples import SampleMjxEnv, make_config
 
 NAME = "CartpoleBalance"
@@ -118,7 +119,7 @@ def test_meshes_of_every_robot__are_in_envpool_s_packages(
     assert needed
 
     def use() -> None:
-        with meshes_of(name):
+        with meshes_of(name, find_menagerie):
             for folder in needed:
                 assert any((registry.mjx_env.MENAGERIE_PATH / folder).iterdir())
             raise ZeroDivisionError

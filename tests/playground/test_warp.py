@@ -1,4 +1,4 @@
-"""MuJoCo Warp under Playground: a task with contacts in every mode, and room for contacts."""
+"""MuJoCo Warp under Playground: a task with contacts in every mode, and contact capacity."""
 
 from __future__ import annotations
 
@@ -19,9 +19,14 @@ from mujoco_playground._src.dm_control_suite import hopper
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
-from gymbridge.playground.private import hide_iterations
-from gymbridge.playground.translation import build_env
-from gymbridge.playground.warp import _hide_kernels, fit_contacts, fit_rooms, prepare_warp
+from gymbridge.playground.building import build_env
+from gymbridge.playground.warp import (
+    _hide_kernels,
+    fit_contacts,
+    prepare_warp,
+    set_contact_capacity,
+)
+from gymbridge.private.playground import hide_iterations
 from tests.support.oracle import Oracle, Row, check_run
 from tests.support.player import draw_at
 from tests.support.playground_samples import OwnDrawn, OwnPlayground, SampleMjxEnv, draw_actions
@@ -69,10 +74,10 @@ PICK = {"naconmax": 49_152, "naccdmax": 49_152}
 def test_room_for_convex_contacts__is_at_most_that_for_all(
     overrides: dict[str, int | None], rooms: dict[str, int]
 ) -> None:
-    assert fit_rooms(PICK, PICK, overrides, 64) == rooms
-    assert fit_rooms(PICK | overrides, PICK, {}, 64) == rooms
+    assert set_contact_capacity(PICK, PICK, overrides, 64) == rooms
+    assert set_contact_capacity(PICK | overrides, PICK, {}, 64) == rooms
     with pytest.raises(ArgumentError, match=r"`naccdmax` must be at most `naconmax`, which is \d"):
-        fit_rooms(PICK, PICK, overrides | {"naccdmax": 6_001}, 64)
+        set_contact_capacity(PICK, PICK, overrides | {"naccdmax": 6_001}, 64)
 
 
 def test_room_for_contacts__that_is_too_small_is_refused() -> None:

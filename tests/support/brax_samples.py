@@ -11,7 +11,7 @@ import numpy as np
 from brax import envs as brax_envs
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.core.episode import EpisodeRule, Seeds
+from gymbridge.core.episode import EpisodeRule, ResetRequest
 
 __all__ = ["SampleEnv", "check_traces", "count_on", "episode_key", "start", "under"]
 
@@ -81,7 +81,10 @@ def check_traces(simulator: Any) -> None:
     """Trace the rule: what goes into the next call of either verb is what came out of the last."""
     size, space = simulator.num_envs, simulator.single_action_space
     rule: Any = EpisodeRule(simulator, AutoresetMode.SAME_STEP, 1000)
-    mask, seeds = jnp.ones(size, bool), Seeds(jnp.zeros(size, jnp.uint32), jnp.ones(size, bool))
+    mask, seeds = (
+        jnp.ones(size, bool),
+        ResetRequest(jnp.zeros(size, jnp.uint32), jnp.ones(size, bool)),
+    )
     first = jax.eval_shape(lambda: rule.reset(None, mask, seeds))
     actions = jax.ShapeDtypeStruct((size, *space.shape), jnp.float32)
     after = jax.eval_shape(rule.step, first.carry, actions)

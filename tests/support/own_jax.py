@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gymbridge.jax_env.translation import STEP_STREAM
+from gymbridge.jax_env.rows import STEP_STREAM
 from tests.support.oracle import Answer, Oracle, Row
 
 __all__ = ["make_oracle"]

@@ -14,8 +14,8 @@ from gymbridge.core.arrays.adapter import (
     Converter,
     fetch_together,
     gather,
+    identity,
     jax_to_numpy,
-    own,
 )
 from gymbridge.core.devices import Device, EveryDevice, Place, read_device
 from gymbridge.core.extras import needs
@@ -66,9 +66,9 @@ def _settle(native: str, devices: EveryDevice, num_envs: int) -> Place:
         if devices.kind == "cpu":
             return Device("cpu", 0)
         raise ArgumentError(f"`device` must be one device for EnvPool, got '{devices}'.")
-    from gymbridge.core.arrays.jax_devices import find_place
+    from gymbridge.core.arrays.jax_devices import start_jax_on
 
-    return cast("Place", read_device(find_place(devices, num_envs)))
+    return cast("Place", read_device(start_jax_on(devices, num_envs)))
 
 
 def _check_several(native: str, devices: tuple[Device, ...]) -> None:
@@ -88,7 +88,7 @@ def make_numpy_adapter(native: str, device: Any) -> ArrayAdapter:
             f"`device` must be 'cpu' or None for numpy arrays of an engine that runs on the CPU, "
             f"got '{device}'; `arrays='torch'` puts tensors on that device."
         )
-    to_user: Converter = own
+    to_user: Converter = identity
     if native == "jax" and isinstance(device, tuple):
         to_user = gather if device[0].kind == "cpu" else fetch_together
     elif native == "jax":

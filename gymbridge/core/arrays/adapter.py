@@ -17,16 +17,16 @@ __all__ = [
     "Converter",
     "fetch_together",
     "gather",
+    "identity",
     "jax_to_numpy",
     "map_arrays",
-    "own",
 ]
 
 Converter = Callable[[Any], Any]
 """From a tree of one kind of arrays to the same tree of another."""
 
 
-def own(tree: Any) -> Any:
+def identity(tree: Any) -> Any:
     """Return a time step, a mask or a space as it is, where nothing has to be converted."""
     return tree
 
@@ -39,10 +39,12 @@ class ArrayAdapter(NamedTuple):
     make_action_reader: LeafMaker  # the user's actions, checked -> the simulator's arrays
     # An argument's name and the user's mask -> a numpy mask, or what was given, to be refused.
     read_mask: Callable[[str, Any], Any] = lambda _, mask: mask
-    to_space: Callable[[Space[Any]], Space[Any]] = own  # space -> with the arrays' dtypes
+    to_space: Callable[[Space[Any]], Space[Any]] = identity  # space -> with the arrays' dtypes
     where: Callable[[Any, Any, Any], Any] = np.where  # for the simulator's arrays
     device: Any = None  # where the user's arrays are; None for numpy
-    give_mask: Converter = own  # a mask of the user's kind -> the mask of one key of dense infos
+    copy_mask: Converter = (
+        identity  # a mask of the user's kind -> the mask of one key of dense infos
+    )
     # Before a call without actions: memory that the user's library still reads is not written yet.
     wait_for_reads: Callable[[], None] = lambda: None
 
@@ -115,7 +117,9 @@ class ArrayReader(ABC):
 
 
 def map_arrays(convert: Converter, tree: Any) -> Any:
-    """Return a tree of dicts and named tuples with every array converted."""
+    """Return a tree of dicts and named tuples with every array converted; None stays None."""
+    if tree is None:
+        return None
     if isinstance(tree, dict):
         return {key: map_arrays(convert, value) for key, value in tree.items()}
     if isinstance(tree, tuple):

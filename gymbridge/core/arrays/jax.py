@@ -13,7 +13,7 @@ from gymnasium import Space
 from jax.core import Tracer
 
 from gymbridge.core.actions import check_castable, check_integers, int64_bounds
-from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, own
+from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, identity
 from gymbridge.core.arrays.jax_devices import find_jax_device
 from gymbridge.core.devices import Device, Place
 from gymbridge.core.spaces import cast_space
@@ -38,12 +38,12 @@ def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
     if native == "numpy":
         place = find_jax_device(device or Device("cpu", 0))
         to_user = partial(upload_packed, place=place)
-        reader = partial(_HostReader, place=place, hand_over=own, upload=own)
+        reader = partial(_HostReader, place=place, hand_over=identity, upload=identity)
         return ArrayAdapter("jax", to_user, reader, _read_mask, _to_space, device=place)
     place = find_jax_device(device)
     upload = partial(_upload, place=place)
-    reader = partial(_JaxReader, place=place, hand_over=own, upload=upload)
-    return ArrayAdapter("jax", own, reader, _read_mask, _to_space, jnp.where, place)
+    reader = partial(_JaxReader, place=place, hand_over=identity, upload=upload)
+    return ArrayAdapter("jax", identity, reader, _read_mask, _to_space, jnp.where, place)
 
 
 def _to_space(space: Space[Any]) -> Space[Any]:
@@ -80,7 +80,7 @@ def pack(tree: Any) -> tuple[np.ndarray, Packing]:
     """Return a copy of all arrays of a tree in one buffer, and how they lie in it.
 
     Dtypes are those that JAX has: without x64 those of 64 bits become 32. A bool takes a word:
-    bytes are dear to take out of words.
+    extracting bytes from 32-bit words is slow.
 
     Returns:
         words: (num_words,) uint32.
@@ -189,7 +189,7 @@ class _TracedReader(_JaxReader):
 
 def make_traced_reader(space: Space[Any], lead: tuple[int, ...]) -> ArrayReader:
     """Return the reader of actions inside a function that JAX transforms; a `LeafMaker`."""
-    return _TracedReader(space, lead, place=None, hand_over=own, upload=own)
+    return _TracedReader(space, lead, place=None, hand_over=identity, upload=identity)
 
 
 def _clip(actions: jax.Array, low: Any, high: Any, dtype: Any) -> jax.Array:

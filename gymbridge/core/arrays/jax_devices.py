@@ -16,11 +16,11 @@ import jax.numpy as jnp
 
 from gymbridge.core.cores import count_affinity, count_cores
 from gymbridge.core.devices import Device, EveryDevice, Place, read_device
-from gymbridge.core.jax_private import count_threads, jax_has_started, pool_of, read_threads
 from gymbridge.core.processes import check_not_forked, check_not_forking
 from gymbridge.errors import ArgumentError
+from gymbridge.private.jax import count_threads, jax_has_started, pool_of, read_threads
 
-__all__ = ["check_threads", "find_jax_device", "find_place"]
+__all__ = ["check_threads", "find_jax_device", "start_jax_on"]
 
 _LOG = logging.getLogger("gymbridge")
 
@@ -31,7 +31,7 @@ _THREADS: list[int] = []
 """Threads of XLA's pool, if JAX was started here."""
 
 
-def find_place(device: Any, num_envs: int, *, calls: int = 2) -> Any:
+def start_jax_on(device: Any, num_envs: int, *, calls: int = 2) -> Any:
     """Return where a batch is, a `jax.Device` or `jax.sharding.NamedSharding`.
 
     Args:
@@ -104,7 +104,7 @@ def check_threads(place: Any, num_envs: int, calls: int, factorizes: Callable[[]
     """Warn if the steps of a batch can wait for ever, since JAX has started with few threads.
 
     Args:
-        place: From `find_place`.
+        place: From `start_jax_on`.
         num_envs: Size of the batch.
         calls: LAPACK calls on many matrices that a device may be in at the same time.
         factorizes: Whether the environment has any. It is asked only where threads are few.

@@ -16,8 +16,8 @@ from gymbridge.core.arrays.adapter import (
     ArrayReader,
     Converter,
     gather,
+    identity,
     map_arrays,
-    own,
 )
 from gymbridge.core.devices import Device, Place, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
@@ -48,10 +48,10 @@ def find_torch_device(device: Device) -> torch.device:
 
 def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     """Return the adapter to a user of torch tensors."""
-    adapt = partial(ArrayAdapter, "torch", read_mask=_read_mask, give_mask=torch.clone)
+    adapt = partial(ArrayAdapter, "torch", read_mask=_read_mask, copy_mask=torch.clone)
     if native == "numpy":
         place = find_torch_device(cast("Device", device or Device("cpu", 0)))
-        reader = partial(_TensorReader, place=place, hand_over=_to_host, upload=own)
+        reader = partial(_TensorReader, place=place, hand_over=_to_host, upload=identity)
         return adapt(_make_uploader(place), reader, device=place)
     import jax.numpy as jnp
 
@@ -62,7 +62,7 @@ def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     named: Any = read_device(found)
     place = find_torch_device(named[0] if isinstance(named, tuple) else named)
     if native == "torch":
-        to_user, hand_over = own, own
+        to_user, hand_over = identity, identity
         on_cpu, on_gpu = partial(torch.tensor, device=place), partial(_upload, place=place)
         upload = on_cpu if place.type == "cpu" else on_gpu
     else:

@@ -16,8 +16,8 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.requests import read_seed
+from gymbridge.engines import envpool_id
 from gymbridge.errors import ArgumentError
-from gymbridge.registration import envpool_id
 from gymbridge.trainers.batches import check_batch
 
 __all__ = ["OldGymVectorEnv", "make_cleanrl_envpool"]

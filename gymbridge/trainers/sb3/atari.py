@@ -8,8 +8,8 @@ from typing import Any
 
 from stable_baselines3.common.vec_env import VecMonitor
 
+from gymbridge.engines import ENGINES, find_engine
 from gymbridge.errors import ArgumentError
-from gymbridge.registration import ENGINES, find_engine
 
 __all__ = ["GameMonitor", "game_keywords"]
 

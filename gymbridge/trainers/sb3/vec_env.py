@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from stable_baselines3.common.vec_env import VecEnv
 
-from gymbridge.core.episode import only_truncated
+from gymbridge.core.episode import truncated_unless_terminated
 from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import has_rows, split_infos
 from gymbridge.core.vector_env import BridgeVectorEnv
@@ -181,7 +181,8 @@ class Sb3VecEnv(VecEnv):
                 infos[index]["terminal_observation"] = self._from_env(final_obs)
                 self.reset_infos[index] = reset_info
             if has_rows(truncations):
-                for index in only_truncated(terminations, truncations).nonzero()[0].tolist():
+                cut = truncated_unless_terminated(terminations, truncations)
+                for index in cut.nonzero()[0].tolist():
                     infos[index]["TimeLimit.truncated"] = True
         if rewards.dtype != np.float32:
             rewards = rewards.astype(np.float32)

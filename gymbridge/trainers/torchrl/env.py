@@ -18,10 +18,10 @@ from torchrl.envs import EnvBase
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.requests import read_flag, read_seed
 from gymbridge.core.vector_env import BridgeVectorEnv
+from gymbridge.engines import ENGINES
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
-from gymbridge.registration import ENGINES
+from gymbridge.private.tensordict import make_tensordict
 from gymbridge.trainers.batches import check_actions, check_batch
-from gymbridge.trainers.tensordict_private import make_tensordict
 from gymbridge.trainers.torchrl.specs import (
     expand,
     from_one_hot,

@@ -1,0 +1,122 @@
+"""The arrays of a batch between two calls by name, as a snapshot has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest
+from gymbridge.errors import ArgumentError
+from gymbridge.jax_env.simulator import JaxSimulator
+from gymbridge.jax_env.tracing import is_key, make_unique, name_paths
+
+__all__ = ["CarryLeaves", "carry_shapes", "find_leaves", "name_leaves"]
+
+_LEAVES: WeakKeyDictionary[Any, CarryLeaves] = WeakKeyDictionary()
+
+
+def carry_shapes(rule: EpisodeRule[JaxSimulator]) -> Carry:
+    """Return the shapes and dtypes of a batch's carry; this traces its `reset`."""
+    num_envs = rule.simulator.num_envs
+    mask, values = jnp.ones(num_envs, bool), np.zeros(num_envs, np.uint32)
+    return jax.eval_shape(lambda: rule.reset(None, mask, ResetRequest(values, mask)).carry)
+
+
+def find_leaves(rule: EpisodeRule[JaxSimulator]) -> CarryLeaves:
+    """Return the leaves of a rule's carries, which batches that share the rule share too."""
+    found = _LEAVES.get(rule)
+    return _LEAVES.setdefault(rule, CarryLeaves(rule)) if found is None else found
+
+
+def name_leaves(simulator: JaxSimulator, carry: Carry, prefix: str = "") -> list[str]:
+    """Return a name for each leaf of a carry, in their order.
+
+    Args:
+        simulator: The batch.
+        carry: Shapes and dtypes of a carry.
+        prefix: What the names of the environment's own leaves begin with.
+    """
+    own = [f"{prefix}{name}" for name in simulator.leaf_names()]
+    others = name_paths(carry)[len(own) :]
+    others = [name.removeprefix("state.").removeprefix("rows.") for name in others]
+    return make_unique([*own, *others])
+
+
+_INFOS = "seen.info."
+"""What the names of infos begin with, which two batches may have chosen differently."""
+
+
+class CarryLeaves:
+    """The leaves of a batch's carries as plain arrays by name; typed keys become their data.
+
+    Args:
+        rule: Episode rule of the batch.
+    """
+
+    def __init__(self, rule: EpisodeRule[JaxSimulator]) -> None:
+        self._place = rule.simulator.device
+        shapes = carry_shapes(rule)
+        self._names = name_leaves(rule.simulator, shapes, "state.")
+        self._impls: list[Any] = []
+        self._structure = jax.tree.structure(shapes)
+        self._shapes = jax.eval_shape(self._note_keys, shapes)
+        self._take = jax.jit(_take)
+        self._copy = jax.jit(lambda arrays: [jnp.copy(array) for array in arrays])
+
+    def take(self, carry: Carry) -> dict[str, jax.Array]:
+        """Return copies of the leaves."""
+        return dict(zip(self._names, self._take(carry), strict=True))
+
+    def give(self, leaves: Mapping[str, Any]) -> Carry:
+        """Return the carry with copies of leaves, on the batch's device.
+
+        Infos that the other batch did not have are zero, where an environment that has ended shows
+        them again.
+
+        Raises:
+            ArgumentError: A leaf is missing, unknown, without values, or of another shape or dtype.
+        """
+        wanted = dict(zip(self._names, self._shapes, strict=True))
+        infos = {name for name in {**wanted, **leaves} if name.startswith(_INFOS)}
+        others = {name: leaves[name] for name in leaves if name not in infos - wanted.keys()}
+        missing = {name: wanted[name] for name in infos & wanted.keys() - leaves.keys()}
+        leaves = {**others, **{name: jnp.zeros(x.shape, x.dtype) for name, x in missing.items()}}
+        for name in {**wanted, **leaves}:
+            here, there = (_name_shape(some.get(name)) for some in (wanted, leaves))
+            if here != there:
+                raise ArgumentError(
+                    f"`state` must be of a batch like this one, whose leaf {name!r} is {here}; in "
+                    f"the snapshot it is {there}."
+                )
+        placed = jax.device_put([leaves[name] for name in self._names], self._place)
+        arrays = [
+            array if impl is None else jax.random.wrap_key_data(array, impl=impl)
+            for array, impl in zip(self._copy(placed), self._impls, strict=True)
+        ]
+        return jax.tree.unflatten(self._structure, arrays)
+
+    def _note_keys(self, carry: Carry) -> list[Any]:
+        self._impls = [
+            jax.random.key_impl(leaf) if is_key(leaf) else None for leaf in jax.tree.leaves(carry)
+        ]
+        return _take(carry)
+
+
+def _take(carry: Carry) -> list[Any]:
+    return [
+        jax.random.key_data(leaf) if is_key(leaf) else jnp.copy(leaf)
+        for leaf in jax.tree.leaves(carry)
+    ]
+
+
+def _name_shape(array: Any) -> str:
+    if not hasattr(array, "dtype"):
+        return "missing" if array is None else f"not an array but a {type(array).__name__}"
+    if hasattr(array, "is_deleted") and array.is_deleted():
+        return "an array that was donated"
+    return f"{array.dtype}{list(array.shape)}"

@@ -1,0 +1,384 @@
+"""Environments of Brax's kind, translated to a `JaxEnv`: Brax's own and Playground's.
+
+Their `reset` and `step` return one dataclass with `obs`, `reward`, `done`, `metrics`, `info` and
+the state of the simulation. It is the state here, and what a user sees is taken out of it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import Space, spaces
+
+from gymbridge.core.episode import split_done
+from gymbridge.core.spaces import cast_space
+from gymbridge.errors import ArgumentError, EnvContractError
+from gymbridge.jax_env.env import Coordinates, Drawing, Drawn, EnvMetadata, JaxEnv
+from gymbridge.jax_env.infos import make_info_selector
+from gymbridge.jax_env.model import ModelLeaves, Physics
+from gymbridge.jax_env.own_rendering import draw_by
+from gymbridge.jax_env.rendering import MujocoRenderer
+from gymbridge.jax_env.tracing import KEY, action_struct, trace
+from gymbridge.jax_env.viewer import make_page
+from gymbridge.private.jax import default_promotion, keeps_old_traces
+from gymbridge.private.mjx import SolverGradient
+
+__all__ = ["EngineEnv", "StateFields"]
+
+_MODEL_LOCK = threading.RLock()
+"""Held in each trace, since in another thread's the environment may have another model."""
+
+_POSITIONS = ("q", "qd", "qpos", "qvel")
+_OF_MJX = ("qpos", "qvel", "act")
+_OF_BRAX = ("q", "qd")
+
+
+class StateFields(NamedTuple):
+    """The names that an engine with states like Brax's gives to things."""
+
+    engine: str  # "Brax"
+    argument: str  # the environment's name in errors about arguments: "brax_env"
+    state: str  # class of its states: "brax.envs.State"
+    physics: str  # field of a state that has the simulation's: "pipeline_state"
+    model: str  # attribute of the unwrapped environment with the model: "sys"
+    mj_model: str  # path in the unwrapped environment of what MuJoCo draws: "sys.mj_model"
+    package: str  # where the engine's own `render` methods are: "brax"
+    training: tuple[str, ...]  # modules of its training wrappers, which batch and restart
+
+
+class EngineEnv(JaxEnv):
+    """One environment of an engine.
+
+    Args:
+        env: The environment, unbatched and without training wrappers.
+        fields: Names in its engine.
+        action_space: Space of one action, where the environment declares none.
+        observation_space: Space of one observation, where the environment declares none.
+        info_keys: Which infos there are; see `make_info_selector`.
+        mjx_solver_gradient: How gradients of `step` pass MJX's solver, see `SolverGradient`; None
+            without gradients.
+
+    Attributes:
+        leaves: Leaves of its model; None if it has none.
+
+    Raises:
+        SimulationError: `reset` or `step` fails while it is traced.
+        EnvContractError: The environment is wrapped for training, `reset` or `step` returns
+            something else than a state of a single environment, or the gradients of MJX's solver do
+            not reach functions that the environment compiled itself.
+        ArgumentError: A space or `mjx_solver_gradient` does not fit the environment.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        fields: StateFields,
+        *,
+        action_space: Space[Any] | None = None,
+        observation_space: Space[Any] | None = None,
+        info_keys: Sequence[str] | str | None = None,
+        mjx_solver_gradient: str | None = None,
+    ) -> None:
+        _refuse_training_wrappers(env, fields)
+        self._env, self._fields = env, fields
+        with _MODEL_LOCK:
+            model = getattr(env.unwrapped, fields.model, None)
+        self.leaves = None if model is None else ModelLeaves(model)
+        self._solver = SolverGradient(mjx_solver_gradient) if mjx_solver_gradient else None
+        call = partial(_call_with, env.unwrapped, fields.model, self.leaves)
+        step = self._solver.wrap(env.step) if self._solver else env.step
+        # Functions of this object alone: JAX would take the trace that it made of an equal bound
+        # method, although the environment may have changed since.
+        self._reset = jax.jit(lambda key, physics: call(physics, env.reset, key))
+        self._step = jax.jit(lambda state, action, physics: call(physics, step, state, action))
+        self._call = call
+        self._trace(action_space, observation_space, info_keys)
+
+    def _trace(self, action_space: Any, observation_space: Any, info_keys: Any) -> None:
+        """Find out what the states have, and check what the later check does not know of."""
+        env, owner = self._env, type(self._env.unwrapped).__name__
+        run = partial(trace, f"the {self._fields.engine} environment {owner}", self._fields.package)
+        begun = run("reset", partial(self._run, "reset", self._reset), KEY, None)
+        _check_scalars(begun)
+        self._begun = begun = jax.tree.map(_to_strong, begun)
+        inferred = _to_space(begun.obs)
+        declared = _declared(env, "observation_space", observation_space)
+        self.observation_space = inferred if declared is None else declared
+        _check_same_arrays(
+            cast_space(self.observation_space, jax.dtypes.canonicalize_dtype), inferred
+        )
+        declared = _declared(env, "action_space", action_space)
+        self.action_space = _unit_box(env.action_size) if declared is None else declared
+        action = action_struct(self.action_space)
+        run("step", partial(self._run, "step", self._step), begun, action, None)
+        if self._solver:
+            _check_solver(self._solver, owner, self._step, begun, action)
+        self._select_info = make_info_selector(begun, info_keys)
+
+    def reset(self, key: jax.Array, physics: Physics | None = None) -> tuple[Any, ...]:
+        """Begin an episode, with the model's own leaves or others in their place."""
+        state = self._run("reset", self._reset, key, physics)
+        zero = {name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")}
+        state = replace(state, **zero)
+        return state, state.obs, self._select_info(state)
+
+    def step(
+        self, key: Any, state: Any, action: Any, physics: Physics | None = None
+    ) -> tuple[Any, ...]:
+        """Take one simulator step; `info["truncation"]` is Brax's name for an end by timeout."""
+        del key  # these environments keep one in their state
+        state = self._run("step", self._step, state, action, physics)
+        # The width of a flag means nothing, and Brax's own differ under x64.
+        state = replace(state, done=jnp.asarray(state.done, self._begun.done.dtype))
+        done = state.done > 0
+        timeout = state.info["truncation"] > 0 if "truncation" in state.info else done & False
+        return state, state.obs, state.reward, *split_done(done, timeout), self._select_info(state)
+
+    def positions(self, state: Any) -> Any:
+        """Return the generalised positions and velocities; none without physics."""
+        return [getattr(self.physics_leaves(state), name, None) for name in _POSITIONS]
+
+    def physics_leaves(self, state: Any) -> Any:
+        """Return the whole state of the simulation."""
+        return getattr(state, self._fields.physics)
+
+    def describe(self) -> EnvMetadata:
+        """Return what the batch knows of the environment besides its functions and spaces."""
+        unwrapped = self._env.unwrapped
+        backend = getattr(unwrapped, "backend", None)
+        found = EnvMetadata(
+            name=f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}",
+            engine=self._env,
+            step_seconds=_as_seconds(_read(self._env, "dt")),
+            coordinates=self._find_coordinates(),
+            model=None if self.leaves is None else self.leaves.model,
+            state="State",
+        )
+        found = found._replace(drawing=self._describe_drawing(found))
+        reason = self._solver and self._solver.unsupported_reason
+        return found._replace(loop_advice=reason) if reason else found
+
+    def _describe_drawing(self, metadata: EnvMetadata) -> Drawing:
+        """Return how it is drawn: by its own `render`, or by MuJoCo, as in the viewer."""
+        owner, render = f"{self._fields.engine}VectorEnv", _own_render(self._env, self._fields)
+        model = _read(self._env.unwrapped, self._fields.mj_model)
+        drawing = draw_by(render, metadata.name, owner)._replace(drawn=self._drawn)
+        if model is None:
+            return drawing
+        drawing = drawing._replace(make_page=partial(make_page, metadata, model))
+        if render is not None:
+            return drawing
+        return drawing._replace(make_renderer=partial(MujocoRenderer, model), is_possible=True)
+
+    def _drawn(self, states: Any, count: int) -> Drawn:
+        """Return what frames of a batch of states are drawn from."""
+        return Drawn(states, count, self.physics_leaves(states), {})
+
+    def _find_coordinates(self) -> Coordinates | None:
+        """Return the coordinates of its states, whose `write` also takes the physics of a row.
+
+        A step of MJX computes everything else anew. Brax's own pipelines read what their last step
+        computed, so the state of the simulation is made by `pipeline_init`.
+        """
+        field, env = self._fields.physics, self._env
+        now = getattr(self._begun, field)
+        if all(hasattr(now, name) for name in _OF_MJX):
+            kept = [name for name in _OF_MJX if getattr(now, name).size]
+            compute: Callable[..., Any] = partial(_replace, kept)
+        elif all(hasattr(now, name) for name in _OF_BRAX) and hasattr(env, "pipeline_init"):
+            kept = list(_OF_BRAX)
+            compute = partial(_begin, self._call, env.pipeline_init)
+        else:
+            return None
+
+        def write(state: Any, leaves: Sequence[Any], physics: Physics | None = None) -> Any:
+            return replace(state, **{field: compute(getattr(state, field), leaves, physics)})
+
+        return Coordinates(tuple(f"{field}.{name}" for name in kept), write)
+
+    def _run(self, verb: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return a state with observations in plain dicts and rewards that are floats.
+
+        Raises:
+            EnvContractError: The function returns something else than a state.
+        """
+        state = function(*args)
+        parts = ("obs", "reward", "done", "metrics", "info", "replace")
+        if not all(hasattr(state, name) for name in parts):
+            raise EnvContractError(
+                f"`{verb}` must return a {self._fields.state}, got {type(state).__name__}."
+            )
+        for name in ("metrics", "info"):
+            found = getattr(state, name)
+            if not isinstance(found, Mapping):
+                raise EnvContractError(f"`State.{name}` must be a dict, got {found}.")
+        reward = jax.tree.map(_as_float, state.reward)
+        return replace(state, obs=_to_plain(state.obs), reward=reward)
+
+
+def _replace(names: list[str], simulation: Any, leaves: Sequence[Any], _: Any) -> Any:
+    return replace(simulation, **dict(zip(names, leaves, strict=True)))
+
+
+def _begin(call: Any, init: Any, _: Any, leaves: Sequence[Any], physics: Any) -> Any:
+    return call(physics, init, *leaves)
+
+
+def _call_with(
+    env: Any,
+    name: str,
+    leaves: ModelLeaves | None,
+    physics: Physics | None,
+    function: Callable[..., Any],
+    *args: Any,
+) -> Any:
+    """Call a function of the environment while its model has other leaves, as a trace does."""
+    with _MODEL_LOCK, default_promotion():
+        if not physics or leaves is None:
+            return function(*args)
+        model, own = leaves.replace(physics), getattr(env, name)
+        try:
+            setattr(env, name, model)
+            return function(*args)
+        finally:
+            setattr(env, name, own)
+
+
+def _refuse_training_wrappers(env: Any, fields: StateFields) -> None:
+    while any(base.__name__ == "Wrapper" for base in type(env).__mro__):
+        for base in type(env).__mro__:
+            if base.__module__ in fields.training and base.__name__ != "Wrapper":
+                raise EnvContractError(
+                    f"`{fields.argument}` must not be wrapped in {fields.engine}'s "
+                    f"{base.__name__}: gymbridge does batching, time limit, randomisation and "
+                    "autoreset. Pass the environment inside it, with `max_episode_steps`, "
+                    "`action_repeat`, `randomization_fn` and `autoreset_mode`."
+                )
+        env = env.env
+
+
+def _as_float(leaf: Any) -> Any:
+    is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
+    return leaf if is_float else jnp.asarray(leaf, jnp.float32)
+
+
+def _to_strong(leaf: Any) -> Any:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
+def _check_scalars(state: Any) -> None:
+    """Raise unless what ends an episode and what it earns are scalars."""
+    scalars = {"reward": state.reward, "done": state.done}
+    if "truncation" in state.info:
+        scalars["info['truncation']"] = state.info["truncation"]
+    for name, leaf in scalars.items():
+        if getattr(leaf, "shape", None) != ():
+            raise EnvContractError(
+                f"`State.{name}` must be a scalar in a single environment, got {leaf}; gymbridge "
+                "does the batching, so pass an unbatched environment."
+            )
+
+
+def _check_solver(solver: SolverGradient, name: str, step: Any, state: Any, action: Any) -> None:
+    """Raise unless gradients pass MJX's solver as the user chose, if the step runs it."""
+    is_old = keeps_old_traces(step, state, action, None)
+    if is_old and solver.is_used:
+        raise EnvContractError(
+            f"`differentiable=True` has no effect in functions that {name} compiled itself, since "
+            "`jax.jit` keeps MJX's solver as it was when they were traced first. Leave `jax.jit` "
+            "out of the environment: the batch compiles it."
+        )
+    if solver.mode != "auto" and not solver.is_used:
+        raise ArgumentError(
+            f"`mjx_solver_gradient={solver.mode!r}` has no effect: the step of {name} does not run "
+            "MJX's constraint solver. Leave it out."
+        )
+
+
+def _declared(env: Any, name: str, given: Space[Any] | None) -> Space[Any] | None:
+    """Return the space that an environment declares, or what the user gave in its place."""
+    own = getattr(env, name, None)
+    own = own if isinstance(own, Space) else None
+    if own is not None and given is not None and own != given:
+        raise ArgumentError(
+            f"`{name}` is declared by the environment as {own}, got {given}; leave it out."
+        )
+    return own if own is not None else given
+
+
+def _to_plain(obs: Any) -> Any:
+    """Return observations with every mapping as a plain dict, as `spaces.Dict` batches them."""
+    if hasattr(obs, "items"):
+        return {key: _to_plain(value) for key, value in obs.items()}
+    return obs
+
+
+def _unit_box(action_size: int) -> spaces.Box:
+    dtype: Any = jax.dtypes.canonicalize_dtype(float).type  # As the physics.
+    return spaces.Box(-1.0, 1.0, (int(action_size),), dtype)
+
+
+def _to_space(struct: Any) -> Space[Any]:
+    if isinstance(struct, dict):
+        return spaces.Dict({key: _to_space(value) for key, value in struct.items()})
+    if not isinstance(struct, jax.ShapeDtypeStruct):
+        raise EnvContractError(f"`State.obs` must be an array or a mapping of such, got {struct}.")
+    dtype = struct.dtype
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
+        raise EnvContractError(
+            f"`State.obs` must have a bool, integer or float dtype of numpy, got {dtype}."
+        )
+    if dtype.kind == "b":
+        return spaces.Box(0, 1, struct.shape, dtype)
+    if dtype.kind in "iu":
+        return spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, struct.shape, dtype)
+    return spaces.Box(-np.inf, np.inf, struct.shape, dtype.type)
+
+
+def _check_same_arrays(declared: Space[Any], inferred: Space[Any]) -> None:
+    if isinstance(declared, spaces.Dict) and isinstance(inferred, spaces.Dict):
+        if declared.spaces.keys() == inferred.spaces.keys():
+            for key, space in declared.spaces.items():
+                _check_same_arrays(space, inferred[key])
+            return
+    elif (declared.shape, declared.dtype) == (inferred.shape, inferred.dtype):
+        return
+    raise ArgumentError(
+        f"`observation_space` must be that of what the environment returns, {inferred}, got "
+        f"{declared}."
+    )
+
+
+def _own_render(env: Any, fields: StateFields) -> Callable[[Any], Any] | None:
+    """Return the environment's `render`, unless it is the engine's, which takes a trajectory."""
+    render = _read(env, "render")
+    if not callable(render):
+        return None
+    module = getattr(getattr(render, "__func__", render), "__module__", None) or ""
+    return None if module.partition(".")[0] == fields.package else render
+
+
+def _read(env: Any, path: str) -> Any:
+    """Return an attribute by its path; None where there is none, or a property raises."""
+    try:
+        return attrgetter(path)(env)
+    except Exception:  # The engine's properties may be abstract, or read a model that is missing.
+        return None
+
+
+def _as_seconds(value: Any) -> float | None:
+    """Return a step's simulated seconds, if they are any."""
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        return None
+    return seconds if 0 < seconds < math.inf else None

@@ -1,0 +1,106 @@
+"""Which parts of an `EngineEnv`'s state reach the user as infos, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from gymbridge.core.infos import RESERVED_INFOS
+from gymbridge.core.requests import read_info_keys
+from gymbridge.jax_env.tracing import KEY, is_key
+
+__all__ = ["make_info_selector"]
+
+_BYTES_PER_ENV = 1024
+_RESERVED = {*RESERVED_INFOS, "info", "randomization"}
+
+_SOURCES = ("metrics", "info")
+
+Path = tuple[str, ...]
+
+
+def make_info_selector(
+    state: Any, info_keys: Sequence[str] | str | None
+) -> Callable[[Any], dict[str, Any]]:
+    """Return the function from a state to its infos.
+
+    Metrics and entries of ``state.info`` are infos under their own names. The dict ``"info"`` among
+    the infos has those whose name Gymnasium or gymbridge uses or that begins with ``_``, and
+    entries with the name of a metric. If a metric and an entry have the same reserved name, the
+    metric is in the dict ``"metrics"`` inside that dict. PRNG keys are left out.
+
+    Args:
+        state: Shapes of one environment's state.
+        info_keys: None for what fits into about 1 kB per environment, "all", or a list of names.
+
+    Raises:
+        ArgumentError: `info_keys` has a name that the environment lacks.
+        ArgumentTypeError: `info_keys` has another type.
+    """
+    chosen = _choose(_find_places(state), info_keys)
+
+    def select(batched: Any) -> dict[str, Any]:
+        infos: dict[str, Any] = {}
+        found = _flatten(batched)
+        # An entry that `step` lacks is found when its state is compared with that of `reset`.
+        for source, target in chosen.items():
+            branch = infos
+            for part in target[:-1]:
+                branch = branch.setdefault(part, {})
+            branch[target[-1]] = found.get(source)
+        return infos
+
+    return select
+
+
+def _flatten(state: Any) -> dict[Path, Any]:
+    """Return the leaves of metrics and info by path; ("metrics", name) or ("info", name, …)."""
+    leaves = jax.tree_util.tree_flatten_with_path({"metrics": state.metrics, "info": state.info})[0]
+    return {tuple(_part(entry) for entry in path): leaf for path, leaf in leaves}
+
+
+def _part(entry: Any) -> str:
+    for attribute in ("key", "name", "idx"):
+        if hasattr(entry, attribute):
+            return str(getattr(entry, attribute))
+    return str(entry)
+
+
+def _find_places(state: Any) -> dict[Path, tuple[Path, int]]:
+    """Return the place of each leaf in the infos, and its size in bytes."""
+    leaves = {path: leaf for path, leaf in _flatten(state).items() if not _holds_key(leaf)}
+    names = {source: {path[1] for path in leaves if path[0] == source} for source in _SOURCES}
+    places: dict[Path, tuple[Path, int]] = {}
+    for path, leaf in sorted(leaves.items(), key=lambda item: _SOURCES.index(item[0][0])):
+        source, name = path[:2]
+        is_taken = name in _RESERVED or name.startswith("_")
+        collides = all(name in names[other] for other in _SOURCES)
+        if is_taken and collides and source == "metrics":
+            target = ("info", *path)
+        elif is_taken or (collides and source == "info"):
+            target = ("info", *path[1:])
+        else:
+            target = path[1:]
+        places[path] = (target, int(np.prod(leaf.shape, dtype=int)) * leaf.dtype.itemsize)
+    return places
+
+
+def _choose(
+    places: dict[Path, tuple[Path, int]], info_keys: Sequence[str] | str | None
+) -> dict[Path, Path]:
+    names = read_info_keys(info_keys, {path[1] for path in places})
+    if names is not None:
+        return {path: target for path, (target, _) in places.items() if path[1] in names}
+    chosen, spent = {}, 0
+    for path, (target, size) in places.items():
+        if spent + size <= _BYTES_PER_ENV:
+            chosen[path], spent = target, spent + size
+    return chosen
+
+
+def _holds_key(leaf: Any) -> bool:
+    """Whether a leaf is a PRNG key: typed, or raw as `jax.random.PRNGKey` makes it."""
+    return is_key(leaf) or (leaf.dtype == KEY.dtype and leaf.shape[-1:] == KEY.shape)

@@ -1,0 +1,128 @@
+"""Runners of pure simulators: the episode rule and the physics, compiled as one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
+from gymbridge.core.infos import InfoLayout
+from gymbridge.core.runner import Runner
+from gymbridge.jax_env.compilation import log_compilation
+from gymbridge.jax_env.divergence import step_or_raise
+from gymbridge.jax_env.simulator import JaxSimulator
+from gymbridge.jax_env.spreading import find_sharding, split_rule, spread
+
+__all__ = ["JaxRunner", "JitRunner", "make_pure"]
+
+
+class JaxRunner(Runner, Protocol):
+    """What a batch of functional environments needs of its runner.
+
+    Attributes:
+        rule: The episode rule that it runs.
+    """
+
+    rule: EpisodeRule[JaxSimulator]
+
+    def pack(self, carry: Carry) -> Any:
+        """Return one of the rule's carries as this runner keeps it; `unpack` is the way back."""
+        return carry
+
+    def observe(self, carry: Any) -> Any:
+        """Return the current observation, in arrays of their own."""
+        ...
+
+    def apply(self, function: Callable[[Carry, Any], Any], carry: Any, actions: Any) -> Any:
+        """Return what a compiled function of the rule's carry and actions returns.
+
+        Args:
+            function: It takes and returns trees of JAX's arrays.
+            carry: As this runner keeps it.
+            actions: As `step` takes them.
+
+        Returns:
+            returned: The same tree, in this runner's arrays.
+        """
+        ...
+
+
+class JitRunner(JaxRunner):
+    """One compiled function for `reset` and one for `step`.
+
+    Each of several devices runs the rule on its own rows, since no row depends on another.
+
+    Args:
+        rule: Episode rule of the batch.
+        infos: The layout of its infos.
+        raises: Whether a step in which a row produced NaN or Inf raises, and is forgotten. The
+            simulator must be guarded then, and `infos` leave "nonfinite" as the simulator gives it.
+    """
+
+    def __init__(
+        self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, *, raises: bool = False
+    ) -> None:
+        self.rule, simulator, part = rule, rule.simulator, split_rule(rule)
+
+        # Functions, since bound methods would be a circle that keeps what was compiled alive.
+        def reset(carry: Any, mask: Any, seeds: ResetRequest) -> StepResult:
+            log_compilation("reset", simulator)
+            return infos.collect_infos(part.reset(carry, mask, seeds))
+
+        def step(carry: Any, actions: Any) -> StepResult:
+            log_compilation("step", simulator)
+            return infos.collect_infos(part.step(carry, actions))
+
+        def observe(carry: Carry) -> Any:
+            return jax.tree.map(jnp.copy, carry.state.rows.seen.obs)
+
+        place, sharding = simulator.device, find_sharding(simulator.device)
+        self.reset = jax.jit(spread(reset, place), out_shardings=sharding)
+        run = jax.jit(spread(step, place), out_shardings=sharding)
+        self.step = partial(step_or_raise, run) if raises else run
+        self.observe = jax.jit(observe, out_shardings=sharding)
+
+    def apply(self, function: Callable[[Carry, Any], Any], carry: Carry, actions: Any) -> Any:
+        """Return what a function returns; see `JaxRunner.apply`."""
+        return function(carry, actions)
+
+
+def make_pure(
+    rule: EpisodeRule[JaxSimulator], infos: InfoLayout, carry: Any
+) -> tuple[Any, Callable[..., tuple[Any, Any]], Callable[..., tuple[Any, Any]]]:
+    """Return a copy of a batch's carry, and its `reset` and `step` as pure functions of JAX.
+
+    Args:
+        rule: Episode rule of a batch with jax arrays.
+        infos: Layout of its infos.
+        carry: Its carry.
+
+    Returns:
+        carry: A copy.
+        reset: (carry, mask, seeds) -> (carry, (observations, infos)); seeds are (num_envs,) uint32
+            or None.
+        step: (carry, actions) -> (carry, what `step` returns).
+    """
+    place, part = rule.simulator.device, split_rule(rule)
+
+    def reset_rows(carry: Any, mask: Any, seeds: Any) -> tuple[Any, Any]:
+        given = None if seeds is None else ResetRequest(seeds, mask)
+        outcome = infos.collect_infos(part.reset(carry, mask, given))
+        obs, *_, found = infos.to_gymnasium(outcome)
+        return outcome.carry, (obs, found)
+
+    def step_rows(carry: Any, actions: Any) -> tuple[Any, Any]:
+        outcome = infos.collect_infos(part.step(carry, actions))
+        return outcome.carry, infos.to_gymnasium(outcome)
+
+    run_reset = spread(reset_rows, place)
+
+    def reset(carry: Any, mask: Any, seeds: Any = None) -> tuple[Any, Any]:
+        seeds = None if seeds is None else jnp.asarray(seeds, jnp.uint32)
+        return run_reset(carry, jnp.asarray(mask), seeds)
+
+    return jax.tree.map(jnp.copy, carry), reset, spread(step_rows, place)

@@ -1,0 +1,261 @@
+"""A batch of any JAX environment as a `Simulator` of pure functions.
+
+A restart draws with the key ``fold_in(PRNGKey(seed), episode)``, so episode k of an environment
+depends only on its seed and k: not on the batch size, the mode, other environments, or the
+generator that JAX is set to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import Space
+
+from gymbridge.core.arrays.jax_devices import check_threads, start_jax_on
+from gymbridge.core.devices import check_spread
+from gymbridge.core.episode import Renderer, ResetRequest, TimeStep, View
+from gymbridge.core.rendering import DEFAULT_FPS
+from gymbridge.core.specs import name_device
+from gymbridge.jax_env.divergence import guard_reset, guard_step
+from gymbridge.jax_env.rows import Row, cut_gradients, reset_row, step_row, where_rows
+from gymbridge.jax_env.traced import TracedEnv
+from gymbridge.jax_env.tracing import KEY, action_struct, make_unique, name_paths
+from gymbridge.private.jax import default_generator, factorizes
+
+__all__ = ["Episodes", "JaxRenderer", "JaxSimulator"]
+
+
+class Episodes(NamedTuple):
+    """A batch between two calls."""
+
+    rows: Row
+    seed: jax.Array  # (num_envs,) uint32
+    episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
+
+
+class JaxSimulator:
+    """A batch of one JAX environment.
+
+    Args:
+        env: The environment.
+        num_envs: Size of the batch.
+        device: Where the batch is: a `jax.Device` or its name, or a `jax.sharding.NamedSharding` or
+            list that spreads its rows evenly over several; None for JAX's default device.
+        task_limit: Default time limit in steps, or None.
+        action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
+            end.
+        guarded: Whether a row that produces NaN or Inf ends with its last finite observation.
+        calls: LAPACK calls on many matrices that a step may have at the same time, if it has any.
+
+    Raises:
+        ArgumentError: `num_envs` is not a multiple of the devices, or JAX has no such device.
+    """
+
+    seed_range = 2**32 - 1
+
+    def __init__(
+        self,
+        env: TracedEnv,
+        num_envs: int,
+        *,
+        device: Any = None,
+        task_limit: int | None = None,
+        action_repeat: int = 1,
+        guarded: bool = True,
+        calls: int = 2,
+    ) -> None:
+        self.num_envs, self.task_limit = num_envs, task_limit
+        # Whoever chose the place has said how many calls of LAPACK a step has.
+        self.device = start_jax_on(device, num_envs, calls=0)
+        self.num_devices = len(getattr(self.device, "device_set", [None]))
+        check_spread(num_envs, self.num_devices)
+        self.env, self.action_repeat = env, action_repeat
+        metadata = env.metadata
+        self.engine, self.built_with = metadata.engine, metadata.model
+        self.step_seconds = action_repeat * (metadata.step_seconds or 1 / DEFAULT_FPS)
+        self.metadata: dict[str, Any] = {
+            "render_modes": ["rgb_array"] if env.drawing.is_possible else [],
+            "render_fps": max(1, round(1 / self.step_seconds)),
+        }
+        self.single_observation_space: Space[Any] = env.observation_space
+        self.single_action_space: Space[Any] = env.action_space
+        self.reset_options: Mapping[str, Any] = {
+            name: option.read for name, option in env.options.items()
+        }
+        # The settings hold wherever these are traced, such as in a user's `jax.jit`.
+        reset = default_generator()(partial(reset_row, env))
+        self.step_row = default_generator()(partial(step_row, env, action_repeat))
+        self.reset_row = guard_reset(reset) if guarded else reset
+        self.row: Row = jax.eval_shape(self.reset_row, KEY)
+        check_threads(self.device, num_envs, calls, self._factorizes)
+        self._guarded, self._calls = guarded, calls
+        step = guard_step(env, self.step_row) if guarded else self.step_row
+        self._reset_rows, self._step_rows = jax.vmap(self.reset_row), jax.vmap(step)
+        # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
+        self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
+        # XLA reads the condition of a loop on the host, for which an accelerator waits each time.
+        devices = getattr(self.device, "device_set", {self.device})
+        self._resets_in_chunks = all(device.platform == "cpu" for device in devices)
+
+    def split(self) -> JaxSimulator:
+        """Return a simulator of the rows of one device."""
+        first = min(self.device.device_set, key=lambda device: device.id)
+        return self._rebuilt_with(self.num_envs // self.num_devices, device=first, calls=0)()
+
+    def __reduce__(self) -> Any:
+        """Pickle as what it was built from, with the device by its name."""
+        device, limit = name_device(self.device), self.task_limit
+        return self._rebuilt_with(self.num_envs, device=device, task_limit=limit), ()
+
+    def _rebuilt_with(self, num_envs: int, **options: Any) -> partial[JaxSimulator]:
+        kept = {"action_repeat": self.action_repeat, "guarded": self._guarded, "calls": self._calls}
+        return partial(JaxSimulator, self.env, num_envs, **(kept | options))
+
+    def restart(
+        self, state: Episodes | None, mask: jax.Array, seeds: ResetRequest | None
+    ) -> tuple[Episodes, TimeStep]:
+        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
+        if state is None:
+            assert seeds is not None, "the first state needs seeds"
+            seed = jnp.asarray(seeds.values)
+            episode = jnp.zeros(self.num_envs, jnp.uint32)
+            state = Episodes(self._reset_every(seed, episode, seeds.options or {}), seed, episode)
+        else:
+            state = self._begin(state, mask, seeds)
+        return state, state.rows.seen
+
+    def advance(
+        self,
+        state: Episodes,
+        actions: Any,
+        restart: jax.Array | None,
+        freeze: jax.Array | None,
+    ) -> tuple[Episodes, TimeStep]:
+        """Take one step; see `gymbridge.core.episode.Simulator.advance`."""
+        moving: tuple[Row, Any] = (state.rows, actions)
+        for idle in (restart, freeze):
+            if idle is not None:
+                moving = cut_gradients(idle, moving)
+        rows = self._step_rows(*moving)
+        if freeze is not None:
+            seen = state.rows.seen
+            frozen = state.rows._replace(seen=seen._replace(reward=jnp.zeros_like(seen.reward)))
+            rows = where_rows(freeze, frozen, rows)
+        state = state._replace(rows=rows)
+        if restart is not None:
+            state = self._begin(state, restart, None)
+        return state, state.rows.seen
+
+    def make_renderer(self, view: View) -> JaxRenderer:
+        """Return the renderer; see `gymbridge.core.episode.Simulator.make_renderer`."""
+        return JaxRenderer(self, self.env.drawing.make_renderer(view))
+
+    def close(self) -> None:
+        """Do nothing: arrays are freed with their last reference."""
+
+    @default_generator()
+    def _factorizes(self) -> bool:
+        """Return whether `reset` or `step` of the environment factorizes matrices."""
+        given = KEY, self.row, action_struct(self.single_action_space)
+        return factorizes(lambda k, r, a: (self.reset_row(k), self.step_row(r, a)), *given)
+
+    def leaf_names(self) -> list[str]:
+        """Return the engine's name of each leaf of its state; levels are joined by dots."""
+        # Where physics are drawn, the engine's own state is the field `state` of a larger one.
+        names = [name.removeprefix("state.") or "state" for name in name_paths(self.env.state)]
+        return make_unique(names)
+
+    def field_names(self) -> list[str]:
+        """Return the names of `field_leaves`: those of `leaf_names`, and of the observation."""
+        seen = name_paths({"seen": {"obs": self.row.seen.obs}})
+        return make_unique([*self.leaf_names(), *seen])
+
+    def env_state(self, state: Episodes) -> Any:
+        """Return the batch of states in the environment's own structure."""
+        return self.env.unflatten(state.rows.leaves)
+
+    def drawn(self, state: Episodes) -> Any:
+        """Return what the environment's renderer or viewer draws."""
+        return self.env.drawing.drawn(self.env_state(state), self.num_envs)
+
+    def _begin(self, state: Episodes, mask: jax.Array, request: ResetRequest | None) -> Episodes:
+        seed, episode, options = state.seed, state.episode + mask.astype("uint32"), {}
+        if request is not None:
+            options = request.options or {}
+            given = mask & request.given
+            seed = jnp.where(given, request.values, seed)
+            episode = jnp.where(given, 0, episode).astype(jnp.uint32)
+        mask = jnp.asarray(mask)
+
+        drawn = seed, episode, options
+        if self._resets_in_chunks:
+
+            def renew(rows: Row) -> Row:
+                return where_rows(mask, self._reset_under(mask, *drawn), rows)
+
+            rows = jax.lax.cond(mask.any(), renew, lambda rows: rows, state.rows)
+        else:
+            # No tangent enters the condition, so a backward pass has none.
+            kept = jax.lax.stop_gradient(state.rows)
+            fresh = jax.lax.cond(mask.any(), lambda: self._reset_every(*drawn), lambda: kept)
+            rows = where_rows(mask, fresh, state.rows)
+        return Episodes(rows, seed, episode)
+
+    def _reset_every(self, seed: jax.Array, episode: jax.Array, options: dict[str, Any]) -> Row:
+        """Return fresh rows everywhere."""
+        return self._reset_rows(_episode_keys(seed, episode), **options)
+
+    def _reset_under(
+        self, mask: jax.Array, seed: jax.Array, episode: jax.Array, options: dict[str, Any]
+    ) -> Row:
+        """Return fresh rows under `mask`, and any elsewhere.
+
+        The rows under the mask are reset a chunk at a time, so that the cost follows their count,
+        into a buffer from which each row is gathered. The buffer and the list of ids are padded to
+        whole chunks: `dynamic_slice` clamps its start, and would reset rows twice. No tangent
+        enters the loop, so reverse mode passes it.
+        """
+        size, chunk = self.num_envs, self._chunk
+        padded = -(-size // chunk) * chunk
+        ids = jnp.nonzero(mask, size=padded, fill_value=0)[0]
+        count = mask.sum()
+        buffer = jax.tree.map(lambda leaf: jnp.zeros((padded, *leaf.shape), leaf.dtype), self.row)
+
+        def reset_chunk(loop: tuple[jax.Array, Row]) -> tuple[jax.Array, Row]:
+            start, rows = loop
+            chosen = jax.lax.dynamic_slice_in_dim(ids, start, chunk)
+            keys = _episode_keys(seed[chosen], episode[chosen])
+            given = jax.tree.map(lambda leaf: jnp.asarray(leaf)[chosen], options)
+            update = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
+            return start + chunk, jax.tree.map(update, rows, self._reset_rows(keys, **given))
+
+        start = jnp.zeros((), count.dtype)
+        buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (start, buffer))[1]
+        place = jnp.maximum(jnp.cumsum(mask) - 1, 0)
+        return jax.tree.map(lambda leaf: leaf[place], buffer)
+
+
+class JaxRenderer(NamedTuple):
+    """Draws the states of a simulator, by the environment's renderer."""
+
+    simulator: JaxSimulator
+    renderer: Renderer
+
+    def draw(self, state: Episodes) -> list[np.ndarray]:
+        """Return a frame of each environment; see `gymbridge.core.episode.Renderer`."""
+        return self.renderer.draw(self.simulator.drawn(state))
+
+    def close(self) -> None:
+        """Release the resources for drawing."""
+        self.renderer.close()
+
+
+@default_generator()
+def _episode_keys(seed: jax.Array, episode: jax.Array) -> jax.Array:
+    """Return the PRNG key of each row's episode, (num_envs, 2) uint32."""
+    return jax.vmap(lambda s, k: jax.random.fold_in(jax.random.PRNGKey(s), k))(seed, episode)

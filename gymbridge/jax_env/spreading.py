@@ -1,0 +1,52 @@
+"""A batch over several devices: each runs the rule on its own rows, since no row needs another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from gymbridge.core.episode import EpisodeRule
+from gymbridge.jax_env.simulator import JaxSimulator
+
+__all__ = ["find_sharding", "split_rule", "spread"]
+
+
+def split_rule(rule: EpisodeRule[JaxSimulator]) -> EpisodeRule[JaxSimulator]:
+    """Return the rule of the rows of one device; the rule itself on a single one."""
+    simulator = rule.simulator
+    if simulator.num_devices == 1:
+        return rule
+    return EpisodeRule(simulator.split(), rule.mode, rule.limit)
+
+
+def spread(
+    function: Callable[..., Any], place: Any, *, in_axes: Any = 0, out_axes: Any = 0
+) -> Callable[..., Any]:
+    """Return a function of the rows of one device as a function of the whole batch.
+
+    Args:
+        function: Function of trees of arrays.
+        place: Where the batch is, a `jax.Device` or `jax.sharding.NamedSharding`.
+        in_axes: Axis of the environments in the arguments: one number, or a tuple with one for each
+            argument.
+        out_axes: The same for what the function returns.
+    """
+    if not hasattr(place, "mesh"):
+        return function
+
+    def find_spec(axis: int) -> Any:
+        return jax.sharding.PartitionSpec(*[None] * axis, *place.spec)
+
+    specs = {
+        "in_specs": jax.tree.map(find_spec, in_axes),
+        "out_specs": jax.tree.map(find_spec, out_axes),
+    }
+    # No value is the same on all devices, so there is nothing to check.
+    return jax.shard_map(function, mesh=place.mesh, **specs, check_vma=False)
+
+
+def find_sharding(place: Any) -> Any:
+    """Return where outputs are that lead with the environments, as `jax.jit` takes it."""
+    return place if hasattr(place, "mesh") else jax.sharding.SingleDeviceSharding(place)

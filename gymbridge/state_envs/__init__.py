@@ -1,1 +1,0 @@
-"""What environments whose states are like Brax's share: Brax's own and Playground's."""
