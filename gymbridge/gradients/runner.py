@@ -27,7 +27,7 @@ from gymbridge.jax_env.carries import carry_shapes, name_leaves
 from gymbridge.jax_env.compilation import log_compilation
 from gymbridge.jax_env.runners import JaxRunner
 from gymbridge.jax_env.simulator import JaxSimulator
-from gymbridge.jax_env.spreading import find_sharding, split_rule, spread
+from gymbridge.jax_env.spreading import JaxRule, find_sharding, spread
 from gymbridge.jax_env.tracing import action_struct
 from gymbridge.private.torch import check_context
 
@@ -69,7 +69,7 @@ class GraphRunner(JaxRunner):
     ) -> None:
         simulator, place = rule.simulator, rule.simulator.device
         check_differentiable(simulator)
-        self.rule, self._to_torch = rule, choose_to_torch(place)
+        self.rule, self._to_torch = JaxRule(rule), choose_to_torch(place)
         self._sharding = sharding = find_sharding(place)
         # Parts of their own, since bound methods of this one would be a circle that keeps what was
         # compiled alive.
@@ -210,7 +210,8 @@ class _PackedRule:
     """
 
     def __init__(self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, recompute: bool) -> None:
-        self._batch, self._rule, self._infos = rule.simulator, split_rule(rule), infos
+        self._batch, self._infos = rule.simulator, infos
+        self._rule = JaxRule(rule, of_one_device=True)
         self.packing, self._recompute = _make_packing(self._rule), recompute
         self._actions = jax.tree.structure(action_struct(rule.simulator.single_action_space))
 

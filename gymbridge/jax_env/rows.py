@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gymbridge.core.episode import TimeStep
+from gymbridge.core.episode import STEP_INFOS, TimeStep
 from gymbridge.jax_env.traced import TracedEnv
 from gymbridge.jax_env.tracing import KEY
 
 __all__ = [
     "STEP_STREAM",
     "Row",
+    "begin_rows",
     "cut_gradients",
+    "drawn_part",
     "field_leaves",
     "reset_row",
     "step_row",
@@ -33,7 +35,7 @@ class Row(NamedTuple):
     """
 
     leaves: tuple[jax.Array, ...]  # of the environment's state
-    seen: TimeStep  # the last time step, with the task's own flags
+    seen: TimeStep  # the last time step, with the task's own flags; see `Episodes.without_rest`
     key: jax.Array | None  # (2,) uint32, stream of the episode's steps; None if unread
     steps: jax.Array | None  # () uint32, simulator steps since the episode began; as `key`
 
@@ -70,6 +72,34 @@ def step_row(env: TracedEnv, action_repeat: int, row: Row, action: Any) -> Row:
         return where_rows(over, now, later._replace(seen=seen))
 
     return jax.lax.fori_loop(1, action_repeat, again, stepped)
+
+
+def drawn_part(row: Row) -> Row:
+    """Return what a reset decides of a row, or of rows; all else is zero when an episode begins."""
+    info = {name: x for name, x in row.seen.info.items() if name not in STEP_INFOS}
+    seen: Any = TimeStep(row.seen.obs, None, None, None, info)
+    return Row(row.leaves, seen, row.key, None)
+
+
+def begin_rows(mask: jax.Array, drawn: Row, rows: Row) -> Row:
+    """Return rows with what was drawn of them, and zero for all else under `mask`.
+
+    Args:
+        mask: (num_envs,) bool, rows whose episode begins.
+        drawn: Their `drawn_part`, and that of the others.
+        rows: As they were.
+    """
+    seen = rows.seen
+    info = {name: seen.info[name] & ~mask for name in STEP_INFOS if name in seen.info}
+    seen = TimeStep(
+        drawn.seen.obs,
+        jnp.where(mask, 0, seen.reward),
+        seen.terminated & ~mask,
+        seen.truncated & ~mask,
+        {**drawn.seen.info, **info},
+    )
+    steps = rows.steps if rows.steps is None else jnp.where(mask, 0, rows.steps)
+    return Row(drawn.leaves, seen, drawn.key, steps)
 
 
 def where_rows(mask: jax.Array, chosen: Any, other: Any) -> Any:

@@ -15,7 +15,7 @@ from gymbridge.core.runner import Runner
 from gymbridge.jax_env.compilation import log_compilation
 from gymbridge.jax_env.divergence import step_or_raise
 from gymbridge.jax_env.simulator import JaxSimulator
-from gymbridge.jax_env.spreading import find_sharding, split_rule, spread
+from gymbridge.jax_env.spreading import JaxRule, find_sharding, spread
 
 __all__ = ["JaxRunner", "JitRunner", "make_pure"]
 
@@ -66,7 +66,8 @@ class JitRunner(JaxRunner):
     def __init__(
         self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, *, raises: bool = False
     ) -> None:
-        self.rule, simulator, part = rule, rule.simulator, split_rule(rule)
+        self.rule, simulator = JaxRule(rule), rule.simulator
+        part = JaxRule(rule, of_one_device=True)
 
         # Functions, since bound methods would be a circle that keeps what was compiled alive.
         def reset(carry: Any, mask: Any, seeds: ResetRequest) -> StepResult:
@@ -107,7 +108,7 @@ def make_pure(
             or None.
         step: (carry, actions) -> (carry, what `step` returns).
     """
-    place, part = rule.simulator.device, split_rule(rule)
+    place, part = rule.simulator.device, JaxRule(rule, of_one_device=True)
 
     def reset_rows(carry: Any, mask: Any, seeds: Any) -> tuple[Any, Any]:
         given = None if seeds is None else ResetRequest(seeds, mask)

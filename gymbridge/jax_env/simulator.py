@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,15 @@ from gymbridge.core.episode import Renderer, ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.specs import name_device
 from gymbridge.jax_env.divergence import guard_reset, guard_step
-from gymbridge.jax_env.rows import Row, cut_gradients, reset_row, step_row, where_rows
+from gymbridge.jax_env.rows import (
+    Row,
+    begin_rows,
+    cut_gradients,
+    drawn_part,
+    reset_row,
+    step_row,
+    where_rows,
+)
 from gymbridge.jax_env.traced import TracedEnv
 from gymbridge.jax_env.tracing import KEY, action_struct, make_unique, name_paths
 from gymbridge.private.jax import default_generator, factorizes
@@ -36,6 +44,11 @@ class Episodes(NamedTuple):
     rows: Row
     seed: jax.Array  # (num_envs,) uint32
     episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
+
+    def without_rest(self) -> Episodes:
+        """Return the batch with None for all of the last time step but its observation."""
+        seen = TimeStep(self.rows.seen.obs, None, None, None, cast("Any", None))
+        return self._replace(rows=self.rows._replace(seen=seen))
 
 
 class JaxSimulator:
@@ -126,7 +139,7 @@ class JaxSimulator:
             episode = jnp.zeros(self.num_envs, jnp.uint32)
             state = Episodes(self._reset_every(seed, episode, seeds.options or {}), seed, episode)
         else:
-            state = self._begin(state, mask, seeds)
+            state = self._begin(self._with_rest(state), mask, seeds)
         return state, state.rows.seen
 
     def advance(
@@ -183,28 +196,39 @@ class JaxSimulator:
         """Return what the environment's renderer or viewer draws."""
         return self.env.drawing.drawn(self.env_state(state), self.num_envs)
 
+    def _with_rest(self, state: Episodes) -> Episodes:
+        """Return the batch with zeros for what `without_rest` left out."""
+        if state.rows.seen.reward is not None:
+            return state
+        zeros = jax.tree.map(
+            lambda leaf: jnp.zeros((self.num_envs, *leaf.shape), leaf.dtype), self.row.seen
+        )
+        seen = zeros._replace(obs=state.rows.seen.obs)
+        return state._replace(rows=state.rows._replace(seen=seen))
+
     def _begin(self, state: Episodes, mask: jax.Array, request: ResetRequest | None) -> Episodes:
         seed, episode, options = state.seed, state.episode + mask.astype("uint32"), {}
         if request is not None:
             options = request.options or {}
-            given = mask & request.given
-            seed = jnp.where(given, request.values, seed)
-            episode = jnp.where(given, 0, episode).astype(jnp.uint32)
+            seeded = mask & request.given
+            seed = jnp.where(seeded, request.values, seed)
+            episode = jnp.where(seeded, 0, episode).astype(jnp.uint32)
         mask = jnp.asarray(mask)
 
-        drawn = seed, episode, options
+        given, old = (seed, episode, options), drawn_part(state.rows)
         if self._resets_in_chunks:
 
-            def renew(rows: Row) -> Row:
-                return where_rows(mask, self._reset_under(mask, *drawn), rows)
+            def renew(old: Row) -> Row:
+                return where_rows(mask, self._reset_under(mask, *given), old)
 
-            rows = jax.lax.cond(mask.any(), renew, lambda rows: rows, state.rows)
+            drawn = jax.lax.cond(mask.any(), renew, lambda old: old, old)
         else:
             # No tangent enters the condition, so a backward pass has none.
-            kept = jax.lax.stop_gradient(state.rows)
-            fresh = jax.lax.cond(mask.any(), lambda: self._reset_every(*drawn), lambda: kept)
-            rows = where_rows(mask, fresh, state.rows)
-        return Episodes(rows, seed, episode)
+            kept = jax.lax.stop_gradient(old)
+            reset = self._reset_every
+            fresh = jax.lax.cond(mask.any(), lambda: drawn_part(reset(*given)), lambda: kept)
+            drawn = where_rows(mask, fresh, old)
+        return Episodes(begin_rows(mask, drawn, state.rows), seed, episode)
 
     def _reset_every(self, seed: jax.Array, episode: jax.Array, options: dict[str, Any]) -> Row:
         """Return fresh rows everywhere."""
@@ -213,7 +237,7 @@ class JaxSimulator:
     def _reset_under(
         self, mask: jax.Array, seed: jax.Array, episode: jax.Array, options: dict[str, Any]
     ) -> Row:
-        """Return fresh rows under `mask`, and any elsewhere.
+        """Return the drawn part of fresh rows under `mask`, and any elsewhere.
 
         The rows under the mask are reset a chunk at a time, so that the cost follows their count,
         into a buffer from which each row is gathered. The buffer and the list of ids are padded to
@@ -224,15 +248,17 @@ class JaxSimulator:
         padded = -(-size // chunk) * chunk
         ids = jnp.nonzero(mask, size=padded, fill_value=0)[0]
         count = mask.sum()
-        buffer = jax.tree.map(lambda leaf: jnp.zeros((padded, *leaf.shape), leaf.dtype), self.row)
+        like = drawn_part(self.row)
+        buffer = jax.tree.map(lambda leaf: jnp.zeros((padded, *leaf.shape), leaf.dtype), like)
 
         def reset_chunk(loop: tuple[jax.Array, Row]) -> tuple[jax.Array, Row]:
             start, rows = loop
             chosen = jax.lax.dynamic_slice_in_dim(ids, start, chunk)
             keys = _episode_keys(seed[chosen], episode[chosen])
             given = jax.tree.map(lambda leaf: jnp.asarray(leaf)[chosen], options)
+            fresh = drawn_part(self._reset_rows(keys, **given))
             update = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
-            return start + chunk, jax.tree.map(update, rows, self._reset_rows(keys, **given))
+            return start + chunk, jax.tree.map(update, rows, fresh)
 
         start = jnp.zeros((), count.dtype)
         buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (start, buffer))[1]
