@@ -17,7 +17,8 @@ from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
 from gymbridge.core.episode import View
 from gymbridge.core.opengl import make_context
 from gymbridge.errors import ArgumentError
-from gymbridge.jax_env.rendering import Drawn, MujocoRenderer
+from gymbridge.jax_env.env import Drawn
+from gymbridge.jax_env.rendering import MujocoRenderer
 from tests.support.player import play
 
 pytestmark = [
@@ -130,7 +131,7 @@ def test_mocap__bodies_are_where_the_state_has_them() -> None:
         mocap_pos = np.array([[[0, 0, 0.0]], [[0, 0, 0.5]], [[0, 0, 0.0]]])
         mocap_quat = np.array([[[1, 0, 0, 0.0]], [[1, 0, 0, 0.0]], [[0.7, 0, 0.7, 0]]])
 
-    low, high, turned = MujocoRenderer(model, View(None, None)).draw(Drawn(None, Physics, {}))
+    low, high, turned = MujocoRenderer(model, View(None, None)).draw(Drawn(None, 3, Physics))
     assert (low != high).any()
     assert (low != turned).any()
 
@@ -214,7 +215,7 @@ def test_renderer__of_another_library_goes_on_as_before(monkeypatch: pytest.Monk
 
 def test_renderers__come_and_go(cheetahs: BraxVectorEnv) -> None:
     system = cheetahs.call("sys")[0]
-    drawn = Drawn(None, type("Positions", (), {"q": system.init_q[None]}), {})
+    drawn = Drawn(None, 1, type("Positions", (), {"q": system.init_q[None]}))
     frames = []
     for number in range(30):
         renderer = MujocoRenderer(system.mj_model, View(None, None))

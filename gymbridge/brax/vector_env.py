@@ -18,14 +18,6 @@ from gymbridge.errors import (
     nearest,
     unexpected_keyword,
 )
-from gymbridge.jax_vector_env import (
-    JaxVectorEnv,
-    Recipe,
-    Shared,
-    Task,
-    sort_keywords,
-    takes_keywords_of,
-)
 from gymbridge.private.jax import default_promotion
 from gymbridge.private.notices import quiet
 
@@ -33,6 +25,14 @@ with needs("brax", "BraxVectorEnv"):
     import_mujoco()
     from gymbridge.jax_env.engine_env import StateFields
     from gymbridge.jax_env.randomization import translate
+    from gymbridge.jax_vector_env import (
+        JaxVectorEnv,
+        Recipe,
+        Shared,
+        Task,
+        sort_keywords,
+        takes_keywords_of,
+    )
     from gymbridge.private.brax import brax_envs, registered
 
 __all__ = ["FIELDS", "BraxVectorEnv"]

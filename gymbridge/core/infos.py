@@ -121,7 +121,7 @@ class DenseInfos:
 
     def to_gymnasium(self, outcome: StepResult) -> Step:
         """Return what `step` does, with a mask beside each key of infos."""
-        _, time_step, final, shown, over = self._to_user(outcome._replace(carry=None))
+        _, time_step, final, shown, over = self._to_user(StepResult(None, *outcome[1:]))
         copy_mask = self._copy_mask
         infos = make_infos(time_step.info, shown, copy_mask)
         if final is not None:

@@ -25,9 +25,9 @@ from gymbridge.gradients.checks import check_differentiable
 from gymbridge.gradients.packing import Packing, is_float
 from gymbridge.jax_env.carries import carry_shapes, name_leaves
 from gymbridge.jax_env.compilation import log_compilation
-from gymbridge.jax_env.runners import JaxRunner
+from gymbridge.jax_env.runners import JaxRule, JaxRunner
 from gymbridge.jax_env.simulator import JaxSimulator
-from gymbridge.jax_env.spreading import JaxRule, find_sharding, spread
+from gymbridge.jax_env.spreading import find_sharding, spread
 from gymbridge.jax_env.tracing import action_struct
 from gymbridge.private.torch import check_context
 

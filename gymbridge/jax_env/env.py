@@ -171,7 +171,7 @@ class JaxEnv(ABC):
         """Return the leaves whose overflow makes the gradient of a step zero; by default all."""
         return state
 
-    def describe(self) -> EnvMetadata:
+    def _describe(self) -> EnvMetadata:
         """Return what the batch knows of the environment besides its functions and spaces.
 
         The translation of an engine has its own.

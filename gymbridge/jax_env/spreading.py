@@ -1,7 +1,4 @@
-"""The rule of a batch as its runners compile it, on one device or over several.
-
-Each device runs the rule on its own rows, since no row needs another.
-"""
+"""A batch over several devices: each runs the rule on its own rows, since no row needs another."""
 
 from __future__ import annotations
 
@@ -10,42 +7,7 @@ from typing import Any
 
 import jax
 
-from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
-from gymbridge.jax_env.simulator import JaxSimulator
-
-__all__ = ["JaxRule", "find_sharding", "spread"]
-
-
-class JaxRule(EpisodeRule[JaxSimulator]):
-    """The rule, whose carry has no more of the last time step than the next call needs.
-
-    Where a call may leave a row as it is, that is all; otherwise it is the observation. Each leaf
-    that a compiled function takes or returns costs some microseconds.
-
-    Args:
-        rule: Episode rule of a batch.
-        of_one_device: Whether to be the rule of the rows of one device.
-    """
-
-    def __init__(self, rule: EpisodeRule[JaxSimulator], *, of_one_device: bool = False) -> None:
-        simulator = rule.simulator
-        if of_one_device and simulator.num_devices > 1:
-            simulator = simulator.split()
-        super().__init__(simulator, rule.mode, rule.limit)
-
-    def reset(self, carry: Any, mask: Any, seeds: ResetRequest | None) -> StepResult:
-        """Begin new episodes; see `EpisodeRule.reset`."""
-        return self._without_rest(super().reset(carry, mask, seeds))
-
-    def step(self, carry: Carry, actions: Any) -> StepResult:
-        """Take one step; see `EpisodeRule.step`."""
-        return self._without_rest(super().step(carry, actions))
-
-    def _without_rest(self, result: StepResult) -> StepResult:
-        if self.refuses_ended:
-            return result
-        carry: Carry = result.carry
-        return result._replace(carry=carry._replace(state=carry.state.without_rest()))
+__all__ = ["find_sharding", "spread"]
 
 
 def spread(

@@ -11,19 +11,19 @@ from gymnasium.vector import VectorEnv
 from gymbridge.core.extras import needs
 from gymbridge.core.opengl import import_mujoco
 from gymbridge.errors import nearest, unexpected_keyword
-from gymbridge.jax_vector_env import (
-    JaxVectorEnv,
-    Recipe,
-    Shared,
-    Task,
-    sort_keywords,
-    takes_keywords_of,
-)
 from gymbridge.private.notices import quiet
 
 with needs("playground", "PlaygroundVectorEnv"), quiet():
     import_mujoco()
     from gymbridge.jax_env.randomization import translate
+    from gymbridge.jax_vector_env import (
+        JaxVectorEnv,
+        Recipe,
+        Shared,
+        Task,
+        sort_keywords,
+        takes_keywords_of,
+    )
     from gymbridge.playground.building import (
         FIELDS,
         build_env,

@@ -201,8 +201,8 @@ def test_attributes__are_those_of_the_task_before_and_after_the_pool_is_built() 
 
 
 FIXED = {
-    "CartPole-v1": "gravity length force_mag state num_threads max_episode_steps config step"
-    " _max_episode_steps config.num_threads np_random autoreset_mode",
+    "CartPole-v1": "num_threads max_episode_steps config step _max_episode_steps"
+    " config.num_threads np_random autoreset_mode",
     "Pong-v5": "frame_skip noop_max repeat_action_probability",
 }
 

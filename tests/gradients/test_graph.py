@@ -44,8 +44,9 @@ def test_physics_state__has_named_fields(envs: Any) -> None:
     ]
     obs, rewards, *_ = envs.step(torch.full((NUM_ENVS, 2), 0.3))
     state = envs.physics_state
-    assert state.shape == (NUM_ENVS, 11)
+    assert state.shape == (NUM_ENVS, 15)
     assert torch.equal(state[:, fields["obs"]], obs)
+    assert torch.equal(state[:, fields["seen.obs"]], obs)
     assert torch.equal(state[:, fields["reward"]][:, 0], rewards)
 
 

@@ -132,7 +132,7 @@ def test_typed_keys_and_bfloat16__are_kept(tmp_path: Path) -> None:
 def test_leaves__whose_names_collide_are_all_kept() -> None:
     info = {"a.b": jnp.float32(1), "a": {"b": jnp.float32(2)}, "a.b (2)": jnp.float32(3)}
     env = SampleEnv(lambda rng: start(rng, info=info))
-    envs = BraxVectorEnv(env, 2, info_keys="all")
+    envs = BraxVectorEnv(env, 2, info_keys="all", autoreset_mode="Disabled")
     envs.reset(seed=0)
     leaves = envs.get_state().leaves
     found = [float(leaf[0]) for name, leaf in leaves.items() if ".a.b" in name]

@@ -132,7 +132,7 @@ def cart_pole() -> Sb3VecEnv:
     ("make", "name"),
     [
         (scripted, "task_limit"),
-        (cart_pole, "gravity"),  # which the batch lacks
+        (cart_pole, "num_threads"),  # which the batch lacks
     ],
 )
 def test_what_the_simulation_is_built_with__cannot_be_set(
