@@ -91,8 +91,8 @@ def _measure(
 def _describe(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
     batch: Any = envs.unwrapped
     assert envs.spec is not None, "make_vec sets it"
-    engine = EXTRAS[str(envs.spec.namespace).lower()]
-    names = dict.fromkeys((*REQUIRED, *engine, *{batch.arrays} - {"numpy"}))
+    engine = ENGINES[str(envs.spec.namespace)]
+    names = dict.fromkeys((*REQUIRED, *EXTRAS[engine.extra], *{batch.arrays} - {"numpy"}))
     return {
         "id": envs.spec.id,
         "num_envs": envs.num_envs,

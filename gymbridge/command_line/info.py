@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import gymbridge
 from gymbridge.command_line.catalogue import did_you_mean, read_catalogue
 from gymbridge.command_line.options import add_json
-from gymbridge.command_line.output import LOG, count, fit, show
+from gymbridge.command_line.output import LOG, count, show
 from gymbridge.core.extras import EXTRAS, REQUIRED, find_version, install_command
 from gymbridge.errors import UnknownTaskError
 
@@ -104,12 +104,10 @@ def describe(env_id: str) -> Iterator[Row]:
     entry = next((entry for entry in read_catalogue() if entry.id == name), None)
     if entry is None:
         raise UnknownTaskError(f"gymbridge has no id {env_id!r}.{did_you_mean(name)}")
-    is_robot = entry.family in ("locomotion", "manipulation")
-    extra = "robots" if is_robot else name.partition("/")[0].lower()
-    versions = _find_versions(EXTRAS[extra])
-    yield from (("", *item) for item in (entry._asdict() | {"extra": extra}).items())
+    versions = _find_versions(EXTRAS[entry.extra])
+    yield from (("", *item) for item in entry._asdict().items())
     yield from (("versions", *version) for version in versions.items())
-    yield from _find_missing([extra], versions)
+    yield from _find_missing([entry.extra], versions)
 
 
 def _find_versions(names: Iterable[str]) -> dict[str, str | None]:
@@ -125,13 +123,13 @@ def _find_missing(extras: Iterable[str], versions: Mapping[str, str | None]) -> 
 
 def _line(part: str, name: str, value: Any) -> str:
     if part == "missing":
-        return fit(f"{name:<10}  install by {value}", 12)
+        return f"{name:<10}  install by {value}"
     if isinstance(value, Probe):
         value = value.error or ", ".join(value.found) or "none"
     elif name == "max_episode_steps":
         name, value = "limit", "none" if value is None else count(value, "step")
     label = name if part else name.replace("_", " ")
-    return fit(f"{label:<27}  {'-' if value is None else value}", 29)
+    return f"{label:<27}  {'-' if value is None else value}"
 
 
 class Probe(NamedTuple):
