@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing
 from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from gymbridge.command_line.batches import explain, make_batch
@@ -17,7 +15,7 @@ from gymbridge.command_line.output import LOG, count, show
 from gymbridge.command_line.policies import Policy, load_policy
 from gymbridge.command_line.video import Draw, open_video
 from gymbridge.engines import find_engine
-from gymbridge.errors import ArgumentError, GymbridgeError
+from gymbridge.errors import ArgumentError
 
 __all__ = ["Episode", "add_to", "run"]
 
@@ -112,31 +110,13 @@ def _make_envs(given: argparse.Namespace) -> VectorEnv[Any, Any, Any]:
             f"`--video` needs `render_mode` 'rgb_array', got {mode!r}; "
             "omit `--kwarg render_mode=…`."
         )
-    try:
-        envs = make_batch(given.id, **kwargs | {"render_mode": "rgb_array"})
-    except ArgumentError:
-        if _can_draw(given.id):
-            raise
-    else:
-        if _is_drawn(envs):
-            return envs
-        envs.close()
+    envs = make_batch(given.id, **kwargs | {"render_mode": "rgb_array"})
+    if "rgb_array" in envs.metadata.get("render_modes", ()):
+        return envs
+    envs.close()
     raise ArgumentError(
         f"`--video`: there are no pictures of {given.id}; run it without `--video`."
     )
-
-
-def _can_draw(env_id: str) -> bool:
-    """Return whether an environment says that it draws; also True if it cannot be built."""
-    try:
-        with closing(make_batch(env_id, num_envs=1, **_disabled(env_id))) as envs:
-            return _is_drawn(envs)
-    except (GymbridgeError, gym.error.Error):
-        return True
-
-
-def _is_drawn(envs: VectorEnv[Any, Any, Any]) -> bool:
-    return "rgb_array" in envs.metadata.get("render_modes", ())
 
 
 def _disabled(env_id: str) -> dict[str, Any]:
@@ -160,17 +140,12 @@ def _run_episode(
             frames: Any = envs.render()
             draw(None if frames is None else frames[0])
 
-    def show_place() -> None:
-        place = f"step {length:,} of at most {limit:,}"
-        LOG.debug("Episode %d of %d, %s", number, given.episodes, place)
-
     limit = given.steps or _own_limit(envs)
     total, length, end = 0.0, 0, "stopped"
-    show_place()  # before the first `reset`, which may compile
     obs, _ = envs.reset(seed=given.seed if number == 1 else None)
     draw_frame()
     while end == "stopped" and length < limit:
-        show_place()
+        LOG.debug("Episode %d, step %d of at most %d", number, length, limit)
         obs, rewards, terminations, truncations, _ = envs.step(policy(obs))
         draw_frame()
         total, length = total + float(rewards[0]), length + 1
