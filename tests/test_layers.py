@@ -28,7 +28,7 @@ MAY_USE: dict[str, set[str]] = {
     "gradients": {"core", "errors", "jax_env", "private"},
     "jax_vector_env": {"core", "errors", "gradients", "jax_env", "private"},
     # An engine may also be outside of JAX, but none imports another.
-    **dict.fromkeys(FOLDERS, {"core", "errors", "jax_env", "jax_vector_env", "private"}),
+    **{name: {"core", "errors", "jax_env", "jax_vector_env", "private"} for name in FOLDERS},
     "envpool": {"core", "errors", "private"},
     "__main__": {"command_line"},
     "command_line": {"", "core", "engines", "errors", "testing", "trainers"},
