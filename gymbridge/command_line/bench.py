@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing
 from operator import truediv
 from typing import Any
 
+import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from gymbridge.command_line.batches import make_batch
@@ -69,8 +70,8 @@ def _measure(
         try:
             sync = stack.enter_context(closing(make_sync(envs, keywords)))
             steps["SyncVectorEnv"], missing = make_step(sync, actions), {}
-        except ArgumentError as error:
-            missing = {"SyncVectorEnv": str(error)}
+        except (ArgumentError, gym.error.Error) as error:
+            missing = {"SyncVectorEnv": " ".join(str(error).split())}
         rates = measure_rates(steps, seconds)
     return {
         **_describe(envs),

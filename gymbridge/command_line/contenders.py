@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.command_line.batches import make_batch
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.engines import find_engine
-from gymbridge.errors import ArgumentError, GymbridgeError
+from gymbridge.errors import ArgumentError
 
 __all__ = ["Step", "draw_actions", "make_bare_step", "make_step", "make_sync"]
 
@@ -64,8 +65,8 @@ def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
     """Return the engine's own step, which does not change the batch; `actions` are numpy."""
     engine = find_engine(envs.spec.id) if envs.spec is not None else None
     assert engine is not None, "make_vec sets the spec"
-    module, name = engine.bare_step.split(":")
-    return getattr(import_module(module), name)(envs.unwrapped, actions)
+    make: Any = load_env_creator(engine.bare_step)
+    return make(envs.unwrapped, actions)
 
 
 def make_sync(
@@ -74,8 +75,9 @@ def make_sync(
     """Return the `SyncVectorEnv` of the task that Gymnasium has under the same name.
 
     Raises:
-        ArgumentError: Gymnasium has no such task with spaces of the same shapes, the task cannot be
-            built, or one of the `keywords` that the batch was built with may have changed the task.
+        ArgumentError: Gymnasium has no such task with spaces of the same shapes, or one of the
+            `keywords` that the batch was built with may have changed the task.
+        Error: Gymnasium cannot build it.
     """
     spec = envs.spec
     task_id = spec.kwargs.get("task_id") if spec else None
@@ -83,18 +85,15 @@ def make_sync(
         raise ArgumentError("Gymnasium has no environment of that name")
     if changing := sorted({*keywords} - _SAME_TASK):
         raise ArgumentError(f"it does not get {', '.join(changing)}, which may change the task")
-    try:
-        with warnings.catch_warnings():  # such as of a later version of the same task
-            warnings.simplefilter("ignore")
-            sync = make_batch(
-                str(task_id),
-                num_envs=envs.num_envs,
-                vectorization_mode="sync",
-                vector_kwargs={"autoreset_mode": envs.metadata["autoreset_mode"]},
-                max_episode_steps=spec.max_episode_steps,
-            )
-    except (GymbridgeError, gym.error.Error) as error:
-        raise ArgumentError(" ".join(str(error).split())) from error
+    with warnings.catch_warnings():  # such as of a later version of the same task
+        warnings.simplefilter("ignore")
+        sync = make_batch(
+            str(task_id),
+            num_envs=envs.num_envs,
+            vectorization_mode="sync",
+            vector_kwargs={"autoreset_mode": envs.metadata["autoreset_mode"]},
+            max_episode_steps=spec.max_episode_steps,
+        )
     for name in ("single_observation_space", "single_action_space"):
         ours, theirs = getattr(envs, name), getattr(sync, name)
         if (type(ours), ours.shape) != (type(theirs), theirs.shape):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymbridge
 from gymbridge.command_line.catalogue import did_you_mean, read_catalogue
@@ -22,7 +22,7 @@ from gymbridge.command_line.output import LOG, count, show
 from gymbridge.core.extras import EXTRAS, REQUIRED, find_version, install_command
 from gymbridge.errors import UnknownTaskError
 
-__all__ = ["Probe", "add_to", "collect", "describe", "run", "run_probe", "run_probes"]
+__all__ = ["add_to", "collect", "describe", "run", "run_probe", "run_probes"]
 
 _BELOW = ("jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang")
 """Distributions below the engines, on which results and speed depend."""
@@ -33,13 +33,15 @@ Row = tuple[str, str, Any]
 _SECONDS = 60
 """Seconds after which a probe has failed."""
 
-_JAX = "import jax; print(*(f'{d} ({d.device_kind})' for d in jax.devices()), sep='\\n')"
+_JAX = """
+import jax
+print(", ".join(f"{d} ({d.device_kind})" for d in jax.devices()))
+"""
 
 _TORCH = """
 import torch
-print("cpu", *(
-    f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())
-), sep="\\n")
+gpus = range(torch.cuda.device_count())
+print(", ".join(["cpu", *(f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in gpus)]))
 """
 
 _OPENGL = """
@@ -73,8 +75,7 @@ def run(given: argparse.Namespace) -> int:
     """Print what is installed and what is missing, or what is known about an id, as it is found."""
     found: dict[str, Any] = {}
     for part, name, value in collect() if given.id is None else describe(given.id):
-        as_json = value._asdict() if isinstance(value, Probe) else value
-        (found.setdefault(part, {}) if part else found)[name] = as_json
+        (found.setdefault(part, {}) if part else found)[name] = value
         if given.json:
             continue
         if part == "missing" and len(found[part]) == 1:
@@ -124,22 +125,13 @@ def _find_missing(extras: Iterable[str], versions: Mapping[str, str | None]) -> 
 def _line(part: str, name: str, value: Any) -> str:
     if part == "missing":
         return f"{name:<10}  install by {value}"
-    if isinstance(value, Probe):
-        value = value.error or ", ".join(value.found) or "none"
-    elif name == "max_episode_steps":
+    if name == "max_episode_steps":
         name, value = "limit", "none" if value is None else count(value, "step")
     label = name if part else name.replace("_", " ")
     return f"{label:<27}  {'-' if value is None else value}"
 
 
-class Probe(NamedTuple):
-    """What a probe found, or why it found nothing."""
-
-    found: list[str]
-    error: str | None = None
-
-
-def run_probes(versions: Mapping[str, str | None]) -> Iterator[tuple[str, Probe]]:
+def run_probes(versions: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     """Yield the devices of JAX and torch, if these have a version, and the OpenGL library."""
     codes = {"JAX devices": ("jax", _JAX), "torch devices": ("torch", _TORCH)}
     wanted = {name: code for name, (package, code) in codes.items() if versions.get(package)}
@@ -148,8 +140,8 @@ def run_probes(versions: Mapping[str, str | None]) -> Iterator[tuple[str, Probe]
         yield from zip(wanted, threads.map(run_probe, wanted.values()), strict=True)
 
 
-def run_probe(code: str, seconds: float = _SECONDS) -> Probe:
-    """Return the lines that a program prints, or the last line of its error."""
+def run_probe(code: str, seconds: float = _SECONDS) -> str:
+    """Return the line that a program prints, or the last line of its error."""
     settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONWARNINGS": "ignore"}
     try:
         done = subprocess.run(
@@ -161,8 +153,8 @@ def run_probe(code: str, seconds: float = _SECONDS) -> Probe:
             env=os.environ | settings,
         )
     except subprocess.TimeoutExpired:
-        return Probe([], f"no answer in {seconds:g} s")
+        return f"no answer in {seconds:g} s"
     if done.returncode == 0:
-        return Probe(done.stdout.splitlines())
-    lines = done.stderr.strip().splitlines()
-    return Probe([], lines[-1] if lines else f"ended with code {done.returncode}")
+        return done.stdout.strip()
+    *_, last = ["", *done.stderr.strip().splitlines()]
+    return last or f"ended with code {done.returncode}"

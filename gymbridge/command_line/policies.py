@@ -15,8 +15,7 @@ Loading a ``.zip`` or statistics runs code that is in them, so load only what yo
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,11 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import VectorEnv
 
+from gymbridge.command_line.batches import explain
 from gymbridge.command_line.output import LOG
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.extras import needs
-from gymbridge.errors import ArgumentError, GymbridgeError
+from gymbridge.errors import ArgumentError
 
 __all__ = ["Policy", "load_policy"]
 
@@ -65,27 +65,14 @@ def load_policy(
     for flag, file in (("policy", path), ("vecnormalize", statistics)):
         if file is not None and not file.is_file():
             raise ArgumentError(f"`--{flag}`: there is no file {str(file)!r}.")
-    with _explained(f"{path} cannot be loaded"):
+    with explain(f"`--policy`: {path} cannot be loaded"):
         policy = loaders[path.suffix](path, envs)
 
     def act(obs: Any) -> Any:
-        with _explained(f"{path} cannot act on observations in {envs.observation_space}"):
+        with explain(f"`--policy`: {path} cannot act on observations in {envs.observation_space}"):
             return _cast(policy(obs), envs.action_space)
 
     return act
-
-
-@contextmanager
-def _explained(failure: str) -> Iterator[None]:
-    """Raise an error of another library as an ArgumentError with the last line of its message."""
-    try:
-        yield
-    except GymbridgeError:
-        raise
-    except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = f"{type(error).__name__}: {lines[-1] if lines else ''}"
-        raise ArgumentError(f"`--policy`: {failure}: {reason}") from error
 
 
 def _cast(actions: Any, space: Space[Any]) -> Any:
