@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from fnmatch import translate
+from itertools import chain
 from typing import Any
 
 from gymbridge.command_line.catalogue import Entry, did_you_mean, read_catalogue
@@ -15,8 +16,12 @@ from gymbridge.command_line.output import count, note, show
 
 __all__ = ["add_to", "find_entries", "run"]
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_NO_MATCH = 3
+_LETTER = "[A-Za-z0-9]"
+_BORDER = (
+    rf"(?-i:(?<!{_LETTER})|(?!{_LETTER})|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    r"|(?<=\d)(?=\D)|(?<=\D)(?=\d))"
+)
+"""Matches where a word begins or ends: ``HopperHop5x5`` has five."""
 
 
 def add_to(commands: Any) -> None:
@@ -61,24 +66,16 @@ def find_entries(pattern: str) -> list[Entry]:
     Those in which it matches whole words come first, then those in which it matches from the
     beginning of a word. Each kind is in the order of registration.
     """
-    # `translate` ends a pattern with what matches the end of the text.
-    wanted = re.compile(translate(pattern)[:-2], re.IGNORECASE)
-    entries = list(read_catalogue())
-    ranks = {entry.id: _rank(entry, wanted) for entry in entries}
-    found = [entry for entry in entries if ranks[entry.id] < _NO_MATCH]
-    return sorted(found, key=lambda entry: ranks[entry.id]) if pattern else found
-
-
-def _rank(entry: Entry, wanted: re.Pattern[str]) -> int:
-    """Return 0 for whole words that match, 1 for the beginning of a word, 2 for other matches."""
-    ranks = [_NO_MATCH]
-    for text in (entry.id, entry.family or ""):
-        words = [*_WORD.finditer(text)]
-        starts, ends = {word.start() for word in words}, {word.end() for word in words}
-        for match in wanted.finditer(text):
-            is_whole = match.end() in ends
-            ranks.append((0 if is_whole else 1) if match.start() in starts else 2)
-    return min(ranks)
+    wanted = translate(pattern)[:-2]  # The last two characters match the end of a text.
+    ways = (_BORDER + wanted + _BORDER, _BORDER + wanted, wanted) if pattern else ("",)
+    searches = [re.compile(way, re.IGNORECASE).search for way in ways]
+    found: list[list[Entry]] = [[] for _ in searches]
+    for entry in read_catalogue():
+        text = f"{entry.id} {entry.family or ''}"
+        rank = next((rank for rank, search in enumerate(searches) if search(text)), None)
+        if rank is not None:
+            found[rank].append(entry)
+    return [*chain.from_iterable(found)]
 
 
 def _lines(found: list[Entry]) -> list[str]:
