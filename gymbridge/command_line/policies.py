@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +57,14 @@ def load_policy(
     if path is None:
         envs.action_space.seed(seed)
         return lambda obs: envs.action_space.sample()
-    load_sb3 = partial(_load_sb3, statistics=statistics)
-    loaders = {".pt": _load_torch, ".pt2": _load_torch, ".zip": load_sb3}
-    if path.suffix not in loaders:
-        raise ArgumentError(f"`--policy` must end in {', '.join(loaders)}, got {str(path)!r}.")
+    if path.suffix not in (".pt", ".pt2", ".zip"):
+        raise ArgumentError(f"`--policy` must end in .pt, .pt2 or .zip, got {str(path)!r}.")
     for flag, file in (("policy", path), ("vecnormalize", statistics)):
         if file is not None and not file.is_file():
             raise ArgumentError(f"`--{flag}`: there is no file {str(file)!r}.")
     with explain(f"`--policy`: {path} cannot be loaded"):
-        policy = loaders[path.suffix](path, envs)
+        is_sb3 = path.suffix == ".zip"
+        policy = _load_sb3(path, envs, statistics) if is_sb3 else _load_torch(path)
 
     def act(obs: Any) -> Any:
         with explain(f"`--policy`: {path} cannot act on observations in {envs.observation_space}"):
@@ -82,7 +80,7 @@ def _cast(actions: Any, space: Space[Any]) -> Any:
     return np.asarray(actions).astype(space.dtype)
 
 
-def _load_torch(path: Path, _: Any) -> Policy:
+def _load_torch(path: Path) -> Policy:
     with needs("torch", "This policy"):
         import torch
     if path.suffix == ".pt2":

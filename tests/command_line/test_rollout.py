@@ -162,7 +162,7 @@ def test_sb3_model__has_actions_that_begin_at_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("policy.pkl", "must end in .pt, .pt2, .zip"),
+        ("policy.pkl", "must end in .pt, .pt2 or .zip"),
         ("absent.pt", "there is no file"),
         ("broken.pt", "broken.pt cannot be loaded: "),
         ("broken.zip", "broken.zip cannot be loaded: "),
