@@ -67,7 +67,6 @@ class TaskFacts(NamedTuple):
     family: str | None  # the engine's own folder for it, None where it is not known
     limit: int | None  # in steps with the task's default keywords, None for no limit
     id_limit: int | None  # the id's; None where keywords decide: Gymnasium passes it as the user's
-    extra: str  # of gymbridge, which installs what the task needs
 
 
 class Engine(NamedTuple):
@@ -107,19 +106,18 @@ class Engine(NamedTuple):
 
     def find_facts(self, kwargs: Mapping[str, Any]) -> TaskFacts:
         """Return what is known about the task that the keywords of a batch name."""
-        unknown = TaskFacts(None, None, None, self.extra)
+        unknown = TaskFacts(None, None, None)
         return self.load_tasks().get(str(kwargs.get(self.task_keyword)), unknown)
 
 
 def _brax_tasks() -> Mapping[str, TaskFacts]:
-    return dict.fromkeys(BRAX_NAMES, TaskFacts("brax", BRAX_LIMIT, BRAX_LIMIT, "brax"))
+    return dict.fromkeys(BRAX_NAMES, TaskFacts("brax", BRAX_LIMIT, BRAX_LIMIT))
 
 
 @cache
 def _playground_tasks() -> Mapping[str, TaskFacts]:
-    extras = {"locomotion": "robots", "manipulation": "robots"}  # with their meshes
     return {
-        name: TaskFacts(suite, limit, None, extras.get(suite, "playground"))
+        name: TaskFacts(suite, limit, None)
         for suite, limits in PLAYGROUND_SUITES.items()
         for name, limit in limits.items()  # The limit is that of the user's configuration.
     }
@@ -135,7 +133,7 @@ def _envpool_tasks() -> Mapping[str, TaskFacts]:
         if task["max_num_players"] == 1 and task_id not in versioned:
             limit = task["max_episode_steps"]
             id_limit = None if derives_limit(task_id) else limit
-            facts[task_id] = TaskFacts(task["family"], limit, id_limit, "envpool")
+            facts[task_id] = TaskFacts(task["family"], limit, id_limit)
     return facts
 
 

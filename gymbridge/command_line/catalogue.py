@@ -31,7 +31,6 @@ class Entry(NamedTuple):
     observation_space: str | None  # one environment's, None where it is not known
     action_space: str | None
     max_episode_steps: int | None  # the task's, None for no limit
-    extra: str  # of gymbridge, which installs what the task needs
 
 
 def read_catalogue() -> Iterator[Entry]:
@@ -42,7 +41,7 @@ def read_catalogue() -> Iterator[Entry]:
             facts = engine.find_facts(spec.kwargs)
             limit = facts.limit if spec.max_episode_steps is None else spec.max_episode_steps
             observations, actions = known.get(env_id, (None, None))
-            yield Entry(env_id, facts.family, observations, actions, limit, facts.extra)
+            yield Entry(env_id, facts.family, observations, actions, limit)
 
 
 def load_spaces() -> dict[str, list[str]]:

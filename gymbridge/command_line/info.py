@@ -1,4 +1,4 @@
-"""``gymbridge info``: versions, devices and OpenGL, or what is known about an id.
+"""``gymbridge info``: versions, devices and OpenGL.
 
 JAX, torch and OpenGL are tried in processes of their own, all at the same time. So if one hangs or
 crashes, the result says so, and GPU memory that JAX takes is freed.
@@ -11,18 +11,17 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import gymbridge
-from gymbridge.command_line.catalogue import did_you_mean, read_catalogue
 from gymbridge.command_line.options import add_json
-from gymbridge.command_line.output import LOG, count, show
+from gymbridge.command_line.output import LOG, show
 from gymbridge.core.extras import EXTRAS, REQUIRED, find_version, install_command
-from gymbridge.errors import UnknownTaskError
 
-__all__ = ["add_to", "collect", "describe", "run", "run_probe", "run_probes"]
+__all__ = ["add_to", "collect", "run", "run_probe", "run_probes"]
 
 _BELOW = ("jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang")
 """Distributions below the engines, on which results and speed depend."""
@@ -59,22 +58,19 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "info",
-        help="show versions, devices and OpenGL, and what is missing; or what is known about an id",
+        help="show versions, devices and OpenGL, and what is missing",
         description="Show the versions of gymbridge and of the libraries that it works with, the "
         "devices of JAX and torch, and the OpenGL library that draws physics. For what is missing, "
-        "show the command that installs it. With an id, show its family, spaces, time limit and "
-        "extra instead. The exit code is 0 even if something is missing.",
+        "show the command that installs it. The exit code is 0 even if something is missing.",
     )
     parser.set_defaults(run=run)
-    text = "id of gymbridge, such as Brax/ant-v0 (default: show this machine)"
-    parser.add_argument("id", nargs="?", metavar="ID", help=text)
     add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print what is installed and what is missing, or what is known about an id, as it is found."""
+    """Print what is installed and what is missing, as it is found."""
     found: dict[str, Any] = {}
-    for part, name, value in collect() if given.id is None else describe(given.id):
+    for part, name, value in collect():
         (found.setdefault(part, {}) if part else found)[name] = value
         if given.json:
             continue
@@ -91,44 +87,20 @@ def collect() -> Iterator[Row]:
     yield "", "gymbridge", gymbridge.__version__
     yield "", "python", platform.python_version()
     yield "", "platform", platform.platform()
-    extras = (name for extra in EXTRAS for name in EXTRAS[extra])
-    versions = _find_versions((*REQUIRED, *_BELOW, *extras))
+    names = (*REQUIRED, *_BELOW, *chain.from_iterable(EXTRAS.values()))
+    versions = {name: find_version(name) for name in dict.fromkeys(names)}
     yield from (("versions", *version) for version in versions.items())
     LOG.debug("Trying JAX, torch and OpenGL")
     yield from (("devices", *probe) for probe in run_probes(versions))
-    yield from _find_missing(EXTRAS, versions)
-
-
-def describe(env_id: str) -> Iterator[Row]:
-    """Yield what is known about an id; no engine is imported."""
-    name = env_id.rpartition(":")[2]
-    entry = next((entry for entry in read_catalogue() if entry.id == name), None)
-    if entry is None:
-        raise UnknownTaskError(f"gymbridge has no id {env_id!r}.{did_you_mean(name)}")
-    versions = _find_versions(EXTRAS[entry.extra])
-    yield from (("", *item) for item in entry._asdict().items())
-    yield from (("versions", *version) for version in versions.items())
-    yield from _find_missing([entry.extra], versions)
-
-
-def _find_versions(names: Iterable[str]) -> dict[str, str | None]:
-    return {name: find_version(name) for name in dict.fromkeys(names)}
-
-
-def _find_missing(extras: Iterable[str], versions: Mapping[str, str | None]) -> Iterator[Row]:
-    """Yield the commands that install the extras which lack a distribution."""
-    for extra in extras:
-        if any(versions[name] is None for name in EXTRAS[extra]):
+    for extra, needed in EXTRAS.items():
+        if any(versions[name] is None for name in needed):
             yield "missing", extra, install_command(extra)
 
 
 def _line(part: str, name: str, value: Any) -> str:
     if part == "missing":
         return f"{name:<10}  install by {value}"
-    if name == "max_episode_steps":
-        name, value = "limit", "none" if value is None else count(value, "step")
-    label = name if part else name.replace("_", " ")
-    return f"{label:<27}  {'-' if value is None else value}"
+    return f"{name:<27}  {'-' if value is None else value}"
 
 
 def run_probes(versions: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:

@@ -86,7 +86,7 @@ def _lines(found: list[Entry]) -> list[str]:
     """
     rows = [("id", "family", "limit", "action space", "observation space")] + [
         (env_id, family or "-", str(limit or "-"), actions or "-", observations or "-")
-        for env_id, family, observations, actions, limit, _ in found
+        for env_id, family, observations, actions, limit in found
     ]
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else sys.maxsize

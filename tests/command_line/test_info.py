@@ -95,41 +95,6 @@ def test_extras__are_those_of_the_package() -> None:
     }
 
 
-def test_info__of_an_id_prints_what_is_known(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(info, "find_version", lambda name: None)
-    assert main(["info", "EnvPool/TSP-v1"]) == 0
-    above, below = capsys.readouterr().out.split("\n\nExtras that are not installed:\n")
-    rows = dict(re.split("  +", line, maxsplit=1) for line in above.splitlines())
-    assert rows.pop("observation space").endswith("trajectory: Box(-1, 19, (20,), int32))")
-    assert rows == {
-        "id": "EnvPool/TSP-v1",
-        "family": "jumanji",
-        "action space": "Discrete(20)",
-        "limit": "none",
-        "extra": "envpool",
-        "envpool": "-",
-    }
-    assert below == f"envpool     install by {install_command('envpool')}\n"
-
-
-def test_info__of_an_id_prints_json(capsys: Any) -> None:
-    assert main(["info", "gymbridge:Brax/swimmer-v0", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["id"], found["observation_space"]) == ("Brax/swimmer-v0", None)
-    assert found["versions"].keys() == {"brax", "jax"}
-
-
-@pytest.mark.parametrize(
-    ("name", "extra"),
-    [("Go1Getup", "robots"), ("PandaPickCube", "robots"), ("HopperHop", "playground")],
-)
-def test_info__of_a_robot_has_the_extra_with_the_meshes(name: str, extra: str, capsys: Any) -> None:
-    assert main(["info", f"Playground/{name}-v0", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["extra"] == extra
-    assert found["versions"].keys() == {*EXTRAS[extra]}
-
-
 def test_probes__leave_out_what_is_not_installed() -> None:
     found = dict(run_probes({"jax": None, "torch": None}))
     assert found.keys() == {"OpenGL"}

@@ -75,7 +75,6 @@ def test_list__prints_json(capsys: Any) -> None:
             "observation_space": "Box(-inf, inf, (4,), float32)",
             "action_space": "Discrete(2)",
             "max_episode_steps": 500,
-            "extra": "envpool",
         }
     ]
 
@@ -149,7 +148,7 @@ def test_list__has_the_limit_of_playground_s_own_configuration(
 def test_list__has_ids_of_the_user_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = EnvSpec("EnvPool/Own-v0", kwargs={"task_id": "Own-v0"}, max_episode_steps=7)
     monkeypatch.setitem(registry, spec.id, spec)
-    assert find_entries("own-v0") == [catalogue.Entry(spec.id, None, None, None, 7, "envpool")]
+    assert find_entries("own-v0") == [catalogue.Entry(spec.id, None, None, None, 7)]
 
 
 def test_shipped_spaces__are_of_every_id_but_the_unknown_ones() -> None:
