@@ -9,21 +9,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from gymbridge.core.vector_env import BridgeVectorEnv
-
 __all__ = ["make_bare_step"]
 
 _LOG = logging.getLogger("gymbridge")
 
 
-def make_bare_step(envs: BridgeVectorEnv, actions: list[Any]) -> Callable[[int], Any]:
+def make_bare_step(batch: Any, actions: list[Any]) -> Callable[[int], Any]:
     """Return the compiled ``vmap(env.step)`` of a batch's engine, which does not change the batch.
 
     It takes its number, plays the numpy `actions` in turn, and returns rewards, (num_envs,). It
     runs on one device, and never ends or restarts an episode. For a batch with numpy arrays it
     copies observations, rewards and ends to the host; for other arrays they stay on the device.
     """
-    batch: Any = envs
     engine, place = batch._simulator.engine, batch._simulator.device
     if batch._simulator.num_devices > 1:
         place = place.mesh.devices.flat[0]
