@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gymbridge import errors as errors
 from gymbridge.core.lazy import import_at_first_use
-from gymbridge.engines import register_all
+from gymbridge.engines import ENGINES, register_all
 from gymbridge.errors import GymbridgeError as GymbridgeError
 from gymbridge.version import __version__ as __version__
 
@@ -37,12 +37,10 @@ __all__ = [
 __getattr__ = import_at_first_use(
     __name__,
     {
-        "BraxVectorEnv": "gymbridge.brax",
         "BridgeVectorEnv": "gymbridge.core.vector_env",
-        "EnvPoolVectorEnv": "gymbridge.envpool",
         "JaxEnv": "gymbridge.jax_env.env",
         "JaxVectorEnv": "gymbridge.jax_vector_env",
-        "PlaygroundVectorEnv": "gymbridge.playground",
+        **dict(engine.vector_entry_point.split(":")[::-1] for engine in ENGINES.values()),
     },
 )
 

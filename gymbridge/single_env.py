@@ -1,13 +1,14 @@
 """One environment as a `gymnasium.Env`: a view of a batch of one, for evaluation and checks.
 
-`gymnasium.make` calls the functions here. They take the keywords of the vector environments, except
-`arrays`, `autoreset_mode`, `differentiable`, `max_episode_steps` and `num_envs`.
+`gymnasium.make` calls `make_brax` and its like, one for each engine. They take the keywords of the
+vector environments, except `arrays`, `autoreset_mode`, `differentiable`, `max_episode_steps` and
+`num_envs`.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -24,7 +25,7 @@ from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.engines import ENGINES, Engine
 from gymbridge.errors import ArgumentError
 
-__all__ = ["SingleEnv", "make_brax", "make_envpool", "make_playground"]
+__all__ = ["SingleEnv"]
 
 
 class SingleEnv(gym.Env[Any, Any]):
@@ -108,36 +109,38 @@ class SingleEnv(gym.Env[Any, Any]):
         self.envs.close()
 
 
-def make_brax(**kwargs: Any) -> gym.Env[Any, Any]:
-    """Return one Brax environment; the keywords are those of `BraxVectorEnv`."""
-    return _make(ENGINES["Brax"], kwargs)
+def __getattr__(name: str) -> Any:
+    """Return the function of an engine that `gymnasium.make` calls, such as `make_brax`."""
+    for engine in ENGINES.values():
+        if engine.entry_point == f"{__name__}:{name}":
+            return _Maker(engine)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def make_playground(**kwargs: Any) -> gym.Env[Any, Any]:
-    """Return one Playground environment; the keywords are those of `PlaygroundVectorEnv`."""
-    return _make(ENGINES["Playground"], kwargs)
+class _Maker:
+    """Makes one environment of an engine, from the keywords of its batches."""
 
+    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": DEFAULT_FPS}
+    """`gymnasium.make` reads it, and puts wrappers around "rgb_array" for "human" and lists."""
 
-def make_envpool(**kwargs: Any) -> gym.Env[Any, Any]:
-    """Return one EnvPool environment; the keywords are those of `EnvPoolVectorEnv`."""
-    return _make(ENGINES["EnvPool"], kwargs)
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
-
-def _make(engine: Engine, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
-    for name in ("arrays", "autoreset_mode", "differentiable", "max_episode_steps", "num_envs"):
-        if name in kwargs:
-            raise ArgumentError(
-                f"`{name}` cannot be given for a single environment, got {kwargs[name]!r}; give it "
-                "to `gymnasium.make_vec`."
-            )
-    keeps_limit = engine.keeps_limit is not None and engine.keeps_limit(kwargs)
-    limit = None if keeps_limit else -1
-    make: Any = load_env_creator(engine.vector_entry_point)
-    mode = AutoresetMode.DISABLED
-    envs = make(**kwargs, num_envs=1, autoreset_mode=mode, max_episode_steps=limit)
-    env = SingleEnv(envs)
-    # Flags on the last step are those of `TimeLimit`, whether `gymnasium.make` adds one or not.
-    return env if envs.max_episode_steps is None else TimeLimit(env, envs.max_episode_steps)
+    def __call__(self, **kwargs: Any) -> gym.Env[Any, Any]:
+        for name in ("arrays", "autoreset_mode", "differentiable", "max_episode_steps", "num_envs"):
+            if name in kwargs:
+                raise ArgumentError(
+                    f"`{name}` cannot be given for a single environment, got {kwargs[name]!r}; "
+                    "give it to `gymnasium.make_vec`."
+                )
+        task = str(kwargs.get(self._engine.task_keyword))
+        limit = None if self._engine.keeps_limit(task) else -1
+        make: Any = load_env_creator(self._engine.vector_entry_point)
+        mode = AutoresetMode.DISABLED
+        envs = make(**kwargs, num_envs=1, autoreset_mode=mode, max_episode_steps=limit)
+        env = SingleEnv(envs)
+        # Flags on the last step are those of `TimeLimit`, whether `gymnasium.make` adds one or not.
+        return env if envs.max_episode_steps is None else TimeLimit(env, envs.max_episode_steps)
 
 
 def _batch(action: Any) -> Any:
@@ -155,8 +158,3 @@ def _unbatch(batch: Any, space: gym.Space[Any]) -> Any:
 
 def _unbatch_infos(infos: dict[str, Any]) -> dict[str, Any]:
     return split_infos(infos, 1, keeps_dtypes=True)[0]
-
-
-for _function in (make_brax, make_playground, make_envpool):
-    # `gymnasium.make` reads it, and puts wrappers around "rgb_array" for "human" and lists.
-    _function.__dict__["metadata"] = {"render_modes": ["rgb_array"], "render_fps": DEFAULT_FPS}

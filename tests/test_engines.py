@@ -10,11 +10,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from brax import envs as brax_envs
-from gymnasium.envs.registration import EnvSpec, registry
+from gymnasium.envs.registration import EnvSpec, load_env_creator, registry
 from gymnasium.vector import AutoresetMode
 
+import gymbridge
 from gymbridge.brax.tasks import BRAX_NAMES
-from gymbridge.engines import brax_id, envpool_id, playground_id, register_all
+from gymbridge.core.extras import EXTRAS
+from gymbridge.engines import ENGINES, brax_id, envpool_id, playground_id, register_all
 from gymbridge.envpool import newer
 from gymbridge.envpool.tasks import load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_LIMITS
@@ -77,6 +79,20 @@ def own_specs() -> dict[str, EnvSpec]:
         for name, spec in registry.items()
         if name.startswith(("EnvPool/", "Brax/", "Playground/"))
     }
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_row__names_what_exists(name: str) -> None:
+    """The class of the batch is imported by other tests; Playground's takes long."""
+    engine = ENGINES[name]
+    assert engine.extra in EXTRAS
+    assert all(callable(load_env_creator(path)) for path in (engine.entry_point, engine.bare_step))
+    assert gymbridge.__all__.count(engine.vector_entry_point.partition(":")[2]) == 1
+
+
+def test_single_env__has_functions_of_engines_alone() -> None:
+    with pytest.raises(AttributeError, match="single_env' has no attribute 'make_gym'"):
+        load_env_creator("gymbridge.single_env:make_gym")
 
 
 def test_ids__of_brax_are_those_of_brax() -> None:

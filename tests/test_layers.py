@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 
 import gymbridge
+from gymbridge.engines import ENGINES
 
 ROOT = Path(gymbridge.__file__).parent
+
+FOLDERS = {engine.vector_entry_point.partition(":")[0].split(".")[1] for engine in ENGINES.values()}
+"""The rooms of the engines that have ids."""
 
 MAY_USE: dict[str, set[str]] = {
     "errors": set(),
@@ -23,30 +27,18 @@ MAY_USE: dict[str, set[str]] = {
     "jax_env": {"core", "errors", "private", "version"},
     "gradients": {"core", "errors", "jax_env", "private"},
     "jax_vector_env": {"core", "errors", "gradients", "jax_env", "private"},
-    "brax": {"core", "errors", "jax_env", "jax_vector_env", "private"},
-    "playground": {"core", "errors", "jax_env", "jax_vector_env", "private"},
+    # An engine may also be outside of JAX, but none imports another.
+    **{name: {"core", "errors", "jax_env", "jax_vector_env", "private"} for name in FOLDERS},
     "envpool": {"core", "errors", "private"},
     "__main__": {"command_line"},
-    "command_line": {
-        "",
-        "core",
-        "envpool",
-        "errors",
-        "playground",
-        "engines",
-        "testing",
-        "trainers",
-    },
+    "command_line": {"", "core", "engines", "errors", "testing", "trainers"},
     "testing": {"core", "errors", "private"},
     "wrappers": {"core", "errors"},
-    "engines": {"brax", "envpool", "playground"},
+    "engines": FOLDERS,
     "single_env": {"core", "engines", "errors"},
     "trainers": {"core", "engines", "errors", "private"},
     # The package itself:
-    "": {
-        *("brax", "core", "engines", "envpool", "errors", "jax_env", "jax_vector_env"),
-        *("playground", "version"),
-    },
+    "": {"core", "engines", "errors", "jax_env", "jax_vector_env", "version"} | FOLDERS,
     "version": set(),
 }
 """Which rooms a room may use besides its own modules."""
@@ -54,7 +46,6 @@ MAY_USE: dict[str, set[str]] = {
 ENGINE_ROOMS = {
     "jax": {
         "brax.*",
-        "command_line.contenders",
         "core.arrays.jax",
         "core.arrays.jax_devices",
         "core.arrays.torch",
@@ -71,7 +62,7 @@ ENGINE_ROOMS = {
     },
     "brax": {"jax_env.viewer", "private.brax"},
     "mujoco_playground": {"playground.building", "playground.warp", "private.playground"},
-    "envpool": {"command_line.contenders", "envpool.*", "private.envpool"},
+    "envpool": {"envpool.*", "private.envpool"},
     "torch": {
         "command_line.policies",
         "core.arrays.torch",

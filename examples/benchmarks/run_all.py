@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 
 from cases import BAR_SIZE, Case, cases
 from report import print_report
-from timing import processor
+
+from gymbridge.command_line.timing import name_processor
 
 FOLDER = Path(__file__).parent
 RESERVE = 15.0
@@ -100,7 +101,7 @@ def find_device(args: argparse.Namespace) -> str:
         raise SystemExit(f"JAX and torch do not start: {read_reason(done.returncode, done.stderr)}")
     kind, has_torch = done.stdout.strip().splitlines()[-1].split(" | ")
     if args.device == "cpu":
-        return processor()
+        return name_processor()
     if kind == "cpu":
         given = os.environ.get("JAX_PLATFORMS")
         why = f" (JAX_PLATFORMS={given})" if given else ""

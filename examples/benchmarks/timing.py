@@ -1,4 +1,4 @@
-"""Interleaved timing: ratios of medians in one run, since absolute times drift with the machine."""
+"""Ratios of medians in one run, since absolute times drift with the machine, and their tables."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import os
 import platform
 import sys
-import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
+from gymbridge.command_line.timing import fitting_count as fitting_count
+from gymbridge.command_line.timing import interleave as interleave
+from gymbridge.command_line.timing import name_processor
+from gymbridge.command_line.timing import wait as wait
 from gymbridge.core.extras import find_version
 
 
@@ -41,52 +43,6 @@ class Row(NamedTuple):
     ratio: Ratio | float
     bar: float | None
     note: str = ""
-
-
-def interleave(
-    steps: dict[str, Callable[[int], object]], *, count: int | Mapping[str, int], rounds: int
-) -> dict[str, list[float]]:
-    """Time each function in turn, round by round.
-
-    Args:
-        steps: Functions of the step number, by name.
-        count: Calls per round and function, or that of each function by name.
-        rounds: Rounds.
-
-    Returns:
-        Per name, the microseconds per call in each round. The last call of a round is waited for.
-    """
-    counts = count if isinstance(count, Mapping) else dict.fromkeys(steps, count)
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for name, step in steps.items():  # compile, wake and warm up
-        seconds_per_call(step, max(2, counts[name] // 10))
-    for _ in range(rounds):
-        for name, step in steps.items():
-            times[name].append(seconds_per_call(step, counts[name]) * 1e6)
-    return times
-
-
-def seconds_per_call(step: Callable[[int], object], count: int) -> float:
-    """Call a function of the step number; return the mean time, and wait for the last call."""
-    start = time.perf_counter()
-    for index in range(count):
-        returned = step(index)
-    wait(returned)
-    return (time.perf_counter() - start) / count
-
-
-def fitting_count(step: Callable[[int], object], seconds: float) -> int:
-    """Return how many calls take about that long, at least one."""
-    seconds_per_call(step, 2)  # compile, wake and warm up
-    return max(1, round(seconds / seconds_per_call(step, 3)))
-
-
-def wait(returned: object) -> None:
-    """Wait for arrays of JAX and for torch's GPU, which both compute behind the calls."""
-    if jax := sys.modules.get("jax"):
-        jax.block_until_ready(returned)
-    if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
 
 
 def compare(times: dict[str, list[float]], name: str, reference: str) -> Taken:
@@ -126,7 +82,7 @@ def machine() -> str:
     found = {name: find_version(name) for name in (*names, "stable-baselines3")}
     versions = ", ".join(f"{name} {number}" for name, number in found.items() if number)
     cores, python = os.cpu_count(), platform.python_version()
-    return f"{processor()}, {cores} cores{accelerator()}, Python {python}, {versions}"
+    return f"{name_processor()}, {cores} cores{accelerator()}, Python {python}, {versions}"
 
 
 def accelerator() -> str:
@@ -134,12 +90,3 @@ def accelerator() -> str:
     jax = sys.modules.get("jax")
     is_gpu = jax and jax.default_backend() == "gpu"
     return f", {jax.devices()[0].device_kind}" if is_gpu else ""
-
-
-def processor() -> str:
-    """Return the name of the processor."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

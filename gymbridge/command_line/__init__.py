@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
 
 import gymnasium.error
 
 from gymbridge.command_line import bench, check, info, listing, rollout
-from gymbridge.command_line.output import LOG, note, require_output, show, speaking
+from gymbridge.command_line.output import LOG, note, speaking
 from gymbridge.errors import GymbridgeError
 
 __all__ = ["main", "make_parser"]
@@ -31,34 +30,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: With code 2 for flags that the command does not take, 0 after ``--help`` and
             when the reader of the results, such as `head`, has seen enough.
     """
-    with speaking() as voice:
+    parser = make_parser()
+    given = parser.parse_args(arguments)
+    if given.command is None:
+        parser.print_help()
+        return 2
+    command = f"gymbridge {given.command}"
+    with speaking(command):
         try:
-            require_output()
-            parser = make_parser()
-            given = parser.parse_args(arguments)
-            if given.command is None:
-                parser.print_help()
-                return 2
-            voice.command = f"gymbridge {given.command}"
             return given.run(given)
         except (GymbridgeError, gymnasium.error.Error) as error:
             LOG.error("%s", error)
             return 2
         except KeyboardInterrupt:
-            note(f"{voice.command}: interrupted")
+            note(f"{command}: interrupted")
             return 130
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose help is written as results are."""
-
-    def print_help(self, file: Any = None) -> None:
-        show(self.format_help().rstrip())
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of every command."""
-    parser = _Parser(
+    parser = argparse.ArgumentParser(
         prog="gymbridge",
         description="Brax, MuJoCo Playground and EnvPool as Gymnasium vector environments.",
         epilog="`gymbridge COMMAND --help` describes a command and its flags.",

@@ -1,9 +1,9 @@
-"""Batches of any Gymnasium id, with errors that a user of the command line can read."""
+"""Environments of any Gymnasium id, with errors that a user of the command line can read."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,21 +12,27 @@ from gymnasium.vector import VectorEnv
 
 from gymbridge.errors import ArgumentError, GymbridgeError
 
-__all__ = ["explain", "make_batch"]
+__all__ = ["explain", "make_batch", "make_env"]
 
 
 def make_batch(env_id: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
     """Return the batch that `gymnasium.make_vec` makes; see `explain` for its errors."""
+    return _make(gym.make_vec, env_id, kwargs)
+
+
+def make_env(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
+    """Return the environment that `gymnasium.make` makes; see `explain` for its errors."""
+    return _make(gym.make, env_id, kwargs | {"disable_env_checker": True})
+
+
+def _make(make: Callable[..., Any], env_id: str, kwargs: dict[str, Any]) -> Any:
     with explain(f"{env_id} cannot be built"):
         try:
-            return gym.make_vec(env_id, **kwargs)
+            return make(env_id, **kwargs)
         except (gym.error.NameNotFound, gym.error.NamespaceNotFound) as error:
-            hint = (
-                ""
-                if "Did you mean" in str(error)
-                else " `gymbridge list` shows the ids of gymbridge."
-            )
-            raise type(error)(f"{error}{hint}") from error
+            if "Did you mean" in str(error):
+                raise
+            raise type(error)(f"{error} `gymbridge list` shows the ids of gymbridge.") from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing
 from operator import truediv
 from typing import Any
 
+import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from gymbridge.command_line.batches import make_batch
@@ -69,8 +70,8 @@ def _measure(
         try:
             sync = stack.enter_context(closing(make_sync(envs, keywords)))
             steps["SyncVectorEnv"], missing = make_step(sync, actions), {}
-        except ArgumentError as error:
-            missing = {"SyncVectorEnv": str(error)}
+        except (ArgumentError, gym.error.Error) as error:
+            missing = {"SyncVectorEnv": " ".join(str(error).split())}
         rates = measure_rates(steps, seconds)
     return {
         **_describe(envs),
@@ -91,8 +92,8 @@ def _measure(
 def _describe(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
     batch: Any = envs.unwrapped
     assert envs.spec is not None, "make_vec sets it"
-    engine = EXTRAS[str(envs.spec.namespace).lower()]
-    names = dict.fromkeys((*REQUIRED, *engine, *{batch.arrays} - {"numpy"}))
+    engine = ENGINES[str(envs.spec.namespace)]
+    names = dict.fromkeys((*REQUIRED, *EXTRAS[engine.extra], *{batch.arrays} - {"numpy"}))
     return {
         "id": envs.spec.id,
         "num_envs": envs.num_envs,

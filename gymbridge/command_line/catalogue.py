@@ -13,11 +13,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from gymnasium.envs.registration import EnvSpec, registry
+from gymnasium.envs.registration import registry
 
 from gymbridge.engines import find_engine
-from gymbridge.envpool.tasks import load_tasks
-from gymbridge.playground.tasks import PLAYGROUND_LIMITS, PLAYGROUND_SUITES
 
 __all__ = ["SPACES", "Entry", "did_you_mean", "load_spaces", "read_catalogue"]
 
@@ -39,32 +37,16 @@ def read_catalogue() -> Iterator[Entry]:
     """Yield every id of gymbridge's engines that is registered, in the order of registration."""
     known = load_spaces()
     for env_id, spec in registry.items():
-        if find_engine(env_id) is not None:
+        if (engine := find_engine(env_id)) is not None:
+            facts = engine.find_facts(spec.kwargs)
+            limit = facts.limit if spec.max_episode_steps is None else spec.max_episode_steps
             observations, actions = known.get(env_id, (None, None))
-            yield Entry(env_id, _family(spec), observations, actions, _limit(spec))
+            yield Entry(env_id, facts.family, observations, actions, limit)
 
 
 def load_spaces() -> dict[str, list[str]]:
     """Return the names of the observation and the action space by id."""
     return json.loads(SPACES.read_text(encoding="utf-8"))
-
-
-def _family(spec: EnvSpec) -> str | None:
-    name = spec.kwargs.get("task_id") or spec.kwargs.get("env")
-    if spec.namespace == "EnvPool":
-        task = load_tasks().get(str(name))
-        return task["family"] if task else None
-    if spec.namespace == "Playground":
-        return next((suite for suite, limits in PLAYGROUND_SUITES.items() if name in limits), None)
-    return "brax"
-
-
-def _limit(spec: EnvSpec) -> int | None:
-    if spec.max_episode_steps is not None:
-        return spec.max_episode_steps
-    # Some ids leave it to the keywords; this is the limit without any.
-    task = load_tasks().get(str(spec.kwargs.get("task_id")))
-    return task["max_episode_steps"] if task else PLAYGROUND_LIMITS.get(str(spec.kwargs.get("env")))
 
 
 def did_you_mean(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gymbridge.command_line.batches import make_batch
 from gymbridge.command_line.options import add_environment, at_least, read_keywords
-from gymbridge.command_line.output import LOG, count, fit, show
+from gymbridge.command_line.output import LOG, count, show
 
 __all__ = ["add_to", "run"]
 
@@ -53,6 +53,5 @@ def run(given: argparse.Namespace) -> int:
         kwargs |= mode if is_own else {"vector_kwargs": mode}
     make = partial(make_batch, given.id, **kwargs)
     report = check_vector_env(make, steps=given.steps, seed=given.seed)
-    title, _, table = str(report).partition("\n")
-    show(report.to_dict() if given.json else f"{fit(title, 2)}\n{fit(table, 39)}")
+    show(report.to_dict() if given.json else str(report))
     return 1 if report.broken else 0

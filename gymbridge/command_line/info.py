@@ -1,4 +1,4 @@
-"""``gymbridge info``: versions, devices and OpenGL, or what is known about an id.
+"""``gymbridge info``: versions, devices and OpenGL.
 
 JAX, torch and OpenGL are tried in processes of their own, all at the same time. So if one hangs or
 crashes, the result says so, and GPU memory that JAX takes is freed.
@@ -11,18 +11,17 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 import gymbridge
-from gymbridge.command_line.catalogue import did_you_mean, read_catalogue
 from gymbridge.command_line.options import add_json
-from gymbridge.command_line.output import LOG, count, fit, show
+from gymbridge.command_line.output import LOG, show
 from gymbridge.core.extras import EXTRAS, REQUIRED, find_version, install_command
-from gymbridge.errors import UnknownTaskError
 
-__all__ = ["Probe", "add_to", "collect", "describe", "run", "run_probe", "run_probes"]
+__all__ = ["add_to", "collect", "run", "run_probe", "run_probes"]
 
 _BELOW = ("jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang")
 """Distributions below the engines, on which results and speed depend."""
@@ -33,13 +32,15 @@ Row = tuple[str, str, Any]
 _SECONDS = 60
 """Seconds after which a probe has failed."""
 
-_JAX = "import jax; print(*(f'{d} ({d.device_kind})' for d in jax.devices()), sep='\\n')"
+_JAX = """
+import jax
+print(", ".join(f"{d} ({d.device_kind})" for d in jax.devices()))
+"""
 
 _TORCH = """
 import torch
-print("cpu", *(
-    f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())
-), sep="\\n")
+gpus = range(torch.cuda.device_count())
+print(", ".join(["cpu", *(f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in gpus)]))
 """
 
 _OPENGL = """
@@ -57,24 +58,20 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "info",
-        help="show versions, devices and OpenGL, and what is missing; or what is known about an id",
+        help="show versions, devices and OpenGL, and what is missing",
         description="Show the versions of gymbridge and of the libraries that it works with, the "
         "devices of JAX and torch, and the OpenGL library that draws physics. For what is missing, "
-        "show the command that installs it. With an id, show its family, spaces, time limit and "
-        "extra instead. The exit code is 0 even if something is missing.",
+        "show the command that installs it. The exit code is 0 even if something is missing.",
     )
     parser.set_defaults(run=run)
-    text = "id of gymbridge, such as Brax/ant-v0 (default: show this machine)"
-    parser.add_argument("id", nargs="?", metavar="ID", help=text)
     add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print what is installed and what is missing, or what is known about an id, as it is found."""
+    """Print what is installed and what is missing, as it is found."""
     found: dict[str, Any] = {}
-    for part, name, value in collect() if given.id is None else describe(given.id):
-        as_json = value._asdict() if isinstance(value, Probe) else value
-        (found.setdefault(part, {}) if part else found)[name] = as_json
+    for part, name, value in collect():
+        (found.setdefault(part, {}) if part else found)[name] = value
         if given.json:
             continue
         if part == "missing" and len(found[part]) == 1:
@@ -90,58 +87,23 @@ def collect() -> Iterator[Row]:
     yield "", "gymbridge", gymbridge.__version__
     yield "", "python", platform.python_version()
     yield "", "platform", platform.platform()
-    extras = (name for extra in EXTRAS for name in EXTRAS[extra])
-    versions = _find_versions((*REQUIRED, *_BELOW, *extras))
+    names = (*REQUIRED, *_BELOW, *chain.from_iterable(EXTRAS.values()))
+    versions = {name: find_version(name) for name in dict.fromkeys(names)}
     yield from (("versions", *version) for version in versions.items())
     LOG.debug("Trying JAX, torch and OpenGL")
     yield from (("devices", *probe) for probe in run_probes(versions))
-    yield from _find_missing(EXTRAS, versions)
-
-
-def describe(env_id: str) -> Iterator[Row]:
-    """Yield what is known about an id; no engine is imported."""
-    name = env_id.rpartition(":")[2]
-    entry = next((entry for entry in read_catalogue() if entry.id == name), None)
-    if entry is None:
-        raise UnknownTaskError(f"gymbridge has no id {env_id!r}.{did_you_mean(name)}")
-    is_robot = entry.family in ("locomotion", "manipulation")
-    extra = "robots" if is_robot else name.partition("/")[0].lower()
-    versions = _find_versions(EXTRAS[extra])
-    yield from (("", *item) for item in (entry._asdict() | {"extra": extra}).items())
-    yield from (("versions", *version) for version in versions.items())
-    yield from _find_missing([extra], versions)
-
-
-def _find_versions(names: Iterable[str]) -> dict[str, str | None]:
-    return {name: find_version(name) for name in dict.fromkeys(names)}
-
-
-def _find_missing(extras: Iterable[str], versions: Mapping[str, str | None]) -> Iterator[Row]:
-    """Yield the commands that install the extras which lack a distribution."""
-    for extra in extras:
-        if any(versions[name] is None for name in EXTRAS[extra]):
+    for extra, needed in EXTRAS.items():
+        if any(versions[name] is None for name in needed):
             yield "missing", extra, install_command(extra)
 
 
 def _line(part: str, name: str, value: Any) -> str:
     if part == "missing":
-        return fit(f"{name:<10}  install by {value}", 12)
-    if isinstance(value, Probe):
-        value = value.error or ", ".join(value.found) or "none"
-    elif name == "max_episode_steps":
-        name, value = "limit", "none" if value is None else count(value, "step")
-    label = name if part else name.replace("_", " ")
-    return fit(f"{label:<27}  {'-' if value is None else value}", 29)
+        return f"{name:<10}  install by {value}"
+    return f"{name:<27}  {'-' if value is None else value}"
 
 
-class Probe(NamedTuple):
-    """What a probe found, or why it found nothing."""
-
-    found: list[str]
-    error: str | None = None
-
-
-def run_probes(versions: Mapping[str, str | None]) -> Iterator[tuple[str, Probe]]:
+def run_probes(versions: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     """Yield the devices of JAX and torch, if these have a version, and the OpenGL library."""
     codes = {"JAX devices": ("jax", _JAX), "torch devices": ("torch", _TORCH)}
     wanted = {name: code for name, (package, code) in codes.items() if versions.get(package)}
@@ -150,8 +112,8 @@ def run_probes(versions: Mapping[str, str | None]) -> Iterator[tuple[str, Probe]
         yield from zip(wanted, threads.map(run_probe, wanted.values()), strict=True)
 
 
-def run_probe(code: str, seconds: float = _SECONDS) -> Probe:
-    """Return the lines that a program prints, or the last line of its error."""
+def run_probe(code: str, seconds: float = _SECONDS) -> str:
+    """Return the line that a program prints, or the last line of its error."""
     settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONWARNINGS": "ignore"}
     try:
         done = subprocess.run(
@@ -163,8 +125,8 @@ def run_probe(code: str, seconds: float = _SECONDS) -> Probe:
             env=os.environ | settings,
         )
     except subprocess.TimeoutExpired:
-        return Probe([], f"no answer in {seconds:g} s")
+        return f"no answer in {seconds:g} s"
     if done.returncode == 0:
-        return Probe(done.stdout.splitlines())
-    lines = done.stderr.strip().splitlines()
-    return Probe([], lines[-1] if lines else f"ended with code {done.returncode}")
+        return done.stdout.strip()
+    *_, last = ["", *done.stderr.strip().splitlines()]
+    return last or f"ended with code {done.returncode}"

@@ -6,17 +6,22 @@ import argparse
 import re
 import shutil
 import sys
-from fnmatch import fnmatchcase
-from itertools import combinations
+from fnmatch import translate
+from itertools import chain
 from typing import Any
 
 from gymbridge.command_line.catalogue import Entry, did_you_mean, read_catalogue
 from gymbridge.command_line.options import add_json
-from gymbridge.command_line.output import count, cut, note, show
+from gymbridge.command_line.output import count, note, show
 
 __all__ = ["add_to", "find_entries", "run"]
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_LETTER = "[A-Za-z0-9]"
+_BORDER = (
+    rf"(?-i:(?<!{_LETTER})|(?!{_LETTER})|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    r"|(?<=\d)(?=\D)|(?<=\D)(?=\d))"
+)
+"""Matches where a word begins or ends: ``HopperHop5x5`` has five."""
 
 
 def add_to(commands: Any) -> None:
@@ -49,9 +54,7 @@ def run(given: argparse.Namespace) -> int:
         show([entry._asdict() for entry in found])
     elif found:
         show("\n".join(_lines(found)))
-        first = sum(_rank(entry, given.pattern.lower()) < 2 for entry in found)
-        order = f"; {given.pattern!r} begins a word in the first {first:,}"
-        note(f"\n{count(len(found), 'id')}{order if 0 < first < len(found) else ''}")
+        note(f"\n{count(len(found), 'id')}")
     else:
         note(f"No id matches {given.pattern!r}.{did_you_mean(given.pattern)}")
     return 0 if found else 1
@@ -63,32 +66,20 @@ def find_entries(pattern: str) -> list[Entry]:
     Those in which it matches whole words come first, then those in which it matches from the
     beginning of a word. Each kind is in the order of registration.
     """
-    pattern = pattern.lower()
-    wanted = f"*{pattern}*"
-    found = [
-        entry
-        for entry in read_catalogue()
-        if fnmatchcase(entry.id.lower(), wanted) or fnmatchcase(entry.family or "", wanted)
-    ]
-    return sorted(found, key=lambda entry: _rank(entry, pattern)) if pattern else found
-
-
-def _rank(entry: Entry, pattern: str) -> int:
-    """Return 0 for whole words that match, 1 for the beginning of a word, 2 for other matches."""
-    parts: set[str] = set()
-    tails: set[str] = set()
-    for text in (entry.id, entry.family or ""):
-        words = [word.span() for word in _WORD.finditer(text)]
-        tails |= {text[start:].lower() for start, _ in words}
-        borders = sorted({border for span in words for border in span})
-        parts |= {text[start:end].lower() for start, end in combinations(borders, 2)}
-    if any(fnmatchcase(part, pattern) for part in parts):
-        return 0
-    return 1 if any(fnmatchcase(tail, f"{pattern}*") for tail in tails) else 2
+    wanted = translate(pattern)[:-2]  # The last two characters match the end of a text.
+    ways = (_BORDER + wanted + _BORDER, _BORDER + wanted, wanted) if pattern else ("",)
+    searches = [re.compile(way, re.IGNORECASE).search for way in ways]
+    found: list[list[Entry]] = [[] for _ in searches]
+    for entry in read_catalogue():
+        text = f"{entry.id} {entry.family or ''}"
+        rank = next((rank for rank, search in enumerate(searches) if search(text)), None)
+        if rank is not None:
+            found[rank].append(entry)
+    return [*chain.from_iterable(found)]
 
 
 def _lines(found: list[Entry]) -> list[str]:
-    """Return a table, whose lines are no wider than the terminal if it goes to one.
+    """Return a table; a terminal cuts its lines.
 
     A terminal has room for few wide cells, so that a long id moves the rest of its own line alone.
     The last column is the widest, since a terminal cuts it first.
@@ -97,9 +88,8 @@ def _lines(found: list[Entry]) -> list[str]:
         (env_id, family or "-", str(limit or "-"), actions or "-", observations or "-")
         for env_id, family, observations, actions, limit in found
     ]
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    most = columns // 2 if columns else sys.maxsize
-    sizes = [min(most, max(map(len, column))) for column in zip(*rows, strict=True)]
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else sys.maxsize
+    sizes = [min(width // 2, max(map(len, column))) for column in zip(*rows, strict=True)]
     style = "{{:{}}}  {{:{}}}  {{:>{}}}  {{:{}}}  {{}}".format(*sizes)
-    lines = [style.format(*row) for row in rows]
-    return [cut(line, columns) for line in lines] if columns else lines
+    return [style.format(*row)[:width] for row in rows]

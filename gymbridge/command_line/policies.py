@@ -15,9 +15,7 @@ Loading a ``.zip`` or statistics runs code that is in them, so load only what yo
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +23,11 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import VectorEnv
 
+from gymbridge.command_line.batches import explain
 from gymbridge.command_line.output import LOG
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.extras import needs
-from gymbridge.errors import ArgumentError, GymbridgeError
+from gymbridge.errors import ArgumentError
 
 __all__ = ["Policy", "load_policy"]
 
@@ -58,34 +57,20 @@ def load_policy(
     if path is None:
         envs.action_space.seed(seed)
         return lambda obs: envs.action_space.sample()
-    load_sb3 = partial(_load_sb3, statistics=statistics)
-    loaders = {".pt": _load_torch, ".pt2": _load_torch, ".zip": load_sb3}
-    if path.suffix not in loaders:
-        raise ArgumentError(f"`--policy` must end in {', '.join(loaders)}, got {str(path)!r}.")
+    if path.suffix not in (".pt", ".pt2", ".zip"):
+        raise ArgumentError(f"`--policy` must end in .pt, .pt2 or .zip, got {str(path)!r}.")
     for flag, file in (("policy", path), ("vecnormalize", statistics)):
         if file is not None and not file.is_file():
             raise ArgumentError(f"`--{flag}`: there is no file {str(file)!r}.")
-    with _explained(f"{path} cannot be loaded"):
-        policy = loaders[path.suffix](path, envs)
+    with explain(f"`--policy`: {path} cannot be loaded"):
+        is_sb3 = path.suffix == ".zip"
+        policy = _load_sb3(path, envs, statistics) if is_sb3 else _load_torch(path)
 
     def act(obs: Any) -> Any:
-        with _explained(f"{path} cannot act on observations in {envs.observation_space}"):
+        with explain(f"`--policy`: {path} cannot act on observations in {envs.observation_space}"):
             return _cast(policy(obs), envs.action_space)
 
     return act
-
-
-@contextmanager
-def _explained(failure: str) -> Iterator[None]:
-    """Raise an error of another library as an ArgumentError with the last line of its message."""
-    try:
-        yield
-    except GymbridgeError:
-        raise
-    except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = f"{type(error).__name__}: {lines[-1] if lines else ''}"
-        raise ArgumentError(f"`--policy`: {failure}: {reason}") from error
 
 
 def _cast(actions: Any, space: Space[Any]) -> Any:
@@ -95,7 +80,7 @@ def _cast(actions: Any, space: Space[Any]) -> Any:
     return np.asarray(actions).astype(space.dtype)
 
 
-def _load_torch(path: Path, _: Any) -> Policy:
+def _load_torch(path: Path) -> Policy:
     with needs("torch", "This policy"):
         import torch
     if path.suffix == ".pt2":

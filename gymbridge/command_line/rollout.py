@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any, NamedTuple
 
-import gymnasium as gym
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from gymbridge.command_line.batches import explain, make_batch
+from gymbridge.command_line.batches import explain, make_env
 from gymbridge.command_line.options import add_environment, at_least, read_keywords
 from gymbridge.command_line.output import LOG, count, show
 from gymbridge.command_line.policies import Policy, load_policy
 from gymbridge.command_line.video import Draw, open_video
-from gymbridge.engines import find_engine
-from gymbridge.errors import ArgumentError, GymbridgeError
+from gymbridge.errors import ArgumentError
 
 __all__ = ["Episode", "add_to", "run"]
 
@@ -100,55 +98,27 @@ def _run_episodes(given: argparse.Namespace, found: list[Episode]) -> None:
             envs.close()
 
 
-def _make_envs(given: argparse.Namespace) -> VectorEnv[Any, Any, Any]:
-    """Return the batch of one, which draws its frames for ``--video``."""
+def _make_envs(given: argparse.Namespace) -> SyncVectorEnv:
+    """Return one environment as a batch, which draws its frames for ``--video``."""
     keywords = read_keywords(given)
-    kwargs = {"num_envs": 1, **_disabled(given.id), **keywords}
-    if given.video is None:
-        return make_batch(given.id, **kwargs)
-    mode = keywords.get("render_mode", "rgb_array")
-    if mode != "rgb_array":
+    if given.video is not None and keywords.setdefault("render_mode", "rgb_array") != "rgb_array":
         raise ArgumentError(
-            f"`--video` needs `render_mode` 'rgb_array', got {mode!r}; "
+            f"`--video` needs `render_mode` 'rgb_array', got {keywords['render_mode']!r}; "
             "omit `--kwarg render_mode=…`."
         )
-    try:
-        envs = make_batch(given.id, **kwargs | {"render_mode": "rgb_array"})
-    except ArgumentError:
-        if _can_draw(given.id):
-            raise
-    else:
-        if _is_drawn(envs):
-            return envs
-        envs.close()
+    make = partial(make_env, given.id, **keywords)
+    envs = SyncVectorEnv([make], autoreset_mode=AutoresetMode.DISABLED)
+    if given.video is None or "rgb_array" in envs.metadata.get("render_modes", ()):
+        return envs
+    envs.close()
     raise ArgumentError(
         f"`--video`: there are no pictures of {given.id}; run it without `--video`."
     )
 
 
-def _can_draw(env_id: str) -> bool:
-    """Return whether an environment says that it draws; also True if it cannot be built."""
-    try:
-        with closing(make_batch(env_id, num_envs=1, **_disabled(env_id))) as envs:
-            return _is_drawn(envs)
-    except (GymbridgeError, gym.error.Error):
-        return True
-
-
-def _is_drawn(envs: VectorEnv[Any, Any, Any]) -> bool:
-    return "rgb_array" in envs.metadata.get("render_modes", ())
-
-
-def _disabled(env_id: str) -> dict[str, Any]:
-    """Return the keywords of a batch that does not restart episodes by itself."""
-    if find_engine(env_id) is not None:
-        return {"autoreset_mode": "Disabled"}
-    return {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": "Disabled"}}
-
-
 def _run_episode(
     number: int,
-    envs: VectorEnv[Any, Any, Any],
+    envs: SyncVectorEnv,
     policy: Policy,
     draw: Draw,
     given: argparse.Namespace,
@@ -160,30 +130,19 @@ def _run_episode(
             frames: Any = envs.render()
             draw(None if frames is None else frames[0])
 
-    def show_place() -> None:
-        place = f"step {length:,} of at most {limit:,}"
-        LOG.debug("Episode %d of %d, %s", number, given.episodes, place)
-
-    limit = given.steps or _own_limit(envs)
+    spec = envs.envs[0].spec
+    limit = given.steps or (spec and spec.max_episode_steps) or _STEPS_WITHOUT_LIMIT
     total, length, end = 0.0, 0, "stopped"
-    show_place()  # before the first `reset`, which may compile
     obs, _ = envs.reset(seed=given.seed if number == 1 else None)
     draw_frame()
     while end == "stopped" and length < limit:
-        show_place()
+        LOG.debug("Episode %d, step %d of at most %d", number, length, limit)
         obs, rewards, terminations, truncations, _ = envs.step(policy(obs))
         draw_frame()
         total, length = total + float(rewards[0]), length + 1
         if terminations[0] or truncations[0]:
             end = "terminated" if terminations[0] else "truncated"
     return Episode(total, length, end)
-
-
-def _own_limit(envs: VectorEnv[Any, Any, Any]) -> int:
-    spec = envs.spec
-    # `make_vec` leaves the limit that a user gives to `SyncVectorEnv` in the keywords; -1 is none.
-    own = spec.kwargs.get("max_episode_steps", spec.max_episode_steps) if spec else None
-    return own if own is not None and own > 0 else _STEPS_WITHOUT_LIMIT
 
 
 def _summarise(given: argparse.Namespace, found: list[Episode]) -> dict[str, Any]:

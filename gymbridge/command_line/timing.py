@@ -1,8 +1,9 @@
-"""Interleaved timing: how many steps a second, round by round."""
+"""Interleaved timing: how long calls take, round by round, since a machine's speed drifts."""
 
 from __future__ import annotations
 
 import platform
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,16 @@ from typing import Any, NamedTuple
 
 from gymbridge.command_line.output import LOG
 
-__all__ = ["ROUNDS", "Spread", "measure_rates", "name_processor"]
+__all__ = [
+    "ROUNDS",
+    "Spread",
+    "fitting_count",
+    "interleave",
+    "measure_rates",
+    "name_processor",
+    "seconds_per_call",
+    "wait",
+]
 
 ROUNDS = 10
 """Rounds of a measurement, in each of which every function is timed."""
@@ -36,47 +46,66 @@ def measure_rates(
 ) -> dict[str, list[float]]:
     """Return the calls per second of each function in each round, by name.
 
-    The functions are timed in turn, round by round, since a machine's speed drifts. They return
-    rewards, (num_envs,): reading one waits for the arrays of a device. All rounds together take
-    `seconds`, or more where a call takes longer than its share; warming up comes before. How long
-    they take is logged once it is known, from the calls that warmed up.
+    All rounds together take `seconds`, or more where a call takes longer than its share; warming up
+    comes before.
     """
-    share, counts, expected = seconds / rounds / len(steps), {}, 0.0
+    counts = {}
     for name, step in steps.items():
         LOG.info("Warming up %s.", name)
-        counts[name], taken = _count_calls(step, share)
-        expected += counts[name] * taken
-    LOG.info(
-        "Measuring %d rounds, which take about %d s.", rounds, max(1, round(rounds * expected))
-    )
-    rates: dict[str, list[float]] = {name: [] for name in steps}
-    start = time.perf_counter()
+        counts[name] = fitting_count(step, seconds / rounds / len(steps))
+    LOG.info("Measuring %d rounds.", rounds)
+    times = interleave(steps, count=counts, rounds=rounds)
+    return {name: [1e6 / taken for taken in found] for name, found in times.items()}
+
+
+def interleave(
+    steps: Mapping[str, Callable[[int], Any]], *, count: int | Mapping[str, int], rounds: int
+) -> dict[str, list[float]]:
+    """Time each function in turn, round by round.
+
+    Args:
+        steps: Functions of the step number, by name.
+        count: Calls per round and function, or that of each function by name.
+        rounds: Rounds.
+
+    Returns:
+        Per name, the microseconds per call in each round. The last call of a round is waited for.
+    """
+    counts = count if isinstance(count, Mapping) else dict.fromkeys(steps, count)
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for name, step in steps.items():  # compile, wake and warm up
+        seconds_per_call(step, max(2, counts[name] // 10))
     for number in range(1, rounds + 1):
         for name, step in steps.items():
-            rates[name].append(counts[name] / _time_calls(step, counts[name]))
-        left = (time.perf_counter() - start) / number * (rounds - number)
-        LOG.debug("Measured %d of %d rounds, %.0f s to go.", number, rounds, left)
-    return rates
+            times[name].append(seconds_per_call(step, counts[name]) * 1e6)
+        LOG.debug("Measured %d of %d rounds.", number, rounds)
+    return times
 
 
-def _count_calls(step: Callable[[int], Any], share: float) -> tuple[int, float]:
-    """Return how many calls take about `share` seconds, after calls that compile and warm up.
-
-    The second value is the seconds that a call took.
-    """
-    _time_calls(step, 2)
+def fitting_count(step: Callable[[int], Any], seconds: float) -> int:
+    """Return how many calls take about that long, at least one, after calls that warm up."""
+    seconds_per_call(step, 2)
     count = 1
-    while (taken := _time_calls(step, count)) < share / 4:
+    while (taken := seconds_per_call(step, count)) * count < seconds / 4:
         count *= 2
-    return max(1, round(count * share / taken)), taken / count
+    return max(1, round(seconds / taken))
 
 
-def _time_calls(step: Callable[[int], Any], count: int) -> float:
-    start = time.perf_counter()
-    for index in range(count - 1):
-        step(index)
-    float(step(count - 1)[0])
-    return time.perf_counter() - start
+def seconds_per_call(step: Callable[[int], Any], count: int) -> float:
+    """Call a function of the step number; return the mean time, and wait for the last call."""
+    returned, start = None, time.perf_counter()
+    for index in range(count):
+        returned = step(index)
+    wait(returned)
+    return (time.perf_counter() - start) / count
+
+
+def wait(returned: Any) -> None:
+    """Wait for arrays of JAX and for torch's GPU, which both compute behind the calls."""
+    if jax := sys.modules.get("jax"):
+        jax.block_until_ready(returned)
+    if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 def name_processor() -> str:

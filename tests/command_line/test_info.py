@@ -14,7 +14,7 @@ import pytest
 
 import gymbridge
 from gymbridge.command_line import info, main
-from gymbridge.command_line.info import Probe, run_probe, run_probes
+from gymbridge.command_line.info import run_probe, run_probes
 from gymbridge.core.extras import EXTRAS, find_version, install_command
 
 SETUP = Path(__file__).parents[2] / "setup.cfg"
@@ -23,7 +23,7 @@ SETUP = Path(__file__).parents[2] / "setup.cfg"
 @pytest.fixture(autouse=True)
 def _probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers in the place of the real ones, which import JAX and torch."""
-    answers = {"JAX devices": Probe(["cpu:0", "cpu:1"]), "OpenGL": Probe([], "no EGL")}
+    answers = {"JAX devices": "cpu:0, cpu:1", "OpenGL": "no EGL"}
     monkeypatch.setattr(info, "run_probes", lambda versions: iter(answers.items()))
 
 
@@ -40,7 +40,7 @@ def test_info__prints_json(capsys: Any) -> None:
     assert main(["info", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["python"] == platform.python_version()
-    assert found["devices"]["OpenGL"] == {"found": [], "error": "no EGL"}
+    assert found["devices"]["OpenGL"] == "no EGL"
 
 
 def test_info__prints_each_line_as_soon_as_it_is_found(
@@ -48,10 +48,10 @@ def test_info__prints_each_line_as_soon_as_it_is_found(
 ) -> None:
     printed = []
 
-    def probe(versions: Any) -> Iterator[tuple[str, Probe]]:
+    def probe(versions: Any) -> Iterator[tuple[str, str]]:
         for name in ("first", "second"):
             printed.append(capsys.readouterr().out)
-            yield name, Probe([])
+            yield name, "none"
 
     monkeypatch.setattr(info, "run_probes", probe)
     assert main(["info"]) == 0
@@ -95,61 +95,26 @@ def test_extras__are_those_of_the_package() -> None:
     }
 
 
-def test_info__of_an_id_prints_what_is_known(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(info, "find_version", lambda name: None)
-    assert main(["info", "EnvPool/TSP-v1"]) == 0
-    above, below = capsys.readouterr().out.split("\n\nExtras that are not installed:\n")
-    rows = dict(re.split("  +", line, maxsplit=1) for line in above.splitlines())
-    assert rows.pop("observation space").endswith("trajectory: Box(-1, 19, (20,), int32))")
-    assert rows == {
-        "id": "EnvPool/TSP-v1",
-        "family": "jumanji",
-        "action space": "Discrete(20)",
-        "limit": "none",
-        "extra": "envpool",
-        "envpool": "-",
-    }
-    assert below == f"envpool     install by {install_command('envpool')}\n"
-
-
-def test_info__of_an_id_prints_json(capsys: Any) -> None:
-    assert main(["info", "gymbridge:Brax/swimmer-v0", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["id"], found["observation_space"]) == ("Brax/swimmer-v0", None)
-    assert found["versions"].keys() == {"brax", "jax"}
-
-
-@pytest.mark.parametrize(
-    ("name", "extra"),
-    [("Go1Getup", "robots"), ("PandaPickCube", "robots"), ("HopperHop", "playground")],
-)
-def test_info__of_a_robot_has_the_extra_with_the_meshes(name: str, extra: str, capsys: Any) -> None:
-    assert main(["info", f"Playground/{name}-v0", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["extra"] == extra
-    assert found["versions"].keys() == {*EXTRAS[extra]}
-
-
 def test_probes__leave_out_what_is_not_installed() -> None:
     found = dict(run_probes({"jax": None, "torch": None}))
     assert found.keys() == {"OpenGL"}
-    assert (found["OpenGL"].error is None) == bool(found["OpenGL"].found)
+    assert found["OpenGL"]
 
 
 @pytest.mark.parametrize(
     ("code", "found"),
     [
-        ("print('a\\nb')", Probe(["a", "b"])),
-        ("raise SystemExit('no driver')", Probe([], "no driver")),
-        ("import os; os._exit(3)", Probe([], "ended with code 3")),
+        ("print('a, b')", "a, b"),
+        ("raise SystemExit('no driver')", "no driver"),
+        ("import os; os._exit(3)", "ended with code 3"),
     ],
 )
-def test_probe__returns_lines_or_what_went_wrong(code: str, found: Probe) -> None:
+def test_probe__returns_a_line_or_what_went_wrong(code: str, found: str) -> None:
     assert run_probe(code) == found
 
 
 def test_probe__ends_where_nothing_answers() -> None:
-    assert run_probe("import time; time.sleep(60)", 0.2) == Probe([], "no answer in 0.2 s")
+    assert run_probe("import time; time.sleep(60)", 0.2) == "no answer in 0.2 s"
 
 
 @pytest.mark.slow
@@ -157,5 +122,5 @@ def test_probes__find_the_devices_of_jax_and_torch() -> None:
     pytest.importorskip("jax")
     pytest.importorskip("torch")
     found = dict(run_probes({"jax": "any", "torch": "any"}))
-    assert found["JAX devices"].error is None
-    assert found["torch devices"].found[0] == "cpu"
+    assert re.match(r"(TFRT_CPU_0|cpu:0|cuda:0) \(", found["JAX devices"])
+    assert found["torch devices"].startswith("cpu")

@@ -48,7 +48,7 @@ def test_list__has_room_for_more_than_long_ids_in_a_terminal() -> None:
     lines = run_in_terminal(command, 80)[0].splitlines()
     assert max(map(len, lines)) == 80
     assert lines[1].split()[:3] == ["Brax/ant-v0", "brax", "1000"]
-    assert lines[-1] == f"{len(lines) - 3} ids; 'ant' begins a word in the first 4"
+    assert lines[-1] == f"{len(lines) - 3} ids"
 
 
 def test_list__cuts_nothing_in_a_pipe(capsys: Any) -> None:
@@ -63,7 +63,6 @@ def test_list__fits_the_width_of_a_terminal() -> None:
     assert len(header) <= 50
     assert lines[0].startswith("EnvPool/TSP-v1  jumanji ")
     assert len(lines[0]) == 50
-    assert lines[0].endswith("...")
     assert lines[1:] == ["", "1 id"]
 
 

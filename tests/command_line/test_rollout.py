@@ -162,7 +162,7 @@ def test_sb3_model__has_actions_that_begin_at_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("policy.pkl", "must end in .pt, .pt2, .zip"),
+        ("policy.pkl", "must end in .pt, .pt2 or .zip"),
         ("absent.pt", "there is no file"),
         ("broken.pt", "broken.pt cannot be loaded: "),
         ("broken.zip", "broken.zip cannot be loaded: "),
@@ -287,7 +287,7 @@ def test_environment__that_fails_is_an_error_with_its_place(at: str, capsys: Any
         (
             "EnvPool/FrozenLake-v1",
             [VIDEO],
-            "`--video`: there are no pictures of EnvPool/FrozenLake-v1; run it without",
+            "EnvPool does not draw these tasks",
         ),
         (CARTPOLE, [VIDEO, "--kwarg=render_size=[0,0]"], "`render_size` must be at least 1"),
     ],
@@ -306,7 +306,6 @@ def test_rollout__exits_with_2_for_what_it_cannot_do(
     assert run(env_id, *arguments) == 2
     error = capsys.readouterr().err
     assert text in error
-    assert ("no pictures" in text) <= ("render_mode" not in error)
     assert not Path("out.mp4").exists()
 
 
@@ -341,7 +340,7 @@ def test_rollout__that_is_cut_short_reports_the_finished_episodes(
         ]
 
 
-def test_terminal__shows_which_step_is_taken_and_ctrl_c_leaves_the_video_whole(
+def test_ctrl_c__of_a_terminal_leaves_the_video_whole(
     tmp_path: Path,
 ) -> None:
     """Ctrl-C of a terminal goes to every process of it, the encoder included."""
@@ -351,23 +350,13 @@ def test_terminal__shows_which_step_is_taken_and_ctrl_c_leaves_the_video_whole(
     command = [sys.executable, "-m", "gymbridge", *command]
     written, code = run_in_terminal(command, 80, interrupt_after=b"episode 2: ")
     assert code == 130
-    assert "\rBuilding CartPole-v1\033[K" in written
-    assert re.search(r"\rEpisode 2 of 100000, step \d+ of at most 500\033\[K", written)
-    lines = [line.rpartition("\033[K")[2] for line in written.split("\n")]
+    lines = written.splitlines()
     results = [line.split(":")[0] for line in lines if line.startswith("episode")]
     assert results[:2] == ["episode 1", "episode 2"]
     assert f"Wrote {path}" in written
-    last = written.rpartition("\033[K")[2].splitlines()
-    assert last[-1] == "gymbridge rollout: interrupted"
-    assert last[-2].endswith(f" over {len(results)} episodes")
+    assert lines[-1] == "gymbridge rollout: interrupted"
+    assert lines[-2].endswith(f" over {len(results)} episodes")
     assert len(read_video(path)) > len(results)
-
-
-def test_terminal__has_errors_on_a_line_of_their_own() -> None:
-    command = [sys.executable, "-m", "gymbridge", "rollout", "CartPole-v1", "--kwarg=nothing=1"]
-    written, code = run_in_terminal(command, 80)
-    assert code == 2
-    assert "\r\033[Kgymbridge rollout: error: CartPole-v1 cannot be built" in written
 
 
 def make_normalized(env_id: str) -> Any:
