@@ -161,7 +161,7 @@ class EngineEnv(JaxEnv):
             step_seconds=_as_seconds(_read(self._env, "dt")),
             coordinates=self._find_coordinates(),
             model=None if self.leaves is None else self.leaves.model,
-            state="State",
+            state_name="State",
         )
         found = found._replace(drawing=self._describe_drawing(found))
         reason = self._solver and self._solver.unsupported_reason

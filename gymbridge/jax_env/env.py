@@ -61,7 +61,7 @@ class EnvMetadata(NamedTuple):
     """The model of the physics, which is the simulator's `built_with`."""
     loop_advice: str = "Write the step without a loop of unknown length."
     """What a user can do where reverse mode cannot pass `step`."""
-    state: str = "state"
+    state_name: str = "state"
     """What errors call its states."""
     drawing: Drawing | None = None
     """How it is drawn; None for its own method `render`, if it has one."""

@@ -62,7 +62,7 @@ class Linearizer:
         self.fields = {
             name: slice(start, end) for name, start, end in zip(names, ends, ends[1:], strict=False)
         }
-        structure = jax.tree.structure(simulator.env.state)
+        structure = jax.tree.structure(simulator.env.state_shapes)
         row = _make_row(simulator.step_row, places, _make_write(structure, places, write))
 
         def run(carry: Carry, actions: Any) -> dict[str, jax.Array]:

@@ -180,7 +180,9 @@ class JaxSimulator:
     def leaf_names(self) -> list[str]:
         """Return the engine's name of each leaf of its state; levels are joined by dots."""
         # Where physics are drawn, the engine's own state is the field `state` of a larger one.
-        names = [name.removeprefix("state.") or "state" for name in name_paths(self.env.state)]
+        names = [
+            name.removeprefix("state.") or "state" for name in name_paths(self.env.state_shapes)
+        ]
         return make_unique(names)
 
     def field_names(self) -> list[str]:

@@ -55,7 +55,7 @@ class TracedEnv:
         metadata: What the environment says of itself.
         drawing: How it is drawn.
         options: Options of `reset`, by name.
-        state: Shapes and dtypes of a state.
+        state_shapes: Shapes and dtypes of a state.
         reads_keys: Whether `step` uses its key.
 
     Raises:
@@ -89,20 +89,20 @@ class TracedEnv:
         begun = jax.tree.map(_to_strong, run("reset", reset, KEY, {}))
         action = action_struct(self.action_space)
         stepped = run("step", step, KEY, begun[0], action)
-        check_structure(self.metadata.state, begun[0], stepped[0], ("reset", "step"))
+        check_structure(self.metadata.state_name, begun[0], stepped[0], ("reset", "step"))
         for verb, seen in (("reset", begun[1]), ("step", stepped[1])):
             check_observation(self.observation_space, seen, verb)
         self._reward = check_scalars(*stepped[2:5])
         self._infos, self._defaults = check_infos(
             begun[2], stepped[5], read_mapping(env, "info_defaults")
         )
-        self.state, self._obs = begun[:2]
+        self.state_shapes, self._obs = begun[:2]
         self.positions, self.physics_leaves = (
-            _close(run, verb, getattr(env, verb), self.state)
+            _close(run, verb, getattr(env, verb), self.state_shapes)
             for verb in ("positions", "physics_leaves")
         )
-        self._step = close(step, KEY, self.state, action)
-        self.reads_keys: bool = used_inputs(step, KEY, self.state, action)[0]
+        self._step = close(step, KEY, self.state_shapes, action)
+        self.reads_keys: bool = used_inputs(step, KEY, self.state_shapes, action)[0]
         self._resets = {}
         for names in given_together(self.options):
             given = {name: self.options[name].like for name in names}
@@ -131,12 +131,12 @@ class TracedEnv:
 
     def unflatten(self, leaves: Sequence[Any]) -> Any:
         """Return a state, or a batch of such, by its leaves."""
-        return jax.tree.unflatten(jax.tree.structure(self.state), leaves)
+        return jax.tree.unflatten(jax.tree.structure(self.state_shapes), leaves)
 
     def _normalise(self, state: Any, seen: TimeStep) -> tuple[Any, TimeStep]:
         """Return both with the dtypes that were checked, no weak types and the infos shown."""
         info = cast_like(_fill(seen.info, self._defaults), self._infos)
-        return cast_like(state, self.state), TimeStep(
+        return cast_like(state, self.state_shapes), TimeStep(
             cast_like(seen.obs, self._obs),
             jnp.asarray(seen.reward, self._reward),
             jnp.asarray(seen.terminated),
