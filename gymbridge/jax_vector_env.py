@@ -121,9 +121,9 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
     A seed up to 2**32 - 1 is used as it is; see `reset` for larger ones. Episode k of an
     environment with seed s begins in the same state whatever the batch size, mode or neighbours.
 
-    A batch keeps for each environment its state, its last observation, reward, flags and infos. If
-    the environment's `step` draws random numbers, it also keeps the key of the episode (8 bytes)
-    and the number of steps (4 bytes).
+    A batch keeps for each environment its state and its last observation, with Disabled also its
+    last reward, flags and infos. If the environment's `step` draws random numbers, it also keeps
+    the key of the episode (8 bytes) and the number of steps (4 bytes).
     """
 
     @apart()

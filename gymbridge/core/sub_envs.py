@@ -97,13 +97,17 @@ class SubEnvs:
         """Raise for an attribute that is fixed when a batch is built: setting it changes nothing.
 
         Raises:
-            ArgumentError: The batch `envs`, its engine, or what that is built with has it.
+            ArgumentError: The batch `envs`, its engine, or what either is built with has it.
         """
         first = name.partition(".")[0]  # "opt" of "opt.gravity"
-        owners = envs, self._simulator.engine
-        names = {first, first.removeprefix("_"), f"_{first}"}
-        is_fixed = any(_defines(owner, one) for owner in owners for one in names)
-        if is_fixed or first in _SHARED or first in _field_names(self._simulator.built_with):
+        is_fixed = (
+            first in _SHARED
+            or _defines(envs, first.removeprefix("_"))
+            or any(_defines(self._simulator.engine, one) for one in (first, f"_{first}"))
+            or first in _field_names(self._simulator.built_with)
+            or first in inspect.signature(type(envs.unwrapped).__init__).parameters
+        )
+        if is_fixed:
             raise ArgumentError(
                 f"`{name}` belongs to the simulation and is fixed when the batch is built, so "
                 "setting it would change nothing; if the task takes it as a keyword, pass it to "

@@ -359,7 +359,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         """Give each environment an attribute of your own; a list or tuple has one value for each.
 
         What the batch, the engine's object, EnvPool's configuration or Brax's ``sys`` has is fixed
-        when the batch is built, and cannot be set: setting it would change nothing.
+        when the batch is built, as are keywords of its class. None of it can be set: setting it
+        would change nothing.
 
         Raises:
             ArgumentError: The name is such a one, or a list has another length than `num_envs`.

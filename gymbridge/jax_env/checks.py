@@ -179,7 +179,12 @@ def check_scalars(reward: Any, terminated: Any, truncated: Any) -> Any:
 
 
 def _is_real(dtype: Any) -> bool:
-    return dtype.kind in "biu" or jnp.issubdtype(dtype, jnp.floating)
+    return _is_number(dtype) and not jnp.issubdtype(dtype, jnp.complexfloating)
+
+
+def _is_number(dtype: Any) -> bool:
+    """Return whether a dtype is that of numbers or bools, numpy's or of JAX alone."""
+    return jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)
 
 
 def check_infos(begun: Infos, stepped: Infos, defaults: Mapping[str, Any]) -> tuple[Infos, Infos]:
@@ -273,7 +278,7 @@ def _fit(leaf: Any, value: Any) -> jax.Array:
         raise TypeError("no real number")
     with np.errstate(invalid="ignore", over="ignore"):
         cast = value.astype(leaf.dtype)
-    if leaf.dtype.kind != "f" and not np.array_equal(cast, value):
+    if not jnp.issubdtype(leaf.dtype, jnp.floating) and not np.array_equal(cast, value):
         raise ValueError("another number")
     return jnp.asarray(np.broadcast_to(cast, leaf.shape))
 
@@ -294,13 +299,14 @@ def _check_values(infos: Infos, path: str) -> None:
         here = f"{path}[{name!r}]"
         if not isinstance(name, str) or name.removeprefix("_") in infos.keys() - {name}:
             raise EnvContractError(
-                f"`{here}` needs another name: a text, and not that of the mask of another info."
+                f"`{here}` needs another name: a text, and not that of the mask of another info. "
+                "With Brax or Playground, `info_keys` can leave it out."
             )
         if isinstance(like, dict):
             _check_values(like, here)
-        elif not (hasattr(like, "dtype") and _is_real(like.dtype)):
+        elif not (hasattr(like, "dtype") and _is_number(like.dtype)):
             raise EnvContractError(
-                f"`{here}` must be an array of bools, integers or floats, got {_show(like)}."
+                f"`{here}` must be an array of numbers or bools, got {_show(like)}."
             )
 
 

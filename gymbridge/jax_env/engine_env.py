@@ -151,7 +151,7 @@ class EngineEnv(JaxEnv):
         """Return the whole state of the simulation."""
         return getattr(state, self._fields.physics)
 
-    def _describe(self) -> EnvMetadata:
+    def _env_metadata(self) -> EnvMetadata:
         """Return what the batch knows of the environment besides its functions and spaces."""
         unwrapped = self._env.unwrapped
         backend = getattr(unwrapped, "backend", None)

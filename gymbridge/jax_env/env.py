@@ -86,8 +86,8 @@ class JaxEnv(ABC):
         name: What the environment is called in messages and snapshots; by default its class.
         max_episode_steps: Steps after which an episode is truncated; None for no limit.
         step_seconds: Simulated seconds of a step, for the speed of videos; None if there are none.
-        coordinates: The leaves of a state in which `FunctionalVectorEnv.linearize` differentiates a
-            step, where its user names none; or None.
+        coordinates: `Coordinates`, the leaves of a state in which `FunctionalVectorEnv.linearize`
+            differentiates a step, where its user names none; or None.
         reset_options: Space of each keyword argument of `reset` besides `key`. A user sets it with
             ``envs.reset(options={name: (num_envs, ...)})``; where no value is given, `reset` has
             its own default. A restart by autoreset has no values. At most four options may have
@@ -171,10 +171,12 @@ class JaxEnv(ABC):
         """Return the leaves whose overflow makes the gradient of a step zero; by default all."""
         return state
 
-    def _describe(self) -> EnvMetadata:
+    def _env_metadata(self) -> EnvMetadata:
         """Return what the batch knows of the environment besides its functions and spaces.
 
         The translation of an engine has its own.
         """
-        name = self.name or type(self).__name__
-        return EnvMetadata(name, self, self.step_seconds, self.coordinates)
+        name, coordinates = self.name or type(self).__name__, self.coordinates
+        if not isinstance(coordinates, Coordinates):  # A user's attribute may have that name.
+            coordinates = None
+        return EnvMetadata(name, self, self.step_seconds, coordinates)

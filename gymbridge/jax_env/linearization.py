@@ -158,6 +158,7 @@ def _choose_coordinates(
     floats = [
         name for name, leaf in leaves if leaf.size and jnp.issubdtype(leaf.dtype, jnp.floating)
     ]
+    write = None
     if fields is None:
         coordinates = simulator.env.metadata.coordinates
         if coordinates is None:
@@ -166,7 +167,7 @@ def _choose_coordinates(
                 "linearised, since gymbridge does not know its positions and velocities; its "
                 f"float leaves are {floats}."
             )
-        return coordinates
+        fields, write = tuple(coordinates.names), coordinates.write
     for name in fields:
         if name not in floats:
             raise ArgumentError(
@@ -175,4 +176,4 @@ def _choose_coordinates(
             )
     if len({*fields}) < len(fields):
         raise ArgumentError(f"`fields` must name each leaf once, got {list(fields)}.")
-    return fields, None
+    return fields, write

@@ -87,7 +87,7 @@ class RandomizedEnv(JaxEnv):
     """
 
     def __init__(self, env: EngineEnv, function: Callable[..., Any]) -> None:
-        self._env, self._metadata = env, env._describe()
+        self._env, self._metadata = env, env._env_metadata()
         if not callable(function):
             raise ArgumentTypeError(
                 f"`randomization_fn` must be a function, got {type(function).__name__}."
@@ -104,7 +104,7 @@ class RandomizedEnv(JaxEnv):
         like = {name: _Given(shape, flag) for name, shape in shapes.items()}
         self.reset_options: Mapping[str, Any] = {"randomization": Option(read, like)}
 
-    def _describe(self) -> EnvMetadata:
+    def _env_metadata(self) -> EnvMetadata:
         """Return what the environment says of itself; frames show the physics of the episodes."""
         found = self._metadata
 

@@ -1,4 +1,4 @@
-"""Frames of functional environments, drawn by MuJoCo."""
+"""Frames of environments, drawn by MuJoCo."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class JaxRule(EpisodeRule[JaxSimulator]):
 
 
 class JaxRunner(Runner, Protocol):
-    """What a batch of functional environments needs of its runner.
+    """What a batch of JAX environments needs of its runner.
 
     Attributes:
         rule: The episode rule that it runs.

@@ -67,7 +67,7 @@ class TracedEnv:
     """
 
     def __init__(self, env: JaxEnv, info_keys: Sequence[str] | str | None = None) -> None:
-        self.metadata = env._describe()
+        self.metadata = env._env_metadata()
         name = self.metadata.name
         # By its own method unless it says otherwise.
         self.drawing = self.metadata.drawing or draw_by(getattr(env, "render", None), name)

@@ -1,4 +1,4 @@
-"""A batch of functional environments: its snapshots, and the batch as pure functions."""
+"""A batch of JAX environments: its snapshots, and the batch as pure functions."""
 
 from __future__ import annotations
 
