@@ -191,7 +191,16 @@ def test_arguments__keywords_of_an_env_object_are_refused_with_the_way_out(
 def test_set_attr__of_physics_is_an_error() -> None:
     envs = BraxVectorEnv("inverted_pendulum", 2, backend="spring")
     # Brax keeps `n_frames` under a name of its own.
-    for name in ("gravity", "opt.gravity", "timestep", "sys", "dt", "n_frames", "_n_frames"):
+    for name in (
+        "gravity",
+        "opt.gravity",
+        "timestep",
+        "sys",
+        "dt",
+        "n_frames",
+        "_n_frames",
+        "nonfinite",
+    ):
         with pytest.raises(ArgumentError, match=f"`{name}` belongs to the simulation and is fixed"):
             envs.set_attr(name, 3)
     envs.set_attr("label", "mine")

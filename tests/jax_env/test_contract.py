@@ -212,6 +212,25 @@ def test_what_is_no_environment__is_refused() -> None:
         JaxEnv()  # type: ignore[abstract]
 
 
+def test_names__of_the_user_s_own_are_no_part_of_the_protocol() -> None:
+    own: dict[str, Any] = {"coordinates": np.ones((3, 2)), "describe": None, "metadata": 3}
+    envs = JaxVectorEnv(Sample(action_space=Box(-1, 1, (1,)), **own), 2)
+    envs.reset(seed=0)
+    with pytest.raises(ArgumentError, match="`fields` must name the leaves in which Sample"):
+        envs.linearize(np.zeros((2, 1), np.float32))
+
+
+def test_infos__may_be_numbers_of_any_dtype() -> None:
+    info = {"half": jnp.bfloat16(1), "wave": jnp.complex64(1j)}
+    env = Sample(**begun(info=info), **stepped(5, {"wave": info["wave"]}))
+    env.info_defaults = {"half": 0.1}
+    envs = JaxVectorEnv(env, 2, arrays="jax")
+    envs.reset(seed=0)
+    infos = envs.step(np.zeros(2, int))[4]
+    assert (infos["half"] == jnp.bfloat16(0.1)).all()
+    assert infos["wave"].tolist() == [1j, 1j]
+
+
 def test_values__of_python_are_taken_as_arrays() -> None:
     """Gymnasium's pendulum returns False, and `Sample` the number 0.0."""
     envs = JaxVectorEnv(FromFuncEnv(PendulumFunctional()), 2)
