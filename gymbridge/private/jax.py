@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
@@ -192,15 +192,8 @@ def factorizes(function: Callable[..., Any], *args: Any) -> bool:
         function: Pure function of trees of arrays.
         *args: Shapes and dtypes of its arguments.
     """
-    return _calls_lapack(_trace(function, args))
-
-
-def _calls_lapack(closed: Any) -> bool:
-    return any(
-        equation.primitive.name in _FACTORIZATIONS
-        or any(map(_calls_lapack, _inner_traces(equation)))
-        for equation in getattr(closed, "jaxpr", closed).eqns
-    )
+    names = (one.primitive.name for part in _parts(_trace(function, args)) for one in part.eqns)
+    return not _FACTORIZATIONS.isdisjoint(names)
 
 
 def used_inputs(function: Callable[..., Any], *args: Any) -> Any:
@@ -229,16 +222,15 @@ def keeps_old_traces(function: Callable[..., Any], *args: Any) -> bool:
     """Return whether functions that `function` compiles keep what they read in an older trace.
 
     `jax.jit` keeps its trace of a function, and with it the attributes that the function read then.
-    JAX traces the function again if metadata differ. So `function` is traced twice, the second time
-    with new metadata, and the answer is whether the two traces differ. Where a version of JAX lacks
-    metadata, the answer is False.
+    The answer is whether a trace and a new one differ in the number of values that are read. Where
+    a version of JAX lacks metadata, it is False.
 
     Args:
         function: Pure function of trees of arrays.
         *args: Shapes and dtypes of its arguments.
     """
     before, now = _trace_twice(function, args)
-    return _count_inputs(now.jaxpr) != _count_inputs(before.jaxpr)
+    return _count_values(before) != _count_values(now)
 
 
 def fixes_draws(function: Callable[..., Any], *args: Any) -> bool:
@@ -260,15 +252,11 @@ def keep_constants(closed: Any) -> None:
 
     JAX keeps them as they are until it compiles, those of inner functions and literals too.
     """
-    jaxpr, kept = getattr(closed, "jaxpr", closed), getattr(closed, "consts", [])
-    kept[:] = map(_copied, kept)
-    values = [*jaxpr.outvars, *(value for equation in jaxpr.eqns for value in equation.invars)]
-    for value in values:
-        if hasattr(value, "val"):
+    for part in _parts(closed):
+        kept = getattr(part, "consts", [])
+        kept[:] = map(_copied, kept)
+        for value in _literals(part):
             value.val = _copied(value.val)
-    for equation in jaxpr.eqns:
-        for inner in _inner_traces(equation):
-            keep_constants(inner)
 
 
 def _copied(constant: Any) -> Any:
@@ -280,7 +268,7 @@ def _copied(constant: Any) -> Any:
 
 
 def _trace_twice(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return a trace and a later one, which differ if JAX runs the function anew and it changed."""
+    """Return a trace and one of the function run anew, since JAX does so if metadata differ."""
     before = _trace(function, args)
     try:
         # jax does not say what metadata may be
@@ -291,23 +279,38 @@ def _trace_twice(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[A
         return before, _trace(function, args)
 
 
-def _constants(closed: Any) -> list[Any]:
+def _parts(trace: Any) -> Iterator[Any]:
+    """Yield a trace and those inside its equations, such as a condition's tuple of branches."""
+    yield trace
+    for equation in trace.eqns:
+        for value in equation.params.values():
+            inner = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+            for one in inner:
+                if hasattr(one, "eqns"):
+                    yield from _parts(one)
+
+
+def _values(part: Any) -> list[Any]:
+    """Return what the equations of a trace take, and what it returns."""
+    taken = [value for equation in part.eqns for value in equation.invars]
+    return [*taken, *getattr(part, "jaxpr", part).outvars]
+
+
+def _count_values(trace: Any) -> int:
+    return sum(len(_values(part)) for part in _parts(trace))
+
+
+def _literals(part: Any) -> list[Any]:
+    return [value for value in _values(part) if hasattr(value, "val")]
+
+
+def _constants(trace: Any) -> list[Any]:
     """Return what a trace has of constants and of literals, in order, inner functions included."""
-    jaxpr = getattr(closed, "jaxpr", closed)
-    found = [*getattr(closed, "consts", ())]
-    for equation in jaxpr.eqns:
-        found += [value.val for value in equation.invars if hasattr(value, "val")]
-        for inner in _inner_traces(equation):
-            found += _constants(inner)
-    return found + [value.val for value in jaxpr.outvars if hasattr(value, "val")]
-
-
-def _inner_traces(equation: Any) -> list[Any]:
-    """Return the traces inside an equation; those of the branches of a condition are a tuple."""
-    values: list[Any] = []
-    for value in equation.params.values():
-        values += cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
-    return [value for value in values if hasattr(getattr(value, "jaxpr", value), "eqns")]
+    return [
+        constant
+        for part in _parts(trace)
+        for constant in (*getattr(part, "consts", ()), *(one.val for one in _literals(part)))
+    ]
 
 
 def _is_same(before: Any, now: Any) -> bool:
@@ -325,12 +328,3 @@ def _trace(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
     # jax leaves open what the function returns
     return jax.make_jaxpr(function)(*args)  # pyright: ignore[reportUnknownMemberType]
-
-
-def _count_inputs(jaxpr: Any) -> int:
-    """Return the number of inputs of all equations, those of functions inside them too."""
-    total = 0
-    for equation in jaxpr.eqns:
-        total += len(equation.invars)
-        total += sum(_count_inputs(getattr(one, "jaxpr", one)) for one in _inner_traces(equation))
-    return total
