@@ -82,8 +82,12 @@ class JaxFunction:
                 return differentiate(*residuals)[1](cotangents)
             return (residuals.split() if joins else residuals)(cotangents)
 
-        self.to_torch, self._recompute, self._differentiate = to_torch, recompute, differentiate
-        self.plain, self._record, self._pull = map(jax.jit, (evaluate, record, pull))
+        self.plain, self.to_torch, self._recompute = jax.jit(evaluate), to_torch, recompute
+        self._differentiate, self._record, self._pull = (
+            differentiate,
+            jax.jit(record),
+            jax.jit(pull),
+        )
 
     def __call__(self, values: tuple[Any, ...], tensors: _Tensors, rest: Any) -> Traced:
         """Return the outputs as tensors that lead back to the inputs.

@@ -101,6 +101,7 @@ class JitRunner(JaxRunner):
         self.rule, simulator = JaxRule(rule), rule.simulator
         part = JaxRule(rule, of_one_device=True)
 
+        # Functions, since bound methods would be a circle that keeps what was compiled alive.
         def reset(carry: Any, mask: Any, seeds: ResetRequest) -> StepResult:
             log_compilation("reset", simulator)
             return infos.collect_infos(part.reset(carry, mask, seeds))
