@@ -9,22 +9,25 @@ pure function of the inputs and of the gradients that come in; and so on upwards
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+from collections.abc import Callable
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import torch
 
 from gymbridge.core.arrays.torch import torch_to_jax
 from gymbridge.core.processes import check_not_forked
 from gymbridge.errors import ArgumentTypeError
+from gymbridge.gradients.residuals import Joined
 from gymbridge.jax_env.compilation import announce
 from gymbridge.private.torch import check_not_freed
 
-__all__ = ["JaxFunction", "Joined", "Traced"]
+__all__ = ["JaxFunction", "Pure", "Traced"]
+
+Pure = Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], Any]]
+"""(trees of float arrays, anything else) -> (float arrays, anything else)."""
 
 _Tensors = tuple[torch.Tensor | None, ...]
 
@@ -34,120 +37,156 @@ class Traced(NamedTuple):
 
     values: tuple[jax.Array, ...]  # the float outputs
     tensors: tuple[torch.Tensor, ...]  # the same in torch's graph
-    rest: Any  # what has no gradient
+    aux: Any  # what has no gradient
 
 
 class JaxFunction:
     """A pure function of jax that can be a node in torch's graph.
 
     Args:
-        function: (inputs, rest) -> (outputs, rest), where inputs is a tuple of trees of float
-            arrays, outputs is a tree of float arrays, and what is called rest is any tree, through
+        function: (inputs, rest) -> (outputs, aux), where inputs is a tuple of trees of float
+            arrays, outputs is a tuple of float arrays, and rest and aux are any pytrees, through
             which no gradient passes.
         to_torch: Conversion of an output to a tensor; the default shares memory.
         recompute: Whether the backward pass computes the forward pass again instead of keeping
             what it needs of it.
         joins: Whether what it keeps crosses to the backward pass as few arrays. It is for one
             device: arrays of several would be gathered on one.
-
-    Attributes:
-        plain: The compiled function, whose outputs are a tuple.
     """
 
     def __init__(
         self,
-        function: Callable[[Any, Any], tuple[Any, Any]],
+        function: Pure,
         *,
         to_torch: Callable[[Any], torch.Tensor] = torch.from_dlpack,
         recompute: bool = False,
         joins: bool = False,
     ) -> None:
-        def evaluate(inputs: tuple[Any, ...], rest: Any) -> tuple[tuple[Any, ...], Any]:
-            outputs, rest = function(inputs, rest)
-            return tuple(jax.tree.leaves(outputs)), rest
+        self.to_torch, self._recompute = to_torch, recompute
 
+        # Functions, since bound methods would be a circle that keeps what was compiled alive.
         def differentiate(inputs: tuple[Any, ...], rest: Any) -> Any:
-            """Return the outputs, their vjp and the rest."""
-            return jax.vjp(lambda *inputs: evaluate(inputs, rest), *inputs, has_aux=True)
+            """Return the outputs, their vjp and the aux."""
+            return jax.vjp(lambda *given: function(given, rest), *inputs, has_aux=True)
 
         def record(inputs: tuple[Any, ...], rest: Any) -> Any:
-            """Return the outputs, the rest and the vjp as it is kept."""
-            outputs, vjp, rest = differentiate(inputs, rest)
-            return outputs, rest, Joined.of(vjp) if joins else vjp
+            """Return the same with the vjp as it is kept."""
+            outputs, vjp, aux = differentiate(inputs, rest)
+            return outputs, Joined.of(vjp) if joins else vjp, aux
 
-        def pull(residuals: Any, cotangents: tuple[Any, ...]) -> Any:
+        def apply(kept: Any, cotangents: tuple[Any, ...]) -> Any:
             """Return what the vjp makes of the cotangents."""
             announce("a backward pass", "minutes")
             if recompute:
-                return differentiate(*residuals)[1](cotangents)
-            return (residuals.split() if joins else residuals)(cotangents)
+                return differentiate(*kept)[1](cotangents)
+            return (kept.split() if joins else kept)(cotangents)
 
-        self.plain, self.to_torch, self._recompute = jax.jit(evaluate), to_torch, recompute
-        self._differentiate, self._record, self._pull = (
-            differentiate,
-            jax.jit(record),
-            jax.jit(pull),
-        )
+        self.plain, self._differentiate = jax.jit(function), differentiate
+        self._record, self._pull = jax.jit(record), jax.jit(apply)
 
     def __call__(self, values: tuple[Any, ...], tensors: _Tensors, rest: Any) -> Traced:
         """Return the outputs as tensors that lead back to the inputs.
 
         Args:
             values: The inputs, as arrays that nobody writes into later.
-            tensors: Their leaves in torch's graph, or None where no gradient is asked for.
+            tensors: The same arrays in torch's graph, or None where no gradient is asked for.
             rest: What has no gradient.
         """
-        values, rest, *outputs = _Node.apply(self, values, rest, *tensors)
-        return Traced(values, tuple(outputs), rest)
+        return _make_node(self, values, tensors, rest)
 
     def record(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], Any, Any]:
-        """Return the outputs, the rest and what the backward pass needs."""
+        """Return the outputs, the aux and what the backward pass needs."""
         if self._recompute:
-            return *self.plain(values, rest), (values, rest)
-        return self._record(values, rest)
+            outputs, aux = self.plain(values, rest)
+            return outputs, aux, (values, rest)
+        outputs, kept, aux = self._record(values, rest)
+        return outputs, aux, kept
 
-    def pull(self, residuals: Any, gradients: tuple[Any, ...]) -> Any:
+    def pull(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the gradient of each input, given those of the outputs."""
-        return self._pull(residuals, gradients)
+        return self._pull(kept, gradients)
+
+    def pull_traced(self, kept: _Kept, gradients: tuple[Any, ...], sources: _Tensors) -> Traced:
+        """Return the same as tensors that lead back to the inputs and the given gradients.
+
+        Args:
+            kept: What the node keeps.
+            gradients: Those of the outputs.
+            sources: The inputs and these gradients in torch's graph.
+        """
+        given = (kept.values, gradients)
+        return _make_node(self._gradient, given, sources, (kept.residuals, kept.rest))
 
     @cached_property
-    def gradient(self) -> JaxFunction:
-        """The backward pass as a function that has a backward pass itself.
+    def _gradient(self) -> _Gradient:
+        return _Gradient(self._differentiate, self._pull, self.to_torch)
 
-        Its inputs are those of this function and the gradients of its outputs. Its rest is what
-        this backward pass needs, and the rest of this function.
 
-        The gradient g(x, c) of f at x is the vjp, linear in c. Given a gradient v of g, that of x
-        is the derivative of g along v, since second derivatives are symmetric, and that of c is the
-        derivative of f along v. One pass in forward mode over the vjp gives both, as ``jax.jvp`` of
-        ``jax.grad`` does. It passes loops, and where a gradient is cut it selects zeros, while
-        reverse mode would multiply a NaN by them.
-        """
-        differentiate, pull = self._differentiate, self._pull
+class _Gradient:
+    """The backward pass of a function of jax, as a function that has a backward pass itself.
 
-        def find(given: tuple[Any, ...], rest: Any) -> tuple[Any, None]:
-            residuals, rest = rest
+    The gradient g(x, c) of f at x is the vjp, linear in c. Given a gradient v of g, that of x is
+    the derivative of g along v, since second derivatives are symmetric, and that of c is the
+    derivative of f along v. One pass in forward mode over the vjp gives both, as ``jax.jvp`` of
+    ``jax.grad`` does. It passes loops, and where a gradient is cut it selects zeros, while reverse
+    mode would multiply a NaN by them.
 
-            @jax.custom_vjp
-            def gradient(_: tuple[Any, ...], cotangents: tuple[Any, ...]) -> Any:
-                return pull(residuals, cotangents)
+    Args:
+        differentiate: (inputs, rest) -> (outputs, vjp, aux).
+        pull: The compiled backward pass, (residuals, cotangents) -> gradients.
+        to_torch: Conversion of a gradient to a tensor.
+    """
 
-            def evaluate(inputs: tuple[Any, ...], cotangents: tuple[Any, ...]) -> Any:
+    def __init__(
+        self,
+        differentiate: Callable[..., Any],
+        pull: Callable[..., Any],
+        to_torch: Callable[[Any], torch.Tensor],
+    ) -> None:
+        self.to_torch, self._pull = to_torch, pull
+
+        def push(given: tuple[Any, ...], rest: Any) -> tuple[tuple[Any, ...], None]:
+            """Return the gradients of the inputs and the cotangents along directions of inputs."""
+            announce("a second backward pass", "minutes")
+            inputs, cotangents, directions = given
+
+            def run(*inputs: Any) -> Any:
                 outputs, vjp, _ = differentiate(inputs, rest)
                 return vjp(cotangents), outputs
 
-            def forward(inputs: tuple[Any, ...], cotangents: tuple[Any, ...]) -> Any:
-                return evaluate(inputs, cotangents)[0], (inputs, cotangents)
+            along = jax.tree.unflatten(jax.tree.structure(inputs), directions)
+            return tuple(jax.tree.leaves(jax.jvp(run, inputs, along)[1])), None
 
-            def backward(given: tuple[Any, ...], directions: tuple[Any, ...]) -> Any:
-                announce("a second backward pass", "minutes")
-                inputs, cotangents = given
-                return jax.jvp(lambda *inputs: evaluate(inputs, cotangents), inputs, directions)[1]
+        self._push = JaxFunction(push, to_torch=to_torch, recompute=True)
 
-            gradient.defvjp(forward, backward)
-            return gradient(*given), None
+    def record(self, given: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], None, Any]:
+        """Return the gradients of the inputs, and what their backward pass needs."""
+        residuals, others = rest
+        found = self._pull(residuals, given[1])
+        return tuple(jax.tree.leaves(found)), None, (given, others)
 
-        return JaxFunction(find, to_torch=self.to_torch, recompute=True)
+    def pull(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the gradients of inputs and cotangents, given those of the first gradients."""
+        given, rest = kept
+        return self._push.plain((*given, gradients), rest)[0]
+
+    def pull_traced(self, kept: _Kept, gradients: tuple[Any, ...], sources: _Tensors) -> Traced:
+        """Return the same as tensors, for third derivatives; see `JaxFunction.pull_traced`."""
+        given, rest = kept.residuals
+        return self._push((*given, gradients), sources, rest)
+
+
+_KEPT_BYTES = 1 << 16
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any, place: Any) -> jax.Array:
+    """Return zeros on a device; small ones are kept, 4 MiB of them at most."""
+    is_small = math.prod(shape) * dtype.itemsize <= _KEPT_BYTES
+    return (_keep_zeros if is_small else _make_zeros)(shape, dtype, place)
+
+
+def _make_zeros(shape: tuple[int, ...], dtype: Any, place: Any) -> jax.Array:
+    return _zeros_maker(place)(shape, dtype)
 
 
 @cache
@@ -156,7 +195,10 @@ def _zeros_maker(place: Any) -> Callable[..., jax.Array]:
     return jax.jit(jnp.zeros, static_argnums=(0, 1), out_shardings=place)
 
 
-class _Saved(NamedTuple):
+_keep_zeros = lru_cache(maxsize=64)(_make_zeros)
+
+
+class _Kept(NamedTuple):
     """What a node keeps for its backward pass."""
 
     residuals: Any  # what `record` returned for it
@@ -166,31 +208,45 @@ class _Saved(NamedTuple):
     origins: list[Any]  # their nodes, since a write in place gives a tensor another one
 
 
+def _make_node(
+    call: JaxFunction | _Gradient, values: tuple[Any, ...], tensors: _Tensors, rest: Any
+) -> Traced:
+    found: list[Any] = []
+    outputs = _Node.apply(call, values, rest, found, *tensors)
+    return Traced(found[0], outputs, found[1])
+
+
 class _Node(torch.autograd.Function):
     """One call in torch's graph."""
 
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, call: JaxFunction, values: Any, rest: Any, *tensors: Any
-    ) -> tuple[Any, ...]:
-        outputs, found, residuals = call.record(values, rest)
+        ctx: Any,
+        call: JaxFunction | _Gradient,
+        values: Any,
+        rest: Any,
+        found: list[Any],
+        *tensors: Any,
+    ) -> tuple[torch.Tensor, ...]:
+        outputs, aux, residuals = call.record(values, rest)
+        found += (outputs, aux)
         # Torch frees what `save_for_backward` holds as soon as a backward pass is over, and says
         # so if there is a second one; what jax keeps hangs on a tensor that is saved there.
         token = torch.empty(0, device="cpu")
         inputs = tuple(
             tensor if tensor is not None and tensor.requires_grad else None for tensor in tensors
         )
-        saved = _Saved(residuals, values, rest, inputs, _find_origins(inputs))
-        token.saved = saved  # pyright: ignore[reportAttributeAccessIssue]
+        kept = _Kept(residuals, values, rest, inputs, _find_origins(inputs))
+        token.kept = kept  # pyright: ignore[reportAttributeAccessIssue]
         ctx.save_for_backward(token)
         ctx.set_materialize_grads(False)
         ctx.call = call
         ctx.like = [(output.shape, output.dtype, output.sharding) for output in outputs]
-        return outputs, found, *map(call.to_torch, outputs)
+        return tuple(map(call.to_torch, outputs))
 
     @staticmethod
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, _: None, __: None, *gradients: torch.Tensor | None
+        ctx: Any, *gradients: torch.Tensor | None
     ) -> tuple[Any, ...]:
         # In a forked child, the parent's graph would wait for threads that are not there.
         check_not_forked()
@@ -199,29 +255,30 @@ class _Node(torch.autograd.Function):
         except RuntimeError as error:
             check_not_freed(error)
             raise
-        if not hasattr(token, "saved"):
+        if not hasattr(token, "kept"):
             raise RuntimeError(
                 "`saved_tensors_hooks` cannot move what a function of jax keeps for its backward "
                 "pass. Call the function, or step the batch, outside of the hooks."
             )
-        saved: _Saved = token.saved
-        call, cotangents = ctx.call, _read_gradients(gradients, ctx.like)
+        kept: _Kept = token.kept
+        cotangents = _read_gradients(gradients, ctx.like)
         if torch.is_grad_enabled():  # with `create_graph=True`
-            _check_origins(saved)
-            sources, rest = (*saved.tensors, *gradients), (saved.residuals, saved.rest)
-            tensors = call.gradient((saved.values, cotangents), sources, rest).tensors
+            _check_origins(kept)
+            sources = (*kept.tensors, *gradients)
+            tensors = ctx.call.pull_traced(kept, cotangents, sources).tensors
         else:
-            tensors = map(call.to_torch, jax.tree.leaves(call.pull(saved.residuals, cotangents)))
-        needed = zip(tensors, ctx.needs_input_grad[3:], strict=True)
-        return None, None, None, *(grad if is_needed else None for grad, is_needed in needed)
+            found = jax.tree.leaves(ctx.call.pull(kept.residuals, cotangents))
+            tensors = map(ctx.call.to_torch, found)
+        needed = zip(tensors, ctx.needs_input_grad[4:], strict=True)
+        return None, None, None, None, *(grad if is_needed else None for grad, is_needed in needed)
 
 
 def _read_gradients(gradients: _Tensors, like: list[Any]) -> tuple[Any, ...]:
     """Return the gradients of the outputs as arrays, zeros for None."""
     try:
         return tuple(
-            _zeros_maker(place)(shape, dtype) if gradient is None else torch_to_jax(gradient)
-            for gradient, (shape, dtype, place) in zip(gradients, like, strict=True)
+            _zeros(*shape) if gradient is None else torch_to_jax(gradient)
+            for gradient, shape in zip(gradients, like, strict=True)
         )
     except ArgumentTypeError as error:
         raise RuntimeError(
@@ -234,76 +291,11 @@ def _find_origins(tensors: _Tensors) -> list[Any]:
     return [None if tensor is None else tensor.grad_fn for tensor in tensors]
 
 
-def _check_origins(saved: _Saved) -> None:
+def _check_origins(kept: _Kept) -> None:
     """Raise where second derivatives would flow into what was written into an input later."""
-    pairs = zip(saved.origins, _find_origins(saved.tensors), strict=True)
+    pairs = zip(kept.origins, _find_origins(kept.tensors), strict=True)
     if any(before is not now for before, now in pairs):
         raise RuntimeError(
             "A tensor that a function of jax needs for second derivatives, such as the actions of "
             "a step, was modified by an operation in place. Give the function a copy of it."
         )
-
-
-_SMALL = 1 << 16
-"""Bytes up to which an array is joined with others."""
-
-
-@jax.tree_util.register_pytree_node_class
-class Joined:
-    """A tree of arrays inside compiled functions, as few arrays between them.
-
-    The vjp of a physics step holds some hundreds to a thousand arrays. Each that leaves a compiled
-    function and enters another costs about as long as the arithmetic on a small one. Joined they
-    are one for each dtype, at the price of a copy, which only small ones are worth.
-
-    Args:
-        arrays: Joined arrays, then the others as they are.
-        layout: Structure of the tree, and dtype and shape of each leaf that is joined.
-    """
-
-    def __init__(self, arrays: tuple[Any, ...], layout: tuple[Any, ...]) -> None:
-        self._arrays, self._layout = arrays, layout
-
-    @classmethod
-    def of(cls, tree: Any) -> Joined:
-        """Return a tree of arrays of one device, joined."""
-        leaves, structure = jax.tree.flatten(tree)
-        kinds = tuple((leaf.dtype, leaf.shape) if _is_small(leaf) else None for leaf in leaves)
-        groups: dict[Any, list[Any]] = {kind[0]: [] for kind in kinds if kind}
-        large: list[Any] = []
-        for leaf, kind in zip(leaves, kinds, strict=True):
-            if kind:
-                groups[leaf.dtype].append(leaf.ravel())
-            else:
-                large.append(leaf)
-        return cls((*map(jnp.concatenate, groups.values()), *large), (structure, kinds))
-
-    def split(self) -> Any:
-        """Return the tree."""
-        structure, kinds = self._layout
-        shapes: dict[Any, list[Any]] = {}
-        for dtype, shape in filter(None, kinds):
-            shapes.setdefault(dtype, []).append(shape)
-        arrays = iter(self._arrays)
-        parts = {dtype: _cut(next(arrays), group) for dtype, group in shapes.items()}
-        leaves = [next(parts[kind[0]] if kind else arrays) for kind in kinds]
-        return jax.tree.unflatten(structure, leaves)
-
-    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return the arrays and the layout, for jax."""
-        return self._arrays, self._layout
-
-    @classmethod
-    def tree_unflatten(cls, layout: tuple[Any, ...], arrays: tuple[Any, ...]) -> Joined:
-        """Return what `tree_flatten` was called on."""
-        return cls(arrays, layout)
-
-
-def _cut(joined: Any, shapes: list[Any]) -> Iterator[Any]:
-    parts = jnp.split(joined, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
-    return (part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
-
-
-def _is_small(leaf: Any) -> bool:
-    is_number = not jnp.issubdtype(leaf.dtype, jax.dtypes.extended)
-    return is_number and leaf.size * leaf.dtype.itemsize <= _SMALL

@@ -1,13 +1,17 @@
-"""A runner whose compiled functions are nodes in torch's graph."""
+"""A runner whose compiled functions are nodes in torch's graph.
+
+The floats of the engine's state and of the observation are packed into one array, so that a step
+has two inputs with a gradient (packed state, actions) and few such outputs (packed state,
+observations, reward). The others, which have none, stay on the jax side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import torch
 
@@ -15,10 +19,12 @@ from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.arrays.torch import choose_to_torch, torch_to_jax
 from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
 from gymbridge.core.infos import InfoLayout
-from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
-from gymbridge.gradients.autograd import JaxFunction
-from gymbridge.gradients.packed_rule import PackedRule, join
-from gymbridge.jax_env.checks import check_float_actions
+from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.gradients.autograd import JaxFunction, Pure
+from gymbridge.gradients.checks import check_differentiable
+from gymbridge.gradients.packing import Packing, is_float
+from gymbridge.jax_env.carries import carry_shapes, name_leaves
+from gymbridge.jax_env.compilation import log_compilation
 from gymbridge.jax_env.runners import JaxRule, JaxRunner
 from gymbridge.jax_env.simulator import JaxSimulator
 from gymbridge.jax_env.spreading import find_sharding, spread
@@ -40,8 +46,8 @@ class GraphCarry(NamedTuple):
     """The batch between two calls."""
 
     packed: jax.Array  # (num_envs, S) float; nobody else can write into it
-    rest: tuple[Any, ...]  # the leaves that are not packed
-    tensor: torch.Tensor | None  # `packed` in torch's graph, and never a tensor that the user has
+    rest: tuple[Any, ...]  # the other leaves
+    tensor: torch.Tensor | None  # the same in torch's graph, and never a tensor that the user has
 
 
 class GraphRunner(JaxRunner):
@@ -62,17 +68,20 @@ class GraphRunner(JaxRunner):
         self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, *, recompute: bool = False
     ) -> None:
         simulator, place = rule.simulator, rule.simulator.device
-        _check_differentiable(simulator)
+        check_differentiable(simulator)
         self.rule, self._to_torch = JaxRule(rule), choose_to_torch(place)
         self._sharding = sharding = find_sharding(place)
-        pure = PackedRule(rule, infos, recompute)
+        # Parts of their own, since bound methods of this one would be a circle that keeps what was
+        # compiled alive.
+        pure = _PackedRule(rule, infos, recompute)
         self.packing = packing = pure.packing
-        make = partial(JaxFunction, to_torch=self._to_torch, joins=simulator.num_devices == 1)
-        window = {"in_axes": ((0, 1), 0), "out_axes": ((0, 1), (0, 1))}
+        is_single = simulator.num_devices == 1
+        make = partial(JaxFunction, to_torch=self._to_torch, joins=is_single)
+        window = {"in_axes": (0, 0, 1, 0), "out_axes": (0, 0, 1, 1)}
         self._first_reset = jax.jit(spread(pure.first_reset, place), out_shardings=sharding)
-        self._reset_graph = make(spread(pure.reset, place), recompute=recompute)
-        self._step_graph = make(spread(pure.step, place), recompute=recompute)
-        self._unroll_graph = make(spread(pure.unroll, place, **window))
+        self._reset_graph = make(_pair(spread(pure.reset, place)), recompute=recompute)
+        self._step_graph = make(_pair(spread(pure.step, place)), recompute=recompute)
+        self._unroll_graph = make(_pair(spread(pure.unroll, place, **window)))
         self._pack_carry = jax.jit(spread(packing.pack, place))
         self._unpack_carry = jax.jit(spread(packing.unpack, place))
         self._read_obs = jax.jit(spread(pure.read_obs, place))
@@ -85,20 +94,20 @@ class GraphRunner(JaxRunner):
             return result._replace(carry=GraphCarry(packed, rest, None))
         if mask.all():
             carry = carry._replace(tensor=None)
-        return self._run(self._reset_graph, carry, (carry.rest, mask, seeds))
+        return self._run(self._reset_graph, carry, (), (mask, seeds))
 
     def step(self, carry: GraphCarry, actions: Any) -> StepResult:
         """Take one step; see `Runner.step`."""
-        return self._run(self._step_graph, carry, carry.rest, actions)
+        return self._run(self._step_graph, carry, actions)
 
     def freeze(self, carry: GraphCarry, rows: np.ndarray) -> GraphCarry:
         """Return the carry whose next step leaves some rows as they are; see `Runner.freeze`."""
-        *before, ended = carry.rest  # `Carry.ended` is the last leaf
-        return carry._replace(rest=(*before, ended | rows))
+        *others, ended = carry.rest  # `Carry.ended` is the last leaf
+        return carry._replace(rest=(*others, ended | rows))
 
     def unroll(self, carry: GraphCarry, actions: Any) -> StepResult:
         """Take T steps as one node, with actions and a time step that lead with T."""
-        return self._run(self._unroll_graph, carry, carry.rest, actions)
+        return self._run(self._unroll_graph, carry, actions)
 
     @_eager
     def observe(self, carry: GraphCarry) -> Any:
@@ -162,56 +171,126 @@ class GraphRunner(JaxRunner):
         return GraphCarry(packed, rest, None)
 
     @_eager
-    def _run(self, graph: JaxFunction, carry: GraphCarry, rest: Any, *actions: Any) -> StepResult:
+    def _run(
+        self, graph: JaxFunction, carry: GraphCarry, actions: Any, given: Any = None
+    ) -> StepResult:
         """Call a function on what has a gradient (packed state, actions) and what has none."""
         leaves = jax.tree.leaves(actions)
         check_context(leaves)
-        values = (carry.packed, *jax.tree.map(torch_to_jax, actions))
+        values, rest = (carry.packed, *map(torch_to_jax, leaves)), (carry.rest, given)
         tensors = (carry.tensor, *leaves)
         wanted = [tensor is not None and tensor.requires_grad for tensor in tensors]
-        if any(wanted) and torch.is_grad_enabled():
-            (packed, *_), (tensor, *floats), (rest, result) = graph(values, tensors, rest)
-        else:
-            (packed, *arrays), (rest, result) = graph.plain(values, rest)
-            tensor, floats = None, map(self._to_torch, arrays)
-        joined = join(result, iter(floats), self._to_torch)
-        return joined._replace(carry=GraphCarry(packed, rest, tensor))
+        if not (any(wanted) and torch.is_grad_enabled()):
+            (packed, *floats), (others, result) = graph.plain(values, rest)
+            after = GraphCarry(packed, others, None)
+            return self._join(after, map(self._to_torch, floats), result)
+        traced = graph(values, tensors, rest)
+        others, result = traced.aux
+        after = GraphCarry(traced.values[0], others, traced.tensors[0])
+        return self._join(after, iter(traced.tensors[1:]), result)
+
+    def _join(self, carry: GraphCarry, tensors: Iterator[Any], result: StepResult) -> StepResult:
+        """Return the result as tensors, with those that have a gradient in their place."""
+        leaves, structure = jax.tree.flatten(result, is_leaf=lambda leaf: leaf is _FLOAT)
+        joined = [next(tensors) if leaf is _FLOAT else self._to_torch(leaf) for leaf in leaves]
+        return jax.tree.unflatten(structure, joined)._replace(carry=carry)
 
 
-def _check_differentiable(simulator: JaxSimulator) -> None:
-    """Raise unless a step of an environment has gradients.
+class _PackedRule:
+    """The rule of the rows of one device, over packed carries: functions to be spread.
 
-    Raises:
-        EnvContractError: Actions are not floats, the state has complex numbers, or reverse mode
-            cannot pass the step.
+    Those for `JaxFunction` take packed and other leaves of the carry, leaves of the actions, and
+    what else is given. They return the new leaves, what has a gradient of the time step, and the
+    rest of it.
+
+    Args:
+        rule: Episode rule of the batch.
+        infos: The layout of its infos.
+        recompute: Whether the backward pass of `unroll` computes each step again.
     """
-    check_float_actions("differentiable=True", simulator.single_action_space)
-    for leaf in simulator.row.leaves:
-        if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
-            raise EnvContractError(
-                f"`differentiable=True` needs a state of real numbers, got {leaf.dtype} of shape "
-                f"{leaf.shape}."
-            )
-    _check_reverse_mode(simulator)
+
+    def __init__(self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, recompute: bool) -> None:
+        self._batch, self._infos = rule.simulator, infos
+        self._rule = JaxRule(rule, of_one_device=True)
+        self.packing, self._recompute = _make_packing(self._rule), recompute
+        self._actions = jax.tree.structure(action_struct(rule.simulator.single_action_space))
+
+    def first_reset(self, mask: Any, seeds: ResetRequest) -> tuple[Any, Any, StepResult]:
+        log_compilation("reset", self._batch)
+        outcome = self._infos.collect_infos(self._rule.reset(None, mask, seeds))
+        return *self.packing.pack(outcome.carry), outcome._replace(carry=None)
+
+    def reset(self, packed: Any, others: Any, _: Any, given: tuple[Any, ResetRequest]) -> Any:
+        log_compilation("reset", self._batch)
+        carry = self.packing.unpack(packed, others)
+        return self._pack(self._infos.collect_infos(self._rule.reset(carry, *given)))
+
+    def step(self, packed: Any, others: Any, leaves: Any, _: None) -> Any:
+        log_compilation("step", self._batch)
+        return self._pack(self._advance(*self._read(packed, others, leaves)))
+
+    def unroll(self, packed: Any, others: Any, leaves: Any, _: None) -> Any:
+        log_compilation("unroll", self._batch)
+        body = jax.checkpoint(self._scanned) if self._recompute else self._scanned
+        carry, results = jax.lax.scan(body, *self._read(packed, others, leaves))
+        return self._pack(results._replace(carry=carry))
+
+    def read_obs(self, packed: Any, others: Any) -> Any:
+        return self.packing.unpack(packed, others).state.rows.seen.obs
+
+    def _read(self, packed: Any, others: Any, leaves: Any) -> tuple[Carry, Any]:
+        return self.packing.unpack(packed, others), jax.tree.unflatten(self._actions, leaves)
+
+    def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, StepResult]:
+        outcome = self._advance(carry, actions)
+        return outcome.carry, outcome._replace(carry=None)
+
+    def _advance(self, carry: Carry, actions: Any) -> StepResult:
+        return self._infos.collect_infos(self._rule.step(carry, actions))
+
+    def _pack(self, outcome: StepResult) -> Any:
+        return *self.packing.pack(outcome.carry), *_split(outcome._replace(carry=None))
 
 
-def _check_reverse_mode(simulator: JaxSimulator) -> None:
-    """Trace the gradient of one step; nothing is run."""
+def _pair(function: Callable[..., Any]) -> Pure:
+    """Return a function of a `_PackedRule` as `JaxFunction` takes it."""
 
-    def total(row: Any, action: Any) -> Any:
-        leaves = jax.tree.leaves(simulator.step_row(row, action))
-        return sum(jnp.sum(leaf) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating))
+    def paired(inputs: tuple[Any, ...], rest: Any) -> Any:
+        (packed, *leaves), (others, given) = inputs, rest
+        packed, others, floats, result = function(packed, others, leaves, given)
+        return (packed, *floats), (others, result)
 
-    try:
-        pull = jax.grad(total, argnums=(0, 1), allow_int=True)
-        jax.eval_shape(pull, simulator.row, action_struct(simulator.single_action_space))
-    except Exception as error:
-        metadata, reason = simulator.env.metadata, f"{type(error).__name__}: {error}"
-        if "Reverse-mode differentiation does not work" in str(error):
-            reason = (
-                "it iterates in a `lax.while_loop`, which reverse mode cannot pass. "
-                f"{metadata.loop_advice}"
-            )
-        raise EnvContractError(
-            f"`differentiable=True` cannot pass the step of {metadata.name}: {reason}"
-        ) from error
+    return paired
+
+
+def _make_packing(rule: EpisodeRule[JaxSimulator]) -> Packing:
+    """Return how the floats of the engine's state and of the observation are packed."""
+    carry, wanted = carry_shapes(rule), {*rule.simulator.field_names()}
+    named = zip(name_leaves(rule.simulator, carry), jax.tree.leaves(carry), strict=True)
+    return Packing(carry, [name if name in wanted and is_float(x) else None for name, x in named])
+
+
+@jax.tree_util.register_static
+class _Float:
+    """Stands where an array with a gradient is put."""
+
+
+_FLOAT = _Float()
+
+
+def _split(result: StepResult) -> tuple[tuple[Any, ...], StepResult]:
+    """Return what has a gradient, and the result with `_FLOAT` in its place."""
+    floats: list[Any] = []
+
+    def take(leaf: Any) -> Any:
+        if not is_float(leaf):
+            return leaf
+        floats.append(leaf)
+        return _FLOAT
+
+    seen, final = result.time_step, result.final
+    obs, reward = jax.tree.map(take, (seen.obs, seen.reward))
+    if final is not None:
+        final = final._replace(obs=jax.tree.map(take, final.obs))
+    seen = seen._replace(obs=obs, reward=reward)
+    return tuple(floats), result._replace(time_step=seen, final=final)
