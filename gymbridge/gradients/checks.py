@@ -1,4 +1,4 @@
-"""Whether torch's gradients can pass a functional environment, checked before anything runs."""
+"""Whether torch's gradients can pass a JAX environment, checked before anything runs."""
 
 from __future__ import annotations
 
