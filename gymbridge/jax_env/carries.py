@@ -47,10 +47,6 @@ def name_leaves(simulator: JaxSimulator, carry: Carry, prefix: str = "") -> list
     return make_unique([*own, *others])
 
 
-_INFOS = "seen.info."
-"""What the names of infos begin with, which two batches may have chosen differently."""
-
-
 class CarryLeaves:
     """The leaves of a batch's carries as plain arrays by name; typed keys become their data.
 
@@ -75,17 +71,10 @@ class CarryLeaves:
     def give(self, leaves: Mapping[str, Any]) -> Carry:
         """Return the carry with copies of leaves, on the batch's device.
 
-        Infos that the other batch did not have are zero, where an environment that has ended shows
-        them again.
-
         Raises:
             ArgumentError: A leaf is missing, unknown, without values, or of another shape or dtype.
         """
         wanted = dict(zip(self._names, self._shapes, strict=True))
-        infos = {name for name in {**wanted, **leaves} if name.startswith(_INFOS)}
-        others = {name: leaves[name] for name in leaves if name not in infos - wanted.keys()}
-        missing = {name: wanted[name] for name in infos & wanted.keys() - leaves.keys()}
-        leaves = {**others, **{name: jnp.zeros(x.shape, x.dtype) for name, x in missing.items()}}
         for name in {**wanted, **leaves}:
             here, there = (_name_shape(some.get(name)) for some in (wanted, leaves))
             if here != there:

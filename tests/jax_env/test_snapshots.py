@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib.metadata
 import pickle
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import gymbridge
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
-from gymbridge.errors import ClosedError, ResetNeededError
+from gymbridge.errors import ArgumentError, ClosedError, ResetNeededError
 from gymbridge.wrappers import RecordEpisodeStatistics
 from tests.support.batches import KINDS, Cell, cells, make_batch, shared_batch, to_numpy
 from tests.support.brax_samples import SampleEnv, start
@@ -139,6 +141,19 @@ def test_leaves__whose_names_collide_are_all_kept() -> None:
     own = [float(leaf[0]) for name, leaf in leaves.items() if name.startswith("state.info.a")]
     assert sorted(own) == [1, 2, 3]
     assert sorted(found) == [1, 1, 2, 2, 3, 3], "those of the time step, too"
+
+
+def test_infos__have_to_be_the_same_with_disabled_alone() -> None:
+    """An ended environment shows its own until its reset."""
+    env = SampleEnv(lambda rng: start(rng, info={"speed": jnp.float32(1)}))
+    for mode in ("NextStep", "Disabled"):
+        envs, other = (
+            BraxVectorEnv(env, 2, info_keys=keys, autoreset_mode=mode) for keys in ("all", [])
+        )
+        envs.reset(seed=0)
+        refused = pytest.raises(ArgumentError, match=r"leaf 'seen\.info\.speed' is missing")
+        with refused if mode == "Disabled" else nullcontext():
+            np.testing.assert_array_equal(other.set_state(envs.get_state()), envs.reset(seed=0)[0])
 
 
 def test_calls__need_episodes_and_an_open_batch(tmp_path: Path) -> None:
