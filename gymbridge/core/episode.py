@@ -264,13 +264,11 @@ class EpisodeRule(Generic[_SimulatorT]):
 
     def step(self, carry: Carry, actions: Any) -> StepResult:
         """Take one step in every row, by the rule of the mode."""
-        match self.mode:
-            case AutoresetMode.NEXT_STEP:
-                return self._next_step(carry, actions)
-            case AutoresetMode.SAME_STEP:
-                return self._same_step(carry, actions)
-            case AutoresetMode.DISABLED:
-                return self._disabled(carry, actions)
+        if self.mode == AutoresetMode.NEXT_STEP:
+            return self._next_step(carry, actions)
+        if self.mode == AutoresetMode.SAME_STEP:
+            return self._same_step(carry, actions)
+        return self._disabled(carry, actions)
 
     def _next_step(self, carry: Carry, actions: Any) -> StepResult:
         state, time_step = self.simulator.advance(carry.state, actions, carry.ended, None)
