@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from engines import make_env, pick_obs
 from gymnasium.spaces import Box
-from reference import Inputs, StepResult
+from reference import Inputs, Outcome
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 
@@ -38,7 +38,7 @@ class Bridge:
             max_episode_steps=-1,
         )
 
-    def differentiate(self, inputs: Inputs) -> StepResult:
+    def differentiate(self, inputs: Inputs) -> Outcome:
         """Return losses and gradients of a rollout, step by step."""
         envs, (policy, noise, reward_weights, obs_weights) = self.envs, map(torch.tensor, inputs)
         policy.requires_grad_()
@@ -59,11 +59,13 @@ class Bridge:
             ended = ended | terminations | truncations
             ends.append(ended)
         losses.sum().backward()
-        found = {"policy": policy.grad, "noise": noise.grad, "state": state.grad}
+        # The engine's own state comes first, and then what was seen of it.
+        own = max(place.stop for name, place in fields.items() if not name.startswith("seen."))
+        found = {"policy": policy.grad, "noise": noise.grad, "state": state.grad[:, :own]}
         gradients = {key: gradient.numpy() for key, gradient in found.items()}
-        return StepResult(losses.detach().numpy(), torch.stack(ends).numpy(), gradients)
+        return Outcome(losses.detach().numpy(), torch.stack(ends).numpy(), gradients)
 
-    def unroll(self, inputs: Inputs) -> StepResult:
+    def unroll(self, inputs: Inputs) -> Outcome:
         """Return losses and the gradient by the noise of a rollout without policy, as one node."""
         _, noise, reward_weights, obs_weights = map(torch.tensor, inputs)
         noise.requires_grad_()
@@ -74,4 +76,4 @@ class Bridge:
         gains = reward_weights * rewards + (obs_weights * pick_obs(obs)).sum(2)
         losses = torch.where(before, 0, gains).sum(0)
         losses.sum().backward()
-        return StepResult(losses.detach().numpy(), ended.numpy(), {"noise": noise.grad.numpy()})
+        return Outcome(losses.detach().numpy(), ended.numpy(), {"noise": noise.grad.numpy()})

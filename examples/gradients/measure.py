@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from bridge import Bridge
 from engines import uses_mjx
-from reference import Inputs, Reference, StepResult
+from reference import Inputs, Outcome, Reference
 from table import FORWARD
 
 from gymbridge.errors import EnvContractError
@@ -38,7 +38,7 @@ class Rollout(NamedTuple):
     size: float  # of the actions
     inputs: Inputs
     norms: dict[str, float]  # of the gradients of both parts of the loss, before they are balanced
-    wanted: StepResult
+    wanted: Outcome
     sensitivity: dict[str, float]
 
 
@@ -48,7 +48,7 @@ def relative(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.linalg.norm(found - wanted)) / (norm or 1.0)
 
 
-def compare(found: StepResult, wanted: StepResult) -> dict[str, float]:
+def compare(found: Outcome, wanted: Outcome) -> dict[str, float]:
     """Return the relative difference of each gradient."""
     return {key: relative(found.gradients[key], wanted.gradients[key]) for key in found.gradients}
 
@@ -104,7 +104,7 @@ def balance(reference: Reference, inputs: Inputs) -> tuple[Inputs, dict[str, flo
 
 
 def sensitivity(
-    reference: Reference, inputs: Inputs, wanted: StepResult, rng: np.random.Generator
+    reference: Reference, inputs: Inputs, wanted: Outcome, rng: np.random.Generator
 ) -> dict[str, float]:
     """Return the largest move of jax's own gradients when each weight moves by one ulp."""
     worst = dict.fromkeys(wanted.gradients, 0.0)

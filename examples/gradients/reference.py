@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from engines import make_env, pick_obs, step_with_gradients, watched_step
 
-__all__ = ["Inputs", "Reference", "StepResult"]
+__all__ = ["Inputs", "Outcome", "Reference"]
 
 
 class Inputs(NamedTuple):
@@ -29,7 +29,7 @@ class Inputs(NamedTuple):
     obs_weights: np.ndarray  # (T, num_envs, O)
 
 
-class StepResult(NamedTuple):
+class Outcome(NamedTuple):
     """The results of a rollout, as numpy arrays."""
 
     losses: np.ndarray  # (num_envs,)
@@ -74,14 +74,14 @@ class Reference:
         watched = jax.vmap(watched_step(make_env(name, backend), backend))
         self._watch = jax.jit(self._total(watched))
 
-    def differentiate(self, inputs: Inputs) -> StepResult:
+    def differentiate(self, inputs: Inputs) -> Outcome:
         """Return losses and gradients of a rollout."""
         found = self._differentiate(inputs.policy, inputs.noise, self._start, inputs)
         (_, (losses, ended, _)), (policy, noise, state) = found
         packed = [np.asarray(state[name]).reshape(len(losses), -1) for name in self._start]
         gradients = {"policy": np.asarray(policy), "noise": np.asarray(noise)}
         gradients["state"] = np.concatenate(packed, 1)
-        return StepResult(np.asarray(losses), np.asarray(ended), gradients)
+        return Outcome(np.asarray(losses), np.asarray(ended), gradients)
 
     def push(self, inputs: Inputs, along: np.ndarray) -> np.ndarray:
         """Return each loss's slope along a direction of the noise, (num_envs,), by forward mode.
