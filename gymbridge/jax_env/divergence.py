@@ -42,7 +42,7 @@ def guard_reset(reset: Callable[..., Row]) -> Callable[..., Row]:
 
 
 def guard_step(env: TracedEnv, step: Callable[[Row, Any], Row]) -> Callable[[Row, Any], Row]:
-    """Return the step of one row, which ends with its last finite observation on NaN or Inf.
+    """Return the step of a batch, whose rows end with their last finite observation on NaN or Inf.
 
     Checked are observation, reward, and what the environment names as its positions.
     """
@@ -61,14 +61,15 @@ def guard_step(env: TracedEnv, step: Callable[[Row, Any], Row]) -> Callable[[Row
         )
         return after._replace(seen=seen), diverged
 
-    guarded = zero_gradient_on_divergence(
-        end, lambda row: env.physics_leaves(env.unflatten(row.leaves))
-    )
+    def find_physics(row: Row) -> Any:
+        return env.physics_leaves(env.unflatten(row.leaves))
 
-    def step_row(row: Row, action: Any) -> Row:
-        return _with_flag(*guarded(row, action))
+    guarded = zero_gradient_on_divergence(jax.vmap(end), jax.vmap(find_physics))
 
-    return step_row
+    def step_rows(rows: Row, actions: Any) -> Row:
+        return _with_flag(*guarded(rows, actions))
+
+    return step_rows
 
 
 def _with_flag(row: Row, diverged: jax.Array) -> Row:
@@ -106,14 +107,14 @@ def make_finite(leaf: jax.Array) -> jax.Array:
 
 
 def zero_gradient_on_divergence(step: Any, physics_leaves: Any) -> Any:
-    """Return the step of one row with a vjp that is exactly zero if the row diverged in it.
+    """Return the step of a batch with a vjp that is exactly zero in the rows that diverged in it.
 
-    It is also zero if one of the `physics_leaves` stopped being finite. Such a row diverges in a
+    It is also zero where one of the `physics_leaves` stopped being finite. Such a row diverges in a
     later step, and the zero gradient from there, times an infinite slope in this one, would be NaN.
 
     Args:
-        step: (row, action) -> (row, () bool, whether it diverged).
-        physics_leaves: Function from a row to the leaves whose overflow counts.
+        step: (rows, actions) -> (rows, (num_envs,) bool, those that diverged).
+        physics_leaves: Function from rows to the leaves whose overflow counts.
     """
     guarded = jax.custom_vjp(step)
 
@@ -133,11 +134,12 @@ def zero_gradient_on_divergence(step: Any, physics_leaves: Any) -> Any:
 
 
 def _breaks(before: Any, after: Any) -> jax.Array | bool:
-    """Return () bool, whether a number ceased to be finite; False without numbers."""
+    """Return (num_envs,) bool, rows where a number ceased to be finite; False without numbers."""
     broken: jax.Array | bool = False
     for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         if jnp.issubdtype(new.dtype, jnp.inexact):
-            broken = broken | (jnp.isfinite(old) & ~jnp.isfinite(new)).any()
+            lost = jnp.isfinite(old) & ~jnp.isfinite(new)
+            broken = broken | lost.reshape(lost.shape[0], -1).any(1)
     return broken
 
 

@@ -7,7 +7,7 @@ generator that JAX is set to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -107,8 +107,9 @@ class JaxSimulator:
         self.row: Row = jax.eval_shape(self.reset_row, KEY)
         check_threads(self.device, num_envs, calls, self._factorizes)
         self._guarded, self._calls = guarded, calls
-        step = guard_step(env, self.step_row) if guarded else self.step_row
-        self._reset_rows, self._step_rows = jax.vmap(self.reset_row), jax.vmap(step)
+        self._reset_rows = jax.vmap(self.reset_row)
+        rows = guard_step(env, self.step_row) if guarded else jax.vmap(self.step_row)
+        self._step_rows: Callable[[Row, Any], Row] = rows
         # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
         # XLA reads the condition of a loop on the host, for which an accelerator waits each time.
