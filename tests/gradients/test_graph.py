@@ -262,3 +262,10 @@ def test_calls_without_actions__wait_for_what_torch_still_reads() -> None:
         if waits:
             found.add(name)
     assert found == set(calls) - {"step"}
+
+
+def test_unroll__has_a_gradient_of_the_state_alone(envs: Any) -> None:
+    state = envs.physics_state.detach().clone().requires_grad_()
+    envs.physics_state = state
+    envs.unroll(torch.full((3, NUM_ENVS, 2), 0.1))[0].sum().backward()
+    assert (state.grad[:, envs.physics_state_fields["pipeline_state.q"]] != 0).any()
