@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from gymbridge import BraxVectorEnv
 from gymbridge.errors import (
     ActionError,
     ArgumentError,
@@ -264,8 +265,13 @@ def test_calls_without_actions__wait_for_what_torch_still_reads() -> None:
     assert found == set(calls) - {"step"}
 
 
-def test_unroll__has_a_gradient_of_the_state_alone(envs: Any) -> None:
+@pytest.mark.slow
+def test_unroll__of_physics_has_a_gradient_of_the_state_alone() -> None:
+    """A custom vjp inside the map over environments fails here, though not with the point mass."""
+    options: dict[str, Any] = {"arrays": "torch", "differentiable": True}
+    envs = BraxVectorEnv("inverted_pendulum", 2, backend="spring", **options)
+    envs.reset(seed=0)
     state = envs.physics_state.detach().clone().requires_grad_()
     envs.physics_state = state
-    envs.unroll(torch.full((3, NUM_ENVS, 2), 0.1))[0].sum().backward()
-    assert (state.grad[:, envs.physics_state_fields["pipeline_state.q"]] != 0).any()
+    envs.unroll(torch.zeros(3, 2, 1))[0].sum().backward()
+    assert (state.grad != 0).any()
