@@ -52,12 +52,14 @@ def guard_step(env: TracedEnv, step: Callable[[Row, Any], Row]) -> Callable[[Row
         seen, positions = after.seen, env.positions(env.unflatten(after.leaves))
         diverged = ~are_finite((seen.obs, seen.reward, positions))
         last, finite = (jax.tree.map(make_finite, tree) for tree in (row.seen.obs, seen.info))
+        info = where_rows(diverged, finite, seen.info)
+        kept = {name: row.seen.info[name] for name in env.carried}
         seen = TimeStep(
             where_rows(diverged, last, seen.obs),
             jnp.where(diverged, 0, seen.reward),
             seen.terminated | diverged,
             seen.truncated & ~diverged,
-            where_rows(diverged, finite, seen.info),
+            {**info, **where_rows(diverged, kept, {name: info[name] for name in kept})},
         )
         return after._replace(seen=seen), diverged
 

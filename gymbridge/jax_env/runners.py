@@ -50,7 +50,7 @@ class JaxRule(EpisodeRule[JaxSimulator]):
         if self.refuses_ended:
             return result
         carry: Carry = result.carry
-        return result._replace(carry=carry._replace(state=carry.state.without_rest()))
+        return result._replace(carry=carry._replace(state=self.simulator.without_rest(carry.state)))
 
 
 class JaxRunner(Runner, Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from gymbridge.core.rows import has_rows
 from gymbridge.core.specs import name_device
 from gymbridge.jax_env.compilation import log_compilation
 from gymbridge.jax_env.divergence import check_divergence, guard_reset, guard_step
+from gymbridge.jax_env.options import Kept
 from gymbridge.jax_env.rows import (
     Row,
     begin_rows,
@@ -49,12 +50,6 @@ class Episodes(NamedTuple):
     rows: Row
     seed: jax.Array  # (num_envs,) uint32
     episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
-
-    def without_rest(self) -> Episodes:
-        """Return the batch with None for all of the last time step but its observation."""
-        seen = TimeStep(self.rows.seen.obs, None, None, None, cast("Any", None))
-        return self._replace(rows=self.rows._replace(seen=seen))
-
 
 class JaxSimulator:
     """A batch of one JAX environment.
@@ -136,16 +131,25 @@ class JaxSimulator:
         return partial(JaxSimulator, self.env, num_envs, **(kept | options))
 
     def restart(
-        self, state: Episodes | None, mask: jax.Array, seeds: ResetRequest | None
+        self,
+        state: Episodes | None,
+        mask: jax.Array,
+        seeds: ResetRequest | None,
+        carried: Any = None,
     ) -> tuple[Episodes, TimeStep]:
-        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
+        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`.
+
+        Infos that outlive their episode are those of `state`, or else `carried`, (num_envs, ...) by
+        name.
+        """
         if state is None:
             assert seeds is not None, "the first state needs seeds"
             seed = jnp.asarray(seeds.values)
             episode = jnp.zeros(self.num_envs, jnp.uint32)
             state = Episodes(self._reset_every(seed, episode, seeds.options or {}), seed, episode)
         else:
-            state = self._begin(self.with_rest(state), mask, seeds)
+            carried = carried or state.rows.seen.info
+            state = self._begin(self.with_rest(state), mask, seeds, carried)
         return state, state.rows.seen
 
     def advance(
@@ -160,14 +164,14 @@ class JaxSimulator:
         for idle in (restart, freeze):
             if idle is not None:
                 moving = cut_gradients(idle, moving)
-        rows = self._step_rows(*moving)
+        rows, carried = self._step_rows(*moving), state.rows.seen.info
         if freeze is not None:
             seen = state.rows.seen
             frozen = state.rows._replace(seen=seen._replace(reward=jnp.zeros_like(seen.reward)))
             rows = where_rows(freeze, frozen, rows)
         state = state._replace(rows=rows)
         if restart is not None:
-            state = self._begin(state, restart, None)
+            state = self._begin(state, restart, None, carried)
         return state, state.rows.seen
 
     def make_renderer(self, view: View) -> JaxRenderer:
@@ -215,17 +219,36 @@ class JaxSimulator:
         """Return the batch with zeros for what `without_rest` left out."""
         if state.rows.seen.reward is not None:
             return state
-        seen = self._zeros(self.row.seen)._replace(obs=state.rows.seen.obs)
+        obs, *_, carried = state.rows.seen
+        zeros = self._zeros(self.row.seen)
+        seen = zeros._replace(obs=obs, info={**zeros.info, **(carried or {})})
         return state._replace(rows=state.rows._replace(seen=seen))
 
-    def _begin(self, state: Episodes, mask: jax.Array, request: ResetRequest | None) -> Episodes:
+    def without_rest(self, state: Episodes) -> Episodes:
+        """Return the batch with None for what the next call does not need of its last time step.
+
+        It needs the observation, and infos that outlive their episode.
+        """
+        seen = state.rows.seen
+        carried: Any = {name: seen.info[name] for name in self.env.carried} or None
+        seen = TimeStep(seen.obs, None, None, None, carried)
+        return state._replace(rows=state.rows._replace(seen=seen))
+
+    def _begin(
+        self, state: Episodes, mask: jax.Array, request: ResetRequest | None, carried: Any
+    ) -> Episodes:
         seed, episode, options = state.seed, state.episode + mask.astype("uint32"), {}
+        seeded = mask & ~mask
         if request is not None:
             options = request.options or {}
             seeded = mask & request.given
             seed = jnp.where(seeded, request.values, seed)
             episode = jnp.where(seeded, 0, episode).astype(jnp.uint32)
         mask = jnp.asarray(mask)
+        kept = {
+            name: Kept(jax.lax.stop_gradient(carried[name]), ~seeded) for name in self.env.carried
+        }
+        options = kept | options
 
         given, old = (seed, episode, options), drawn_part(state.rows)
         if self._resets_in_chunks:
@@ -310,19 +333,24 @@ class HostSimulator:
         part = simulator.split() if simulator.num_devices > 1 else simulator
 
         def begin(seeds: Any) -> Any:
-            return _split(part.make_blank(seeds))
+            return split(part.make_blank(seeds))
 
-        def restart(batch: Episodes, rest: Any, mask: Any, request: ResetRequest) -> Any:
+        def restart(batch: Any, rest: Any, carried: Any, mask: Any, request: ResetRequest) -> Any:
             log_compilation("reset", simulator)
-            return _split(part.restart(_join(batch, rest), mask, request)[0])
+            return split(part.restart(_join(batch, rest), mask, request, carried)[0])
 
         def step(batch: Episodes, rest: Any, actions: Any, freeze: Any) -> Any:
             log_compilation("step", simulator)
             state = batch if rest is None else _join(batch, rest)
-            return _split(part.advance(state, actions, None, freeze)[0])
+            return split(part.advance(state, actions, None, freeze)[0])
 
         compiled = partial(jax.jit, out_shardings=find_sharding(place))
-        verbs = begin, restart, step, _join, lambda batch: _split(part.with_rest(batch))
+        def split(state: Episodes) -> tuple[Episodes, tuple[jax.Array, Packed]]:
+            """Return a batch without the rest of its last time step, and that rest."""
+            _, reward, *others = state.rows.seen
+            return part.without_rest(state), (reward, pack_tree(tuple(others)))
+
+        verbs = begin, restart, step, _join, lambda batch: split(part.with_rest(batch))
         self._begin, self._restart, self._step, self._join, self._split = (
             compiled(spread(verb, place)) for verb in verbs
         )
@@ -335,7 +363,7 @@ class HostSimulator:
             return state, state.time_step
         request = seeds or self._no_seeds
         batch, rest = self._begin(request.values) if state is None else state[:2]
-        return self._read(self._restart(batch, rest, mask, request))
+        return self._read(self._restart(batch, rest, batch.rows.seen.info, mask, request))
 
     def advance(
         self, state: HostState, actions: Any, restart: np.ndarray | None, freeze: np.ndarray | None
@@ -348,7 +376,8 @@ class HostSimulator:
         rest = None if freeze is None else state.rest
         found = self._step(state.batch, rest, actions, freeze)
         if restart is not None and has_rows(restart):
-            found = self._restart(*found, restart, self._no_seeds)
+            carried = state.batch.rows.seen.info  # from before this step
+            found = self._restart(*found, carried, restart, self._no_seeds)
         state, time_step = self._read(found)
         if self._raises:
             check_divergence(time_step)
@@ -368,12 +397,6 @@ class HostSimulator:
         obs, (reward, others) = self._fetch((batch.rows.seen.obs, rest))
         time_step = TimeStep(obs, reward, *others)
         return HostState(batch, rest, time_step), time_step
-
-
-def _split(state: Episodes) -> tuple[Episodes, tuple[jax.Array, Packed]]:
-    """Return a batch without the rest of its last time step, and that rest."""
-    _, reward, *others = state.rows.seen
-    return state.without_rest(), (reward, pack_tree(tuple(others)))
 
 
 def _join(batch: Episodes, rest: tuple[jax.Array, Packed]) -> Episodes:

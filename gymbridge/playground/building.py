@@ -39,6 +39,7 @@ FIELDS = StateFields(
     model="_mjx_model",
     mj_model="mj_model",
     package="mujoco_playground",
+    preserved="AutoResetWrapper_preserve_info",
     training=(playground.wrapper.__name__, "brax.envs.wrappers.training"),
 )
 """What the engine calls things."""
