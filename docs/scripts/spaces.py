@@ -18,7 +18,7 @@ from gymnasium import Space, spaces
 from gymnasium.envs.registration import registry
 
 from gymbridge.command_line.batches import make_batch
-from gymbridge.command_line.catalogue import SPACES, load_spaces
+from gymbridge.command_line.listing import SPACES, load_spaces
 from gymbridge.engines import find_engine
 from gymbridge.errors import GymbridgeError
 
