@@ -43,7 +43,8 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
 
     def draw(envs: VectorEnv[Any, Any, Any]) -> None:
         nonlocal writer
-        (frame,) = envs.render() or (None,)
+        frames: Any = envs.render() or [None]
+        (frame,) = frames
         if np.ndim(frame) != 3:
             raise ArgumentError(
                 "`--video` needs pictures, (height, width, 3), and `render` returned "

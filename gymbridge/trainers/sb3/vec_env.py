@@ -21,7 +21,7 @@ from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
 from gymbridge.trainers.batches import check_batch
 from gymbridge.trainers.row_steps import Rows, step_rows
-from gymbridge.trainers.sb3.members import find_members
+from gymbridge.trainers.sb3.members import Members
 from gymbridge.trainers.sb3.zero_based import (
     from_zero,
     has_offsets,
@@ -73,7 +73,7 @@ class Sb3VecEnv(VecEnv):
     def __init__(self, vector_env: VectorEnv[Any, Any, Any]) -> None:
         _check_vector_env(vector_env)
         self.vector_env = vector_env
-        self._members = find_members(vector_env)
+        self._members = Members(vector_env)
         self._actions: Any = None
         super().__init__(
             vector_env.num_envs,
@@ -109,22 +109,12 @@ class Sb3VecEnv(VecEnv):
             options: A dict for all environments, or a list with an equal dict for each.
 
         Raises:
-            ArgumentError: The list has another length or dicts that differ, or the options have a
-                ``reset_mask``, which would reset only a part of the batch.
-            ArgumentTypeError: The options are neither a dict nor a list of dicts.
+            ArgumentError: The list has dicts that differ, or the options have a ``reset_mask``,
+                which would reset only a part of the batch.
         """
-        given = options if isinstance(options, list | tuple) else [options] * self.num_envs
-        entries = [{} if entry is None else entry for entry in given]
-        if not all(isinstance(entry, dict) for entry in entries):
-            raise ArgumentTypeError(
-                f"`options` must be a dict or a list of dicts, got {options!r}."
-            )
-        if len(entries) != self.num_envs:
-            raise ArgumentError(
-                f"`options` as a list must have one dict for each of the {self.num_envs} "
-                f"environments, got {len(entries)}."
-            )
-        if not all(data_equivalence(entries[0], entry) for entry in entries[1:]):
+        given = options if isinstance(options, list) else [options]
+        entries = [one or {} for one in given]
+        if not all(data_equivalence(entries[0], entry) for entry in entries):
             raise ArgumentError(
                 "`options` must be the same for all environments, since a batch is reset by one "
                 f"call, got {options}; pass one dict."

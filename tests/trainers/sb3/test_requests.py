@@ -69,22 +69,17 @@ def test_options__reach_the_next_reset_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "rule"),
+    ("options", "rule"),
     [
-        (3, ArgumentTypeError, "must be a dict or a list of dicts"),
-        (["a", "b"], ArgumentTypeError, "must be a dict or a list of dicts"),
-        ([{"level": 1}, {"level": 2}], ArgumentError, "must be the same for all environments"),
-        ([{"at": np.arange(2)}, {"at": np.ones(2)}], ArgumentError, "must be the same"),
-        ([{"level": 1}], ArgumentError, "one dict for each of the 2 environments, got 1"),
-        ({"reset_mask": np.ones(2, bool)}, ArgumentError, "must not have 'reset_mask'"),
+        ([{"level": 1}, {"level": 2}], "must be the same for all environments"),
+        ([{"at": np.arange(2)}, {"at": np.ones(2)}], "must be the same"),
+        ({"reset_mask": np.ones(2, bool)}, "must not have 'reset_mask'"),
     ],
 )
-def test_options__that_a_batch_cannot_take_are_refused(
-    options: Any, error: type[Exception], rule: str
-) -> None:
+def test_options__that_a_batch_cannot_take_are_refused(options: Any, rule: str) -> None:
     view = sync(KindsEnv, 2)
     view.set_options({"level": 9})
-    with pytest.raises(error, match=rule):
+    with pytest.raises(ArgumentError, match=rule):
         view.set_options(options)
     view.reset()
     assert view.get_attr("options") == [{"level": 9}] * 2
