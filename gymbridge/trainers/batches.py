@@ -73,10 +73,10 @@ def check_spaces(
     `envs` is the argument that took the batch.
     """
     action, obs = envs.single_action_space, envs.single_observation_space
-    parts = [*obs.spaces.values()] if isinstance(obs, spaces.Dict) else [obs]
+    obs_parts = [*obs.spaces.values()] if isinstance(obs, spaces.Dict) else [obs]
     for name, space, parts, kinds in (
         ("actions", action, [action], actions),
-        ("observations", obs, parts, observations),
+        ("observations", obs, obs_parts, observations),
     ):
         if not all(isinstance(part, kinds) for part in parts):
             known = " or ".join(kind.__name__ for kind in kinds)
