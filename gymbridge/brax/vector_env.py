@@ -130,10 +130,8 @@ def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> bra
     if isinstance(brax_env, brax_envs.Env):
         if kwargs:
             name, built = next(iter(kwargs)), f"a built {type(brax_env).__name__}"
-            close = nearest(name, _PARAMETERS)
             advice = "give keywords of the environment to its own constructor"
-            hint = close if close.endswith("?") else advice
-            raise unexpected_keyword("BraxVectorEnv", name, built, hint)
+            raise unexpected_keyword("BraxVectorEnv", name, built, advice)
         return brax_env
     if not isinstance(brax_env, str):
         raise ArgumentTypeError(

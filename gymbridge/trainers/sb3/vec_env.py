@@ -25,7 +25,6 @@ from gymbridge.trainers.sb3.members import Members
 from gymbridge.trainers.sb3.zero_based import (
     from_zero,
     has_offsets,
-    sub_spaces,
     to_zero,
     zero_based_space,
 )
@@ -269,7 +268,8 @@ def _check_vector_env(vector_env: Any) -> None:
     hint = "Stable-Baselines3 takes a single environment as it is"
     check_batch("vector_env", vector_env, "Stable-Baselines3", AutoresetMode.SAME_STEP, hint)
     space = vector_env.single_observation_space
-    if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in sub_spaces(space)):
+    parts = space.spaces.values() if isinstance(space, spaces.Dict) else ()
+    if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in parts):
         raise ArgumentError(
             "`vector_env` must have observations that are nested once at most, as "
             f"Stable-Baselines3 expects, got {space}; flatten them where they are made, such as by "

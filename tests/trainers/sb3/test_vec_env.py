@@ -197,7 +197,6 @@ SPACE = spaces.Dict(
         "one": spaces.Discrete(4, start=-2),
         "many": spaces.MultiDiscrete([2, 3], start=[7, 0]),
         "box": spaces.Box(0, 1, (2,)),
-        "pair": spaces.Tuple((spaces.Discrete(2, start=5), spaces.Discrete(2))),
     }
 )
 
