@@ -24,9 +24,6 @@ from gymbridge.errors import ArgumentError
 
 __all__ = ["add_to", "draw_actions", "make_bare_step", "make_step", "run"]
 
-Step = Callable[[int], Any]
-"""A step by its number, which returns rewards, (num_envs,)."""
-
 _NUM_ACTIONS = 64
 
 
@@ -89,8 +86,8 @@ def draw_actions(envs: VectorEnv[Any, Any, Any]) -> list[Any]:
     return [envs.action_space.sample() for _ in range(_NUM_ACTIONS)]
 
 
-def make_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
-    """Reset a batch and return its step, which takes numpy actions in the arrays of the batch.
+def make_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Callable[[int], Any]:
+    """Reset a batch; return its step by number, which plays numpy actions as its arrays.
 
     With Disabled, it resets the environments that end.
     """
@@ -114,8 +111,8 @@ def _convert(action: Any, batch: Any) -> Any:
     return map_arrays(partial(module.asarray, device=batch.device), action)
 
 
-def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Step:
-    """Return the engine's own step, which does not change the batch; `actions` are numpy."""
+def make_bare_step(envs: VectorEnv[Any, Any, Any], actions: list[Any]) -> Callable[[int], Any]:
+    """Return the engine's own step by number, beside the batch; `actions` are numpy."""
     engine = find_engine(envs.spec.id) if envs.spec is not None else None
     assert engine is not None, "make_vec sets the spec"
     make: Any = load_env_creator(engine.bare_step)

@@ -72,7 +72,6 @@ def run(given: argparse.Namespace) -> int:
     Ctrl-C and errors come after a summary of the episodes that were finished.
     """
     found: list[Episode] = []
-    LOG.debug("Building %s", given.id)
     try:
         with explain(f"{given.id} failed"), closing(_make_envs(given)) as envs:
             policy = load_policy(given.policy, envs, given.seed, given.vecnormalize)
