@@ -22,7 +22,7 @@ from gymbridge.command_line.options import add_json
 from gymbridge.command_line.output import count, note, show
 from gymbridge.engines import find_engine
 
-__all__ = ["SPACES", "Entry", "add_to", "find_entries", "load_spaces", "read_catalogue", "run"]
+__all__ = ["SPACES", "Entry", "add_to", "find_entries", "read_catalogue", "run"]
 
 SPACES = Path(__file__).with_name("spaces.json")
 """File with the names of the observation and the action space by id."""
@@ -100,18 +100,13 @@ def find_entries(pattern: str) -> list[Entry]:
 
 def read_catalogue() -> Iterator[Entry]:
     """Yield every id of gymbridge's engines that is registered, in the order of registration."""
-    known = load_spaces()
+    known = json.loads(SPACES.read_text(encoding="utf-8"))
     for env_id, spec in registry.items():
         if (engine := find_engine(env_id)) is not None:
             facts = engine.find_facts(spec.kwargs)
             limit = facts.limit if spec.max_episode_steps is None else spec.max_episode_steps
             observations, actions = known.get(env_id, (None, None))
             yield Entry(env_id, facts.family, observations, actions, limit)
-
-
-def load_spaces() -> dict[str, list[str]]:
-    """Return the names of the observation and the action space by id."""
-    return json.loads(SPACES.read_text(encoding="utf-8"))
 
 
 def _lines(found: list[Entry]) -> list[str]:

@@ -20,8 +20,6 @@ from gymbridge.command_line.video import Draw, open_video
 
 __all__ = ["Episode", "add_to", "run"]
 
-_STEPS_WITHOUT_LIMIT = 1000
-
 
 class Episode(NamedTuple):
     """The outcome of an episode."""
@@ -103,7 +101,7 @@ def _run_episode(
 ) -> Episode:
     """Return an episode of a batch of one; only the first one begins from the seed."""
     spec = envs.envs[0].spec
-    limit = given.steps or (spec and spec.max_episode_steps) or _STEPS_WITHOUT_LIMIT
+    limit = given.steps or (spec and spec.max_episode_steps) or 1000
     total, length, end = 0.0, 0, "stopped"
     obs, _ = envs.reset(seed=given.seed if number == 1 else None)
     draw(envs)

@@ -10,14 +10,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-__all__ = ["PLAYGROUND_LIMITS", "PLAYGROUND_SUITES"]
+__all__ = ["PLAYGROUND_SUITES"]
 
 PLAYGROUND_SUITES: dict[str, dict[str, int]] = json.loads(
     Path(__file__).with_name("tasks.json").read_text(encoding="utf-8")
 )
 """Steps of an episode by suite and name."""
-
-PLAYGROUND_LIMITS = {
-    name: limit for suite in PLAYGROUND_SUITES.values() for name, limit in suite.items()
-}
-"""The same for all suites together."""

@@ -18,7 +18,7 @@ from gymbridge.core.episode import truncated_unless_terminated
 from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import has_rows, split_infos
 from gymbridge.core.vector_env import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
+from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.trainers.batches import check_batch
 from gymbridge.trainers.row_steps import Rows, step_rows
 from gymbridge.trainers.sb3.members import Members
@@ -130,14 +130,10 @@ class Sb3VecEnv(VecEnv):
 
         Returns:
             Observations, (num_envs, ...); a dict or tuple of arrays for a `Dict` or `Tuple` space.
-
-        Raises:
-            ArgumentTypeError: The batch returns other arrays than numpy's.
         """
         # The other environments have the seeds that follow the first one.
         seed, options = self._seeds[0], self._options[0] or None
         obs, infos = self.vector_env.reset(seed=seed, options=options)
-        _check_arrays(obs)
         # The list stays the same, since a monitor may share it.
         self.reset_infos[:] = split_infos(infos, self.num_envs)
         self._reset_seeds()
@@ -211,8 +207,6 @@ class Sb3VecEnv(VecEnv):
             IndexError: An index lies outside the batch.
         """
         ids = self._read_indices(indices)
-        if attr_name == "render_mode":
-            return [self.vector_env.render_mode for _ in ids]
         return self._members.get(attr_name, ids)
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
@@ -275,13 +269,3 @@ def _check_vector_env(vector_env: Any) -> None:
             f"Stable-Baselines3 expects, got {space}; flatten them where they are made, such as by "
             "gymnasium.wrappers.FlattenObservation inside SyncVectorEnv."
         )
-
-
-def _check_arrays(obs: Any) -> None:
-    parts = tuple(obs.values()) if isinstance(obs, dict) else obs
-    for part in parts if isinstance(parts, tuple) else (parts,):
-        if not isinstance(part, np.ndarray):
-            raise ArgumentTypeError(
-                "`vector_env` must return numpy arrays, as Stable-Baselines3 expects, got "
-                f"{type(part).__name__}; build it with `arrays='numpy'`."
-            )

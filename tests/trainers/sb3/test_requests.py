@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation, TransformObservation
-from gymnasium.wrappers.vector import NumpyToTorch
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.testing import scripted_vector_env
-from gymbridge.trainers.sb3 import Sb3VecEnv
 from tests.support.sb3_samples import SEED, KindsEnv, assert_like, scripted, scripted_dummy, sync
 
 
@@ -93,9 +90,3 @@ def test_nested_observations__are_refused_with_a_way_out() -> None:
     with pytest.raises(ArgumentError, match=r"nested once at most.*FlattenObservation"):
         sync(nested)
     assert sync(lambda: FlattenObservation(nested()), 1).reset().shape == (1, 71)
-
-
-def test_arrays_of_other_libraries__are_refused() -> None:
-    view = Sb3VecEnv(NumpyToTorch(scripted_vector_env([2], autoreset_mode="SameStep")))
-    with pytest.raises(ArgumentTypeError, match=r"must return numpy arrays.*got Tensor"):
-        view.reset()
