@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
@@ -28,10 +29,14 @@ __all__ = [
 def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
     """Return a batch in SameStep mode of any id of Gymnasium's registry.
 
-    An id of another package runs in `SyncVectorEnv`. Environments that can draw frames get
-    ``render_mode="rgb_array"``.
+    An id of another package that has single environments runs in `SyncVectorEnv`. Environments that
+    can draw frames get ``render_mode="rgb_array"``.
     """
-    if find_engine(env_id) is None:
+    module, _, name = env_id.rpartition(":")
+    if module:
+        import_module(module)
+    spec = gym.registry.get(name)
+    if find_engine(env_id) is None and (spec is None or spec.entry_point is not None):
         make = partial(_try_drawn, gym.make, env_id, kwargs)
         return SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
     same_step = {"autoreset_mode": AutoresetMode.SAME_STEP, **kwargs}

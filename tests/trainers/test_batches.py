@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -81,6 +82,28 @@ def test_view__needs_final_observations(view: Any, mode: str, hint: str) -> None
     envs.step(np.zeros(2, np.int64))
     with pytest.raises(EnvContractError, match=r"ended .* \[0\] without `infos\['final_obs'\]`"):
         envs.step(np.zeros(2, np.int64))
+
+
+def test_make_same_step__imports_the_module_of_an_id_and_hands_keywords_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+import gymnasium
+from gymbridge.testing import scripted_vector_env
+
+def make(num_envs, length, **kwargs):
+    return scripted_vector_env([length] * num_envs, **kwargs)
+
+gymnasium.register("TrainersTest/Module-v0", vector_entry_point=make)
+"""
+    (tmp_path / "trainers_test_ids.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        envs: Any = make_same_step("trainers_test_ids:TrainersTest/Module-v0", 3, {"length": 5})
+    finally:
+        gym.registry.pop("TrainersTest/Module-v0", None)
+    assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
+    assert envs.get_attr("lengths")[0].tolist() == [[5], [5], [5]]
 
 
 @pytest.mark.filterwarnings("ignore:.*Using the latest versioned environment")
