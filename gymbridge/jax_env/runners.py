@@ -81,7 +81,7 @@ class JaxRunner(Runner, Protocol):
         Returns:
             returned: The same tree, in this runner's arrays.
         """
-        ...
+        return function(self.unpack(carry), actions)
 
 
 class NumpyRunner(HostRunner, JaxRunner):
@@ -146,10 +146,6 @@ class JitRunner(JaxRunner):
         self.reset = jax.jit(spread(reset, place), out_shardings=sharding)
         self.step = jax.jit(spread(step, place), out_shardings=sharding)
         self.observe = jax.jit(observe, out_shardings=sharding)
-
-    def apply(self, function: Callable[[Carry, Any], Any], carry: Carry, actions: Any) -> Any:
-        """Return what a function returns; see `JaxRunner.apply`."""
-        return function(carry, actions)
 
 
 def make_pure(
