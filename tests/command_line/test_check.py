@@ -34,7 +34,7 @@ def test_check__says_how_far_it_is(capsys: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("gymbridge.command_line.output.QUIET", 0.0)
     assert main(["check", "Acrobot-v1", "--mode=SameStep", "--steps=2"]) == 0
     said = capsys.readouterr().err
-    assert "gymbridge check: The first run: 1 of 2 steps\n" in said
+    assert "gymbridge check: The first run of 2: 1 steps taken, about" in said
     assert re.search(r"^gymbridge check: Test \d+ of \d+, neighbours: \d+ steps", said, re.M)
 
 

@@ -96,7 +96,9 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
         steps=check.num_steps if check else 0,
         terminations=check.statistics.ends["termination"] if check else 0,
         truncations=check.statistics.ends["truncation"] if check else 0,
-        results=tuple(ledger.judge(rule, mode) for rule in RULES if rule.is_asked(mode)),
+        results=tuple(
+            ledger.judge(rule, mode) for rule in RULES if mode is None or mode in rule.modes
+        ),
     )
 
 
@@ -128,16 +130,18 @@ _PROBES: tuple[Callable[[Check], None], ...] = (
 
 def _run(check: Check) -> None:
     """Record a run and probe the environments, each probe until nothing is left to judge."""
-    for number, probe in enumerate((Check.run_record, Check.note_initials, *_PROBES), -1):
-        if number == 1:
-            check.progress.end_first_run(check.num_steps, len(check.record))
-        if number > 0:
+    for number, probe in enumerate((Check.run_record, *_PROBES)):
+        if number:
             name = probe.__name__.removeprefix("check_").replace("_", " ")
             check.progress.stage = f"Test {number} of {len(_PROBES)}, {name}"
-        with contextlib.suppress(StoppedError):
+        try:
             probe(check)
+        except StoppedError as stop:
+            check.ledger.note_stop(str(stop))
         if not check.record:
             return
+        if not number:
+            check.progress.end_first_run(check.num_steps, len(check.record))
     check.statistics.finish(check.ledger)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -108,15 +108,20 @@ def check_ignored_actions(check: Check) -> None:
         return
     others = check.policy(1)
 
-    def choose(actions: list[Any], kinds: list[str]) -> list[Any]:
-        rows = zip(actions, others(), kinds, strict=True)
-        return [other if kind else action for action, other, kind in rows]
+    def choose(actions: Sequence[Any], kinds: list[str]) -> list[Any]:
+        return _mix(actions, next(others), [not kind for kind in kinds])
 
     calls = check.replay(driver, choose=choose)
     for call, recorded in zip(calls, check.record, strict=True):
         waiting, kinds = recorded.waiting, recorded.kinds
         if not check.expect_same(NEXT_ACTION, [call], [recorded], waiting, kinds):
             return
+
+
+def _mix(actions: Sequence[Any], others: Sequence[Any], stays: Iterable[bool]) -> list[Any]:
+    """Return the first actions of the environments that stay, and the other ones of the others."""
+    rows = zip(actions, others, stays, strict=True)
+    return [action if stay else other for action, other, stay in rows]
 
 
 def check_neighbours(check: Check) -> None:
@@ -131,9 +136,10 @@ def check_neighbours(check: Check) -> None:
         stays = np.arange(check.num_envs) % 2 == trial % 2
         others = check.policy(2 + trial)
 
-        def choose(actions: list[Any], kinds: list[str], others=others, stays=stays) -> list[Any]:
-            rows = zip(actions, others(), stays, strict=True)
-            return [action if stay else other for action, other, stay in rows]
+        def choose(
+            actions: Sequence[Any], kinds: list[str], others=others, stays=stays
+        ) -> list[Any]:
+            return _mix(actions, next(others), stays)
 
         calls = check.rerun(check.driver, choose=choose)
         finals += _compare_neighbours(check, calls, stays)
@@ -227,14 +233,9 @@ def _compare_restart(
             for infos in (recorded.infos, call.infos)
         )
         if wanted:
-            check.ledger.expect(
-                AUTORESET_INFOS,
-                found.keys() <= wanted.keys() and same(found, {k: wanted[k] for k in found}),
-                expected=wanted,
-                seen=found,
-                place=recorded.at(env),
-                kind=kind,
-            )
+            is_kept = found.keys() <= wanted.keys() and same(found, {k: wanted[k] for k in found})
+            place = recorded.at(env)
+            check.ledger.expect(AUTORESET_INFOS, wanted, found, is_kept, place=place, kind=kind)
     step = check.driver.step(check.actions_of(index + 2))
     check.expect_same(MASK_CLEARS, [step], [check.record[index + 2]], mask, kinds)
 
@@ -249,13 +250,8 @@ def check_writes(check: Check) -> None:
         for array in arrays_in(call.returned):
             if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
                 is_writable = array.flags.writeable
-                check.ledger.expect(
-                    WRITABLE,
-                    is_writable,
-                    expected="arrays that can be written into",
-                    seen="a read-only array",
-                    place=call.place,
-                )
+                seen = "a writable array" if is_writable else "a read-only array"
+                check.ledger.expect(WRITABLE, "a writable array", seen, place=call.place)
                 if is_writable:
                     array[...] = 1
         call.returned = None  # The batch may have written into it.
@@ -271,9 +267,8 @@ def check_final_values(check: Check) -> None:
     if check.driver.mode != AutoresetMode.SAME_STEP:
         return
     for rule in filter(ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
-        ledger.note_obstacle(
-            FINAL_VALUE, f"A run with NextStep would differ: `{rule.id}` is broken."
-        )
+        obstacle = f"A run with NextStep would differ: `{rule.id}` is broken."
+        ledger.obstacles[FINAL_VALUE.id] = obstacle
         return
     envs = None
     try:
@@ -284,10 +279,10 @@ def check_final_values(check: Check) -> None:
             _compare_finals(check, check.drive_unjudged(envs))
             obstacle = "With NextStep, no episode was the same until its end."
     except StoppedError as error:
-        obstacle = f"The run with NextStep failed: {error.__cause__!r}."
+        obstacle = f"The run with NextStep failed: {error.__cause__ or error!r}."
     except Exception as error:  # A factory may know no other mode.
         obstacle = f"No environment with NextStep could be built: {error!r}."
-    ledger.note_obstacle(FINAL_VALUE, obstacle)
+    ledger.obstacles[FINAL_VALUE.id] = obstacle
     with contextlib.suppress(Exception):
         envs.close()  # type: ignore[union-attr]
 
@@ -309,7 +304,7 @@ def _compare_finals(check: Check, driver: Driver) -> None:
     """Play the recorded actions with NextStep, and compare each environment while it is alike."""
     # Per environment, the recorded call to compare with.
     indices = dict.fromkeys(range(check.num_envs), 0)
-    rows, actions = check.policy().rows, check.policy()()
+    rows, actions = check.rows(), [*next(check.policy())]
     call = driver.reset(check.seed)
     while driver.mode == _NEXT:
         indices = {env: at for env, at in indices.items() if _is_alike(check, call, env, at)}
@@ -336,11 +331,7 @@ def _is_alike(check: Check, call: Call, env: int, index: int) -> bool:
     # Equal but for rounding is not enough, since the difference may grow.
     if not kind:
         return data_equivalence(obs, recorded.observations[env], exact=True)
+    place = recorded.at(env)
     return final_obs is None or check.ledger.expect(
-        FINAL_VALUE,
-        same(final_obs, obs),
-        expected=obs,
-        seen=final_obs,
-        place=recorded.at(env),
-        kind=kind,
+        FINAL_VALUE, obs, final_obs, place=place, kind=kind
     )

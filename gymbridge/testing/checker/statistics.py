@@ -7,7 +7,7 @@ the environment loses its final observations.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,29 +53,24 @@ class _Pairs:
     """Pairs of values that should differ at least sometimes, by kind of end."""
 
     def __init__(self, rule: Rule, expected: str) -> None:
-        self._rule, self._expected = rule, expected
-        self.equal: dict[str, list[Any]] = {}  # different ones, and no more than `_ENOUGH`
-        self.unlike: Counter[str] = Counter()
-        self.places: dict[tuple[str, bool], tuple[Place, Any]] = {}
+        self._rule, self._expected = rule, f"{expected} at least once"
+        self._equal: dict[str, list[tuple[Place, Any]]] = defaultdict(list)
+        self.unlike: dict[str, tuple[Place, Any]] = {}  # the first ones
 
     def add(self, is_equal: bool, kind: str, place: Place, seen: Any) -> None:
-        known = self.equal.setdefault(kind, [])
+        known = self._equal[kind]
         if not is_equal:
-            self.unlike[kind] += 1
-        elif len(known) < _ENOUGH and not any(same(seen, value) for value in known):
-            known.append(seen)
-        self.places.setdefault((kind, is_equal), (place, seen))
+            self.unlike.setdefault(kind, (place, seen))
+        elif len(known) < _ENOUGH and not any(same(seen, value) for _, value in known):
+            known.append((place, seen))
 
     def enter(self, ledger: Ledger) -> None:
         """Record the rule for each kind with a pair that differs, or with enough that are equal."""
-        for kind, equal in self.equal.items():
-            is_kept = self.unlike[kind] > 0
-            if not is_kept and len(equal) < _ENOUGH:
-                continue
-            place, seen = self.places[kind, not is_kept]
-            ledger.expect(
-                self._rule, is_kept, expected=self._expected, seen=seen, place=place, kind=kind
-            )
+        for kind, equal in self._equal.items():
+            is_kept = kind in self.unlike
+            if is_kept or len(equal) == _ENOUGH:
+                place, seen = self.unlike[kind] if is_kept else equal[0]
+                ledger.expect(self._rule, self._expected, seen, is_kept, place=place, kind=kind)
 
 
 class Statistics:
@@ -87,14 +82,11 @@ class Statistics:
 
     def __init__(self) -> None:
         self.ends: Counter[str] = Counter()
-        self._finals = _Pairs(
-            FINAL_OBSERVATION,
-            "final observations that differ from the next initial ones at least once",
-        )
-        self._infos = _Pairs(SAME_STEP_INFOS, "infos that differ from `final_info` at least once")
-        self._initials = _Pairs(
-            FRESH_STATES, "initial observations that differ from that of `reset` at least once"
-        )
+        text = "final observations that differ from the next initial ones"
+        self._finals = _Pairs(FINAL_OBSERVATION, text)
+        self._infos = _Pairs(SAME_STEP_INFOS, "infos that differ from `final_info`")
+        text = "initial observations that differ from that of `reset`"
+        self._initials = _Pairs(FRESH_STATES, text)
         self._varying: set[str] = set()  # paths of infos
 
     def judge(self, driver: Driver, call: Call) -> None:
@@ -110,18 +102,16 @@ class Statistics:
         if call.mask is None and not call.ended[0] and not call.kinds[0]:
             self._note_changes(call, before)
 
-    def note_initials(self, record: list[Call]) -> None:
-        """Compare the initial observations of a run's later episodes with those of its `reset`."""
-        first, *calls = record
-        for call in calls:
-            for env in _begun(call):
-                is_equal = same(call.observations[env], first.observations[env])
-                self._initials.add(is_equal, "", call.at(env), call.observations[env])
+    def note_initials(self, first: Call, call: Call) -> None:
+        """Compare initial observations of later episodes of a run with those of its `reset`."""
+        for env in _begun(call):
+            is_equal = same(call.observations[env], first.observations[env])
+            self._initials.add(is_equal, "", call.at(env), call.observations[env])
 
     @property
     def has_new_draws(self) -> bool:
         """Whether an episode of a run had another initial observation than its `reset`."""
-        return self._initials.unlike[""] > 0
+        return "" in self._initials.unlike
 
     def finish(self, ledger: Ledger) -> None:
         """Record what all runs have shown."""
