@@ -104,27 +104,21 @@ class Check:
     def run_record(self) -> None:
         """Make the first run; record it until ends of both kinds were seen often enough."""
         is_recording, ends = True, self.statistics.ends
-        for call in self.driver.play(self.policy(), self.steps, seed=self.seed):
+        for call in self.driver.play(islice(self.policy(), self.steps), self.seed):
             if is_recording:
                 self.record.append(call)
                 self.statistics.note_initials(self.record[0], call)
             is_enough = min(ends["termination"], ends["truncation"]) >= _ENOUGH
             is_recording = is_recording and not (is_enough and not call.ended.any())
 
-    def begin(self) -> Call:
-        """Reset the environment to the beginning of the recorded run."""
-        self.driver.settle()
-        return self.driver.reset(self.seed)
-
-    def replay(self, driver: Driver, num_calls: int | None = None, **options: Any) -> list[Call]:
-        """Repeat the recorded run, or its first calls, and return the calls."""
-        wanted = len(self.record) if num_calls is None else num_calls
-        return list(islice(self.rerun(driver, **options), wanted))
-
-    def rerun(self, driver: Driver, **options: Any) -> Iterator[Call]:
-        """Repeat the recorded run, and return an iterator of the calls."""
+    def rerun(self, driver: Driver, policy: Iterator[Any] | None = None) -> Iterator[Call]:
+        """Repeat the recorded run, or take as many other actions, and yield each call."""
         num_steps = sum(call.mask is None for call in self.record)
-        return driver.play(self.policy(), num_steps, seed=self.seed, **options)
+        return driver.play(islice(policy or self.policy(), num_steps), self.seed)
+
+    def replay(self, driver: Driver, num_calls: int) -> list[Call]:
+        """Repeat the first calls of the recorded run, and return them."""
+        return list(islice(self.rerun(driver), num_calls))
 
     def first_ends(self) -> Iterator[tuple[str, int]]:
         """Yield each kind of end, and the index in the record of the first call with such an end.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import gymnasium as gym
@@ -126,24 +125,17 @@ class Driver:
         return self._judge(call)
 
     def play(
-        self,
-        policy: Iterator[Sequence[Any]],
-        num_steps: int,
-        *,
-        seed: Any = None,
-        rule: Rule | None = None,
-        choose: Callable[[Sequence[Any], list[str]], Sequence[Any]] = lambda actions, kinds: (
-            actions
-        ),
+        self, policy: Iterable[Sequence[Any]], seed: Any = None, rule: Rule | None = None
     ) -> Iterator[Call]:
-        """Reset and take steps, and yield each call; with Disabled, reset ended environments.
+        """Reset and step with the actions of a policy, and yield each call.
 
-        `choose` takes the policy's actions and `kinds`, and returns the actions to take.
+        With Disabled, ended environments are reset after a step. An error of the first reset breaks
+        `rule`, by default `reset-returns`.
         """
         self.settle()
         yield self.reset(seed, rule=rule)
-        for actions in islice(policy, num_steps):
-            call = self.step(choose(actions, self.kinds))
+        for actions in policy:
+            call = self.step(actions)
             yield call
             if self.mode == AutoresetMode.DISABLED and call.ended.any():
                 yield self.reset(mask=call.ended)

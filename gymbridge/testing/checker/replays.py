@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.check import RESULTS, Check, goes_on
+from gymbridge.testing.checker.check import RESULTS, Check
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError
 from gymbridge.testing.checker.seeds import REPEATS
@@ -106,13 +106,9 @@ def check_ignored_actions(check: Check) -> None:
     driver = check.driver
     if driver.mode != _NEXT or check.ledger.is_broken(REPEATS):
         return
-    others = check.policy(1)
-
-    def choose(actions: Sequence[Any], kinds: list[str]) -> list[Any]:
-        return _mix(actions, next(others), [not kind for kind in kinds])
-
-    calls = check.replay(driver, choose=choose)
-    for call, recorded in zip(calls, check.record, strict=True):
+    rows = zip(check.policy(), check.policy(1), strict=True)
+    policy = (_mix(*row, [not kind for kind in driver.kinds]) for row in rows)
+    for call, recorded in zip(check.rerun(driver, policy), check.record, strict=False):
         waiting, kinds = recorded.waiting, recorded.kinds
         if not check.expect_same(NEXT_ACTION, [call], [recorded], waiting, kinds):
             return
@@ -131,66 +127,46 @@ def check_neighbours(check: Check) -> None:
     """
     if check.ledger.is_broken(REPEATS):
         return
-    finals: list[tuple[Call, Call, np.ndarray]] = []
+    changed: list[tuple[Call, Call, int]] = []
     for trial in range(_TRIALS):
         stays = np.arange(check.num_envs) % 2 == trial % 2
-        others = check.policy(2 + trial)
-
-        def choose(
-            actions: Sequence[Any], kinds: list[str], others=others, stays=stays
-        ) -> list[Any]:
-            return _mix(actions, next(others), stays)
-
-        calls = check.rerun(check.driver, choose=choose)
-        finals += _compare_neighbours(check, calls, stays)
-    if finals and not check.ledger.is_broken(INDEPENDENT_EPISODES):
-        call, recorded, rows = finals[0]
-        kinds = recorded.end_kinds
-        check.expect_same(FINAL_VALUE, [call], [recorded], rows, kinds, ("final_obs",))
+        changed += _compare_neighbours(check, stays, check.policy(2 + trial))
+    if changed and not check.ledger.is_broken(INDEPENDENT_EPISODES):
+        call, recorded, env = changed[0]
+        finals, kind = (recorded.final_obs[env], call.final_obs[env]), recorded.end_kinds[env]
+        check.ledger.expect(FINAL_VALUE, *finals, False, place=call.at(env), kind=kind)
 
 
 def _compare_neighbours(
-    check: Check, calls: Iterator[Call], stays: np.ndarray
-) -> list[tuple[Call, Call, np.ndarray]]:
-    """Compare the environments whose actions stayed, from the first other end of a neighbour on.
+    check: Check, stays: np.ndarray, others: Iterator[Any]
+) -> Iterator[tuple[Call, Call, int]]:
+    """Compare the environments whose actions stay, from the first other end of a neighbour on.
 
     Resets of ended environments, which Disabled needs in other places then, are left out.
 
-    Returns:
-        Pairs of calls with other entries in `final_obs` of environments that did not differ
-        elsewhere, and the mask of these.
+    Yields:
+        Pairs of calls that differ in `final_obs` alone, and an environment where they do.
     """
-    finals, pairs = [], []
-    in_first, have_differed = stays.copy(), False
-    is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES)
-    steps = (call for call in calls if call.mask is None)
-    recorded_steps = (call for call in check.record if call.mask is None)
-    for call, recorded in zip(steps, recorded_steps, strict=False):
+    policy = (_mix(*row, stays) for row in zip(check.policy(), others, strict=True))
+    calls = (call for call in check.rerun(check.driver, policy) if call.mask is None)
+    steps = (call for call in check.record if call.mask is None)
+    in_first, have_differed, is_whole = stays.copy(), False, True
+    for call, recorded in zip(calls, steps, strict=False):
         if have_differed:
             pair = [call], [recorded]
             if not check.expect_same(INDEPENDENT_STEPS, *pair, in_first, parts=RESULTS):
-                break
-            is_whole = is_whole and check.expect_same(
+                return
+            is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES) and check.expect_same(
                 INDEPENDENT_EPISODES, *pair, stays, parts=RESULTS
             )
+            if is_whole:
+                for env in np.flatnonzero(stays).tolist():
+                    if not same(call.final_obs[env], recorded.final_obs[env]):
+                        yield call, recorded, env
         have_differed |= bool((call.ended != recorded.ended)[~stays].any())
         in_first &= ~recorded.ended
-        pairs.append((call, recorded))
-        rows = [env for env, stay in enumerate(stays) if stay and _is_final_other(pairs, env)]
-        if rows and is_whole:
-            finals.append((call, recorded, np.isin(np.arange(check.num_envs), rows)))
         if not in_first.any() and not is_whole:
-            break
-    return finals
-
-
-def _is_final_other(pairs: list[tuple[Call, Call]], env: int) -> bool:
-    """Return whether two runs of an environment differ in the last `final_obs` alone."""
-    call, recorded = pairs[-1]
-    if same(call.final_obs[env], recorded.final_obs[env]):
-        return False
-    calls, others = zip(*pairs, strict=True)
-    return goes_on([*calls], [*others], env)
+            return
 
 
 def check_restarts(check: Check) -> None:

@@ -166,7 +166,7 @@ def check_action_list(check: Check) -> None:
     """Step with the first actions of the recorded run as a list."""
     if check.ledger.is_broken(REPEATS) or len(check.record) < 2:
         return
-    first = check.begin()
+    (first,) = check.replay(check.driver, 1)
     if all(isinstance(array, np.ndarray) for array in arrays_in(first.returned[0])):
         call = check.driver.step(check.actions_of(1), as_list=True, rule=ACTION_LIST)
         check.expect_same(ACTION_LIST, [call], check.record[1:])
@@ -174,7 +174,7 @@ def check_action_list(check: Check) -> None:
 
 def check_action_counts(check: Check) -> None:
     """Step with one action too many and one too few, and then repeat the first recorded step."""
-    check.begin()
+    check.replay(check.driver, 1)
     actions, envs = check.actions_of(1), check.driver.envs
     for wrong in ([*actions, actions[0]], actions[:-1]):
         if not wrong or check.ledger.is_broken(ACTION_COUNT):

@@ -90,7 +90,7 @@ _RESETS = 8
 def check_seeds(check: Check) -> None:
     """Repeat the recorded run in another instance, and look for a seed that gives another one."""
     early = 1 + check.num_steps_to_end  # Up to there, none waits for its restart in between.
-    for num_calls in (None, early, early):
+    for num_calls in (len(check.record), early, early):
         check.expect_same(REPEATS, check.replay(check.other, num_calls), check.record)
     check.other.settle()
     _check_other_seeds(check, check.other)
@@ -119,7 +119,8 @@ def _check_other_seeds(check: Check, driver: Driver) -> None:
 
 def check_unseeded_reset(check: Check) -> None:
     """Check what `reset()` without a seed does after a seeded one."""
-    driver, first, place = check.driver, check.begin(), Place(check.seed, 0)
+    driver, place = check.driver, Place(check.seed, 0)
+    (first,) = check.replay(driver, 1)
     seeds = (check.seed, tuple(range(check.seed, check.seed + check.num_envs)))
     for _ in range(2):
         try:
@@ -186,7 +187,7 @@ def _play_seed(check: Check, driver: Driver, seed: Any, rule: Rule | None = None
     """Return a reset and the next steps, at most up to the first end of an episode."""
     num_steps = 0 if check.ledger.is_broken(REPEATS) else min(2, 1 + check.num_steps_to_end)
     calls: list[Call] = []
-    for call in driver.play(check.policy(), num_steps, seed=seed, rule=rule):
+    for call in driver.play(islice(check.policy(), num_steps), seed, rule):
         calls.append(call)
         if call.ended.any():
             break
