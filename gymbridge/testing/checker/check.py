@@ -56,8 +56,8 @@ class Check:
         self.record: list[Call] = []
         self.other_seed: int | None = None
 
-    def drive(self, envs: Any) -> Driver:
-        """Return a driver for an environment; every call that it makes is judged."""
+    def drive(self, envs: Any, *, is_judged: bool = True) -> Driver:
+        """Return a driver for an environment; its calls are judged unless it is a reference."""
         judges = (
             OwnershipJudge(),
             judge_flags,
@@ -69,13 +69,9 @@ class Check:
             self.statistics.judge,
             lambda *_: self.progress.note(self.num_steps),
         )
-        self._drivers.append(Driver(envs, self.ledger, judges))
-        return self._drivers[-1]
-
-    def drive_unjudged(self, envs: Any) -> Driver:
-        """Return a driver for an environment that is only a reference for another."""
-        self._drivers.append(Driver(envs, Ledger(), ()))
-        return self._drivers[-1]
+        driver = Driver(envs, self.ledger, judges) if is_judged else Driver(envs, Ledger(), ())
+        self._drivers.append(driver)
+        return driver
 
     @property
     def num_steps(self) -> int:
@@ -107,7 +103,7 @@ class Check:
         for call in self.driver.play(islice(self.policy(), self.steps), self.seed):
             if is_recording:
                 self.record.append(call)
-                self.statistics.note_initials(self.record[0], call)
+                self.statistics.note_initials(self.driver.mode, self.record)
             is_enough = min(ends["termination"], ends["truncation"]) >= _ENOUGH
             is_recording = is_recording and not (is_enough and not call.ended.any())
 

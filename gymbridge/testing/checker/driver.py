@@ -140,19 +140,14 @@ class Driver:
             if self.mode == AutoresetMode.DISABLED and call.ended.any():
                 yield self.reset(mask=call.ended)
 
-    def expect(
-        self,
-        rule: Rule,
-        expected: Any,
-        seen: Any,
-        is_kept: bool | None = None,
-        *,
-        env: Any = None,
-        kind: str = "",
-    ) -> bool:
-        """Record whether the call that runs, or one environment in it, keeps a rule."""
+    def expect(self, rule: Rule, *found: Any, env: Any = None, kind: str = "") -> bool:
+        """Record whether the call that runs, or one environment in it, keeps a rule.
+
+        `found` is what is expected and seen, and whether the rule is kept, as `Ledger.expect` has
+        it.
+        """
         place = self._place if env is None else self._place._replace(env=int(env))
-        return self.ledger.expect(rule, expected, seen, is_kept, place=place, kind=kind)
+        return self.ledger.expect(rule, *found, place=place, kind=kind)
 
     def settle(self) -> None:
         """Step until no environment waits for its restart, so that `reset` need not clear any."""

@@ -252,7 +252,7 @@ def check_final_values(check: Check) -> None:
         if envs is None:
             obstacle = "`make_env` takes no `autoreset_mode`, and there is no spec to build from."
         else:
-            _compare_finals(check, check.drive_unjudged(envs))
+            _compare_finals(check, check.drive(envs, is_judged=False))
             obstacle = "With NextStep, no episode was the same until its end."
     except StoppedError as error:
         obstacle = f"The run with NextStep failed: {error.__cause__ or error!r}."

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -11,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from gymbridge.testing.checker.calls import RESET_MASK, Call
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule
-from gymbridge.testing.checker.values import arrays_in, is_array, same, to_numpy
+from gymbridge.testing.checker.values import arrays_in, entries, is_array, same, to_numpy
 
 __all__ = ["OwnershipJudge", "judge_flags", "judge_infos", "judge_partial_reset"]
 
@@ -118,7 +117,8 @@ def judge_infos(driver: Driver, call: Call) -> None:
     """Check the layout of infos."""
     shape = (driver.num_envs,)
     is_numpy = all(isinstance(array, np.ndarray) for array in arrays_in(call.returned[-1]))
-    for rule, key, value, mask in _entries(call.infos):
+    for path, value, mask in entries(call.infos):
+        rule, key = INFO_MASKS if len(path) == 1 else INNER_MASKS, path[-1]
         is_mask = is_array(mask) and mask.shape == shape and mask.dtype == np.bool_
         driver.expect(rule, f"`_{key}`, bool of shape {shape}", mask, is_mask)
         if isinstance(value, Mapping):
@@ -132,18 +132,6 @@ def judge_infos(driver: Driver, call: Call) -> None:
             driver.expect(INFO_ZEROS, f"`{key}` zero or None outside its mask", rest, is_zero)
 
 
-def _entries(
-    infos: Mapping[str, Any], rule: Rule = INFO_MASKS
-) -> Iterator[tuple[Rule, str, Any, Any]]:
-    """Yield each key with the rule of its mask, its value and mask, those of inner dicts too."""
-    for key, value in infos.items():
-        if str(key).startswith("_"):
-            continue
-        yield rule, key, value, infos.get(f"_{key}")
-        if isinstance(value, Mapping):
-            yield from _entries(value, INNER_MASKS)
-
-
 def judge_partial_reset(driver: Driver, call: Call) -> None:
     """Check that a partial reset changed nothing outside its mask."""
     before = driver.last
@@ -154,7 +142,7 @@ def judge_partial_reset(driver: Driver, call: Call) -> None:
     env = moved[0] if moved else outside[0]
     pair = before.observations[env], call.observations[env]
     driver.expect(RESET_MASK, *pair, not moved, env=env)
-    masks = [mask for *_, mask in _entries(call.infos) if np.shape(mask) == call.mask.shape]
+    masks = [mask for *_, mask in entries(call.infos) if np.shape(mask) == call.mask.shape]
     wrong = [mask for mask in masks if (mask & ~call.mask).any()]
     if masks:
         seen = (wrong or masks)[0]

@@ -8,10 +8,9 @@ the environment loses its final observations.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
@@ -93,20 +92,21 @@ class Statistics:
         """Look at one call."""
         before = driver.last
         self.ends.update(kind for kind in call.end_kinds if kind)
-        if driver.mode is None or before is None:
+        if before is None:
             return
+        for env, kind, place, final in _beginnings(driver.mode, before, call):
+            self._finals.add(same(final, call.observations[env]), kind, place, final)
         if driver.mode == AutoresetMode.SAME_STEP:
-            self._compare_same_step(call)
-        else:
-            self._compare_next_call(driver, call, before)
+            self._compare_infos(call)
         if call.mask is None and not call.ended[0] and not call.kinds[0]:
             self._note_changes(call, before)
 
-    def note_initials(self, first: Call, call: Call) -> None:
-        """Compare initial observations of later episodes of a run with those of its `reset`."""
-        for env in _begun(call):
-            is_equal = same(call.observations[env], first.observations[env])
-            self._initials.add(is_equal, "", call.at(env), call.observations[env])
+    def note_initials(self, mode: AutoresetMode | None, record: list[Call]) -> None:
+        """Compare the episodes that the last call of a run begins with those of its `reset`."""
+        first, call = record[0].observations, record[-1]
+        for env, *_ in _beginnings(mode, record[-2], call) if len(record) > 1 else ():
+            initial = call.observations[env]
+            self._initials.add(same(initial, first[env]), "", call.at(env), initial)
 
     @property
     def has_new_draws(self) -> bool:
@@ -118,31 +118,16 @@ class Statistics:
         for pairs in (self._finals, self._infos, self._initials):
             pairs.enter(ledger)
 
-    def _compare_same_step(self, call: Call) -> None:
+    def _compare_infos(self, call: Call) -> None:
         final_info = call.infos.get("final_info")
         for env, kind in enumerate(call.end_kinds):
-            if not kind:
-                continue
-            place, final_obs = call.at(env), call.final_obs[env]
-            if final_obs is not None:
-                is_equal = same(final_obs, call.observations[env])
-                self._finals.add(is_equal, kind, place, final_obs)
-            if isinstance(final_info, Mapping):
+            if kind and isinstance(final_info, Mapping):
                 now, final = infos_of(call.infos, env), infos_of(final_info, env)
                 shared = now.keys() & final.keys() & self._varying
                 is_equal = all(same(now[path], final[path]) for path in shared)
                 if shared:
-                    self._infos.add(is_equal, kind, place, {path: now[path] for path in shared})
-
-    def _compare_next_call(self, driver: Driver, call: Call, before: Call) -> None:
-        beginner = AutoresetMode.NEXT_STEP if call.mask is None else AutoresetMode.DISABLED
-        if driver.mode != beginner:
-            return
-        for env, kind in enumerate(call.kinds):
-            if kind and (call.mask is None or call.mask[env]):
-                final = before.observations[env]
-                is_equal = same(final, call.observations[env])
-                self._finals.add(is_equal, kind, before.at(env), final)
+                    seen = {path: now[path] for path in shared}
+                    self._infos.add(is_equal, kind, call.at(env), seen)
 
     def _note_changes(self, call: Call, before: Call) -> None:
         then = infos_of(before.infos, 0)
@@ -151,8 +136,15 @@ class Statistics:
                 self._varying.add(path)
 
 
-def _begun(call: Call) -> np.ndarray:
-    """Return the environments that a step or a partial reset began anew."""
-    if call.mask is not None:
-        return np.flatnonzero(call.waiting & call.mask)
-    return np.flatnonzero(call.waiting | (call.ended if "final_obs" in call.infos else False))
+def _beginnings(
+    mode: AutoresetMode | None, before: Call, call: Call
+) -> Iterator[tuple[int, str, Place, Any]]:
+    """Yield each environment that begins an episode after an end: its kind, place and final one."""
+    if mode in (None, AutoresetMode.SAME_STEP):
+        for env, final in enumerate(call.final_obs):
+            if final is not None:
+                yield env, call.end_kinds[env], call.at(env), final
+    elif (mode == AutoresetMode.NEXT_STEP) == (call.mask is None):
+        for env, kind in enumerate(call.kinds):
+            if kind and (call.mask is None or call.mask[env]):
+                yield env, kind, before.at(env), before.observations[env]

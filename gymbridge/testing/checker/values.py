@@ -15,6 +15,7 @@ __all__ = [
     "arrays_in",
     "contains",
     "describe",
+    "entries",
     "fits",
     "infos_of",
     "is_array",
@@ -163,18 +164,27 @@ def arrays_in(tree: Any) -> Iterator[Any]:
             yield from arrays_in(tree.tolist())
 
 
-def infos_of(infos: Mapping[str, Any], env: int, path: str = "") -> dict[str, Any]:
-    """Return the infos that an environment has by its masks, by dotted path, without final ones."""
-    found: dict[str, Any] = {}
+def entries(
+    infos: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Yield the path, value and mask of each entry of infos, and of those of dicts in them."""
     for key, value in infos.items():
-        mask: Any = infos.get(f"_{key}")
-        if str(key).startswith("_") or key in ("final_obs", "final_info"):
-            continue
-        if isinstance(value, Mapping):
-            found |= infos_of(value, env, f"{path}{key}.")
-        elif is_array(value) and value.shape[:1] == np.shape(mask) != () and mask[env]:
-            found[f"{path}{key}"] = value[env]
-    return found
+        if not str(key).startswith("_"):
+            yield (*path, str(key)), value, infos.get(f"_{key}")
+            if isinstance(value, Mapping):
+                yield from entries(value, (*path, str(key)))
+
+
+def infos_of(infos: Mapping[str, Any], env: int) -> dict[str, Any]:
+    """Return the infos that an environment has by its masks, by dotted path, without final ones."""
+    return {
+        ".".join(path): value[env]
+        for path, value, mask in entries(infos)
+        if path[0] not in ("final_obs", "final_info")
+        and is_array(value)
+        and value.shape[:1] == np.shape(mask) != ()
+        and mask[env]
+    }
 
 
 def fits(space: gym.Space[Any], value: Any, *, is_batch: bool) -> bool:
