@@ -86,13 +86,7 @@ class Driver:
             mask = np.ones(self.num_envs, np.bool_)
         else:
             given["options"] = {"reset_mask": mask.copy()}
-        kinds, self.kinds = self.kinds, [""] * self.num_envs
-        returned = self._call(rule, 2, partial(self.envs.reset, seed=seed, **given))
-        obs, infos = values = to_numpy(returned)
-        rows, final = self._read_observations(obs, rule), [None] * self.num_envs
-        zeros, flags = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
-        results = rows, zeros, flags, flags, infos, final
-        call = Call(self._place, returned, values, *results, mask, kinds)
+        call = self._call(rule, 2, partial(self.envs.reset, seed=seed, **given), mask)
         if given:
             self.expect(OPTIONS, {"reset_mask": mask}, given["options"])
         self._judge(call)
@@ -110,19 +104,12 @@ class Driver:
         """
         self._place = self._place._replace(step=(self._place.step or 0) + 1)
         batch = [*actions] if as_list else batch_actions(self.envs.single_action_space, actions)
-        kinds, self.kinds, given = self.kinds, [""] * self.num_envs, to_numpy(batch)
-        returned = self._call(rule, 5, lambda: self.envs.step(batch))
-        obs, rewards, terminated, truncated, infos = values = to_numpy(returned)
-        rows = self._read_observations(obs, rule)
-        rewards = self._read_numbers(REWARDS, "float", rewards)
-        terminated = self._read_numbers(FLAGS, "bool", terminated).astype(np.bool_)
-        truncated = self._read_numbers(FLAGS, "bool", truncated).astype(np.bool_)
-        final = self._read_final(infos, terminated | truncated)
-        results = rows, rewards, terminated, truncated, infos, final
-        call = Call(self._place, returned, values, *results, None, kinds)
+        given = to_numpy(batch)
+        call = self._call(rule, 5, lambda: self.envs.step(batch))
         self.expect(ACTIONS, given, to_numpy(batch))
         self.num_steps += 1
-        return self._judge(call)
+        self._judge(call)
+        return call
 
     def play(
         self, policy: Iterable[Sequence[Any]], seed: Any = None, rule: Rule | None = None
@@ -161,10 +148,14 @@ class Driver:
             else:
                 self.step(next(policy))
 
-    def _call(self, rule: Rule, length: int, function: Callable[[], Any]) -> Any:
+    def _call(
+        self, rule: Rule, length: int, function: Callable[[], Any], mask: np.ndarray | None = None
+    ) -> Call:
+        """Call the environment, and read the tuple that it returns."""
         wanted = f"a tuple of {length}, the last a dict"
         # Every run needs these rules. Others are judged by more than this call.
         reason = f"`{rule.id}` is broken" if rule in (RESET_RETURNS, STEP_RETURNS) else ""
+        kinds, self.kinds = self.kinds, [""] * self.num_envs
         returned = self.ledger.require(rule, wanted, function, self._place, reason)
         is_tuple = isinstance(returned, tuple) and len(returned) == length
         is_kept = is_tuple and isinstance(returned[-1], Mapping)
@@ -172,7 +163,16 @@ class Driver:
             self.expect(rule, wanted, returned, is_kept)
         if not is_kept:
             raise StoppedError(reason)
-        return returned
+        values = to_numpy(returned)
+        rows, infos = self._read_observations(values[0], rule), values[-1]
+        rewards, *flags = np.zeros((3, self.num_envs))
+        if mask is None:
+            rewards = self._read_numbers(REWARDS, "float", values[1])
+            flags = [self._read_numbers(FLAGS, "bool", value) for value in values[2:4]]
+        terminated, truncated = (flag.astype(np.bool_) for flag in flags)
+        final = self._read_final(infos, terminated | truncated)
+        results = rows, rewards, terminated, truncated, infos, final
+        return Call(self._place, returned, values, *results, mask, kinds)
 
     def _read_observations(self, obs: Any, rule: Rule) -> list[Any]:
         is_kept = fits(self.observation_space, obs, is_batch=True)
@@ -211,7 +211,7 @@ class Driver:
             raise StoppedError(f"`{rule.id}` is broken")
         return array.reshape(shape)
 
-    def _judge(self, call: Call) -> Call:
+    def _judge(self, call: Call) -> None:
         for judge in self._judges:
             judge(self, call)
         if call.mask is not None:
@@ -219,7 +219,6 @@ class Driver:
         elif self.mode not in (None, AutoresetMode.SAME_STEP):
             self.kinds = call.end_kinds
         self.last = call
-        return call
 
 
 def _shapes_of(space: gym.Space[Any]) -> str:

@@ -104,8 +104,6 @@ _TRIALS = 6
 def check_ignored_actions(check: Check) -> None:
     """Repeat the run with other actions in the steps that restart episodes."""
     driver = check.driver
-    if driver.mode != _NEXT or check.ledger.is_broken(REPEATS):
-        return
     rows = zip(check.policy(), check.policy(1), strict=True)
     policy = (_mix(*row, [not kind for kind in driver.kinds]) for row in rows)
     for call, recorded in zip(check.rerun(driver, policy), check.record, strict=False):
@@ -125,8 +123,6 @@ def check_neighbours(check: Check) -> None:
 
     Where nothing but `final_obs` depends on the neighbours, it is wrong in one of the runs.
     """
-    if check.ledger.is_broken(REPEATS):
-        return
     changed: list[tuple[Call, Call, int]] = []
     for trial in range(_TRIALS):
         stays = np.arange(check.num_envs) % 2 == trial % 2
@@ -171,13 +167,10 @@ def _compare_neighbours(
 
 def check_restarts(check: Check) -> None:
     """Reset by a mask the environments that the recorded run restarted by itself, and compare."""
-    driver = check.driver
-    if driver.mode != _NEXT or check.ledger.is_broken(REPEATS):
-        return
     for kind, index in check.first_ends():
         if index + 2 >= len(check.record):
             continue
-        calls = check.replay(driver, index + 1)
+        calls = check.replay(check.driver, index + 1)
         mask = np.array(calls[-1].end_kinds) == kind
         if mask.any():
             _compare_restart(check, index, mask, kind, _changing_infos(check, calls))
@@ -218,8 +211,6 @@ def _compare_restart(
 
 def check_writes(check: Check) -> None:
     """Repeat the run, and write into every array that it returns."""
-    if check.ledger.is_broken(REPEATS):
-        return
     for call, recorded in zip(check.rerun(check.driver), check.record, strict=False):
         if not check.expect_same(WRITABLE, [call], [recorded]):
             return
@@ -240,8 +231,6 @@ def check_final_values(check: Check) -> None:
     only as long as both runs are equal up to the step that ends an episode.
     """
     ledger = check.ledger
-    if check.driver.mode != AutoresetMode.SAME_STEP:
-        return
     for rule in filter(ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
         obstacle = f"A run with NextStep would differ: `{rule.id}` is broken."
         ledger.obstacles[FINAL_VALUE.id] = obstacle

@@ -138,7 +138,7 @@ def _compare_mask(
 def check_mask_seeds(check: Check) -> None:
     """Reset every second environment by a mask with a seed, and with a list of seeds."""
     driver, mask = check.driver, np.arange(check.num_envs) % 2 == 1
-    if check.num_envs < 2 or check.ledger.is_broken(REPEATS):
+    if check.num_envs < 2:
         return
     for seed in (check.seed, mix_seeds(check)[0]):
         check.replay(driver, min(2, len(check.record)))
@@ -164,7 +164,7 @@ def check_mask_errors(check: Check) -> None:
 
 def check_action_list(check: Check) -> None:
     """Step with the first actions of the recorded run as a list."""
-    if check.ledger.is_broken(REPEATS) or len(check.record) < 2:
+    if len(check.record) < 2:
         return
     (first,) = check.replay(check.driver, 1)
     if all(isinstance(array, np.ndarray) for array in arrays_in(first.returned[0])):
@@ -198,8 +198,6 @@ def check_step_before_reset(check: Check) -> None:
 def check_ended(check: Check) -> None:
     """Step environments that have ended and were not reset, with Disabled."""
     driver = check.other
-    if driver.mode != _DISABLED or check.ledger.is_broken(REPEATS):
-        return
     driver.settle()
     for kind, index in check.first_ends():
         try:

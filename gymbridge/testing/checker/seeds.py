@@ -146,8 +146,6 @@ def _draws(driver: Driver, first: Call) -> bool:
 def check_clearing(check: Check) -> None:
     """Reset while ended environments wait for their restart."""
     driver = check.driver
-    if check.ledger.is_broken(REPEATS):
-        return
     for kind, index in check.first_ends():
         check.replay(driver, index + 1)
         if kind in driver.kinds:  # With SameStep no restart waits.
