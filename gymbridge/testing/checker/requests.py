@@ -208,19 +208,21 @@ def check_ended(check: Check) -> None:
         driver.kinds = [""] * check.num_envs
         actions = batch_actions(driver.envs.single_action_space, next(check.policy(3)))
         try:
-            seen = to_numpy(driver.envs.step(actions))
+            returned = to_numpy(driver.envs.step(actions))
         except Exception as error:
-            seen = error
-        is_kept = isinstance(seen, Exception) or _is_as_it_was(driver, before, kind, seen)
+            is_kept, seen = True, error
+        else:
+            is_kept, seen = _is_as_it_was(driver, before, kind, returned)
         expected = "an error, or the same observation with reward 0"
         place = before.place
         check.ledger.expect(ENDED_REFUSED, expected, seen, is_kept, place=place, kind=kind)
 
 
-def _is_as_it_was(driver: Driver, before: Call, kind: str, returned: Any) -> bool:
+def _is_as_it_was(driver: Driver, before: Call, kind: str, returned: Any) -> tuple[bool, Any]:
     env = before.end_kinds.index(kind)
     try:
-        row = rows_of(driver.observation_space, returned[0])[env]
-        return same(row, before.observations[env]) and not np.asarray(returned[1])[env]
+        row, reward = rows_of(driver.observation_space, returned[0])[env], returned[1][env]
+        is_kept = same(row, before.observations[env]) and not reward
+        return is_kept, f"observation {row} with reward {reward}"
     except Exception:  # The results may have any form.
-        return False
+        return False, returned
