@@ -58,7 +58,6 @@ ENGINE_ROOMS = {
         "private.jax",
         "private.mjx",
         "private.playground",
-        "testing.scripted_brax",
         "wrappers",
     },
     "brax": {"jax_env.viewer", "private.brax"},

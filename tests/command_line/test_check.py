@@ -35,7 +35,7 @@ def test_check__says_how_far_it_is(capsys: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("gymbridge.command_line.output.QUIET", 0.0)
     assert main(["check", "Acrobot-v1", *SAME_STEP, "--steps=2"]) == 0
     said = capsys.readouterr().err
-    assert "gymbridge check: The first run: 1 of 2 steps\n" in said
+    assert "gymbridge check: The first run of 2: 1 steps taken, about" in said
     assert re.search(r"^gymbridge check: Test \d+ of \d+, neighbours: \d+ steps", said, re.M)
 
 
@@ -52,7 +52,7 @@ def test_check__estimates_the_time_to_go(
     assert left[80] == 20  # of the first run
     start = next(index for index, text in enumerate(said) if text.startswith("Test 1 "))
     for done in range(start, len(said), 100):
-        assert 0.5 < (left[done] + 100) / (len(said) - done + 100) < 2
+        assert 0.4 < (left[done] + 100) / (len(said) - done + 100) < 2.5
 
 
 @pytest.mark.usefixtures("_envpool")

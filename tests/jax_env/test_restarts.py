@@ -11,11 +11,11 @@ import torch
 from gymnasium import spaces
 
 from gymbridge import BraxVectorEnv
-from gymbridge.testing.scripted_brax import ScriptedBraxEnv, episode_draw
 from tests.support.batches import to_numpy
 from tests.support.brax_samples import SampleEnv, count_on, start
 from tests.support.player import calls, play
 from tests.support.point_mass import make_batch as make_masses
+from tests.support.scripted_brax import ScriptedBraxEnv, episode_draw
 from tests.support.trees import assert_same
 
 ROWS = list(range(10))
