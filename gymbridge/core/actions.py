@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -196,52 +196,11 @@ def to_array(actions: Any) -> np.ndarray:
     except ValueError as error:
         raise ActionError(f"`actions` must form one array, got {actions!r}: {error}.") from error
     except Exception as error:  # Tensors without values and users' objects raise anything.
-        raise ArgumentTypeError(
-            f"`actions` must hold values that numpy can read, {_describe(actions, error)}"
-        ) from error
-
-
-def _describe(actions: Any, error: Exception) -> str:
-    """Return what was received, and what makes it readable for numpy."""
-    tensor = next((leaf for leaf in _leaves(actions) if _readable_by(leaf)), None)
-    if tensor is None:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return f"got a {type(actions).__name__}: {reason} Pass a numpy array."
-    grad = " that requires grad" if tensor.requires_grad else ""
-    owner = "actions" if tensor is actions else "each of them as tensor"
-    return (
-        f"got a {type(tensor).__name__} of {tensor.dtype}, {tensor.layout}, on "
-        f"'{tensor.device}'{grad}. Pass {owner}.{_readable_by(tensor)}."
-        if not tensor.is_meta
-        else "got a tensor on 'meta', which holds none. Pass one that holds values."
-    )
-
-
-def _leaves(actions: Any) -> Iterator[Any]:
-    """Yield the entries of nested lists."""
-    if isinstance(actions, list | tuple):
-        for action in cast("Sequence[Any]", actions):
-            yield from _leaves(action)
-    else:
-        yield actions
-
-
-def _readable_by(array: Any) -> str:
-    """Return the calls that make a torch tensor readable for numpy; none for anything else."""
-    if not hasattr(array, "requires_grad"):
-        return ""
-    if array.is_meta:
-        return "none"
-    calls = [
-        ("detach()", array.requires_grad),
-        ("cpu()", array.device.type != "cpu"),
-        ("to_dense()", "strided" not in str(array.layout)),
-        ("dequantize()", array.is_quantized),
-        ("resolve_conj()", array.is_conj()),
-        ("resolve_neg()", array.is_neg()),
-        ("float()", "float8" in str(array.dtype) or "bfloat16" in str(array.dtype)),
-    ]
-    return ".".join(call for call, is_needed in calls if is_needed)
+        raise ArgumentTypeError(
+            "`actions` must hold values that numpy can read, got a "
+            f"{type(actions).__name__}: {reason} Pass a numpy array."
+        ) from error
 
 
 def check_shape(array: Any, shape: tuple[int, ...]) -> None:

@@ -105,48 +105,21 @@ def test_action_reader__refuses(
         make_reader(space, 2)(actions)
 
 
-def _unreadable(name: str) -> Any:
+def test_action_reader__refuses_tensors_that_numpy_cannot_read_in_the_words_of_torch() -> None:
     torch = pytest.importorskip("torch")
     ones = torch.ones(2, 2)
-    return {
-        "grad": lambda: ones.clone().requires_grad_(),
-        "bfloat16": lambda: ones.bfloat16(),
-        "both": lambda: ones.bfloat16().requires_grad_(),
-        "sparse": lambda: ones.to_sparse(),
-        "meta": lambda: ones.to("meta"),
-        "negated": lambda: torch._neg_view(ones),
-        "conjugated": lambda: ones.to(torch.complex64).conj(),
-        "listed": lambda: [ones[0], ones[1].clone().requires_grad_()],
-    }[name]()
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("grad", r"Tensor of torch.float32, torch.strided, on 'cpu' that requires grad\. .*detach"),
-        ("bfloat16", r"Tensor of torch.bfloat16.* Pass actions.float\(\)\."),
-        ("both", r"Pass actions.detach\(\).float\(\)\."),
-        ("sparse", r"torch.sparse_coo.* Pass actions.to_dense\(\)\."),
-        ("meta", r"got a tensor on 'meta', which holds none\. Pass one"),
-        ("negated", r"Pass actions.resolve_neg\(\)\."),
-        ("conjugated", r"Pass actions.resolve_conj\(\)\."),
-        ("listed", r"got .*Tensor of torch.float32.* Pass each of them as tensor.detach\(\)\."),
-    ],
-)
-def test_action_reader__refuses_tensors_that_numpy_cannot_read(name: str, message: str) -> None:
-    with pytest.raises(ArgumentTypeError, match=f"`actions` must hold values that .*?{message}"):
-        make_reader(BOX, 2)(_unreadable(name))
-
-
-@pytest.mark.parametrize("name", ["grad", "bfloat16", "both", "sparse", "negated"])
-def test_action_reader__takes_what_its_advice_makes(name: str) -> None:
-    actions = _unreadable(name)
-    with pytest.raises(ArgumentTypeError) as caught:
-        make_reader(BOX, 2)(actions)
-    advice = str(caught.value).rsplit("Pass actions.", 1)[1].rstrip(".")
-    for call in advice.removesuffix("()").split("()."):
-        actions = getattr(actions, call)()
-    assert abs(make_reader(BOX, 2)(actions)).tolist() == [[1, 1], [1, 1]]
+    unreadable = {
+        "detach": ones.clone().requires_grad_(),
+        "BFloat16": ones.bfloat16(),
+        "to_dense": ones.to_sparse(),
+        "meta": ones.to("meta"),
+        "resolve_neg": torch._neg_view(ones),
+    }
+    for word, actions in unreadable.items():
+        with pytest.raises(ArgumentTypeError, match=rf"numpy can read, got a Tensor: .*{word}"):
+            make_reader(BOX, 2)(actions)
+    with pytest.raises(ArgumentTypeError, match=r"got a list: .*detach"):
+        make_reader(BOX, 2)([ones[0], ones[1].clone().requires_grad_()])
 
 
 def test_action_reader__refuses_objects_whose_own_conversion_fails() -> None:
