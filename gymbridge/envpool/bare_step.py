@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from gymbridge.envpool.pool import name_task
 from gymbridge.envpool.vector_env import EnvPoolVectorEnv
+from gymbridge.private.notices import quiet
 
 __all__ = ["make_bare_step"]
 
@@ -27,8 +27,7 @@ def make_bare_step(envs: EnvPoolVectorEnv, actions: list[Any]) -> Callable[[int]
         options["max_episode_steps"] = envs.max_episode_steps
     assert envs.spec is not None, "make_vec sets it"
     task_id = envs.spec.kwargs["task_id"]
-    with name_task("build", task_id), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of bounds that `Box` casts
+    with name_task("build", task_id), quiet():
         pool: Any = envpool.make_gymnasium(task_id, **options)
         pool.reset()
     return lambda index: pool.step(actions[index % len(actions)])[1]

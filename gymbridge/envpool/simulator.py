@@ -26,7 +26,7 @@ from gymbridge.envpool.tasks import (
     limit_keywords,
 )
 from gymbridge.errors import ArgumentError
-from gymbridge.private.envpool import SpecWithoutWarnings
+from gymbridge.private.notices import quiet
 
 __all__ = ["EnvPoolSimulator", "PoolAnswers"]
 
@@ -71,12 +71,11 @@ class EnvPoolSimulator:
         self.task_limit = default_limit(task_id, declared["max_episode_steps"], kwargs)
         modes = [] if family in UNDRAWN_FAMILIES else ["rgb_array"]
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}
-        with name_task("describe", task_id):
+        with name_task("describe", task_id), quiet():
             spec: Any = envpool.make_spec(task_id, num_envs=num_envs, **config)
-            silent = SpecWithoutWarnings(spec)
-            self.layout = Layout(silent, info_keys)
-            self.single_observation_space: Space[Any] = to_space(silent.gymnasium_observation_space)
-            self.single_action_space: Space[Any] = to_space(silent.gymnasium_action_space)
+            self.layout = Layout(spec, info_keys)
+            self.single_observation_space: Space[Any] = to_space(spec.gymnasium_observation_space)
+            self.single_action_space: Space[Any] = to_space(spec.gymnasium_action_space)
         # The spec, not the pool, whose calls would change episodes unnoticed.
         self.engine, self.built_with = spec, spec.config
         self._no_rows = np.zeros(num_envs, np.bool_)

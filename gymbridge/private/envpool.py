@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import envpool
-import numpy as np
 
 from gymbridge.errors import SimulationError
 
-__all__ = ["Exchange", "SpecWithoutWarnings", "action_keys", "make_exchange", "state_keys"]
+__all__ = ["Exchange", "action_keys", "make_exchange", "state_keys"]
 
 
 class Exchange(NamedTuple):
@@ -34,36 +33,6 @@ def state_keys(spec: Any) -> list[str]:
 def action_keys(spec: Any) -> list[str]:
     """Return the keys of a pool's actions, in their order."""
     return list(_get(spec, "_action_keys"))
-
-
-class SpecWithoutWarnings:
-    """A spec whose spaces are the same and are made in silence.
-
-    EnvPool has some bounds of 32-bit floats in 64 bits, and `Box` warns of the difference. So the
-    spec's own properties get bounds that have the dtypes of the arrays.
-    """
-
-    def __init__(self, spec: Any) -> None:
-        self._spec, kind = spec, type(spec)
-        self.state_array_spec = _cast_bounds(spec.state_array_spec)
-        self.action_array_spec = _cast_bounds(spec.action_array_spec)
-        self.gymnasium_observation_space = kind.observation_space.fget(self)
-        self.gymnasium_action_space = kind.action_space.fget(self)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._spec, name)
-
-
-def _cast_bounds(specs: dict[str, Any]) -> dict[str, Any]:
-    for spec in specs.values():
-        for name in ("minimum", "maximum"):
-            bound = getattr(spec, name)
-            if (
-                isinstance(bound, np.ndarray)
-                and bound.dtype.kind == np.dtype(spec.dtype).kind == "f"
-            ):
-                setattr(spec, name, bound.astype(spec.dtype))
-    return specs
 
 
 def _get(owner: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Hides the notices that Brax and its libraries print when they are imported or build a model.
+"""Hides the notices of engines and their libraries when they are imported or describe a task.
 
 Other threads print and warn at the same time. So nothing is put in the place of `sys.stdout` or of
 the list of filters, as `contextlib.redirect_stdout` and `warnings.catch_warnings` do: of two such
@@ -25,6 +25,8 @@ _FILTERS: tuple[Any, ...] = tuple(
     for message, category in (
         ("Brax System, .* are not actively being maintained", UserWarning),
         ("JAXopt is no longer maintained", DeprecationWarning),
+        # EnvPool has some bounds of 32-bit floats in 64 bits.
+        (".*Box (low|high)'s precision lowered", UserWarning),
     )
 )
 """As in `warnings.filters`."""
@@ -36,7 +38,7 @@ _LINES = ("Failed to import warp:", "Failed to import mujoco_warp:")
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Hide Brax's notices inside the block; anything else that is printed or warned passes."""
+    """Hide these notices inside the block; anything else that is printed or warned passes."""
     filters: Any = warnings.filters
     finder = _Finder()
     filters[:0] = _FILTERS
