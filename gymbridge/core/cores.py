@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["count_affinity", "count_cores"]
@@ -49,13 +50,8 @@ def _limits(membership: Path, root: Path) -> Iterator[float]:
 
 def _read_limit(folder: Path) -> Iterator[float]:
     """Yield the limit of one control group, of version 2 or 1; nothing where it has none."""
-    try:
-        quota, period = (folder / "cpu.max").read_text().split()
-    except OSError:
-        try:
-            quota = (folder / "cpu.cfs_quota_us").read_text().strip()
-            period = (folder / "cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return
-    if quota not in ("max", "-1"):
-        yield int(quota) / int(period)
+    for names in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
+        with suppress(OSError, ValueError):  # of "max", or where there is no such file
+            quota, period = " ".join((folder / name).read_text() for name in names).split()
+            if int(quota) > 0:  # -1 is no limit
+                yield int(quota) / int(period)

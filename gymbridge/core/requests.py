@@ -181,10 +181,7 @@ def read_seeds(seed: Any, num_envs: int) -> list[int | None]:
             f"`seed` as a list must have one entry for each of the {num_envs} environments, got "
             f"{len(seed)}."
         )
-    for entry in seed:
-        if entry is not None and not _is_integer(entry):
-            raise ArgumentTypeError(f"`seed` must hold ints and Nones, got {entry!r}.")
-    return [None if entry is None else _check_seed(entry) for entry in seed]
+    return [read_seed(entry) for entry in seed]
 
 
 def draw_seeds(num_envs: int, seed_range: int) -> tuple[int, ...]:

@@ -80,9 +80,10 @@ class SubEnvs:
         """Give each environment an attribute of that name.
 
         Raises:
-            ArgumentError: A list has another length than num_envs, or `check_settable` raises.
+            ArgumentError: A list has another length than num_envs, or the batch, its engine, or
+                what either is built with has the attribute: setting it would change nothing.
         """
-        self.check_settable(envs, name)
+        self._check_settable(envs, name)
         per_env: tuple[Any, ...] = (values,) * envs.num_envs
         if isinstance(values, list | tuple):
             per_env = tuple(cast("Sequence[Any]", values))
@@ -93,12 +94,7 @@ class SubEnvs:
             )
         self._attributes[name] = per_env
 
-    def check_settable(self, envs: VectorEnv[Any, Any, Any], name: str) -> None:
-        """Raise for an attribute that is fixed when a batch is built: setting it changes nothing.
-
-        Raises:
-            ArgumentError: The batch `envs`, its engine, or what either is built with has it.
-        """
+    def _check_settable(self, envs: VectorEnv[Any, Any, Any], name: str) -> None:
         first = name.partition(".")[0]  # "opt" of "opt.gravity"
         is_fixed = (
             first in _SHARED

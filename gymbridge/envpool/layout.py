@@ -51,10 +51,7 @@ class Layout:
         self._bits = [place for place in self.obs_places if dtypes[place] == np.bool_]
         is_plain = isinstance(obs_tree, int) and not self._bits
         self.read_obs = itemgetter(obs_tree) if is_plain else self._read_obs
-        has_levels = any("." in name for name in info)
-        self.read_info: Callable[[Values], dict[str, Any]] = (
-            partial(_take, _nest(info)) if has_levels else partial(_take_flat, [*info.items()])
-        )
+        self.read_info: Callable[[Values], dict[str, Any]] = partial(_take, _nest(info))
         paths = [tuple(key.split(".")) for key in action_keys(spec) if key not in _IDS]
         self.action_leaves: Callable[[Any], list[np.ndarray]] = (
             partial(_take_actions, paths) if len(paths) > 1 else _take_only_action
@@ -149,7 +146,3 @@ def _take(tree: dict[str, Any], values: Values) -> dict[str, Any]:
         key: _take(branch, values) if isinstance(branch, dict) else values[branch]
         for key, branch in tree.items()
     }
-
-
-def _take_flat(places: list[tuple[str, int]], values: Values) -> dict[str, Any]:
-    return {name: values[place] for name, place in places}

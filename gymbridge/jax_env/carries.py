@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +14,7 @@ from gymbridge.errors import ArgumentError
 from gymbridge.jax_env.simulator import JaxSimulator
 from gymbridge.jax_env.tracing import is_key, make_unique, name_paths
 
-__all__ = ["CarryLeaves", "carry_shapes", "find_leaves", "name_leaves"]
-
-_LEAVES: WeakKeyDictionary[Any, CarryLeaves] = WeakKeyDictionary()
+__all__ = ["CarryLeaves", "carry_shapes", "name_leaves"]
 
 
 def carry_shapes(rule: EpisodeRule[JaxSimulator]) -> Carry:
@@ -25,12 +22,6 @@ def carry_shapes(rule: EpisodeRule[JaxSimulator]) -> Carry:
     num_envs = rule.simulator.num_envs
     mask, values = jnp.ones(num_envs, bool), np.zeros(num_envs, np.uint32)
     return jax.eval_shape(lambda: rule.reset(None, mask, ResetRequest(values, mask)).carry)
-
-
-def find_leaves(rule: EpisodeRule[JaxSimulator]) -> CarryLeaves:
-    """Return the leaves of a rule's carries, which batches that share the rule share too."""
-    found = _LEAVES.get(rule)
-    return _LEAVES.setdefault(rule, CarryLeaves(rule)) if found is None else found
 
 
 def name_leaves(simulator: JaxSimulator, carry: Carry, prefix: str = "") -> list[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from gymbridge.core.episode import Carry, EpisodeRule
+from gymbridge.core.episode import Carry
 from gymbridge.errors import ArgumentError, ArgumentTypeError, SimulationError, nearest
 from gymbridge.jax_env.checks import check_float_actions
 from gymbridge.jax_env.compilation import log_compilation
@@ -18,9 +18,7 @@ from gymbridge.jax_env.rows import Row, field_leaves
 from gymbridge.jax_env.simulator import JaxSimulator
 from gymbridge.jax_env.spreading import find_sharding, spread
 
-__all__ = ["Linearization", "Linearizer", "find_linearizer"]
-
-_FOUND: WeakKeyDictionary[Any, dict[Any, Linearizer]] = WeakKeyDictionary()
+__all__ = ["Linearization", "Linearizer", "read_fields"]
 
 
 class Linearization(NamedTuple):
@@ -56,12 +54,8 @@ class Linearizer:
         names, write = _choose_coordinates(simulator, fields)
         places = [simulator.field_names().index(name) for name in names]
         shapes = field_leaves(simulator.row)
-        ends = [0]
-        for place in places:
-            ends.append(ends[-1] + shapes[place].size)
-        self.fields = {
-            name: slice(start, end) for name, start, end in zip(names, ends, ends[1:], strict=False)
-        }
+        ends = accumulate((shapes[place].size for place in places), initial=0)
+        self.fields = {name: slice(*ends) for name, ends in zip(names, pairwise(ends), strict=True)}
         structure = jax.tree.structure(simulator.env.state_shapes)
         row = _make_row(simulator.step_row, places, _make_write(structure, places, write))
 
@@ -87,24 +81,18 @@ class Linearizer:
             ) from error
 
 
-def find_linearizer(rule: EpisodeRule[JaxSimulator], fields: Any) -> Linearizer:
-    """Return what linearises the batches of a rule; it is compiled once for each `fields`.
+def read_fields(fields: Any) -> tuple[str, ...] | None:
+    """Return the names of leaves that a user gives; None stays None.
 
     Raises:
         ArgumentTypeError: `fields` is neither None nor a list of names.
-        ArgumentError, EnvContractError: See `Linearizer`.
     """
-    if fields is not None and not _are_names(fields):
-        raise ArgumentTypeError(f"`fields` must be a list of names or None, got {fields!r}.")
-    found, key = _FOUND.setdefault(rule, {}), fields and tuple(fields)
-    if key not in found:
-        found[key] = Linearizer(rule.simulator, key)
-    return found[key]
-
-
-def _are_names(fields: Any) -> bool:
+    if fields is None:
+        return None
     is_list = isinstance(fields, list | tuple) and len(fields) > 0
-    return is_list and all(isinstance(name, str) for name in fields)
+    if not is_list or not all(isinstance(name, str) for name in fields):
+        raise ArgumentTypeError(f"`fields` must be a list of names or None, got {fields!r}.")
+    return tuple(fields)
 
 
 def _make_row(
@@ -133,12 +121,9 @@ def _make_row(
 def _make_write(
     structure: Any, places: list[int], write: Callable[[Any, Any], Any] | None
 ) -> Callable[[Any, Sequence[Any]], tuple[Any, ...]]:
-    """Return the function from leaves and new values of some to leaves.
+    """Return the function from leaves and new values at `places` to leaves.
 
-    Args:
-        structure: Structure of a state.
-        places: Places of the new ones.
-        write: As in `Coordinates`; None to replace these alone.
+    `write` is that of `Coordinates`, or None to replace these alone.
     """
 
     def replace(leaves: Any, values: Sequence[Any]) -> tuple[Any, ...]:

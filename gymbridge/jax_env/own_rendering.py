@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from gymbridge.core.episode import View
 from gymbridge.errors import EnvContractError, unexpected_keyword
 from gymbridge.jax_env.env import Drawing, Drawn
 
-__all__ = ["OwnRenderer", "draw_by"]
+__all__ = ["draw_by"]
 
 
 def draw_by(render: Any, name: str, owner: str = "JaxVectorEnv") -> Drawing:
@@ -24,35 +23,24 @@ def draw_by(render: Any, name: str, owner: str = "JaxVectorEnv") -> Drawing:
         name: Name of the environment, for errors.
         owner: Class of the batch, for errors.
     """
-    make = partial(_make_renderer, render, name, owner)
-    return Drawing(make, Drawn, is_possible=callable(render))
+    return Drawing(partial(OwnRenderer, render, name, owner), Drawn, is_possible=callable(render))
 
 
-def _make_renderer(render: Any, name: str, owner: str, view: View) -> OwnRenderer:
-    """Return the renderer.
+class OwnRenderer:
+    """Draws states one by one, by the environment's own function; see `draw_by`.
 
     Raises:
         KeywordError: The environment has no `render`, or size or camera are chosen for it.
     """
-    if not callable(render):
-        why = "the environment has no method `render(state)` that returns an image, nor a model"
-        raise unexpected_keyword(owner, "render_mode", name, why)
-    for keyword, value in zip(("render_size", "camera"), view, strict=True):
-        if value is not None:
-            why = "the environment draws itself, by its `render(state)`; leave it out"
-            raise unexpected_keyword(owner, keyword, name, why)
-    return OwnRenderer(render, name)
 
-
-class OwnRenderer:
-    """Draws states one by one, by the environment's own function.
-
-    Args:
-        render: (state) -> (height, width, 3) uint8.
-        name: Name of the environment, for errors.
-    """
-
-    def __init__(self, render: Callable[[Any], Any], name: str) -> None:
+    def __init__(self, render: Any, name: str, owner: str, view: View) -> None:
+        if not callable(render):
+            why = "the environment has no method `render(state)` that returns an image, nor a model"
+            raise unexpected_keyword(owner, "render_mode", name, why)
+        for keyword, value in zip(("render_size", "camera"), view, strict=True):
+            if value is not None:
+                why = "the environment draws itself, by its `render(state)`; leave it out"
+                raise unexpected_keyword(owner, keyword, name, why)
         self._render, self._name = render, name
 
     def draw(self, state: Drawn) -> list[np.ndarray]:

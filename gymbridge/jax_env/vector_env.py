@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from gymbridge.core.processes import check_not_forked, check_open
@@ -40,7 +39,7 @@ _NOT_OF_THE_STATE = (
 _OF_ONE_BATCH = ("closed", "is_forked", "_np_random", "_np_random_seed", "_spec")
 """Attributes that a copy of a batch does not have."""
 
-_OF_EVERY_COPY = ("_construction", "_options", "_about", "_leaves")
+_OF_EVERY_COPY = ("_construction", "_options", "_about", "_compiled")
 """Attributes that the copies of a batch share."""
 
 
@@ -61,6 +60,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         self._options = {**options, "make_runner": lambda *_: runner}
         # Described at once, since the user may change what was given.
         self._about = self._describe()
+        self._compiled: dict[Any, Any] = {}
 
     def __copy__(self) -> Self:
         """Return an equal batch, not yet reset, with the same compiled functions."""
@@ -78,16 +78,11 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         vars(envs).update({key: x for key, x in vars(self).items() if key in _OF_EVERY_COPY})
         envs.spec = self.spec
         known = {*vars(envs), *_OF_ONE_BATCH}
-        state: Any = object.__getstate__(self)
-        # Two dicts where a derived class has `__slots__`.
-        values, slots = state if isinstance(state, tuple) else (state, {})
-        others = {key: x for key, x in values.items() if key not in known}, slots
+        others = {key: x for key, x in vars(self).items() if key not in known}
         if memo is not None:
             memo[id(self)] = envs
             others = copy.deepcopy(others, memo)
-        vars(envs).update(others[0])
-        for name, value in others[1].items():
-            object.__setattr__(envs, name, value)
+        vars(envs).update(others)
         return envs
 
     _step = with_transfers(BridgeVectorEnv._step)
@@ -205,11 +200,12 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             ResetNeededError: Before the first `reset`. Other errors are those of `step`.
         """
         check_open(self)
-        from gymbridge.jax_env.linearization import Linearization, find_linearizer
+        from gymbridge.jax_env.linearization import Linearization, Linearizer, read_fields
 
         with self._one_thread:
             carry = self._running("linearize")
-            linearizer = find_linearizer(self._runner.rule, fields)
+            names = read_fields(fields)
+            linearizer = self._compile_once(names, lambda rule: Linearizer(rule.simulator, names))
             found = self._runner.apply(linearizer, carry, self._read_actions(actions))
             return Linearization(**self._to_user(found), fields=dict(linearizer.fields))
 
@@ -243,11 +239,17 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             raise ArgumentError(f"`state` must have {self.num_envs} seeds, got {len(state.seeds)}.")
         return self._leaves.give(state.leaves)
 
-    @cached_property
+    @property
     def _leaves(self) -> CarryLeaves:
-        from gymbridge.jax_env.carries import find_leaves
+        from gymbridge.jax_env.carries import CarryLeaves
 
-        return find_leaves(self._runner.rule)
+        return self._compile_once("leaves", CarryLeaves)
+
+    def _compile_once(self, key: Any, make: Callable[[Any], Any]) -> Any:
+        """Return what `make` returns for the episode rule; copies of the batch share it."""
+        if key not in self._compiled:
+            self._compiled[key] = make(self._runner.rule)
+        return self._compiled[key]
 
     def _describe(self) -> dict[str, str]:
         """Return what a batch must have in common with that of a snapshot."""

@@ -198,11 +198,9 @@ def test_spec__is_copied() -> None:
 
 @COPIES
 def test_attributes_of_a_derived_class(duplicate: Callable[[Any], Any]) -> None:
-    """As in any object: those in slots too, and `deepcopy` copies them."""
+    """As in any object: `deepcopy` copies them."""
 
     class Own(JaxVectorEnv):
-        __slots__ = ("limit",)
-
         def __init__(self, goal: int) -> None:
             super().__init__(Glide(), 2)
             self.goal, self.limit = goal, 5

@@ -145,7 +145,7 @@ def test_file__is_refused_before_anything_changes(tmp_path: Path) -> None:
     wanted = play(envs, 3, seed=0)
     envs.reset(seed=0)
     (tmp_path / "text").write_text("no snapshot")
-    with pytest.raises(ArgumentError, match="truncated or something else"):
+    with pytest.raises(ArgumentError, match="truncated, was changed or is something else"):
         envs.load_state(tmp_path / "text")
     with pytest.raises(FileNotFoundError):
         envs.load_state(tmp_path / "nothing")
