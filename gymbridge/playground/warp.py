@@ -57,15 +57,7 @@ def _hide_kernels() -> None:
 
 
 def check_alone(place: Any, differentiable: bool) -> None:
-    """Check what a batch over Warp cannot have.
-
-    Args:
-        place: Where the batch is, a `jax.Device` or `jax.sharding.NamedSharding`.
-        differentiable: Whether torch's gradients shall flow through the step.
-
-    Raises:
-        ArgumentError: It is spread over several devices, or shall have gradients.
-    """
+    """Raise `ArgumentError` for what a batch over Warp cannot have: gradients, several devices."""
     if differentiable:
         raise ArgumentError(
             "`differentiable=True` needs `impl='jax'`, got 'warp': MuJoCo Warp has no gradients."
@@ -83,13 +75,7 @@ def set_contact_capacity(
     """Return the entries of a configuration that say how many contacts a batch has room for.
 
     They are `naconmax`, and `naccdmax` of tasks that have it: contacts of convex geometry, at most
-    as many.
-
-    Args:
-        config: The user's configuration of the task.
-        default: That of the task.
-        overrides: What the user changes in `config`, by dotted path.
-        num_envs: Size of the batch.
+    as many. `default` is the task's own configuration, and `config` and `overrides` are the user's.
 
     Raises:
         ArgumentTypeError: A number of the user's is not an int.
@@ -118,15 +104,8 @@ def fit_contacts(name: str, given: int | None, default: int | None, num_envs: in
     Warp drops the contacts beyond it, so that environments depend on each other. The numbers of
     Playground's configurations are meant for 1,024 environments or more, 8,192 at most.
 
-    Args:
-        name: Of the configuration's entry.
-        given: The user's, or None.
-        default: That of the task's default configuration; None where it has no such entry.
-        num_envs: Size of the batch.
-
-    Returns:
-        The user's number. Without one, as many for each environment as the default gives to each of
-        1,024, and at least 4,096 in all where the default is more.
+    It is the user's number, `given`. Without one it is as many for each environment as the task's
+    default gives to each of 1,024, and at least 4,096 in all where the default is more.
 
     Raises:
         ArgumentTypeError: The user's is not an int.

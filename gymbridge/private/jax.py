@@ -186,12 +186,7 @@ def with_transfers(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def factorizes(function: Callable[..., Any], *args: Any) -> bool:
-    """Return whether a function calls LAPACK.
-
-    Args:
-        function: Pure function of trees of arrays.
-        *args: Shapes and dtypes of its arguments.
-    """
+    """Return whether a pure function calls LAPACK; `args` are the shapes of its arguments."""
     names = (one.primitive.name for part in _parts(_trace(function, args)) for one in part.eqns)
     return not _FACTORIZATIONS.isdisjoint(names)
 
@@ -200,10 +195,6 @@ def used_inputs(function: Callable[..., Any], *args: Any) -> Any:
     """Return the arguments' trees with True for each leaf that some output depends on.
 
     Where a version of JAX lacks the name, every leaf counts as used.
-
-    Args:
-        function: Pure function of trees of arrays.
-        *args: Shapes and dtypes of its arguments.
     """
     import jax
     from jax.interpreters import partial_eval
@@ -224,10 +215,6 @@ def keeps_old_traces(function: Callable[..., Any], *args: Any) -> bool:
     `jax.jit` keeps its trace of a function, and with it the attributes that the function read then.
     The answer is whether a trace and a new one differ in the number of values that are read. Where
     a version of JAX lacks metadata, it is False.
-
-    Args:
-        function: Pure function of trees of arrays.
-        *args: Shapes and dtypes of its arguments.
     """
     before, now = _trace_twice(function, args)
     return _count_values(before) != _count_values(now)
@@ -238,10 +225,6 @@ def fixes_draws(function: Callable[..., Any], *args: Any) -> bool:
 
     They do if it draws with numpy: what it draws while it is traced is a constant of the trace.
     Where a version of JAX lacks metadata, the answer is False; see `keeps_old_traces`.
-
-    Args:
-        function: Pure function of trees of arrays.
-        *args: Shapes and dtypes of its arguments.
     """
     before, now = (_constants(trace) for trace in _trace_twice(function, args))
     return len(before) != len(now) or not all(map(_is_same, before, now))

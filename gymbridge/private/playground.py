@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,9 @@ _MESHES = {
 }
 """Folders of mujoco_menagerie that the robots in a package of Playground's read."""
 
-FindMenagerie = Callable[[str, Iterable[str], Path], Path]
+FindMenagerie = Callable[[str, Iterable[str], Path], AbstractContextManager[Path]]
 """From a robot, the folders of mujoco_menagerie that it reads, and Playground's own folder, to the
-folder in which Playground finds them."""
+folder in which Playground finds them while the context lasts."""
 
 _lock = threading.RLock()
 """Held while Playground's modules are changed, such as the folder in which it looks for meshes."""
@@ -110,7 +110,6 @@ def meshes_of(name: str, find: FindMenagerie) -> Iterator[None]:
 
     Raises:
         NotInstalledError: They are not on disk.
-        SimulationError: Links to them cannot be written.
     """
     if name in registry.dm_control_suite.ALL_ENVS:
         yield
@@ -142,9 +141,9 @@ def finding_meshes(
 def _found(name: str, needed: tuple[str, ...], find: FindMenagerie) -> Iterator[None]:
     """Let Playground find folders of mujoco_menagerie inside the block."""
     module: Any = registry.mjx_env
-    with _lock:
+    with _lock, find(name, needed, Path(module.MENAGERIE_PATH)) as folder:
         own = module.MENAGERIE_PATH
-        module.MENAGERIE_PATH = type(own)(find(name, needed, Path(own)))
+        module.MENAGERIE_PATH = type(own)(folder)
         try:
             yield
         finally:

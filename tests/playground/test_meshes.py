@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gymbridge.core.extras import install_command
-from gymbridge.errors import NotInstalledError, SimulationError
+from gymbridge.errors import NotInstalledError
 from gymbridge.playground import meshes
 from gymbridge.playground.meshes import find_menagerie
 
@@ -21,7 +21,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with all places, none of which has a mesh; the wheel is a package on the path."""
     monkeypatch.setenv("MENAGERIE_ROOT", str(tmp_path / "root"))
     monkeypatch.setenv("MENAGERIE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     monkeypatch.setattr(meshes, "_WHEELS", ("no_such_package", "assets_of_this_test"))
     monkeypatch.setattr(meshes, "_IN_WHEEL", "meshes")
     monkeypatch.syspath_prepend(tmp_path / "wheel")
@@ -53,8 +52,8 @@ def test_folder__is_that_of_the_first_place_that_has_it(root: Path) -> None:
     for index, first in enumerate(PLACES):
         folders = [put(root, place, f"my_{first}") for place in PLACES[index:]]
         wanted[f"my_{first}"] = folders[0]
-    found = find_menagerie("Mine", wanted, root / "own")
-    assert {name: (found / name).resolve() for name in wanted} == wanted
+    with find_menagerie("Mine", wanted, root / "own") as found:
+        assert {name: (found / name).resolve() for name in wanted} == wanted
 
 
 def test_own_folder__is_taken_as_it_is_if_it_has_all(root: Path) -> None:
@@ -62,27 +61,26 @@ def test_own_folder__is_taken_as_it_is_if_it_has_all(root: Path) -> None:
         put(root, place, "go1")
     before = files(root)
     for needed in (["go1"], []):
-        assert find_menagerie("Go1", needed, root / "own") == root / "own"
+        with find_menagerie("Go1", needed, root / "own") as found:
+            assert found == root / "own"
     assert files(root) == before
 
 
-def test_links__are_written_once_and_only_to_the_user_s_cache(root: Path) -> None:
-    put(root, "wheel", "go1")
+def test_links__are_gone_after_the_block(root: Path) -> None:
+    folder = put(root, "wheel", "go1")
     before = files(root)
-    found = find_menagerie("Go1", ["go1"], root / "own")
-    written = files(root)
-    assert all((root / "user") in (path, *path.parents) for path in written - before)
-    assert find_menagerie("Go1", ["go1"], root / "own") == found
-    assert files(root) == written
-    put(root, "root", "go1")
-    assert find_menagerie("Go1", ["go1"], root / "own") != found
+    with find_menagerie("Go1", ["go1"], root / "own") as found:
+        assert (found / "go1").resolve() == folder
+        assert files(root) == before
+    assert folder.is_dir()
+    assert not found.exists()
 
 
 def test_unknown_needs__are_all_that_is_found(root: Path) -> None:
     put(root, "wheel", "go1")
     put(root, "cache", "g1")
-    found = find_menagerie("Mine", [], root / "own")
-    assert {path.name for path in found.iterdir()} == {"go1", "g1"}
+    with find_menagerie("Mine", [], root / "own") as found:
+        assert {path.name for path in found.iterdir()} == {"go1", "g1"}
 
 
 def test_cache__gives_the_newest_that_is_complete(root: Path) -> None:
@@ -90,8 +88,8 @@ def test_cache__gives_the_newest_that_is_complete(root: Path) -> None:
     for seconds, folder in enumerate(folders):
         os.utime(folder / ".complete", (seconds, seconds))
     (put(root, "cache", "unitree_go1", "a" * 16) / ".complete").unlink()
-    found = find_menagerie("Go1", ["unitree_go1"], root / "own")
-    assert (found / "unitree_go1").resolve() == folders[-1]
+    with find_menagerie("Go1", ["unitree_go1"], root / "own") as found:
+        assert (found / "unitree_go1").resolve() == folders[-1]
 
 
 def test_relative_root__is_read_from_the_working_directory(
@@ -100,9 +98,9 @@ def test_relative_root__is_read_from_the_working_directory(
     folder = put(root, "root", "go1")
     monkeypatch.chdir(root)
     monkeypatch.setenv("MENAGERIE_ROOT", "root")
-    found = find_menagerie("Go1", ["go1"], root / "own")
-    monkeypatch.chdir("/")
-    assert (found / "go1").resolve() == folder
+    with find_menagerie("Go1", ["go1"], root / "own") as found:
+        monkeypatch.chdir("/")
+        assert (found / "go1").resolve() == folder
 
 
 @pytest.mark.parametrize("needed", [["arm", "hand"], []])
@@ -111,14 +109,7 @@ def test_missing_folder__is_an_error_with_the_command(root: Path, needed: list[s
         put(root, "wheel", "arm")
     before = files(root)
     with pytest.raises(NotInstalledError, match=r"^'Mine' needs the meshes") as caught:
-        find_menagerie("Mine", needed, root / "own")
+        find_menagerie("Mine", needed, root / "own").__enter__()
     assert ("(arm, hand)" in str(caught.value)) == bool(needed)
     assert install_command("robots") in str(caught.value)
     assert files(root) == before
-
-
-def test_cache_that_cannot_be_written__is_an_error_that_names_the_way_out(root: Path) -> None:
-    put(root, "wheel", "go1")
-    (root / "user").touch()
-    with pytest.raises(SimulationError, match=r"'Go1' are on disk, .*Set XDG_CACHE_HOME to a fol"):
-        find_menagerie("Go1", ["go1"], root / "own")

@@ -115,7 +115,6 @@ def test_meshes_of_every_robot__are_in_envpool_s_packages(
     absent = tmp_path / "absent"
     monkeypatch.setitem(locomotion._envs, "Own", Own)
     monkeypatch.setattr(registry.mjx_env, "MENAGERIE_PATH", absent)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     needed = _find_needed(registered()[name])
     assert needed
 
