@@ -96,7 +96,7 @@ class AsyncEnvPool:
         self.max_episode_steps = requests.read_limit(max_episode_steps, simulator.task_limit)
         self.single_observation_space = simulator.single_observation_space
         self.single_action_space = space = simulator.single_action_space
-        self.seed_range, self.closed = simulator.seed_range, False
+        self.seed_range = simulator.seed_range
         self._pool, self._layout = simulator.pool, simulator.layout
         self._seeds: tuple[int, ...] | None = None
         self._make_reader = cache(

@@ -14,14 +14,7 @@ from envpool.registration import registry
 
 from gymbridge.core.requests import read_count
 from gymbridge.envpool.pool import name_task, task_family
-from gymbridge.envpool.tasks import (
-    FROZEN_LAKE_SIZES,
-    LEAST_VALUES,
-    LEAST_VALUES_OF_SPEC,
-    MOST_THREADS,
-    is_newer,
-    load_tasks,
-)
+from gymbridge.envpool.tasks import is_newer, load_tasks
 from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -48,6 +41,30 @@ _OWNED = {
 
 _MAKE_KEYWORDS = {"from_pixels", "render_width", "render_height", "render_camera_id"}
 """Keywords that `envpool.make` takes beside the task's own configuration."""
+
+_LEAST_VALUES = {
+    "agent_view_size": 1,
+    "frame_skip": 1,
+    "frame_stack": 1,
+    "img_height": 1,
+    "img_width": 1,
+    "noop_max": 1,
+    "num_threads": 0,  # EnvPool's default
+    "stack_num": 1,
+}
+"""Least values of keywords, whatever the task."""
+
+_LEAST_VALUES_OF_SPEC = {
+    "CatchEnvSpec": {"height": 2, "width": 1},
+    "MiniGridEnvSpec": {"size": 3},
+}
+"""Least values by EnvPool's spec class. Some MiniGrid tasks need more, which is not checked."""
+
+_MOST_THREADS = 1024
+"""EnvPool ends the process when it cannot start its threads."""
+
+_FROZEN_LAKE_SIZES = (4, 8)
+"""Other sizes have no map; EnvPool reads beyond the end of one (toy_text/frozen_lake.h)."""
 
 
 def read_task(task_id: Any) -> str:
@@ -99,18 +116,18 @@ def read_config(task_id: str, kwargs: dict[str, Any], owner: str) -> dict[str, A
 def _check_values(task_id: str, config: dict[str, Any], kwargs: dict[str, Any]) -> None:
     """Raise for values with which EnvPool would end the process."""
     spec = registry.specs[task_id][1]
-    least = LEAST_VALUES | LEAST_VALUES_OF_SPEC.get(spec, {})
+    least = _LEAST_VALUES | _LEAST_VALUES_OF_SPEC.get(spec, {})
     for name in kwargs.keys() & least.keys():
         read_count(name, kwargs[name], least[name])
-    if kwargs.get("num_threads", 0) > MOST_THREADS:
+    if kwargs.get("num_threads", 0) > _MOST_THREADS:
         raise ArgumentError(
-            f"`num_threads` must be at most {MOST_THREADS}, got {kwargs['num_threads']}."
+            f"`num_threads` must be at most {_MOST_THREADS}, got {kwargs['num_threads']}."
         )
     if spec == "FrozenLakeEnvSpec" and "size" in kwargs:
         size = read_count("size", kwargs["size"])
-        if size not in FROZEN_LAKE_SIZES:
+        if size not in _FROZEN_LAKE_SIZES:
             raise ArgumentError(
-                f"`size` must be one of {FROZEN_LAKE_SIZES} for {task_id!r}, got {size}."
+                f"`size` must be one of {_FROZEN_LAKE_SIZES} for {task_id!r}, got {size}."
             )
     if spec == "MiniGridEnvSpec" and "env_name" in kwargs:
         _check_env_name(kwargs["env_name"])

@@ -3,8 +3,7 @@
 `tasks.json` beside this module holds for each task id of the newest EnvPool that we know the
 package it comes from, the steps after which a pool with default options truncates, the number of
 players, and the first version that has it. `newer.py` adds what a newer installed version has.
-Below are the rules for the time limit and for threads, and the keyword values that would end the
-process.
+Below are the rules for the time limit and for threads.
 
 EnvPool reports an end on the last allowed step as a truncation even where the task terminated
 (envpool/core/env.h: ``trunc = done && current_step >= max_episode_steps``). Therefore most pools
@@ -27,11 +26,7 @@ from gymbridge.core.extras import find_version
 from gymbridge.envpool.newer import list_tasks
 
 __all__ = [
-    "FROZEN_LAKE_SIZES",
-    "LEAST_VALUES",
-    "LEAST_VALUES_OF_SPEC",
     "LIMIT_KEEPERS",
-    "MOST_THREADS",
     "NO_LIMIT",
     "UNDRAWN_FAMILIES",
     "Task",
@@ -167,30 +162,6 @@ def default_limit(task_id: str, declared: int, kwargs: Mapping[str, Any]) -> int
         return task["max_episode_steps"]
     return None if declared in (0, NO_LIMIT) else declared
 
-
-LEAST_VALUES = {
-    "agent_view_size": 1,
-    "frame_skip": 1,
-    "frame_stack": 1,
-    "img_height": 1,
-    "img_width": 1,
-    "noop_max": 1,
-    "num_threads": 0,  # EnvPool's default
-    "stack_num": 1,
-}
-"""Least values of keywords, whatever the task."""
-
-LEAST_VALUES_OF_SPEC = {
-    "CatchEnvSpec": {"height": 2, "width": 1},
-    "MiniGridEnvSpec": {"size": 3},
-}
-"""Least values by EnvPool's spec class. Some MiniGrid tasks need more, which is not checked."""
-
-MOST_THREADS = 1024
-"""EnvPool ends the process when it cannot start its threads."""
-
-FROZEN_LAKE_SIZES = (4, 8)
-"""Other sizes have no map; EnvPool reads beyond the end of one (toy_text/frozen_lake.h)."""
 
 _CHEAP_FAMILIES = ("classic_control", "toy_text")
 _SMALL_BATCH = 64

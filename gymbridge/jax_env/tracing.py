@@ -120,7 +120,7 @@ def check_same_leaves(
 
 
 def check_containers(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
-    """Raise `EnvContractError` unless two trees have the same containers, and None, in all places."""
+    """Raise `EnvContractError` unless two trees have the same containers, None among them."""
     here, there = jax.tree.structure(before), jax.tree.structure(after)
     if here != there:
         raise EnvContractError(
