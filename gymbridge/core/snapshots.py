@@ -196,10 +196,10 @@ def _read(path: Path) -> Snapshot:
         try:
             with np.load(file, allow_pickle=False) as entries:
                 header = json.loads(entries[_HEADER])
-                leaves = dict(
-                    _to_leaf(entry, entries[f"arr_{index}"])
-                    for index, entry in enumerate(header["leaves"])
-                )
+                leaves = {
+                    leaf["name"]: _from_plain(leaf, entries[f"arr_{index}"])
+                    for index, leaf in enumerate(header["leaves"])
+                }
             seeds = tuple(int(seed, 16) for seed in header["seeds"])
             snapshot = Snapshot(header["batch"], seeds, leaves)
             check_snapshot(snapshot)
@@ -217,6 +217,6 @@ def _to_plain(array: np.ndarray) -> np.ndarray:
     return array if is_numpy_s else array.view(f"u{array.dtype.itemsize}")
 
 
-def _to_leaf(entry: dict[str, Any], array: np.ndarray) -> tuple[str, np.ndarray]:
-    """Return name and value of a leaf, as its entry in the header has them."""
-    return entry["name"], array.view(np.dtype(entry["dtype"])).reshape(entry["shape"])
+def _from_plain(leaf: dict[str, Any], array: np.ndarray) -> np.ndarray:
+    """Return an array with the dtype and shape that the header has for it."""
+    return array.view(np.dtype(leaf["dtype"])).reshape(leaf["shape"])

@@ -53,8 +53,9 @@ class Layout:
         self.read_obs = itemgetter(obs_tree) if is_plain else self._read_obs
         self.read_info: Callable[[Values], dict[str, Any]] = partial(_take, _nest(info))
         paths = [tuple(key.split(".")) for key in action_keys(spec) if key not in _IDS]
-        self.action_leaves: Callable[[Any], list[np.ndarray]] = (
-            partial(_take_actions, paths) if len(paths) > 1 else _take_only_action
+        # The only leaf of an action is the action itself.
+        self.action_leaves: Callable[[Any], list[np.ndarray]] = partial(
+            _take_actions, paths if len(paths) > 1 else [()]
         )
 
     def read(self, values: Values) -> TimeStep:
@@ -104,10 +105,6 @@ def to_space(space: Any) -> Space[Any]:
         if (space.low == limits.tiny).all() and (space.high == limits.max).all():
             return spaces.Box(-np.inf, np.inf, space.shape, space.dtype.type)
     return space
-
-
-def _take_only_action(actions: np.ndarray) -> list[np.ndarray]:
-    return [_to_pool(actions)]
 
 
 def _take_actions(paths: list[tuple[str, ...]], actions: Any) -> list[np.ndarray]:

@@ -157,7 +157,8 @@ def check_scalars(reward: Any, terminated: Any, truncated: Any) -> Any:
     Raises:
         EnvContractError: The reward is not a number, or a flag is not a bool.
     """
-    if getattr(reward, "shape", None) != () or not _is_real(reward.dtype):
+    is_number = getattr(reward, "shape", None) == () and _is_number(reward.dtype)
+    if not is_number or jnp.issubdtype(reward.dtype, jnp.complexfloating):
         raise EnvContractError(
             f"`reward` of `step` must be a number in a single environment, got {_show(reward)}; "
             "the batch is made by JaxVectorEnv."
@@ -169,10 +170,6 @@ def check_scalars(reward: Any, terminated: Any, truncated: Any) -> Any:
             )
     # numpy has no bfloat16, so its kind is another.
     return reward.dtype if reward.dtype.kind == "f" else jax.dtypes.canonicalize_dtype(float)
-
-
-def _is_real(dtype: Any) -> bool:
-    return _is_number(dtype) and not jnp.issubdtype(dtype, jnp.complexfloating)
 
 
 def _is_number(dtype: Any) -> bool:
