@@ -22,7 +22,7 @@ _IN_WHEEL = "mujoco/playground/assets/mujoco_menagerie"
 
 @contextmanager
 def find_menagerie(robot: str, needed: Iterable[str], own: Path) -> Iterator[Path]:
-    """Have a folder in which Playground finds the meshes of a robot; nothing is downloaded.
+    """Give a folder in which Playground finds the meshes of a robot; nothing is downloaded.
 
     Each folder of mujoco_menagerie is taken from the first place that has it: Playground's own, the
     checkout `MENAGERIE_ROOT`, the cache of the package `mujoco-menagerie`, EnvPool's packages of
