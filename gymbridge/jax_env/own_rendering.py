@@ -12,7 +12,7 @@ from gymbridge.core.episode import View
 from gymbridge.errors import EnvContractError, unexpected_keyword
 from gymbridge.jax_env.env import Drawing, Drawn
 
-__all__ = ["draw_by"]
+__all__ = ["OwnRenderer", "draw_by"]
 
 
 def draw_by(render: Any, name: str, owner: str = "JaxVectorEnv") -> Drawing:
