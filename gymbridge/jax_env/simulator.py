@@ -51,6 +51,7 @@ class Episodes(NamedTuple):
     seed: jax.Array  # (num_envs,) uint32
     episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
 
+
 class JaxSimulator:
     """A batch of one JAX environment.
 
@@ -345,6 +346,7 @@ class HostSimulator:
             return split(part.advance(state, actions, None, freeze)[0])
 
         compiled = partial(jax.jit, out_shardings=find_sharding(place))
+
         def split(state: Episodes) -> tuple[Episodes, tuple[jax.Array, Packed]]:
             """Return a batch without the rest of its last time step, and that rest."""
             _, reward, *others = state.rows.seen
