@@ -159,12 +159,6 @@ def test_action_reader__refuses_objects_whose_own_conversion_fails() -> None:
             make_reader(BOX, 2)(actions)
 
 
-def test_action_reader__takes_dense_tensors() -> None:
-    torch = pytest.importorskip("torch")
-    assert make_reader(DISCRETE, 2)(torch.tensor([0, 2])).tolist() == [0, 2]
-    assert make_reader(BOX, 2)([torch.ones(2), torch.zeros(2)]).tolist() == [[1, 1], [0, 0]]
-
-
 def test_action_reader__refuses_jax_arrays_without_values() -> None:
     jax = pytest.importorskip("jax")
     deleted = jax.numpy.zeros((2, 2))
