@@ -28,7 +28,7 @@ from gymbridge.envpool.tasks import (
 )
 from gymbridge.errors import SimulationError
 from tests.support.envpool_runs import MODES, collect_episodes, make
-from tests.support.player import calls, play
+from tests.support.player import calls
 from tests.support.trees import assert_same
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "envpool.md"
@@ -64,18 +64,6 @@ def test_tie__is_truncated_where_the_pool_keeps_the_limit(mode: str) -> None:
     for limit, flags in ((5, (False, True)), (6, (True, False))):
         envs = make("MiniGrid-Empty-5x5-v0", 2, mode, max_episode_steps=limit)
         assert first_ends(envs, *TO_THE_GOAL) == [(5, *flags)] * 2
-
-
-@pytest.mark.parametrize("task_id", ["Catch-v0", "Maze-v0", "Play2048-v1", "LaneKeeping-v0"])
-def test_limit__holds_where_the_pool_ignores_it(task_id: str, mode: str) -> None:
-    envs = make(task_id, 3, mode, max_episode_steps=4)
-    restarts = 0
-    for shown in play(envs, 60):
-        assert (shown[-1]["elapsed_step"] <= 4).all()
-        restarts += (shown[-1]["elapsed_step"] == 0).sum()
-        if len(shown) == 5:
-            assert not (shown[2] & shown[3]).any()
-    assert restarts > 12
 
 
 CRASHES = (27, 49) if is_newer(envpool.__version__, "1.2.5") else (29, 29)
@@ -229,20 +217,6 @@ def test_atari__has_an_episode_per_life_and_a_new_game_after_a_cut_in_every_mode
             seen.add((lives, end.truncated))
     assert {lives for lives, _ in seen} == {0, 1, 2, 3, 4, 5}
     assert {is_cut for _, is_cut in seen} == {True, False}
-
-
-@pytest.mark.slow
-def test_atari__begins_a_new_game_where_a_running_life_is_reset(mode: str) -> None:
-    envs = make("Breakout-v5", 2, mode, episodic_life=True)
-    envs.reset(seed=0)
-    mask = np.array([True, False])
-    for _ in range(30):
-        *_, terminated, _, infos = envs.step([0, 0])
-        if mode == "Disabled" and terminated.any():
-            envs.reset(options={"reset_mask": terminated})
-    assert infos["lives"].tolist() == [4, 4]
-    assert envs.reset(options={"reset_mask": mask})[1]["lives"].tolist() == [5, 0]  # zero outside
-    assert envs.step([0, 0])[-1]["lives"].tolist() == [5, 4]
 
 
 def test_docs__name_every_keeper_and_no_other() -> None:

@@ -139,27 +139,6 @@ def test_step_that_fails_as_it_runs__was_not_taken(arrays: str, mode: str) -> No
     assert_same(play(envs, 6), play(twin, 6))
 
 
-def test_randomization_fn__that_fails_leaves_the_model() -> None:
-    """Construction names the function, and a later call runs its trace."""
-    env, fails = FallingBall(), True
-
-    def draw_or_fail(model: Any, key: Any) -> Any:
-        if fails:
-            raise UserError("no physics")
-        return draw(model, key)
-
-    own = env.sys
-    with pytest.raises(SimulationError, match="`randomization_fn`") as caught:
-        BraxVectorEnv(env, 3, randomization_fn=draw_or_fail)
-    assert isinstance(caught.value.__cause__, UserError)
-    fails = False
-    envs = BraxVectorEnv(env, 3, randomization_fn=draw_or_fail)
-    fails = True
-    assert env.sys is own
-    wanted = play(BraxVectorEnv(FallingBall(), 3, randomization_fn=draw), 4)
-    assert_same(play(envs, 4), wanted)
-
-
 @pytest.mark.parametrize("verb", ["advance", "restart"])
 def test_host_simulator__that_fails_moves_nothing(mode: str, verb: str) -> None:
     simulator, fails = ScriptedSimulator(LENGTHS), False
