@@ -33,18 +33,6 @@ def test_metadata__is_not_written_into_the_simulator_s() -> None:
     assert "autoreset_mode" not in VectorEnv.metadata
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("mode", "nextstep", "`autoreset_mode` must be an AutoresetMode or one of"),
-        ("limit", 0, "`max_episode_steps` must be at least 1, None for the task's"),
-    ],
-)
-def test_constructor__refuses(scripted: str, option: str, value: Any, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        make_batch(scripted, **{option: value})
-
-
 def test_close__leaves_no_attributes_to_read(scripted: str) -> None:
     """The checker and `test_fuzz.py` have the other calls."""
     envs = make_batch(scripted)
