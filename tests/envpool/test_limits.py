@@ -28,7 +28,7 @@ from gymbridge.envpool.tasks import (
 )
 from gymbridge.errors import SimulationError
 from tests.support.envpool_runs import MODES, collect_episodes, make
-from tests.support.player import calls
+from tests.support.player import calls, play
 from tests.support.trees import assert_same
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "envpool.md"
@@ -64,6 +64,18 @@ def test_tie__is_truncated_where_the_pool_keeps_the_limit(mode: str) -> None:
     for limit, flags in ((5, (False, True)), (6, (True, False))):
         envs = make("MiniGrid-Empty-5x5-v0", 2, mode, max_episode_steps=limit)
         assert first_ends(envs, *TO_THE_GOAL) == [(5, *flags)] * 2
+
+
+@pytest.mark.parametrize("task_id", ["Catch-v0", "Maze-v0", "Play2048-v1", "LaneKeeping-v0"])
+def test_limit__holds_where_the_pool_ignores_it(task_id: str, mode: str) -> None:
+    envs = make(task_id, 3, mode, max_episode_steps=4)
+    restarts = 0
+    for shown in play(envs, 60):
+        assert (shown[-1]["elapsed_step"] <= 4).all()
+        restarts += (shown[-1]["elapsed_step"] == 0).sum()
+        if len(shown) == 5:
+            assert not (shown[2] & shown[3]).any()
+    assert restarts > 12
 
 
 CRASHES = (27, 49) if is_newer(envpool.__version__, "1.2.5") else (29, 29)
