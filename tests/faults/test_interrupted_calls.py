@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from tests.support.batches import make_batch
 from tests.support.interrupted_calls import check_asynchronous_pool, check_batch, check_saves
-from tests.support.thread_runs import run_together
+from tests.support.player import play
+from tests.support.trees import assert_same
 
 pytestmark = pytest.mark.long
 
@@ -98,6 +101,29 @@ def test_interrupted_asynchronous_pool__asks_for_a_new_beginning(child: Any) -> 
     pytest.importorskip(ENVPOOL)
     met = call(child, check_asynchronous_pool)
     assert all(found["goes on"] and found["reset"] for found in met.values()), met
+
+
+PLANS = [
+    ("envpool", "NextStep", "numpy"),
+    ("envpool", "SameStep", "torch"),
+    ("brax", "NextStep", "numpy"),
+    ("brax", "SameStep", "jax"),
+    ("host", "Disabled", "numpy"),
+]
+
+
+def run_together() -> None:
+    """Build and play each plan in a thread of its own, twice, and then one after the other."""
+
+    def run(plan: tuple[str, str, str]) -> list[Any]:
+        engine, mode, arrays = plan
+        return play(make_batch(engine, mode, limit=4, arrays=arrays), 30)
+
+    make_batch("brax")  # imports its engine, which two threads at a time cannot
+    with ThreadPoolExecutor(len(PLANS)) as threads:
+        together = list(threads.map(run, PLANS + PLANS[::-1]))
+    alone = [run(plan) for plan in PLANS]
+    assert_same(together, alone + alone[::-1])
 
 
 @pytest.mark.slow
