@@ -23,22 +23,10 @@ __all__ = [
     "ENGINES",
     "Engine",
     "TaskFacts",
-    "brax_id",
     "envpool_id",
     "find_engine",
-    "playground_id",
     "register_all",
 ]
-
-
-def brax_id(name: str) -> str:
-    """Return the Gymnasium id of a registered Brax environment.
-
-    Example:
-        >>> brax_id("ant")
-        'Brax/ant-v0'
-    """
-    return f"Brax/{name}-v0"
 
 
 def envpool_id(task_id: str) -> str:
@@ -49,16 +37,6 @@ def envpool_id(task_id: str) -> str:
         'EnvPool/MetaWorld.DialTurn-v3'
     """
     return f"EnvPool/{task_id.replace('/', '.')}"
-
-
-def playground_id(name: str) -> str:
-    """Return the Gymnasium id of a registered Playground environment.
-
-    Example:
-        >>> playground_id("CartpoleBalance")
-        'Playground/CartpoleBalance-v0'
-    """
-    return f"Playground/{name}-v0"
 
 
 class TaskFacts(NamedTuple):
@@ -148,7 +126,7 @@ ENGINES = {
         entry_point="gymbridge.single_env:make_brax",
         extra="brax",
         task_keyword="brax_env",
-        make_id=brax_id,
+        make_id="Brax/{}-v0".format,
         load_tasks=_brax_tasks,
         keeps_limit=lambda name: False,
         bare_step="gymbridge.jax_env.bare_step:make_bare_step",
@@ -158,7 +136,7 @@ ENGINES = {
         entry_point="gymbridge.single_env:make_playground",
         extra="playground",
         task_keyword="env",
-        make_id=playground_id,
+        make_id="Playground/{}-v0".format,
         load_tasks=_playground_tasks,
         keeps_limit=lambda name: True,
         bare_step="gymbridge.jax_env.bare_step:make_bare_step",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from gymnasium.vector import AutoresetMode
 import gymbridge
 from gymbridge.brax.tasks import BRAX_NAMES
 from gymbridge.core.extras import EXTRAS
-from gymbridge.engines import ENGINES, brax_id, envpool_id, playground_id, register_all
+from gymbridge.engines import ENGINES, envpool_id, register_all
 from gymbridge.envpool import newer
 from gymbridge.envpool.tasks import load_tasks
-from gymbridge.playground.tasks import PLAYGROUND_LIMITS
+from gymbridge.playground.tasks import PLAYGROUND_SUITES
 from tests.support.example_runs import load_script
 from tests.support.player import play
 from tests.support.trees import assert_same
@@ -49,13 +50,15 @@ def test_ids__are_those_of_every_task_for_one_player() -> None:
     }
     engines = [
         ("envpool", "EnvPoolVectorEnv", envpool_id, "task_id", limits),
-        ("brax", "BraxVectorEnv", brax_id, "brax_env", dict.fromkeys(BRAX_NAMES, 1000)),
+        ("brax", "BraxVectorEnv", "Brax/{}-v0".format, "brax_env", dict.fromkeys(BRAX_NAMES, 1000)),
         (
             "playground",
             "PlaygroundVectorEnv",
-            playground_id,
+            "Playground/{}-v0".format,
             "env",
-            dict.fromkeys(PLAYGROUND_LIMITS),  # The user's configuration has it.
+            dict.fromkeys(
+                chain.from_iterable(PLAYGROUND_SUITES.values())
+            ),  # The user's configuration has it.
         ),
     ]
     expected = [

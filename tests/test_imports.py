@@ -164,7 +164,6 @@ gymbridge.{first}VectorEnv
 if {first == "Playground"}:
     sys.exit()
 envs = gymnasium.make_vec("Brax/inverted_pendulum-v0", num_envs=2)
-import gymbridge.testing.scripted_brax
 """
     strict = ["-W", "error:JAXopt is no longer maintained:DeprecationWarning"]
     command = [sys.executable, *strict, "-c", code]

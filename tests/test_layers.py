@@ -46,6 +46,7 @@ MAY_USE: dict[str, set[str]] = {
 ENGINE_ROOMS = {
     "jax": {
         "brax.*",
+        "command_line.info",
         "core.arrays.jax",
         "core.arrays.jax_devices",
         "core.arrays.torch",
@@ -57,13 +58,13 @@ ENGINE_ROOMS = {
         "private.jax",
         "private.mjx",
         "private.playground",
-        "testing.scripted_brax",
         "wrappers",
     },
     "brax": {"jax_env.viewer", "private.brax"},
     "mujoco_playground": {"playground.building", "playground.warp", "private.playground"},
     "envpool": {"envpool.*", "private.envpool"},
     "torch": {
+        "command_line.info",
         "command_line.policies",
         "core.arrays.torch",
         "gradients.*",

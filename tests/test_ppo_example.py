@@ -18,8 +18,8 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from gymbridge import BraxVectorEnv
 from gymbridge.testing import scripted_vector_env
-from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.example_runs import EXAMPLES, call_script, load_script, read_table
+from tests.support.scripted_brax import ScriptedBraxEnv
 
 # Three environments whose episodes end in both ways, on the rollout's last row too (the third at
 # step 4 of the first rollout), so that the second rollout begins with a restart row.

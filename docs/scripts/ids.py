@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
 
-from gymbridge.command_line.catalogue import Entry, read_catalogue
+from gymbridge.command_line.listing import Entry, read_catalogue
 
 PAGE = Path(__file__).parents[1] / "reference" / "ids.md"
 MARK = "<!-- table -->\n"

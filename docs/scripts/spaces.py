@@ -18,7 +18,7 @@ from gymnasium import Space, spaces
 from gymnasium.envs.registration import registry
 
 from gymbridge.command_line.batches import make_batch
-from gymbridge.command_line.catalogue import SPACES, load_spaces
+from gymbridge.command_line.listing import SPACES
 from gymbridge.engines import find_engine
 from gymbridge.errors import GymbridgeError
 
@@ -47,7 +47,7 @@ def read_spaces(env_id: str) -> list[str]:
 
 def generate() -> str:
     """Return the text of `spaces.json` for the installed engines."""
-    found = load_spaces()
+    found = json.loads(SPACES.read_text(encoding="utf-8"))
     for env_id in [env_id for env_id in registry if find_engine(env_id) is not None]:
         try:
             found[env_id] = read_spaces(env_id)

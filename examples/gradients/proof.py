@@ -30,7 +30,7 @@ from typing import Any
 
 from table import make_table
 
-from gymbridge.playground.tasks import PLAYGROUND_LIMITS
+from gymbridge.engines import ENGINES
 
 HERE = Path(__file__).parent
 BACKENDS = ("generalized", "spring", "positional", "mjx")
@@ -49,7 +49,7 @@ NAMES = (
 )  # cheap ones first
 CI_PAIRS = ("inverted_pendulum/generalized", "reacher/spring", "hopper/spring", "ant/spring")
 BRAX_PAIRS = (*CI_PAIRS, *(f"{name}/{backend}" for name in NAMES for backend in BACKENDS))
-PAIRS = (*BRAX_PAIRS, *(f"{name}/playground" for name in PLAYGROUND_LIMITS))
+PAIRS = (*BRAX_PAIRS, *(f"{name}/playground" for name in ENGINES["Playground"].load_tasks()))
 FLOATS = ("float32", "float64")
 QUICKLY = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 MARK = "<!-- table -->"

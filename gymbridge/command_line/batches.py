@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,37 +12,28 @@ from gymnasium.vector import VectorEnv
 
 from gymbridge.errors import ArgumentError, GymbridgeError
 
-__all__ = ["explain", "make_batch", "make_env"]
+__all__ = ["explain", "make_batch"]
 
 
 def make_batch(env_id: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
     """Return the batch that `gymnasium.make_vec` makes; see `explain` for its errors."""
-    return _make(gym.make_vec, env_id, kwargs)
-
-
-def make_env(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
-    """Return the environment that `gymnasium.make` makes; see `explain` for its errors."""
-    return _make(gym.make, env_id, kwargs | {"disable_env_checker": True})
-
-
-def _make(make: Callable[..., Any], env_id: str, kwargs: dict[str, Any]) -> Any:
     with explain(f"{env_id} cannot be built"):
-        try:
-            return make(env_id, **kwargs)
-        except (gym.error.NameNotFound, gym.error.NamespaceNotFound) as error:
-            if "Did you mean" in str(error):
-                raise
-            raise type(error)(f"{error} `gymbridge list` shows the ids of gymbridge.") from error
+        return gym.make_vec(env_id, **kwargs)
 
 
 @contextmanager
 def explain(failure: str) -> Iterator[None]:
     """Raise an error of an environment or an engine as an ArgumentError that begins with a text.
 
-    Errors of gymbridge and of Gymnasium stay as they are: they say what to do.
+    Errors of gymbridge and of Gymnasium stay as they are: they say what to do. One of an unknown id
+    names similar ids, or `gymbridge list`.
     """
     try:
         yield
+    except (gym.error.NameNotFound, gym.error.NamespaceNotFound) as error:
+        if "Did you mean" in str(error):
+            raise
+        raise type(error)(f"{error} `gymbridge list` shows the ids of gymbridge.") from error
     except (GymbridgeError, gym.error.Error):
         raise
     except Exception as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -36,22 +35,10 @@ def run(given: argparse.Namespace) -> int:
     from gymbridge.testing import check_vector_env
 
     kwargs = {"num_envs": given.num_envs, **read_keywords(given)}
-    LOG.info(
-        "Checking %s, %s, in runs of at most %s.",
-        given.id,
-        count(given.num_envs, "environment"),
-        count(given.steps, "step"),
-    )
-    # Errors while it is built are the user's, not the environment's.
-    with closing(make_batch(given.id, **kwargs)) as envs:
-        # `make_vec` builds a `SyncVectorEnv` for ids without a batch of their own, and takes its
-        # mode inside another keyword. An id may be ``module:id`` or have no version, so this is
-        # read from a batch.
-        is_own = envs.spec is not None and envs.spec.vector_entry_point is not None
-    if given.mode is not None:
-        mode = {"autoreset_mode": given.mode}
-        kwargs |= mode if is_own else {"vector_kwargs": mode}
+    size, most = count(given.num_envs, "environment"), count(given.steps, "step")
+    LOG.info("Checking %s, %s, in runs of at most %s.", given.id, size, most)
     make = partial(make_batch, given.id, **kwargs)
+    make().close()  # Errors while it is built are the user's, not the environment's.
     report = check_vector_env(make, steps=given.steps, seed=given.seed)
     show(report.to_dict() if given.json else str(report))
     return 1 if report.broken else 0

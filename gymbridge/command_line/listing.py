@@ -1,20 +1,31 @@
-"""``gymbridge list``: the ids, their spaces and their time limits."""
+"""``gymbridge list``: the ids of every engine, and what is known without importing the engine.
+
+`spaces.json` beside this module holds the names of the observation and the action space of each id;
+`docs/scripts/spaces.py` writes it.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from fnmatch import translate
-from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from gymbridge.command_line.catalogue import Entry, did_you_mean, read_catalogue
+from gymnasium.envs.registration import registry
+
 from gymbridge.command_line.options import add_json
 from gymbridge.command_line.output import count, note, show
+from gymbridge.engines import find_engine
 
-__all__ = ["add_to", "find_entries", "run"]
+__all__ = ["SPACES", "Entry", "add_to", "find_entries", "read_catalogue", "run"]
+
+SPACES = Path(__file__).with_name("spaces.json")
+"""File with the names of the observation and the action space by id."""
 
 _LETTER = "[A-Za-z0-9]"
 _BORDER = (
@@ -22,6 +33,16 @@ _BORDER = (
     r"|(?<=\d)(?=\D)|(?<=\D)(?=\d))"
 )
 """Matches where a word begins or ends: ``HopperHop5x5`` has five."""
+
+
+class Entry(NamedTuple):
+    """What is known about an id."""
+
+    id: str
+    family: str | None  # the engine's own folder for it
+    observation_space: str | None  # one environment's, None where it is not known
+    action_space: str | None
+    max_episode_steps: int | None  # the task's, None for no limit
 
 
 def add_to(commands: Any) -> None:
@@ -56,7 +77,7 @@ def run(given: argparse.Namespace) -> int:
         show("\n".join(_lines(found)))
         note(f"\n{count(len(found), 'id')}")
     else:
-        note(f"No id matches {given.pattern!r}.{did_you_mean(given.pattern)}")
+        note(f"No id matches {given.pattern!r}; a part of it may, and without one all are listed.")
     return 0 if found else 1
 
 
@@ -67,15 +88,25 @@ def find_entries(pattern: str) -> list[Entry]:
     beginning of a word. Each kind is in the order of registration.
     """
     wanted = translate(pattern)[:-2]  # The last two characters match the end of a text.
-    ways = (_BORDER + wanted + _BORDER, _BORDER + wanted, wanted) if pattern else ("",)
-    searches = [re.compile(way, re.IGNORECASE).search for way in ways]
-    found: list[list[Entry]] = [[] for _ in searches]
+    patterns = (_BORDER + wanted + _BORDER, _BORDER + wanted, wanted)
+    searches = [re.compile(one, re.IGNORECASE).search for one in patterns]
+    ranks: dict[Entry, int] = {}
     for entry in read_catalogue():
         text = f"{entry.id} {entry.family or ''}"
-        rank = next((rank for rank, search in enumerate(searches) if search(text)), None)
-        if rank is not None:
-            found[rank].append(entry)
-    return [*chain.from_iterable(found)]
+        if ways := [rank for rank, search in enumerate(searches) if search(text)]:
+            ranks[entry] = ways[0]
+    return sorted(ranks, key=ranks.__getitem__)
+
+
+def read_catalogue() -> Iterator[Entry]:
+    """Yield every id of gymbridge's engines that is registered, in the order of registration."""
+    known = json.loads(SPACES.read_text(encoding="utf-8"))
+    for env_id, spec in registry.items():
+        if (engine := find_engine(env_id)) is not None:
+            facts = engine.find_facts(spec.kwargs)
+            limit = facts.limit if spec.max_episode_steps is None else spec.max_episode_steps
+            observations, actions = known.get(env_id, (None, None))
+            yield Entry(env_id, facts.family, observations, actions, limit)
 
 
 def _lines(found: list[Entry]) -> list[str]:

@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gymnasium.vector import AutoresetMode
-
 from gymbridge.errors import ArgumentError
 
 __all__ = ["add_environment", "add_json", "at_least", "positive", "read_keywords"]
@@ -18,10 +16,7 @@ _PLACES = {"num_envs": "`--num-envs`", "env_id": "the first argument", "id": "th
 
 
 def add_environment(parser: argparse.ArgumentParser, num_envs: int | None) -> None:
-    """Add the id, ``--kwarg`` and ``--json``, and the flags of a batch of any size.
-
-    `num_envs` is the default of ``--num-envs``; None leaves out that flag and ``--mode``.
-    """
+    """Add the id, ``--kwarg``, ``--json``, and ``--num-envs`` if it has a default."""
     parser.add_argument(
         "id", metavar="ID", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1"
     )
@@ -30,17 +25,13 @@ def add_environment(parser: argparse.ArgumentParser, num_envs: int | None) -> No
         parser.add_argument(
             "--num-envs", type=at_least(1), default=num_envs, metavar="N", help=text
         )
-        modes = [mode.value for mode in AutoresetMode]
-        parser.add_argument("--mode", choices=modes, help="autoreset mode (default: the id's own)")
-        text = "where the batch is, such as cuda, or cpu:all for every core (default: the engine's)"
-        parser.add_argument("--device", help=text)
     parser.add_argument(
         "--kwarg",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="keyword for gymnasium.make_vec, its value as JSON or text, such as backend=spring or "
-        "max_episode_steps=10; may be given more than once",
+        help="keyword for gymnasium.make_vec, its value as JSON or text, such as backend=spring, "
+        "autoreset_mode=SameStep or device=cuda; may be given more than once",
     )
     add_json(parser)
 
@@ -77,7 +68,7 @@ def positive(text: str) -> float:
 
 
 def read_keywords(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the keywords that ``--kwarg`` and ``--device`` gave.
+    """Return the keywords that ``--kwarg`` gave.
 
     Raises:
         ArgumentError: One is not of the form KEY=VALUE, or the command has another argument for it.
@@ -86,14 +77,7 @@ def read_keywords(given: argparse.Namespace) -> dict[str, Any]:
     for name, place in _PLACES.items():
         if name in keywords:
             raise ArgumentError(f"`--kwarg {name}=…` is not allowed; use {place} instead.")
-    device = getattr(given, "device", None)
-    if device is None:
-        return keywords
-    if "device" in keywords:
-        raise ArgumentError(
-            "`--kwarg device=…` is not allowed beside `--device`; give one of them."
-        )
-    return {**keywords, "device": device}
+    return keywords
 
 
 def _read_keyword(text: str) -> tuple[str, Any]:

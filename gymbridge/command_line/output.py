@@ -60,12 +60,7 @@ def note(text: str) -> None:
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number and what it counts.
-
-    Example:
-        >>> count(1, "id"), count(1024, "id")
-        ('1 id', '1,024 ids')
-    """
+    """Return a number and what it counts, such as "1 id" or "1,024 ids"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from gymbridge.command_line.batches import explain, make_env
+from gymbridge.command_line.batches import explain
 from gymbridge.command_line.options import add_environment, at_least, read_keywords
 from gymbridge.command_line.output import LOG, count, show
 from gymbridge.command_line.policies import Policy, load_policy
 from gymbridge.command_line.video import Draw, open_video
-from gymbridge.errors import ArgumentError
 
 __all__ = ["Episode", "add_to", "run"]
-
-_STEPS_WITHOUT_LIMIT = 1000
 
 
 class Episode(NamedTuple):
@@ -72,97 +71,61 @@ def run(given: argparse.Namespace) -> int:
     """
     found: list[Episode] = []
     try:
-        _run_episodes(given, found)
+        with explain(f"{given.id} failed"), closing(_make_envs(given)) as envs:
+            policy = load_policy(given.policy, envs, given.seed, given.vecnormalize)
+            with open_video(given.video, int(envs.metadata.get("render_fps", 30))) as draw:
+                for number in range(1, given.episodes + 1):
+                    total, length, end = one = _run_episode(number, envs, policy, draw, given)
+                    found.append(one)
+                    if not given.json:
+                        steps = count(length, "step")
+                        show(f"episode {number}: return {total:.2f}, {steps}, {end}")
     finally:
         if found:
-            summary = _summarise(given, found)
-            show(summary if given.json else _text(summary))
+            summary = _summarise(found)
+            show(summary if given.json else _TEXT.format(count(len(found), "episode"), **summary))
     return 0
-
-
-def _run_episodes(given: argparse.Namespace, found: list[Episode]) -> None:
-    """Append the outcome of each episode as soon as it is finished."""
-    LOG.debug("Building %s", given.id)
-    envs = _make_envs(given)
-    try:
-        policy = load_policy(given.policy, envs, given.seed, given.vecnormalize)
-        with open_video(given.video, int(envs.metadata.get("render_fps", 30))) as draw:
-            for number in range(1, given.episodes + 1):
-                with explain(f"The environment failed in episode {number}"):
-                    found.append(_run_episode(number, envs, policy, draw, given))
-                if not given.json:
-                    total, length, end = found[-1]
-                    show(f"episode {number}: return {total:.2f}, {count(length, 'step')}, {end}")
-    finally:
-        with explain(f"{given.id} cannot be closed"):
-            envs.close()
 
 
 def _make_envs(given: argparse.Namespace) -> SyncVectorEnv:
     """Return one environment as a batch, which draws its frames for ``--video``."""
     keywords = read_keywords(given)
-    if given.video is not None and keywords.setdefault("render_mode", "rgb_array") != "rgb_array":
-        raise ArgumentError(
-            f"`--video` needs `render_mode` 'rgb_array', got {keywords['render_mode']!r}; "
-            "omit `--kwarg render_mode=…`."
-        )
-    make = partial(make_env, given.id, **keywords)
-    envs = SyncVectorEnv([make], autoreset_mode=AutoresetMode.DISABLED)
-    if given.video is None or "rgb_array" in envs.metadata.get("render_modes", ()):
-        return envs
-    envs.close()
-    raise ArgumentError(
-        f"`--video`: there are no pictures of {given.id}; run it without `--video`."
-    )
+    if given.video is not None:
+        keywords["render_mode"] = "rgb_array"
+    make = partial(gym.make, given.id, disable_env_checker=True, **keywords)
+    return SyncVectorEnv([make], autoreset_mode=AutoresetMode.DISABLED)
 
 
 def _run_episode(
-    number: int,
-    envs: SyncVectorEnv,
-    policy: Policy,
-    draw: Draw,
-    given: argparse.Namespace,
+    number: int, envs: SyncVectorEnv, policy: Policy, draw: Draw, given: argparse.Namespace
 ) -> Episode:
     """Return an episode of a batch of one; only the first one begins from the seed."""
-
-    def draw_frame() -> None:
-        if envs.render_mode is not None:
-            frames: Any = envs.render()
-            draw(None if frames is None else frames[0])
-
     spec = envs.envs[0].spec
-    limit = given.steps or (spec and spec.max_episode_steps) or _STEPS_WITHOUT_LIMIT
+    limit = given.steps or (spec and spec.max_episode_steps) or 1000
     total, length, end = 0.0, 0, "stopped"
     obs, _ = envs.reset(seed=given.seed if number == 1 else None)
-    draw_frame()
+    draw(envs)
     while end == "stopped" and length < limit:
         LOG.debug("Episode %d, step %d of at most %d", number, length, limit)
         obs, rewards, terminations, truncations, _ = envs.step(policy(obs))
-        draw_frame()
+        draw(envs)
         total, length = total + float(rewards[0]), length + 1
         if terminations[0] or truncations[0]:
             end = "terminated" if terminations[0] else "truncated"
     return Episode(total, length, end)
 
 
-def _summarise(given: argparse.Namespace, found: list[Episode]) -> dict[str, Any]:
+def _summarise(found: list[Episode]) -> dict[str, Any]:
     returns, lengths = [one.episode_return for one in found], [one.length for one in found]
     return {
-        "id": given.id,
-        "policy": "random" if given.policy is None else str(given.policy),
-        "vecnormalize": None if given.vecnormalize is None else str(given.vecnormalize),
-        "seed": given.seed,
         "mean_return": mean(returns),
         "deviation_of_returns": pstdev(returns),
         "mean_length": mean(lengths),
         "episodes": [one._asdict() for one in found],
-        "video": None if given.video is None else str(given.video),
     }
 
 
-def _text(summary: dict[str, Any]) -> str:
-    return (
-        "{id}, policy {policy}: mean return {mean_return:.2f} (standard deviation "
-        "{deviation_of_returns:.2f}), mean length {mean_length:.1f} over ".format(**summary)
-        + count(len(summary["episodes"]), "episode")
-    )
+_TEXT = (
+    "mean return {mean_return:.2f} (standard deviation {deviation_of_returns:.2f}), "
+    "mean length {mean_length:.1f} over {}"
+)

@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any, NamedTuple
+from typing import Any
 
 from gymbridge.command_line.output import LOG
 
 __all__ = [
     "ROUNDS",
-    "Spread",
     "fitting_count",
     "interleave",
     "measure_rates",
     "name_processor",
     "seconds_per_call",
+    "spread",
     "wait",
 ]
 
@@ -27,18 +27,10 @@ ROUNDS = 10
 """Rounds of a measurement, in each of which every function is timed."""
 
 
-class Spread(NamedTuple):
-    """The middle and the spread of a figure over rounds."""
-
-    median: float
-    low: float  # 10th percentile
-    high: float  # 90th percentile
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Return the spread of two values or more."""
-        deciles = quantiles(values, n=10, method="inclusive")
-        return cls(median(values), deciles[0], deciles[-1])
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return the median and the 10th and 90th percentile of two values or more."""
+    low, *_, high = quantiles(values, n=10, method="inclusive")
+    return {"median": median(values), "low": low, "high": high}
 
 
 def measure_rates(

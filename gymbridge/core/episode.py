@@ -25,7 +25,6 @@ __all__ = [
     "STEP_INFOS",
     "Carry",
     "EpisodeRule",
-    "Final",
     "Renderer",
     "ResetRequest",
     "Simulator",
@@ -108,21 +107,13 @@ class ResetRequest(NamedTuple):
     options: Any = None  # a dict by name, as the simulator's `reset_options` read them; or None
 
 
-class Final(NamedTuple):
-    """What a SameStep step reached before its restarts."""
-
-    obs: Any
-    info: dict[str, Any]
-
-
 class StepResult(NamedTuple):
     """The result of one call of `reset` or `step`."""
 
     carry: Any  # a `Carry`, or what a runner keeps in its place
     time_step: TimeStep  # what the user sees
-    final: TimeStep | Final | None = None  # SameStep steps: the time step before the restarts
+    final: TimeStep | None = None  # SameStep steps: the time step before the restarts
     shown: Any = None  # (num_envs,) bool, rows that have infos; None for all
-    over: Any = None  # dense infos of SameStep steps: (num_envs,) bool, rows that ended
 
 
 class View(NamedTuple):

@@ -10,18 +10,20 @@ arrays the keys are the same in every step.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from functools import partial
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, map_arrays
-from gymbridge.core.episode import STEP_INFOS, Final, StepResult, TimeStep
+from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, identity, map_arrays
+from gymbridge.core.episode import STEP_INFOS, StepResult, TimeStep
 from gymbridge.core.rows import Tree, has_rows, split_rows
 
 __all__ = [
     "RESERVED_INFOS",
     "DenseInfos",
     "InfoLayout",
+    "Returned",
     "SparseInfos",
     "make_final_infos",
     "make_info_layout",
@@ -35,6 +37,21 @@ RESERVED_INFOS = frozenset({"episode", "final_info", "final_obs", *STEP_INFOS})
 """Names of infos that Gymnasium or the batch adds."""
 
 
+class InfoLayout(Protocol):
+    """How the infos of a batch are laid out for its user, in two parts."""
+
+    def collect_infos(self, outcome: StepResult) -> Any:
+        """Return what can be done on the simulator's arrays, with the same `carry`.
+
+        A runner may compile it.
+        """
+        ...
+
+    def to_gymnasium(self, returned: Any) -> Step:
+        """Return the values of `step` from `collect_infos`; `reset` uses the first and the last."""
+        ...
+
+
 def make_info_layout(adapter: ArrayAdapter, num_envs: int, *, has_final: bool) -> InfoLayout:
     """Return the layout for a kind of arrays.
 
@@ -45,44 +62,60 @@ def make_info_layout(adapter: ArrayAdapter, num_envs: int, *, has_final: bool) -
     """
     if adapter.is_dense:
         return DenseInfos(adapter, has_final=has_final)
-    return SparseInfos(adapter, num_envs)
+    return SparseInfos(num_envs)
 
 
 class SparseInfos:
     """`SyncVectorEnv`'s layout, made of numpy arrays after the step.
 
     Args:
-        adapter: Converts the simulator's arrays to numpy's.
         num_envs: Size of the batch.
     """
 
-    def __init__(self, adapter: ArrayAdapter, num_envs: int) -> None:
-        self._to_user = adapter.to_user
+    def __init__(self, num_envs: int) -> None:
         self._all = np.ones(num_envs, np.bool_)
 
     def collect_infos(self, outcome: StepResult) -> StepResult:
         """Return the outcome as it is."""
         return outcome
 
-    def to_gymnasium(self, outcome: StepResult) -> Step:
+    def to_gymnasium(self, returned: StepResult) -> Step:
         """Return the values of `step`; ``final_obs`` and others are there if an episode ended."""
-        time_step, over, final = self.to_time_steps(outcome)
-        if outcome.shown is None:
+        time_step, over, final = self.to_time_steps(returned)
+        if returned.shown is None:
             infos = make_infos(time_step.info, self._all)
         else:
-            shown = np.asarray(outcome.shown)
-            infos = make_infos(mask_info(time_step.info, shown), shown)
+            infos = make_infos(mask_info(time_step.info, returned.shown), returned.shown)
         if final is not None:
             infos.update(make_final_infos(final, over))
         return *time_step[:4], infos
 
-    def to_time_steps(self, outcome: StepResult) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
+    def to_time_steps(self, outcome: StepResult) -> tuple[TimeStep, np.ndarray, Any]:
         """Return the time step, the mask of ended rows, and the one before restarts, if any."""
-        time_step: TimeStep = self._to_user(outcome.time_step)
+        time_step = outcome.time_step
         over = time_step.terminated | time_step.truncated
-        if outcome.final is None or not has_rows(over):
-            return time_step, over, None
-        return time_step, over, self._to_user(outcome.final)
+        return time_step, over, outcome.final if has_rows(over) else None
+
+
+class Found(NamedTuple):
+    """What a call found besides observations and rewards."""
+
+    terminated: Any
+    truncated: Any
+    info: dict[str, Any]
+    final_info: dict[str, Any] | None
+    shown: Any  # (num_envs,) bool, rows that have infos
+    over: Any  # (num_envs,) bool, rows that ended; None if no step restarts episodes
+
+
+class Returned(NamedTuple):
+    """What a call returns, in the runner's arrays."""
+
+    carry: Any
+    obs: Any
+    reward: Any
+    final_obs: Any  # None if no step restarts episodes
+    others: Any  # flags and infos, which the adapter may have packed
 
 
 class DenseInfos:
@@ -92,8 +125,8 @@ class DenseInfos:
     not, so ``final_obs`` is the true next observation without indexing. The masks say which rows
     ended.
 
-    All masks of a call have one of two values. Only these two are converted to the user's arrays,
-    because each conversion takes some microseconds. Each key then gets its mask from them.
+    Where nobody can write into arrays, all keys share two masks. Elsewhere each key has a mask of
+    its own, which a runner that compiles `collect_infos` writes on the device.
 
     Args:
         adapter: Converts the simulator's arrays to the user's.
@@ -102,33 +135,40 @@ class DenseInfos:
 
     def __init__(self, adapter: ArrayAdapter, *, has_final: bool) -> None:
         self._to_user, self._where, self._has_final = adapter.to_user, adapter.where, has_final
-        self._copy_mask = adapter.copy_mask
+        if adapter.shares_masks:
+            self._pack, self._read = adapter.pack, partial(_lay_out, copy_mask=identity)
+        else:
+            copy_mask = _copy if adapter.pack is identity else identity
 
-    def collect_infos(self, outcome: StepResult) -> StepResult:
-        """Return the outcome with both masks, and with what was final in arrays of its own."""
+            def pack(found: Found) -> Any:
+                return adapter.pack(_lay_out(found, copy_mask))
+
+            self._pack, self._read = pack, identity
+
+    def collect_infos(self, outcome: StepResult) -> Returned:
+        """Return the outcome with its masks, and with what was final in arrays of its own."""
         time_step, shown = outcome.time_step, outcome.shown
+        info, terminated, truncated = time_step.info, time_step.terminated, time_step.truncated
+        over = final_obs = final_info = None
         if shown is not None:
-            info = self._blank(time_step.info, shown)
-            return outcome._replace(time_step=time_step._replace(info=info), shown=shown.copy())
-        outcome = outcome._replace(shown=time_step.terminated | ~time_step.terminated)
-        if not self._has_final:
-            return outcome
-        final = time_step if outcome.final is None else outcome.final
-        return outcome._replace(
-            final=Final(map_arrays(_copy, final.obs), map_arrays(_copy, final.info)),
-            over=time_step.terminated | time_step.truncated,
-        )
+            info, shown = self._blank(info, shown), shown.copy()
+        else:
+            shown = terminated | ~terminated
+            if self._has_final:
+                final = time_step if outcome.final is None else outcome.final
+                final_obs, final_info = map_arrays(_copy, (final.obs, final.info))
+                over = terminated | truncated
+        found = Found(terminated, truncated, info, final_info, shown, over)
+        obs, reward = time_step.obs, time_step.reward
+        return Returned(outcome.carry, obs, reward, final_obs, self._pack(found))
 
-    def to_gymnasium(self, outcome: StepResult) -> Step:
+    def to_gymnasium(self, returned: Returned) -> Step:
         """Return what `step` does, with a mask beside each key of infos."""
-        _, time_step, final, shown, over = self._to_user(StepResult(None, *outcome[1:]))
-        copy_mask = self._copy_mask
-        infos = make_infos(time_step.info, shown, copy_mask)
-        if final is not None:
-            infos["final_obs"], infos["_final_obs"] = final.obs, copy_mask(over)
-            infos["final_info"] = make_infos(final.info, over, copy_mask)
-            infos["_final_info"] = copy_mask(over)
-        return *time_step[:4], infos
+        obs, reward, final_obs, others = self._to_user(tuple(returned[1:]))
+        terminated, truncated, infos = self._read(others)
+        if final_obs is not None:
+            infos["final_obs"] = final_obs
+        return obs, reward, terminated, truncated, infos
 
     def _blank(self, info: Any, mask: Any) -> Any:
         def keep(value: Any) -> Any:
@@ -138,17 +178,18 @@ class DenseInfos:
         return map_arrays(keep, info)
 
 
-InfoLayout: TypeAlias = SparseInfos | DenseInfos
-"""How the infos of a batch are laid out for its user, in two parts.
-
-`collect_infos` does what can be done on the simulator's arrays, and a runner may compile it.
-`to_gymnasium` returns the five values of `step` from what `collect_infos` returned; `reset` uses
-the first and the last.
-"""
-
-
 def _copy(array: Any) -> Any:
     return array.copy()
+
+
+def _lay_out(found: Found, copy_mask: Converter) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the flags, and the infos with a mask beside each key but ``final_obs`` itself."""
+    terminated, truncated, info, final_info, shown, over = found
+    infos = make_infos(info, shown, copy_mask)
+    if final_info is not None:
+        infos["_final_obs"], infos["_final_info"] = copy_mask(over), copy_mask(over)
+        infos["final_info"] = make_infos(final_info, over, copy_mask)
+    return terminated, truncated, infos
 
 
 def make_infos(info: dict[str, Any], mask: Any, copy_mask: Converter = _copy) -> dict[str, Any]:

@@ -7,24 +7,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
+from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest
 from gymbridge.core.infos import InfoLayout
 
 __all__ = ["HostRunner", "MakeRunner", "Runner"]
 
 
 class Runner(Protocol):
-    """`reset` and `step` of one batch, with infos collected for its user.
+    """`reset` and `step` of one batch; both return what `InfoLayout.collect_infos` does.
 
     Its `freeze` and `unpack` are for classes that keep a `Carry` between two calls.
 
     """
 
-    def reset(self, carry: Any, mask: np.ndarray, seeds: ResetRequest) -> StepResult:
+    def reset(self, carry: Any, mask: np.ndarray, seeds: ResetRequest) -> Any:
         """Begin new episodes under `mask`, (num_envs,) bool; in every row if `carry` is None."""
         ...
 
-    def step(self, carry: Any, actions: Any) -> StepResult:
+    def step(self, carry: Any, actions: Any) -> Any:
         """Take one step in every row."""
         ...
 
@@ -56,10 +56,10 @@ class HostRunner(Runner):
     def __init__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> None:
         self._rule, self._infos = rule, infos
 
-    def reset(self, carry: Carry | None, mask: np.ndarray, seeds: ResetRequest) -> StepResult:
+    def reset(self, carry: Carry | None, mask: np.ndarray, seeds: ResetRequest) -> Any:
         """Begin new episodes; see `Runner.reset`."""
         return self._infos.collect_infos(self._rule.reset(carry, mask, seeds))
 
-    def step(self, carry: Carry, actions: Any) -> StepResult:
+    def step(self, carry: Carry, actions: Any) -> Any:
         """Take one step; see `Runner.step`."""
         return self._infos.collect_infos(self._rule.step(carry, actions))

@@ -15,7 +15,7 @@ from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import ArrayAdapter
 from gymbridge.core.devices import read_device
-from gymbridge.core.episode import EpisodeRule, Simulator, StepResult, TimeStep, View
+from gymbridge.core.episode import EpisodeRule, Simulator, TimeStep, View
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread, check_open, note_batch
 from gymbridge.core.requests import (
@@ -304,7 +304,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._carry = outcome.carry
         return returned
 
-    def _advance(self, actions: Any, rows: np.ndarray | None) -> StepResult:
+    def _advance(self, actions: Any, rows: np.ndarray | None) -> Any:
         """Take one step in all rows, or in those of a mask."""
         carry = self._carry
         if carry is None:

@@ -2,7 +2,7 @@
 
 The episodes live in the pool and cannot be copied. So the carry of these functions is a number: the
 turn in which the pool answered. The callback takes the exact step on the host, with numpy arrays,
-and returns one buffer that the compiled function takes apart.
+and returns a few buffers that the compiled function takes apart.
 
 Each call needs the carry of the one before, which is what keeps callbacks in order. JAX's ordered
 effects would, too. But after an error in a function that JAX runs asynchronously they fail with it
@@ -23,9 +23,9 @@ from jax.experimental import io_callback
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import map_arrays
-from gymbridge.core.arrays.jax import Packing, make_traced_reader, pack, unpack
+from gymbridge.core.arrays.jax import make_traced_reader, pack_arrays, unpack_tree
+from gymbridge.core.arrays.packing import Packed
 from gymbridge.core.devices import read_device
-from gymbridge.core.episode import StepResult
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread
 from gymbridge.core.requests import check_mask, fold_seeds
@@ -77,8 +77,10 @@ class PoolFunctions:
         self._read_actions = make_action_reader(space, (self._num_envs,), make_traced_reader)
         self._no_seeds = fold_seeds([None] * self._num_envs, simulator.seed_range)
         everywhere = np.ones(self._num_envs, np.bool_)
-        self._reset_packing = _pack(runner.show(carry, everywhere))[1]
-        self._step_packing = _pack(runner.show(carry, None))[1]
+        self._reset_shapes, self._step_shapes = (
+            jax.tree.map(lambda buffer: jax.ShapeDtypeStruct(buffer.shape, buffer.dtype), packed)
+            for packed in map(_pack, (runner.show(carry, everywhere), runner.show(carry, None)))
+        )
 
     def begin(self, carry: PoolCarry) -> jax.Array:
         """Go on from a carry of the batch, and return it as these functions take it.
@@ -99,40 +101,38 @@ class PoolFunctions:
                 "`envs.functional()`."
             )
         mask = _read_mask(mask, self._num_envs)
-        carry, returned = self._call(self._reset_on_host, self._reset_packing, carry, mask)
+        carry, returned = self._call(self._reset_on_host, self._reset_shapes, carry, mask)
         obs, *_, infos = returned
         return carry, (obs, infos)
 
     def step(self, carry: Any, actions: Any) -> tuple[Any, Any]:
         """Take one step in every environment; with Disabled, ended ones stay as they are."""
         actions = self._read_actions(actions)
-        return self._call(self._step_on_host, self._step_packing, carry, actions)
+        return self._call(self._step_on_host, self._step_shapes, carry, actions)
 
-    def _call(self, work: Any, packing: Packing, carry: Any, given: Any) -> tuple[Any, Any]:
+    def _call(self, work: Any, shapes: Packed, carry: Any, given: Any) -> tuple[Any, Any]:
         _check_carry(carry)
-        buffer = jax.ShapeDtypeStruct((packing.num_words,), np.uint32)
         args = _refuse_transforms((carry, given))
-        words = io_callback(partial(self._call_back, work), buffer, *args)
-        result = unpack(words, packing)
+        result = unpack_tree(io_callback(partial(self._call_back, work), shapes, *args))
         return result.carry, self._infos.to_gymnasium(result)
 
-    def _call_back(self, work: Any, turn: Any, given: Any) -> np.ndarray:
+    def _call_back(self, work: Any, turn: Any, given: Any) -> Packed:
         self.lock.enter_callback()
         try:
             if self._pool.is_closed:
                 raise ClosedError("The batch of these functions is closed; build a new one.")
             outcome = work(turn, map_arrays(np.asarray, given))
             self._held = outcome.carry
-            return _pack(outcome)[0]
+            return _pack(outcome)
         finally:
             self.lock.release()
 
-    def _reset_on_host(self, turn: Any, mask: np.ndarray) -> StepResult:
+    def _reset_on_host(self, turn: Any, mask: np.ndarray) -> Any:
         # To begin everywhere, nothing of what was before is needed.
         carry = self._held if mask.all() else self._find(turn)
         return self._runner.reset(carry, mask.copy(), self._no_seeds)
 
-    def _step_on_host(self, turn: Any, actions: Any) -> StepResult:
+    def _step_on_host(self, turn: Any, actions: Any) -> Any:
         carry = self._find(turn)
         if self._holds_ended and has_rows(carry.ended):
             carry = self._runner.freeze(carry, carry.ended)
@@ -150,8 +150,8 @@ class PoolFunctions:
         return self._held
 
 
-def _pack(outcome: StepResult) -> tuple[np.ndarray, Packing]:
-    return pack(outcome._replace(carry=_to_uint32(outcome.carry.state.turn)))
+def _pack(outcome: Any) -> Packed:
+    return pack_arrays(outcome._replace(carry=_to_uint32(outcome.carry.state.turn)))
 
 
 def _read_mask(mask: Any, num_envs: int) -> jax.Array:

@@ -60,11 +60,11 @@ class PoolRunner(Runner):
         # Only a row that is frozen shows the infos of the step before again.
         self._copy = self._layout.copy_seen if rule.refuses_ended else self._layout.copy_obs
 
-    def reset(self, carry: Any, mask: np.ndarray, seeds: ResetRequest) -> StepResult:
+    def reset(self, carry: Any, mask: np.ndarray, seeds: ResetRequest) -> Any:
         """Begin new episodes; see `Runner.reset`."""
         return self._infos.collect_infos(self._sum_up(self.rule.reset(carry, mask, seeds)))
 
-    def step(self, carry: PoolCarry, actions: Any) -> StepResult:
+    def step(self, carry: PoolCarry, actions: Any) -> Any:
         """Take one step; see `Runner.step`."""
         advance = self._same_step if self.rule.restarts_ended else self._native_step
         return self._infos.collect_infos(advance(carry, actions))
@@ -73,7 +73,7 @@ class PoolRunner(Runner):
         """Return the carry with rows frozen, for the plain rule to step; see `Runner.freeze`."""
         return carry._replace(ended=carry.ended | rows, has_own_truncation=True)
 
-    def show(self, carry: PoolCarry, shown: np.ndarray | None) -> StepResult:
+    def show(self, carry: PoolCarry, shown: np.ndarray | None) -> Any:
         """Return a result with the arrays of a step's, or of a reset's under a mask.
 
         Its values are old; it is for those who have to know shapes beforehand.

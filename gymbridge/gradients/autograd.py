@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import torch
 
+from gymbridge.core.arrays.jax import pack_tree, unpack_tree
 from gymbridge.core.arrays.torch import torch_to_jax
 from gymbridge.core.processes import check_not_forked
 from gymbridge.errors import ArgumentTypeError
-from gymbridge.gradients.residuals import Joined
 from gymbridge.jax_env.compilation import announce
 from gymbridge.private.torch import check_not_freed
 
@@ -50,8 +50,9 @@ class JaxFunction:
         to_torch: Conversion of an output to a tensor; the default shares memory.
         recompute: Whether the backward pass computes the forward pass again instead of keeping
             what it needs of it.
-        joins: Whether what it keeps crosses to the backward pass as few arrays. It is for one
-            device: arrays of several would be gathered on one.
+        joins: Whether what it keeps crosses to the backward pass packed. The vjp of a physics step
+            holds some hundreds to a thousand arrays. It is for one device: arrays of several would
+            be gathered on one.
     """
 
     def __init__(
@@ -72,14 +73,14 @@ class JaxFunction:
         def record(inputs: tuple[Any, ...], rest: Any) -> Any:
             """Return the same with the vjp as it is kept."""
             outputs, vjp, aux = differentiate(inputs, rest)
-            return outputs, Joined.of(vjp) if joins else vjp, aux
+            return outputs, pack_tree(vjp) if joins else vjp, aux
 
         def apply(kept: Any, cotangents: tuple[Any, ...]) -> Any:
             """Return what the vjp makes of the cotangents."""
             announce("a backward pass", "minutes")
             if recompute:
                 return differentiate(*kept)[1](cotangents)
-            return (kept.split() if joins else kept)(cotangents)
+            return (unpack_tree(kept) if joins else kept)(cotangents)
 
         self.plain, self._differentiate = jax.jit(function), differentiate
         self._record, self._pull = jax.jit(record), jax.jit(apply)

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.arrays.packing import Packed
 from gymbridge.core.arrays.torch import choose_to_torch, torch_to_jax
-from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
-from gymbridge.core.infos import InfoLayout
+from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest
+from gymbridge.core.infos import InfoLayout, Returned
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.gradients.autograd import JaxFunction, Pure
 from gymbridge.gradients.checks import check_differentiable
@@ -86,17 +87,16 @@ class GraphRunner(JaxRunner):
         self._unpack_carry = jax.jit(spread(packing.unpack, place))
         self._read_obs = jax.jit(spread(pure.read_obs, place))
 
-    def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: ResetRequest) -> StepResult:
+    def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: ResetRequest) -> Returned:
         """Begin new episodes; see `Runner.reset`."""
         if carry is None:
             packed, rest, result = self._first_reset(mask, seeds)
-            result = map_arrays(self._to_torch, result)
-            return result._replace(carry=GraphCarry(packed, rest, None))
+            return self._join(GraphCarry(packed, rest, None), iter(()), result)
         if mask.all():
             carry = carry._replace(tensor=None)
         return self._run(self._reset_graph, carry, (), (mask, seeds))
 
-    def step(self, carry: GraphCarry, actions: Any) -> StepResult:
+    def step(self, carry: GraphCarry, actions: Any) -> Returned:
         """Take one step; see `Runner.step`."""
         return self._run(self._step_graph, carry, actions)
 
@@ -105,7 +105,7 @@ class GraphRunner(JaxRunner):
         *others, ended = carry.rest  # `Carry.ended` is the last leaf
         return carry._replace(rest=(*others, ended | rows))
 
-    def unroll(self, carry: GraphCarry, actions: Any) -> StepResult:
+    def unroll(self, carry: GraphCarry, actions: Any) -> Returned:
         """Take T steps as one node, with actions and a time step that lead with T."""
         return self._run(self._unroll_graph, carry, actions)
 
@@ -173,7 +173,7 @@ class GraphRunner(JaxRunner):
     @_eager
     def _run(
         self, graph: JaxFunction, carry: GraphCarry, actions: Any, given: Any = None
-    ) -> StepResult:
+    ) -> Returned:
         """Call a function on what has a gradient (packed state, actions) and what has none."""
         leaves = jax.tree.leaves(actions)
         check_context(leaves)
@@ -189,9 +189,9 @@ class GraphRunner(JaxRunner):
         after = GraphCarry(traced.values[0], others, traced.tensors[0])
         return self._join(after, iter(traced.tensors[1:]), result)
 
-    def _join(self, carry: GraphCarry, tensors: Iterator[Any], result: StepResult) -> StepResult:
+    def _join(self, carry: GraphCarry, tensors: Iterator[Any], result: Returned) -> Returned:
         """Return the result as tensors, with those that have a gradient in their place."""
-        leaves, structure = jax.tree.flatten(result, is_leaf=lambda leaf: leaf is _FLOAT)
+        leaves, structure = jax.tree.flatten(result, is_leaf=_is_handed_over)
         joined = [next(tensors) if leaf is _FLOAT else self._to_torch(leaf) for leaf in leaves]
         return jax.tree.unflatten(structure, joined)._replace(carry=carry)
 
@@ -215,7 +215,7 @@ class _PackedRule:
         self.packing, self._recompute = _make_packing(self._rule), recompute
         self._actions = jax.tree.structure(action_struct(rule.simulator.single_action_space))
 
-    def first_reset(self, mask: Any, seeds: ResetRequest) -> tuple[Any, Any, StepResult]:
+    def first_reset(self, mask: Any, seeds: ResetRequest) -> tuple[Any, Any, Returned]:
         log_compilation("reset", self._batch)
         outcome = self._infos.collect_infos(self._rule.reset(None, mask, seeds))
         return *self.packing.pack(outcome.carry), outcome._replace(carry=None)
@@ -241,14 +241,14 @@ class _PackedRule:
     def _read(self, packed: Any, others: Any, leaves: Any) -> tuple[Carry, Any]:
         return self.packing.unpack(packed, others), jax.tree.unflatten(self._actions, leaves)
 
-    def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, StepResult]:
+    def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, Returned]:
         outcome = self._advance(carry, actions)
         return outcome.carry, outcome._replace(carry=None)
 
-    def _advance(self, carry: Carry, actions: Any) -> StepResult:
+    def _advance(self, carry: Carry, actions: Any) -> Returned:
         return self._infos.collect_infos(self._rule.step(carry, actions))
 
-    def _pack(self, outcome: StepResult) -> Any:
+    def _pack(self, outcome: Returned) -> Any:
         return *self.packing.pack(outcome.carry), *_split(outcome._replace(carry=None))
 
 
@@ -278,7 +278,11 @@ class _Float:
 _FLOAT = _Float()
 
 
-def _split(result: StepResult) -> tuple[tuple[Any, ...], StepResult]:
+def _is_handed_over(leaf: Any) -> bool:
+    return leaf is _FLOAT or isinstance(leaf, Packed)
+
+
+def _split(result: Returned) -> tuple[tuple[Any, ...], Returned]:
     """Return what has a gradient, and the result with `_FLOAT` in its place."""
     floats: list[Any] = []
 
@@ -288,9 +292,5 @@ def _split(result: StepResult) -> tuple[tuple[Any, ...], StepResult]:
         floats.append(leaf)
         return _FLOAT
 
-    seen, final = result.time_step, result.final
-    obs, reward = jax.tree.map(take, (seen.obs, seen.reward))
-    if final is not None:
-        final = final._replace(obs=jax.tree.map(take, final.obs))
-    seen = seen._replace(obs=obs, reward=reward)
-    return tuple(floats), result._replace(time_step=seen, final=final)
+    obs, reward, final_obs = jax.tree.map(take, result[1:4])
+    return tuple(floats), result._replace(obs=obs, reward=reward, final_obs=final_obs)

@@ -17,6 +17,7 @@ from gymbridge.jax_env.env import JaxEnv
 from gymbridge.jax_env.tracing import action_struct, check_containers, check_same_leaves
 
 __all__ = [
+    "check_carried",
     "check_float_actions",
     "check_infos",
     "check_observation",
@@ -185,6 +186,23 @@ def _is_real(dtype: Any) -> bool:
 def _is_number(dtype: Any) -> bool:
     """Return whether a dtype is that of numbers or bools, numpy's or of JAX alone."""
     return jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)
+
+
+def check_carried(name: str, info: Any, like: Any) -> None:
+    """Raise unless an info is as what is carried under its name.
+
+    Raises:
+        ArgumentError: There is no such info, or it has another structure, shape or dtype.
+    """
+    if jax.tree.map(_name_kind, info) != jax.tree.map(_name_kind, like):
+        raise ArgumentError(
+            f"`carried[{name!r}]` must be an info that `reset` and `step` return, {_show(like)}, "
+            f"got {'no such info' if info is None else _show(info)}."
+        )
+
+
+def _name_kind(leaf: Any) -> str:
+    return f"{leaf.dtype}{list(leaf.shape)}"
 
 
 def check_infos(begun: Infos, stepped: Infos, defaults: Mapping[str, Any]) -> tuple[Infos, Infos]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 
-from gymbridge.jax_env.simulator import JaxSimulator
 from gymbridge.private.jax import listen_to_compilations
 
 __all__ = ["announce", "log_compilation"]
@@ -24,7 +23,7 @@ _announced = threading.local()
 """Its attribute `what` is announced in this thread and not compiled yet, or None."""
 
 
-def log_compilation(function: str, simulator: JaxSimulator) -> None:
+def log_compilation(function: str, simulator: Any) -> None:
     """Announce that a function of a batch is compiled; see `announce`."""
     announce(
         f"{function} of {simulator.env.metadata.name}, {simulator.num_envs} "
@@ -62,7 +61,7 @@ def _note(seconds: float) -> None:
     )
 
 
-def _name_devices(simulator: JaxSimulator) -> str:
+def _name_devices(simulator: Any) -> str:
     devices = getattr(simulator.device, "device_set", {simulator.device})
     count = f"{len(devices)} devices of " if len(devices) > 1 else ""
     return f"{count}{next(iter(devices)).platform}"

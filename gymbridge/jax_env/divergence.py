@@ -14,17 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymbridge.core.episode import StepResult, TimeStep
+from gymbridge.core.episode import TimeStep
 from gymbridge.errors import DivergedError
 from gymbridge.jax_env.rows import Row, cut_gradients, where_rows
 from gymbridge.jax_env.traced import TracedEnv
 
 __all__ = [
     "are_finite",
+    "check_divergence",
     "guard_reset",
     "guard_step",
     "make_finite",
-    "step_or_raise",
     "zero_gradient_on_divergence",
 ]
 
@@ -52,12 +52,14 @@ def guard_step(env: TracedEnv, step: Callable[[Row, Any], Row]) -> Callable[[Row
         seen, positions = after.seen, env.positions(env.unflatten(after.leaves))
         diverged = ~are_finite((seen.obs, seen.reward, positions))
         last, finite = (jax.tree.map(make_finite, tree) for tree in (row.seen.obs, seen.info))
+        info = where_rows(diverged, finite, seen.info)
+        kept = {name: row.seen.info[name] for name in env.carried}
         seen = TimeStep(
             where_rows(diverged, last, seen.obs),
             jnp.where(diverged, 0, seen.reward),
             seen.terminated | diverged,
             seen.truncated & ~diverged,
-            where_rows(diverged, finite, seen.info),
+            {**info, **where_rows(diverged, kept, {name: info[name] for name in kept})},
         )
         return after._replace(seen=seen), diverged
 
@@ -77,20 +79,18 @@ def _with_flag(row: Row, diverged: jax.Array) -> Row:
     return row._replace(seen=row.seen._replace(info=info))
 
 
-def step_or_raise(step: Callable[[Any, Any], StepResult], carry: Any, actions: Any) -> StepResult:
-    """Return the outcome of a step.
+def check_divergence(time_step: TimeStep) -> None:
+    """Raise if a row of a step, on the host, produced NaN or Inf.
 
     Raises:
-        DivergedError: A row produced NaN or Inf.
+        DivergedError: One did.
     """
-    outcome = step(carry, actions)
-    rows = np.flatnonzero(np.asarray(outcome.time_step.info[_FLAG]))
+    rows = np.flatnonzero(time_step.info[_FLAG])
     if rows.size:
         raise DivergedError(
             f"Environments {rows.tolist()} produced NaN or Inf, and the step was rolled back. "
             "Use other actions, reset them, or construct with `nonfinite='terminate'`."
         )
-    return outcome
 
 
 def are_finite(row: Any) -> jax.Array:

@@ -21,12 +21,14 @@ from gymnasium import Space, spaces
 
 from gymbridge.core.episode import split_done
 from gymbridge.core.spaces import cast_space
-from gymbridge.errors import ArgumentError, EnvContractError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 from gymbridge.jax_env.env import Coordinates, Drawing, Drawn, EnvMetadata, JaxEnv
 from gymbridge.jax_env.infos import make_info_selector
 from gymbridge.jax_env.model import ModelLeaves, Physics
+from gymbridge.jax_env.options import Kept, carry_tree
 from gymbridge.jax_env.own_rendering import draw_by
 from gymbridge.jax_env.rendering import MujocoRenderer
+from gymbridge.jax_env.rows import where_rows
 from gymbridge.jax_env.tracing import KEY, action_struct, trace
 from gymbridge.jax_env.viewer import make_page
 from gymbridge.private.jax import default_promotion, keeps_old_traces
@@ -53,6 +55,7 @@ class StateFields(NamedTuple):
     mj_model: str  # path in the unwrapped environment of what MuJoCo draws: "sys.mj_model"
     package: str  # where the engine's own `render` methods are: "brax"
     training: tuple[str, ...]  # modules of its training wrappers, which batch and restart
+    preserved: str = ""  # entry of `state.info` that its own wrapper keeps when an episode ends
 
 
 class EngineEnv(JaxEnv):
@@ -64,6 +67,8 @@ class EngineEnv(JaxEnv):
         action_space: Space of one action, where the environment declares none.
         observation_space: Space of one observation, where the environment declares none.
         info_keys: Which infos there are; see `make_info_selector`.
+        carried: Names of entries of ``state.info`` that outlive their episode; see `JaxEnv`. The
+            entry that the engine's own wrapper keeps is among them without being named.
         mjx_solver_gradient: How gradients of `step` pass MJX's solver, see `SolverGradient`; None
             without gradients.
 
@@ -75,7 +80,9 @@ class EngineEnv(JaxEnv):
         EnvContractError: The environment is wrapped for training, `reset` or `step` returns
             something else than a state of a single environment, or the gradients of MJX's solver do
             not reach functions that the environment compiled itself.
-        ArgumentError: A space or `mjx_solver_gradient` does not fit the environment.
+        ArgumentError: A space, a carried name or `mjx_solver_gradient` does not fit the
+            environment.
+        ArgumentTypeError: `carried` is not a list of names.
     """
 
     def __init__(
@@ -86,9 +93,12 @@ class EngineEnv(JaxEnv):
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
         info_keys: Sequence[str] | str | None = None,
+        carried: Sequence[str] = (),
         mjx_solver_gradient: str | None = None,
     ) -> None:
         _refuse_training_wrappers(env, fields)
+        if isinstance(carried, str) or not all(isinstance(name, str) for name in carried):
+            raise ArgumentTypeError(f"`carried` must be a list of names, got {carried!r}.")
         self._env, self._fields = env, fields
         with _MODEL_LOCK:
             model = getattr(env.unwrapped, fields.model, None)
@@ -101,9 +111,11 @@ class EngineEnv(JaxEnv):
         self._reset = jax.jit(lambda key, physics: call(physics, env.reset, key))
         self._step = jax.jit(lambda state, action, physics: call(physics, step, state, action))
         self._call = call
-        self._trace(action_space, observation_space, info_keys)
+        self._trace(action_space, observation_space, info_keys, carried)
 
-    def _trace(self, action_space: Any, observation_space: Any, info_keys: Any) -> None:
+    def _trace(
+        self, action_space: Any, observation_space: Any, info_keys: Any, carried: Sequence[str]
+    ) -> None:
         """Find out what the states have, and check what the later check does not know of."""
         env, owner = self._env, type(self._env.unwrapped).__name__
         run = partial(trace, f"the {self._fields.engine} environment {owner}", self._fields.package)
@@ -122,13 +134,24 @@ class EngineEnv(JaxEnv):
         run("step", partial(self._run, "step", self._step), begun, action, None)
         if self._solver:
             _check_solver(self._solver, owner, self._step, begun, action)
-        self._select_info = make_info_selector(begun, info_keys)
+        kept = {*carried, *({self._fields.preserved} & begun.info.keys())}
+        self._select_info = make_info_selector(begun, info_keys, kept)
+        self.carried = {name: carry_tree(name, begun.info[name]) for name in sorted(kept)}
 
-    def reset(self, key: jax.Array, physics: Physics | None = None) -> tuple[Any, ...]:
-        """Begin an episode, with the model's own leaves or others in their place."""
+    def reset(
+        self, key: jax.Array, physics: Physics | None = None, **carried: Kept
+    ) -> tuple[Any, ...]:
+        """Begin an episode, with the model's own leaves or others in their place.
+
+        What is carried takes its place in ``state.info`` after the environment's own reset.
+        """
         state = self._run("reset", self._reset, key, physics)
         zero = {name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")}
-        state = replace(state, **zero)
+        info = {
+            name: where_rows(kept.is_given, kept.value, state.info[name])
+            for name, kept in carried.items()
+        }
+        state = replace(state, info={**state.info, **info}, **zero)
         return state, state.obs, self._select_info(state)
 
     def step(

@@ -92,6 +92,11 @@ class JaxEnv(ABC):
             ``envs.reset(options={name: (num_envs, ...)})``; where no value is given, `reset` has
             its own default. A restart by autoreset has no values. At most four options may have
             a default, such as None, that is no value of their space.
+        carried: Space of each info that outlives its episode, by name, such as the level of a
+            curriculum. Both methods return it. A restart gives `reset` what the last step returned,
+            as the keyword argument of that name; its default begins it, and comes back with a seed.
+            A user sets it as an option. An environment that diverged in a step keeps the value from
+            before that step. No gradient passes a restart.
         info_defaults: Values of infos that only one of the two methods returns, by name, in nested
             dicts as the infos are. The batch puts them where the other one has none.
 
@@ -123,6 +128,7 @@ class JaxEnv(ABC):
     step_seconds: float | None = None
     coordinates: Coordinates | None = None
     reset_options: Mapping[str, Space[Any]] = {}
+    carried: Mapping[str, Space[Any]] = {}
     info_defaults: Mapping[str, Any] = {}
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 
 from gymbridge.core.infos import RESERVED_INFOS
 from gymbridge.core.requests import read_info_keys
+from gymbridge.errors import ArgumentError, nearest
 from gymbridge.jax_env.tracing import KEY, is_key
 
 __all__ = ["make_info_selector"]
@@ -23,7 +24,7 @@ Path = tuple[str, ...]
 
 
 def make_info_selector(
-    state: Any, info_keys: Sequence[str] | str | None
+    state: Any, info_keys: Sequence[str] | str | None, carried: Collection[str] = ()
 ) -> Callable[[Any], dict[str, Any]]:
     """Return the function from a state to its infos.
 
@@ -35,12 +36,15 @@ def make_info_selector(
     Args:
         state: Shapes of one environment's state.
         info_keys: None for what fits into about 1 kB per environment, "all", or a list of names.
+        carried: Names of further entries of ``state.info``.
 
     Raises:
-        ArgumentError: `info_keys` has a name that the environment lacks.
+        ArgumentError: `info_keys` has a name that the environment lacks, or `carried` one that is
+            not an info under its own name.
         ArgumentTypeError: `info_keys` has another type.
     """
-    chosen = _choose(_find_places(state), info_keys)
+    places = _find_places(state)
+    chosen = _choose(places, info_keys) | _choose_carried(places, carried)
 
     def select(batched: Any) -> dict[str, Any]:
         infos: dict[str, Any] = {}
@@ -98,6 +102,24 @@ def _choose(
     for path, (target, size) in places.items():
         if spent + size <= _BYTES_PER_ENV:
             chosen[path], spent = target, spent + size
+    return chosen
+
+
+def _choose_carried(
+    places: dict[Path, tuple[Path, int]], carried: Collection[str]
+) -> dict[Path, Path]:
+    chosen = {
+        path: target
+        for path, (target, _) in places.items()
+        if path[0] == "info" and path[1] in carried and target == path[1:]
+    }
+    missing = sorted({*carried} - {path[1] for path in chosen})
+    if missing:
+        known = {path[1] for path, (target, _) in places.items() if target == path[1:]}
+        raise ArgumentError(
+            f"`carried` must name entries of `state.info` that are infos of that name, got "
+            f"{missing[0]!r}; {nearest(missing[0], known)}"
+        )
     return chosen
 
 

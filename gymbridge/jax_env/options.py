@@ -1,4 +1,4 @@
-"""Options of `reset` that a `JaxEnv` declares."""
+"""Options of `reset` that a `JaxEnv` declares, and what it carries from one episode to the next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gymbridge.jax_env.checks import check_range, read_mapping
 from gymbridge.jax_env.env import JaxEnv
 from gymbridge.jax_env.tracing import action_struct
 
-__all__ = ["Option", "given_together", "read_reset_options"]
+__all__ = ["Kept", "Option", "carry", "carry_tree", "given_together", "read_carried", "read_reset_options"]
 
 _MOST_TRACES = 16
 
@@ -32,8 +32,15 @@ class Option(NamedTuple):
     """As in `core.episode.Simulator.reset_options`."""
     like: Any
     """Shapes and dtypes of one environment's value, a tree."""
-    default: np.ndarray | None = None
+    default: Any = None
     """Its default in `reset`, if that is a value like these."""
+
+
+class Kept(NamedTuple):
+    """A value that outlives an episode."""
+
+    value: Any
+    is_given: Any  # bool; where it is False, `reset` has a value of its own
 
 
 def read_reset_options(env: JaxEnv) -> dict[str, Option]:
@@ -52,8 +59,70 @@ def read_reset_options(env: JaxEnv) -> dict[str, Option]:
     }
 
 
-def _read_option(env: JaxEnv, name: str, space: Any) -> Option:
-    label = f"`reset_options[{name!r}]`"
+def read_carried(env: JaxEnv) -> tuple[dict[str, Option], dict[str, np.ndarray]]:
+    """Return what an environment carries from one episode to the next, as options of `reset`.
+
+    Returns:
+        options: By name; their values are `Kept`.
+        defaults: What takes the place of a value that is not given, for those that the environment
+            does not look after itself.
+
+    Raises:
+        ArgumentError: An option has the same name, or there is no default that is a value of the
+            space. Other errors are those of `read_reset_options`.
+    """
+    options, defaults = {}, {}
+    for name, space in read_mapping(env, "carried").items():
+        if name in env.reset_options:
+            raise ArgumentError(f"`carried[{name!r}]` is an option already; leave one of them out.")
+        if isinstance(space, Option):
+            options[name] = space
+            continue
+        option = _read_option(env, name, space, "carried")
+        if option.default is None:
+            raise ArgumentError(
+                f"`carried[{name!r}]` must have a default in `reset` that is a value of {space}: it "
+                "begins with that."
+            )
+        options[name], defaults[name] = carry(option), option.default
+    return options, defaults
+
+
+def carry(option: Option) -> Option:
+    """Return an option as one whose values are `Kept`."""
+
+    def read(given: Any, mask: np.ndarray) -> Kept:
+        return Kept(option.read(given, mask), np.ones(mask.shape, np.bool_))
+
+    blank = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), option.like)
+    like = Kept(option.like, jax.ShapeDtypeStruct((), np.dtype(bool)))
+    return Option(read, like, Kept(blank, np.zeros((), np.bool_)))
+
+
+def carry_tree(name: str, like: Any) -> Option:
+    """Return what is carried as it is, in nested dicts of arrays like these."""
+    label = f"`options[{name!r}]`"
+    return carry(Option(partial(_read_tree, label, like), like))
+
+
+def _read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
+    """Return values, (num_envs, ...) in nested dicts.
+
+    Raises:
+        ArgumentTypeError: `given` is not a dict where `like` is one, or not an array of that dtype.
+        ArgumentError: It has other keys or another shape.
+    """
+    if not isinstance(like, Mapping):
+        return read_array(label, given, (*mask.shape, *like.shape), like.dtype)
+    if not isinstance(given, Mapping):
+        raise ArgumentTypeError(f"{label} must be a dict, got {type(given).__name__}.")
+    if given.keys() != like.keys():
+        raise ArgumentError(f"{label} must have the keys {sorted(like)}, got {sorted(given)}.")
+    return {key: _read_tree(f"{label[:-1]}[{key!r}]`", like[key], given[key], mask) for key in like}
+
+
+def _read_option(env: JaxEnv, name: str, space: Any, attribute: str = "reset_options") -> Option:
+    label = f"`{attribute}[{name!r}]`"
     if not isinstance(space, ARRAY_SPACES):
         raise ArgumentTypeError(
             f"{label} must be Box, Discrete, MultiDiscrete or MultiBinary, got {space!r}."

@@ -22,7 +22,7 @@ from gymbridge.errors import (
 from gymbridge.jax_env.engine_env import EngineEnv, StateFields
 from gymbridge.jax_env.env import Drawn, EnvMetadata, JaxEnv
 from gymbridge.jax_env.model import Physics
-from gymbridge.jax_env.options import Option
+from gymbridge.jax_env.options import Kept, Option
 from gymbridge.jax_env.physics import PhysicsDraw
 from gymbridge.jax_env.tracing import KEY, action_struct
 from gymbridge.private.jax import keeps_old_traces, used_inputs
@@ -41,6 +41,7 @@ def translate(
     differentiable: bool,
     *,
     randomization_fn: Callable[..., Any] | None = None,
+    carried: Sequence[str] = (),
     mjx_solver_gradient: str = "auto",
     action_space: Space[Any] | None = None,
     observation_space: Space[Any] | None = None,
@@ -55,6 +56,7 @@ def translate(
         action_space=action_space,
         observation_space=observation_space,
         info_keys=info_keys,
+        carried=carried,
         mjx_solver_gradient=read_solver_gradient(
             mjx_solver_gradient, differentiable=differentiable
         ),
@@ -98,6 +100,7 @@ class RandomizedEnv(JaxEnv):
             )
         self.observation_space, self.action_space = env.observation_space, env.action_space
         draw = PhysicsDraw(env.leaves, function)
+        self.carried = env.carried
         self._draw, shapes = jax.jit(draw), draw.shapes
         self._check_read(shapes)
         read, flag = partial(_read_given, shapes), jax.ShapeDtypeStruct((), np.dtype(bool))
@@ -124,13 +127,13 @@ class RandomizedEnv(JaxEnv):
         )
 
     def reset(
-        self, key: jax.Array, randomization: dict[str, _Given] | None = None
+        self, key: jax.Array, randomization: dict[str, _Given] | None = None, **carried: Kept
     ) -> tuple[Any, ...]:
         """Begin an episode; physics that are given by path are not drawn."""
         physics: Physics = self._draw(jax.random.fold_in(key, _STREAM))
         for path, (value, is_given) in (randomization or {}).items():
             physics[path] = jnp.where(is_given, value, physics[path])
-        state, obs, info = self._env.reset(key, physics)
+        state, obs, info = self._env.reset(key, physics, **carried)
         return RandomizedEpisode(state, physics), obs, self._with_physics(info, physics)
 
     def step(self, key: Any, state: RandomizedEpisode, action: Any) -> tuple[Any, ...]:

@@ -35,7 +35,7 @@ class Row(NamedTuple):
     """
 
     leaves: tuple[jax.Array, ...]  # of the environment's state
-    seen: TimeStep  # the last time step, with the task's own flags; see `Episodes.without_rest`
+    seen: TimeStep  # the last time step, with the task's own flags; see `JaxSimulator.without_rest`
     key: jax.Array | None  # (2,) uint32, stream of the episode's steps; None if unread
     steps: jax.Array | None  # () uint32, simulator steps since the episode began; as `key`
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from gymbridge.core.arrays import make_numpy_adapter
+from gymbridge.core.devices import read_device
 from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
 from gymbridge.core.infos import InfoLayout
-from gymbridge.core.runner import Runner
+from gymbridge.core.runner import HostRunner, Runner
 from gymbridge.jax_env.compilation import log_compilation
-from gymbridge.jax_env.divergence import step_or_raise
-from gymbridge.jax_env.simulator import JaxSimulator
+from gymbridge.jax_env.simulator import HostSimulator, JaxSimulator
 from gymbridge.jax_env.spreading import find_sharding, spread
 
-__all__ = ["JaxRule", "JaxRunner", "JitRunner", "make_pure"]
+__all__ = ["JaxRule", "JaxRunner", "JitRunner", "NumpyRunner", "make_pure"]
 
 
 class JaxRule(EpisodeRule[JaxSimulator]):
@@ -49,7 +50,7 @@ class JaxRule(EpisodeRule[JaxSimulator]):
         if self.refuses_ended:
             return result
         carry: Carry = result.carry
-        return result._replace(carry=carry._replace(state=carry.state.without_rest()))
+        return result._replace(carry=carry._replace(state=self.simulator.without_rest(carry.state)))
 
 
 class JaxRunner(Runner, Protocol):
@@ -80,7 +81,39 @@ class JaxRunner(Runner, Protocol):
         Returns:
             returned: The same tree, in this runner's arrays.
         """
-        ...
+        return function(self.unpack(carry), actions)
+
+
+class NumpyRunner(HostRunner, JaxRunner):
+    """The rule on the host, over the two compiled functions of a `HostSimulator`.
+
+    Args:
+        rule: Episode rule of the batch.
+        infos: The layout of its infos.
+        raises: Whether a step in which a row produced NaN or Inf raises, and is forgotten.
+    """
+
+    def __init__(
+        self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, *, raises: bool = False
+    ) -> None:
+        self.rule = JaxRule(rule)
+        fetch = make_numpy_adapter("jax", read_device(rule.simulator.device)).to_user
+        simulator = HostSimulator(rule.simulator, fetch, raises=raises)
+        super().__init__(EpisodeRule(simulator, rule.mode, rule.limit), infos)
+        self._host = simulator
+
+    def unpack(self, carry: Carry) -> Carry:
+        """Return the carry as the compiled rule has it."""
+        return carry._replace(state=self._host.unpack(carry.state, self.rule.refuses_ended))
+
+    def pack(self, carry: Carry) -> Carry:
+        """Return a carry of the compiled rule as this runner keeps it."""
+        state, elapsed, ended = carry
+        return Carry(self._host.pack(state), np.array(elapsed), np.array(ended))
+
+    def observe(self, carry: Carry) -> Any:
+        """Return the current observation; see `JaxRunner.observe`."""
+        return carry.state.batch.rows.seen.obs
 
 
 class JitRunner(JaxRunner):
@@ -91,22 +124,18 @@ class JitRunner(JaxRunner):
     Args:
         rule: Episode rule of the batch.
         infos: The layout of its infos.
-        raises: Whether a step in which a row produced NaN or Inf raises, and is forgotten. The
-            simulator must be guarded then, and `infos` leave "nonfinite" as the simulator gives it.
     """
 
-    def __init__(
-        self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, *, raises: bool = False
-    ) -> None:
+    def __init__(self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout) -> None:
         self.rule, simulator = JaxRule(rule), rule.simulator
         part = JaxRule(rule, of_one_device=True)
 
         # Functions, since bound methods would be a circle that keeps what was compiled alive.
-        def reset(carry: Any, mask: Any, seeds: ResetRequest) -> StepResult:
+        def reset(carry: Any, mask: Any, seeds: ResetRequest) -> Any:
             log_compilation("reset", simulator)
             return infos.collect_infos(part.reset(carry, mask, seeds))
 
-        def step(carry: Any, actions: Any) -> StepResult:
+        def step(carry: Any, actions: Any) -> Any:
             log_compilation("step", simulator)
             return infos.collect_infos(part.step(carry, actions))
 
@@ -115,13 +144,8 @@ class JitRunner(JaxRunner):
 
         place, sharding = simulator.device, find_sharding(simulator.device)
         self.reset = jax.jit(spread(reset, place), out_shardings=sharding)
-        run = jax.jit(spread(step, place), out_shardings=sharding)
-        self.step = partial(step_or_raise, run) if raises else run
+        self.step = jax.jit(spread(step, place), out_shardings=sharding)
         self.observe = jax.jit(observe, out_shardings=sharding)
-
-    def apply(self, function: Callable[[Carry, Any], Any], carry: Carry, actions: Any) -> Any:
-        """Return what a function returns; see `JaxRunner.apply`."""
-        return function(carry, actions)
 
 
 def make_pure(

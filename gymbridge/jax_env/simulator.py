@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 
+from gymbridge.core.arrays.jax import pack_tree, unpack_tree
 from gymbridge.core.arrays.jax_devices import check_threads, start_jax_on
+from gymbridge.core.arrays.packing import Packed
 from gymbridge.core.devices import check_spread
 from gymbridge.core.episode import Renderer, ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
+from gymbridge.core.rows import has_rows
 from gymbridge.core.specs import name_device
-from gymbridge.jax_env.divergence import guard_reset, guard_step
+from gymbridge.jax_env.compilation import log_compilation
+from gymbridge.jax_env.divergence import check_divergence, guard_reset, guard_step
+from gymbridge.jax_env.options import Kept
 from gymbridge.jax_env.rows import (
     Row,
     begin_rows,
@@ -31,11 +36,12 @@ from gymbridge.jax_env.rows import (
     step_row,
     where_rows,
 )
+from gymbridge.jax_env.spreading import find_sharding, spread
 from gymbridge.jax_env.traced import TracedEnv
 from gymbridge.jax_env.tracing import KEY, action_struct, make_unique, name_paths
 from gymbridge.private.jax import default_generator, factorizes
 
-__all__ = ["Episodes", "JaxRenderer", "JaxSimulator"]
+__all__ = ["Episodes", "HostSimulator", "HostState", "JaxRenderer", "JaxSimulator"]
 
 
 class Episodes(NamedTuple):
@@ -44,12 +50,6 @@ class Episodes(NamedTuple):
     rows: Row
     seed: jax.Array  # (num_envs,) uint32
     episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
-
-    def without_rest(self) -> Episodes:
-        """Return the batch with None for all of the last time step but its observation."""
-        seen = TimeStep(self.rows.seen.obs, None, None, None, cast("Any", None))
-        return self._replace(rows=self.rows._replace(seen=seen))
-
 
 class JaxSimulator:
     """A batch of one JAX environment.
@@ -131,16 +131,25 @@ class JaxSimulator:
         return partial(JaxSimulator, self.env, num_envs, **(kept | options))
 
     def restart(
-        self, state: Episodes | None, mask: jax.Array, seeds: ResetRequest | None
+        self,
+        state: Episodes | None,
+        mask: jax.Array,
+        seeds: ResetRequest | None,
+        carried: Any = None,
     ) -> tuple[Episodes, TimeStep]:
-        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
+        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`.
+
+        Infos that outlive their episode are those of `state`, or else `carried`, (num_envs, ...) by
+        name.
+        """
         if state is None:
             assert seeds is not None, "the first state needs seeds"
             seed = jnp.asarray(seeds.values)
             episode = jnp.zeros(self.num_envs, jnp.uint32)
             state = Episodes(self._reset_every(seed, episode, seeds.options or {}), seed, episode)
         else:
-            state = self._begin(self._with_rest(state), mask, seeds)
+            carried = carried or state.rows.seen.info
+            state = self._begin(self.with_rest(state), mask, seeds, carried)
         return state, state.rows.seen
 
     def advance(
@@ -155,14 +164,14 @@ class JaxSimulator:
         for idle in (restart, freeze):
             if idle is not None:
                 moving = cut_gradients(idle, moving)
-        rows = self._step_rows(*moving)
+        rows, carried = self._step_rows(*moving), state.rows.seen.info
         if freeze is not None:
             seen = state.rows.seen
             frozen = state.rows._replace(seen=seen._replace(reward=jnp.zeros_like(seen.reward)))
             rows = where_rows(freeze, frozen, rows)
         state = state._replace(rows=rows)
         if restart is not None:
-            state = self._begin(state, restart, None)
+            state = self._begin(state, restart, None, carried)
         return state, state.rows.seen
 
     def make_renderer(self, view: View) -> JaxRenderer:
@@ -199,24 +208,47 @@ class JaxSimulator:
         """Return what the environment's renderer or viewer draws."""
         return self.env.drawing.drawn(self.env_state(state), self.num_envs)
 
-    def _with_rest(self, state: Episodes) -> Episodes:
+    def make_blank(self, seeds: Any) -> Episodes:
+        """Return a batch of zeros, none of whose episodes has begun."""
+        return Episodes(self._zeros(self.row), seeds, jnp.zeros_like(seeds))
+
+    def _zeros(self, row: Any) -> Any:
+        return jax.tree.map(lambda leaf: jnp.zeros((self.num_envs, *leaf.shape), leaf.dtype), row)
+
+    def with_rest(self, state: Episodes) -> Episodes:
         """Return the batch with zeros for what `without_rest` left out."""
         if state.rows.seen.reward is not None:
             return state
-        zeros = jax.tree.map(
-            lambda leaf: jnp.zeros((self.num_envs, *leaf.shape), leaf.dtype), self.row.seen
-        )
-        seen = zeros._replace(obs=state.rows.seen.obs)
+        obs, *_, carried = state.rows.seen
+        zeros = self._zeros(self.row.seen)
+        seen = zeros._replace(obs=obs, info={**zeros.info, **(carried or {})})
         return state._replace(rows=state.rows._replace(seen=seen))
 
-    def _begin(self, state: Episodes, mask: jax.Array, request: ResetRequest | None) -> Episodes:
+    def without_rest(self, state: Episodes) -> Episodes:
+        """Return the batch with None for what the next call does not need of its last time step.
+
+        It needs the observation, and infos that outlive their episode.
+        """
+        seen = state.rows.seen
+        carried: Any = {name: seen.info[name] for name in self.env.carried} or None
+        seen = TimeStep(seen.obs, None, None, None, carried)
+        return state._replace(rows=state.rows._replace(seen=seen))
+
+    def _begin(
+        self, state: Episodes, mask: jax.Array, request: ResetRequest | None, carried: Any
+    ) -> Episodes:
         seed, episode, options = state.seed, state.episode + mask.astype("uint32"), {}
+        seeded = mask & ~mask
         if request is not None:
             options = request.options or {}
             seeded = mask & request.given
             seed = jnp.where(seeded, request.values, seed)
             episode = jnp.where(seeded, 0, episode).astype(jnp.uint32)
         mask = jnp.asarray(mask)
+        kept = {
+            name: Kept(jax.lax.stop_gradient(carried[name]), ~seeded) for name in self.env.carried
+        }
+        options = kept | options
 
         given, old = (seed, episode, options), drawn_part(state.rows)
         if self._resets_in_chunks:
@@ -267,6 +299,110 @@ class JaxSimulator:
         buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (start, buffer))[1]
         place = jnp.maximum(jnp.cumsum(mask) - 1, 0)
         return jax.tree.map(lambda leaf: leaf[place], buffer)
+
+
+class HostState(NamedTuple):
+    """A batch between two calls of a `HostSimulator`."""
+
+    batch: Episodes  # on the device; of the last time step it has the observation alone
+    rest: Any  # on the device: reward, and packed flags and infos of the last time step
+    time_step: Any  # the last time step on the host, for the same call
+
+
+class HostSimulator:
+    """A `JaxSimulator` on the host: two compiled functions that return numpy arrays.
+
+    With numpy arrays the flags are on the host after each step, so the episode rule runs there. A
+    restart is launched only if an episode ended. The first reset is a restart of a batch of zeros,
+    so the environment's `reset` is compiled once.
+
+    Args:
+        simulator: The batch.
+        fetch: Conversion of trees of jax's arrays, packed ones among them, to numpy arrays.
+        raises: Whether a step in which a row produced NaN or Inf raises. The simulator must be
+            guarded then.
+    """
+
+    def __init__(
+        self, simulator: JaxSimulator, fetch: Callable[[Any], Any], *, raises: bool = False
+    ) -> None:
+        self._fetch, self._raises = fetch, raises
+        no_rows = np.zeros(simulator.num_envs, np.bool_)
+        self._no_seeds = ResetRequest(np.zeros(simulator.num_envs, np.uint32), no_rows)
+        place = simulator.device
+        part = simulator.split() if simulator.num_devices > 1 else simulator
+
+        def begin(seeds: Any) -> Any:
+            return split(part.make_blank(seeds))
+
+        def restart(batch: Any, rest: Any, carried: Any, mask: Any, request: ResetRequest) -> Any:
+            log_compilation("reset", simulator)
+            return split(part.restart(_join(batch, rest), mask, request, carried)[0])
+
+        def step(batch: Episodes, rest: Any, actions: Any, freeze: Any) -> Any:
+            log_compilation("step", simulator)
+            state = batch if rest is None else _join(batch, rest)
+            return split(part.advance(state, actions, None, freeze)[0])
+
+        compiled = partial(jax.jit, out_shardings=find_sharding(place))
+        def split(state: Episodes) -> tuple[Episodes, tuple[jax.Array, Packed]]:
+            """Return a batch without the rest of its last time step, and that rest."""
+            _, reward, *others = state.rows.seen
+            return part.without_rest(state), (reward, pack_tree(tuple(others)))
+
+        verbs = begin, restart, step, _join, lambda batch: split(part.with_rest(batch))
+        self._begin, self._restart, self._step, self._join, self._split = (
+            compiled(spread(verb, place)) for verb in verbs
+        )
+
+    def restart(
+        self, state: HostState | None, mask: np.ndarray, seeds: ResetRequest | None
+    ) -> tuple[HostState, TimeStep]:
+        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
+        if seeds is None and state is not None and not has_rows(mask):
+            return state, state.time_step
+        request = seeds or self._no_seeds
+        batch, rest = self._begin(request.values) if state is None else state[:2]
+        return self._read(self._restart(batch, rest, batch.rows.seen.info, mask, request))
+
+    def advance(
+        self, state: HostState, actions: Any, restart: np.ndarray | None, freeze: np.ndarray | None
+    ) -> tuple[HostState, TimeStep]:
+        """Take one step; see `gymbridge.core.episode.Simulator.advance`.
+
+        Raises:
+            DivergedError: A row produced NaN or Inf, and the batch raises then.
+        """
+        rest = None if freeze is None else state.rest
+        found = self._step(state.batch, rest, actions, freeze)
+        if restart is not None and has_rows(restart):
+            carried = state.batch.rows.seen.info  # from before this step
+            found = self._restart(*found, carried, restart, self._no_seeds)
+        state, time_step = self._read(found)
+        if self._raises:
+            check_divergence(time_step)
+        return state, time_step
+
+    def unpack(self, state: HostState, keeps_rest: bool) -> Episodes:
+        """Return the batch as one of the `JaxSimulator`, with its whole last time step or not."""
+        return self._join(*state[:2]) if keeps_rest else state.batch
+
+    def pack(self, batch: Episodes) -> HostState:
+        """Return a batch of the `JaxSimulator` as one of this."""
+        batch, rest = self._split(batch)
+        return HostState(batch, rest, None)
+
+    def _read(self, found: tuple[Episodes, Any]) -> tuple[HostState, TimeStep]:
+        batch, rest = found
+        obs, (reward, others) = self._fetch((batch.rows.seen.obs, rest))
+        time_step = TimeStep(obs, reward, *others)
+        return HostState(batch, rest, time_step), time_step
+
+
+def _join(batch: Episodes, rest: tuple[jax.Array, Packed]) -> Episodes:
+    reward, packed = rest
+    seen = TimeStep(batch.rows.seen.obs, reward, *unpack_tree(packed))
+    return batch._replace(rows=batch.rows._replace(seen=seen))
 
 
 class JaxRenderer(NamedTuple):

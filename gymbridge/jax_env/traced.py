@@ -13,6 +13,7 @@ from gymbridge.core.episode import TimeStep
 from gymbridge.core.requests import read_info_keys
 from gymbridge.core.spaces import cast_space
 from gymbridge.jax_env.checks import (
+    check_carried,
     check_infos,
     check_observation,
     check_scalars,
@@ -23,7 +24,7 @@ from gymbridge.jax_env.checks import (
     unpack,
 )
 from gymbridge.jax_env.env import JaxEnv
-from gymbridge.jax_env.options import given_together, read_reset_options
+from gymbridge.jax_env.options import given_together, read_carried, read_reset_options
 from gymbridge.jax_env.own_rendering import draw_by
 from gymbridge.jax_env.tracing import (
     KEY,
@@ -55,6 +56,7 @@ class TracedEnv:
         metadata: What the environment says of itself.
         drawing: How it is drawn.
         options: Options of `reset`, by name.
+        carried: Names of the options that are infos, and outlive an episode.
         state_shapes: Shapes and dtypes of a state.
         reads_keys: Whether `step` uses its key.
 
@@ -75,15 +77,16 @@ class TracedEnv:
             read_space(env, "observation_space", name), jax.dtypes.canonicalize_dtype
         )
         self.action_space = read_space(env, "action_space", name)
-        self.options = read_reset_options(env)
-        self._trace(env)
+        kept, defaults = read_carried(env)
+        self.options, self.carried = read_reset_options(env) | kept, tuple(kept)
+        self._trace(env, defaults)
         shown = read_info_keys(info_keys, self._infos)
-        self._shown = self._infos.keys() if shown is None else shown
+        self._shown = self._infos.keys() if shown is None else {*shown, *self.carried}
 
-    def _trace(self, env: JaxEnv) -> None:
+    def _trace(self, env: JaxEnv, defaults: Mapping[str, Any]) -> None:
         """Trace the methods, check what they return, and keep the traces, which all calls run."""
         # Functions of this object alone, since JAX keeps traces by function.
-        reset, step = jax.jit(partial(_reset, env)), jax.jit(partial(_step, env))
+        reset, step = jax.jit(partial(_reset, env, defaults)), jax.jit(partial(_step, env))
         run = partial(trace, self.metadata.name, "")
         # Without weak types, as `_normalise` returns a state to the next step.
         begun = jax.tree.map(_to_strong, run("reset", reset, KEY, {}))
@@ -96,6 +99,8 @@ class TracedEnv:
         self._infos, self._defaults = check_infos(
             begun[2], stepped[5], read_mapping(env, "info_defaults")
         )
+        for name in self.carried:
+            check_carried(name, self._infos.get(name), self.options[name].like.value)
         self.state_shapes, self._obs = begun[:2]
         self.positions, self.physics_leaves = (
             _close(run, verb, getattr(env, verb), self.state_shapes)
@@ -145,7 +150,15 @@ class TracedEnv:
         )
 
 
-def _reset(env: JaxEnv, key: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+def _reset(
+    env: JaxEnv, defaults: Mapping[str, Any], key: Any, options: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    plain = {
+        name: jnp.where(options[name].is_given, options[name].value, default)
+        for name, default in defaults.items()
+        if name in options
+    }
+    options = options | plain
     state, obs, info = unpack("reset", env.reset(key, **options), ("state", "observation", "info"))
     return state, to_plain(obs), info
 

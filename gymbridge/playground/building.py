@@ -39,6 +39,7 @@ FIELDS = StateFields(
     model="_mjx_model",
     mj_model="mj_model",
     package="mujoco_playground",
+    preserved="AutoResetWrapper_preserve_info",
     training=(playground.wrapper.__name__, "brax.envs.wrappers.training"),
 )
 """What the engine calls things."""
@@ -68,12 +69,10 @@ def find_impl(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
         if found not in _IMPLS:
             raise EnvContractError(f"`env` must have one of the `impl` {_IMPLS}, got {found!r}.")
         return found
-    entry = _read_overrides(config_overrides).get("impl")
-    for name, value in (("impl", impl), ("config_overrides['impl']", entry)):
-        if value not in (*_IMPLS, None):
-            raise ArgumentError(f"`{name}` must be one of {_IMPLS}, got {value!r}.")
     check_once("impl", impl, config_overrides)
-    chosen = impl or entry
+    chosen = impl or _read_overrides(config_overrides).get("impl")
+    if chosen not in (*_IMPLS, None):
+        raise ArgumentError(f"`impl` must be one of {_IMPLS}, got {chosen!r}.")
     if chosen is None and config is not None and _copy(config).get("impl", "jax") != "jax":
         raise ArgumentError(
             f"`config.impl` is {config.impl!r}, as in Playground's default configurations, and "

@@ -1,12 +1,7 @@
-"""A checker for any vector environment, and environments for tests that follow a script."""
+"""A checker for any vector environment, and a batch for tests that follows a script."""
 
 from gymbridge.testing.checker import RULES, Evidence, Report, Result, Rule, check_vector_env
-from gymbridge.testing.scripted import (
-    ScriptedEnv,
-    ScriptedSimulator,
-    draw_number,
-    scripted_vector_env,
-)
+from gymbridge.testing.scripted import ScriptedSimulator, draw_number, scripted_vector_env
 
 __all__ = [
     "RULES",
@@ -14,7 +9,6 @@ __all__ = [
     "Report",
     "Result",
     "Rule",
-    "ScriptedEnv",
     "ScriptedSimulator",
     "check_vector_env",
     "draw_number",

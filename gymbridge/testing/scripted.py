@@ -1,4 +1,4 @@
-"""A host simulator whose episodes follow a table, and the same task as a `gymnasium.Env`.
+"""A host simulator whose episodes follow a table.
 
 The task: the observation is the number of steps since the episode began, an action is 0, 1 or 2 and
 the reward is ``action + step / 4``. Infos are the number of the episode, a number that was drawn
@@ -7,7 +7,7 @@ when it began, and the sum of its actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from gymbridge.core.episode import ResetRequest, TimeStep, View, split_done
 from gymbridge.core.vector_env import BridgeVectorEnv
 
 __all__ = [
-    "ScriptedEnv",
     "ScriptedEpisodes",
     "ScriptedRenderer",
     "ScriptedSimulator",
@@ -33,8 +32,7 @@ Table = Sequence[int] | Sequence[Sequence[int]] | np.ndarray
 def draw_number(seed: Any, episode: Any) -> Any:
     """Return the number that an episode draws as it begins; uint32, elementwise.
 
-    It is a multiply-xorshift hash of both arguments, which `ScriptedSimulator` and `ScriptedEnv`
-    compute alike.
+    It is a multiply-xorshift hash of both arguments.
     """
     mixed = np.asarray(seed, np.uint64) * 0x9E3779B1 + np.asarray(episode, np.uint64) * 0x85EBCA77
     with np.errstate(over="ignore"):  # numpy warns where a scalar wraps around
@@ -168,55 +166,6 @@ class ScriptedRenderer:
     def close(self) -> None:
         """Set `is_closed`."""
         self.is_closed = True
-
-
-class ScriptedEnv(gym.Env[Any, Any]):
-    """The same task as one `gymnasium.Env`: the reference to compare a batch with.
-
-    Args:
-        plan: Function of (seed, episode) that returns (length, truncates) of that episode.
-        draw: Function of (seed, episode) that returns the number drawn, uint32.
-        limit: The user's time limit in steps, or None. An episode that terminates on the last
-            allowed step is not truncated.
-    """
-
-    def __init__(
-        self,
-        plan: Callable[[int, int], tuple[int, bool]],
-        *,
-        draw: Callable[[int, int], Any] = draw_number,
-        limit: int | None = None,
-    ) -> None:
-        self.observation_space = spaces.Box(0, np.inf, (), np.float32)
-        self.action_space = spaces.Discrete(3)
-        self._plan, self._draw, self._limit = plan, draw, limit
-        self._seed, self._episode, self._step, self._total = 0, -1, 0, 0
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin the next episode, or the first one of a seed."""
-        super().reset(seed=seed)
-        if seed is not None:
-            self._seed, self._episode = seed, -1
-        self._episode, self._step, self._total = self._episode + 1, 0, 0
-        return np.asarray(np.float32(0)), self._info()
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take one step."""
-        self._step, self._total = self._step + 1, self._total + int(action)
-        length, truncates = self._plan(self._seed, self._episode)
-        over = self._step >= length
-        late = self._limit is not None and self._step >= self._limit
-        terminated = over and not truncates
-        reward = float(np.float32(action + self._step / 4))
-        truncated = (over or late) and not terminated
-        return np.asarray(np.float32(self._step)), reward, terminated, truncated, self._info()
-
-    def _info(self) -> dict[str, Any]:
-        script = {"episode": np.int32(self._episode), "total": np.int64(self._total)}
-        draw = np.uint32(self._draw(self._seed, self._episode))
-        return {"draw": draw, "script": script}
 
 
 def scripted_vector_env(lengths: Table, truncates: Any = False, **kwargs: Any) -> BridgeVectorEnv:

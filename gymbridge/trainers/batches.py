@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import (
-    find_highest_version,
-    get_env_id,
-    load_env_creator,
-    parse_env_id,
-)
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gymbridge.core.actions import check_shape
@@ -25,34 +20,35 @@ __all__ = [
     "check_actions",
     "check_batch",
     "check_final_obs",
+    "check_spaces",
     "make_same_step",
     "make_tensors",
-    "sync_same_step",
 ]
 
 
 def make_same_step(env_id: str, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
     """Return a batch in SameStep mode of any id of Gymnasium's registry.
 
-    An id whose own batch takes no autoreset mode runs in `SyncVectorEnv`. Environments that can
-    draw frames get ``render_mode="rgb_array"``, except in a batch of another package.
+    An id of another package that has single environments runs in `SyncVectorEnv`. Environments that
+    can draw frames get ``render_mode="rgb_array"``.
     """
-    if not _has_same_step(env_id):
-        return sync_same_step(partial(_make_env, env_id, kwargs), num_envs)
+    module, _, name = env_id.rpartition(":")
+    if module:
+        import_module(module)
+    spec = gym.registry.get(name)
+    if find_engine(env_id) is None and (spec is None or spec.entry_point is not None):
+        make = partial(_try_drawn, gym.make, env_id, kwargs)
+        return SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
     same_step = {"autoreset_mode": AutoresetMode.SAME_STEP, **kwargs}
-    if find_engine(env_id) is not None and "render_mode" not in kwargs:
-        try:
-            return gym.make_vec(env_id, num_envs=num_envs, render_mode="rgb_array", **same_step)
-        except TypeError as error:
-            if "'render_mode'" not in str(error):
-                raise
+    return _try_drawn(gym.make_vec, env_id, {"num_envs": num_envs, **same_step})
+
+
+def _try_drawn(make: Callable[..., Any], env_id: str, kwargs: dict[str, Any]) -> Any:
+    """Return what a function of Gymnasium's makes, with frames if it can draw, as SB3 does."""
     try:
-        return gym.make_vec(env_id, num_envs=num_envs, **same_step)
-    except TypeError as error:
-        # Some batches take any keyword and hand it to an environment, which does not know this one.
-        if "autoreset_mode" not in str(error):
-            raise
-    return sync_same_step(partial(_make_env, env_id, kwargs), num_envs)
+        return make(env_id, **{"render_mode": "rgb_array", **kwargs})
+    except TypeError:
+        return make(env_id, **kwargs)
 
 
 def make_tensors(
@@ -71,33 +67,27 @@ def make_tensors(
     return gym.make_vec(env_id, num_envs=num_envs, **wanted)
 
 
-def sync_same_step(make_env: Any, num_envs: int) -> VectorEnv[Any, Any, Any]:
-    """Return a `SyncVectorEnv` in SameStep mode of the environments that a function makes."""
-    return SyncVectorEnv([make_env] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+def check_spaces(
+    envs: VectorEnv[Any, Any, Any],
+    trainer: str,
+    actions: tuple[type[Any], ...],
+    observations: tuple[type[Any], ...],
+) -> None:
+    """Raise unless actions, and observations or the parts of a `Dict` of them, are in such spaces.
 
-
-def _has_same_step(env_id: str) -> bool:
-    """Return whether the id has a batch of its own that takes an autoreset mode."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        import_module(module)
-    namespace, name, version = parse_env_id(name)
-    if version is None:  # `gymnasium.make` takes the highest one too.
-        version = find_highest_version(namespace, name)
-    entry_point = gym.spec(get_env_id(namespace, name, version)).vector_entry_point
-    if entry_point is None:
-        return False
-    make = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    parameters = inspect.signature(make).parameters.values()
-    return any(p.name == "autoreset_mode" or p.kind is p.VAR_KEYWORD for p in parameters)
-
-
-def _make_env(env_id: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
-    """Return a single environment that renders arrays if it can, as SB3 makes them."""
-    try:
-        return gym.make(env_id, **{"render_mode": "rgb_array", **kwargs})
-    except TypeError:
-        return gym.make(env_id, **kwargs)
+    `envs` is the argument that took the batch.
+    """
+    action, obs = envs.single_action_space, envs.single_observation_space
+    obs_parts = [*obs.spaces.values()] if isinstance(obs, spaces.Dict) else [obs]
+    for name, space, parts, kinds in (
+        ("actions", action, [action], actions),
+        ("observations", obs, obs_parts, observations),
+    ):
+        if not all(isinstance(part, kinds) for part in parts):
+            known = " or ".join(kind.__name__ for kind in kinds)
+            raise ArgumentError(
+                f"`envs` must have {name} in {known}, as {trainer} expects, got {space}."
+            )
 
 
 def check_batch(

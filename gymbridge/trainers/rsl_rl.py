@@ -21,7 +21,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
 from gymbridge.errors import ArgumentError
-from gymbridge.trainers.batches import check_actions, check_batch, make_tensors
+from gymbridge.trainers.batches import check_actions, check_batch, check_spaces, make_tensors
 
 with needs("rsl_rl", "gymbridge.trainers.rsl_rl"):
     import torch
@@ -84,7 +84,7 @@ class RslRlVecEnv(VecEnv):
     def __init__(self, envs: VectorEnv[Any, Any, Any], *, cfg: Any = None) -> None:
         hint = "build one with `make_rsl_rl`"
         check_batch("envs", envs, "RslRlVecEnv", AutoresetMode.SAME_STEP, hint, arrays="torch")
-        _check_spaces(envs)
+        check_spaces(envs, "rsl_rl", (spaces.Box,), (spaces.Box,))
         batch: Any = envs.unwrapped
         self.envs = envs
         self.num_envs, self.device = envs.num_envs, torch.device(batch.device)
@@ -197,17 +197,3 @@ def _copy_as_group(obs: torch.Tensor) -> torch.Tensor:
     """Return a copy as rsl_rl's MLPs take it; images, of three axes, are for its CNNs."""
     obs = obs if obs.ndim == 4 else obs.reshape(len(obs), -1)
     return obs.to(torch.float32, copy=True)
-
-
-def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
-    action, obs = envs.single_action_space, envs.single_observation_space
-    if not isinstance(action, spaces.Box) or action.dtype.kind != "f":
-        raise ArgumentError(
-            f"`envs` must have actions in a Box of floats, as rsl_rl expects, got {action}."
-        )
-    parts = obs.spaces.values() if isinstance(obs, spaces.Dict) else [obs]
-    if not all(isinstance(part, spaces.Box) for part in parts):
-        raise ArgumentError(
-            "`envs` must have observations in a Box or a Dict of Boxes, as rsl_rl expects, got "
-            f"{obs}."
-        )

@@ -13,9 +13,7 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
-from gymbridge.core.spaces import space_leaves
-from gymbridge.errors import ArgumentError
-from gymbridge.trainers.batches import check_actions, check_batch
+from gymbridge.trainers.batches import check_actions, check_batch, check_spaces
 
 with needs("skrl", "gymbridge.trainers.skrl"):
     import torch
@@ -47,7 +45,8 @@ class SkrlWrapper(GymnasiumWrapper):
         hint = "build one with `gymnasium.make_vec(id, num_envs=…, arrays='torch')`"
         modes = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
         check_batch("envs", envs, "SkrlWrapper", modes, hint, arrays="torch")
-        _check_spaces(envs)
+        kinds = spaces.Box, spaces.Discrete, spaces.MultiDiscrete
+        check_spaces(envs, "skrl", kinds, (*kinds, spaces.Dict))
         super().__init__(envs)
         # Copies, which models and agents may write into. What is not here, skrl takes of `envs`.
         single_spaces = envs.single_observation_space, envs.single_action_space
@@ -119,18 +118,3 @@ class SkrlWrapper(GymnasiumWrapper):
         if isinstance(obs, dict):
             return torch.cat([self._flatten(obs[key]) for key in sorted(obs)], dim=-1)
         return obs.reshape(self.num_envs, -1).float()
-
-
-def _check_spaces(envs: VectorEnv[Any, Any, Any]) -> None:
-    kinds = spaces.Box, spaces.Discrete, spaces.MultiDiscrete
-    action, obs = envs.single_action_space, envs.single_observation_space
-    if not isinstance(action, kinds):
-        raise ArgumentError(
-            "`envs` must have actions in a Box, Discrete or MultiDiscrete space, as skrl expects, "
-            f"got {action}."
-        )
-    if not all(isinstance(part, kinds) for part in space_leaves(obs)):
-        raise ArgumentError(
-            "`envs` must have observations in Box, Discrete and MultiDiscrete spaces or a Dict of "
-            f"such, as skrl expects, got {obs}."
-        )

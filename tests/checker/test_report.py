@@ -220,12 +220,12 @@ def test_ledger__holds_a_rule_of_ends_only_with_both_kinds() -> None:
     rule = Rule("some", "Something.", "somewhere", of_ends=True)
     ledger = Ledger()
     assert ledger.judge(rule, None).outcome == "not reached"
-    ledger.expect(rule, True, expected=1, seen=1, place=Place(0, 1, 2), kind="termination")
+    ledger.expect(rule, 1, 1, place=Place(0, 1, 2), kind="termination")
     assert ledger.judge(rule, None).note == "Kept, but no truncation was compared."
-    ledger.expect(rule, True, expected=1, seen=1, kind="truncation")
+    ledger.expect(rule, 1, 1, kind="truncation")
     assert ledger.judge(rule, None).outcome == "held"
-    ledger.expect(rule, False, expected=1, seen=2, place=Place(0, 5, 0), kind="truncation")
-    ledger.expect(rule, False, expected=1, seen=3, kind="truncation")
+    ledger.expect(rule, 1, 2, place=Place(0, 5, 0), kind="truncation")
+    ledger.expect(rule, 1, 3, kind="truncation")
     result = ledger.judge(rule, None)
     assert (result.outcome, result.count) == ("broken", 4)
     assert str(result.evidence) == "seed 0, step 5, env 0: expected 1; seen: 2"

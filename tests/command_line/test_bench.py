@@ -12,26 +12,25 @@ import numpy as np
 import pytest
 
 from gymbridge.command_line import main
-from gymbridge.command_line.contenders import draw_actions, make_bare_step, make_step, make_sync
-from gymbridge.command_line.timing import Spread, measure_rates
-from gymbridge.errors import ArgumentError
+from gymbridge.command_line.bench import draw_actions, make_bare_step, make_step
+from gymbridge.command_line.timing import measure_rates, spread
 
 CARTPOLE = ("bench", "EnvPool/CartPole-v1", "--num-envs=2", "--seconds=0.05")
 
 
-def test_bench__compares_three_ways_to_step(capsys: Any) -> None:
+def test_bench__compares_the_batch_with_its_engine(capsys: Any) -> None:
     pytest.importorskip("envpool.registration")
     assert main(CARTPOLE) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "EnvPool/CartPole-v1: 2 environments, NextStep, numpy arrays on cpu"
-    assert [line.split()[0] for line in lines[6:]] == ["gymbridge", "engine", "SyncVectorEnv"]
-    assert "over engine" in lines[5]
+    assert [line.split()[0] for line in lines[4:]] == ["gymbridge", "engine"]
+    assert "over engine" in lines[3]
     assert max(map(len, lines)) <= 80
 
 
 def test_bench__says_what_it_does_and_on_which_devices(capsys: Any) -> None:
     pytest.importorskip("brax.envs")
-    flags = ("--num-envs=4", "--device=cpu:all", "--seconds=0.05", "--json")
+    flags = ("--num-envs=4", "--kwarg=device=cpu:all", "--seconds=0.05", "--json")
     assert main(["bench", "Brax/fast-v0", *flags]) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)
@@ -55,14 +54,13 @@ def test_bench__says_what_it_does_and_on_which_devices(capsys: Any) -> None:
 def test_bench__prints_json(mode: str, kind: str, capsys: Any) -> None:
     pytest.importorskip("envpool.registration")
     pytest.importorskip(kind)
-    flags = ("--json", "--mode", mode, "--arrays", kind, "--kwarg=max_episode_steps=3")
-    assert main([*CARTPOLE, *flags]) == 0
+    keywords = (f"autoreset_mode={mode}", f"arrays={kind}", "max_episode_steps=3")
+    assert main([*CARTPOLE, "--json", *(f"--kwarg={one}" for one in keywords)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["mode"] == mode
     assert found["arrays"] == kind
-    assert all(found["versions"][name] for name in ("envpool", kind))
     rates = found["steps_per_second"]
-    assert rates.keys() == {"gymbridge", "engine", "SyncVectorEnv"}
+    assert rates.keys() == {"gymbridge", "engine"}
     assert all(0 < rate["low"] <= rate["median"] <= rate["high"] for rate in rates.values())
     assert found["share_of_engine"]["engine"] == {"median": 1, "low": 1, "high": 1}
 
@@ -71,7 +69,7 @@ def test_bench__prints_json(mode: str, kind: str, capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("env_id", "flags"),
     [
-        ("Brax/inverted_pendulum-v0", ["--arrays=jax", "--kwarg=action_repeat=3"]),
+        ("Brax/inverted_pendulum-v0", ["--kwarg=arrays=jax", "--kwarg=action_repeat=3"]),
         ("Playground/CartpoleBalance-v0", []),
         ("EnvPool/Hopper-v5", []),
     ],
@@ -81,12 +79,7 @@ def test_bench__runs_every_engine(env_id: str, flags: list[str], capsys: Any) ->
     pytest.importorskip("envpool.registration")
     assert main(["bench", env_id, "--num-envs=2", "--seconds=0.05", "--json", *flags]) == 0
     found = json.loads(capsys.readouterr().out)
-    timed = {"gymbridge", "engine"}
-    if "EnvPool" in env_id:
-        assert found["steps_per_second"].keys() == timed | {"SyncVectorEnv"}
-    else:
-        assert found["steps_per_second"].keys() == timed
-        assert found["not_measured"].keys() == {"SyncVectorEnv"}
+    assert found["steps_per_second"].keys() == {"gymbridge", "engine"}
 
 
 def test_bare_step__is_the_engine_s_own() -> None:
@@ -109,36 +102,6 @@ def test_disabled_batch__begins_anew_where_it_ends() -> None:
     envs.close()
 
 
-@pytest.mark.parametrize(
-    ("task", "keywords", "reason"),
-    [
-        ("Pong-v5", [], "Gymnasium has no environment of that name"),
-        ("Blackjack-v1", [], "has another single_observation_space"),
-        (
-            "CartPole-v1",
-            ["max_episode_steps", "reward_threshold"],
-            "it does not get reward_threshold, which may change the task",
-        ),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
-def test_sync__is_of_the_same_task_only(task: str, keywords: list[str], reason: str) -> None:
-    pytest.importorskip("envpool.registration")
-    with pytest.raises(ArgumentError, match=reason):
-        make_sync(gym.make_vec(f"EnvPool/{task}", num_envs=1), keywords)
-
-
-def test_sync__has_the_mode_and_the_limit_of_the_batch() -> None:
-    pytest.importorskip("envpool.registration")
-    kwargs = {"num_envs": 2, "max_episode_steps": 3, "autoreset_mode": "SameStep"}
-    envs = gym.make_vec("EnvPool/CartPole-v1", **kwargs)
-    sync = make_sync(envs)
-    assert sync.metadata["autoreset_mode"] == envs.metadata["autoreset_mode"]
-    sync.reset(seed=0)
-    assert [sync.step([0, 0])[3].tolist() for _ in range(3)][-1] == [True, True]
-    sync.close()
-
-
 def test_rates__are_of_each_round_and_each_function() -> None:
     calls: list[str] = []
 
@@ -159,4 +122,4 @@ def test_rates__are_of_each_round_and_each_function() -> None:
 
 
 def test_spread__is_the_median_and_the_deciles() -> None:
-    assert Spread.of([*range(11)]) == (5, 1, 9)
+    assert spread([*range(11)]) == {"median": 5, "low": 1, "high": 9}

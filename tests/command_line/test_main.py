@@ -84,10 +84,6 @@ def test_usage_error__exits_with_2(arguments: list[str], text: str, capsys: Any)
             for command in BUILDERS
             for name in ("num_envs", "env_id", "id")
         ),
-        *(
-            ([command, ID, "--device=cpu:all", "--kwarg=device=cpu"], "not allowed beside `--dev")
-            for command in ("check", "bench")
-        ),
         (["check", ID, "--kwarg=limit"], "KEY=VALUE"),
     ],
 )

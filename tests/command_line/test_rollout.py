@@ -110,13 +110,17 @@ def test_page__writes_policies_that_act(
     assert runs[0]["mean_return"] == pytest.approx(runs[1]["mean_return"])
 
 
-def test_module__acts_on_dicts() -> None:
+def test_module__acts_on_dicts(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    from gymbridge.command_line.policies import _on_tensors
 
-    act = _on_tensors(lambda obs: obs["a"] + obs["b"]["c"])
+    class Sum(torch.nn.Module):
+        def forward(self, obs: Any) -> Any:
+            return obs["a"] + obs["b"]["c"]
+
+    monkeypatch.setattr(torch.jit, "load", lambda *_: Sum())
+    envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
     obs = {"a": np.ones(2, np.int64), "b": {"c": np.ones(2, np.float64)}}
-    assert torch.equal(act(obs), torch.tensor([2.0, 2.0]))
+    assert load_policy(Path("sum.pt"), envs, 0)(obs).tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -137,8 +141,8 @@ def test_sb3_model__acts_as_it_does_itself(
     obs = envs.observation_space.sample()
     expected, _ = model.predict(obs, deterministic=True)
     np.testing.assert_array_equal(load_policy(path, envs, 0)(obs), expected)
-    arguments = f"EnvPool/{task}", "--steps=9", "--policy", str(path)
-    assert roll(capsys, *arguments)["policy"] == str(path)
+    arguments = f"EnvPool/{task}", "--steps=5", "--policy", str(path)
+    assert roll(capsys, *arguments)["mean_length"] == 5
 
 
 def test_sb3_model__has_actions_that_begin_at_zero(tmp_path: Path) -> None:
@@ -163,7 +167,7 @@ def test_sb3_model__has_actions_that_begin_at_zero(tmp_path: Path) -> None:
     ("name", "text"),
     [
         ("policy.pkl", "must end in .pt, .pt2 or .zip"),
-        ("absent.pt", "there is no file"),
+        ("absent.pt", "absent.pt cannot be loaded: "),
         ("broken.pt", "broken.pt cannot be loaded: "),
         ("broken.zip", "broken.zip cannot be loaded: "),
     ],
@@ -241,17 +245,9 @@ class Faulty(gym.Env[Any, Any]):
         self.call("close")
 
 
-class Undrawn(Faulty):
-    """An environment that has no pictures."""
-
-    metadata: ClassVar = {"render_modes": []}
-
-
 @pytest.fixture
 def _faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in (Faulty, Undrawn):
-        spec = EnvSpec(f"{kind.__name__}-v0", entry_point=kind)
-        monkeypatch.setitem(gym.registry, spec.id, spec)
+    monkeypatch.setitem(gym.registry, "Faulty-v0", EnvSpec("Faulty-v0", entry_point=Faulty))
 
 
 @pytest.mark.usefixtures("_faulty")
@@ -260,8 +256,7 @@ def test_environment__that_fails_is_an_error_with_its_place(at: str, capsys: Any
     assert run("Faulty-v0", f"--kwarg=at={at}") == 2
     error = capsys.readouterr().err
     assert error.startswith("gymbridge rollout: error: ")
-    assert ("The environment failed in episode 1: " in error) == (at != "close")
-    assert re.search(rf": RuntimeError: no fuel \({__file__}, line \d+\)\n$", error)
+    assert re.search(rf"Faulty-v0 failed: RuntimeError: no fuel \({__file__}, line \d+\)\n$", error)
 
 
 @pytest.mark.usefixtures("_faulty")
@@ -271,19 +266,13 @@ def test_environment__that_fails_is_an_error_with_its_place(at: str, capsys: Any
     [
         ("CartPole-v1", ["--video=out.avi"], "`--video` must end in .mp4, got 'out.avi'"),
         ("CartPole-v1", ["--video=/dev/null/out.mp4"], "/dev/null/out.mp4 cannot be written"),
-        (
-            "CartPole-v1",
-            ["--video=folder.mp4"],
-            "folder.mp4 cannot be written: [Errno 21] Is a directory",
-        ),
-        ("CartPole-v1", [VIDEO, "--kwarg=render_mode=null"], "needs `render_mode` 'rgb_array'"),
+        ("CartPole-v1", ["--video=folder.mp4"], "folder.mp4 cannot be written"),
         (
             "CartPole-v1",
             ["--vecnormalize=out.pkl"],
             "`--vecnormalize` needs a `--policy` that ends in .zip",
         ),
         ("Faulty-v0", [VIDEO], "pictures, (height, width, 3), and `render` returned NoneType"),
-        ("Undrawn-v0", [VIDEO], "`--video`: there are no pictures of Undrawn-v0; run it without"),
         (
             "EnvPool/FrozenLake-v1",
             [VIDEO],
@@ -313,7 +302,10 @@ def test_rollout__exits_with_2_for_what_it_cannot_do(
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 @pytest.mark.parametrize(
     ("error", "code", "text"),
-    [(KeyboardInterrupt, 130, "interrupted"), (RuntimeError, 2, "failed in episode 3")],
+    [
+        (KeyboardInterrupt, 130, "interrupted"),
+        (RuntimeError, 2, "Faulty-v0 failed: RuntimeError: no fuel"),
+    ],
 )
 def test_rollout__that_is_cut_short_reports_the_finished_episodes(
     error: Any, code: int, text: str, flags: list[str], capsys: Any, monkeypatch: Any
@@ -335,8 +327,7 @@ def test_rollout__that_is_cut_short_reports_the_finished_episodes(
         assert printed.splitlines() == [
             "episode 1: return 0.00, 1 step, terminated",
             "episode 2: return 0.00, 1 step, terminated",
-            "Faulty-v0, policy random: mean return 0.00 (standard deviation 0.00), "
-            "mean length 1.0 over 2 episodes",
+            "mean return 0.00 (standard deviation 0.00), mean length 1.0 over 2 episodes",
         ]
 
 
@@ -392,9 +383,7 @@ def test_vecnormalize__gives_the_policy_the_observations_of_training(
     capsys.readouterr()
     files = [f"--policy={model}", f"--vecnormalize={statistics}"]
     assert run("Pendulum-v1", "--steps=3", "--json", *files) == 0
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["vecnormalize"] == str(statistics)
-    assert printed.err == ""
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("normalized")
@@ -402,40 +391,20 @@ def test_vecnormalize__that_is_missing_is_warned_of(tmp_path: Path, capsys: Any)
     assert run("Pendulum-v1", "--steps=3", f"--policy={tmp_path}/model.zip") == 0
     error = capsys.readouterr().err
     assert error.startswith(
-        f"gymbridge rollout: warning: {tmp_path}/model.zip seems to have been trained"
+        f"gymbridge rollout: warning: {tmp_path}/model.zip was trained in a VecNormalize."
     )
-    assert "it holds an observation from before normalisation" in error
     assert "`--vecnormalize FILE`" in error
-
-
-@pytest.mark.parametrize("place", ["statistics.pkl", "model/vecnormalize.pkl"])
-def test_vecnormalize__is_found_beside_a_model_that_does_not_show_it(
-    place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    sb3 = pytest.importorskip("stable_baselines3")
-    sb3.SAC("MlpPolicy", "Pendulum-v1", device="cpu").save(tmp_path / "model.zip")
-    envs = gym.make_vec("Pendulum-v1", num_envs=1, vectorization_mode="sync")
-    load_policy(tmp_path / "model.zip", envs, 0)
-    assert caplog.text == ""
-    (tmp_path / place).parent.mkdir(exist_ok=True)
-    make_normalized("Pendulum-v1").save(str(tmp_path / place))
-    load_policy(tmp_path / "model.zip", envs, 0)
-    assert f"{tmp_path / place} has statistics of one" in caplog.text
 
 
 @pytest.mark.usefixtures("normalized")
 def test_vecnormalize__that_does_not_fit_is_an_error(tmp_path: Path) -> None:
     envs = gym.make_vec("Pendulum-v1", num_envs=1, vectorization_mode="sync")
-    make_normalized("CartPole-v1").save(str(tmp_path / "other.pkl"))
     (tmp_path / "number.pkl").write_bytes(pickle.dumps(3))
     (tmp_path / "broken.pkl").write_bytes(b"no pickle")
-    (tmp_path / "empty.pkl").write_bytes(b"")
-    for name, text in {
-        "other.pkl": r"observations of shape \(3,\), as the policy takes them, got \(4,\)",
-        "number.pkl": "must hold a VecNormalize, got int",
-        "broken.pkl": "broken.pkl cannot be read as statistics of a VecNormalize: UnpicklingError",
-        "empty.pkl": "empty.pkl cannot be read as statistics of a VecNormalize: EOFError",
-        "absent.pkl": "`--vecnormalize`: there is no file",
-    }.items():
-        with pytest.raises(ArgumentError, match=text):
+    for name in ("number.pkl", "broken.pkl", "absent.pkl"):
+        with pytest.raises(ArgumentError, match=r"model.zip cannot be loaded: \w+Error: "):
             load_policy(tmp_path / "model.zip", envs, 0, tmp_path / name)
+    make_normalized("CartPole-v1").save(str(tmp_path / "other.pkl"))
+    act = load_policy(tmp_path / "model.zip", envs, 0, tmp_path / "other.pkl")
+    with pytest.raises(ArgumentError, match=r"model.zip cannot act on observations"):
+        act(envs.reset()[0])

@@ -22,7 +22,7 @@ from gymbridge import BridgeVectorEnv
 from gymbridge.errors import EpisodeEndedError
 from gymbridge.testing import scripted_vector_env
 from tests.support.batches import shared_batch
-from tests.support.scripted_rows import make_brax_env, make_host_env
+from tests.support.scripted_rows import ScriptedEnv, make_brax_env
 from tests.support.strategies import Reset, Script, Step, calls, limits, scripts, seeds
 from tests.support.trees import assert_same
 
@@ -52,7 +52,7 @@ def make_host_reference(
     script: Script, mode: str, limit: int | None, seen: Counter[str]
 ) -> SyncVectorEnv:
     rows = zip(*script, strict=True)
-    makers = [lambda row=row: Witness(make_host_env(*row, limit), limit, seen) for row in rows]
+    makers = [lambda row=row: Witness(ScriptedEnv(*row, limit), limit, seen) for row in rows]
     return SyncVectorEnv(makers, autoreset_mode=mode)
 
 

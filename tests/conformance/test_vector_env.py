@@ -13,16 +13,16 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ClosedError
-from gymbridge.testing import ScriptedEnv, ScriptedSimulator
+from gymbridge.testing import ScriptedSimulator
 from tests.support.batches import make_batch, shared_batch
-from tests.support.scripted_rows import EchoSimulator
+from tests.support.scripted_rows import EchoSimulator, ScriptedEnv
 from tests.support.trees import assert_same
 
 ACTIONS = [0, 1, 2, 0]
 
 
 def reference() -> SyncVectorEnv:
-    return SyncVectorEnv([lambda: ScriptedEnv(lambda *_: (9, False))] * 4)
+    return SyncVectorEnv([lambda: ScriptedEnv([9], [False])] * 4)
 
 
 def test_metadata__is_not_written_into_the_simulator_s() -> None:

@@ -27,10 +27,8 @@ FIRST = np.array([True, False, False])
 LAST = np.array([False, False, True])
 
 
-def make_adapter(
-    arrays: str, to_user: Converter = identity, copy_mask: Converter = np.copy
-) -> ArrayAdapter:
-    return ArrayAdapter(arrays, to_user, NumpyReader, copy_mask=copy_mask)
+def make_adapter(arrays: str, to_user: Converter = identity) -> ArrayAdapter:
+    return ArrayAdapter(arrays, to_user, NumpyReader, shares_masks=arrays == "jax")
 
 
 def make_time_step(
@@ -58,8 +56,7 @@ def test_make_info_layout__is_dense_on_a_device() -> None:
 def test_reset__speaks_of_the_rows_that_began(arrays: str, has_final: bool) -> None:
     time_step, shown = make_time_step(4), FIRST.copy()
     outcome = StepResult(CARRY, time_step, shown=shown)
-    adapter = make_adapter(arrays, copy_mask=identity)
-    *seen, infos = to_gymnasium(adapter, outcome, has_final=has_final)
+    *seen, infos = to_gymnasium(make_adapter(arrays), outcome, has_final=has_final)
     assert_same(seen, list(time_step[:4]))
     assert_same(infos, make_infos(mask_info(time_step.info, FIRST), FIRST))
     infos["_lives"][:] = True
@@ -112,13 +109,28 @@ def test_dense_step__has_final_keys_of_every_row(
     assert len({mask.ctypes.data for mask in masks}) == 4
 
 
-def test_dense_step__has_masks_as_the_adapter_gives_them() -> None:
-    adapter = make_adapter("torch", copy_mask=lambda mask: mask.astype(np.int8))
-    infos = to_gymnasium(adapter, StepResult(CARRY, make_time_step(4, FIRST)))[-1]
-    for level in (infos, infos["inner"], infos["final_info"], infos["final_info"]["inner"]):
-        masks = [value for key, value in level.items() if key.startswith("_")]
-        assert masks
-        assert {mask.dtype.name for mask in masks} == {"int8"}
+@pytest.mark.parametrize("arrays", ["torch", "jax"])
+def test_dense_step__shares_masks_where_nobody_can_write_into_them(arrays: str) -> None:
+    infos = to_gymnasium(make_adapter(arrays), StepResult(CARRY, make_time_step(4, FIRST)))[-1]
+    levels = infos, infos["inner"], infos["final_info"], infos["final_info"]["inner"]
+    masks = [x for level in levels for key, x in level.items() if key.startswith("_")]
+    assert len({id(mask) for mask in masks}) == (2 if arrays == "jax" else 8)
+
+
+def test_dense_step__may_be_packed_between_its_two_parts() -> None:
+    packed: list[Any] = []
+
+    def pack(tree: Any) -> str:
+        packed.append(tree)
+        return "packed"
+
+    def to_user(tree: Any) -> Any:
+        return tuple(packed[-1] if isinstance(part, str) else part for part in tree)
+
+    outcome = StepResult(CARRY, make_time_step(4, FIRST))
+    adapter = make_adapter("torch", to_user)._replace(pack=pack)
+    assert_same(to_gymnasium(adapter, outcome), to_gymnasium(make_adapter("torch"), outcome))
+    assert len(packed) == 1
 
 
 def test_dense_step__of_a_mode_that_restarts_nothing_has_no_final_keys() -> None:
@@ -127,8 +139,8 @@ def test_dense_step__of_a_mode_that_restarts_nothing_has_no_final_keys() -> None
     assert_same(infos, make_infos(time_step.info, ALL))
 
 
-@pytest.mark.parametrize("arrays", ["numpy", "torch"])
-def test_layouts__give_what_the_adapter_makes_of_the_arrays(arrays: str) -> None:
+@pytest.mark.parametrize("arrays", ["jax", "torch"])
+def test_dense_layouts__give_what_the_adapter_makes_of_the_arrays(arrays: str) -> None:
     time_step, final = make_time_step(4, FIRST), make_time_step(7)
     adapter = make_adapter(arrays, lambda tree: map_arrays(np.copy, tree))
     *seen, infos = to_gymnasium(adapter, StepResult(CARRY, time_step, final))

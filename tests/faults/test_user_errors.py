@@ -14,10 +14,10 @@ import jax
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import SimulationError
-from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.batches import KIND_LENGTHS, to_kind
 from tests.support.falling_ball import FallingBall, draw
 from tests.support.player import play
+from tests.support.scripted_brax import ScriptedBraxEnv
 from tests.support.trees import assert_same
 
 slow = pytest.mark.slow

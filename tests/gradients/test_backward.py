@@ -14,9 +14,9 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
+from gymbridge.core.arrays.jax import pack_tree, unpack_tree
 from gymbridge.errors import ArgumentTypeError, SimulationError
 from gymbridge.gradients.autograd import JaxFunction
-from gymbridge.gradients.residuals import Joined
 from tests.support.point_mass import NUM_ENVS, shared_batch
 from tests.support.rollouts import (
     IN_EACH_MODE,
@@ -264,8 +264,8 @@ def test_joined_arrays__are_the_tree_again() -> None:
         "empty": np.zeros((0, 2), np.float32),
     }
     key = jax.random.key(3)
-    joined = jax.jit(Joined.of)({**tree, "key": key})
-    assert len(jax.tree.leaves(joined)) == 5  # three dtypes, what is large, and the key
-    found = jax.jit(Joined.split)(joined)
+    joined = jax.jit(pack_tree)({**tree, "key": key})
+    assert len(jax.tree.leaves(joined)) == 6  # three dtypes, what is large or empty, and the key
+    found = jax.jit(unpack_tree)(joined)
     assert found.pop("key") == key
     jax.tree.map(partial(np.testing.assert_array_equal, strict=True), found, tree)

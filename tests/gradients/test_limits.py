@@ -14,9 +14,9 @@ from brax import envs as brax_envs
 from gymnasium import spaces
 
 from gymbridge.errors import ArgumentTypeError, EnvContractError
-from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.point_mass import Motion, PointMass, make_batch, shared_batch
 from tests.support.rollouts import SEED
+from tests.support.scripted_brax import ScriptedBraxEnv
 
 
 class Cliff(PointMass):

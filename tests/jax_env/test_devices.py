@@ -23,12 +23,12 @@ from gymbridge.core.arrays.jax_devices import _say_idle, check_threads, start_ja
 from gymbridge.core.devices import Device
 from gymbridge.errors import ArgumentError, DivergedError
 from gymbridge.private.jax import count_threads
-from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, to_numpy
 from tests.support.brax_samples import SampleEnv
 from tests.support.falling_ball import shared_ball
 from tests.support.player import draw_at, play
 from tests.support.python_runs import run_python
+from tests.support.scripted_brax import ScriptedBraxEnv
 from tests.support.trees import assert_same
 
 TWO = ("cpu:0", "cpu:1")

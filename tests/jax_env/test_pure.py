@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
-from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, MODES, to_numpy
 from tests.support.brax_samples import under
 from tests.support.falling_ball import make_ball
 from tests.support.player import calls, draw_at
 from tests.support.playground_samples import SampleMjxEnv, make_config
+from tests.support.scripted_brax import ScriptedBraxEnv
 from tests.support.trees import assert_same
 
 NUM_ENVS = 5

@@ -26,11 +26,11 @@ from gymbridge.errors import (
     ResetNeededError,
 )
 from gymbridge.jax_env.rendering import MujocoRenderer
-from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.batches import KINDS, MODES
 from tests.support.brax_samples import SampleEnv
 from tests.support.player import calls
 from tests.support.playground_samples import SampleMjxEnv, make_config
+from tests.support.scripted_brax import ScriptedBraxEnv
 
 
 def scripted(**options: Any) -> Any:

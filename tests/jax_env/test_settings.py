@@ -19,8 +19,8 @@ from gymnasium import spaces
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv, JaxEnv, JaxVectorEnv
 from gymbridge.errors import ArgumentError
-from gymbridge.testing.scripted_brax import ScriptedBraxEnv
 from tests.support.batches import to_numpy
+from tests.support.scripted_brax import ScriptedBraxEnv
 from tests.support.trees import assert_same
 
 PAGE = Path(__file__).parents[2] / "docs/reference/reproducibility.md"

@@ -81,11 +81,7 @@ def test_env__of_another_type_is_refused(env: Any) -> None:
         ({"action_repeat": 0}, ArgumentError, "`action_repeat` must be at least 1"),
         ({"action_repeat": 1.5}, ArgumentTypeError, "`action_repeat` must be an int"),
         ({"impl": "cpp"}, ArgumentError, "`impl` must be one of ('jax', 'warp'), got 'cpp'"),
-        (
-            {"config_overrides": {"impl": "cpp"}},
-            ArgumentError,
-            "`config_overrides['impl']` must be one of ('jax', 'warp'), got 'cpp'",
-        ),
+        ({"config_overrides": {"impl": "cpp"}}, ArgumentError, "`impl` must be one of ('jax', "),
         (
             {"impl": "jax", "config_overrides": {"impl": "warp"}},
             ArgumentError,

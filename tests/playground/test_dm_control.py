@@ -14,10 +14,10 @@ pytest.importorskip("mujoco_playground")
 from mujoco_playground import dm_control_suite
 
 from gymbridge import PlaygroundVectorEnv
+from gymbridge.engines import ENGINES
 from gymbridge.errors import SimulationError
 from gymbridge.jax_env.env import Drawn
 from gymbridge.jax_env.viewer import make_page
-from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 from tests.support.brax_samples import check_traces
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -34,7 +34,7 @@ def test_task__is_traced_with_its_limit_and_shown_by_braxs_viewer_but_for_ellips
 ) -> None:
     """Construction traces `reset` and `step`. The viewer needs neither, so its state is made up."""
     envs = build(name)
-    assert envs.max_episode_steps == PLAYGROUND_LIMITS[name]
+    assert envs.max_episode_steps == ENGINES["Playground"].load_tasks()[name].limit
     model = envs.get_attr("mj_model")[0]
     data = SimpleNamespace(xpos=np.zeros((1, model.nbody, 3)), xquat=np.ones((1, model.nbody, 4)))
     metadata = envs._simulator.env.metadata

@@ -16,10 +16,10 @@ from mujoco_playground._src.locomotion.go1 import joystick as go1_joystick
 
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.core.extras import install_command
+from gymbridge.engines import ENGINES
 from gymbridge.errors import NotInstalledError
 from gymbridge.playground import meshes
 from gymbridge.playground.meshes import find_menagerie
-from gymbridge.playground.tasks import PLAYGROUND_LIMITS
 from gymbridge.private.playground import _find_needed, meshes_of, registered
 from tests.support.playground_samples import SampleMjxEnv, make_config
 
@@ -27,12 +27,13 @@ NAME = "CartpoleBalance"
 
 
 def test_names_and_limits__are_those_of_the_installed_registry() -> None:
+    limits = {name: facts.limit for name, facts in ENGINES["Playground"].load_tasks().items()}
     configs = {name: registry.get_default_config(name) for name in registry.ALL_ENVS}
     assert {
         name: ceil(config.episode_length / config.action_repeat) for name, config in configs.items()
-    } == PLAYGROUND_LIMITS
+    } == limits
     assert configs["AlohaSinglePegInsertion"].episode_length == 1000
-    assert PLAYGROUND_LIMITS["AlohaSinglePegInsertion"] == 500
+    assert limits["AlohaSinglePegInsertion"] == 500
 
 
 def test_registered_env__of_a_user_s_own_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ Runs of a batch
 The rule of episodes
     `oracle` says it for one environment at a time. `scripted_rows`, `envpool_oracle`, `own_jax`,
     `playground_samples` and `brax_samples` give it the environments of each engine. `references`
-    has Gymnasium's `SyncVectorEnv`.
+    has Gymnasium's `SyncVectorEnv`. `scripted_brax` is the scripted task as a Brax environment.
 Environments and batches
     The names end in `_samples`, or say what moves: `falling_ball`, `point_mass`, `puck`, `walks`.
 Random calls, and calls that are cut short

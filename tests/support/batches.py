@@ -60,7 +60,7 @@ def _make_host(num_envs: int, **options: Any) -> BridgeVectorEnv:
 
 def _make_brax(num_envs: int, **options: Any) -> BridgeVectorEnv:
     from gymbridge import BraxVectorEnv
-    from gymbridge.testing.scripted_brax import ScriptedBraxEnv
+    from tests.support.scripted_brax import ScriptedBraxEnv
 
     return BraxVectorEnv(ScriptedBraxEnv(KIND_LENGTHS, KIND_TRUNCATES), num_envs, **options)
 

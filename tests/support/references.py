@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from tests.support.scripted_rows import make_host_env
+from tests.support.scripted_rows import ScriptedEnv
 from tests.support.strategies import Script
 
 __all__ = [
@@ -127,7 +127,7 @@ def make_scripted_envs(
     script: Script, limit: int | None = None
 ) -> list[Callable[[], gym.Env[Any, Any]]]:
     """Return makers of the environments whose batch is `scripted_vector_env`."""
-    return [partial(make_host_env, *row, limit) for row in zip(*script, strict=True)]
+    return [partial(ScriptedEnv, *row, limit) for row in zip(*script, strict=True)]
 
 
 def logged_returns(infos: dict[str, Any]) -> list[tuple[float, int]]:

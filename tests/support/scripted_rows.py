@@ -8,12 +8,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 
-from gymbridge.testing import ScriptedEnv, ScriptedSimulator
+from gymbridge.testing import ScriptedSimulator, draw_number
 from tests.support.batches import HOST_LENGTHS, HOST_TRUNCATES, KIND_LENGTHS, KIND_TRUNCATES
 from tests.support.oracle import Answer
 
-__all__ = ["EchoSimulator", "OwnScripted", "make_brax_env", "make_host_env"]
+__all__ = ["EchoSimulator", "OwnScripted", "ScriptedEnv", "make_brax_env"]
 
 
 class EchoSimulator(ScriptedSimulator):
@@ -23,64 +24,80 @@ class EchoSimulator(ScriptedSimulator):
         return value
 
 
+class ScriptedEnv(gym.Env[Any, Any]):
+    """The task of a `ScriptedSimulator` as one environment: the reference to compare a batch with.
+
+    Args:
+        lengths: Steps of each episode; after the last comes the first again.
+        truncates: For each, True where the task truncates it instead of terminating it.
+        limit: The user's time limit in steps, or None. An episode that terminates on the last
+            allowed step is not truncated.
+    """
+
+    observation_space = spaces.Box(0, np.inf, (), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def __init__(
+        self, lengths: Sequence[int], truncates: Sequence[bool], limit: int | None = None
+    ) -> None:
+        self.metadata = dict(self.metadata)  # Gymnasium 1.2 writes the mode into a shared one
+        self._lengths, self._truncates, self._limit = lengths, truncates, limit
+        self._seed, self._episode, self._step, self._total = 0, -1, 0, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is not None:
+            self._seed, self._episode = seed, -1
+        self._episode, self._step, self._total = self._episode + 1, 0, 0
+        return np.asarray(np.float32(0)), self._info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._step, self._total = self._step + 1, self._total + int(action)
+        column = self._column()
+        over = self._step >= self._lengths[column]
+        late = self._limit is not None and self._step >= self._limit
+        terminated = over and not self._truncates[column]
+        reward = float(np.float32(action + self._step / 4))
+        truncated = (over or late) and not terminated
+        return np.asarray(np.float32(self._step)), reward, terminated, truncated, self._info()
+
+    def _column(self) -> int:
+        return self._episode % len(self._lengths)
+
+    def _info(self) -> dict[str, Any]:
+        script = {"episode": np.int32(self._episode), "total": np.int64(self._total)}
+        return {"draw": np.uint32(draw_number(self._seed, self._episode)), "script": script}
+
+
+class ScriptedBraxRow(ScriptedEnv):
+    """The task of a `ScriptedBraxEnv`: the number that an episode draws picks its kind."""
+
+    def _column(self) -> int:
+        return int(_draw_on_brax(self._seed, self._episode)) % len(self._lengths)
+
+    def _info(self) -> dict[str, Any]:
+        column = self._column()
+        cut = self._truncates[column] and self._step >= self._lengths[column]
+        return {
+            "draw": _draw_on_brax(self._seed, self._episode),
+            "script": {"total": np.int32(self._total)},
+            "truncation": np.float32(cut),  # Brax's own
+            "nonfinite": False,
+        }
+
+
 @cache
 def _draw_on_brax(seed: int, episode: int) -> np.uint32:
-    from gymbridge.testing.scripted_brax import episode_draw
+    from tests.support.scripted_brax import episode_draw
 
     return episode_draw(seed, episode)
 
 
-def make_host_env(
-    lengths: Sequence[int], truncates: Sequence[bool], limit: int | None = None
-) -> ScriptedEnv:
-    """Return one environment of a batch on the host, by its row of the tables."""
-
-    def plan(seed: int, episode: int) -> tuple[int, bool]:
-        column = episode % len(lengths)
-        return int(lengths[column]), bool(truncates[column])
-
-    return _own_metadata(ScriptedEnv(plan, limit=limit))
-
-
-def make_brax_env(limit: int | None = None) -> gym.Env[Any, Any]:
+def make_brax_env(limit: int | None = None) -> ScriptedEnv:
     """Return one environment of the batch through Brax."""
-
-    def plan(seed: int, episode: int) -> tuple[int, bool]:
-        kind = int(_draw_on_brax(seed, episode)) % len(KIND_LENGTHS)
-        return KIND_LENGTHS[kind], KIND_TRUNCATES[kind]
-
-    return _BraxInfos(_own_metadata(ScriptedEnv(plan, draw=_draw_on_brax, limit=limit)))
-
-
-def _own_metadata(env: ScriptedEnv) -> ScriptedEnv:
-    env.metadata = dict(env.metadata)  # Gymnasium 1.2 writes the mode into a shared one
-    return env
-
-
-class _BraxInfos(gym.Wrapper[Any, Any, Any, Any]):
-    """A reference environment with the infos of the Brax script.
-
-    It has no number of the episode, its sum is int32, and Brax's own ``truncation`` and our
-    ``nonfinite`` come on top.
-    """
-
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        obs, info = self.env.reset(**kwargs)
-        return obs, self._translate(obs, info)
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        obs, *rest, info = self.env.step(action)
-        return obs, *rest, self._translate(obs, info)
-
-    def _translate(self, obs: Any, info: dict[str, Any]) -> dict[str, Any]:
-        kind = int(info["draw"]) % len(KIND_LENGTHS)
-        cut = KIND_TRUNCATES[kind] and obs >= KIND_LENGTHS[kind]
-        return {
-            "draw": info["draw"],
-            "script": {"total": np.int32(info["script"]["total"])},
-            "truncation": np.float32(cut),
-            "nonfinite": False,
-        }
+    return ScriptedBraxRow(KIND_LENGTHS, KIND_TRUNCATES, limit)
 
 
 class OwnScripted:
@@ -95,7 +112,7 @@ class OwnScripted:
         if engine == "brax":
             self._env = make_brax_env()
         else:
-            self._env = make_host_env(HOST_LENGTHS[row], HOST_TRUNCATES[row])
+            self._env = ScriptedEnv(HOST_LENGTHS[row], HOST_TRUNCATES[row])
         self._seed: int | None = None
 
     def seed(self, seed: int) -> None:

@@ -117,7 +117,7 @@ def test_make_same_step__takes_the_newest_version_of_an_id_without() -> None:
 def test_make_same_step__runs_an_id_with_wrappers_in_sync_vector_env(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Gymnasium wraps no batch, so `make_vec` refuses its own batch of such an id."""
+    """As it runs every id of another package, whether that has a batch of its own or not."""
     wrapper = TransformReward.wrapper_spec(func=lambda reward: 2 * reward)
     spec = EnvSpec(
         "TrainersTest/Wrapped-v0",
@@ -130,18 +130,3 @@ def test_make_same_step__runs_an_id_with_wrappers_in_sync_vector_env(
     envs.reset(seed=0)
     assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
     assert envs.step(np.zeros(2, int))[1].tolist() == [2, 2]
-
-
-def test_make_same_step__runs_a_batch_that_hands_the_mode_on_in_sync_vector_env(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def make(num_envs: int, **kwargs: Any) -> SyncVectorEnv:
-        return SyncVectorEnv([lambda: CartPoleEnv(**kwargs)] * num_envs)
-
-    spec = EnvSpec("TrainersTest/Open-v0", entry_point=CartPoleEnv, vector_entry_point=make)
-    monkeypatch.setitem(gym.registry, spec.id, spec)
-    envs = make_same_step(spec.id, 2, {"sutton_barto_reward": True})
-    assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
-    assert envs.reset(seed=0)[0].shape == (2, 4)
-    with pytest.raises(TypeError, match="no_such_keyword"):
-        make_same_step(spec.id, 2, {"no_such_keyword": 1})

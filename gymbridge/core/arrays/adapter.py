@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space
 
 from gymbridge.core.actions import LeafMaker, NumpyReader, check_shape, int64_bounds
+from gymbridge.core.arrays.packing import Packed
 
 __all__ = [
     "ArrayAdapter",
@@ -17,8 +19,10 @@ __all__ = [
     "Converter",
     "fetch_together",
     "gather",
+    "gather_array",
     "identity",
     "jax_to_numpy",
+    "list_arrays",
     "map_arrays",
 ]
 
@@ -42,9 +46,8 @@ class ArrayAdapter(NamedTuple):
     to_space: Callable[[Space[Any]], Space[Any]] = identity  # space -> with the arrays' dtypes
     where: Callable[[Any, Any, Any], Any] = np.where  # for the simulator's arrays
     device: Any = None  # where the user's arrays are; None for numpy
-    copy_mask: Converter = (
-        identity  # a mask of the user's kind -> the mask of one key of dense infos
-    )
+    pack: Converter = identity  # flags and infos, in a compiled function -> `Packed`
+    shares_masks: bool = False  # whether nobody can write into a mask that several keys share
     # Before a call without actions: memory that the user's library still reads is not written yet.
     wait_for_reads: Callable[[], None] = lambda: None
 
@@ -117,14 +120,26 @@ class ArrayReader(ABC):
 
 
 def map_arrays(convert: Converter, tree: Any) -> Any:
-    """Return a tree of dicts and named tuples with every array converted; None stays None."""
+    """Return a tree of dicts and tuples with every array converted; None stays None."""
     if tree is None:
         return None
     if isinstance(tree, dict):
         return {key: map_arrays(convert, value) for key, value in tree.items()}
     if isinstance(tree, tuple):
-        return type(tree)(*[map_arrays(convert, value) for value in tree])
+        values = [map_arrays(convert, value) for value in tree]
+        return tuple(values) if type(tree) is tuple else type(tree)(*values)
     return convert(tree)
+
+
+def list_arrays(tree: Any) -> list[Any]:
+    """Return the arrays of a tree in its order, and the buffers of what is packed."""
+    if tree is None:
+        return []
+    if isinstance(tree, Packed):
+        return list_arrays(tuple(tree.buffers))
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    return [x for part in tree for x in list_arrays(part)] if isinstance(tree, tuple) else [tree]
 
 
 def jax_to_numpy(tree: Any) -> Any:
@@ -132,26 +147,31 @@ def jax_to_numpy(tree: Any) -> Any:
 
     A view of a `jax.Array` is read-only and shares the buffer with the simulator, so it is copied.
     """
-    return map_arrays(np.array, tree)
+    return map_arrays(partial(_to_numpy, np.array), tree)
 
 
 def fetch_together(tree: Any) -> Any:
     """Return what `jax_to_numpy` does, after starting all transfers together."""
-    map_arrays(_begin_fetch, tree)
+    for array in list_arrays(tree):
+        if hasattr(array, "copy_to_host_async"):
+            array.copy_to_host_async()
     return jax_to_numpy(tree)
 
 
 def gather(tree: Any) -> Any:
     """Return what `jax_to_numpy` does, of arrays that are spread over CPU devices; in one copy."""
-    return map_arrays(_gather, tree)
+    return map_arrays(partial(_to_numpy, gather_array), tree)
 
 
-def _gather(array: Any) -> np.ndarray:
+def _to_numpy(fetch: Converter, array: Any) -> Any:
+    """Return an array, or the tree of arrays of what is packed."""
+    if isinstance(array, Packed):
+        return array.structure.unflatten(array.take_apart([*map(fetch, array.buffers)]))
+    return fetch(array)
+
+
+def gather_array(array: Any) -> np.ndarray:
+    """Return a copy of an array that is spread over CPU devices."""
     sharding = array.sharding
     parts = map(array.addressable_data, range(len(sharding.device_set)))
     return np.concatenate([np.asarray(part) for part in parts], sharding.spec.index("envs"))
-
-
-def _begin_fetch(array: Any) -> None:
-    if hasattr(array, "copy_to_host_async"):
-        array.copy_to_host_async()

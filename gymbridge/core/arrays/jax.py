@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,18 +16,25 @@ from jax.core import Tracer
 from gymbridge.core.actions import check_castable, check_integers, int64_bounds
 from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, identity
 from gymbridge.core.arrays.jax_devices import find_jax_device
+from gymbridge.core.arrays.packing import Packed, pack
 from gymbridge.core.devices import Device, Place
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
-    "Packing",
     "make_jax_adapter",
     "make_traced_reader",
-    "pack",
-    "unpack",
+    "pack_arrays",
+    "pack_tree",
+    "unpack_tree",
     "upload_packed",
 ]
+
+jax.tree_util.register_pytree_node(
+    Packed,
+    lambda packed: (packed.buffers, (packed.runs, packed.structure)),
+    lambda layout, buffers: Packed(buffers, *layout),
+)
 
 
 def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
@@ -35,15 +43,18 @@ def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
     Nobody can write into jax arrays, and a compiled step returns new ones, so these are passed on
     as they are. The arrays of a host simulator are copied to the device in one transfer.
     """
+    adapt = partial(
+        ArrayAdapter, "jax", read_mask=_read_mask, to_space=_to_space, shares_masks=True
+    )
     if native == "numpy":
         place = find_jax_device(device or Device("cpu", 0))
         to_user = partial(upload_packed, place=place)
         reader = partial(_HostReader, place=place, hand_over=identity, upload=identity)
-        return ArrayAdapter("jax", to_user, reader, _read_mask, _to_space, device=place)
+        return adapt(to_user, reader, device=place)
     place = find_jax_device(device)
     upload = partial(_upload, place=place)
     reader = partial(_JaxReader, place=place, hand_over=identity, upload=upload)
-    return ArrayAdapter("jax", identity, reader, _read_mask, _to_space, jnp.where, place)
+    return adapt(identity, reader, where=jnp.where, device=place)
 
 
 def _to_space(space: Space[Any]) -> Space[Any]:
@@ -68,69 +79,65 @@ def _read_mask(name: str, mask: Any) -> Any:
         raise ArgumentTypeError(f"{name} must hold bools, got {mask.aval}: {error}") from error
 
 
-class Packing(NamedTuple):
-    """How a tree of arrays lies in one buffer of words of 32 bits, leaf behind leaf."""
-
-    structure: Any  # of the tree
-    leaves: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]  # shape and dtype of each
-    num_words: int
-
-
-def pack(tree: Any) -> tuple[np.ndarray, Packing]:
-    """Return a copy of all arrays of a tree in one buffer, and how they lie in it.
-
-    Dtypes are those that JAX has: without x64 those of 64 bits become 32. A bool takes a word:
-    extracting bytes from 32-bit words is slow.
-
-    Returns:
-        words: (num_words,) uint32.
-        packing: For `unpack`.
-    """
+def pack_tree(tree: Any) -> Packed:
+    """Return a tree of arrays in a few buffers, within a function that JAX compiles."""
     leaves, structure = jax.tree.flatten(tree)
-    shapes, parts = [], []
-    for leaf in leaves:
-        dtype = leaf.dtype if leaf.itemsize < 8 else jax.dtypes.canonicalize_dtype(leaf.dtype)
-        shapes.append((leaf.shape, dtype))
-        part = np.asarray(leaf, np.uint32 if dtype == np.bool_ else dtype, order="C")
-        parts += [part, bytes(-part.nbytes % 4)]
-    words = np.frombuffer(b"".join(parts), np.uint32)
-    return words, Packing(structure, tuple(shapes), words.size)
+    return pack(leaves, _join, structure)
 
 
-def _take_apart(words: jax.Array, packing: Packing) -> Any:
-    leaves, start = [], 0
-    for shape, dtype in packing.leaves:
-        size = int(np.prod(shape, dtype=int))
-        count = size if dtype == np.bool_ else -(-size * dtype.itemsize // 4)
-        part = words[start : start + count]
-        start += count
-        if dtype == np.bool_:
-            leaves.append(part.reshape(shape) != 0)
-            continue
-        part = part.reshape(-1, dtype.itemsize // 4) if dtype.itemsize > 4 else part
-        flat = jax.lax.bitcast_convert_type(part, dtype).reshape(-1)
-        leaves.append(flat[:size].reshape(shape))
-    return jax.tree.unflatten(packing.structure, leaves)
+def _join(arrays: list[Any]) -> jax.Array:
+    """Return arrays one behind another in a flat one."""
+    runs = [[*run] for _, run in itertools.groupby(arrays, id)]
+    repeated = [jnp.broadcast_to(run[0], (len(run), *run[0].shape)) for run in runs]
+    return jax.lax.platform_dependent(*repeated, cpu=_write, default=_concatenate)
 
 
-unpack = jax.jit(_take_apart, static_argnums=1)
-"""From words and their packing to the tree; a function that JAX compiles may contain it."""
+def _concatenate(*arrays: jax.Array) -> jax.Array:
+    return jnp.concatenate([array.reshape(-1) for array in arrays])
+
+
+def _write(*arrays: jax.Array) -> jax.Array:
+    """Write each array in its place.
+
+    On a CPU XLA computes a concatenation element by element, and chooses the array for each.
+    """
+    end, flat = 0, jnp.zeros(sum(array.size for array in arrays), arrays[0].dtype)
+    for array in jax.lax.optimization_barrier(arrays):
+        flat = jax.lax.dynamic_update_slice(flat, array.reshape(-1), (end,))
+        end += array.size
+    return flat
+
+
+def pack_arrays(tree: Any) -> Packed:
+    """Return copies of a tree of numpy arrays in a few buffers, in the dtypes that JAX has."""
+    leaves, structure = jax.tree.flatten(tree)
+    leaves = [leaf.astype(jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in leaves]
+    return pack(leaves, _join_on_host, structure, largest=np.inf)
+
+
+def _join_on_host(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([array.reshape(-1) for array in arrays])
+
+
+def unpack_tree(packed: Packed) -> Any:
+    """Return the tree, within a function that JAX compiles."""
+    return jax.tree.unflatten(packed.structure, packed.take_apart(packed.buffers))
 
 
 @cache
-def _make_unpacker(place: Any) -> Callable[[np.ndarray, Packing], Any]:
-    """Return `unpack` of words on the host to a device.
+def _make_unpacker(place: Any) -> Callable[[Packed], Any]:
+    """Return `unpack_tree` of buffers on the host to a device.
 
     JAX puts an argument there more quickly than `jax.device_put` does. On a CPU it runs a few
     cheap operations at once, and leaves more to a thread.
     """
     sharding = jax.sharding.SingleDeviceSharding(place)
-    return jax.jit(_take_apart, static_argnums=1, in_shardings=sharding)
+    return jax.jit(unpack_tree, in_shardings=sharding)
 
 
 def upload_packed(tree: Any, place: Any) -> Any:
-    """Return a tree of numpy arrays as jax arrays on a device, in one transfer."""
-    return _make_unpacker(place)(*pack(tree))
+    """Return a tree of numpy arrays as jax arrays on a device, in one transfer for each dtype."""
+    return _make_unpacker(place)(pack_arrays(tree))
 
 
 class _JaxReader(ArrayReader):

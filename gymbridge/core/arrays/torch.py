@@ -15,10 +15,12 @@ from gymbridge.core.arrays.adapter import (
     ArrayAdapter,
     ArrayReader,
     Converter,
-    gather,
+    gather_array,
     identity,
+    list_arrays,
     map_arrays,
 )
+from gymbridge.core.arrays.packing import Packed, pack
 from gymbridge.core.devices import Device, Place, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
@@ -29,6 +31,9 @@ __all__ = [
     "torch_to_jax",
     "upload_packed",
 ]
+
+_SMALL = 1 << 18
+"""Bytes up to which an array on the CPU is copied, which takes less time than DLPack."""
 
 
 def find_torch_device(device: Device) -> torch.device:
@@ -48,13 +53,14 @@ def find_torch_device(device: Device) -> torch.device:
 
 def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     """Return the adapter to a user of torch tensors."""
-    adapt = partial(ArrayAdapter, "torch", read_mask=_read_mask, copy_mask=torch.clone)
+    adapt = partial(ArrayAdapter, "torch", read_mask=_read_mask)
     if native == "numpy":
         place = find_torch_device(cast("Device", device or Device("cpu", 0)))
         reader = partial(_TensorReader, place=place, hand_over=_to_host, upload=identity)
         return adapt(_make_uploader(place), reader, device=place)
     import jax.numpy as jnp
 
+    from gymbridge.core.arrays.jax import pack_tree
     from gymbridge.core.arrays.jax_devices import find_jax_device
 
     found: Any = find_jax_device(device)
@@ -70,26 +76,51 @@ def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
         to_user, hand_over = partial(map_arrays, to_torch), torch_to_jax
         if place.type != "cpu":
             to_user = partial(_share_with_torch, place=place)
-    options: dict[str, Any] = {"where": jnp.where, "device": place}
+    options: dict[str, Any] = {"where": jnp.where, "device": place, "pack": pack_tree}
     if place.type != "cpu":
         options["wait_for_reads"] = _make_waiter(place)
     reader = partial(_TensorReader, place=place, hand_over=hand_over, upload=upload)
     return adapt(to_user, reader, **options)
 
 
-def choose_to_torch(place: Any) -> Callable[[Any], torch.Tensor]:
-    """Return the conversion of an array of jax to a tensor.
+def choose_to_torch(place: Any) -> Converter:
+    """Return the conversion of an array of jax to a tensor, and of what is packed to its tree.
 
-    On one device they share their memory. What is spread over CPU devices becomes one tensor.
+    On a CPU small arrays are copied: that is quicker than DLPack, by which others share their
+    memory. What is spread over CPU devices becomes one tensor.
 
     Args:
         place: Where the arrays are, a `jax.Device` or `jax.sharding.NamedSharding`.
     """
-    return _gather if hasattr(place, "mesh") else torch.from_dlpack
+    if hasattr(place, "mesh"):
+        return partial(_to_torch, fetch=gather_array)
+    return partial(_to_torch, fetch=_fetch if place.platform == "cpu" else torch.from_dlpack)
 
 
-def _gather(array: Any) -> torch.Tensor:
-    return torch.from_numpy(gather(array))  # Quicker than DLPack and `torch.cat`.
+def _to_torch(array: Any, fetch: Converter) -> Any:
+    """Return a tensor, or the tree of tensors of what is packed.
+
+    Each has a version counter of its own: with views of one tensor, to write into one info would
+    make a backward pass through another fail.
+
+    Args:
+        array: An array of jax, or what is packed.
+        fetch: Function from an array of jax to one of numpy or torch.
+    """
+    if not isinstance(array, Packed):
+        found = fetch(array)
+        return torch.from_numpy(found) if isinstance(found, np.ndarray) else found
+    parts = array.take_apart([*map(fetch, array.buffers)])
+    tensors = [torch.from_numpy(x) if type(x) is np.ndarray else x.data for x in parts]
+    if array.buffers[0].ndim > 2:  # several steps
+        tensors = [tensor.contiguous() for tensor in tensors]
+    return array.structure.unflatten(tensors)
+
+
+def _fetch(array: Any) -> Any:
+    """Return a copy of a small array on the CPU, or a larger one as a tensor that shares memory."""
+    is_copied = array.nbytes <= _SMALL and array.dtype.isbuiltin == 1
+    return np.array(array) if is_copied else torch.from_dlpack(array)
 
 
 def torch_to_jax(tensor: torch.Tensor) -> Any:
@@ -99,9 +130,9 @@ def torch_to_jax(tensor: torch.Tensor) -> Any:
     it is a numpy array, which is quicker to pass than an array made by `jax.dlpack`.
     """
     try:
+        if tensor.device.type == "cpu":
+            return np.array(tensor.numpy(force=True), order="C")
         copy = tensor.detach().clone(memory_format=torch.contiguous_format)
-        if copy.device.type == "cpu":
-            return copy.numpy()
     except RuntimeError as error:
         raise _valueless(error) from error
     return _share_with_jax(copy)
@@ -125,7 +156,11 @@ def _share_with_torch(tree: Any, place: torch.device) -> Any:
     than for all else.
     """
     stream = torch.cuda.current_stream(place).cuda_stream or 1  # DLPack's name of the default one
-    return map_arrays(lambda array: torch.from_dlpack(array.__dlpack__(stream=stream)), tree)
+
+    def share(array: Any) -> torch.Tensor:
+        return torch.from_dlpack(array.__dlpack__(stream=stream))
+
+    return map_arrays(partial(_to_torch, fetch=share), tree)
 
 
 def _make_waiter(place: torch.device) -> Callable[[], None]:
@@ -208,20 +243,26 @@ def upload_packed(tree: Any, place: torch.device, *, pin: bool) -> Any:
     because a view would keep the whole buffer alive. Torch keeps a pinned buffer until its transfer
     is over.
     """
-    leaves: list[np.ndarray] = []
-    map_arrays(leaves.append, tree)
-    starts = np.cumsum([0, *(-(-leaf.nbytes // 16) * 16 for leaf in leaves)]).tolist()
-    host = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=pin, device="cpu")
-    target = host.numpy()
-    for start, leaf in zip(starts, leaves, strict=False):
-        target[start : start + leaf.nbytes] = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
-    packed, places = host.to(place, non_blocking=True), iter(starts)
+    leaves = list_arrays(tree)
+    sizes = [-(-leaf.nbytes // 16) * 16 for leaf in leaves]
+    host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=pin, device="cpu")
+    packed = pack(
+        [_as_bytes(leaf, size) for leaf, size in zip(leaves, sizes, strict=True)],
+        partial(np.concatenate, out=host.numpy()),
+        largest=np.inf,
+    )
+    parts = iter(packed.take_apart([host.to(place, non_blocking=True)[None]]))
 
     def take(leaf: np.ndarray) -> torch.Tensor:
-        start, dtype = next(places), torch.from_numpy(np.empty(0, leaf.dtype)).dtype
-        return packed[start : start + leaf.nbytes].view(dtype).view(leaf.shape).clone()
+        dtype = torch.from_numpy(np.empty(0, leaf.dtype)).dtype
+        return next(parts)[: leaf.nbytes].view(dtype).view(leaf.shape).clone()
 
     return map_arrays(take, tree)
+
+
+def _as_bytes(array: np.ndarray, size: int) -> np.ndarray:
+    """Return the bytes of an array, and zeros behind them."""
+    return np.frombuffer(array.tobytes().ljust(size, b"\0"), np.uint8)
 
 
 class _TensorReader(ArrayReader):

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from gymnasium.vector import AutoresetMode
+
 from gymbridge.core.requests import read_count
 from gymbridge.testing.checker import (
     calls,
@@ -96,49 +98,63 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
         steps=check.num_steps if check else 0,
         terminations=check.statistics.ends["termination"] if check else 0,
         truncations=check.statistics.ends["truncation"] if check else 0,
-        results=tuple(ledger.judge(rule, mode) for rule in RULES if rule.is_asked(mode)),
+        results=tuple(
+            ledger.judge(rule, mode) for rule in RULES if mode is None or mode in rule.modes
+        ),
     )
 
 
-_PROBES: tuple[Callable[[Check], None], ...] = (
-    seeds.check_seeds,
-    seeds.check_unseeded_reset,
-    seeds.check_clearing,
-    replays.check_ignored_actions,
-    replays.check_neighbours,
-    replays.check_writes,
-    requests.check_action_list,
-    lifecycle.check_attributes,
-    lifecycle.check_frames,
-    lifecycle.check_spec,
-    lifecycle.check_pickle,
-    replays.check_final_values,
-    replays.check_restarts,
-    requests.check_masks,
-    requests.check_mask_seeds,
-    seeds.check_seed_forms,
-    requests.check_mask_errors,
-    requests.check_ended,
-    requests.check_action_counts,
-    requests.check_step_before_reset,
-    lifecycle.check_close,
+_NEXT, _, _DISABLED = AutoresetMode
+_REPEATS = (seeds.REPEATS,)
+
+_PROBES: tuple[tuple[Callable[[Check], None], AutoresetMode | None, tuple[Rule, ...]], ...] = (
+    (seeds.check_seeds, None, ()),
+    (seeds.check_unseeded_reset, None, ()),
+    (seeds.check_clearing, None, _REPEATS),
+    (replays.check_ignored_actions, _NEXT, _REPEATS),
+    (replays.check_neighbours, None, _REPEATS),
+    (replays.check_writes, None, _REPEATS),
+    (requests.check_action_list, None, _REPEATS),
+    (lifecycle.check_attributes, None, ()),
+    (lifecycle.check_frames, None, ()),
+    (lifecycle.check_spec, None, ()),
+    (lifecycle.check_pickle, None, ()),
+    (replays.check_final_values, AutoresetMode.SAME_STEP, ()),
+    (replays.check_restarts, _NEXT, _REPEATS),
+    (requests.check_masks, None, ()),
+    (requests.check_mask_seeds, None, _REPEATS),
+    (seeds.check_seed_forms, None, ()),
+    (requests.check_mask_errors, None, ()),
+    (requests.check_ended, _DISABLED, _REPEATS),
+    (requests.check_action_counts, None, ()),
+    (requests.check_step_before_reset, None, ()),
+    (lifecycle.check_close, None, ()),
 )
-"""Those that may leave an environment unusable come last."""
+"""Each with the only mode where it is made, and the rules without which it would show nothing.
+
+Those that may leave an environment unusable come last.
+"""
 
 
 def _run(check: Check) -> None:
-    """Record a run and probe the environments, each probe until nothing is left to judge."""
-    for number, probe in enumerate((Check.run_record, Check.note_initials, *_PROBES), -1):
-        if number == 1:
-            check.progress.end_first_run(check.num_steps, len(check.record))
-        if number > 0:
-            name = probe.__name__.removeprefix("check_").replace("_", " ")
-            check.progress.stage = f"Test {number} of {len(_PROBES)}, {name}"
-        with contextlib.suppress(StoppedError):
-            probe(check)
-        if not check.record:
-            return
+    """Record a run and probe the environments."""
+    _probe(check, Check.run_record)
+    if not check.record:
+        return
+    check.progress.end_first_run(check.num_steps, len(check.record))
+    for number, (probe, mode, needed) in enumerate(_PROBES, 1):
+        name = probe.__name__.removeprefix("check_").replace("_", " ")
+        check.progress.stage = f"Test {number} of {len(_PROBES)}, {name}"
+        if mode in (None, check.driver.mode) and not check.ledger.is_broken(*needed):
+            _probe(check, probe)
     check.statistics.finish(check.ledger)
+
+
+def _probe(check: Check, probe: Callable[[Check], None]) -> None:
+    try:
+        probe(check)
+    except StoppedError as stop:
+        check.ledger.note_stop(str(stop))
 
 
 def _name(envs: Any) -> str:

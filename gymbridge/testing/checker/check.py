@@ -11,7 +11,7 @@ import numpy as np
 from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.ends import LengthJudge, judge_final_keys, judge_next_step
-from gymbridge.testing.checker.policy import Policy
+from gymbridge.testing.checker.policy import draw_actions
 from gymbridge.testing.checker.progress import Progress
 from gymbridge.testing.checker.results import (
     OwnershipJudge,
@@ -56,8 +56,8 @@ class Check:
         self.record: list[Call] = []
         self.other_seed: int | None = None
 
-    def drive(self, envs: Any) -> Driver:
-        """Return a driver for an environment; every call that it makes is judged."""
+    def drive(self, envs: Any, *, is_judged: bool = True) -> Driver:
+        """Return a driver for an environment; its calls are judged unless it is a reference."""
         judges = (
             OwnershipJudge(),
             judge_flags,
@@ -67,18 +67,11 @@ class Check:
             judge_final_keys,
             LengthJudge(envs),
             self.statistics.judge,
-            self._log,
+            lambda *_: self.progress.note(self.num_steps),
         )
-        self._drivers.append(Driver(envs, self.ledger, judges))
-        return self._drivers[-1]
-
-    def _log(self, driver: Driver, call: Call) -> None:
-        self.progress.note(self.num_steps)
-
-    def drive_unjudged(self, envs: Any) -> Driver:
-        """Return a driver for an environment that is only a reference for another."""
-        self._drivers.append(Driver(envs, Ledger(), ()))
-        return self._drivers[-1]
+        driver = Driver(envs, self.ledger, judges) if is_judged else Driver(envs, Ledger(), ())
+        self._drivers.append(driver)
+        return driver
 
     @property
     def num_steps(self) -> int:
@@ -91,44 +84,37 @@ class Check:
         ended = (index for index, call in enumerate(self.record) if call.ended.any())
         return next(ended, len(self.record)) - 1
 
-    def policy(self, offset: int = 0) -> Policy:
-        """Return the actions of the recorded run, or others with an offset."""
-        seeds = [self.seed + 1000 * offset + env for env in range(self.num_envs)]
-        return Policy(self.driver.envs.single_action_space, seeds)
+    def rows(self, offset: int = 0) -> list[Iterator[Any]]:
+        """Return each environment's actions in the recorded run, or others with an offset."""
+        seeds = (self.seed + 1000 * offset + env for env in range(self.num_envs))
+        return [draw_actions(self.driver.envs.single_action_space, seed) for seed in seeds]
 
-    def actions_of(self, number: int) -> list[Any]:
+    def policy(self, offset: int = 0) -> Iterator[tuple[Any, ...]]:
+        """Return the actions of each step of the recorded run, or others with an offset."""
+        return zip(*self.rows(offset), strict=True)
+
+    def actions_of(self, number: int) -> tuple[Any, ...]:
         """Return the actions of step `number` of the recorded run, from 1."""
-        policy = self.policy()
-        return [policy() for _ in range(number)][-1]
+        return next(islice(self.policy(), number - 1, None))
 
     def run_record(self) -> None:
         """Make the first run; record it until ends of both kinds were seen often enough."""
         is_recording, ends = True, self.statistics.ends
-        for call in self.driver.play(self.policy(), self.steps, seed=self.seed):
+        for call in self.driver.play(islice(self.policy(), self.steps), self.seed):
             if is_recording:
                 self.record.append(call)
+                self.statistics.note_initials(self.driver.mode, self.record)
             is_enough = min(ends["termination"], ends["truncation"]) >= _ENOUGH
             is_recording = is_recording and not (is_enough and not call.ended.any())
 
-    def note_initials(self) -> None:
-        """Note with which observations the episodes of the recorded run begin."""
-        self.statistics.note_initials(self.record)
-
-    def begin(self) -> Call:
-        """Reset the environment to the beginning of the recorded run."""
-        self.driver.settle(self.policy(9))
-        return self.driver.reset(self.seed)
-
-    def replay(self, driver: Driver, num_calls: int | None = None, **options: Any) -> list[Call]:
-        """Repeat the recorded run, or its first calls, and return the calls."""
-        wanted = len(self.record) if num_calls is None else num_calls
-        return list(islice(self.rerun(driver, **options), wanted))
-
-    def rerun(self, driver: Driver, **options: Any) -> Iterator[Call]:
-        """Repeat the recorded run, and return an iterator of the calls."""
-        driver.settle(self.policy(9))
+    def rerun(self, driver: Driver, policy: Iterator[Any] | None = None) -> Iterator[Call]:
+        """Repeat the recorded run, or take as many other actions, and yield each call."""
         num_steps = sum(call.mask is None for call in self.record)
-        return driver.play(self.policy(), num_steps, seed=self.seed, **options)
+        return driver.play(islice(policy or self.policy(), num_steps), self.seed)
+
+    def replay(self, driver: Driver, num_calls: int) -> list[Call]:
+        """Repeat the first calls of the recorded run, and return them."""
+        return list(islice(self.rerun(driver), num_calls))
 
     def first_ends(self) -> Iterator[tuple[str, int]]:
         """Yield each kind of end, and the index in the record of the first call with such an end.
@@ -158,33 +144,36 @@ class Check:
             kinds: For a rule of ends, the kind of end by environment.
             parts: What to compare.
         """
-        chosen = np.arange(self.num_envs) if rows is None else np.flatnonzero(rows)
+        chosen = range(self.num_envs) if rows is None else np.flatnonzero(rows).tolist()
         for call, other in zip(calls, recorded, strict=False):
-            for env in map(int, chosen):
-                pairs = [
-                    (name, getattr(call, name)[env], getattr(other, name)[env]) for name in parts
-                ]
-                unlike = next((pair for pair in pairs if not same(*pair[1:])), None)
-                name, seen, expected = unlike or pairs[0]
-                if unlike is not None:
-                    seen, expected = f"{name} {describe(seen)}", f"{name} {describe(expected)}"
+            for env in chosen:
+                unlike = _find_difference(call, other, env, parts)
+                expected, seen = unlike or (other.observations[env], call.observations[env])
                 place, kind = call.at(env), kinds[env] if kinds else ""
-                is_same = unlike is None
-                self.ledger.expect(
-                    rule, is_same, expected=expected, seen=seen, place=place, kind=kind
-                )
-                if not is_same:
+                self.ledger.expect(rule, expected, seen, unlike is None, place=place, kind=kind)
+                if unlike:
                     return False
         return True
 
 
-def goes_on(calls: list[Call], recorded: list[Call], env: int) -> bool:
+def goes_on(calls: Sequence[Call], recorded: Sequence[Call], env: int) -> bool:
     """Return whether an environment returned what it did in the recorded run.
 
     Of a reset only observations are compared, since it may stand where a step was recorded.
     """
-    return all(
-        same(getattr(call, part)[env], getattr(other, part)[env])
-        for call, other in zip(calls, recorded, strict=False)
-        for part in (RESULTS if call.mask is None else RESULTS[:1])
+    pairs = zip(calls, recorded, strict=False)
+    return not any(
+        _find_difference(call, other, env, RESULTS if call.mask is None else RESULTS[:1])
+        for call, other in pairs
     )
+
+
+def _find_difference(
+    call: Call, other: Call, env: int, parts: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return the first result of the other call that this one does not repeat, and its own."""
+    for name in parts:
+        seen, expected = getattr(call, name)[env], getattr(other, name)[env]
+        if not same(seen, expected):
+            return f"{name} {describe(expected)}", f"{name} {describe(seen)}"
+    return None

@@ -68,14 +68,11 @@ def check_declarations(envs: Any, another: Any, ledger: Ledger) -> None:
     """Check the attributes of an environment, and those of another from the same factory."""
     num_envs = read(envs, "num_envs")
     is_count = isinstance(num_envs, int) and num_envs > 0
-    ledger.expect(
-        VECTOR_ENV, isinstance(envs, VectorEnv), expected="a VectorEnv", seen=type(envs).__mro__
-    )
-    ledger.expect(NUM_ENVS, is_count, expected="a positive int", seen=num_envs)
-    found = {name: read(envs, name) for name in _SPACES}
-    wrong = [name for name, space in found.items() if not isinstance(space, gym.Space)]
-    seen = {name: type(found[name]) for name in wrong} or "four spaces"
-    ledger.expect(SPACES, not wrong, expected="four spaces", seen=seen)
+    ledger.expect(VECTOR_ENV, "a VectorEnv", type(envs).__mro__, isinstance(envs, VectorEnv))
+    ledger.expect(NUM_ENVS, "a positive int", num_envs, is_count)
+    found = {name: type(read(envs, name)) for name in _SPACES}
+    wrong = {name: kind for name, kind in found.items() if not issubclass(kind, gym.Space)}
+    ledger.expect(SPACES, "four spaces", wrong or "four spaces")
     if is_count and not wrong:
         for rule, kind in ((BATCH_OBSERVATIONS, "observation"), (BATCH_ACTIONS, "action")):
             _check_batch_space(envs, ledger, rule, kind)
@@ -89,7 +86,7 @@ def _check_batch_space(envs: Any, ledger: Ledger, rule: Rule, kind: str) -> None
         return  # A user's own space may differ even from a copy of itself.
     if kind == "observation" and _has_different_spaces(envs):
         expected = batch_differing_spaces(single_observation_spaces(envs))
-    ledger.expect(rule, space == expected, expected=expected, seen=space)
+    ledger.expect(rule, expected, space, space == expected)
 
 
 def _has_different_spaces(envs: Any) -> bool:
@@ -109,25 +106,24 @@ def _check_metadata(envs: Any, another: Any, ledger: Ledger) -> None:
     metadata = metadata if isinstance(metadata, dict) else {}
     mode = metadata.get("autoreset_mode")
     is_mode = isinstance(mode, AutoresetMode)
-    ledger.expect(AUTORESET_MODE, is_mode, expected="an AutoresetMode", seen=mode)
-    attribute = read(envs, "autoreset_mode")
+    ledger.expect(AUTORESET_MODE, "an AutoresetMode", mode, is_mode)
     if is_mode:
-        ledger.expect(MODE_ATTRIBUTE, attribute == mode, expected=mode, seen=attribute)
+        attribute = read(envs, "autoreset_mode")
+        ledger.expect(MODE_ATTRIBUTE, mode, attribute, attribute == mode)
     modes, render_mode = metadata.get("render_modes") or (), read(envs, "render_mode")
     is_known = render_mode is None or render_mode in modes
-    ledger.expect(RENDER_MODE, is_known, expected=f"None or one of {modes}", seen=render_mode)
+    ledger.expect(RENDER_MODE, f"None or one of {modes}", render_mode, is_known)
     other = read(another, "metadata")
     if isinstance(other, dict):
         note = "a note of the check"
         metadata[note] = True
-        is_own = note not in other
+        seen = "one dict for two instances" if note in other else "metadata of its own"
         del metadata[note]
-        seen = "metadata of its own" if is_own else "one dict for two instances"
-        ledger.expect(OWN_METADATA, is_own, expected="metadata of its own", seen=seen)
+        ledger.expect(OWN_METADATA, "metadata of its own", seen)
 
 
 def can_be_driven(envs: Any, ledger: Ledger) -> bool:
     """Return whether an environment has the spaces and the methods that calls need."""
     methods = all(callable(read(envs, name)) for name in ("reset", "step", "close"))
-    is_sized = isinstance(read(envs, "metadata"), dict)
-    return methods and is_sized and not any(map(ledger.is_broken, (NUM_ENVS, SPACES)))
+    has_metadata = isinstance(read(envs, "metadata"), dict)
+    return methods and has_metadata and not ledger.is_broken(NUM_ENVS, SPACES)

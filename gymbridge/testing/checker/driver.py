@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -25,7 +25,7 @@ from gymbridge.testing.checker.calls import (
     Call,
 )
 from gymbridge.testing.checker.declarations import single_observation_spaces
-from gymbridge.testing.checker.policy import Policy, batch_actions
+from gymbridge.testing.checker.policy import batch_actions, draw_actions
 from gymbridge.testing.checker.rule import Ledger, Place, Rule, StoppedError
 from gymbridge.testing.checker.values import (
     contains,
@@ -33,7 +33,6 @@ from gymbridge.testing.checker.values import (
     is_array,
     read_mode,
     rows_of,
-    same,
     to_numpy,
 )
 
@@ -66,8 +65,7 @@ class Driver:
         self.envs, self.ledger, self._judges = envs, ledger, judges
         self.num_envs: int = envs.num_envs
         self.mode = read_mode(envs)
-        single = envs.single_observation_space
-        self.observation_space = batch_space(single, self.num_envs)
+        self.observation_space = batch_space(envs.single_observation_space, self.num_envs)
         self.single_spaces = single_observation_spaces(envs)
         self.last: Call | None = None
         self.kinds = [""] * self.num_envs
@@ -88,134 +86,112 @@ class Driver:
             mask = np.ones(self.num_envs, np.bool_)
         else:
             given["options"] = {"reset_mask": mask.copy()}
-        kinds, self.kinds = self.kinds, [""] * self.num_envs
-        returned = self._call(rule, 2, partial(self.envs.reset, seed=seed, **given))
-        obs, infos = values = to_numpy(returned)
-        rows, final = self._read_observations(obs, rule), [None] * self.num_envs
-        zeros, flags = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
-        results = rows, zeros, flags, flags, infos, final
-        call = Call(self._place, returned, values, *results, mask, kinds)
+        call = self._call(rule, 2, partial(self.envs.reset, seed=seed, **given), mask)
         if given:
-            wanted, seen = {"reset_mask": mask}, given["options"]
-            is_kept = same(wanted, seen)
-            self.expect(OPTIONS, is_kept, expected=wanted, seen=seen)
+            self.expect(OPTIONS, {"reset_mask": mask}, given["options"])
         self._judge(call)
         if given and self.ledger.is_broken(RESET_MASK):  # so that any episode may go on
             self.kinds = [""] * self.num_envs
-            self._stop(f"`{RESET_MASK.id}` is broken")
+            raise StoppedError(f"`{RESET_MASK.id}` is broken")
         return call
 
-    def step(self, actions: list[Any], *, as_list: bool = False, rule: Rule = STEP_RETURNS) -> Call:
+    def step(
+        self, actions: Sequence[Any], *, as_list: bool = False, rule: Rule = STEP_RETURNS
+    ) -> Call:
         """Take one step with an action for each environment; return the call.
 
-        With `as_list`, the environment gets the list itself. An error breaks `rule`.
+        With `as_list`, the environment gets a list of them. An error breaks `rule`.
         """
         self._place = self._place._replace(step=(self._place.step or 0) + 1)
-        batch = actions if as_list else batch_actions(self.envs.single_action_space, actions)
-        kinds, self.kinds, given = self.kinds, [""] * self.num_envs, to_numpy(batch)
-        returned = self._call(rule, 5, lambda: self.envs.step(batch))
-        obs, rewards, terminated, truncated, infos = values = to_numpy(returned)
-        rows = self._read_observations(obs, rule)
-        rewards = self._read_numbers(REWARDS, "f", rewards)
-        terminated = self._read_numbers(FLAGS, "b", terminated).astype(np.bool_)
-        truncated = self._read_numbers(FLAGS, "b", truncated).astype(np.bool_)
-        final = self._read_final(infos, terminated | truncated)
-        results = rows, rewards, terminated, truncated, infos, final
-        call = Call(self._place, returned, values, *results, None, kinds)
-        is_kept = same(to_numpy(batch), given)
-        self.expect(ACTIONS, is_kept, expected=given, seen=batch)
+        batch = [*actions] if as_list else batch_actions(self.envs.single_action_space, actions)
+        given = to_numpy(batch)
+        call = self._call(rule, 5, lambda: self.envs.step(batch))
+        self.expect(ACTIONS, given, to_numpy(batch))
         self.num_steps += 1
-        return self._judge(call)
+        self._judge(call)
+        return call
 
     def play(
-        self,
-        policy: Policy,
-        num_steps: int,
-        *,
-        seed: int | None,
-        choose: Callable[[list[Any], list[str]], list[Any]] = lambda actions, kinds: actions,
+        self, policy: Iterable[Sequence[Any]], seed: Any = None, rule: Rule | None = None
     ) -> Iterator[Call]:
-        """Reset and take steps, and yield each call; with Disabled, reset ended environments.
+        """Reset and step with the actions of a policy, and yield each call.
 
-        `choose` takes the policy's actions and `kinds`, and returns the actions to take.
+        With Disabled, ended environments are reset after a step. An error of the first reset breaks
+        `rule`, by default `reset-returns`.
         """
-        yield self.reset(seed)
-        for _ in range(num_steps):
-            call = self.step(choose(policy(), self.kinds))
+        self.settle()
+        yield self.reset(seed, rule=rule)
+        for actions in policy:
+            call = self.step(actions)
             yield call
             if self.mode == AutoresetMode.DISABLED and call.ended.any():
                 yield self.reset(mask=call.ended)
 
-    def expect(self, rule: Rule, is_kept: bool, *, env: Any = None, **seen: Any) -> bool:
-        """Record whether the call that runs, or one environment in it, keeps a rule."""
+    def expect(self, rule: Rule, *found: Any, env: Any = None, kind: str = "") -> bool:
+        """Record whether the call that runs, or one environment in it, keeps a rule.
+
+        `found` is what is expected and seen, and whether the rule is kept, as `Ledger.expect` has
+        it.
+        """
         place = self._place if env is None else self._place._replace(env=int(env))
-        return self.ledger.expect(rule, is_kept, place=place, **seen)
+        return self.ledger.expect(rule, *found, place=place, kind=kind)
 
-    def observe(self, obs: Any) -> list[Any]:
-        """Return the observation of each environment, in numpy."""
-        return rows_of(self.observation_space, to_numpy(obs))
-
-    def settle(self, policy: Policy) -> None:
+    def settle(self) -> None:
         """Step until no environment waits for its restart, so that `reset` need not clear any."""
+        space = self.envs.single_action_space
+        policy = zip(*(draw_actions(space, env) for env in range(self.num_envs)), strict=True)
         for _ in range(_PATIENCE):
             if not any(self.kinds):
                 return
             if self.mode == AutoresetMode.DISABLED:
                 self.reset(mask=np.array(self.kinds) != "")
             else:
-                self.step(policy())
+                self.step(next(policy))
 
-    def _call(self, rule: Rule, length: int, function: Callable[[], Any]) -> Any:
+    def _call(
+        self, rule: Rule, length: int, function: Callable[[], Any], mask: np.ndarray | None = None
+    ) -> Call:
+        """Call the environment, and read the tuple that it returns."""
         wanted = f"a tuple of {length}, the last a dict"
-        try:
-            returned = self.ledger.require(rule, function, wanted, self._place)
-        except StoppedError as error:
-            self._stop_for(rule, error.__cause__)
-        is_kept = (
-            isinstance(returned, tuple)
-            and len(returned) == length
-            and isinstance(returned[-1], Mapping)
-        )
-        # Other rules are judged by more than this call.
-        if rule in (RESET_RETURNS, STEP_RETURNS) or not is_kept:
-            self.expect(rule, is_kept, expected=wanted, seen=returned)
+        # Every run needs these rules. Others are judged by more than this call.
+        reason = f"`{rule.id}` is broken" if rule in (RESET_RETURNS, STEP_RETURNS) else ""
+        kinds, self.kinds = self.kinds, [""] * self.num_envs
+        returned = self.ledger.require(rule, wanted, function, self._place, reason)
+        is_tuple = isinstance(returned, tuple) and len(returned) == length
+        is_kept = is_tuple and isinstance(returned[-1], Mapping)
+        if reason or not is_kept:
+            self.expect(rule, wanted, returned, is_kept)
         if not is_kept:
-            self._stop_for(rule)
-        return returned
-
-    def _stop_for(self, rule: Rule, error: BaseException | None = None) -> NoReturn:
-        """End the run because of a rule, which tells about other runs if every run needs it."""
-        if rule in (RESET_RETURNS, STEP_RETURNS):
-            self._stop(f"`{rule.id}` is broken", error)
-        raise StoppedError from error
-
-    def _stop(self, reason: str, error: BaseException | None = None) -> NoReturn:
-        self.ledger.note_stop(reason)
-        raise StoppedError from error
+            raise StoppedError(reason)
+        values = to_numpy(returned)
+        rows, infos = self._read_observations(values[0], rule), values[-1]
+        rewards, *flags = np.zeros((3, self.num_envs))
+        if mask is None:
+            rewards = self._read_numbers(REWARDS, "float", values[1])
+            flags = [self._read_numbers(FLAGS, "bool", value) for value in values[2:4]]
+        terminated, truncated = (flag.astype(np.bool_) for flag in flags)
+        final = self._read_final(infos, terminated | truncated)
+        results = rows, rewards, terminated, truncated, infos, final
+        return Call(self._place, returned, values, *results, mask, kinds)
 
     def _read_observations(self, obs: Any, rule: Rule) -> list[Any]:
-        is_kept, seen = fits(self.observation_space, obs, is_batch=True), _shapes(obs)
-        expected = _shapes_of(self.observation_space)
-        if rule is not RESET_MASK:
-            self.expect(OBSERVATIONS, is_kept, expected=expected, seen=seen)
-        elif not is_kept:  # Some adapters return the rows under the mask alone.
-            self.expect(rule, False, expected=expected, seen=seen)
-            self._stop(f"`{rule.id}` is broken")
+        is_kept = fits(self.observation_space, obs, is_batch=True)
+        is_partial = rule is RESET_MASK  # Some adapters return the rows under the mask alone.
+        if not is_partial or not is_kept:
+            shapes = _shapes_of(self.observation_space), _shapes(obs)
+            self.expect(rule if is_partial else OBSERVATIONS, *shapes, is_kept)
+        if is_partial and not is_kept:
+            raise StoppedError(f"`{rule.id}` is broken")
         try:
             rows = rows_of(self.observation_space, obs)
             kept = [contains(*pair) for pair in zip(self.single_spaces, rows, strict=False)]
         except Exception as error:
-            self._stop(f"observations cannot be compared ({error!r})", error)
+            raise StoppedError(f"observations cannot be compared ({error!r})") from error
         if len(rows) != self.num_envs:
-            self._stop(f"observations of {len(rows)} environments")
-        env = kept.index(False) if False in kept else None
-        self.expect(
-            IN_SPACE,
-            env is None,
-            expected=f"an element of {self.single_spaces[env or 0]}",
-            seen=rows[env or 0],
-            env=env,
-        )
+            raise StoppedError(f"observations of {len(rows)} environments")
+        env = kept.index(False) if False in kept else 0
+        expected = f"an element of {self.single_spaces[env]}"
+        self.expect(IN_SPACE, expected, rows[env], kept[env], env=env)
         return rows
 
     def _read_final(self, infos: dict[str, Any], ended: np.ndarray) -> list[Any]:
@@ -227,29 +203,22 @@ class Driver:
         except Exception:  # The layout may hold no observations.
             return [None] * self.num_envs
 
-    def _read_numbers(self, rule: Rule, dtype_kind: str, value: Any) -> np.ndarray:
-        array = np.asarray(value)
-        shape = (self.num_envs,)
-        is_kept = is_array(value) and array.shape == shape and array.dtype.kind == dtype_kind
-        wanted = f"{'float' if dtype_kind == 'f' else 'bool'} of shape {shape}"
-        self.expect(rule, is_kept, expected=wanted, seen=_shapes(value))
+    def _read_numbers(self, rule: Rule, kind: str, value: Any) -> np.ndarray:
+        array, shape = np.asarray(value), (self.num_envs,)
+        is_kept = is_array(value) and array.shape == shape and array.dtype.name.startswith(kind)
+        self.expect(rule, f"{kind} of shape {shape}", _shapes(value), is_kept)
         if array.size != self.num_envs or array.dtype.kind not in "biuf":
-            self._stop(f"`{rule.id}` is broken")
+            raise StoppedError(f"`{rule.id}` is broken")
         return array.reshape(shape)
 
-    def _judge(self, call: Call) -> Call:
+    def _judge(self, call: Call) -> None:
         for judge in self._judges:
             judge(self, call)
-        self.kinds, self.last = self._kinds_after(call), call
-        return call
-
-    def _kinds_after(self, call: Call) -> list[str]:
         if call.mask is not None:
-            kinds = zip(call.kinds, call.mask, strict=True)
-            return ["" if is_reset else kind for kind, is_reset in kinds]
-        if self.mode in (None, AutoresetMode.SAME_STEP):
-            return [""] * self.num_envs
-        return call.end_kinds
+            self.kinds = np.where(call.mask, "", call.kinds).tolist()
+        elif self.mode not in (None, AutoresetMode.SAME_STEP):
+            self.kinds = call.end_kinds
+        self.last = call
 
 
 def _shapes_of(space: gym.Space[Any]) -> str:

@@ -79,56 +79,50 @@ def judge_next_step(driver: Driver, call: Call) -> None:
     if driver.mode != AutoresetMode.NEXT_STEP or call.mask is not None:
         return
     for env, kind in enumerate(call.kinds):
-        if not kind:
-            continue
-        reward, terminated, truncated = (
-            values[env] for values in (call.rewards, call.terminated, call.truncated)
-        )
-        expect = partial(driver.expect, env=env, kind=kind)
-        expect(NEXT_REWARD, reward == 0, expected="reward 0", seen=reward)
-        seen = f"terminated={terminated}, truncated={truncated}"
-        is_running = not terminated and not truncated
-        expect(NEXT_FLAGS, is_running, expected="both flags False", seen=seen)
+        if kind:
+            expect = partial(driver.expect, env=env, kind=kind)
+            expect(NEXT_REWARD, "reward 0", call.rewards[env], call.rewards[env] == 0)
+            seen = f"terminated={call.terminated[env]}, truncated={call.truncated[env]}"
+            expect(NEXT_FLAGS, "both flags False", seen, not call.ended[env])
 
 
 def judge_final_keys(driver: Driver, call: Call) -> None:
     """Check `final_obs` and `final_info`."""
-    keys = sorted(call.infos.keys() & {"final_obs", "final_info"})
     if driver.mode == AutoresetMode.SAME_STEP and call.mask is None:
         _judge_mask(driver, call, FINAL_OBS, "final_obs")
         _judge_mask(driver, call, FINAL_INFO, "final_info")
-    elif driver.mode is not None and driver.mode != AutoresetMode.SAME_STEP:
-        driver.expect(NO_FINAL_KEYS, not keys, expected="neither key", seen=keys)
+    elif driver.mode not in (None, AutoresetMode.SAME_STEP):
+        keys = sorted(call.infos.keys() & {"final_obs", "final_info"})
+        driver.expect(NO_FINAL_KEYS, "neither key", keys or "neither key")
 
 
 def _judge_mask(driver: Driver, call: Call, rule: Rule, key: str) -> None:
     """Look whether a final key holds what it should for exactly the environments that ended."""
     mask = call.infos.get(f"_{key}", np.zeros(driver.num_envs, np.bool_))
     is_mask = is_array(mask) and mask.shape == (driver.num_envs,) and mask.dtype == np.bool_
-    values, single = call.infos.get(key), driver.single_spaces
+    expected = f"`{key}` of the environments that ended: {call.ended}"
     for env, kind in enumerate(call.end_kinds):
         if not is_mask or bool(mask[env]) != bool(kind):
-            is_kept, seen = False, f"`_{key}` is {mask}"
+            # An entry of an environment that goes on belongs to no end, and to either kind.
+            kind, is_kept, seen = kind or "termination", False, f"`_{key}` is {mask}"
         elif not kind:
             continue
         elif key == "final_obs":
-            final = call.final_obs[env]
-            is_kept = final is not None and fits(single[env], final, is_batch=False)
-            if is_kept:
-                driver.expect(
-                    IN_SPACE,
-                    contains(single[env], final),
-                    expected=f"a final observation in {single[env]}",
-                    seen=final,
-                    env=env,
-                )
-            seen = "nothing" if final is None else final
+            is_kept, seen = _judge_final(driver, env, call.final_obs[env])
         else:
-            is_kept, seen = isinstance(values, dict), values
-        expected = f"`{key}` of the environments that ended: {call.ended}"
-        # An entry of an environment that goes on belongs to no end, and to either kind.
-        kind = kind or "termination"
-        driver.expect(rule, is_kept, expected=expected, seen=seen, env=env, kind=kind)
+            seen = call.infos.get(key)
+            is_kept = isinstance(seen, dict)
+        driver.expect(rule, expected, seen, is_kept, env=env, kind=kind)
+
+
+def _judge_final(driver: Driver, env: int, final: Any) -> tuple[bool, Any]:
+    """Return whether a final observation is one at all, and what it is."""
+    space = driver.single_spaces[env]
+    is_kept = final is not None and fits(space, final, is_batch=False)
+    if is_kept:
+        expected = f"a final observation in {space}"
+        driver.expect(IN_SPACE, expected, final, contains(space, final), env=env)
+    return is_kept, "nothing" if final is None else final
 
 
 class LengthJudge:
@@ -141,34 +135,21 @@ class LengthJudge:
 
     def __call__(self, driver: Driver, call: Call) -> None:
         """Look at one call."""
-        if driver.mode is None:
+        if driver.mode is None or not self._limit:
             return
-        if call.mask is not None:
-            self._lengths[call.mask] = 0
-            return
-        self._lengths = np.where(call.waiting, 0, self._lengths + 1)
-        if self._limit:
+        if call.mask is None:
+            self._lengths = np.where(call.waiting, 0, self._lengths + 1)
             self._judge(driver, call, self._limit)
-        self._lengths[call.ended] = 0
+        self._lengths[call.ended if call.mask is None else call.mask] = 0
 
     def _judge(self, driver: Driver, call: Call, limit: int) -> None:
         ended, lengths = call.ended, self._lengths
         late = (lengths > limit) | ((lengths == limit) & ~ended)
         if ended.any() or late.any():
-            env = int(np.argmax(late if late.any() else ended))
-            driver.expect(
-                LIMIT_KEPT,
-                not late.any(),
-                expected=f"an end after {limit} steps at most",
-                seen=f"an episode of {lengths[env]} steps"
-                + (" that goes on" if late.any() else ""),
-                env=env,
-            )
+            env = np.argmax(late if late.any() else ended)
+            seen = f"an episode of {lengths[env]} steps{' that goes on' if late.any() else ''}"
+            expected = f"an end after {limit} steps at most"
+            driver.expect(LIMIT_KEPT, expected, seen, not late.any(), env=env)
         for env in np.flatnonzero(call.truncated & ~call.terminated):
-            driver.expect(
-                TRUNCATED_AT_LIMIT,
-                lengths[env] == limit,
-                expected=f"truncation after {limit} steps",
-                seen=f"truncation after {lengths[env]} steps",
-                env=env,
-            )
+            expected, seen = f"an end after {limit} steps", f"an end after {lengths[env]} steps"
+            driver.expect(TRUNCATED_AT_LIMIT, expected, seen, env=env)

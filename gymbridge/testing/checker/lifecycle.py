@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,9 +14,9 @@ from gymnasium.envs.registration import EnvSpec
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.policy import batch_actions
 from gymbridge.testing.checker.results import OWNERSHIP
-from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError, expect_error
+from gymbridge.testing.checker.rule import EXTRA, Rule
 from gymbridge.testing.checker.seeds import REPEATS, mix_seeds
-from gymbridge.testing.checker.values import is_array, read, same, to_numpy
+from gymbridge.testing.checker.values import is_array, read, read_mode, same, to_numpy
 
 __all__ = [
     "check_attributes",
@@ -94,44 +93,36 @@ _ATTRIBUTE = "attribute_of_the_check"
 def check_attributes(check: Check) -> None:
     """Set an attribute of each environment, and read it in two ways."""
     envs: Any = check.driver.envs
-    values = mix_seeds(check)[0]
-    check.ledger.require(SET_ATTR, lambda: envs.set_attr(_ATTRIBUTE, values), "no error")
+    values, ledger = mix_seeds(check)[0], check.ledger
+    ledger.require(SET_ATTR, "no error", lambda: envs.set_attr(_ATTRIBUTE, values))
+    ledger.expect(SET_ATTR, values, values)
     for rule, name in ((GET_ATTR, "get_attr"), (CALL, "call")):
         try:
             seen: Any = getattr(envs, name)(_ATTRIBUTE)
         except Exception as error:
-            seen = repr(error)
-        is_kept = isinstance(seen, tuple) and same(seen, tuple(values))
-        check.ledger.expect(rule, is_kept, expected=tuple(values), seen=seen)
-    check.ledger.expect(SET_ATTR, True, expected=values, seen=values)
-    set_more = partial(envs.set_attr, _ATTRIBUTE, [*values, 0])
-    expected = f"a ValueError for {len(values) + 1} values"
-    expect_error(check.ledger, SET_ATTR, set_more, ValueError, expected)
+            seen = error
+        is_kept = isinstance(seen, tuple) and same(seen, values)
+        ledger.expect(rule, tuple(values), seen, is_kept)
+    expected, longer = f"a ValueError for {len(values) + 1} values", [*values, 0]
+    ledger.expect_error(SET_ATTR, ValueError, expected, envs.set_attr, _ATTRIBUTE, longer)
 
 
 def check_frames(check: Check) -> None:
     """Repeat the recorded run, and draw the environments after each call."""
-    driver = check.driver
+    driver, ledger = check.driver, check.ledger
     if read(driver.envs, "render_mode") != "rgb_array":
         return
-    calls, first, copy_of_first = [], None, None
+    calls, first, expected = [], None, f"a tuple of {check.num_envs} frames"
     for call in islice(check.rerun(driver), 11):
         calls.append(call)
-        frames = check.ledger.require(RENDER, driver.envs.render, "frames", call.place)
+        frames = ledger.require(RENDER, expected, driver.envs.render, call.place)
         is_kept = isinstance(frames, tuple) and len(frames) == check.num_envs
-        check.ledger.expect(
-            RENDER,
-            is_kept and all(map(_is_frame, frames)),
-            expected=f"a tuple of {check.num_envs} frames",
-            seen=frames,
-            place=call.place,
-        )
-        if first is None:
-            first, copy_of_first = frames, to_numpy(frames)
-    is_kept = same(to_numpy(first), copy_of_first)
-    seen = "no change" if is_kept else "frames changed"
-    check.ledger.expect(OWNERSHIP, is_kept, expected="frames that stay", seen=seen)
-    if not check.ledger.is_broken(REPEATS):
+        is_kept = is_kept and all(map(_is_frame, frames))
+        ledger.expect(RENDER, expected, frames, is_kept, place=call.place)
+        first = first or (frames, to_numpy(frames))
+    is_kept = first is None or same(to_numpy(first[0]), first[1])
+    ledger.expect(OWNERSHIP, "no change", "no change" if is_kept else "frames changed")
+    if not ledger.is_broken(REPEATS):
         check.expect_same(RENDER_PURE, calls, check.record)
 
 
@@ -145,27 +136,28 @@ def check_spec(check: Check) -> None:
     spec = read(envs, "spec")
     if not isinstance(spec, EnvSpec):
         return
-    again = check.ledger.require(SPEC, lambda: gym.make_vec(spec, num_envs=check.num_envs), spec)
+    again = check.ledger.require(SPEC, spec, lambda: gym.make_vec(spec, num_envs=check.num_envs))
     names = ("num_envs", "observation_space", "action_space", "render_mode", "spec")
     unlike = [name for name in names if not same(read(again, name), read(envs, name))]
-    modes = [batch.metadata.get("autoreset_mode") for batch in (envs, again)]
-    unlike += ["autoreset_mode"] if modes[0] != modes[1] else []
+    unlike += [] if read_mode(again) == read_mode(envs) else ["autoreset_mode"]
     with contextlib.suppress(Exception):
         again.close()
     seen = f"another {unlike[0]}" if unlike else "an equal environment"
-    check.ledger.expect(SPEC, not unlike, expected="an equal environment", seen=seen)
+    check.ledger.expect(SPEC, "an equal environment", seen)
 
 
 def check_pickle(check: Check) -> None:
     """Repeat the first steps of the recorded run in a pickled copy."""
     ledger, envs = check.ledger, check.driver.envs
-    copy = ledger.require(PICKLE, lambda: pickle.loads(pickle.dumps(envs)), "a copy")
-    if not ledger.is_broken(REPEATS):
-        with contextlib.suppress(StoppedError):  # also of a copy without its attributes
-            other = ledger.require(PICKLE, lambda: check.drive(copy), "a copy")
+    copy = ledger.require(PICKLE, "a copy", lambda: pickle.loads(pickle.dumps(envs)))
+    try:
+        if not ledger.is_broken(REPEATS):
+            # A copy may lack attributes.
+            other = ledger.require(PICKLE, "a copy", lambda: check.drive(copy))
             check.expect_same(PICKLE, check.replay(other, 20), check.record)
-    with contextlib.suppress(Exception):
-        copy.close()
+    finally:
+        with contextlib.suppress(Exception):
+            copy.close()
 
 
 def check_close(check: Check) -> None:
@@ -178,8 +170,7 @@ def check_close(check: Check) -> None:
         envs.close()
     except Exception as error:
         seen = f"{seen} {error!r}"
-    is_kept = seen == "`closed` is True"
-    check.ledger.expect(CLOSE, is_kept, expected="`closed` is True, no error", seen=seen)
-    for name, call in (("step", lambda: envs.step(actions)), ("reset", envs.reset)):
-        expected = f"an error of `{name}`"
-        expect_error(check.ledger, CLOSED_REFUSED, call, Exception, expected)
+    check.ledger.expect(CLOSE, "`closed` is True", seen)
+    for name, arguments in (("step", (actions,)), ("reset", ())):
+        function, expected = getattr(envs, name), f"an error of `{name}`"
+        check.ledger.expect_error(CLOSED_REFUSED, Exception, expected, function, *arguments)

@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector.utils import concatenate, create_empty_array
 
-__all__ = ["Policy", "batch_actions"]
+__all__ = ["batch_actions", "draw_actions"]
 
 _BLOCK = (5, 20)
 
 
-class Policy:
-    """Draws an action for each environment: blocks of random actions, and of one repeated action.
+def draw_actions(space: gym.Space[Any], seed: int) -> Iterator[Any]:
+    """Yield actions of one environment: blocks of random ones, and of one that is repeated.
 
-    Repeated actions end episodes that random ones do not, and the other way round. The actions of
-    an environment depend on its own seed only.
-
-    Attributes:
-        rows: Endless actions, one iterator for each environment.
+    Repeated actions end episodes that random ones do not, and the other way round.
     """
-
-    def __init__(self, space: gym.Space[Any], seeds: Iterable[int]) -> None:
-        self.rows = [_draw(space, seed) for seed in seeds]
-
-    def __call__(self) -> list[Any]:
-        """Return the next action of each environment."""
-        return [next(row) for row in self.rows]
-
-
-def _draw(space: gym.Space[Any], seed: int) -> Iterator[Any]:
     space = copy.deepcopy(space)
     space.seed(seed)
     rng = np.random.default_rng(seed)
@@ -45,6 +31,6 @@ def _draw(space: gym.Space[Any], seed: int) -> Iterator[Any]:
             yield first if repeats else space.sample()
 
 
-def batch_actions(space: gym.Space[Any], actions: list[Any]) -> Any:
+def batch_actions(space: gym.Space[Any], actions: Sequence[Any]) -> Any:
     """Return single actions as a batch; `space` is that of a single action."""
     return concatenate(space, actions, create_empty_array(space, len(actions), np.zeros))

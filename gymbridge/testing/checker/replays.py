@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.check import RESULTS, Check, goes_on
+from gymbridge.testing.checker.check import RESULTS, Check
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError
 from gymbridge.testing.checker.seeds import REPEATS
@@ -104,19 +104,18 @@ _TRIALS = 6
 def check_ignored_actions(check: Check) -> None:
     """Repeat the run with other actions in the steps that restart episodes."""
     driver = check.driver
-    if driver.mode != _NEXT or check.ledger.is_broken(REPEATS):
-        return
-    others = check.policy(1)
-
-    def choose(actions: list[Any], kinds: list[str]) -> list[Any]:
-        rows = zip(actions, others(), kinds, strict=True)
-        return [other if kind else action for action, other, kind in rows]
-
-    calls = check.replay(driver, choose=choose)
-    for call, recorded in zip(calls, check.record, strict=True):
+    rows = zip(check.policy(), check.policy(1), strict=True)
+    policy = (_mix(*row, [not kind for kind in driver.kinds]) for row in rows)
+    for call, recorded in zip(check.rerun(driver, policy), check.record, strict=False):
         waiting, kinds = recorded.waiting, recorded.kinds
         if not check.expect_same(NEXT_ACTION, [call], [recorded], waiting, kinds):
             return
+
+
+def _mix(actions: Sequence[Any], others: Sequence[Any], stays: Iterable[bool]) -> list[Any]:
+    """Return the first actions of the environments that stay, and the other ones of the others."""
+    rows = zip(actions, others, stays, strict=True)
+    return [action if stay else other for action, other, stay in rows]
 
 
 def check_neighbours(check: Check) -> None:
@@ -124,78 +123,54 @@ def check_neighbours(check: Check) -> None:
 
     Where nothing but `final_obs` depends on the neighbours, it is wrong in one of the runs.
     """
-    if check.ledger.is_broken(REPEATS):
-        return
-    finals: list[tuple[Call, Call, np.ndarray]] = []
+    changed: list[tuple[Call, Call, int]] = []
     for trial in range(_TRIALS):
         stays = np.arange(check.num_envs) % 2 == trial % 2
-        others = check.policy(2 + trial)
-
-        def choose(actions: list[Any], kinds: list[str], others=others, stays=stays) -> list[Any]:
-            rows = zip(actions, others(), stays, strict=True)
-            return [action if stay else other for action, other, stay in rows]
-
-        calls = check.rerun(check.driver, choose=choose)
-        finals += _compare_neighbours(check, calls, stays)
-    if finals and not check.ledger.is_broken(INDEPENDENT_EPISODES):
-        call, recorded, rows = finals[0]
-        kinds = recorded.end_kinds
-        check.expect_same(FINAL_VALUE, [call], [recorded], rows, kinds, ("final_obs",))
+        changed += _compare_neighbours(check, stays, check.policy(2 + trial))
+    if changed and not check.ledger.is_broken(INDEPENDENT_EPISODES):
+        call, recorded, env = changed[0]
+        finals, kind = (recorded.final_obs[env], call.final_obs[env]), recorded.end_kinds[env]
+        check.ledger.expect(FINAL_VALUE, *finals, False, place=call.at(env), kind=kind)
 
 
 def _compare_neighbours(
-    check: Check, calls: Iterator[Call], stays: np.ndarray
-) -> list[tuple[Call, Call, np.ndarray]]:
-    """Compare the environments whose actions stayed, from the first other end of a neighbour on.
+    check: Check, stays: np.ndarray, others: Iterator[Any]
+) -> Iterator[tuple[Call, Call, int]]:
+    """Compare the environments whose actions stay, from the first other end of a neighbour on.
 
     Resets of ended environments, which Disabled needs in other places then, are left out.
 
-    Returns:
-        Pairs of calls with other entries in `final_obs` of environments that did not differ
-        elsewhere, and the mask of these.
+    Yields:
+        Pairs of calls that differ in `final_obs` alone, and an environment where they do.
     """
-    finals, pairs = [], []
-    in_first, have_differed = stays.copy(), False
-    is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES)
-    steps = (call for call in calls if call.mask is None)
-    recorded_steps = (call for call in check.record if call.mask is None)
-    for call, recorded in zip(steps, recorded_steps, strict=False):
+    policy = (_mix(*row, stays) for row in zip(check.policy(), others, strict=True))
+    calls = (call for call in check.rerun(check.driver, policy) if call.mask is None)
+    steps = (call for call in check.record if call.mask is None)
+    in_first, have_differed, is_whole = stays.copy(), False, True
+    for call, recorded in zip(calls, steps, strict=False):
         if have_differed:
             pair = [call], [recorded]
             if not check.expect_same(INDEPENDENT_STEPS, *pair, in_first, parts=RESULTS):
-                break
-            is_whole = is_whole and check.expect_same(
+                return
+            is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES) and check.expect_same(
                 INDEPENDENT_EPISODES, *pair, stays, parts=RESULTS
             )
+            if is_whole:
+                for env in np.flatnonzero(stays).tolist():
+                    if not same(call.final_obs[env], recorded.final_obs[env]):
+                        yield call, recorded, env
         have_differed |= bool((call.ended != recorded.ended)[~stays].any())
         in_first &= ~recorded.ended
-        pairs.append((call, recorded))
-        rows = [env for env, stay in enumerate(stays) if stay and _is_final_other(pairs, env)]
-        if rows and is_whole:
-            finals.append((call, recorded, np.isin(np.arange(check.num_envs), rows)))
         if not in_first.any() and not is_whole:
-            break
-    return finals
-
-
-def _is_final_other(pairs: list[tuple[Call, Call]], env: int) -> bool:
-    """Return whether two runs of an environment differ in the last `final_obs` alone."""
-    call, recorded = pairs[-1]
-    if same(call.final_obs[env], recorded.final_obs[env]):
-        return False
-    calls, others = zip(*pairs, strict=True)
-    return goes_on([*calls], [*others], env)
+            return
 
 
 def check_restarts(check: Check) -> None:
     """Reset by a mask the environments that the recorded run restarted by itself, and compare."""
-    driver = check.driver
-    if driver.mode != _NEXT or check.ledger.is_broken(REPEATS):
-        return
     for kind, index in check.first_ends():
         if index + 2 >= len(check.record):
             continue
-        calls = check.replay(driver, index + 1)
+        calls = check.replay(check.driver, index + 1)
         mask = np.array(calls[-1].end_kinds) == kind
         if mask.any():
             _compare_restart(check, index, mask, kind, _changing_infos(check, calls))
@@ -227,35 +202,23 @@ def _compare_restart(
             for infos in (recorded.infos, call.infos)
         )
         if wanted:
-            check.ledger.expect(
-                AUTORESET_INFOS,
-                found.keys() <= wanted.keys() and same(found, {k: wanted[k] for k in found}),
-                expected=wanted,
-                seen=found,
-                place=recorded.at(env),
-                kind=kind,
-            )
+            is_kept = found.keys() <= wanted.keys() and same(found, {k: wanted[k] for k in found})
+            place = recorded.at(env)
+            check.ledger.expect(AUTORESET_INFOS, wanted, found, is_kept, place=place, kind=kind)
     step = check.driver.step(check.actions_of(index + 2))
     check.expect_same(MASK_CLEARS, [step], [check.record[index + 2]], mask, kinds)
 
 
 def check_writes(check: Check) -> None:
     """Repeat the run, and write into every array that it returns."""
-    if check.ledger.is_broken(REPEATS):
-        return
     for call, recorded in zip(check.rerun(check.driver), check.record, strict=False):
         if not check.expect_same(WRITABLE, [call], [recorded]):
             return
         for array in arrays_in(call.returned):
             if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
                 is_writable = array.flags.writeable
-                check.ledger.expect(
-                    WRITABLE,
-                    is_writable,
-                    expected="arrays that can be written into",
-                    seen="a read-only array",
-                    place=call.place,
-                )
+                seen = "a writable array" if is_writable else "a read-only array"
+                check.ledger.expect(WRITABLE, "a writable array", seen, place=call.place)
                 if is_writable:
                     array[...] = 1
         call.returned = None  # The batch may have written into it.
@@ -268,12 +231,9 @@ def check_final_values(check: Check) -> None:
     only as long as both runs are equal up to the step that ends an episode.
     """
     ledger = check.ledger
-    if check.driver.mode != AutoresetMode.SAME_STEP:
-        return
     for rule in filter(ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
-        ledger.note_obstacle(
-            FINAL_VALUE, f"A run with NextStep would differ: `{rule.id}` is broken."
-        )
+        obstacle = f"A run with NextStep would differ: `{rule.id}` is broken."
+        ledger.obstacles[FINAL_VALUE.id] = obstacle
         return
     envs = None
     try:
@@ -281,13 +241,13 @@ def check_final_values(check: Check) -> None:
         if envs is None:
             obstacle = "`make_env` takes no `autoreset_mode`, and there is no spec to build from."
         else:
-            _compare_finals(check, check.drive_unjudged(envs))
+            _compare_finals(check, check.drive(envs, is_judged=False))
             obstacle = "With NextStep, no episode was the same until its end."
     except StoppedError as error:
-        obstacle = f"The run with NextStep failed: {error.__cause__!r}."
+        obstacle = f"The run with NextStep failed: {error.__cause__ or error!r}."
     except Exception as error:  # A factory may know no other mode.
         obstacle = f"No environment with NextStep could be built: {error!r}."
-    ledger.note_obstacle(FINAL_VALUE, obstacle)
+    ledger.obstacles[FINAL_VALUE.id] = obstacle
     with contextlib.suppress(Exception):
         envs.close()  # type: ignore[union-attr]
 
@@ -309,7 +269,7 @@ def _compare_finals(check: Check, driver: Driver) -> None:
     """Play the recorded actions with NextStep, and compare each environment while it is alike."""
     # Per environment, the recorded call to compare with.
     indices = dict.fromkeys(range(check.num_envs), 0)
-    rows, actions = check.policy().rows, check.policy()()
+    rows, actions = check.rows(), [*next(check.policy())]
     call = driver.reset(check.seed)
     while driver.mode == _NEXT:
         indices = {env: at for env, at in indices.items() if _is_alike(check, call, env, at)}
@@ -336,11 +296,7 @@ def _is_alike(check: Check, call: Call, env: int, index: int) -> bool:
     # Equal but for rounding is not enough, since the difference may grow.
     if not kind:
         return data_equivalence(obs, recorded.observations[env], exact=True)
+    place = recorded.at(env)
     return final_obs is None or check.ledger.expect(
-        FINAL_VALUE,
-        same(final_obs, obs),
-        expected=obs,
-        seen=final_obs,
-        place=recorded.at(env),
-        kind=kind,
+        FINAL_VALUE, obs, final_obs, place=place, kind=kind
     )

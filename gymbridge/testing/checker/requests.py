@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from gymbridge.testing.checker.check import Check, goes_on
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.policy import batch_actions
 from gymbridge.testing.checker.replays import INDEPENDENT_EPISODES, INDEPENDENT_STEPS
-from gymbridge.testing.checker.rule import EXTRA, Rule, expect_error, is_refused
+from gymbridge.testing.checker.rule import EXTRA, Rule
 from gymbridge.testing.checker.seeds import REPEATS, mix_seeds
-from gymbridge.testing.checker.values import arrays_in, same, to_numpy
+from gymbridge.testing.checker.values import arrays_in, rows_of, same, to_numpy
 
 __all__ = [
     "check_action_counts",
@@ -89,17 +88,12 @@ def check_masks(check: Check) -> None:
     num_envs, rng = check.num_envs, np.random.default_rng(check.seed)
     if num_envs < 2:
         return
-    early = 1 + min(2, check.num_steps_to_end)
-    masks = [rng.permutation(num_envs) < size for size in _sizes(num_envs)]
-    _compare_masks(check, early, masks)
+    sizes = sorted({*np.linspace(1, num_envs, _SIZES, dtype=int).tolist()})
+    masks = [rng.permutation(num_envs) < size for size in sizes]
+    _compare_masks(check, 1 + min(2, check.num_steps_to_end), masks)
     first_end = 1 + check.num_steps_to_end
     if first_end < len(check.record) and check.driver.mode != AutoresetMode.SAME_STEP:
         _compare_masks(check, 1 + first_end, [check.record[first_end].ended | masks[0]])
-
-
-def _sizes(num_envs: int) -> list[int]:
-    """Return every number of environments, or of many some."""
-    return sorted({*np.linspace(1, num_envs, _SIZES, dtype=int).tolist()})
 
 
 def _compare_masks(check: Check, num_calls: int, masks: list[np.ndarray]) -> None:
@@ -127,7 +121,8 @@ def _compare_mask(
     Where a reset of all environments would change nothing, either, there is nothing to see.
     """
     is_independent = not check.ledger.is_broken(INDEPENDENT_EPISODES)
-    for env, is_reset in enumerate(mask):
+    names = {True: "an episode that goes on", False: "a new episode"}
+    for env, is_reset in enumerate(mask.tolist()):
         if is_reset:
             # Whole numbers may be equal by chance, unless the episode is the same in both runs.
             arrays = arrays_in(calls[0].observations[env])
@@ -135,122 +130,99 @@ def _compare_mask(
             is_judged = is_judged and not goes_on(whole, recorded, env)
         else:
             is_judged = not check.ledger.is_broken(INDEPENDENT_STEPS)
-        is_same = goes_on(calls, recorded, env)
         if is_judged:
-            check.ledger.expect(
-                RESET_MASK,
-                is_same != is_reset,
-                expected="a new episode" if is_reset else "an episode that goes on",
-                seen="an episode that goes on" if is_same else "another one",
-                place=calls[0].at(env),
-            )
+            expected, seen = names[not is_reset], names[goes_on(calls, recorded, env)]
+            check.ledger.expect(RESET_MASK, expected, seen, place=calls[0].at(env))
 
 
 def check_mask_seeds(check: Check) -> None:
     """Reset every second environment by a mask with a seed, and with a list of seeds."""
     driver, mask = check.driver, np.arange(check.num_envs) % 2 == 1
-    if check.num_envs < 2 or check.ledger.is_broken(REPEATS):
+    if check.num_envs < 2:
         return
     for seed in (check.seed, mix_seeds(check)[0]):
         check.replay(driver, min(2, len(check.record)))
-        driver.settle(check.policy(9))
-        given: Any = {"seed": seed, "options": {"reset_mask": mask.copy()}}
-        if not is_refused(check.ledger, MASK_SEED, partial(driver.envs.reset, **given)):
+        driver.settle()
+        given = {"seed": seed, "options": {"reset_mask": mask.copy()}}
+        if not check.ledger.is_refused(MASK_SEED, driver.envs.reset, **given):
             call = driver.reset(seed, mask, MASK_SEED)
             check.expect_same(MASK_SEED, [call], check.record, mask)
 
 
 def check_mask_errors(check: Check) -> None:
     """Reset with masks that must raise an error."""
-    num_envs = check.num_envs
-    wrong = [
+    num_envs, reset = check.num_envs, check.other.envs.reset
+    for error, mask, name in (
         (TypeError, [True] * num_envs, "a list"),
         (TypeError, np.ones(num_envs, np.int64), "integers"),
         (ValueError, np.ones(num_envs + 1, np.bool_), "another shape"),
         (ValueError, np.zeros(num_envs, np.bool_), "no True"),
-    ]
-    for error, mask, name in wrong:
-        reset = partial(check.other.envs.reset, options={"reset_mask": mask})
-        expected = f"{error.__name__} for a mask with {name}"
-        expect_error(check.ledger, MASK_ERRORS, reset, error, expected)
+    ):
+        expected, options = f"{error.__name__} for a mask with {name}", {"reset_mask": mask}
+        check.ledger.expect_error(MASK_ERRORS, error, expected, reset, options=options)
 
 
 def check_action_list(check: Check) -> None:
     """Step with the first actions of the recorded run as a list."""
-    if check.ledger.is_broken(REPEATS) or len(check.record) < 2:
+    if len(check.record) < 2:
         return
-    first = check.begin()
-    if not all(isinstance(array, np.ndarray) for array in arrays_in(first.returned[0])):
-        return
-    call = check.driver.step(check.actions_of(1), as_list=True, rule=ACTION_LIST)
-    check.expect_same(ACTION_LIST, [call], check.record[1:])
+    (first,) = check.replay(check.driver, 1)
+    if all(isinstance(array, np.ndarray) for array in arrays_in(first.returned[0])):
+        call = check.driver.step(check.actions_of(1), as_list=True, rule=ACTION_LIST)
+        check.expect_same(ACTION_LIST, [call], check.record[1:])
 
 
 def check_action_counts(check: Check) -> None:
     """Step with one action too many and one too few, and then repeat the first recorded step."""
-    check.begin()
+    check.replay(check.driver, 1)
     actions, envs = check.actions_of(1), check.driver.envs
     for wrong in ([*actions, actions[0]], actions[:-1]):
         if not wrong or check.ledger.is_broken(ACTION_COUNT):
             # A batch that takes too many values may end the process with too few.
             return
-        step = partial(envs.step, batch_actions(envs.single_action_space, wrong))
+        batch = batch_actions(envs.single_action_space, wrong)
         expected = f"an error for {len(wrong)} actions"
-        expect_error(check.ledger, ACTION_COUNT, step, Exception, expected)
-    if check.ledger.is_broken(REPEATS) or len(check.record) < 2:
-        return
-    call = check.driver.step(actions, rule=REFUSED_STEP)
-    check.expect_same(REFUSED_STEP, [call], check.record[1:])
+        check.ledger.expect_error(ACTION_COUNT, Exception, expected, envs.step, batch)
+    if not check.ledger.is_broken(REPEATS) and len(check.record) > 1:
+        call = check.driver.step(actions, rule=REFUSED_STEP)
+        check.expect_same(REFUSED_STEP, [call], check.record[1:])
 
 
 def check_step_before_reset(check: Check) -> None:
     """Step an environment that was never reset, and that is not used afterwards."""
     actions = batch_actions(check.fresh.single_action_space, check.actions_of(1))
-    step = partial(check.fresh.step, actions)
-    expect_error(check.ledger, BEFORE_RESET, step, Exception, "an error that asks for `reset`")
+    expected = "an error that asks for `reset`"
+    check.ledger.expect_error(BEFORE_RESET, Exception, expected, check.fresh.step, actions)
 
 
 def check_ended(check: Check) -> None:
     """Step environments that have ended and were not reset, with Disabled."""
     driver = check.other
-    if driver.mode != _DISABLED or check.ledger.is_broken(REPEATS):
-        return
+    driver.settle()
     for kind, index in check.first_ends():
-        if kind == "truncation" and not _can_reset(check, driver):
-            # The error for the first kind closed the batch, as that of `AsyncVectorEnv` does.
+        try:
+            driver.envs.reset(seed=check.seed)
+        except Exception:  # The error for the first kind closed it, as that of `AsyncVectorEnv`.
             return
         before = check.replay(driver, index + 1)[-1]
-        env = int(np.argmax(np.array(before.end_kinds) == kind))
         driver.kinds = [""] * check.num_envs
-        actions = batch_actions(driver.envs.single_action_space, check.policy(3)())
+        actions = batch_actions(driver.envs.single_action_space, next(check.policy(3)))
         try:
-            obs, rewards, *_ = to_numpy(driver.envs.step(actions))
+            returned = to_numpy(driver.envs.step(actions))
         except Exception as error:
-            is_kept, seen = True, f"{type(error).__name__}: {error}"
+            is_kept, seen = True, error
         else:
-            is_kept = _is_as_it_was(driver, before, env, obs, rewards)
-            seen = f"an observation with reward {rewards}"
-        check.ledger.expect(
-            ENDED_REFUSED,
-            is_kept,
-            expected="an error, or the same observation with reward 0",
-            seen=seen,
-            place=before.place,
-            kind=kind,
-        )
+            is_kept, seen = _is_as_it_was(driver, before, kind, returned)
+        expected = "an error, or the same observation with reward 0"
+        place = before.place
+        check.ledger.expect(ENDED_REFUSED, expected, seen, is_kept, place=place, kind=kind)
 
 
-def _can_reset(check: Check, driver: Driver) -> bool:
+def _is_as_it_was(driver: Driver, before: Call, kind: str, returned: Any) -> tuple[bool, Any]:
+    env = before.end_kinds.index(kind)
     try:
-        driver.envs.reset(seed=check.seed)
-    except Exception:
-        return False
-    return True
-
-
-def _is_as_it_was(driver: Driver, before: Call, env: int, obs: Any, rewards: Any) -> bool:
-    try:
-        row, reward = driver.observe(obs)[env], np.asarray(rewards)[env]
-        return same(row, before.observations[env]) and not reward
+        row, reward = rows_of(driver.observation_space, returned[0])[env], returned[1][env]
+        is_kept = same(row, before.observations[env]) and not reward
+        return is_kept, f"observation {row} with reward {reward}"
     except Exception:  # The results may have any form.
-        return False
+        return False, returned

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -11,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from gymbridge.testing.checker.calls import RESET_MASK, Call
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Rule
-from gymbridge.testing.checker.values import arrays_in, describe, is_array, same, to_numpy
+from gymbridge.testing.checker.values import arrays_in, entries, is_array, same, to_numpy
 
 __all__ = ["OwnershipJudge", "judge_flags", "judge_infos", "judge_partial_reset"]
 
@@ -87,81 +86,50 @@ class OwnershipJudge:
             due = [self._kept.pop(int(self._rng.integers(_KEPT)))]
         for earlier in due:
             if earlier.returned is not None:
-                driver.ledger.expect(
-                    OWNERSHIP,
-                    not (changed := _find_change(earlier)),
-                    expected="results that no later call changes",
-                    seen=changed or "no change",
-                    place=earlier.place,
-                )
+                place, seen = earlier.place, _find_change(earlier)
+                driver.ledger.expect(OWNERSHIP, "no change", seen, place=place)
             earlier.returned = earlier.values = None  # They are large, and judged by now.
         self._kept.append(call)
 
 
 def _find_change(call: Call) -> str:
-    """Return what has changed in the results of a call since it returned them, or ""."""
+    """Return what has changed in the results of a call since it returned them."""
     names = ("observations", "rewards", "terminations", "truncations", "infos")
     names = (names[0], names[-1]) if len(call.values) == 2 else names
     try:
         now = to_numpy(call.returned)
     except Exception as error:  # An array of JAX may have been donated.
-        return f"{type(error).__name__}: {error}"
+        return repr(error)
     rows = zip(names, now, call.values, strict=True)
-    return next((f"{name} changed" for name, value, old in rows if not same(value, old)), "")
+    changed = (f"{name} changed" for name, value, old in rows if not same(value, old))
+    return next(changed, "no change")
 
 
 def judge_flags(driver: Driver, call: Call) -> None:
     """Check whether an episode was terminated and truncated at once."""
-    if not call.ended.any():
-        return
-    both = call.terminated & call.truncated
-    driver.expect(
-        EXACT_TIES,
-        not both.any(),
-        expected="one flag",
-        seen="both flags" if both.any() else "one flag",
-        env=np.argmax(both if both.any() else call.ended),
-    )
+    if call.ended.any():
+        both = call.terminated & call.truncated
+        env = np.argmax(both if both.any() else call.ended)
+        driver.expect(EXACT_TIES, "one flag", "both flags" if both.any() else "one flag", env=env)
 
 
 def judge_infos(driver: Driver, call: Call) -> None:
     """Check the layout of infos."""
-    num_envs = driver.num_envs
+    shape = (driver.num_envs,)
     is_numpy = all(isinstance(array, np.ndarray) for array in arrays_in(call.returned[-1]))
-    for rule, key, value, mask in _entries(call.infos):
-        is_mask = is_array(mask) and mask.shape == (num_envs,) and mask.dtype == np.bool_
-        driver.expect(rule, is_mask, expected=f"`_{key}`, bool of shape ({num_envs},)", seen=mask)
+    for path, value, mask in entries(call.infos):
+        rule, key = INFO_MASKS if len(path) == 1 else INNER_MASKS, path[-1]
+        is_mask = is_array(mask) and mask.shape == shape and mask.dtype == np.bool_
+        driver.expect(rule, f"`_{key}`, bool of shape {shape}", mask, is_mask)
         if isinstance(value, Mapping):
             continue
-        has_length = is_array(value) and value.shape[:1] == (num_envs,)
-        driver.expect(
-            INFO_LENGTHS,
-            has_length,
-            expected=f"{num_envs} values of `{key}`",
-            seen=value,
-        )
+        has_length = is_array(value) and value.shape[:1] == shape
+        driver.expect(INFO_LENGTHS, f"{shape[0]} values of `{key}`", value, has_length)
         if is_mask and has_length and is_numpy and not mask.all():
             rest = value[~mask]
             is_number = rest.dtype.kind in "biufc"
             is_zero = not rest.any() if is_number else all(entry is None for entry in rest.flat)
-            driver.expect(
-                INFO_ZEROS,
-                is_zero,
-                expected=f"`{key}` zero or None outside its mask",
-                seen=describe(rest),
-            )
-
-
-def _entries(
-    infos: Mapping[str, Any], rule: Rule = INFO_MASKS
-) -> Iterator[tuple[Rule, str, Any, Any]]:
-    """Yield each key with the rule of its mask, its value and mask, those of inner dicts too."""
-    for key, value in infos.items():
-        if str(key).startswith("_"):
-            continue
-        yield rule, key, value, infos.get(f"_{key}")
-        if isinstance(value, Mapping):
-            yield from _entries(value, INNER_MASKS)
+            driver.expect(INFO_ZEROS, f"`{key}` zero or None outside its mask", rest, is_zero)
 
 
 def judge_partial_reset(driver: Driver, call: Call) -> None:
@@ -171,20 +139,11 @@ def judge_partial_reset(driver: Driver, call: Call) -> None:
         return
     outside = np.flatnonzero(~call.mask)
     moved = [env for env in outside if not same(call.observations[env], before.observations[env])]
-    env = int(moved[0] if moved else outside[0])
-    driver.expect(
-        RESET_MASK,
-        not moved,
-        expected=before.observations[env],
-        seen=call.observations[env],
-        env=env,
-    )
-    masks = [mask for *_, mask in _entries(call.infos) if np.shape(mask) == call.mask.shape]
+    env = moved[0] if moved else outside[0]
+    pair = before.observations[env], call.observations[env]
+    driver.expect(RESET_MASK, *pair, not moved, env=env)
+    masks = [mask for *_, mask in entries(call.infos) if np.shape(mask) == call.mask.shape]
     wrong = [mask for mask in masks if (mask & ~call.mask).any()]
     if masks:
-        driver.expect(
-            RESET_MASK_INFOS,
-            not wrong,
-            expected=f"masks within {call.mask}",
-            seen=(wrong or masks)[0],
-        )
+        seen = (wrong or masks)[0]
+        driver.expect(RESET_MASK_INFOS, f"masks within {call.mask}", seen, not wrong)

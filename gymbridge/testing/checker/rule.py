@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.report import Evidence, Result
-from gymbridge.testing.checker.values import describe
+from gymbridge.testing.checker.values import describe, same
 
-__all__ = [
-    "EXTRA",
-    "GYMNASIUM",
-    "Ledger",
-    "Place",
-    "Rule",
-    "StoppedError",
-    "expect_error",
-    "is_refused",
-]
+__all__ = ["EXTRA", "GYMNASIUM", "Ledger", "Place", "Rule", "StoppedError"]
 
 GYMNASIUM = "gymnasium"
 """Level of rules that Gymnasium documents, or that all of its own vector environments keep."""
@@ -32,7 +23,7 @@ _END_KINDS = ("termination", "truncation")
 
 
 class StoppedError(Exception):
-    """Raised when a call returns something with which the run cannot be continued."""
+    """Raised when a run cannot go on, with the reason if that tells about other runs, too."""
 
 
 class Rule(NamedTuple):
@@ -61,19 +52,6 @@ class Rule(NamedTuple):
     documented_in: AutoresetMode | None = None
     needs: str = ""
 
-    def is_asked(self, mode: AutoresetMode | None) -> bool:
-        """Return whether the rule applies to environments of that mode; None is an unknown mode."""
-        return mode is None or mode in self.modes
-
-    @property
-    def missing(self) -> str:
-        """Why the rule was not reached, if no run stopped before."""
-        return f"Needs {self.needs}." if self.needs else ""
-
-    def level_in(self, mode: AutoresetMode | None) -> str:
-        """Return the level of the rule for an environment of that mode."""
-        return EXTRA if self.documented_in not in (None, mode) else self.level
-
 
 class Place(NamedTuple):
     """Where in the run something was seen."""
@@ -83,120 +61,111 @@ class Place(NamedTuple):
     env: int | None = None
 
 
-class _Entry:
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()  # by kind of end; "" for rules of any call
-        self.first: Evidence | None = None
-        self.violation: Evidence | None = None
-        self.obstacle = ""
+_NOWHERE = Place()
 
 
 class Ledger:
-    """Counts how often each rule was reached, and keeps the first evidence of each outcome."""
+    """Counts how often each rule was reached, and keeps the first evidence of each outcome.
+
+    Attributes:
+        obstacles: Why a rule cannot be reached, by its id.
+    """
 
     def __init__(self) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self.obstacles: dict[str, str] = {}
+        self._counts: dict[str, Counter[str]] = defaultdict(Counter)  # by kind of end, if any
+        self._kept: dict[str, Evidence] = {}
+        self._broken: dict[str, Evidence] = {}
         self._stops: dict[str, None] = {}  # It is a set that keeps its order.
 
     def expect(
         self,
         rule: Rule,
-        is_kept: bool,
-        *,
         expected: Any,
         seen: Any,
-        place: Place = Place(),  # noqa: B008, since it is immutable
+        is_kept: bool | None = None,
+        *,
+        place: Place = _NOWHERE,
         kind: str = "",
     ) -> bool:
-        """Record that a rule was reached and whether it was kept, and return `is_kept`.
+        """Record that a rule was reached and whether it was kept, and return that.
 
-        `expected` and `seen` are texts or values. `kind`, for a rule of ends, is "termination" or
-        "truncation".
+        Args:
+            rule: The rule.
+            expected: Text or value that the rule asks for.
+            seen: Text or value that was seen.
+            is_kept: Whether the rule was kept; None if it asks that `seen` equals `expected`.
+            place: Where it was seen.
+            kind: For a rule of ends, "termination" or "truncation".
         """
-        entry = self._entries.setdefault(rule.id, _Entry())
-        entry.counts[kind] += 1
-        if entry.first is None or (not is_kept and entry.violation is None):
-            seed, step, env = (None if value is None else int(value) for value in place)
-            evidence = Evidence(seed, step, env, describe(expected), describe(seen))
-            entry.first = entry.first or evidence
-            if not is_kept:
-                entry.violation = evidence
+        is_kept = same(expected, seen) if is_kept is None else is_kept
+        self._counts[rule.id][kind] += 1
+        found = self._kept if is_kept else self._broken
+        if rule.id not in found:
+            found[rule.id] = Evidence(*place, describe(expected), describe(seen))
         return is_kept
 
     def require(
         self,
         rule: Rule,
-        function: Callable[[], Any],
         expected: Any,
-        place: Place = Place(),  # noqa: B008, since it is immutable
+        function: Callable[[], Any],
+        place: Place = _NOWHERE,
+        reason: str = "",
     ) -> Any:
-        """Return what a call returns; if it raises, note that and raise `StoppedError`."""
+        """Return what a call returns; an error breaks the rule and raises `StoppedError`."""
         try:
             return function()
         except Exception as error:
-            self.expect(rule, False, expected=expected, seen=_describe_error(error), place=place)
-            raise StoppedError from error
+            self.expect(rule, expected, error, False, place=place)
+            raise StoppedError(reason) from error
+
+    def expect_error(
+        self,
+        rule: Rule,
+        kind: type[Exception],
+        expected: str,
+        function: Any,
+        *args: Any,
+        **given: Any,
+    ) -> None:
+        """Record whether a call raises an error of a kind, as a rule asks for."""
+        try:
+            seen: Any = f"no error, but {type(function(*args, **given)).__name__}"
+        except Exception as error:
+            seen = error
+        self.expect(rule, expected, seen, isinstance(seen, kind))
+
+    def is_refused(self, rule: Rule, function: Any, *args: Any, **given: Any) -> bool:
+        """Return whether a call raises; if so, record that the rule, which allows it, was kept."""
+        try:
+            function(*args, **given)
+        except Exception as error:
+            return self.expect(rule, "what the rule says, or an error", error, True)
+        return False
 
     def note_stop(self, reason: str) -> None:
-        """Note why a run could not go on, so that it did not reach what follows."""
-        self._stops[f"A run stopped: {reason}."] = None
+        """Note why a run could not go on, so that it did not reach what follows; "" for none."""
+        if reason:
+            self._stops[f"A run stopped: {reason}."] = None
 
-    def note_obstacle(self, rule: Rule, obstacle: str) -> None:
-        """Note why a rule cannot be reached."""
-        self._entries.setdefault(rule.id, _Entry()).obstacle = obstacle
-
-    def is_broken(self, rule: Rule) -> bool:
-        """Return whether the rule was broken."""
-        entry = self._entries.get(rule.id)
-        return entry is not None and entry.violation is not None
+    def is_broken(self, *rules: Rule) -> bool:
+        """Return whether one of the rules was broken."""
+        return any(rule.id in self._broken for rule in rules)
 
     def judge(self, rule: Rule, mode: AutoresetMode | None) -> Result:
         """Return the outcome of a rule for an environment of that mode."""
-        entry = self._entries.get(rule.id, _Entry())
-        missing = [kind for kind in _END_KINDS if rule.of_ends and not entry.counts[kind]]
-        if entry.violation is not None:
-            outcome, note, evidence = "broken", "", entry.violation
-        elif entry.first is None:
-            outcome, evidence = "not reached", None
-            note = entry.obstacle or " ".join([*filter(None, [rule.missing]), *self._stops])
+        kept, broken = self._kept.get(rule.id), self._broken.get(rule.id)
+        counts, outcome, note = self._counts[rule.id], "held", ""
+        missing = [kind for kind in _END_KINDS if rule.of_ends and not counts[kind]]
+        if broken:
+            outcome = "broken"
+        elif not kept:
+            needs = [f"Needs {rule.needs}."] if rule.needs else []
+            outcome = "not reached"
+            note = self.obstacles.get(rule.id) or " ".join([*needs, *self._stops])
         elif missing:
             outcome, note = "not reached", f"Kept, but no {missing[0]} was compared."
-            evidence = entry.first
-        else:
-            outcome, note, evidence = "held", "", entry.first
-        count = sum(entry.counts.values())
-        level = rule.level_in(mode)
-        return Result(rule.id, rule.sentence, rule.source, level, outcome, count, evidence, note)
-
-
-def is_refused(ledger: Ledger, rule: Rule, function: Callable[[], Any]) -> bool:
-    """Return whether a call raises; if so, record that the rule, which allows it, was kept."""
-    try:
-        function()
-    except Exception as error:
-        seen = _describe_error(error)
-        return ledger.expect(rule, True, expected="what the rule says, or an error", seen=seen)
-    return False
-
-
-def expect_error(
-    ledger: Ledger,
-    rule: Rule,
-    function: Callable[[], Any],
-    errors: type[Exception] | tuple[type[Exception], ...],
-    expected: str,
-) -> None:
-    """Record whether a call raises one of these errors."""
-    try:
-        returned = function()
-    except errors as error:
-        is_kept, seen = True, _describe_error(error)
-    except Exception as error:
-        is_kept, seen = False, _describe_error(error)
-    else:
-        is_kept, seen = False, f"no error, but {type(returned).__name__}"
-    ledger.expect(rule, is_kept, expected=expected, seen=seen)
-
-
-def _describe_error(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+        level = EXTRA if rule.documented_in not in (None, mode) else rule.level
+        found = level, outcome, counts.total(), broken or kept, note
+        return Result(rule.id, rule.sentence, rule.source, *found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import (
-    EXTRA,
-    Place,
-    Rule,
-    StoppedError,
-    expect_error,
-    is_refused,
-)
+from gymbridge.testing.checker.rule import EXTRA, Place, Rule, StoppedError
 from gymbridge.testing.checker.values import same, to_numpy
 
 __all__ = [
@@ -96,22 +89,23 @@ _RESETS = 8
 
 def check_seeds(check: Check) -> None:
     """Repeat the recorded run in another instance, and look for a seed that gives another one."""
-    driver = check.other
-    check.expect_same(REPEATS, check.replay(driver), check.record)
-    for _ in range(2):  # up to the first end, so that none waits for its restart in between
-        check.expect_same(REPEATS, check.replay(driver, 1 + check.num_steps_to_end), check.record)
-    driver.settle(check.policy(9))
-    _check_other_seeds(check, driver)
+    early = 1 + check.num_steps_to_end  # Up to there, none waits for its restart in between.
+    for num_calls in (len(check.record), early, early):
+        check.expect_same(REPEATS, check.replay(check.other, num_calls), check.record)
+    check.other.settle()
+    _check_other_seeds(check, check.other)
 
 
 def _check_other_seeds(check: Check, driver: Driver) -> None:
     """Check whether other seeds give other initial observations, at once or in later resets."""
     first = check.record[0]
+    expected = f"other observations than with seed {check.seed}"
     for trial in range(1, _TRIALS):
         other = driver.reset(check.seed + 1000 * trial)
         if not _same_start(other, first):
             check.other_seed = check.seed + 1000 * trial
-            _expect(check, DIFFERS, True, _unlike(check), other)
+            seen = other.observations[0]
+            check.ledger.expect(DIFFERS, expected, seen, True, place=other.place)
             return
     calls, others = (
         [driver.reset(seed), *(driver.reset() for _ in range(_RESETS))]
@@ -119,34 +113,29 @@ def _check_other_seeds(check: Check, driver: Driver) -> None:
     )
     varies = any(not _same_start(call, first) for call in calls)
     if varies and all(map(_same_start, calls, others)):
-        _expect(check, DIFFERS, False, _unlike(check), others[0])
-
-
-def _unlike(check: Check) -> str:
-    return f"other observations than with seed {check.seed}"
+        seen = "the same observations"
+        check.ledger.expect(DIFFERS, expected, seen, place=others[0].place)
 
 
 def check_unseeded_reset(check: Check) -> None:
     """Check what `reset()` without a seed does after a seeded one."""
-    driver, first = check.driver, check.begin()
+    driver, place = check.driver, Place(check.seed, 0)
+    (first,) = check.replay(driver, 1)
     seeds = (check.seed, tuple(range(check.seed, check.seed + check.num_envs)))
-    second = first
     for _ in range(2):
-        found = _recorded_seed(driver)
-        check.ledger.expect(
-            RECORDED,
-            any(same(found, wanted) for wanted in seeds),
-            expected=f"{seeds[0]} or {seeds[1]}",
-            seen=found,
-            place=Place(check.seed, 0),
-        )
-        second = driver.reset()
+        try:
+            found: Any = to_numpy(driver.envs.np_random_seed)
+        except Exception as error:
+            found = error
+        is_kept = any(same(found, wanted) for wanted in seeds)
+        check.ledger.expect(RECORDED, f"{seeds[0]} or {seeds[1]}", found, is_kept, place=place)
+        driver.reset()
     if check.other_seed is None or not check.statistics.has_new_draws:
         return  # Each `reset` may begin the same episode.
+    is_kept = _draws(driver, first) or _draws(driver, driver.reset(check.other_seed))
     expected = "other initial observations than those of the seeded reset"
-    is_kept = not _same_start(second, first) or _draws(driver, first)
-    is_kept = is_kept or _draws(driver, driver.reset(check.other_seed))
-    _expect(check, UNSEEDED, is_kept, expected, second)
+    seen = expected if is_kept else "the same observations"
+    check.ledger.expect(UNSEEDED, expected, seen)
 
 
 def _draws(driver: Driver, first: Call) -> bool:
@@ -157,35 +146,30 @@ def _draws(driver: Driver, first: Call) -> bool:
 def check_clearing(check: Check) -> None:
     """Reset while ended environments wait for their restart."""
     driver = check.driver
-    if check.ledger.is_broken(REPEATS):
-        return
     for kind, index in check.first_ends():
         check.replay(driver, index + 1)
-        if kind not in driver.kinds:  # With SameStep no restart waits.
-            continue
-        again, policy = [driver.reset(check.seed)], check.policy()
-        again += [driver.step(policy()) for _ in range(min(2, check.num_steps_to_end))]
-        check.expect_same(CLEARS_ENDS, again, check.record, kinds=[kind] * check.num_envs)
+        if kind in driver.kinds:  # With SameStep no restart waits.
+            again, actions = [driver.reset(check.seed)], check.policy()
+            again += map(driver.step, islice(actions, min(2, check.num_steps_to_end)))
+            check.expect_same(CLEARS_ENDS, again, check.record, kinds=[kind] * check.num_envs)
 
 
 def check_seed_forms(check: Check) -> None:
     """Try the next seed, a list of seeds, a list with None, and a list of a wrong length."""
-    driver, num_envs, seed = check.driver, check.num_envs, check.seed
-    driver.settle(check.policy(9))
-    if check.other_seed is not None and num_envs > 1 and not check.ledger.is_broken(REPEATS):
+    driver, num_envs, ledger = check.driver, check.num_envs, check.ledger
+    driver.settle()
+    if check.other_seed is not None and num_envs > 1 and not ledger.is_broken(REPEATS):
         _check_sequence(check, driver)
     seeds, is_far = mix_seeds(check)
     far = _play_seed(check, driver, check.seed + _FAR)
-    calls = _play_seed(check, driver, seeds)
+    calls = _play_seed(check, driver, seeds, LISTS)
     for rows, others in ((is_far, far), (~is_far, check.record)):
         check.expect_same(LISTS, calls, others, rows)
-    if not any(map(check.ledger.is_broken, (REPEATS, UNSEEDED, LISTS))):
+    if not ledger.is_broken(REPEATS, UNSEEDED, LISTS):
         _check_nones(check, driver, seeds, far[0])
     for length in {max(num_envs - 1, 1), num_envs + 1} - {num_envs}:
-        wrong: Any = [seed] * length
-        reset = partial(driver.envs.reset, seed=wrong)
-        expected = f"a ValueError for {length} seeds"
-        expect_error(check.ledger, LISTS, reset, ValueError, expected)
+        expected, wrong = f"a ValueError for {length} seeds", [check.seed] * length
+        ledger.expect_error(LISTS, ValueError, expected, driver.envs.reset, seed=wrong)
 
 
 def mix_seeds(check: Check) -> tuple[list[int], np.ndarray]:
@@ -197,15 +181,15 @@ def mix_seeds(check: Check) -> tuple[list[int], np.ndarray]:
     return [check.seed + env + int(far) * _FAR for env, far in enumerate(is_far)], is_far
 
 
-def _play_seed(check: Check, driver: Driver, seed: Any) -> list[Call]:
+def _play_seed(check: Check, driver: Driver, seed: Any, rule: Rule | None = None) -> list[Call]:
     """Return a reset and the next steps, at most up to the first end of an episode."""
-    driver.settle(check.policy(9))
-    rule = LISTS if isinstance(seed, list) else None
-    calls, policy = [driver.reset(seed, rule=rule)], check.policy()
-    for _ in range(min(2, 1 + check.num_steps_to_end)):
-        if not calls[-1].ended.any() and not check.ledger.is_broken(REPEATS):
-            calls.append(driver.step(policy()))
-    driver.settle(policy)
+    num_steps = 0 if check.ledger.is_broken(REPEATS) else min(2, 1 + check.num_steps_to_end)
+    calls: list[Call] = []
+    for call in driver.play(islice(check.policy(), num_steps), seed, rule):
+        calls.append(call)
+        if call.ended.any():
+            break
+    driver.settle()
     return calls
 
 
@@ -215,8 +199,8 @@ def _check_nones(check: Check, driver: Driver, seeds: list[int], far: Call) -> N
     second, is_far = driver.reset(), np.arange(check.num_envs) % 2 == 0
     everywhere = np.ones_like(is_far)
     for is_none, others in ((everywhere, far), (~is_far, far), (is_far, check.record[0])):
-        given: Any = [None if none else one for one, none in zip(seeds, is_none, strict=True)]
-        if is_refused(check.ledger, NONES, partial(driver.envs.reset, seed=given)):
+        given = [None if none else seed for seed, none in zip(seeds, is_none, strict=True)]
+        if check.ledger.is_refused(NONES, driver.envs.reset, seed=given):
             return
         driver.reset(check.seed)
         call = driver.reset(given, rule=NONES)
@@ -234,22 +218,8 @@ def _check_sequence(check: Check, driver: Driver) -> None:
         with contextlib.suppress(StoppedError):
             listed = driver.reset(seeds, rule=LISTS).observations
             is_kept, expected = same(shifted, listed), listed[0]
-    check.ledger.expect(
-        SEQUENCE, is_kept, expected=expected, seen=shifted[0], place=Place(seed + 1, 0, 0)
-    )
-
-
-def _recorded_seed(driver: Driver) -> Any:
-    try:
-        return to_numpy(driver.envs.np_random_seed)
-    except Exception as error:
-        return repr(error)
+    check.ledger.expect(SEQUENCE, expected, shifted[0], is_kept, place=Place(seed + 1, 0, 0))
 
 
 def _same_start(left: Call, right: Call) -> bool:
     return same(left.observations, right.observations)
-
-
-def _expect(check: Check, rule: Rule, is_kept: bool, expected: str, call: Call) -> None:
-    seen = call.observations[0] if is_kept else "the same observations"
-    check.ledger.expect(rule, is_kept, expected=expected, seen=seen, place=call.place)

@@ -7,11 +7,10 @@ the environment loses its final observations.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
@@ -53,29 +52,24 @@ class _Pairs:
     """Pairs of values that should differ at least sometimes, by kind of end."""
 
     def __init__(self, rule: Rule, expected: str) -> None:
-        self._rule, self._expected = rule, expected
-        self.equal: dict[str, list[Any]] = {}  # different ones, and no more than `_ENOUGH`
-        self.unlike: Counter[str] = Counter()
-        self.places: dict[tuple[str, bool], tuple[Place, Any]] = {}
+        self._rule, self._expected = rule, f"{expected} at least once"
+        self._equal: dict[str, list[tuple[Place, Any]]] = defaultdict(list)
+        self.unlike: dict[str, tuple[Place, Any]] = {}  # the first ones
 
     def add(self, is_equal: bool, kind: str, place: Place, seen: Any) -> None:
-        known = self.equal.setdefault(kind, [])
+        known = self._equal[kind]
         if not is_equal:
-            self.unlike[kind] += 1
-        elif len(known) < _ENOUGH and not any(same(seen, value) for value in known):
-            known.append(seen)
-        self.places.setdefault((kind, is_equal), (place, seen))
+            self.unlike.setdefault(kind, (place, seen))
+        elif len(known) < _ENOUGH and not any(same(seen, value) for _, value in known):
+            known.append((place, seen))
 
     def enter(self, ledger: Ledger) -> None:
         """Record the rule for each kind with a pair that differs, or with enough that are equal."""
-        for kind, equal in self.equal.items():
-            is_kept = self.unlike[kind] > 0
-            if not is_kept and len(equal) < _ENOUGH:
-                continue
-            place, seen = self.places[kind, not is_kept]
-            ledger.expect(
-                self._rule, is_kept, expected=self._expected, seen=seen, place=place, kind=kind
-            )
+        for kind, equal in self._equal.items():
+            is_kept = kind in self.unlike
+            if is_kept or len(equal) == _ENOUGH:
+                place, seen = self.unlike[kind] if is_kept else equal[0]
+                ledger.expect(self._rule, self._expected, seen, is_kept, place=place, kind=kind)
 
 
 class Statistics:
@@ -87,72 +81,53 @@ class Statistics:
 
     def __init__(self) -> None:
         self.ends: Counter[str] = Counter()
-        self._finals = _Pairs(
-            FINAL_OBSERVATION,
-            "final observations that differ from the next initial ones at least once",
-        )
-        self._infos = _Pairs(SAME_STEP_INFOS, "infos that differ from `final_info` at least once")
-        self._initials = _Pairs(
-            FRESH_STATES, "initial observations that differ from that of `reset` at least once"
-        )
+        text = "final observations that differ from the next initial ones"
+        self._finals = _Pairs(FINAL_OBSERVATION, text)
+        self._infos = _Pairs(SAME_STEP_INFOS, "infos that differ from `final_info`")
+        text = "initial observations that differ from that of `reset`"
+        self._initials = _Pairs(FRESH_STATES, text)
         self._varying: set[str] = set()  # paths of infos
 
     def judge(self, driver: Driver, call: Call) -> None:
         """Look at one call."""
         before = driver.last
         self.ends.update(kind for kind in call.end_kinds if kind)
-        if driver.mode is None or before is None:
+        if before is None:
             return
+        for env, kind, place, final in _beginnings(driver.mode, before, call):
+            self._finals.add(same(final, call.observations[env]), kind, place, final)
         if driver.mode == AutoresetMode.SAME_STEP:
-            self._compare_same_step(call)
-        else:
-            self._compare_next_call(driver, call, before)
+            self._compare_infos(call)
         if call.mask is None and not call.ended[0] and not call.kinds[0]:
             self._note_changes(call, before)
 
-    def note_initials(self, record: list[Call]) -> None:
-        """Compare the initial observations of a run's later episodes with those of its `reset`."""
-        first, *calls = record
-        for call in calls:
-            for env in _begun(call):
-                is_equal = same(call.observations[env], first.observations[env])
-                self._initials.add(is_equal, "", call.at(env), call.observations[env])
+    def note_initials(self, mode: AutoresetMode | None, record: list[Call]) -> None:
+        """Compare the episodes that the last call of a run begins with those of its `reset`."""
+        first, call = record[0].observations, record[-1]
+        for env, *_ in _beginnings(mode, record[-2], call) if len(record) > 1 else ():
+            initial = call.observations[env]
+            self._initials.add(same(initial, first[env]), "", call.at(env), initial)
 
     @property
     def has_new_draws(self) -> bool:
         """Whether an episode of a run had another initial observation than its `reset`."""
-        return self._initials.unlike[""] > 0
+        return "" in self._initials.unlike
 
     def finish(self, ledger: Ledger) -> None:
         """Record what all runs have shown."""
         for pairs in (self._finals, self._infos, self._initials):
             pairs.enter(ledger)
 
-    def _compare_same_step(self, call: Call) -> None:
+    def _compare_infos(self, call: Call) -> None:
         final_info = call.infos.get("final_info")
         for env, kind in enumerate(call.end_kinds):
-            if not kind:
-                continue
-            place, final_obs = call.at(env), call.final_obs[env]
-            if final_obs is not None:
-                is_equal = same(final_obs, call.observations[env])
-                self._finals.add(is_equal, kind, place, final_obs)
-            if isinstance(final_info, Mapping):
+            if kind and isinstance(final_info, Mapping):
                 now, final = infos_of(call.infos, env), infos_of(final_info, env)
                 shared = now.keys() & final.keys() & self._varying
                 is_equal = all(same(now[path], final[path]) for path in shared)
                 if shared:
-                    self._infos.add(is_equal, kind, place, {path: now[path] for path in shared})
-
-    def _compare_next_call(self, driver: Driver, call: Call, before: Call) -> None:
-        beginner = AutoresetMode.NEXT_STEP if call.mask is None else AutoresetMode.DISABLED
-        if driver.mode != beginner:
-            return
-        for env, kind in enumerate(call.kinds):
-            if kind and (call.mask is None or call.mask[env]):
-                final = before.observations[env]
-                is_equal = same(final, call.observations[env])
-                self._finals.add(is_equal, kind, before.at(env), final)
+                    seen = {path: now[path] for path in shared}
+                    self._infos.add(is_equal, kind, call.at(env), seen)
 
     def _note_changes(self, call: Call, before: Call) -> None:
         then = infos_of(before.infos, 0)
@@ -161,8 +136,15 @@ class Statistics:
                 self._varying.add(path)
 
 
-def _begun(call: Call) -> np.ndarray:
-    """Return the environments that a step or a partial reset began anew."""
-    if call.mask is not None:
-        return np.flatnonzero(call.waiting & call.mask)
-    return np.flatnonzero(call.waiting | (call.ended if "final_obs" in call.infos else False))
+def _beginnings(
+    mode: AutoresetMode | None, before: Call, call: Call
+) -> Iterator[tuple[int, str, Place, Any]]:
+    """Yield each environment that begins an episode after an end: its kind, place and final one."""
+    if mode in (None, AutoresetMode.SAME_STEP):
+        for env, final in enumerate(call.final_obs):
+            if final is not None:
+                yield env, call.end_kinds[env], call.at(env), final
+    elif (mode == AutoresetMode.NEXT_STEP) == (call.mask is None):
+        for env, kind in enumerate(call.kinds):
+            if kind and (call.mask is None or call.mask[env]):
+                yield env, kind, before.at(env), before.observations[env]

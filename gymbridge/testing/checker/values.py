@@ -15,6 +15,7 @@ __all__ = [
     "arrays_in",
     "contains",
     "describe",
+    "entries",
     "fits",
     "infos_of",
     "is_array",
@@ -73,21 +74,30 @@ def rows_of(space: gym.Space[Any], batch: Any) -> list[Any]:
     return list(iterate(space, batch))
 
 
-def _entries(space: gym.Space[Any], value: Any) -> list[tuple[gym.Space[Any], Any]] | None:
-    """Return a Dict's or Tuple's parts with their spaces; None if the value has others."""
+def _leaves(space: gym.Space[Any], value: Any) -> Iterator[tuple[gym.Space[Any], Any]]:
+    """Yield the parts of a value with their spaces; a Dict or Tuple where it has other parts."""
     if isinstance(space, spaces.Dict):
         is_alike = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
-        return [(inner, value[key]) for key, inner in space.items()] if is_alike else None
-    assert isinstance(space, spaces.Tuple)
-    is_alike = isinstance(value, tuple) and len(value) == len(space)
-    return list(zip(space.spaces, value, strict=True)) if is_alike else None
+        parts = [(inner, value[key]) for key, inner in space.items()] if is_alike else None
+    elif isinstance(space, spaces.Tuple):
+        is_alike = isinstance(value, tuple) and len(value) == len(space)
+        parts = [*zip(space.spaces, value, strict=True)] if is_alike else None
+    else:
+        parts = None
+    for part in parts or ():
+        yield from _leaves(*part)
+    if parts is None:
+        yield space, value
 
 
 def contains(space: gym.Space[Any], value: Any) -> bool:
     """Return whether a single value lies in its space, whatever the dtype of its numbers."""
+    return all(_leaf_contains(*leaf) for leaf in _leaves(space, value))
+
+
+def _leaf_contains(space: gym.Space[Any], value: Any) -> bool:
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        entries = _entries(space, value)
-        return entries is not None and all(contains(*entry) for entry in entries)
+        return False
     if isinstance(space, spaces.Discrete) and is_array(value):
         return np.shape(value) == () and space.contains(np.asarray(value)[()])
     if isinstance(space, spaces.Box) and is_array(value):
@@ -154,27 +164,37 @@ def arrays_in(tree: Any) -> Iterator[Any]:
             yield from arrays_in(tree.tolist())
 
 
-def infos_of(infos: Mapping[str, Any], env: int, path: str = "") -> dict[str, Any]:
-    """Return the infos that an environment has by its masks, by dotted path, without final ones."""
-    found: dict[str, Any] = {}
+def entries(
+    infos: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Yield the path, value and mask of each entry of infos, and of those of dicts in them."""
     for key, value in infos.items():
-        mask: Any = infos.get(f"_{key}")
-        if str(key).startswith("_") or key in ("final_obs", "final_info"):
-            continue
-        if isinstance(value, Mapping):
-            found |= infos_of(value, env, f"{path}{key}.")
-        elif is_array(value) and value.shape[:1] == np.shape(mask) != () and mask[env]:
-            found[f"{path}{key}"] = value[env]
-    return found
+        if not str(key).startswith("_"):
+            yield (*path, str(key)), value, infos.get(f"_{key}")
+            if isinstance(value, Mapping):
+                yield from entries(value, (*path, str(key)))
+
+
+def infos_of(infos: Mapping[str, Any], env: int) -> dict[str, Any]:
+    """Return the infos that an environment has by its masks, by dotted path, without final ones."""
+    return {
+        ".".join(path): value[env]
+        for path, value, mask in entries(infos)
+        if path[0] not in ("final_obs", "final_info")
+        and is_array(value)
+        and value.shape[:1] == np.shape(mask) != ()
+        and mask[env]
+    }
 
 
 def fits(space: gym.Space[Any], value: Any, *, is_batch: bool) -> bool:
     """Return whether a value has the structure, shapes and, for a batch, dtypes of its space."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        entries = _entries(space, value)
-        return entries is not None and all(fits(*entry, is_batch=is_batch) for entry in entries)
+    return all(_leaf_fits(*leaf, is_batch) for leaf in _leaves(space, value))
+
+
+def _leaf_fits(space: gym.Space[Any], value: Any, is_batch: bool) -> bool:
     if space.shape is None or space.dtype is None:
-        return True
+        return not isinstance(space, spaces.Dict | spaces.Tuple)
     has_dtype = not is_batch or (is_array(value) and value.dtype == space.dtype)
     return has_dtype and np.shape(value) == space.shape
 

@@ -14,13 +14,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import gymnasium as gym
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.core.extras import needs
 from gymbridge.core.requests import read_count
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.trainers.batches import make_same_step, sync_same_step
+from gymbridge.trainers.batches import make_same_step
 
 with needs("sb3", "gymbridge.trainers.sb3"):
     from stable_baselines3.common.vec_env import VecMonitor
@@ -30,12 +29,9 @@ with needs("sb3", "gymbridge.trainers.sb3"):
 
 __all__ = ["GameMonitor", "Sb3VecEnv", "make_atari_env", "make_vec_env"]
 
-_MONITOR_DEFAULTS = {"allow_early_resets": True, "reset_keywords": (), "override_existing": True}
-"""Keywords of SB3's ``Monitor`` that ``VecMonitor`` lacks, with what it does all the same."""
-
 
 def make_vec_env(
-    env_id: str | Callable[..., Any],
+    env_id: str | type[VectorEnv[Any, Any, Any]],
     n_envs: int = 1,
     seed: int | None = None,
     start_index: int = 0,
@@ -50,8 +46,7 @@ def make_vec_env(
     """Return a monitored batch for Stable-Baselines3, with the arguments of its `make_vec_env`.
 
     Args:
-        env_id: A Gymnasium id, the class of a vector environment, or a callable that makes a single
-            environment.
+        env_id: A Gymnasium id, or the class of a vector environment.
         n_envs: Size of the batch.
         seed: Environment i gets ``seed + i`` at the first reset; None draws a seed.
         start_index: Added to the seed of the action space; also the name of the monitor's file.
@@ -60,7 +55,7 @@ def make_vec_env(
         env_kwargs: Keywords of the batch, such as ``max_episode_steps=`` or the engine's.
         vec_env_cls: `Sb3VecEnv` or a subclass.
         vec_env_kwargs: Further keywords of `vec_env_cls`.
-        monitor_kwargs: Keywords of SB3's ``VecMonitor``, of which only ``info_keywords`` is taken.
+        monitor_kwargs: Keywords of SB3's ``VecMonitor``, such as ``info_keywords``.
         wrapper_kwargs: Keywords of `wrapper_class`.
 
     Raises:
@@ -68,10 +63,9 @@ def make_vec_env(
         ArgumentTypeError: `env_id` or `n_envs` has a wrong type.
     """
     layers = [*_wrappers(wrapper_class, wrapper_kwargs), _view(vec_env_cls, vec_env_kwargs)]
-    info_keywords = _read_monitor_kwargs(monitor_kwargs or {})
     vector_env = _make_batch(env_id, read_count("n_envs", n_envs), env_kwargs or {})
     envs = _make_view(vector_env, layers, seed)
-    return _monitor(VecMonitor, envs, seed, start_index, monitor_dir, info_keywords)
+    return _monitor(VecMonitor, envs, seed, start_index, monitor_dir, monitor_kwargs)
 
 
 def make_atari_env(
@@ -111,11 +105,10 @@ def make_atari_env(
         KeywordError: The id is no Atari game.
     """
     keywords = game_keywords(env_id, wrapper_kwargs or {}, env_kwargs or {})
-    info_keywords = _read_monitor_kwargs(monitor_kwargs or {})
     vector_env = _make_batch(env_id, read_count("n_envs", n_envs), keywords)
     envs = _make_view(vector_env, [_view(vec_env_cls, vec_env_kwargs)], seed)
     monitor = partial(GameMonitor, frame_skip=keywords["frame_skip"])
-    return _monitor(monitor, envs, seed, start_index, monitor_dir, info_keywords)
+    return _monitor(monitor, envs, seed, start_index, monitor_dir, monitor_kwargs)
 
 
 def _monitor(
@@ -124,13 +117,13 @@ def _monitor(
     seed: int | None,
     start_index: int,
     monitor_dir: str | None,
-    info_keywords: tuple[str, ...],
+    kwargs: dict[str, Any] | None,
 ) -> Any:
     """Return the view in its monitor, with the random stream of its action space seeded."""
     if seed is not None:
         envs.action_space.seed(seed + start_index)
     path = None if monitor_dir is None else os.path.join(monitor_dir, str(start_index))
-    monitored = monitor(envs, path, info_keywords)
+    monitored = monitor(envs, path, **(kwargs or {}))
     monitored.reset_infos = envs.reset_infos  # SB3's wrappers leave their own list empty.
     return monitored
 
@@ -151,11 +144,6 @@ def _wrappers(wrapper_class: Any, wrapper_kwargs: Any) -> list[Callable[..., Any
 
 
 def _view(vec_env_cls: Any, vec_env_kwargs: Any) -> Callable[..., Any]:
-    if vec_env_cls is None and vec_env_kwargs:
-        raise ArgumentError(
-            f"`vec_env_kwargs` needs a `vec_env_cls`, got {vec_env_kwargs}; keywords of the batch "
-            "go into `env_kwargs`."
-        )
     if vec_env_cls is not None and not _is_subclass(vec_env_cls, Sb3VecEnv):
         raise ArgumentError(
             "`vec_env_cls` must be None or a subclass of Sb3VecEnv, since the batch steps all "
@@ -177,41 +165,17 @@ def _make_view(vector_env: Any, layers: list[Callable[..., Any]], seed: int | No
     return envs
 
 
-def _read_monitor_kwargs(monitor_kwargs: dict[str, Any]) -> tuple[str, ...]:
-    """Return the info keywords; raise for what `VecMonitor` cannot do."""
-    for name, value in monitor_kwargs.items():
-        if name != "info_keywords" and (name, value) not in _MONITOR_DEFAULTS.items():
-            raise ArgumentError(
-                "`monitor_kwargs` must hold 'info_keywords' alone, since SB3's VecMonitor monitors "
-                f"the batch, got {name}={value!r}; leave it out."
-            )
-    return tuple(monitor_kwargs.get("info_keywords", ()))
-
-
 def _make_batch(env_id: Any, n_envs: int, env_kwargs: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
-    if "num_envs" in env_kwargs:
-        raise ArgumentError("`env_kwargs` must not have 'num_envs'; use `n_envs` instead.")
     if isinstance(env_id, str):
         return make_same_step(env_id, n_envs, env_kwargs)
-    if _is_subclass(env_id, VectorEnv):
-        same_step = {"autoreset_mode": AutoresetMode.SAME_STEP, **env_kwargs}
-        return env_id(num_envs=n_envs, **same_step)
-    if callable(env_id):
-        return sync_same_step(partial(_call, env_id, env_kwargs), n_envs)
-    raise ArgumentTypeError(
-        "`env_id` must be a Gymnasium id, the class of a vector environment or a callable that "
-        f"makes an environment, got {env_id!r}; give a vector environment to Sb3VecEnv."
-    )
-
-
-def _call(make: Callable[..., Any], env_kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
-    env = make(**env_kwargs)
-    if not isinstance(env, gym.Env):
+    if not _is_subclass(env_id, VectorEnv):
         raise ArgumentTypeError(
-            "`env_id` must make a single gymnasium.Env where it is a callable, got "
-            f"{type(env).__name__}; give a vector environment to Sb3VecEnv."
+            "`env_id` must be a Gymnasium id or the class of a vector environment, got "
+            f"{env_id!r}; give a vector environment to Sb3VecEnv, and a function that makes a "
+            "single one to Stable-Baselines3's own `make_vec_env`."
         )
-    return env
+    same_step = {"autoreset_mode": AutoresetMode.SAME_STEP, **env_kwargs}
+    return env_id(num_envs=n_envs, **same_step)
 
 
 def _is_subclass(value: Any, parent: type[Any]) -> bool:

@@ -18,14 +18,13 @@ from gymbridge.core.episode import truncated_unless_terminated
 from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import has_rows, split_infos
 from gymbridge.core.vector_env import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
+from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.trainers.batches import check_batch
 from gymbridge.trainers.row_steps import Rows, step_rows
-from gymbridge.trainers.sb3.members import find_members
+from gymbridge.trainers.sb3.members import Members
 from gymbridge.trainers.sb3.zero_based import (
     from_zero,
     has_offsets,
-    sub_spaces,
     to_zero,
     zero_based_space,
 )
@@ -73,7 +72,7 @@ class Sb3VecEnv(VecEnv):
     def __init__(self, vector_env: VectorEnv[Any, Any, Any]) -> None:
         _check_vector_env(vector_env)
         self.vector_env = vector_env
-        self._members = find_members(vector_env)
+        self._members = Members(vector_env)
         self._actions: Any = None
         super().__init__(
             vector_env.num_envs,
@@ -109,22 +108,12 @@ class Sb3VecEnv(VecEnv):
             options: A dict for all environments, or a list with an equal dict for each.
 
         Raises:
-            ArgumentError: The list has another length or dicts that differ, or the options have a
-                ``reset_mask``, which would reset only a part of the batch.
-            ArgumentTypeError: The options are neither a dict nor a list of dicts.
+            ArgumentError: The list has dicts that differ, or the options have a ``reset_mask``,
+                which would reset only a part of the batch.
         """
-        given = options if isinstance(options, list | tuple) else [options] * self.num_envs
-        entries = [{} if entry is None else entry for entry in given]
-        if not all(isinstance(entry, dict) for entry in entries):
-            raise ArgumentTypeError(
-                f"`options` must be a dict or a list of dicts, got {options!r}."
-            )
-        if len(entries) != self.num_envs:
-            raise ArgumentError(
-                f"`options` as a list must have one dict for each of the {self.num_envs} "
-                f"environments, got {len(entries)}."
-            )
-        if not all(data_equivalence(entries[0], entry) for entry in entries[1:]):
+        given = options if isinstance(options, list) else [options]
+        entries = [one or {} for one in given]
+        if not all(data_equivalence(entries[0], entry) for entry in entries):
             raise ArgumentError(
                 "`options` must be the same for all environments, since a batch is reset by one "
                 f"call, got {options}; pass one dict."
@@ -141,14 +130,10 @@ class Sb3VecEnv(VecEnv):
 
         Returns:
             Observations, (num_envs, ...); a dict or tuple of arrays for a `Dict` or `Tuple` space.
-
-        Raises:
-            ArgumentTypeError: The batch returns other arrays than numpy's.
         """
         # The other environments have the seeds that follow the first one.
         seed, options = self._seeds[0], self._options[0] or None
         obs, infos = self.vector_env.reset(seed=seed, options=options)
-        _check_arrays(obs)
         # The list stays the same, since a monitor may share it.
         self.reset_infos[:] = split_infos(infos, self.num_envs)
         self._reset_seeds()
@@ -222,8 +207,6 @@ class Sb3VecEnv(VecEnv):
             IndexError: An index lies outside the batch.
         """
         ids = self._read_indices(indices)
-        if attr_name == "render_mode":
-            return [self.vector_env.render_mode for _ in ids]
         return self._members.get(attr_name, ids)
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
@@ -279,19 +262,10 @@ def _check_vector_env(vector_env: Any) -> None:
     hint = "Stable-Baselines3 takes a single environment as it is"
     check_batch("vector_env", vector_env, "Stable-Baselines3", AutoresetMode.SAME_STEP, hint)
     space = vector_env.single_observation_space
-    if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in sub_spaces(space)):
+    parts = space.spaces.values() if isinstance(space, spaces.Dict) else ()
+    if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in parts):
         raise ArgumentError(
             "`vector_env` must have observations that are nested once at most, as "
             f"Stable-Baselines3 expects, got {space}; flatten them where they are made, such as by "
             "gymnasium.wrappers.FlattenObservation inside SyncVectorEnv."
         )
-
-
-def _check_arrays(obs: Any) -> None:
-    parts = tuple(obs.values()) if isinstance(obs, dict) else obs
-    for part in parts if isinstance(parts, tuple) else (parts,):
-        if not isinstance(part, np.ndarray):
-            raise ArgumentTypeError(
-                "`vector_env` must return numpy arrays, as Stable-Baselines3 expects, got "
-                f"{type(part).__name__}; build it with `arrays='numpy'`."
-            )

@@ -47,7 +47,9 @@ def test_step__reads_no_value(
     host = {"jax": {"numpy": wanted}, "torch": {"cpu": wanted}}[arrays]
     found = dict(counter)
     if engine == "brax":
-        assert counter.total() == other.total() == 0
+        # Small tensors on the CPU are copies: of observations, rewards, and a buffer per dtype.
+        copies = 0 if arrays == "jax" else 4 * (7 if mode == "SameStep" else 6)
+        assert (counter.total(), other.total(), other["numpy"]) == (0, copies, copies)
     else:
         assert {name: count for name, count in found.items() if count} == host
 
@@ -72,7 +74,7 @@ def test_gradients__read_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     use_all()  # compiles
     with count_reads("torch", monkeypatch) as counter, count_reads("jax", monkeypatch) as other:
         use_all()
-    assert counter.total() == other.total() == 0
+    assert (counter.total(), other.total()) == (0, other["numpy"])  # copies of small arrays
 
 
 def test_weak_types__compile_nothing_anew(caplog: pytest.LogCaptureFixture) -> None:
@@ -201,14 +203,16 @@ def test_tensor_of_another_gpu__is_exported_with_that_one_as_torch_s_current(
     assert current == []
 
 
-def test_memory__is_shared_between_jax_and_torch() -> None:
-    """The tensors that the user gets are the buffers that the compiled step wrote."""
+def test_memory_of_large_arrays__is_shared_between_jax_and_torch() -> None:
+    """The tensors that the user gets are the buffers that the compiled step wrote, or copies."""
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
     from gymbridge.core.arrays.torch import choose_to_torch
 
-    time_step = {"obs": jax.numpy.ones((4, 2)), "flags": jax.numpy.zeros(4, bool)}
+    large = jax.numpy.ones((1024, 512))
+    time_step = {"obs": large, "reward": jax.numpy.ones(4), "flags": large > 0}
     to_torch = choose_to_torch(jax.devices()[0])
     tensors = {name: to_torch(leaf) for name, leaf in time_step.items()}
     assert tensors["flags"].dtype == torch.bool
     for name, leaf in time_step.items():
-        assert tensors[name].data_ptr() == leaf.unsafe_buffer_pointer()
+        is_shared = tensors[name].data_ptr() == leaf.unsafe_buffer_pointer()
+        assert is_shared == (name != "reward")

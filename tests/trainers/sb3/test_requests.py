@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation, TransformObservation
-from gymnasium.wrappers.vector import NumpyToTorch
 
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.testing import scripted_vector_env
-from gymbridge.trainers.sb3 import Sb3VecEnv
 from tests.support.sb3_samples import SEED, KindsEnv, assert_like, scripted, scripted_dummy, sync
 
 
@@ -69,22 +66,17 @@ def test_options__reach_the_next_reset_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "rule"),
+    ("options", "rule"),
     [
-        (3, ArgumentTypeError, "must be a dict or a list of dicts"),
-        (["a", "b"], ArgumentTypeError, "must be a dict or a list of dicts"),
-        ([{"level": 1}, {"level": 2}], ArgumentError, "must be the same for all environments"),
-        ([{"at": np.arange(2)}, {"at": np.ones(2)}], ArgumentError, "must be the same"),
-        ([{"level": 1}], ArgumentError, "one dict for each of the 2 environments, got 1"),
-        ({"reset_mask": np.ones(2, bool)}, ArgumentError, "must not have 'reset_mask'"),
+        ([{"level": 1}, {"level": 2}], "must be the same for all environments"),
+        ([{"at": np.arange(2)}, {"at": np.ones(2)}], "must be the same"),
+        ({"reset_mask": np.ones(2, bool)}, "must not have 'reset_mask'"),
     ],
 )
-def test_options__that_a_batch_cannot_take_are_refused(
-    options: Any, error: type[Exception], rule: str
-) -> None:
+def test_options__that_a_batch_cannot_take_are_refused(options: Any, rule: str) -> None:
     view = sync(KindsEnv, 2)
     view.set_options({"level": 9})
-    with pytest.raises(error, match=rule):
+    with pytest.raises(ArgumentError, match=rule):
         view.set_options(options)
     view.reset()
     assert view.get_attr("options") == [{"level": 9}] * 2
@@ -98,9 +90,3 @@ def test_nested_observations__are_refused_with_a_way_out() -> None:
     with pytest.raises(ArgumentError, match=r"nested once at most.*FlattenObservation"):
         sync(nested)
     assert sync(lambda: FlattenObservation(nested()), 1).reset().shape == (1, 71)
-
-
-def test_arrays_of_other_libraries__are_refused() -> None:
-    view = Sb3VecEnv(NumpyToTorch(scripted_vector_env([2], autoreset_mode="SameStep")))
-    with pytest.raises(ArgumentTypeError, match=r"must return numpy arrays.*got Tensor"):
-        view.reset()

@@ -1,0 +1,89 @@
+"""What a step hands over lies in a few buffers; each array is still the user's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gymbridge.core.arrays.packing import pack
+from tests.support.batches import Cell, cells, leaves, make_batch, to_kind, to_numpy
+from tests.support.trees import assert_same
+
+DTYPES = st.sampled_from(["bool", "uint8", "int32", "float32", "float64"])
+SHAPES = hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)
+
+
+def join(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([array.ravel() for array in arrays])
+
+
+@given(st.lists(DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, SHAPES)), max_size=9))
+def test_packed_arrays__are_those_that_were_packed(arrays: list[np.ndarray]) -> None:
+    packed = pack(arrays, join, "structure")
+    assert packed.structure == "structure"
+    assert_same(packed.take_apart(packed.buffers), arrays)
+
+
+@given(st.lists(hnp.arrays("int16", hnp.array_shapes(min_dims=1, max_dims=2)), min_size=1))
+def test_packed_arrays__may_be_stacked_by_devices_and_steps(arrays: list[np.ndarray]) -> None:
+    """Three steps of two devices, each with its own rows."""
+    parts = [[pack([x + 10 * t + d for x in arrays], join) for d in range(2)] for t in range(3)]
+    buffer = np.stack([np.concatenate([p.buffers[0] for p in step]) for step in parts])
+    wanted = [
+        np.stack([np.concatenate([x + 10 * t + d for d in range(2)]) for t in range(3)])
+        for x in arrays
+    ]
+    assert_same(parts[0][0].take_apart([buffer]), wanted)
+
+
+def test_large_arrays__are_not_copied() -> None:
+    large, small = np.zeros(100_000), np.zeros(3)
+    packed = pack([small, large, small], join)
+    assert packed.take_apart(packed.buffers)[1] is large
+    assert len(packed.buffers) == 2
+    assert len(pack([small, large, small], join, largest=np.inf).buffers) == 1
+
+
+@pytest.mark.parametrize("cell", cells(["host", "brax", "envpool"], kinds=["numpy", "torch"]))
+def test_array__is_apart_from_all_others_of_its_step(cell: Cell) -> None:
+    envs = cell.batch()
+    envs.reset(seed=0)
+    actions = to_kind(np.ones(4, np.int64), cell.kind)
+    for _ in range(3 if cell.mode != "Disabled" else 1):
+        returned = envs.step(actions)
+    arrays = [leaf for leaf in leaves(returned) if leaf.dtype != object]
+    for array in arrays:
+        before = [to_numpy(other).copy() for other in arrays]
+        array[...] = ~array if to_numpy(array).dtype == bool else 93
+        for other, value in zip(arrays, before, strict=True):
+            assert other is array or np.array_equal(to_numpy(other), value, equal_nan=True)
+
+
+def test_masks_of_many_rows__are_apart_too() -> None:
+    pytest.importorskip("torch")
+    envs = make_batch("fast", "SameStep", num_envs=70_000, arrays="torch")
+    envs.reset(seed=0)
+    infos = envs.step(envs.action_space.sample())[4]
+    masks = [infos["_final_obs"], infos["_final_info"], infos["final_info"]["_nonfinite"]]
+    assert len({mask.data_ptr() for mask in masks}) == 3
+
+
+def test_infos__have_a_version_counter_each() -> None:
+    """Torch refuses a backward pass through what was written; through its neighbours it goes."""
+    torch = pytest.importorskip("torch")
+    envs = make_batch("brax", "SameStep", arrays="torch")
+    envs.reset(seed=0)
+    infos: dict[str, Any] = envs.step(torch.ones(4, dtype=torch.int64))[4]
+    floats = [leaf for leaf in leaves(infos) if leaf.is_floating_point()]
+    assert len(floats) > 2
+    weight = torch.ones(4, requires_grad=True)
+    loss = (weight * floats[0].reshape(4, -1)[:, 0]).sum()
+    for other in floats[1:]:
+        other.fill_(3)
+    loss.backward()
+    assert weight.grad is not None
