@@ -160,13 +160,17 @@ class EngineEnv(JaxEnv):
         """
         start = [given[name] for name in self.reset_options] if given else None
         state = self._run("reset", self._reset, key, physics, start or None)
-        zero = {name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")}
+        zero: dict[str, Any] = {
+            name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")
+        }
         info = {
             name: where_rows(kept.is_given, kept.value, state.info[name])
             for name, kept in given.items()
             if name in self.carried
         }
-        state = replace(state, info={**state.info, **info}, **zero)
+        if info:
+            zero["info"] = type(state.info)({**state.info, **info})
+        state = replace(state, **zero)
         return state, state.obs, self._select_info(state)
 
     def step(

@@ -7,7 +7,7 @@ generator that JAX is set to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from gymbridge.core.episode import Renderer, ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.rows import has_rows
 from gymbridge.core.specs import name_device
+from gymbridge.jax_env.checks import check_summed
 from gymbridge.jax_env.compilation import log_compilation
 from gymbridge.jax_env.divergence import check_divergence, guard_reset, guard_step
 from gymbridge.jax_env.options import Kept
@@ -63,11 +64,13 @@ class JaxSimulator:
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
+        summed: Names of infos that add up, too.
         guarded: Whether a row that produces NaN or Inf ends with its last finite observation.
         calls: LAPACK calls on many matrices that a step may have at the same time, if it has any.
 
     Raises:
-        ArgumentError: `num_envs` is not a multiple of the devices, or JAX has no such device.
+        ArgumentError: `num_envs` is not a multiple of the devices, JAX has no such device, or
+            `summed` names no numbers among the infos.
     """
 
     seed_range = 2**32 - 1
@@ -80,6 +83,7 @@ class JaxSimulator:
         device: Any = None,
         task_limit: int | None = None,
         action_repeat: int = 1,
+        summed: Sequence[str] = (),
         guarded: bool = True,
         calls: int = 2,
     ) -> None:
@@ -103,11 +107,12 @@ class JaxSimulator:
         }
         # The settings hold wherever these are traced, such as in a user's `jax.jit`.
         reset = default_generator()(partial(reset_row, env))
-        self.step_row = default_generator()(partial(step_row, env, action_repeat))
+        self.step_row = default_generator()(partial(step_row, env, action_repeat, summed))
         self.reset_row = guard_reset(reset) if guarded else reset
         self.row: Row = jax.eval_shape(self.reset_row, KEY)
+        check_summed(summed, self.row.seen.info)
         check_threads(self.device, num_envs, calls, self._factorizes)
-        self._guarded, self._calls = guarded, calls
+        self._kept = {"summed": summed, "guarded": guarded, "calls": calls}
         self._reset_rows = jax.vmap(self.reset_row)
         rows = guard_step(env, self.step_row) if guarded else jax.vmap(self.step_row)
         self._step_rows: Callable[[Row, Any], Row] = rows
@@ -128,7 +133,7 @@ class JaxSimulator:
         return self._rebuilt_with(self.num_envs, device=device, task_limit=limit), ()
 
     def _rebuilt_with(self, num_envs: int, **options: Any) -> partial[JaxSimulator]:
-        kept = {"action_repeat": self.action_repeat, "guarded": self._guarded, "calls": self._calls}
+        kept = {"action_repeat": self.action_repeat, **self._kept}
         return partial(JaxSimulator, self.env, num_envs, **(kept | options))
 
     def restart(
