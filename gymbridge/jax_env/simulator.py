@@ -345,10 +345,12 @@ class HostSimulator:
             log_compilation("reset", simulator)
             return split(part.restart(_join(batch, rest), mask, request, carried)[0])
 
-        def step(batch: Episodes, rest: Any, actions: Any, freeze: Any) -> Any:
+        def step(rows: Row, rest: Any, actions: Any, freeze: Any) -> Any:
             log_compilation("step", simulator)
+            batch: Any = Episodes(rows, None, None)
             state = batch if rest is None else _join(batch, rest)
-            return split(part.advance(state, actions, None, freeze)[0])
+            batch, rest = split(part.advance(state, actions, None, freeze)[0])
+            return batch.rows, rest
 
         compiled = partial(jax.jit, out_shardings=find_sharding(place))
 
@@ -381,7 +383,8 @@ class HostSimulator:
             DivergedError: A row produced NaN or Inf, and the batch raises then.
         """
         rest = None if freeze is None else state.rest
-        found = self._step(state.batch, rest, actions, freeze)
+        rows, rest = self._step(state.batch.rows, rest, actions, freeze)
+        found = state.batch._replace(rows=rows), rest
         if restart is not None and has_rows(restart):
             carried = state.batch.rows.seen.info  # from before this step
             found = self._restart(*found, carried, restart, self._no_seeds)
