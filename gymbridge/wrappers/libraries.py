@@ -19,7 +19,7 @@ class ArrayLibrary(NamedTuple):
 
     xp: Any
     cast: Callable[[Any, Any], Any]  # (array, dtype) -> array
-    copy: Callable[[Any], Any]  # array -> the same values in memory that no one else writes into
+    copy: Callable[[Any], Any]  # array -> the same values, which a user may write into or donate
     detach: Callable[[Any], Any]  # array -> the same values without a graph
     compile: Callable[[Callable[..., Any]], Callable[..., Any]]  # two static arguments come first
     put: Callable[[Any, Any, int], Any]  # (values, device, num_envs) -> array of its own
@@ -70,7 +70,7 @@ def _jax() -> ArrayLibrary:
         return jax.device_put(array, device)
 
     compile_with = partial(jax.jit, static_argnums=(0, 1))
-    return ArrayLibrary(jnp, jnp.astype, _same, _same, compile_with, put, np.array)
+    return ArrayLibrary(jnp, jnp.astype, jnp.copy, _same, compile_with, put, np.array)
 
 
 def spread(mask: Any, like: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What wrappers must return, row by row: Gymnasium's running moments in float64, and plain lists."""
+"""What wrappers must return, row by row: Gymnasium's moments in float64, and plain lists."""
 
 from __future__ import annotations
 
