@@ -23,7 +23,7 @@ from gymbridge.core.spaces import keep_apart
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.wrappers.libraries import find_library, map_named
 
-__all__ = ["BatchWrapper", "Step", "find_idle"]
+__all__ = ["BatchWrapper", "Step", "find_idle", "find_moved"]
 
 
 class Step(NamedTuple):
@@ -208,3 +208,8 @@ class BatchWrapper(SavesState, VectorWrapper[Any, Any, Any, Any, Any]):
 def find_idle(mode: AutoresetMode, ended: Any) -> Any:
     """Return the mask of the rows that ended and take no step before they begin again."""
     return ended & ~ended if mode == AutoresetMode.SAME_STEP else ended
+
+
+def find_moved(idle: Any, some: Any) -> Any:
+    """Return the mask of the rows that take a step; `some` is the mask of `step_some`, or None."""
+    return ~idle if some is None else ~idle & some

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.snapshots import Snapshot
 from gymbridge.errors import ArgumentError
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle
+from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary
 
 __all__ = ["RecordEpisodeStatistics"]
@@ -75,11 +75,8 @@ class RecordEpisodeStatistics(BatchWrapper):
         return obs
 
     def _follow(self, step: Step, some: Any) -> Step:
-        passed, flags = self._pass_time(), step[2:4]
-        rewards = self._library.detach(step.rewards)
-        self._state, *counted = self._count(
-            self._library, self._mode, self._state, rewards, *flags, some, passed
-        )
+        values = step[1:4], some, self._pass_time()
+        self._state, *counted = self._count(self._library, self._mode, self._state, *values)
         infos = dict(zip((self._key, f"_{self._key}"), counted, strict=True))
         return step._replace(infos={**step.infos, **infos})
 
@@ -106,19 +103,16 @@ def _count(
     library: ArrayLibrary,
     mode: AutoresetMode,
     running: _Running,
-    rewards: Any,
-    terminations: Any,
-    truncations: Any,
+    values: Any,
     some: Any,
     passed: float,
 ) -> tuple[_Running, dict[str, Any], Any]:
     """Return what runs after a step, the statistics of what it ended, and their mask."""
-    where, ended = library.xp.where, terminations | truncations
-    moved = ~running.idle if some is None else ~running.idle & some
+    where, ended, moved = library.xp.where, values[1] | values[2], find_moved(running.idle, some)
     counted = running._replace(
-        returns=running.returns + where(moved, rewards, 0),
+        returns=running.returns + where(moved, library.detach(values[0]), 0),
         lengths=running.lengths + where(moved, 1, 0),
-        seconds=running.seconds + where(running.idle, 0.0, passed),
+        seconds=where(running.idle, 0.0, running.seconds + passed),
     )
     new = ended & moved
     statistics = {key: where(new, each, 0) for key, each in zip("rlt", counted, strict=False)}

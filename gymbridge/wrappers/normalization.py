@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.errors import ArgumentError
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle
+from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves, map_named
 from gymbridge.wrappers.moments import RunningMoments, learn, no_moments
 from gymbridge.wrappers.observations import ObservationWrapper
@@ -80,7 +80,7 @@ class NormalizeObservation(_Normalizer, ObservationWrapper):
         >>> envs = NormalizeObservation(scripted_vector_env(lengths=[2, 5]), clip=10)
         >>> _ = envs.reset(seed=0)
         >>> envs.step([0, 0])[0]
-        array([0.9999..., 0.9999...], dtype=float32)
+        array([0.99997497, 0.99997497], dtype=float32)
     """
 
     belongs_inside = ("FrameStackObservation", "NormalizeObservation")
@@ -191,30 +191,24 @@ class NormalizeReward(_Normalizer):
         return obs
 
     def _follow(self, step: Step, some: Any) -> Step:
-        self._state, scaled = self._advance(
-            self._library, self._options(), self._state, *step[1:4], some
-        )
+        options, values = self._options(), step[1:4]
+        self._state, scaled = self._advance(self._library, options, self._state, values, some)
         return step._replace(rewards=scaled)
 
 
 def _advance(
-    library: ArrayLibrary,
-    options: _Options,
-    state: _Returns,
-    rewards: Any,
-    terminations: Any,
-    truncations: Any,
-    some: Any,
+    library: ArrayLibrary, options: _Options, state: _Returns, values: Any, some: Any
 ) -> tuple[_Returns, Any]:
     """Return the returns and moments after a step, and the scaled rewards."""
-    xp, (moments, before, idle) = library.xp, state
-    moved, ended = ~idle if some is None else ~idle & some, terminations | truncations
+    (moments, before, idle), (rewards, terminations, truncations) = state, values
+    xp, moved = library.xp, find_moved(idle, some)
     returns = xp.where(terminations, 0.0, before * options.gamma)
     returns = returns + library.detach(library.cast(rewards, float))
     returns = xp.where(moved, returns, before)
     if options.learns:
         moments = learn(library, moments, returns, moved, options.statistics)
     scaled = library.cast(rewards / xp.sqrt(moments.var + options.epsilon), rewards.dtype)
+    ended = terminations | truncations
     idle = find_idle(options.mode, ended)
     return _Returns(moments, xp.where(ended & ~idle, 0.0, returns), idle), scaled
 

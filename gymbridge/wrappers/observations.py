@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space, create_empty_array
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.rows import has_rows, split_rows
 from gymbridge.errors import EnvContractError
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle
+from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves, select
 
 __all__ = ["ObservationWrapper"]
@@ -94,7 +94,7 @@ def _advance(
 ) -> tuple[_Seen, Any]:
     """Return what is known after a step, and final observations where it has `reached` some."""
     (memory, last, idle), ended = seen, flags[0] | flags[1]
-    moved = ~idle if some is None else ~idle & some
+    moved = find_moved(idle, some)
     if rule.mode == AutoresetMode.NEXT_STEP:
         moved = moved | idle
     now = obs if reached is None else reached
