@@ -36,7 +36,7 @@ class Step(NamedTuple):
     infos: dict[str, Any]
 
 
-class BatchWrapper(SavesState, VectorWrapper[Any, Any, Any, Any, Any]):
+class BatchWrapper(SavesState, VectorWrapper):
     """A wrapper whose state is in the snapshots of the batch.
 
     A class changes a step in `_act` and `_follow`, and a reset in `_begin`. Its state is a tree of

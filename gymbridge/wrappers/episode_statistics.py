@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from gymbridge.core.rows import has_rows
 from gymbridge.core.snapshots import Snapshot
-from gymbridge.errors import ArgumentError
 from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary
 
@@ -28,38 +28,33 @@ class _Running(NamedTuple):
 class RecordEpisodeStatistics(BatchWrapper):
     """Return, length and duration of each episode in the step that ends it, on the batch's device.
 
-    Each step adds these infos, without synchronising with the host::
+    Each step adds these infos, without synchronising with the host; in numpy each that ends some::
 
         infos["episode"] = {"r": returns, "l": lengths, "t": seconds}   each (num_envs,)
         infos["_episode"]                                               (num_envs,) bool
 
     The keys are those of `gymnasium.wrappers.vector.RecordEpisodeStatistics`; values are 0 where no
     episode ended, and each episode is reported once. Returns are float32 or the dtype of rewards,
-    lengths are integers, seconds are float64 in torch and float32 in jax without x64. A return has
-    no gradient. `get_state` and `save_state` include the statistics of the running episodes.
+    float64 in numpy; lengths are integers, seconds float64, or float32 in jax without x64. A return
+    has no gradient. `get_state` and `save_state` include the statistics of the running episodes.
 
     Args:
-        env: A batch with ``arrays="torch"`` or ``arrays="jax"``.
+        env: A batch.
         stats_key: Key of the statistics in the infos.
 
     Raises:
         ArgumentTypeError: `env` is not a vector environment.
-        ArgumentError: `env` has numpy arrays; use Gymnasium's own wrapper for those. Or rewards are
-            clipped or normalised inside `env`.
+        ArgumentError: Rewards are clipped or normalised inside `env`.
     """
 
     belongs_inside = ("ClipReward", "NormalizeReward")
 
     def __init__(self, env: VectorEnv[Any, Any, Any], stats_key: str = "episode") -> None:
         super().__init__(env, stats_key=stats_key)
-        if self._library.xp is np:
-            raise ArgumentError(
-                "`env` must be a batch with `arrays='torch'` or 'jax', got numpy's; for numpy use "
-                "gymnasium.wrappers.vector.RecordEpisodeStatistics."
-            )
         self._key, self._name = stats_key, f"statistics {stats_key!r}"
         self._count, self._forget = map(self._library.compile, (_count, _forget))
-        kinds = np.float32, int, float, np.bool_
+        self._is_numpy = self._library.xp is np
+        kinds = float if self._is_numpy else np.float32, int, float, np.bool_
         self._state = _Running(*(self._put(np.zeros(self.num_envs, kind)) for kind in kinds))
         self._last_call = time.perf_counter()
 
@@ -77,6 +72,8 @@ class RecordEpisodeStatistics(BatchWrapper):
     def _follow(self, step: Step, some: Any) -> Step:
         values = step[1:4], some, self._pass_time()
         self._state, *counted = self._count(self._library, self._mode, self._state, *values)
+        if self._is_numpy and not has_rows(counted[1]):
+            return step
         infos = dict(zip((self._key, f"_{self._key}"), counted, strict=True))
         return step._replace(infos={**step.infos, **infos})
 

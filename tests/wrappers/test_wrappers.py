@@ -221,7 +221,7 @@ def test_snapshot__has_the_state_of_every_wrapper(
     def make(arrays: str) -> Any:
         envs = make_batch(engine, mode, limit=3, arrays=arrays)
         if engine == "fast":
-            return wrap(envs, records=kind != "numpy")
+            return wrap(envs, records=True)
         return NormalizeReward(FrameStackObservation(NormalizeObservation(envs), 2))
 
     envs, other = make(kind), make(kind)

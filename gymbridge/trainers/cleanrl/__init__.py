@@ -10,13 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 from gymnasium.spaces import Box
-from gymnasium.wrappers.vector import RecordEpisodeStatistics, RecordVideo, TransformAction
+from gymnasium.wrappers.vector import RecordVideo, TransformAction
 
 from gymbridge.core.requests import read_seed
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.trainers.batches import make_same_step
 from gymbridge.trainers.cleanrl.vector_env import CleanRLVectorEnv
-from gymbridge.wrappers import ClipReward, NormalizeObservation, NormalizeReward
+from gymbridge.wrappers import (
+    ClipReward,
+    NormalizeObservation,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+)
 
 __all__ = ["CleanRLVectorEnv", "make_cleanrl"]
 
