@@ -347,7 +347,8 @@ class HostSimulator:
 
         def step(rows: Row, rest: Any, actions: Any, freeze: Any) -> Any:
             log_compilation("step", simulator)
-            batch: Any = Episodes(rows, None, None)
+            nothing: Any = None
+            batch = Episodes(rows, nothing, nothing)
             state = batch if rest is None else _join(batch, rest)
             batch, rest = split(part.advance(state, actions, None, freeze)[0])
             return batch.rows, rest
