@@ -22,9 +22,9 @@ DOUBLE = gym.spaces.Box(-np.inf, np.inf, (3,), np.float64)
 @pytest.fixture(autouse=True)
 def walk() -> Any:
     """The id of an environment with walks in double precision."""
-    register("Walk-v0", lambda **_: WalkEnv(DOUBLE))
+    register("ScaledWalk-v0", lambda **_: WalkEnv(DOUBLE))
     yield
-    registry.pop("Walk-v0")
+    registry.pop("ScaledWalk-v0")
 
 
 class FreshReturns(wrappers.NormalizeReward):
@@ -73,7 +73,7 @@ def assert_scaled_as_by_wrappers(step: Any, old: OldStep) -> None:
 
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
 def test_env_statistics__are_those_of_wrappers_around_each_environment(gamma: float) -> None:
-    view = make_cleanrl("Walk-v0", NUM_ENVS, normalize="env", gamma=gamma)
+    view = make_cleanrl("ScaledWalk-v0", NUM_ENVS, normalize="env", gamma=gamma)
     old = OldSync([make_stack(gamma) for _ in range(NUM_ENVS)], records=False)
     assert_close(view.reset(seed=1)[0], np.stack(old.reset([1, 2, 3, 4])))
     rng, ends, cuts = np.random.default_rng(0), 0, 0
@@ -86,8 +86,8 @@ def test_env_statistics__are_those_of_wrappers_around_each_environment(gamma: fl
 
 
 def test_batch_statistics__are_of_all_that_was_seen() -> None:
-    view = make_cleanrl("Walk-v0", NUM_ENVS, normalize="batch", gamma=0.9)
-    raw = make_cleanrl("Walk-v0", NUM_ENVS)
+    view = make_cleanrl("ScaledWalk-v0", NUM_ENVS, normalize="batch", gamma=0.9)
+    raw = make_cleanrl("ScaledWalk-v0", NUM_ENVS)
     view.reset(seed=1)
     seen = [raw.reset(seed=1)[0]]
     rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_batch_statistics__are_of_all_that_was_seen() -> None:
 
 
 def test_view__has_spaces_that_fit_and_casts() -> None:
-    view = make_cleanrl("Walk-v0", NUM_ENVS, normalize="env")
+    view = make_cleanrl("ScaledWalk-v0", NUM_ENVS, normalize="env")
     assert view.single_observation_space == gym.spaces.Box(-10, 10, (3,), np.float32)
     assert view.single_action_space == WalkEnv().action_space
     obs, _ = view.reset(seed=0)
@@ -121,9 +121,9 @@ def test_view__has_spaces_that_fit_and_casts() -> None:
 
 def test_make__refuses_what_cannot_be_normalised() -> None:
     with pytest.raises(ArgumentError, match=r"`normalize` must be None, 'env'.*got 'rows'"):
-        make_cleanrl("Walk-v0", 1, normalize="rows")
+        make_cleanrl("ScaledWalk-v0", 1, normalize="rows")
     with pytest.raises(ArgumentError, match=r"`gamma`.*got nan"):
-        make_cleanrl("Walk-v0", 1, normalize="env", gamma=float("nan"))
+        make_cleanrl("ScaledWalk-v0", 1, normalize="env", gamma=float("nan"))
     with pytest.raises(ArgumentError, match=r"observations in Boxes to normalise, got Discrete"):
         make_cleanrl("FrozenLake-v1", 1, normalize="env")
 
