@@ -46,7 +46,7 @@ BELONGS = {
     "gymbridge/testing/": "tests/checker tests/conformance",
     "gymbridge/trainers/": "tests/trainers",
     "gymbridge/trainers/rllib.py": "gymnasium",
-    "gymbridge/wrappers.py": "tests/conformance tests/core",
+    "gymbridge/wrappers/": "tests/wrappers tests/trainers/cleanrl",
     ".ci/run": "gpu gymnasium wheel",  # slow tests do not depend on it
     "docs/": "tests/test_docs.py",
     "docs/how-to/scaling.md": "tests/test_scaling.py",

@@ -91,6 +91,8 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
             environment stops at its episode's end. None for the task's own, which is 1 for most.
         info_keys: Which infos there are: None for the environment's choice, which is all of a
             `JaxEnv`, "all", or a list of names.
+        summed_infos: Names of infos that add up over the repeated steps, as rewards do; the others
+            are those of the last one.
         nonfinite: What happens when an environment produces NaN or Inf. "terminate" ends that
             environment with reward 0 and its last finite observation, and flags it in
             ``infos["nonfinite"]``. "raise" (numpy arrays only) raises and rolls the step back.
@@ -138,6 +140,7 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
         device: Any = None,
         action_repeat: int | None = None,
         info_keys: Sequence[str] | str | None = None,
+        summed_infos: Sequence[str] = (),
         nonfinite: str = "terminate",
         differentiable: bool = False,
         residuals: str = "store",
@@ -160,6 +163,7 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
             device=place,
             task_limit=task.limit,
             action_repeat=task.action_repeat,
+            summed=summed_infos,
             guarded=nonfinite != "ignore",
             calls=recipe.calls,
         )

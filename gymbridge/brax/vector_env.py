@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from gymnasium.vector import VectorEnv
@@ -11,7 +13,6 @@ from gymbridge.core.extras import needs
 from gymbridge.core.opengl import import_mujoco
 from gymbridge.errors import (
     ArgumentTypeError,
-    KeywordError,
     SimulationError,
     UnknownTaskError,
     nearest,
@@ -32,7 +33,7 @@ with needs("brax", "BraxVectorEnv"):
         sort_keywords,
         takes_keywords_of,
     )
-    from gymbridge.private.brax import brax_envs, registered
+    from gymbridge.private.brax import brax_envs, registered, starting_at
 
 __all__ = ["FIELDS", "BraxVectorEnv"]
 
@@ -44,6 +45,7 @@ FIELDS = StateFields(
     model="sys",
     mj_model="sys.mj_model",
     package="brax",
+    starting_at=starting_at,
     training=(brax_envs.training.__name__,),
 )
 """What the engine calls things."""
@@ -78,6 +80,9 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
             function, (sys, (n, 2) keys) -> (sys with leaves (n, ...), axes). The values are in
             ``infos["randomization"]``. To set them, call
             ``reset(options={"randomization": {path: (num_envs, ...)}})``.
+        carried: Names of entries of ``state.info`` that outlive their episode, such as the level of
+            a curriculum. After the environment's own reset they have the values that the last step
+            left; a seed brings the reset's own values back. They are infos, and options of `reset`.
         mjx_solver_gradient: How gradients pass MJX's constraint solver, with ``backend="mjx"``.
             "unroll" differentiates every iteration, so the gradient is that of what is computed;
             its cost grows with `opt.iterations`. "implicit" differentiates the optimum that the
@@ -129,24 +134,55 @@ def _make_brax_env(brax_env: str | brax_envs.Env, kwargs: dict[str, Any]) -> bra
     if isinstance(brax_env, brax_envs.Env):
         if kwargs:
             name, built = next(iter(kwargs)), f"a built {type(brax_env).__name__}"
+            close = nearest(name, _PARAMETERS)
             advice = "give keywords of the environment to its own constructor"
-            raise unexpected_keyword("BraxVectorEnv", name, built, advice)
+            hint = close if close.endswith("?") else advice
+            raise unexpected_keyword("BraxVectorEnv", name, built, hint)
         return brax_env
     if not isinstance(brax_env, str):
         raise ArgumentTypeError(
             "`brax_env` must be the name of a registered Brax environment or a brax.envs.Env, got "
             f"{type(brax_env).__name__}."
         )
-    if brax_env not in registered():
+    registry = registered()
+    if brax_env not in registry:
         raise UnknownTaskError(
             f"`brax_env` must be a registered Brax environment, got {brax_env!r}; "
-            f"{nearest(brax_env, registered())}"
+            f"{nearest(brax_env, registry)}"
         )
+    known, is_open = _keywords(registry[brax_env])
+    for name in kwargs:
+        if name not in known and not is_open:
+            hint = nearest(name, known | _PARAMETERS)
+            raise unexpected_keyword("BraxVectorEnv", name, repr(brax_env), hint)
     try:
         with quiet(), default_promotion():
             return brax_envs.get_environment(brax_env, **kwargs)
     except Exception as error:
-        is_unknown = any(f"unexpected keyword argument {name!r}" in str(error) for name in kwargs)
-        raise (KeywordError if is_unknown else SimulationError)(
+        raise SimulationError(
             f"Brax cannot build {brax_env!r} with {kwargs}: {type(error).__name__}: {error}"
         ) from error
+
+
+def _keywords(factory: Callable[..., Any]) -> tuple[set[str], bool]:
+    """Return the keywords that a class or function takes, and whether it takes any others too.
+
+    A class hands its ``**kwargs`` to its base, so those of the bases count, up to the first that
+    takes none.
+    """
+    calls: list[Any] = [factory]
+    if isinstance(factory, type):
+        bases = [base for base in factory.__mro__ if base is not object]
+        calls = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
+    names: set[str] = set()
+    is_open = False
+    for call in calls:
+        parameters = inspect.signature(call).parameters.values()
+        names |= {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+        is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        if not is_open:
+            break
+    return names - {"self", "sys"}, is_open
+
+
+_PARAMETERS = _keywords(BraxVectorEnv.__init__)[0] - {"brax_env"}

@@ -97,7 +97,7 @@ class SparseInfos:
         return time_step, over, outcome.final if has_rows(over) else None
 
 
-class Found(NamedTuple):
+class _Found(NamedTuple):
     """What a call found besides observations and rewards."""
 
     terminated: Any
@@ -140,7 +140,7 @@ class DenseInfos:
         else:
             copy_mask = _copy if adapter.pack is identity else identity
 
-            def pack(found: Found) -> Any:
+            def pack(found: _Found) -> Any:
                 return adapter.pack(_lay_out(found, copy_mask))
 
             self._pack, self._read = pack, identity
@@ -158,7 +158,7 @@ class DenseInfos:
                 final = time_step if outcome.final is None else outcome.final
                 final_obs, final_info = map_arrays(_copy, (final.obs, final.info))
                 over = terminated | truncated
-        found = Found(terminated, truncated, info, final_info, shown, over)
+        found = _Found(terminated, truncated, info, final_info, shown, over)
         obs, reward = time_step.obs, time_step.reward
         return Returned(outcome.carry, obs, reward, final_obs, self._pack(found))
 
@@ -182,7 +182,7 @@ def _copy(array: Any) -> Any:
     return array.copy()
 
 
-def _lay_out(found: Found, copy_mask: Converter) -> tuple[Any, Any, dict[str, Any]]:
+def _lay_out(found: _Found, copy_mask: Converter) -> tuple[Any, Any, dict[str, Any]]:
     """Return the flags, and the infos with a mask beside each key but ``final_obs`` itself."""
     terminated, truncated, info, final_info, shown, over = found
     infos = make_infos(info, shown, copy_mask)

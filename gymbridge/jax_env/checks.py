@@ -12,7 +12,7 @@ from gymnasium import Space, spaces
 
 from gymbridge.core.infos import RESERVED_INFOS
 from gymbridge.core.spaces import ARRAY_SPACES, space_leaves
-from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, nearest
 from gymbridge.jax_env.env import JaxEnv
 from gymbridge.jax_env.tracing import action_struct, check_containers, check_same_leaves
 
@@ -24,6 +24,7 @@ __all__ = [
     "check_range",
     "check_scalars",
     "check_structure",
+    "check_summed",
     "read_mapping",
     "read_space",
     "to_plain",
@@ -187,6 +188,27 @@ def check_carried(name: str, info: Any, like: Any) -> None:
         raise ArgumentError(
             f"`carried[{name!r}]` must be an info that `reset` and `step` return, {_show(like)}, "
             f"got {'no such info' if info is None else _show(info)}."
+        )
+
+
+def check_summed(names: Any, infos: Infos) -> None:
+    """Raise unless the names are those of infos that add up.
+
+    Raises:
+        ArgumentTypeError: They are not a list of names.
+        ArgumentError: There is no such info, or it has bools.
+    """
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ArgumentTypeError(f"`summed_infos` must be a list of names, got {names!r}.")
+    known = {
+        name
+        for name, info in infos.items()
+        if all(leaf.dtype != bool for leaf in jax.tree.leaves(info))
+    }
+    if missing := [name for name in names if name not in known]:
+        raise ArgumentError(
+            f"`summed_infos` must name infos of numbers, got {missing[0]!r}; "
+            f"{nearest(missing[0], known)}"
         )
 
 

@@ -25,13 +25,13 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 from gymbridge.jax_env.env import Coordinates, Drawing, Drawn, EnvMetadata, JaxEnv
 from gymbridge.jax_env.infos import make_info_selector
 from gymbridge.jax_env.model import ModelLeaves, Physics
-from gymbridge.jax_env.options import Kept, carry_tree
+from gymbridge.jax_env.options import Kept, carry_tree, start_at
 from gymbridge.jax_env.own_rendering import draw_by
 from gymbridge.jax_env.rendering import MujocoRenderer
 from gymbridge.jax_env.rows import where_rows
 from gymbridge.jax_env.tracing import KEY, action_struct, trace
 from gymbridge.jax_env.viewer import make_page
-from gymbridge.private.jax import default_promotion, keeps_old_traces
+from gymbridge.private.jax import current_trace, default_promotion, keeps_old_traces
 from gymbridge.private.mjx import SolverGradient
 
 __all__ = ["EngineEnv", "StateFields"]
@@ -55,6 +55,7 @@ class StateFields(NamedTuple):
     mj_model: str  # path in the unwrapped environment of what MuJoCo draws: "sys.mj_model"
     package: str  # where the engine's own `render` methods are: "brax"
     training: tuple[str, ...]  # modules of its training wrappers, which batch and restart
+    starting_at: Callable[..., Any]  # lets an environment begin elsewhere; see `private.brax`
     preserved: str = ""  # entry of `state.info` that its own wrapper keeps when an episode ends
 
 
@@ -108,7 +109,9 @@ class EngineEnv(JaxEnv):
         step = self._solver.wrap(env.step) if self._solver else env.step
         # Functions of this object alone: JAX would take the trace that it made of an equal bound
         # method, although the environment may have changed since.
-        self._reset = jax.jit(lambda key, physics: call(physics, env.reset, key))
+        self._begins_with: list[Any] = []
+        begin = partial(_begin_at, fields.starting_at, env, self._begins_with)
+        self._reset = jax.jit(lambda key, physics, start: call(physics, begin, start, key))
         self._step = jax.jit(lambda state, action, physics: call(physics, step, state, action))
         self._call = call
         self._trace(action_space, observation_space, info_keys, carried)
@@ -119,7 +122,7 @@ class EngineEnv(JaxEnv):
         """Find out what the states have, and check what the later check does not know of."""
         env, owner = self._env, type(self._env.unwrapped).__name__
         run = partial(trace, f"the {self._fields.engine} environment {owner}", self._fields.package)
-        begun = run("reset", partial(self._run, "reset", self._reset), KEY, None)
+        begun = run("reset", partial(self._run, "reset", self._reset), KEY, None, None)
         _check_scalars(begun)
         self._begun = begun = jax.tree.map(_to_strong, begun)
         inferred = _to_space(begun.obs)
@@ -136,22 +139,38 @@ class EngineEnv(JaxEnv):
             _check_solver(self._solver, owner, self._step, begun, action)
         kept = {*carried, *({self._fields.preserved} & begun.info.keys())}
         self._select_info = make_info_selector(begun, info_keys, kept)
-        self.carried = {name: carry_tree(name, begun.info[name]) for name in sorted(kept)}
+        self.carried: Mapping[str, Any] = {
+            name: carry_tree(name, begun.info[name]) for name in sorted(kept)
+        }
+        is_mjx = hasattr(getattr(begun, self._fields.physics), "qpos")
+        names = _OF_MJX[:2] if is_mjx else _OF_BRAX
+        # Without any where the environment does not begin its simulation in this trace.
+        start = dict(zip(names, self._begins_with, strict=False))
+        self.reset_options: Mapping[str, Any] = {
+            name: start_at(name, like) for name, like in start.items() if name not in kept
+        }
 
     def reset(
-        self, key: jax.Array, physics: Physics | None = None, **carried: Kept
+        self, key: jax.Array, physics: Physics | None = None, **given: Kept
     ) -> tuple[Any, ...]:
         """Begin an episode, with the model's own leaves or others in their place.
 
-        What is carried takes its place in ``state.info`` after the environment's own reset.
+        Positions and velocities that are given take the place of the environment's own where its
+        simulation begins. What is carried takes its place in ``state.info`` after the reset.
         """
-        state = self._run("reset", self._reset, key, physics)
-        zero = {name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")}
+        start = [given[name] for name in self.reset_options] if given else None
+        state = self._run("reset", self._reset, key, physics, start or None)
+        zero: dict[str, Any] = {
+            name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")
+        }
         info = {
             name: where_rows(kept.is_given, kept.value, state.info[name])
-            for name, kept in carried.items()
+            for name, kept in given.items()
+            if name in self.carried
         }
-        state = replace(state, info={**state.info, **info}, **zero)
+        if info:
+            zero["info"] = type(state.info)({**state.info, **info})
+        state = replace(state, **zero)
         return state, state.obs, self._select_info(state)
 
     def step(
@@ -246,6 +265,28 @@ class EngineEnv(JaxEnv):
                 raise EnvContractError(f"`State.{name}` must be a dict, got {found}.")
         reward = jax.tree.map(_as_float, state.reward)
         return replace(state, obs=_to_plain(state.obs), reward=reward)
+
+
+def _begin_at(
+    starting_at: Callable[..., Any], env: Any, found: list[Any], start: list[Kept] | None, key: Any
+) -> Any:
+    """Reset an environment, with given positions and velocities where its simulation begins.
+
+    Their shapes are left in `found`. What begins in a function that the environment compiles itself
+    is left alone: JAX would keep what it was given.
+    """
+    outer = current_trace()
+
+    def place(*own: Any) -> Any:
+        if current_trace() is not outer:
+            return own
+        found[:] = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in own]
+        if start is None:
+            return own
+        return [where_rows(x.is_given, x.value, q) for x, q in zip(start, own, strict=True)]
+
+    with starting_at(env.unwrapped, place):
+        return env.reset(key)
 
 
 def _replace(names: list[str], simulation: Any, leaves: Sequence[Any], _: Any) -> Any:

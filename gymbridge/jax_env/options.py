@@ -20,7 +20,16 @@ from gymbridge.jax_env.checks import check_range, read_mapping
 from gymbridge.jax_env.env import JaxEnv
 from gymbridge.jax_env.tracing import action_struct
 
-__all__ = ["Kept", "Option", "carry", "carry_tree", "given_together", "read_carried", "read_reset_options"]
+__all__ = [
+    "Kept",
+    "Option",
+    "carry",
+    "carry_tree",
+    "given_together",
+    "read_carried",
+    "read_reset_options",
+    "start_at",
+]
 
 _MOST_TRACES = 16
 
@@ -81,8 +90,8 @@ def read_carried(env: JaxEnv) -> tuple[dict[str, Option], dict[str, np.ndarray]]
         option = _read_option(env, name, space, "carried")
         if option.default is None:
             raise ArgumentError(
-                f"`carried[{name!r}]` must have a default in `reset` that is a value of {space}: it "
-                "begins with that."
+                f"`carried[{name!r}]` must have a default in `reset` that is a value of {space}, "
+                "with which it begins."
             )
         options[name], defaults[name] = carry(option), option.default
     return options, defaults
@@ -101,8 +110,19 @@ def carry(option: Option) -> Option:
 
 def carry_tree(name: str, like: Any) -> Option:
     """Return what is carried as it is, in nested dicts of arrays like these."""
-    label = f"`options[{name!r}]`"
-    return carry(Option(partial(_read_tree, label, like), like))
+    return carry(Option(partial(_read_tree, f"`options[{name!r}]`", like), like))
+
+
+def start_at(name: str, like: Any) -> Option:
+    """Return the option for positions or velocities with which an episode begins."""
+
+    def read(given: Any, mask: np.ndarray) -> np.ndarray:
+        array = _read_tree(f"`options[{name!r}]`", like, given, mask)
+        if not np.isfinite(array[mask]).all():
+            raise ArgumentError(f"`options[{name!r}]` must be finite, got {array}.")
+        return array
+
+    return carry(Option(read, like))
 
 
 def _read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
@@ -150,10 +170,10 @@ def _read_default(default: Any, like: Any, space: Space[Any]) -> np.ndarray | No
 
 
 def given_together(options: Mapping[str, Option]) -> list[frozenset[str]]:
-    """Return the sets of options for which `reset` is traced; the first one has none.
+    """Return the sets of options for which `reset` is traced.
 
-    Where some options are given, those with a value as their default are given it. What `reset`
-    does with any other default, such as None, shows in a trace without the option alone.
+    Options with a value as their default are in each: they are given it. What `reset` does with any
+    other default, such as None, shows in a trace without the option alone.
 
     Raises:
         ArgumentError: There are more than 16 such sets.
@@ -166,12 +186,11 @@ def given_together(options: Mapping[str, Option]) -> list[frozenset[str]]:
             "the others only once: give them a number or an array as default."
         )
     always = options.keys() - others
-    chosen = [
+    return [
         frozenset({*some, *always})
         for size in range(len(others) + 1)
         for some in combinations(others, size)
     ]
-    return list(dict.fromkeys([frozenset(), *chosen]))
 
 
 def _check_keyword(env: JaxEnv, name: str, label: str) -> None:

@@ -105,7 +105,10 @@ class RandomizedEnv(JaxEnv):
         self._check_read(shapes)
         read, flag = partial(_read_given, shapes), jax.ShapeDtypeStruct((), np.dtype(bool))
         like = {name: _Given(shape, flag) for name, shape in shapes.items()}
-        self.reset_options: Mapping[str, Any] = {"randomization": Option(read, like)}
+        self.reset_options: Mapping[str, Any] = {
+            "randomization": Option(read, like),
+            **env.reset_options,
+        }
 
     def _env_metadata(self) -> EnvMetadata:
         """Return what the environment says of itself; frames show the physics of the episodes."""
@@ -127,13 +130,13 @@ class RandomizedEnv(JaxEnv):
         )
 
     def reset(
-        self, key: jax.Array, randomization: dict[str, _Given] | None = None, **carried: Kept
+        self, key: jax.Array, randomization: dict[str, _Given] | None = None, **given: Kept
     ) -> tuple[Any, ...]:
         """Begin an episode; physics that are given by path are not drawn."""
         physics: Physics = self._draw(jax.random.fold_in(key, _STREAM))
         for path, (value, is_given) in (randomization or {}).items():
             physics[path] = jnp.where(is_given, value, physics[path])
-        state, obs, info = self._env.reset(key, physics, **carried)
+        state, obs, info = self._env.reset(key, physics, **given)
         return RandomizedEpisode(state, physics), obs, self._with_physics(info, physics)
 
     def step(self, key: Any, state: RandomizedEpisode, action: Any) -> tuple[Any, ...]:

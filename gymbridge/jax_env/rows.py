@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -59,8 +60,13 @@ def _step(env: TracedEnv, row: Row, action: Any) -> Row:
     return Row(tuple(jax.tree.leaves(state)), seen, row.key, steps)
 
 
-def step_row(env: TracedEnv, action_repeat: int, row: Row, action: Any) -> Row:
-    """Step one row `action_repeat` times, adding rewards, and stay where its episode ends."""
+def step_row(
+    env: TracedEnv, action_repeat: int, summed: Sequence[str], row: Row, action: Any
+) -> Row:
+    """Step one row `action_repeat` times, and stay where its episode ends.
+
+    Rewards add up, and so do the infos with the names `summed`; all else is that of the last step.
+    """
     stepped = _step(env, row, action)
     if action_repeat == 1:
         return stepped
@@ -68,7 +74,9 @@ def step_row(env: TracedEnv, action_repeat: int, row: Row, action: Any) -> Row:
     def again(_: Any, now: Row) -> Row:
         over = now.seen.terminated | now.seen.truncated
         later = _step(env, *cut_gradients(over, (now, action)))
-        seen = later.seen._replace(reward=now.seen.reward + later.seen.reward)
+        infos = [({name: seen.info[name] for name in summed}) for seen in (now.seen, later.seen)]
+        info = {**later.seen.info, **jax.tree.map(jnp.add, *infos)}
+        seen = later.seen._replace(reward=now.seen.reward + later.seen.reward, info=info)
         return where_rows(over, now, later._replace(seen=seen))
 
     return jax.lax.fori_loop(1, action_repeat, again, stepped)

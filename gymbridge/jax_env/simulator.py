@@ -7,7 +7,7 @@ generator that JAX is set to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from gymbridge.core.episode import Renderer, ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.rows import has_rows
 from gymbridge.core.specs import name_device
+from gymbridge.jax_env.checks import check_summed
 from gymbridge.jax_env.compilation import log_compilation
 from gymbridge.jax_env.divergence import check_divergence, guard_reset, guard_step
 from gymbridge.jax_env.options import Kept
@@ -51,6 +52,7 @@ class Episodes(NamedTuple):
     seed: jax.Array  # (num_envs,) uint32
     episode: jax.Array  # (num_envs,) uint32, episodes begun since the seed was given
 
+
 class JaxSimulator:
     """A batch of one JAX environment.
 
@@ -62,11 +64,13 @@ class JaxSimulator:
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
+        summed: Names of infos that add up, too.
         guarded: Whether a row that produces NaN or Inf ends with its last finite observation.
         calls: LAPACK calls on many matrices that a step may have at the same time, if it has any.
 
     Raises:
-        ArgumentError: `num_envs` is not a multiple of the devices, or JAX has no such device.
+        ArgumentError: `num_envs` is not a multiple of the devices, JAX has no such device, or
+            `summed` names no numbers among the infos.
     """
 
     seed_range = 2**32 - 1
@@ -79,6 +83,7 @@ class JaxSimulator:
         device: Any = None,
         task_limit: int | None = None,
         action_repeat: int = 1,
+        summed: Sequence[str] = (),
         guarded: bool = True,
         calls: int = 2,
     ) -> None:
@@ -102,11 +107,12 @@ class JaxSimulator:
         }
         # The settings hold wherever these are traced, such as in a user's `jax.jit`.
         reset = default_generator()(partial(reset_row, env))
-        self.step_row = default_generator()(partial(step_row, env, action_repeat))
+        self.step_row = default_generator()(partial(step_row, env, action_repeat, summed))
         self.reset_row = guard_reset(reset) if guarded else reset
         self.row: Row = jax.eval_shape(self.reset_row, KEY)
+        check_summed(summed, self.row.seen.info)
         check_threads(self.device, num_envs, calls, self._factorizes)
-        self._guarded, self._calls = guarded, calls
+        self._kept = {"summed": summed, "guarded": guarded, "calls": calls}
         self._reset_rows = jax.vmap(self.reset_row)
         rows = guard_step(env, self.step_row) if guarded else jax.vmap(self.step_row)
         self._step_rows: Callable[[Row, Any], Row] = rows
@@ -127,7 +133,7 @@ class JaxSimulator:
         return self._rebuilt_with(self.num_envs, device=device, task_limit=limit), ()
 
     def _rebuilt_with(self, num_envs: int, **options: Any) -> partial[JaxSimulator]:
-        kept = {"action_repeat": self.action_repeat, "guarded": self._guarded, "calls": self._calls}
+        kept = {"action_repeat": self.action_repeat, **self._kept}
         return partial(JaxSimulator, self.env, num_envs, **(kept | options))
 
     def restart(
@@ -339,12 +345,16 @@ class HostSimulator:
             log_compilation("reset", simulator)
             return split(part.restart(_join(batch, rest), mask, request, carried)[0])
 
-        def step(batch: Episodes, rest: Any, actions: Any, freeze: Any) -> Any:
+        def step(rows: Row, rest: Any, actions: Any, freeze: Any) -> Any:
             log_compilation("step", simulator)
+            nothing: Any = None
+            batch = Episodes(rows, nothing, nothing)
             state = batch if rest is None else _join(batch, rest)
-            return split(part.advance(state, actions, None, freeze)[0])
+            batch, rest = split(part.advance(state, actions, None, freeze)[0])
+            return batch.rows, rest
 
         compiled = partial(jax.jit, out_shardings=find_sharding(place))
+
         def split(state: Episodes) -> tuple[Episodes, tuple[jax.Array, Packed]]:
             """Return a batch without the rest of its last time step, and that rest."""
             _, reward, *others = state.rows.seen
@@ -374,7 +384,8 @@ class HostSimulator:
             DivergedError: A row produced NaN or Inf, and the batch raises then.
         """
         rest = None if freeze is None else state.rest
-        found = self._step(state.batch, rest, actions, freeze)
+        rows, rest = self._step(state.batch.rows, rest, actions, freeze)
+        found = state.batch._replace(rows=rows), rest
         if restart is not None and has_rows(restart):
             carried = state.batch.rows.seen.info  # from before this step
             found = self._restart(*found, carried, restart, self._no_seeds)

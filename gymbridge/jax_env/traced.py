@@ -79,6 +79,11 @@ class TracedEnv:
         self.action_space = read_space(env, "action_space", name)
         kept, defaults = read_carried(env)
         self.options, self.carried = read_reset_options(env) | kept, tuple(kept)
+        self._always = {
+            name: option.default
+            for name, option in self.options.items()
+            if option.default is not None
+        }
         self._trace(env, defaults)
         shown = read_info_keys(info_keys, self._infos)
         self._shown = self._infos.keys() if shown is None else {*shown, *self.carried}
@@ -89,7 +94,7 @@ class TracedEnv:
         reset, step = jax.jit(partial(_reset, env, defaults)), jax.jit(partial(_step, env))
         run = partial(trace, self.metadata.name, "")
         # Without weak types, as `_normalise` returns a state to the next step.
-        begun = jax.tree.map(_to_strong, run("reset", reset, KEY, {}))
+        begun = jax.tree.map(_to_strong, run("reset", reset, KEY, self._always))
         action = action_struct(self.action_space)
         stepped = run("step", step, KEY, begun[0], action)
         check_structure(self.metadata.state_name, begun[0], stepped[0], ("reset", "step"))
@@ -111,7 +116,8 @@ class TracedEnv:
         self._resets = {}
         for names in given_together(self.options):
             given = {name: self.options[name].like for name in names}
-            _check_options(begun, run("reset", reset, KEY, given))
+            if names != self._always.keys():
+                _check_options(begun, run("reset", reset, KEY, given))
             self._resets[names] = close(reset, KEY, given)
 
     def reset(self, key: jax.Array, options: Mapping[str, Any]) -> tuple[Any, TimeStep]:
@@ -121,10 +127,7 @@ class TracedEnv:
             key: PRNG key of the episode.
             options: Values of options by name.
         """
-        if frozenset(options) not in self._resets:
-            defaults = {name: option.default for name, option in self.options.items()}
-            given = {name: x for name, x in defaults.items() if x is not None}
-            options = {**given, **options}
+        options = {**self._always, **options}
         state, obs, info = self._resets[frozenset(options)](key, options)
         no = jnp.zeros((), bool)
         return self._normalise(state, TimeStep(obs, jnp.zeros((), self._reward), no, no, info))

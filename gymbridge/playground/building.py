@@ -27,6 +27,7 @@ from gymbridge.private.playground import (
     hide_iterations,
     meshes_of,
     registered,
+    starting_at,
 )
 
 __all__ = ["FIELDS", "build_env", "check_once", "episode_steps", "find_impl"]
@@ -40,6 +41,7 @@ FIELDS = StateFields(
     mj_model="mj_model",
     package="mujoco_playground",
     preserved="AutoResetWrapper_preserve_info",
+    starting_at=starting_at,
     training=(playground.wrapper.__name__, "brax.envs.wrappers.training"),
 )
 """What the engine calls things."""

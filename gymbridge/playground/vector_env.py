@@ -56,8 +56,10 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             the entries `naconmax` and `naccdmax`, which are set so that they suffice for
             `num_envs`; one that is given may not be less for each environment than Playground's is
             for each of 8,192.
-        **kwargs: Keywords of `JaxVectorEnv`, and `randomization_fn`, `mjx_solver_gradient`,
-            `action_space` and `observation_space`, for which see `BraxVectorEnv`. By default
+        **kwargs: Keywords of `JaxVectorEnv`, and `randomization_fn`, `carried`,
+            `mjx_solver_gradient`, `action_space` and `observation_space`, for which see
+            `BraxVectorEnv`. The entry ``"AutoResetWrapper_preserve_info"`` of ``state.info`` is
+            carried without being named. By default
             `max_episode_steps` is ceil(`episode_length` / `action_repeat`) of the configuration,
             and `action_repeat` the configuration's; another one in `config_overrides` is an error.
             A function from `mujoco_playground.registry.get_domain_randomizer` works unchanged as

@@ -16,6 +16,7 @@ import numpy as np
 __all__ = [
     "apart",
     "count_threads",
+    "current_trace",
     "default_generator",
     "default_promotion",
     "factorizes",
@@ -136,6 +137,13 @@ def default_generator() -> Generator[None]:
             if setting is not None and setting.value != value:
                 stack.enter_context(setting(value))
         yield
+
+
+def current_trace() -> Any:
+    """Return what JAX traces in this thread now; None where a version of JAX lacks the name."""
+    from jax._src import core
+
+    return getattr(getattr(core, "trace_ctx", None), "trace", None)
 
 
 @contextmanager

@@ -14,7 +14,14 @@ import jax
 import jax.numpy as jnp
 from mujoco_playground import registry
 
-__all__ = ["finding_meshes", "hide_iterations", "meshes_of", "registered", "smooth_tolerance"]
+__all__ = [
+    "finding_meshes",
+    "hide_iterations",
+    "meshes_of",
+    "registered",
+    "smooth_tolerance",
+    "starting_at",
+]
 
 _MESHES = {
     "aero_hand": ("tetheria_aero_hand_open",),
@@ -100,6 +107,32 @@ def _smooth_once() -> None:
         return evaluate(x)
 
     reward._sigmoids = smooth
+
+
+@contextmanager
+def starting_at(_: Any, place: Callable[[Any, Any], tuple[Any, Any]]) -> Iterator[None]:
+    """Let environments begin their simulation at other positions and velocities inside the block.
+
+    Args:
+        place: Function from the positions and velocities that `mjx_env.make_data` returns to those
+            in their place; the environment computes all else of them.
+    """
+    module: Any = registry.mjx_env
+
+    with _lock:
+        own = module.make_data
+
+        @wraps(own)
+        def begin(*args: Any, **kwargs: Any) -> Any:
+            data = own(*args, **kwargs)
+            qpos, qvel = place(data.qpos, data.qvel)
+            return data.replace(qpos=qpos, qvel=qvel)
+
+        module.make_data = begin
+        try:
+            yield
+        finally:
+            module.make_data = own
 
 
 @contextmanager

@@ -15,8 +15,9 @@ from flax import struct
 from flax.core import FrozenDict
 
 from gymbridge import BraxVectorEnv
-from gymbridge.errors import ArgumentError
+from gymbridge.errors import ArgumentError, GymbridgeError
 from gymbridge.jax_env.infos import make_info_selector
+from tests.support.batches import to_kind
 from tests.support.brax_samples import SampleEnv, count_on, start, under
 
 RESERVED = ("episode", "final_obs", "final_info", "nonfinite", "randomization", "info", "_hidden")
@@ -172,3 +173,39 @@ def test_info_keys__that_name_a_key_or_nothing_are_refused(name: str, hint: str)
     env = SampleEnv(lambda rng: start(rng, metrics={"speed": 1.0}, info={"rng": rng}))
     with pytest.raises(ArgumentError, match=f"`info_keys` has '{name}'.*{hint}"):
         BraxVectorEnv(env, info_keys=["speed", name])
+
+
+@pytest.mark.parametrize("arrays", ["numpy", "torch"])
+def test_summed_infos__add_up_over_repeated_steps_as_rewards_do(arrays: str) -> None:
+    pytest.importorskip(arrays)
+
+    class Metered(SampleEnv):
+        """The metric is the number of the step, and the third ends the episode."""
+
+        def reset(self, rng: Any) -> Any:
+            return start(rng, metrics={"last": jnp.zeros(()), "sum": jnp.zeros(())})
+
+        def step(self, state: Any, action: Any) -> Any:
+            count = state.metrics["last"] + 1
+            after = count_on(state, action, metrics={"last": count, "sum": count})
+            return after.replace(reward=count, done=jnp.where(count >= 3, 1.0, 0.0))
+
+    options: dict[str, Any] = {"arrays": arrays, "action_repeat": 2, "summed_infos": ["sum"]}
+    envs = BraxVectorEnv(Metered(), 2, autoreset_mode="Disabled", **options)
+    envs.reset(seed=0)
+    for last, total in ((2, 3), (3, 3)):
+        _, rewards, *_, infos = envs.step(to_kind(np.zeros((2, 1), np.float32), arrays))
+        found = [float(values[0]) for values in (rewards, infos["sum"], infos["last"])]
+        assert found == [total, total, last]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("reward", "must be a list of names"),
+        (["rewrad"], "must name infos of numbers, got 'rewrad'"),
+    ],
+)
+def test_summed_infos__that_are_none_are_refused(names: Any, message: str) -> None:
+    with pytest.raises(GymbridgeError, match=message):
+        BraxVectorEnv("fast", 2, summed_infos=names)

@@ -6,11 +6,9 @@ import pickle
 
 import pytest
 
-from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ResetNeededError
-from gymbridge.testing import ScriptedSimulator
 from tests.support.batches import MODES, QUICK, Cell, cells
-from tests.support.episode_runs import compare, episodes, lengths
+from tests.support.episode_runs import compare, episodes
 
 
 @pytest.mark.parametrize("cell", cells(modes=["NextStep"]))
@@ -35,13 +33,3 @@ def test_pickled_batch__has_the_same_episodes(cell: Cell) -> None:
     compare(episodes(twin, 16), episodes(envs, 16), complete=2, digits=0)
     twin.close()
     pickle.loads(pickle.dumps(twin)).reset()
-
-
-@pytest.mark.parametrize(("limit", "in_force"), [(None, 4), (-1, None), (2, 2), (6, 6)])
-def test_limit__is_the_task_s_own_unless_given(
-    mode: str, limit: int | None, in_force: int | None
-) -> None:
-    simulator = ScriptedSimulator([9, 9, 9], task_limit=4)
-    envs = BridgeVectorEnv(simulator, max_episode_steps=limit, autoreset_mode=mode)
-    assert envs.max_episode_steps == in_force
-    assert {*lengths(episodes(envs, 30))} == {in_force or 9}

@@ -22,7 +22,6 @@ cv2 = pytest.importorskip("cv2")
 pytest.importorskip("moviepy")
 
 CARTPOLE = "EnvPool/CartPole-v1"
-PENDULUM = "Brax/inverted_pendulum-v0"
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Overwriting existing videos:UserWarning"),
@@ -39,34 +38,6 @@ def record(envs: Any, num_steps: int) -> None:
     envs.action_space.seed(1)
     play(envs, num_steps, seed=1, act=lambda _: envs.action_space.sample())
     envs.close()
-
-
-def check_video(path: Path, size: tuple[int, int], count: int) -> None:
-    frames = read_video(path)
-    assert frames.shape[1:] == (*size, 3)
-    assert count <= len(frames) <= count + 2  # MoviePy shows the last one for longer
-    moved = np.abs(frames[-1].astype(int) - frames[0]).max(axis=-1) > 60
-    assert moved.sum() > 30, "nothing moves"
-
-
-def test_record_video__writes_frames_that_differ(tmp_path: Path) -> None:
-    envs = vector.RecordVideo(
-        make(), str(tmp_path), episode_trigger=lambda e: e == 0, video_length=20
-    )
-    record(envs, 40)
-    (path,) = tmp_path.glob("*.mp4")
-    assert path.name == "rl-video-episode-0.mp4"
-    check_video(path, (240, 640), 20)  # two frames of 320 x 240, side by side
-
-
-@pytest.mark.needs_opengl
-def test_record_video__writes_physics(tmp_path: Path) -> None:
-    pytest.importorskip("brax.envs")
-    envs = make(PENDULUM, 1, backend="spring")
-    record(vector.RecordVideo(envs, str(tmp_path), video_length=25), 30)
-    path = sorted(tmp_path.glob("*.mp4"))[0]
-    check_video(path, (240, 320), 25)
-    assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FPS) == 50
 
 
 def test_record_video__takes_both_triggers_a_prefix_and_a_shape(mode: str, tmp_path: Path) -> None:

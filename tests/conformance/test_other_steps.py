@@ -15,9 +15,9 @@ from gymnasium.vector import VectorWrapper
 from gymbridge.core.infos import make_final_infos, make_infos
 from gymbridge.errors import ArgumentError, EpisodeEndedError, ResetNeededError
 from gymbridge.testing import scripted_vector_env
-from tests.support.batches import QUICK, draw_actions, shared_batch, to_numpy
+from tests.support.batches import shared_batch
 from tests.support.player import play
-from tests.support.trees import assert_same, scribble
+from tests.support.trees import assert_same
 
 NUM_ENVS = 4
 
@@ -32,22 +32,6 @@ def test_bad_step_some__is_told_its_rule() -> None:
     envs.reset(seed=0)
     with pytest.raises(ArgumentError, match=r"`mask` must have shape `\(4,\)`, got \(2,\)"):
         envs.step_some(np.zeros(NUM_ENVS, int), rows[:2])
-
-
-@pytest.mark.parametrize("engine", QUICK)
-def test_held_environment__shows_its_infos_whatever_its_user_wrote(engine: str) -> None:
-    envs = shared_batch(engine, "Disabled", limit=4)
-    actions = draw_actions(envs, np.random.default_rng(2))
-    masks = np.array([[True, True, False, False], [False, False, True, True]])
-    runs = []
-    for touch in (lambda tree: None, scribble):
-        run: list[Any] = [envs.reset(seed=5)]
-        for mask in masks:
-            touch(run.pop())
-            returned = envs.step_some(actions, mask)
-            run += [to_numpy(returned), returned]
-        runs.append(run[:-1])
-    assert_same(runs[1], runs[0])
 
 
 class LaidOut(VectorWrapper):

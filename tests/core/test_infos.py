@@ -12,22 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gymbridge.core.episode import TimeStep
-from gymbridge.core.infos import make_final_infos, make_infos, mask_info
+from gymbridge.core.infos import make_infos, mask_info
 from gymbridge.core.rows import split_rows
 from tests.support.strategies import masks
 from tests.support.trees import assert_same
-
-MASK = np.array([True, False, True])
-
-
-def make_info(num_envs: int = 3) -> dict[str, Any]:
-    rows = np.arange(1, num_envs + 1)
-    return {
-        "lives": rows.astype(np.int32),
-        "image": rows[:, None].repeat(2, 1).astype(np.uint8),
-        "inner": {"speed": rows / 2, "deeper": {"on": rows > 1}},
-    }
 
 
 class Layout(VectorEnv[Any, Any, np.ndarray]):
@@ -65,41 +53,6 @@ def batched_infos(draw: st.DrawFn, num_envs: int) -> dict[str, Any]:
 def test_infos__equal_gymnasium_s_under_any_mask(data: st.DataObject, num_envs: int) -> None:
     info, mask = data.draw(batched_infos(num_envs)), data.draw(masks(num_envs))
     assert_same(make_infos(mask_info(info, mask), mask), Layout().batch(info, mask))
-
-
-def test_make_infos__gives_masks_that_share_no_memory() -> None:
-    infos = make_infos(make_info(), MASK)
-    found = [infos["_lives"], infos["_image"], infos["_inner"], infos["inner"]["_speed"], MASK]
-    for index, mask in enumerate(found):
-        assert not any(np.shares_memory(mask, other) for other in found[:index])
-
-
-def make_tick(obs: Any) -> TimeStep:
-    return TimeStep(obs, np.zeros(3), MASK, ~MASK, make_info())
-
-
-def test_make_final_infos__has_each_ended_row_s_last_observation_and_none_elsewhere() -> None:
-    obs = {"image": np.arange(6).reshape(3, 2), "speed": np.arange(3, dtype=np.float32)}
-    infos = make_final_infos(make_tick(obs), MASK)
-    assert infos.keys() == {"final_obs", "_final_obs", "final_info", "_final_info"}
-    assert infos["final_obs"].dtype == object
-    assert infos["final_obs"][1] is None
-    assert_same(
-        infos["final_obs"][2], {"image": np.array([4, 5]), "speed": np.array(2, np.float32)}
-    )
-    assert infos["_final_obs"].tolist() == infos["_final_info"].tolist() == MASK.tolist()
-    assert_same(infos["final_info"], make_infos(mask_info(make_info(), MASK), MASK))
-
-
-def test_make_final_infos__shares_no_memory_with_the_tick() -> None:
-    time_step, over = make_tick(np.arange(6.0).reshape(3, 2)), MASK.copy()
-    infos = make_final_infos(time_step, over)
-    infos["final_obs"][0][:] = 93
-    infos["_final_obs"][:] = False
-    infos["final_info"]["lives"][:] = 93
-    assert time_step.obs.tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert time_step.info["lives"].tolist() == [1, 2, 3]
-    assert over.tolist() == infos["_final_info"].tolist() == MASK.tolist()
 
 
 @pytest.mark.parametrize(

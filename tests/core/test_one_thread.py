@@ -18,7 +18,6 @@ from gymbridge import BridgeVectorEnv
 from gymbridge.core.processes import OneThread
 from gymbridge.errors import BusyError
 from gymbridge.testing import ScriptedSimulator
-from tests.support.python_runs import run_python
 
 
 @contextlib.contextmanager
@@ -55,36 +54,6 @@ def test_second_thread__gets_an_error_at_once_and_nothing_is_lost() -> None:
     assert shown[0][0].tolist() == [1, 1]
     assert envs.step([0, 0])[0].tolist() == [2, 2], "the main thread may go on"
     envs.close()
-
-
-def test_threads__that_reset_and_step_one_pool_never_hang() -> None:
-    pytest.importorskip("envpool.registration")
-    script = """
-import threading, time
-import numpy as np
-from gymbridge import EnvPoolVectorEnv
-from gymbridge.errors import BusyError
-envs = EnvPoolVectorEnv("HalfCheetah-v4", 16)
-envs.reset(seed=0)
-
-def play(name, call):
-    while taken[name] < 100 or not taken["refused"]:
-        try:
-            call()
-            taken[name] += 1
-        except BusyError:
-            taken["refused"] += 1
-        time.sleep(1e-4)
-
-for seed in (None, 5):
-    taken = dict(reset=0, step=0, refused=0)
-    other = threading.Thread(target=play, args=("reset", lambda: envs.reset(seed=seed)))
-    other.start()
-    play("step", lambda: envs.step(np.zeros((16, 6))))
-    other.join()
-    assert envs.reset()[1]["elapsed_step"].tolist() == [0] * 16
-"""
-    run_python("-c", script, seconds=240)
 
 
 def test_signal_handler__that_calls_the_batch_in_a_call_is_refused() -> None:

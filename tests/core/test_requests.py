@@ -12,18 +12,15 @@ from hypothesis import strategies as st
 
 from gymbridge.core.requests import (
     draw_seeds,
-    fold_seeds,
-    merge_seeds,
     read_autoreset_mode,
     read_count,
     read_ids,
     read_info_keys,
     read_limit,
-    read_seed,
     read_seeds,
 )
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from tests.support.strategies import masks, seeds
+from tests.support.strategies import seeds
 
 LARGEST = 2**31 - 1
 
@@ -178,43 +175,6 @@ def test_read_seeds__refuses_other_types(seed: Any) -> None:
         read_seeds(seed, 2)
 
 
-@pytest.mark.parametrize("seed", [None, 0, np.int64(7), 2**80])
-def test_read_seed__is_one_int_or_none(seed: Any) -> None:
-    found = read_seed(seed)
-    assert found == seed
-    assert found is None or type(found) is int
-
-
-@pytest.mark.parametrize(
-    ("seed", "error"),
-    [(-1, ArgumentError), ("1", ArgumentTypeError), (True, ArgumentTypeError)]
-    + [(other, ArgumentTypeError) for other in (1.5, [1], np.array(3))],
-)
-def test_read_seed__refuses_the_rest(seed: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"`seed` must be .*got"):
-        read_seed(seed)
-
-
-@pytest.mark.parametrize("largest", [LARGEST, 2**32 - 1])
-def test_fold_seeds__uses_seeds_in_the_range_as_they_are(largest: int) -> None:
-    values, given_mask, _ = fold_seeds([0, None, 5, largest], largest)
-    assert (values.dtype, given_mask.dtype) == (np.uint32, np.bool_)
-    assert values.tolist() == [0, 0, 5, largest]
-    assert given_mask.tolist() == [True, False, True, True]
-
-
-@pytest.mark.parametrize("largest", [LARGEST, 2**32 - 1])
-@pytest.mark.parametrize("first", [0, 5, 2**20, 2**32, 2**64, 2**80])
-def test_fold_seeds__hashes_larger_ones_into_the_range(largest: int, first: int) -> None:
-    """They are the documented numbers, and neighbours get numbers of their own."""
-    given_seeds = [largest + 1 + first + index for index in range(64)]
-    values, given_mask, _ = fold_seeds(given_seeds, largest)
-    hashed = [int(np.random.SeedSequence(seed).generate_state(1)[0]) for seed in given_seeds]
-    assert values.tolist() == [number % (largest + 1) for number in hashed]
-    assert len(np.unique(values)) == 64
-    assert given_mask.all()
-
-
 def test_draw_seeds__count_up_within_the_range() -> None:
     drawn = {draw_seeds(3, 5) for _ in range(99)}
     assert len(drawn) > 1
@@ -222,12 +182,6 @@ def test_draw_seeds__count_up_within_the_range() -> None:
         assert type(first) is int
         assert rest == [first + 1, first + 2]
         assert 0 <= first <= 5 - 2
-
-
-@given(masks(3))
-def test_merge_seeds__takes_given_ones_under_the_mask(mask: np.ndarray) -> None:
-    merged = merge_seeds([2**40, None, 9], mask, (1, 2, 3))
-    assert merged == (2**40 if mask[0] else 1, 2, 9 if mask[2] else 3)
 
 
 KNOWN = ("lives", "speed")

@@ -90,13 +90,6 @@ def test_split_infos__has_numbers_of_python_or_numpy_and_bools_of_python(
     assert row["inner"]["on"] is True
 
 
-def test_take_infos__takes_rows_of_arrays_of_any_shape() -> None:
-    infos = {"place": np.arange(6).reshape(3, 2), "_place": np.array([True, False, True])}
-    taken = take_infos(infos, np.array([2, 1]))
-    assert taken["place"].tolist() == [[4, 5], [2, 3]]
-    assert taken["_place"].tolist() == [True, False]
-
-
 def test_split_rows__of_objects_are_copies() -> None:
     batch = np.array([{"x": [1]}, {"x": [2]}])
     (row,) = split_rows(batch, np.array([1]))

@@ -176,32 +176,6 @@ def test_class_and_functions__each_say_that_the_other_went_on() -> None:
     assert infos["elapsed_step"].tolist() == [0] * NUM_ENVS
 
 
-def test_functions_of_an_earlier_call__take_a_later_carry() -> None:
-    envs, twin = make_pair()
-    _, _, step = envs.functional()
-    for batch in (envs, twin):
-        batch.reset(seed=8)
-    actions = draw_actions(envs, 1)[0]
-    _, returned = step(envs.functional()[0], actions)
-    assert_same(to_numpy(returned), to_numpy(twin.step(actions)))
-
-
-def test_training_function__is_called_twice_with_one_carry(mode: str) -> None:
-    envs, twin = make_pair(mode=mode, max_episode_steps=50)
-    carry, reset, step = envs.functional()
-    actions = draw_actions(envs, 5)
-
-    @jax.jit
-    def train(carry: Any) -> Any:
-        carry, (obs, _) = reset(carry, everyone())
-        return obs, jax.lax.scan(step, carry, actions)[1][0]
-
-    for obs, scanned in [train(carry), train(carry)]:
-        assert_same(to_numpy(obs), to_numpy(twin.reset()[0]))
-        expected = np.stack([to_numpy(twin.step(action)[0]) for action in actions])
-        assert_same(to_numpy(scanned), expected)
-
-
 def test_callers_mistakes__are_errors_before_anything_moves() -> None:
     envs, twin = make_pair("Pendulum-v1")
     carry, reset, step = envs.functional()

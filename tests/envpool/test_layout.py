@@ -13,7 +13,6 @@ pytest.importorskip("envpool")
 from gymnasium import spaces
 
 from gymbridge.envpool.layout import Layout, to_space
-from gymbridge.errors import ArgumentError
 from tests.support.trees import assert_same
 
 
@@ -67,18 +66,6 @@ def test_layout__gives_a_pool_actions_that_are_contiguous_and_writable() -> None
         np.testing.assert_array_equal(leaf, actions)
         assert leaf.flags.c_contiguous
         assert leaf.flags.writeable
-
-
-def test_layout__carries_all_infos_but_row_ids_and_memory_unless_asked() -> None:
-    spec = fake_spec(obs=["obs", "info:ram", "info:arm.angle"])
-    values = [np.full(2, place) for place in range(9)]
-    usual = {"elapsed_step": values[2], "arm": {"angle": values[8]}}
-    assert_same(Layout(spec, None).read_info(values), usual)
-    row_ids = {"env_id": values[0], "players": {"env_id": values[1]}}
-    assert_same(Layout(spec, "all").read_info(values), {**usual, **row_ids, "ram": values[7]})
-    assert_same(Layout(spec, ["ram"]).read_info(values), {"ram": values[7]})
-    with pytest.raises(ArgumentError, match=r"has 'angle', which is not an info"):
-        Layout(spec, ["angle"])
 
 
 def test_layout__nests_observations_by_their_names() -> None:

@@ -231,20 +231,6 @@ def test_atari__has_an_episode_per_life_and_a_new_game_after_a_cut_in_every_mode
     assert {is_cut for _, is_cut in seen} == {True, False}
 
 
-@pytest.mark.slow
-def test_atari__begins_a_new_game_where_a_running_life_is_reset(mode: str) -> None:
-    envs = make("Breakout-v5", 2, mode, episodic_life=True)
-    envs.reset(seed=0)
-    mask = np.array([True, False])
-    for _ in range(30):
-        *_, terminated, _, infos = envs.step([0, 0])
-        if mode == "Disabled" and terminated.any():
-            envs.reset(options={"reset_mask": terminated})
-    assert infos["lives"].tolist() == [4, 4]
-    assert envs.reset(options={"reset_mask": mask})[1]["lives"].tolist() == [5, 0]  # zero outside
-    assert envs.step([0, 0])[-1]["lives"].tolist() == [5, 4]
-
-
 def test_docs__name_every_keeper_and_no_other() -> None:
     tasks = load_tasks()
     names = {task["family"].split(".")[-1] for task in tasks.values()} | {*tasks}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -107,18 +106,6 @@ def test_camera__is_a_number_of_tasks_with_cameras() -> None:
     for camera in (-2, 2**31):
         with pytest.raises(ArgumentError, match=rf"one of the model's cameras.* got {camera}\."):
             make("HalfCheetah-v5", camera=camera)
-
-
-def test_view__of_one_environment_draws_it() -> None:
-    env = gym.make("EnvPool/CartPole-v1", render_mode="rgb_array", render_size=(300, 200))
-    env.reset(seed=0)
-    frame: Any = env.render()
-    assert (frame.shape, frame.dtype) == ((200, 300, 3), np.uint8)
-    with_list = gym.make("EnvPool/CartPole-v1", render_mode="rgb_array_list")
-    with_list.reset(seed=0)
-    with_list.step(0)
-    frames: Any = with_list.render()
-    assert len(frames) == 2
 
 
 def test_mujoco__without_opengl_names_the_packages_and_goes_on(

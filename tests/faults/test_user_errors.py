@@ -12,9 +12,8 @@ pytest.importorskip("brax.envs")
 
 import jax
 
-from gymbridge import BraxVectorEnv, BridgeVectorEnv
+from gymbridge import BraxVectorEnv
 from gymbridge.errors import SimulationError
-from gymbridge.testing import ScriptedSimulator
 from tests.support.batches import KIND_LENGTHS, to_kind
 from tests.support.falling_ball import FallingBall, draw
 from tests.support.player import play
@@ -22,8 +21,6 @@ from tests.support.scripted_brax import ScriptedBraxEnv
 from tests.support.trees import assert_same
 
 slow = pytest.mark.slow
-
-LENGTHS = [[2, 3], [3, 1], [1, 4]]
 
 
 class UserError(Exception):
@@ -88,30 +85,6 @@ def test_construction__names_the_line_and_keeps_the_cause() -> None:
         assert_same(play(envs, 4), wanted)
 
 
-@pytest.mark.parametrize("has_graph", [False, pytest.param(True, marks=slow)], ids=["", "graph"])
-@pytest.mark.parametrize("verb", ["reset", pytest.param("step", marks=slow)])
-def test_built_batch__runs_nothing_of_the_environment_s_own(verb: str, has_graph: bool) -> None:
-    env = Failing()
-    options: dict[str, Any] = {"randomization_fn": draw, "autoreset_mode": "SameStep"}
-    if has_graph:
-        pytest.importorskip("torch")
-        options |= {"arrays": "torch", "differentiable": True}
-    envs, twin = BraxVectorEnv(env, 3, **options), BraxVectorEnv(FallingBall(), 3, **options)
-    env.fails = verb
-    found, wanted = (
-        [one.reset(seed=3)[0].tolist(), *_step_both_ways(one, has_graph)] for one in (envs, twin)
-    )
-    assert found == wanted
-    assert_same(play(envs, 4), play(twin, 4))
-
-
-def _step_both_ways(envs: Any, has_graph: bool) -> list[Any]:
-    """Return what a step returns, and one with a graph."""
-    actions = to_kind(np.zeros((3, 1), np.float32), envs.arrays)
-    taken = [actions, actions.clone().requires_grad_()] if has_graph else [actions]
-    return [envs.step(action)[0].tolist() for action in taken]
-
-
 @pytest.mark.parametrize(
     ("arrays", "mode"),
     [
@@ -136,60 +109,6 @@ def test_step_that_fails_as_it_runs__was_not_taken(arrays: str, mode: str) -> No
     env.fails = False
     for call in (lambda one: one.reset(), lambda one: one.step(actions)):
         np.testing.assert_array_equal(*(call(one)[0].tolist() for one in (envs, twin)))
-    assert_same(play(envs, 6), play(twin, 6))
-
-
-def test_randomization_fn__that_fails_leaves_the_model() -> None:
-    """Construction names the function, and a later call runs its trace."""
-    env, fails = FallingBall(), True
-
-    def draw_or_fail(model: Any, key: Any) -> Any:
-        if fails:
-            raise UserError("no physics")
-        return draw(model, key)
-
-    own = env.sys
-    with pytest.raises(SimulationError, match="`randomization_fn`") as caught:
-        BraxVectorEnv(env, 3, randomization_fn=draw_or_fail)
-    assert isinstance(caught.value.__cause__, UserError)
-    fails = False
-    envs = BraxVectorEnv(env, 3, randomization_fn=draw_or_fail)
-    fails = True
-    assert env.sys is own
-    wanted = play(BraxVectorEnv(FallingBall(), 3, randomization_fn=draw), 4)
-    assert_same(play(envs, 4), wanted)
-
-
-@pytest.mark.parametrize("verb", ["advance", "restart"])
-def test_host_simulator__that_fails_moves_nothing(mode: str, verb: str) -> None:
-    simulator, fails = ScriptedSimulator(LENGTHS), False
-    work = getattr(simulator, verb)
-
-    def work_or_fail(*args: Any) -> Any:
-        if fails:
-            raise UserError(verb)
-        return work(*args)
-
-    setattr(simulator, verb, work_or_fail)
-    envs = BridgeVectorEnv(simulator, autoreset_mode=mode)
-    twin = BridgeVectorEnv(ScriptedSimulator(LENGTHS), autoreset_mode=mode)
-    mask = np.array([False, False, True])
-    calls = [lambda one: one.reset(seed=3), lambda one: one.step(np.ones(3, int))]
-    calls += [lambda one: one.reset(options={"reset_mask": mask}), calls[1], calls[0], calls[1]]
-    raised = 0
-    for call in calls:
-        fails = True
-        try:
-            found = call(envs)
-        except UserError:
-            raised += 1
-            fails = False
-            if call is calls[0]:
-                envs.reset(seed=3)  # which a failed one may ask for
-            found = call(envs)
-        fails = False
-        assert_same(found, call(twin))
-    assert raised >= 2
     assert_same(play(envs, 6), play(twin, 6))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from gymbridge.wrappers import RecordEpisodeStatistics
+from gymbridge.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
 from tests.support.gpu_work import busy_torch, finish, make
 from tests.support.host_syncs import count_host_syncs, forbid_host_syncs, trace
 
@@ -27,7 +27,9 @@ NUM_ENVS = 256
 
 def make_many(engine: str, mode: str, device: str) -> Any:
     envs = make(engine, mode, device, num_envs=NUM_ENVS, limit=20)
-    return RecordEpisodeStatistics(envs) if engine == "fast" else envs
+    if engine != "fast":
+        return envs
+    return NormalizeReward(NormalizeObservation(RecordEpisodeStatistics(envs)))
 
 
 def make_rollout(

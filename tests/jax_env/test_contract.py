@@ -7,8 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from from_func_env import FromFuncEnv
-from gymnasium.envs.phys2d.pendulum import PendulumFunctional
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence, Tuple
 
 from gymbridge import JaxEnv, JaxVectorEnv
@@ -229,13 +227,6 @@ def test_infos__may_be_numbers_of_any_dtype() -> None:
     infos = envs.step(np.zeros(2, int))[4]
     assert (infos["half"] == jnp.bfloat16(0.1)).all()
     assert infos["wave"].tolist() == [1j, 1j]
-
-
-def test_values__of_python_are_taken_as_arrays() -> None:
-    """Gymnasium's pendulum returns False, and `Sample` the number 0.0."""
-    envs = JaxVectorEnv(FromFuncEnv(PendulumFunctional()), 2)
-    envs.reset(seed=0)
-    assert envs.step(np.zeros((2, 1), np.float32))[2].tolist() == [False, False]
 
 
 def test_state__of_python_s_numbers_is_traced_once_as_an_array() -> None:

@@ -12,12 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from brax.envs.fast import Fast
-from from_func_env import FromFuncEnv
-from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 
 from gymbridge import BraxVectorEnv, JaxVectorEnv
 from gymbridge.errors import ResetNeededError
@@ -169,22 +166,6 @@ def test_copies__step_in_threads_of_their_own() -> None:
     assert len(found) == 3
     for observations in found:
         assert np.array_equal(observations, seen)
-
-
-@pytest.mark.parametrize("is_inside", [False, True])
-def test_copy_inside_jit(is_inside: bool) -> None:
-    """As rejax does with its configuration."""
-    first = JaxVectorEnv(FromFuncEnv(CartPoleFunctional()), 2, arrays="jax")
-    found: list[Any] = []
-
-    def run(scale: Any) -> Any:
-        envs = copy.deepcopy(first)
-        found.append(envs)
-        return scale * 2
-
-    (jax.jit(run) if is_inside else run)(jnp.ones(()))
-    obs, _ = found[0].reset(seed=0)
-    assert np.array_equal(obs, first.reset(seed=0)[0])
 
 
 def test_spec__is_copied() -> None:

@@ -227,16 +227,6 @@ def test_few_threads__are_enough_if_the_user_set_them(
         assert caplog.text.count("NPROC to 3 before JAX starts") == count
 
 
-@pytest.mark.usefixtures("_few_threads")
-@pytest.mark.parametrize(("device", "num_envs"), [("cpu:all", 4), (TWO, 6)])
-def test_every_core__does_not_warn_where_nothing_factorizes(
-    device: Any, num_envs: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    envs = BraxVectorEnv("inverted_pendulum", num_envs, backend="spring", device=device)
-    assert envs._simulator.num_devices == 2
-    assert "NPROC" not in caplog.text
-
-
 class Solves(JaxEnv):
     """Solves a linear system in each step, in a loop."""
 
@@ -390,15 +380,6 @@ wait_for_it(128, start_jax_on(["cpu:0", "cpu:1"], 6))
 )
 def test_every_core__has_a_device_if_jax_starts_with_them(script: str) -> None:
     run_python("-c", f"{FACTORIZE}\n{script}", JAX_NUM_CPU_DEVICES="-1")
-
-
-def test_run__is_that_of_one_device() -> None:
-    logs = []
-    for device in (None, TWO):
-        envs = scripted(device, "jax", "Disabled")
-        logs.append([to_numpy(envs.reset(seed=[3, 1, 4, 1, 5, 9, 2, 6])), *run(envs)])
-    assert_same(logs[1], logs[0])
-    assert ends(logs[0]) > 20
 
 
 def test_part_of_a_spread_batch__is_on_its_device_whatever_the_default_is() -> None:

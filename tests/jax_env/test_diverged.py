@@ -136,14 +136,6 @@ def test_diverged_row__is_not_noticed_by_its_neighbours(mode: str) -> None:
     assert_same(spoilt[::2], fine[::2])
 
 
-def test_diverged_row__on_the_last_allowed_step_is_terminated_only(mode: str) -> None:
-    envs = _batch(mode, limit=1)
-    envs.reset(seed=0)
-    _, _, terminations, truncations, infos = envs.step([FINE, POSITION, FINE])
-    assert terminations.tolist() == infos["nonfinite"].tolist() == [False, True, False]
-    assert truncations.tolist() == [True, False, True]
-
-
 def test_divergence__of_other_state_is_nobodys_business() -> None:
     envs = _batch("NextStep")
     envs.reset(seed=0)

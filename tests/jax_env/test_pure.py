@@ -14,7 +14,7 @@ from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, MODES, to_numpy
 from tests.support.brax_samples import under
 from tests.support.falling_ball import make_ball
-from tests.support.player import calls
+from tests.support.player import calls, draw_at
 from tests.support.playground_samples import SampleMjxEnv, make_config
 from tests.support.scripted_brax import ScriptedBraxEnv
 from tests.support.trees import assert_same
@@ -50,10 +50,7 @@ def shared(name: str, mode: str) -> BraxVectorEnv:
 
 
 def _draw_actions(envs: BraxVectorEnv, num_steps: int = NUM_STEPS) -> jax.Array:
-    rng, space = np.random.default_rng(0), envs.action_space
-    if np.issubdtype(space.dtype, np.integer):
-        return jnp.asarray(rng.integers(0, 3, (num_steps, *space.shape)), space.dtype)
-    return jnp.asarray(rng.uniform(-1, 1, (num_steps, *space.shape)), space.dtype)
+    return jnp.asarray(np.stack([draw_at(envs, index) for index in range(num_steps)]))
 
 
 def _at(tree: Any, index: int) -> Any:

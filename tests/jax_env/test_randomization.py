@@ -17,14 +17,12 @@ from tests.support.episode_runs import episodes
 from tests.support.falling_ball import (
     PATHS,
     FallingBall,
-    draw,
     draw_batch,
     draw_weak,
     make_ball,
     play_values,
     shared_ball,
 )
-from tests.support.player import play
 from tests.support.trees import assert_same
 
 NUM_ENVS = 4
@@ -63,15 +61,6 @@ def test_infos__have_the_physics_whatever_info_keys_says(info_keys: Any) -> None
         assert ("lowest" in returned[-1]) == (info_keys != ())
         assert set(returned[-1]["randomization"]) == {*PATHS, "_gravity", "_link.mass"}
         assert returned[-1]["randomization"]["gravity"].shape == (2, 3)
-
-
-def test_both_forms_of_the_function__draw_the_same() -> None:
-    runs = [
-        play(make_ball(2, autoreset_mode="SameStep", randomization_fn=function), 12)
-        for function in (draw, draw_batch)
-    ]
-    assert any(returned[2].any() for returned in runs[0][1:])
-    assert_same(*runs)
 
 
 @pytest.mark.parametrize("function", [draw_batch, draw_weak])

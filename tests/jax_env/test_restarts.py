@@ -15,37 +15,7 @@ from tests.support.batches import to_numpy
 from tests.support.brax_samples import SampleEnv, count_on, start
 from tests.support.player import calls, play
 from tests.support.point_mass import make_batch as make_masses
-from tests.support.scripted_brax import ScriptedBraxEnv, episode_draw
 from tests.support.trees import assert_same
-
-ROWS = list(range(10))
-
-
-@pytest.fixture(scope="module")
-def ten() -> BraxVectorEnv:
-    """Ten scripted environments that never end: no chunk but 1, 2, 5 and 10 divides them."""
-    return BraxVectorEnv(ScriptedBraxEnv([10**6]), 10, autoreset_mode="Disabled")
-
-
-def _draws(seeds: list[int], episode: int | list[int]) -> list[np.uint32]:
-    episodes = np.broadcast_to(episode, len(seeds)).tolist()
-    return [episode_draw(seed, number) for seed, number in zip(seeds, episodes, strict=True)]
-
-
-def test_partial_resets__begin_exactly_the_rows_under_any_mask(ten: BraxVectorEnv) -> None:
-    """Every count of rows, so that whole chunks, parts of one and padding are all met."""
-    rng, zeros = np.random.default_rng(0), np.zeros(10, np.int64)
-    ten.reset(seed=0)
-    episodes = np.zeros(10, int)
-    for count in [*range(1, 11), 10, 1, 9]:
-        obs = ten.step(zeros)[0]
-        mask = rng.permutation(np.arange(10) < count)
-        episodes += mask
-        again, infos = ten.reset(options={"reset_mask": mask})
-        drawn = np.array(_draws(ROWS, episodes.tolist()))
-        np.testing.assert_array_equal(infos["draw"], np.where(mask, drawn, 0).astype(np.uint32))
-        np.testing.assert_array_equal(again, np.where(mask, 0, obs))
-        np.testing.assert_array_equal(ten.step(zeros)[-1]["draw"], drawn.astype(np.uint32))
 
 
 def reset_at_once(envs: Any) -> Any:

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 
 from gymbridge import JaxEnv, JaxVectorEnv
-from gymbridge.testing import check_vector_env
 from tests.support.oracle import check_run
 from tests.support.own_jax import make_oracle
 
@@ -144,15 +143,6 @@ def test_translation__equals_the_suite_s_own_functions(make: Callable[[], Suite]
     ends = {name: oracle.ends[name] for name in ("terminated", "truncated")}
     assert sum(ends.values()) > NUM_ENVS
     assert {name for name, count in ends.items() if count} == suite.flags
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", MAKERS)
-def test_translation__keeps_every_rule_of_the_checker(make: Callable[[], Suite]) -> None:
-    suite = make()
-    report = check_vector_env(lambda: JaxVectorEnv(suite.env, NUM_ENVS), steps=30)
-    report.raise_if_broken()
-    assert report.terminations + report.truncations > 0
 
 
 def test_gymnax__has_gradients_where_its_transitions_have() -> None:

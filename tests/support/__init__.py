@@ -11,7 +11,7 @@ The rule of episodes
 Environments and batches
     The names end in `_samples`, or say what moves: `falling_ball`, `point_mass`, `puck`, `walks`.
 Random calls, and calls that are cut short
-    `call_machine` and `call_pair`; `interrupted_calls`, `interrupts`, `children`, `thread_runs`.
+    `call_machine` and `call_pair`; `interrupted_calls`, `interrupts`.
 Faulty environments, for the checker
     `offenders`, `offenders_of_ends`, `offenders_of_ownership`, `offenders_of_requests`.
 Processes and machines

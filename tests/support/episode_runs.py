@@ -16,7 +16,7 @@ from tests.support.batches import draw_actions
 from tests.support.player import calls
 from tests.support.python_runs import run_python
 
-__all__ = ["Episodes", "Moment", "compare", "episodes", "episodes_elsewhere", "lengths", "row_of"]
+__all__ = ["Episodes", "Moment", "compare", "episodes", "episodes_elsewhere", "row_of"]
 
 Act = Callable[[list[int], list[int]], np.ndarray]
 """From the numbers of each environment's episode and step to the actions of all."""
@@ -147,11 +147,6 @@ def compare(left: Episodes, right: Episodes, *, complete: int, digits: float = 1
                 for found, value in zip(moment[:2], wanted[:2], strict=True):
                     value = np.asarray(value, np.asarray(found).dtype)
                     np.testing.assert_allclose(found, value, rtol=digits, atol=digits)
-
-
-def lengths(found: Episodes) -> list[int]:
-    """Return the steps of each complete episode."""
-    return [len(episode) - 1 for own in found for episode in own[:-1]]
 
 
 def episodes_elsewhere(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gymbridge.errors import EpisodeEndedError, ResetNeededError
 from tests.support.batches import make_batch, to_kind, to_numpy
@@ -114,7 +115,15 @@ def _check_batch(envs: Any, twin: Any, wanted: dict[str, Any]) -> str:
 
 
 def _check_reset(envs: Any, twin: Any) -> str:
-    """Check that a batch which asks for a reset draws on from the seeds that it reports."""
+    """Check that a batch which asks for a reset draws on from the seeds that it reports.
+
+    Nothing else is possible before: what the pool still holds would be read as a later answer.
+    """
+    with pytest.raises(ResetNeededError):
+        envs.reset(options={"reset_mask": _mask(envs)})
+    if envs.render_mode:
+        with pytest.raises(ResetNeededError):
+            envs.render()
     begun = [to_numpy(envs.reset())[0] for _ in range(2)]
     twin.reset(seed=list(envs.np_random_seed))
     wanted = [twin.reset(seed=list(envs.np_random_seed))[0]]

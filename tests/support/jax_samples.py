@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from gymbridge import JaxEnv
 
-__all__ = ["Drift", "Glide", "Seen", "split_reset", "split_step"]
+__all__ = ["Drift", "Glide", "Seen"]
 
 
 class Seen(NamedTuple):
@@ -90,17 +90,3 @@ class Glide(JaxEnv):
     def step(self, key: Any, state: Any, action: Any) -> Any:
         place = state + jnp.sin(action) * state
         return place, place, -(place**2).sum(), False, False, {}
-
-
-def split_reset(env: JaxEnv) -> Any:
-    """Return (key) -> (state, obs)."""
-    return lambda key: env.reset(key)[:2]
-
-
-def split_step(env: JaxEnv) -> Any:
-    """Return (key, state, action) -> what `step` returns but for the infos."""
-
-    def step(key: Any, state: Any, action: Any) -> Any:
-        return jax.tree.map(jnp.asarray, env.step(key, state, action)[:5])
-
-    return step

@@ -141,11 +141,8 @@ def make_batch(engine: str, arrays: str, mode: str, **kwargs: Any) -> Any:
 
 
 def test_table__has_every_view() -> None:
-    """A view that scales rewards and observations is in the row of the one that it wraps.
-
-    Some factories make no view: two make a batch for one, one makes what a step returns.
-    """
-    no_views = {"ScaledVectorEnv", "make_same_step", "make_tensors", "make_tensordict"}
+    """Some factories make no view: two make a batch for one, one makes what a step returns."""
+    no_views = {"make_same_step", "make_tensors", "make_tensordict"}
     names = {name for way in WAYS for name in re.findall(r"`(\w+)`", way)}
     for path in Path(gymbridge.trainers.__path__[0]).rglob("*.py"):
         found = re.findall(

@@ -24,13 +24,20 @@ from torchrl.envs import (
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
 from gymbridge.single_env import SingleEnv
-from gymbridge.trainers.cleanrl import CleanRLVectorEnv, ScaledVectorEnv
+from gymbridge.trainers.cleanrl import CleanRLVectorEnv
 from gymbridge.trainers.cleanrl.envpool import OldGymVectorEnv
 from gymbridge.trainers.rsl_rl import RslRlVecEnv
 from gymbridge.trainers.sb3 import Sb3VecEnv, make_atari_env
 from gymbridge.trainers.skrl import SkrlWrapper
 from gymbridge.trainers.torchrl import TorchRLEnv
-from gymbridge.wrappers import RecordEpisodeStatistics
+from gymbridge.wrappers import (
+    ClipReward,
+    FrameStackObservation,
+    NormalizeObservation,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+    RescaleAction,
+)
 from tests.support.small_batches import counting_batch, playground_batch
 
 NUM_ENVS = 2
@@ -60,15 +67,24 @@ class View(NamedTuple):
         return {"arrays": self.arrays, "autoreset_mode": self.mode}
 
 
-def scale(envs: Any) -> ScaledVectorEnv:
-    return ScaledVectorEnv(CleanRLVectorEnv(envs))
+def wrap(envs: Any) -> Any:
+    """Return a batch in all wrappers."""
+    envs = NormalizeObservation(RescaleAction(envs, -1, 1))
+    envs = FrameStackObservation(envs, 2)
+    return ClipReward(NormalizeReward(envs), -10, 10)
+
+
+def unwrap(envs: Any) -> Any:
+    return envs.unwrapped
 
 
 GRID, CART_POLE, PENDULUM = "MiniGrid-Empty-5x5-v0", "CartPole-v1", "Pendulum-v1"
 VIEWS = {
     "sb3": View(Sb3VecEnv, "SameStep", "numpy", GRID, lambda view: view.vector_env),
     "cleanrl": View(CleanRLVectorEnv, "SameStep", "numpy", PENDULUM, lambda view: view.env),
-    "scaled": View(scale, "SameStep", "numpy", PENDULUM, lambda view: view.env.env),
+    "wrappers, numpy": View(wrap, "SameStep", "numpy", PENDULUM, unwrap),
+    "wrappers, torch": View(wrap, "NextStep", "torch", PENDULUM, unwrap),
+    "wrappers, jax": View(wrap, "Disabled", "jax", PENDULUM, unwrap),
     "old gym": View(OldGymVectorEnv, "NextStep", "numpy", CART_POLE, lambda view: view.envs),
     "skrl": View(SkrlWrapper, "NextStep", "torch", CART_POLE, lambda view: view._env),
     "rsl_rl": View(
@@ -217,12 +233,16 @@ def test_copy__runs_a_batch_of_its_own_and_closes_it(
     run(first)
 
 
-def test_copy_of_scaled_batch__keeps_the_moments() -> None:
-    first = scale(VIEWS["scaled"].make_batch())
+@pytest.mark.parametrize("name", [name for name in VIEWS if name.startswith("wrappers")])
+def test_copy_of_normalised_batch__keeps_the_moments(name: str) -> None:
+    first = wrap(VIEWS[name].make_batch()).env
     run(first)
+    first.update_running_mean = False
     second = copy.copy(first)
-    assert second.observation_moments is not first.observation_moments
-    assert np.array_equal(second.observation_moments.count, first.observation_moments.count)
+    assert second.return_rms.count == first.return_rms.count > 1
+    assert not second.update_running_mean
+    first.return_rms = first.return_rms._replace(count=np.array(7.0))
+    assert second.return_rms.count != first.return_rms.count == 7
 
 
 def test_copy_of_torchrls_view__keeps_its_encoding() -> None:

@@ -48,7 +48,7 @@ class CleanRLVectorEnv(VectorWrapper):
 
     Each dict has ``"episode"``: ``r`` (1,) float32, the sum of the rewards; ``l`` (1,) int32, the
     number of steps; ``t`` (1,) float32, seconds. If a `RecordEpisodeStatistics` inside gives an
-    ``"episode"``, that one is kept.
+    ``"episode"``, of an environment or of the batch, that one is kept.
 
     Observations that are a Dict of Boxes are joined to one vector, since the scripts support only
     Boxes. Discrete actions are int64, as the scripts' ``gather`` needs them. A script may assign
@@ -118,7 +118,8 @@ class CleanRLVectorEnv(VectorWrapper):
         """Take 1.x's arrays of final infos and observations in `infos` apart by environment."""
         ids, now = over.nonzero()[0], time.perf_counter()
         check_final_obs("envs", infos, ids)
-        final_obs, final_info = infos.pop("final_obs"), infos.pop("final_info", {})
+        of_batch = {key: infos[key] for key in ("episode", "_episode") if key in infos}
+        final_obs, final_info = infos.pop("final_obs"), of_batch | infos.pop("final_info", {})
         infos.pop("_final_obs", None)
         script_obs, script_infos = (np.empty(self.num_envs, object) for _ in range(2))
         finals = split_infos(take_infos(final_info, ids), len(ids), keeps_dtypes=True)

@@ -87,3 +87,22 @@ def test_infos__have_a_version_counter_each() -> None:
         other.fill_(3)
     loss.backward()
     assert weight.grad is not None
+
+
+@pytest.mark.parametrize("differentiable", [False, True])
+def test_large_tensors__are_not_the_simulation_s(differentiable: bool) -> None:
+    """They share memory with what the compiled step wrote; writing into them changes no step."""
+    torch = pytest.importorskip("torch")
+    runs = []
+    for writes in (False, True):
+        options = {"arrays": "torch", "differentiable": differentiable}
+        envs = make_batch("fast", "SameStep", num_envs=140_000, limit=2, **options)
+        envs.reset(seed=0)
+        actions, log = torch.ones(140_000, 1), []
+        for _ in range(4):
+            returned = envs.step(actions)
+            log.append([to_numpy(leaf).copy() for leaf in leaves(returned)])
+            for leaf in leaves(returned) if writes else ():
+                leaf.copy_(~leaf if leaf.dtype == torch.bool else torch.full_like(leaf, 93))
+        runs.append(log)
+    assert_same(runs[1], runs[0])

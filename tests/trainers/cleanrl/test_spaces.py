@@ -104,8 +104,8 @@ def test_make__seeds_random_actions_as_make_env_does(seed: int) -> None:
         ({"seed": -1}, ArgumentError, "`seed`"),
         ({"seed": 1.5}, ArgumentTypeError, "`seed`"),
         ({"normalize": True}, ArgumentError, r"`normalize`.*'env'.*'batch'.*got True"),
-        ({"gamma": 1.5}, ArgumentError, r"`gamma`.*0 to 1, got 1\.5"),
-        ({"gamma": "high"}, ArgumentError, "`gamma`"),
+        ({"gamma": 1.5, "normalize": "env"}, ArgumentError, r"`gamma`.*0 to 1, got 1\.5"),
+        ({"gamma": "high", "normalize": "env"}, ArgumentError, "`gamma`"),
         ({"env_id": "Nothing-v0"}, gym.error.NameNotFound, "Nothing"),
     ],
 )

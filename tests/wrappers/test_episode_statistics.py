@@ -22,9 +22,7 @@ ACTIONS = np.ones(4, np.int64)
 """Of a step of a scripted batch, in every kind of arrays."""
 
 
-@pytest.mark.parametrize(
-    "cell", cells(("host", "fast", "envpool", "two_devices"), kinds=("torch", "jax"))
-)
+@pytest.mark.parametrize("cell", cells(("host", "fast", "envpool", "two_devices")))
 def test_statistics__are_gymnasium_s(cell: Cell) -> None:
     engine, arrays, mode = cell
     pytest.importorskip(arrays)
@@ -37,6 +35,7 @@ def test_statistics__are_gymnasium_s(cell: Cell) -> None:
         found, wanted, strict=True
     ):
         np.testing.assert_array_equal(counted, over)
+        assert arrays != "numpy" or (episode is None) == (wanted_episode is None)
         if wanted_episode is None:
             assert not counted.any()
             continue
@@ -112,11 +111,6 @@ def test_statistics__have_no_gradient() -> None:
     assert not infos["episode"]["r"].requires_grad
 
 
-def test_statistics__of_numpy_batches_are_gymnasium_s_business() -> None:
-    with pytest.raises(ArgumentError, match=r"gymnasium.wrappers.vector.RecordEpisodeStatistics"):
-        RecordEpisodeStatistics(make_batch("host"))
-
-
 def test_mask__may_be_written_after_a_reset(arrays: str) -> None:
     envs = RecordEpisodeStatistics(shared_batch("host", limit=-1, arrays=arrays))
     mask = np.zeros(64 + 4, np.bool_)
@@ -181,11 +175,11 @@ def test_snapshot__has_the_statistics_of_running_episodes(
     for _ in range(2):
         envs.set_state(state)
         assert_same(play_on(envs), later)
-    with pytest.raises(ArgumentError, match="statistics 'episode'=recorded"):
+    with pytest.raises(ArgumentError, match="the snapshot's has statistics 'episode'"):
         envs.unwrapped.set_state(state)
-    with pytest.raises(ArgumentError, match="must have the statistics"):
+    with pytest.raises(ArgumentError, match="has statistics 'episode'=nothing"):
         envs.set_state(envs.unwrapped.get_state())
-    with pytest.raises(ArgumentError, match=r"statistics\.other\.returns"):
+    with pytest.raises(ArgumentError, match="one, which has statistics 'other'"):
         RecordEpisodeStatistics(envs.env, "other").set_state(state)
     envs.set_state(state)
     assert_same(play_on(envs), later)
@@ -200,7 +194,7 @@ def test_snapshot__through_what_would_be_lost_is_refused() -> None:
     batch.reset(seed=0)
     with pytest.raises(ArgumentError, match="would lose the state of Between"):
         RecordEpisodeStatistics(Between(batch)).get_state()
-    with pytest.raises(ArgumentError, match="have the `stats_key` 'episode'"):
+    with pytest.raises(ArgumentError, match="Two wrappers here are statistics 'episode'"):
         RecordEpisodeStatistics(RecordEpisodeStatistics(batch)).get_state()
     twice = RecordEpisodeStatistics(RecordEpisodeStatistics(batch), "again")
     twice.reset(seed=0)

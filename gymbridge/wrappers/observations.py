@@ -1,0 +1,138 @@
+"""Wrappers that change observations, final ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, create_empty_array
+
+from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.rows import has_rows, split_rows
+from gymbridge.errors import EnvContractError
+from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
+from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves, select
+
+__all__ = ["ObservationWrapper"]
+
+
+class _Rule(NamedTuple):
+    """What a wrapper is compiled for.
+
+    `show` is a function of (library, options, memory, last, obs, moved, began) that returns what is
+    remembered, and what is shown of `obs`. `last` was shown before. The mask `moved` has the rows
+    that reached `obs` or began with it, and `began` those that began; other rows are ignored.
+    """
+
+    show: Callable[..., tuple[Any, Any]]
+    mode: AutoresetMode
+    options: Any
+
+
+class _Seen(NamedTuple):
+    """What a wrapper knows after a call."""
+
+    memory: Any
+    obs: Any  # (num_envs, ...), as shown last
+    idle: Any  # (num_envs,) bool, ended and not yet begun again
+
+
+class ObservationWrapper(BatchWrapper):
+    """A wrapper with observations of its own; `show` is explained in `_Rule`.
+
+    A class declares its `single_observation_space`, and then calls `_remember`.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], show: Any, **settings: Any) -> None:
+        super().__init__(env, **settings)
+        self._show = show
+        self._reset, self._advance = map(self._library.compile, (_reset, _advance))
+
+    def _remember(self, memory: Any) -> None:
+        """Begin with a memory, a tree of numpy arrays."""
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        zeros: Any = create_empty_array(self.single_observation_space, self.num_envs, np.zeros)
+        seen = _Seen(memory, map_leaves(np.asarray, zeros), np.zeros(self.num_envs, np.bool_))
+        self._state = map_arrays(self._put, seen)
+
+    def _options(self) -> Any:
+        """Return what `show` takes besides arrays; it can be hashed."""
+        return None
+
+    def _begin(self, obs: Any, rows: Any) -> Any:
+        rule = _Rule(self._show, self._mode, self._options())
+        self._state = self._reset(self._library, rule, self._state, obs, rows)
+        return self._current(obs)
+
+    def _follow(self, step: Step, some: Any) -> Step:
+        rule = _Rule(self._show, self._mode, self._options())
+        infos, ended, reached = step.infos, step[2:4], None
+        is_numpy = self._library.xp is np
+        if self._mode == AutoresetMode.SAME_STEP:
+            reached = _find_reached(step) if is_numpy else infos["final_obs"]
+        self._state, final = self._advance(
+            self._library, rule, self._state, step.obs, reached, ended, some
+        )
+        if final is not None:
+            final = _to_rows(final, ended[0] | ended[1]) if is_numpy else final
+            infos = {**infos, "final_obs": final}
+        return step._replace(obs=self._current(step.obs), infos=infos)
+
+    def _current(self, obs: Any) -> Any:
+        return map_arrays(self._library.copy, self._state.obs)
+
+
+def _reset(library: ArrayLibrary, rule: _Rule, seen: _Seen, obs: Any, rows: Any) -> _Seen:
+    memory, shown = rule.show(library, rule.options, seen.memory, seen.obs, obs, rows, rows)
+    return _Seen(memory, select(library, rows, shown, seen.obs), seen.idle & ~rows)
+
+
+def _advance(
+    library: ArrayLibrary, rule: _Rule, seen: _Seen, obs: Any, reached: Any, flags: Any, some: Any
+) -> tuple[_Seen, Any]:
+    """Return what is known after a step, and final observations where it has `reached` some."""
+    (memory, last, idle), ended = seen, flags[0] | flags[1]
+    moved = find_moved(idle, some)
+    if rule.mode == AutoresetMode.NEXT_STEP:
+        moved = moved | idle
+    now = obs if reached is None else reached
+    memory, shown = rule.show(library, rule.options, memory, last, now, moved, idle)
+    shown, final = select(library, moved, shown, last), None
+    if reached is not None:
+        final = shown
+        memory, fresh = rule.show(library, rule.options, memory, final, obs, ended, ended)
+        shown = select(library, ended, fresh, final)
+    return _Seen(memory, shown, find_idle(rule.mode, ended)), final
+
+
+def _find_reached(step: Step) -> Any:
+    """Return what each row reached in a SameStep step of numpy; None if no episode ended."""
+    ended = step.terminations | step.truncations
+    if not has_rows(ended):
+        return None
+    ids = ended.nonzero()[0]
+    if "final_obs" not in step.infos:
+        raise EnvContractError(
+            f"`env` ended the episodes of environments {ids.tolist()} without "
+            "`infos['final_obs']`, as AutoresetMode.SAME_STEP requires; put this wrapper inside "
+            "those with another layout of infos."
+        )
+
+    def fill(obs: Any, rows: list[Any]) -> Any:
+        if isinstance(obs, dict):
+            return {key: fill(obs[key], [row[key] for row in rows]) for key in obs}
+        filled = obs.copy()
+        filled[ids] = np.stack(rows)
+        return filled
+
+    return fill(step.obs, [step.infos["final_obs"][index] for index in ids])
+
+
+def _to_rows(final: Any, ended: np.ndarray) -> np.ndarray:
+    """Return final observations as objects, None where no episode ended."""
+    rows, ids = np.empty(len(ended), object), ended.nonzero()[0]
+    for index, row in zip(ids.tolist(), split_rows(final, ids), strict=True):
+        rows[index] = row
+    return rows
