@@ -31,6 +31,7 @@ class Contest(NamedTuple):
     )  # by name, the aim for the time over the reference's
     num_steps: int = 1  # steps of the batch in one call
     note: str = ""
+    peers: Mapping[str, str] = MappingProxyType({})  # by name, what it is compared with besides
 
 
 class Physics(NamedTuple):
@@ -42,24 +43,34 @@ class Physics(NamedTuple):
 
 
 def ant() -> Physics:
+    return brax_task("ant", "spring")
+
+
+def brax_task(name: str, backend: str | None = None) -> Physics:
     from brax import envs as brax_envs
     from brax.envs.wrappers import training
 
     from gymbridge import BraxVectorEnv
 
-    env = brax_envs.get_environment("ant", backend="spring")
+    options: dict[str, Any] = {} if backend is None else {"backend": backend}
+    env = brax_envs.get_environment(name, **options)
     wrap = partial(training.wrap, episode_length=1000)
-    return Physics(env, wrap, partial(BraxVectorEnv, "ant", backend="spring"))
+    return Physics(env, wrap, partial(BraxVectorEnv, name, **options))
 
 
-def balance(impl: str = "jax") -> Physics:
+def balance(impl: str = "jax", *, graph_mode: Any = None) -> Physics:
+    """Return CartpoleBalance, over Warp with one of its ways to keep CUDA graphs."""
     from mujoco_playground import registry, wrapper
 
     from gymbridge import PlaygroundVectorEnv
 
     env = registry.load("CartpoleBalance", config_overrides={"impl": impl})
     wrap = partial(wrapper.wrap_for_brax_training, episode_length=1000)
-    return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance", impl=impl))
+    if graph_mode is None:
+        return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance", impl=impl))
+    # Playground has no argument for it.
+    env._mjx_model = env._mjx_model.tree_replace({"opt._impl.graph_mode": graph_mode})
+    return Physics(env, wrap, partial(PlaygroundVectorEnv, env))
 
 
 def make_policy(env: Any, device: str) -> nn.Module:
@@ -246,6 +257,18 @@ def scan(pure_step: Any, carry: Any, actions: Any) -> Step:
     return run
 
 
+def variants(size: int, device: str, *, mode: str) -> Contest:
+    from variants import step_variants
+
+    return step_variants(size, device, mode=mode)
+
+
+def warp_modes(size: int, device: str) -> Contest:
+    from variants import warp_modes
+
+    return warp_modes(size, device)
+
+
 def pool(size: int, device: str, *, task: str) -> Contest:
     """Return steps of EnvPool's own class by the number of threads, and ours with its default."""
     from envpool_step import make_own
@@ -279,6 +302,9 @@ CONTESTS: dict[str, Callable[[int, str], Contest]] = {
     "unroll": partial(windows, method="actions"),
     "torchrl_window": torchrl_windows,
     "functional": functional,
+    "variants_next_step": partial(variants, mode="NextStep"),
+    "variants_same_step": partial(variants, mode="SameStep"),
+    "warp_modes": warp_modes,
     **{task: partial(pool, task=task) for task in ("CartPole-v1", "HalfCheetah-v4", "Pong-v5")},
 }
 """By name."""
