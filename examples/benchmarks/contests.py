@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import find_spec
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -264,9 +265,25 @@ def variants(size: int, device: str, *, mode: str) -> Contest:
 
 
 def warp_modes(size: int, device: str) -> Contest:
-    from variants import warp_modes
+    """Return MuJoCo Warp's ways to keep CUDA graphs, beside Playground's wrapper with its default.
 
-    return warp_modes(size, device)
+    Raises:
+        SystemExit: Warp is not installed.
+    """
+    if find_spec("warp") is None:
+        raise SystemExit("Left out: Warp is not installed (`pip install warp-lang`).")
+    import warp
+
+    default, other = ("WARP", "WARP_STAGED_EX") if device != "cpu" else ("JAX", "NONE")
+    wrapped, steps = "Playground wrap_for_brax_training", {}
+    for name in (default, other):
+        physics = balance("warp", graph_mode=warp.JaxCallableGraphMode[name])
+        found = steps_of(physics, size, device, ("NextStep", "SameStep"), wrapped=wrapped)
+        steps |= {f"{label}, {name}": step for label, step in found.items()}
+    peers = {label: f"{wrapped}, {other}" for label in steps if label.endswith(f", {other}")}
+    bars = {label: 1.1 for label in steps if label.startswith("gymbridge")}
+    note = "" if device != "cpu" else "a CPU has no CUDA graphs"
+    return Contest(steps, f"{wrapped}, {default}", bars, note=note, peers=peers)
 
 
 def pool(size: int, device: str, *, task: str) -> Contest:

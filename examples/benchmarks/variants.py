@@ -21,13 +21,12 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import torch
-from contests import BARE, Contest, Physics, Step, balance, brax_task, make_policy, ours, steps_of
+from contests import BARE, Contest, Physics, Step, ant, brax_task, make_policy, ours
 from timing import wait
 
 from gymbridge.core.episode import EpisodeRule, ResetRequest
@@ -104,7 +103,7 @@ class Compiled(NamedTuple):
     refill: Any  # (ahead, state) -> ahead
 
 
-def compile_variant(rule: JaxRule, infos: Any, variant: Variant) -> Compiled:
+def compile_variant(rule: EpisodeRule[JaxSimulator], infos: Any, variant: Variant) -> Compiled:
     """Return functions that compile when they are called first."""
     place, part = rule.simulator.device, JaxRule(rule, of_one_device=True)
     compiled = partial(jax.jit, out_shardings=find_sharding(place))
@@ -127,19 +126,21 @@ def compile_variant(rule: JaxRule, infos: Any, variant: Variant) -> Compiled:
     def refill(ahead: Episodes, state: Episodes) -> Episodes:
         return draw_ahead(part.simulator, ahead, state)
 
-    how: dict[str, Any] = {"compiler_options": dict(variant.options) or None}
-    if variant.has_spares:
-        how |= {"donate_argnums": 3, "keep_unused": True}
-    # A function of its own each, since JAX keeps what it compiled by function.
-    steps = tuple(
-        compiled(spread(partial(step), place), **how) for _ in range(1 + variant.has_spares)
-    )
     return Compiled(
         compiled(spread(reset, place)),
-        steps,
+        compile_steps(spread(step, place), variant, 3, out_shardings=find_sharding(place)),
         compiled(spread(blank, place)),
         compiled(spread(refill, place), donate_argnums=0),
     )
+
+
+def compile_steps(step: Any, variant: Variant, spare: int, **options: Any) -> tuple[Any, ...]:
+    """Return one function, or two that take turns, where the argument `spare` is written over."""
+    options["compiler_options"] = dict(variant.options) or None
+    if variant.has_spares:
+        options |= {"donate_argnums": spare, "keep_unused": True}
+    # A function of its own each, since JAX keeps what it compiled by function.
+    return tuple(jax.jit(partial(step), **options) for _ in range(1 + variant.has_spares))
 
 
 class VariantRunner(JaxRunner):
@@ -226,15 +227,12 @@ def vary(envs: Any, variant: Variant, like: Any = None) -> Any:
 
 def bare(physics: Physics, start: Any, policy: Any, variant: Variant) -> Step:
     """Return the bare step with the same compile options and buffers."""
-    how: dict[str, Any] = {"compiler_options": dict(variant.options) or None}
-    if variant.has_spares:
-        how |= {"donate_argnums": 2, "keep_unused": True}
 
     def step(state: Any, actions: Any, spare: Any) -> Any:
         state = jax.vmap(physics.env.step)(state, actions)
         return state, jnp.copy(state.obs)  # what torch gets is never written over
 
-    steps = [jax.jit(partial(step), **how) for _ in range(1 + variant.has_spares)]
+    steps = compile_steps(step, variant, 2)
     state, spare = (jax.tree.map(jnp.copy, start) for _ in range(2))
     obs, count = jnp.copy(start.obs), 0
 
@@ -258,7 +256,7 @@ def warm_up(steps: Mapping[str, Step]) -> None:
 def step_variants(size: int, device: str, *, mode: str) -> Contest:
     """Return each variant in one mode; a CPU, which only tries it out, has a smaller task."""
     is_gpu = device != "cpu"
-    physics = brax_task("ant", "spring") if is_gpu else brax_task("fast")
+    physics = ant() if is_gpu else brax_task("fast")
     policy, options = make_policy(physics.env, device), GPU_OPTIONS if is_gpu else {}
     common = {
         "": Variant(),
@@ -284,25 +282,3 @@ def step_variants(size: int, device: str, *, mode: str) -> Contest:
     warm_up(steps | mine)
     note = "" if is_gpu else "a CPU has no compile options here"
     return Contest(steps | mine, BARE, bars, note=note, peers=peers)
-
-
-def warp_modes(size: int, device: str) -> Contest:
-    """Return MuJoCo Warp's ways to keep CUDA graphs, beside Playground's wrapper with its default.
-
-    Raises:
-        SystemExit: Warp is not installed.
-    """
-    if find_spec("warp") is None:
-        raise SystemExit("Left out: Warp is not installed (`pip install warp-lang`).")
-    import warp
-
-    default, other = ("WARP", "WARP_STAGED_EX") if device != "cpu" else ("JAX", "NONE")
-    wrapped, steps = "Playground wrap_for_brax_training", {}
-    for name in (default, other):
-        physics = balance("warp", graph_mode=warp.JaxCallableGraphMode[name])
-        found = steps_of(physics, size, device, ("NextStep", "SameStep"), wrapped=wrapped)
-        steps |= {f"{label}, {name}": step for label, step in found.items()}
-    peers = {label: f"{wrapped}, {other}" for label in steps if label.endswith(f", {other}")}
-    bars = {label: 1.1 for label in steps if label.startswith("gymbridge")}
-    note = "" if device != "cpu" else "a CPU has no CUDA graphs"
-    return Contest(steps, f"{wrapped}, {default}", bars, note=note, peers=peers)
