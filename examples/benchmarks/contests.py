@@ -280,8 +280,9 @@ def warp_modes(size: int, device: str) -> Contest:
         physics = balance("warp", graph_mode=warp.JaxCallableGraphMode[name])
         found = steps_of(physics, size, device, ("NextStep", "SameStep"), wrapped=wrapped)
         steps |= {f"{label}, {name}": step for label, step in found.items()}
-    peers = {label: f"{wrapped}, {other}" for label in steps if label.endswith(f", {other}")}
-    bars = {label: 1.1 for label in steps if label.startswith("gymbridge")}
+    mine = [label for label in steps if label.startswith("gymbridge")]
+    peers = {label: f"{wrapped}, {other}" for label in mine if label.endswith(f", {other}")}
+    bars = dict.fromkeys(mine, 1.1)
     note = "" if device != "cpu" else "a CPU has no CUDA graphs"
     return Contest(steps, f"{wrapped}, {default}", bars, note=note, peers=peers)
 
