@@ -23,7 +23,7 @@ BENCHMARKS = {
     "ppo_on_device": "gymbridge --task=inverted_pendulum --seconds=0 --out=result.json",
     "repeat": "1 cleanrl_step.py --rounds=1",
     # It runs on_device.py.
-    "run_all": "--device=cpu --sizes 2 --rounds=1 --only=^CartPole",
+    "run_all": "--device=cpu --sizes 2 --rounds=1 --only=^CartPole|^variants.*NextStep",
     "sb3_step": "--rounds=1",
     "throughput": "--rounds=1 --seconds=0.01 --values=2 --tasks=^CartPole-v1 --routes=numpy.*Next",
     # In 20 steps, three rollouts of which are 15, TorchRL's wrapper would compile again.

@@ -21,10 +21,17 @@ class Case(NamedTuple):
 
 
 def timed(name: str, contest: str, sizes: tuple[int, ...] = SIZES, *, is_bar: bool = False) -> Case:
-    """Return a case of `on_device.py`; gradients take longer to compile."""
+    """Return a case of `on_device.py`; gradients and variants take longer to compile."""
     flags = ("--device={device}", "--size={size}", "--rounds={rounds}", "--out={out}")
-    seconds = 300 if name.startswith("gradient") else 180
+    seconds = 300 if name.startswith("gradient") else 250 if name.startswith("variants") else 180
     return Case(name, "on_device.py", (contest, *flags), sizes, is_bar, seconds)
+
+
+def varied(what: str, contest: str, device: str) -> Case:
+    """Return a case with variants of a step, at the size of the bars; a CPU tries it out."""
+    case = timed(f"variants of {what}", contest, (BAR_SIZE,), is_bar=True)
+    flags = ("--seconds=0.03",) if device == "cpu" else ()
+    return case._replace(arguments=(*case.arguments, *flags))
 
 
 def trained(library: str, task: str, *, is_bar: bool = False) -> Case:
@@ -43,8 +50,12 @@ def printed(script: str, *flags: str) -> Case:
 def cases(device: str) -> list[Case]:
     """Return all cases for "cpu" or "cuda"; those with a bar come first."""
     task = "inverted_pendulum" if device == "cpu" else "ant"
+    stepped = "fast" if device == "cpu" else "ant"
     pool_sizes = (8, 64, 512, 4096)
     return [
+        varied(f"a step of {stepped}, NextStep", "variants_next_step", device),
+        varied(f"a step of {stepped}, SameStep", "variants_same_step", device),
+        varied("CUDA graphs of Warp (CartpoleBalance)", "warp_modes", device),
         timed("step of ant (Brax, spring, torch policy)", "step", is_bar=True),
         timed("gradient of a window (ant, spring, 16 steps)", "window", is_bar=True),
         timed("step of ant over TorchRL (spring)", "torchrl", (256, 4096), is_bar=True),

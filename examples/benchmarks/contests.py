@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import find_spec
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ class Contest(NamedTuple):
     )  # by name, the aim for the time over the reference's
     num_steps: int = 1  # steps of the batch in one call
     note: str = ""
+    peers: Mapping[str, str] = MappingProxyType({})  # by name, what it is compared with besides
 
 
 class Physics(NamedTuple):
@@ -42,24 +44,34 @@ class Physics(NamedTuple):
 
 
 def ant() -> Physics:
+    return brax_task("ant", "spring")
+
+
+def brax_task(name: str, backend: str | None = None) -> Physics:
     from brax import envs as brax_envs
     from brax.envs.wrappers import training
 
     from gymbridge import BraxVectorEnv
 
-    env = brax_envs.get_environment("ant", backend="spring")
+    options: dict[str, Any] = {} if backend is None else {"backend": backend}
+    env = brax_envs.get_environment(name, **options)
     wrap = partial(training.wrap, episode_length=1000)
-    return Physics(env, wrap, partial(BraxVectorEnv, "ant", backend="spring"))
+    return Physics(env, wrap, partial(BraxVectorEnv, name, **options))
 
 
-def balance(impl: str = "jax") -> Physics:
+def balance(impl: str = "jax", *, graph_mode: Any = None) -> Physics:
+    """Return CartpoleBalance, over Warp with one of its ways to keep CUDA graphs."""
     from mujoco_playground import registry, wrapper
 
     from gymbridge import PlaygroundVectorEnv
 
     env = registry.load("CartpoleBalance", config_overrides={"impl": impl})
     wrap = partial(wrapper.wrap_for_brax_training, episode_length=1000)
-    return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance", impl=impl))
+    if graph_mode is None:
+        return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance", impl=impl))
+    # Playground has no argument for it.
+    env._mjx_model = env._mjx_model.tree_replace({"opt._impl.graph_mode": graph_mode})
+    return Physics(env, wrap, partial(PlaygroundVectorEnv, env))
 
 
 def make_policy(env: Any, device: str) -> nn.Module:
@@ -246,6 +258,35 @@ def scan(pure_step: Any, carry: Any, actions: Any) -> Step:
     return run
 
 
+def variants(size: int, device: str, *, mode: str) -> Contest:
+    from variants import step_variants
+
+    return step_variants(size, device, mode=mode)
+
+
+def warp_modes(size: int, device: str) -> Contest:
+    """Return MuJoCo Warp's ways to keep CUDA graphs, beside Playground's wrapper with its default.
+
+    Raises:
+        SystemExit: Warp is not installed.
+    """
+    if find_spec("warp") is None:
+        raise SystemExit("Left out: Warp is not installed (`pip install warp-lang`).")
+    import warp
+
+    default, other = ("WARP", "WARP_STAGED_EX") if device != "cpu" else ("JAX", "NONE")
+    wrapped, steps = "Playground wrap_for_brax_training", {}
+    for name in (default, other):
+        physics = balance("warp", graph_mode=warp.JaxCallableGraphMode[name])
+        found = steps_of(physics, size, device, ("NextStep", "SameStep"), wrapped=wrapped)
+        steps |= {f"{label}, {name}": step for label, step in found.items()}
+    mine = [label for label in steps if label.startswith("gymbridge")]
+    peers = {label: f"{wrapped}, {other}" for label in mine if label.endswith(f", {other}")}
+    bars = dict.fromkeys(mine, 1.1)
+    note = "" if device != "cpu" else "a CPU has no CUDA graphs"
+    return Contest(steps, f"{wrapped}, {default}", bars, note=note, peers=peers)
+
+
 def pool(size: int, device: str, *, task: str) -> Contest:
     """Return steps of EnvPool's own class by the number of threads, and ours with its default."""
     from envpool_step import make_own
@@ -279,6 +320,9 @@ CONTESTS: dict[str, Callable[[int, str], Contest]] = {
     "unroll": partial(windows, method="actions"),
     "torchrl_window": torchrl_windows,
     "functional": functional,
+    "variants_next_step": partial(variants, mode="NextStep"),
+    "variants_same_step": partial(variants, mode="SameStep"),
+    "warp_modes": warp_modes,
     **{task: partial(pool, task=task) for task in ("CartPole-v1", "HalfCheetah-v4", "Pong-v5")},
 }
 """By name."""

@@ -42,6 +42,7 @@ def main() -> None:
         "bars": dict(contest.bars),
         "num_steps": contest.num_steps,
         "note": contest.note,
+        "peers": dict(contest.peers),
         "machine": machine(),
     }
     args.out.write_text(json.dumps(result), encoding="utf-8")

@@ -45,7 +45,7 @@ def print_times(found: Iterable[Result]) -> None:
 
 
 def make_rows(result: Result) -> list[Row]:
-    """Return a row for all that a case timed but its reference."""
+    """Return a row for all that a case timed but its reference, and another where it has a peer."""
     if "steps_per_second" not in result:
         return []
     size, reference = result["value"], result["reference"]
@@ -55,15 +55,17 @@ def make_rows(result: Result) -> list[Row]:
         name: [size * 1e6 / speed for speed in speeds]
         for name, speeds in result["steps_per_second"].items()
     }
+    peers = result.get("peers", {})
     return [
         Row(
-            f"{case}: {name} over {reference}",
-            *compare(times, name, reference),
-            bars.get(name),
+            f"{case}: {name} over {other}",
+            *compare(times, name, other),
+            bars.get(name) if other == reference else None,
             result["note"],
         )
         for name in times
-        if name != reference
+        for other in (reference, peers.get(name))
+        if other not in (name, None)
     ]
 
 

@@ -47,11 +47,6 @@ class Job(NamedTuple):
     def __str__(self) -> str:
         return self.case.name if self.size is None else f"{self.case.name}, {self.size:,} envs"
 
-    @property
-    def rank(self) -> tuple[bool, bool]:
-        """What runs first is lowest."""
-        return not self.case.is_bar, self.size not in (None, BAR_SIZE)
-
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -76,7 +71,8 @@ def make_jobs(args: argparse.Namespace) -> list[Job]:
                 size for size in args.sizes or case.sizes if size <= max(case.sizes, default=0)
             ]
             jobs += [Job(case, size) for size in (sizes if case.sizes else [None])]
-    return sorted(jobs, key=lambda job: job.rank)
+    first = BAR_SIZE if BAR_SIZE in (args.sizes or [BAR_SIZE]) else args.sizes[0]
+    return sorted(jobs, key=lambda job: (not job.case.is_bar, job.size not in (None, first)))
 
 
 def make_environ(args: argparse.Namespace) -> dict[str, str]:
