@@ -53,7 +53,7 @@ BELONGS = {
     "docs/scripts/": "tests/command_line/test_list.py",
     "examples/": "tests/test_examples.py tests/test_example_training.py tests/test_ppo_example.py "
     "tests/test_gradient_examples.py",
-    "examples/benchmarks/": "tests/test_benchmarks.py",
+    "examples/benchmarks/": "tests/test_benchmarks.py tests/test_variants.py",
     "examples/ddp.py": "tests/test_scaling.py",
     "examples/gradients/": "tests/gradients/test_proof.py",
     "examples/soak.py": "tests/test_soak.py",

@@ -18,6 +18,8 @@ from tests.support.falling_ball import make_ball
 from tests.support.jax_samples import Drift, Glide
 from tests.support.trees import assert_same
 
+pytestmark = pytest.mark.slow
+
 NUM_ENVS = 5
 
 

@@ -256,7 +256,7 @@ def test_zeros_of_a_large_output__are_not_kept() -> None:
 
 def test_joined_arrays__are_the_tree_again() -> None:
     tree = {
-        "float": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "floats": [np.arange(6, dtype=np.float32).reshape(2, 3)] * 5,
         "flags": np.array([True, False]),
         "count": np.int32(3),
         "other": np.full((4,), 7, np.int32),
@@ -265,7 +265,7 @@ def test_joined_arrays__are_the_tree_again() -> None:
     }
     key = jax.random.key(3)
     joined = jax.jit(pack_tree)({**tree, "key": key})
-    assert len(jax.tree.leaves(joined)) == 6  # three dtypes, what is large or empty, and the key
+    assert len(jax.tree.leaves(joined)) == 7  # the five floats are one
     found = jax.jit(unpack_tree)(joined)
     assert found.pop("key") == key
     jax.tree.map(partial(np.testing.assert_array_equal, strict=True), found, tree)

@@ -112,7 +112,7 @@ def pack_arrays(tree: Any) -> Packed:
     """Return copies of a tree of numpy arrays in a few buffers, in the dtypes that JAX has."""
     leaves, structure = jax.tree.flatten(tree)
     leaves = [leaf.astype(jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in leaves]
-    return pack(leaves, _join_on_host, structure, largest=np.inf)
+    return pack(leaves, _join_on_host, structure, always=True)
 
 
 def _join_on_host(arrays: list[np.ndarray]) -> np.ndarray:

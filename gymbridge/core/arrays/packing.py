@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,9 @@ __all__ = ["Packed", "Run", "pack"]
 
 _SMALL = 1 << 16
 """Bytes up to which an array is joined with others; a copy of a larger one costs more."""
+
+_FEW = 4
+"""Arrays of a dtype from which on they are joined; to join fewer costs more."""
 
 
 class Run(NamedTuple):
@@ -79,7 +83,7 @@ def pack(
     join: Callable[[list[Any]], Any],
     structure: Any = None,
     *,
-    largest: float = _SMALL,
+    always: bool = False,
 ) -> Packed:
     """Return arrays in buffers.
 
@@ -87,12 +91,14 @@ def pack(
         arrays: Arrays of numpy, or of jax within a function that it compiles.
         join: Function of that library from arrays of one dtype to one flat array.
         structure: See `Packed`.
-        largest: Bytes of the largest array that is joined with others.
+        always: Whether large arrays are joined too, and few of a dtype.
     """
     joined: dict[Any, dict[tuple[int, ...], list[int]]] = {}
+    small = [_is_joined(array, always) for array in arrays]
+    counts = Counter(array.dtype for array, is_small in zip(arrays, small, strict=True) if is_small)
     others = []
     for place, array in enumerate(arrays):
-        if _is_joined(array, largest):
+        if small[place] and (always or counts[array.dtype] >= _FEW):
             shapes = joined.setdefault(array.dtype, {})
             shapes.setdefault(tuple(array.shape), []).append(place)
         else:
@@ -110,8 +116,8 @@ def pack(
     return Packed([*buffers, *(arrays[place] for place in others)], tuple(runs), structure)
 
 
-def _is_joined(array: Any, largest: float) -> bool:
+def _is_joined(array: Any, always: bool) -> bool:
     """Return whether an array is small, not empty, and of a dtype that numpy itself has."""
     dtype, size = array.dtype, math.prod(array.shape)
     is_plain = isinstance(dtype, np.dtype) and dtype.isbuiltin == 1
-    return is_plain and 0 < size * dtype.itemsize <= largest
+    return is_plain and size > 0 and (always or size * dtype.itemsize <= _SMALL)

@@ -249,7 +249,7 @@ def upload_packed(tree: Any, place: torch.device, *, pin: bool) -> Any:
     packed = pack(
         [_as_bytes(leaf, size) for leaf, size in zip(leaves, sizes, strict=True)],
         partial(np.concatenate, out=host.numpy()),
-        largest=np.inf,
+        always=True,
     )
     parts = iter(packed.take_apart([host.to(place, non_blocking=True)[None]]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,19 @@ def join(arrays: list[np.ndarray]) -> np.ndarray:
 
 @given(st.lists(DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, SHAPES)), max_size=9))
 def test_packed_arrays__are_those_that_were_packed(arrays: list[np.ndarray]) -> None:
-    packed = pack(arrays, join, "structure")
-    assert packed.structure == "structure"
-    assert_same(packed.take_apart(packed.buffers), arrays)
+    for always in (False, True):
+        packed = pack(arrays, join, "structure", always=always)
+        assert packed.structure == "structure"
+        assert_same(packed.take_apart(packed.buffers), arrays)
 
 
 @given(st.lists(hnp.arrays("int16", hnp.array_shapes(min_dims=1, max_dims=2)), min_size=1))
 def test_packed_arrays__may_be_stacked_by_devices_and_steps(arrays: list[np.ndarray]) -> None:
     """Three steps of two devices, each with its own rows."""
-    parts = [[pack([x + 10 * t + d for x in arrays], join) for d in range(2)] for t in range(3)]
+    parts = [
+        [pack([x + 10 * t + d for x in arrays], join, always=True) for d in range(2)]
+        for t in range(3)
+    ]
     buffer = np.stack([np.concatenate([p.buffers[0] for p in step]) for step in parts])
     wanted = [
         np.stack([np.concatenate([x + 10 * t + d for d in range(2)]) for t in range(3)])
@@ -43,10 +48,15 @@ def test_packed_arrays__may_be_stacked_by_devices_and_steps(arrays: list[np.ndar
 
 def test_large_arrays__are_not_copied() -> None:
     large, small = np.zeros(100_000), np.zeros(3)
-    packed = pack([small, large, small], join)
+    packed = pack([small, large, *[small] * 3], join)
     assert packed.take_apart(packed.buffers)[1] is large
     assert len(packed.buffers) == 2
-    assert len(pack([small, large, small], join, largest=np.inf).buffers) == 1
+    assert len(pack([small, large, small], join, always=True).buffers) == 1
+
+
+def test_few_arrays__are_handed_over_as_they_are() -> None:
+    arrays = [np.zeros(3), np.ones(3), np.zeros(2, bool)]
+    assert all(map(operator.is_, pack(arrays, join).buffers, arrays))
 
 
 @pytest.mark.parametrize("cell", cells(["host", "brax", "envpool"], kinds=["numpy", "torch"]))
