@@ -22,7 +22,7 @@ from gymbridge.private.jax import apart
 
 with needs("jax", "JaxVectorEnv"):
     from gymbridge.core.arrays.jax_devices import start_jax_on
-    from gymbridge.jax_env.runners import JitRunner, NumpyRunner
+    from gymbridge.jax_env.runners import JitRunner
     from gymbridge.jax_env.simulator import JaxSimulator
     from gymbridge.jax_env.traced import TracedEnv
 
@@ -338,9 +338,7 @@ def _choose_runner(arrays: str, nonfinite: str, differentiable: bool, residuals:
         raise ArgumentError(f"`residuals` must be one of {_RESIDUALS}, got {residuals!r}.")
     if not read_flag("differentiable", differentiable):
         if residuals == "store":
-            if arrays == "numpy":
-                return partial(NumpyRunner, raises=nonfinite == "raise")
-            return JitRunner
+            return partial(JitRunner, raises=nonfinite == "raise")
         raise ArgumentError(
             f"`residuals={residuals!r}` needs `differentiable=True`, got {differentiable!r}; only "
             "a differentiable step has a backward pass."

@@ -51,7 +51,7 @@ def test_page__names_the_files_of_a_step_in_order(monkeypatch: pytest.MonkeyPatc
     envs.step(envs.action_space.sample())
     assert stacks["trace"] == [
         "core/vector_env.py",
-        *("core/runner.py", "core/episode.py", "jax_env/simulator.py"),
+        *("jax_env/runners.py", "core/episode.py", "jax_env/simulator.py"),
         *("jax_env/divergence.py", "jax_env/rows.py"),
     ]
     assert stacks["translation"][-1] == "jax_env/traced.py"

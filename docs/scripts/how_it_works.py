@@ -20,11 +20,7 @@ LAYERS = [
     (["views: gymbridge.trainers"], "", "#d6eadf"),
     (["BridgeVectorEnv: checks, actions, infos, arrays"], "", "#bcd7f5"),
     (["EpisodeRule: autoreset mode, time limit, partial resets"], "", "#bcd7f5"),
-    (
-        ["HostRunner, NumpyRunner, PoolRunner", "JitRunner", "GraphRunner"],
-        "how the rule is run",
-        "#bcd7f5",
-    ),
+    (["HostRunner, PoolRunner", "JitRunner", "GraphRunner"], "how the rule is run", "#bcd7f5"),
     (
         ["Simulator: restart(state, mask, seeds), advance(state, actions, …)"],
         "",

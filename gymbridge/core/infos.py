@@ -62,22 +62,33 @@ def make_info_layout(adapter: ArrayAdapter, num_envs: int, *, has_final: bool) -
     """
     if adapter.is_dense:
         return DenseInfos(adapter, has_final=has_final)
-    return SparseInfos(num_envs)
+    return SparseInfos(adapter, num_envs)
 
 
 class SparseInfos:
     """`SyncVectorEnv`'s layout, made of numpy arrays after the step.
 
     Args:
+        adapter: Converts the simulator's arrays to numpy's.
         num_envs: Size of the batch.
     """
 
-    def __init__(self, num_envs: int) -> None:
+    def __init__(self, adapter: ArrayAdapter, num_envs: int) -> None:
+        self._to_user, self._pack = adapter.to_user, adapter.pack
         self._all = np.ones(num_envs, np.bool_)
 
     def collect_infos(self, outcome: StepResult) -> StepResult:
-        """Return the outcome as it is."""
-        return outcome
+        """Return the outcome, whose time steps are observations, rewards, and all else packed."""
+        final = outcome.final and self._send(outcome.final)
+        return outcome._replace(time_step=self._send(outcome.time_step), final=final)
+
+    def _send(self, time_step: TimeStep) -> Any:
+        obs, reward, *others = time_step
+        return obs, reward, self._pack(tuple(others))
+
+    def _receive(self, sent: Any) -> TimeStep:
+        obs, reward, others = self._to_user(sent)
+        return TimeStep(obs, reward, *others)
 
     def to_gymnasium(self, returned: StepResult) -> Step:
         """Return the values of `step`; ``final_obs`` and others are there if an episode ended."""
@@ -85,16 +96,19 @@ class SparseInfos:
         if returned.shown is None:
             infos = make_infos(time_step.info, self._all)
         else:
-            infos = make_infos(mask_info(time_step.info, returned.shown), returned.shown)
+            shown = np.asarray(returned.shown)
+            infos = make_infos(mask_info(time_step.info, shown), shown)
         if final is not None:
             infos.update(make_final_infos(final, over))
         return *time_step[:4], infos
 
     def to_time_steps(self, outcome: StepResult) -> tuple[TimeStep, np.ndarray, Any]:
         """Return the time step, the mask of ended rows, and the one before restarts, if any."""
-        time_step = outcome.time_step
+        time_step = self._receive(outcome.time_step)
         over = time_step.terminated | time_step.truncated
-        return time_step, over, outcome.final if has_rows(over) else None
+        if outcome.final is None or not has_rows(over):
+            return time_step, over, None
+        return time_step, over, self._receive(outcome.final)
 
 
 class _Found(NamedTuple):

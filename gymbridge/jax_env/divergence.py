@@ -20,6 +20,7 @@ from gymbridge.jax_env.rows import Row, cut_gradients, where_rows
 from gymbridge.jax_env.traced import TracedEnv
 
 __all__ = [
+    "FLAG",
     "are_finite",
     "check_divergence",
     "guard_reset",
@@ -28,7 +29,7 @@ __all__ = [
     "zero_gradient_on_divergence",
 ]
 
-_FLAG = "nonfinite"
+FLAG = "nonfinite"
 """The info that says which rows diverged, one of `core.episode.STEP_INFOS`."""
 
 
@@ -75,17 +76,17 @@ def guard_step(env: TracedEnv, step: Callable[[Row, Any], Row]) -> Callable[[Row
 
 
 def _with_flag(row: Row, diverged: jax.Array) -> Row:
-    info = {**row.seen.info, _FLAG: diverged}
+    info = {**row.seen.info, FLAG: diverged}
     return row._replace(seen=row.seen._replace(info=info))
 
 
-def check_divergence(time_step: TimeStep) -> None:
-    """Raise if a row of a step, on the host, produced NaN or Inf.
+def check_divergence(diverged: jax.Array) -> None:
+    """Raise if a row of a step, (num_envs,) bool, produced NaN or Inf.
 
     Raises:
         DivergedError: One did.
     """
-    rows = np.flatnonzero(time_step.info[_FLAG])
+    rows = np.flatnonzero(np.asarray(diverged))
     if rows.size:
         raise DivergedError(
             f"Environments {rows.tolist()} produced NaN or Inf, and the step was rolled back. "

@@ -7,18 +7,16 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from gymbridge.core.arrays import make_numpy_adapter
-from gymbridge.core.devices import read_device
 from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
 from gymbridge.core.infos import InfoLayout
-from gymbridge.core.runner import HostRunner, Runner
+from gymbridge.core.runner import Runner
 from gymbridge.jax_env.compilation import log_compilation
-from gymbridge.jax_env.simulator import HostSimulator, JaxSimulator
+from gymbridge.jax_env.divergence import FLAG, check_divergence
+from gymbridge.jax_env.simulator import JaxSimulator
 from gymbridge.jax_env.spreading import find_sharding, spread
 
-__all__ = ["JaxRule", "JaxRunner", "JitRunner", "NumpyRunner", "make_pure"]
+__all__ = ["JaxRule", "JaxRunner", "JitRunner", "make_pure"]
 
 
 class JaxRule(EpisodeRule[JaxSimulator]):
@@ -84,38 +82,6 @@ class JaxRunner(Runner, Protocol):
         return function(self.unpack(carry), actions)
 
 
-class NumpyRunner(HostRunner, JaxRunner):
-    """The rule on the host, over the two compiled functions of a `HostSimulator`.
-
-    Args:
-        rule: Episode rule of the batch.
-        infos: The layout of its infos.
-        raises: Whether a step in which a row produced NaN or Inf raises, and is forgotten.
-    """
-
-    def __init__(
-        self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, *, raises: bool = False
-    ) -> None:
-        self.rule = JaxRule(rule)
-        fetch = make_numpy_adapter("jax", read_device(rule.simulator.device)).to_user
-        simulator = HostSimulator(rule.simulator, fetch, raises=raises)
-        super().__init__(EpisodeRule(simulator, rule.mode, rule.limit), infos)
-        self._host = simulator
-
-    def unpack(self, carry: Carry) -> Carry:
-        """Return the carry as the compiled rule has it."""
-        return carry._replace(state=self._host.unpack(carry.state, self.rule.refuses_ended))
-
-    def pack(self, carry: Carry) -> Carry:
-        """Return a carry of the compiled rule as this runner keeps it."""
-        state, elapsed, ended = carry
-        return Carry(self._host.pack(state), np.array(elapsed), np.array(ended))
-
-    def observe(self, carry: Carry) -> Any:
-        """Return the current observation; see `JaxRunner.observe`."""
-        return carry.state.batch.rows.seen.obs
-
-
 class JitRunner(JaxRunner):
     """One compiled function for `reset` and one for `step`.
 
@@ -124,9 +90,13 @@ class JitRunner(JaxRunner):
     Args:
         rule: Episode rule of the batch.
         infos: The layout of its infos.
+        raises: Whether a step in which a row produced NaN or Inf raises, and is forgotten. The
+            simulator must be guarded then.
     """
 
-    def __init__(self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout) -> None:
+    def __init__(
+        self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, *, raises: bool = False
+    ) -> None:
         self.rule, simulator = JaxRule(rule), rule.simulator
         part = JaxRule(rule, of_one_device=True)
 
@@ -137,14 +107,23 @@ class JitRunner(JaxRunner):
 
         def step(carry: Any, actions: Any) -> Any:
             log_compilation("step", simulator)
-            return infos.collect_infos(part.step(carry, actions))
+            outcome = part.step(carry, actions)
+            diverged = outcome.time_step.info[FLAG] if raises else None
+            return infos.collect_infos(outcome), diverged
+
+        def step_or_raise(carry: Any, actions: Any) -> Any:
+            outcome, diverged = run(carry, actions)
+            if diverged is not None:
+                check_divergence(diverged)
+            return outcome
 
         def observe(carry: Carry) -> Any:
             return jax.tree.map(jnp.copy, carry.state.rows.seen.obs)
 
         place, sharding = simulator.device, find_sharding(simulator.device)
         self.reset = jax.jit(spread(reset, place), out_shardings=sharding)
-        self.step = jax.jit(spread(step, place), out_shardings=sharding)
+        run = jax.jit(spread(step, place), out_shardings=sharding)
+        self.step = step_or_raise
         self.observe = jax.jit(observe, out_shardings=sharding)
 
 

@@ -16,17 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 
-from gymbridge.core.arrays.jax import pack_tree, unpack_tree
 from gymbridge.core.arrays.jax_devices import check_threads, start_jax_on
-from gymbridge.core.arrays.packing import Packed
 from gymbridge.core.devices import check_spread
 from gymbridge.core.episode import Renderer, ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
-from gymbridge.core.rows import has_rows
 from gymbridge.core.specs import name_device
 from gymbridge.jax_env.checks import check_summed
-from gymbridge.jax_env.compilation import log_compilation
-from gymbridge.jax_env.divergence import check_divergence, guard_reset, guard_step
+from gymbridge.jax_env.divergence import guard_reset, guard_step
 from gymbridge.jax_env.options import Kept
 from gymbridge.jax_env.rows import (
     Row,
@@ -37,12 +33,11 @@ from gymbridge.jax_env.rows import (
     step_row,
     where_rows,
 )
-from gymbridge.jax_env.spreading import find_sharding, spread
 from gymbridge.jax_env.traced import TracedEnv
 from gymbridge.jax_env.tracing import KEY, action_struct, make_unique, name_paths
 from gymbridge.private.jax import default_generator, factorizes
 
-__all__ = ["Episodes", "HostSimulator", "HostState", "JaxRenderer", "JaxSimulator"]
+__all__ = ["Episodes", "JaxRenderer", "JaxSimulator"]
 
 
 class Episodes(NamedTuple):
@@ -137,25 +132,17 @@ class JaxSimulator:
         return partial(JaxSimulator, self.env, num_envs, **(kept | options))
 
     def restart(
-        self,
-        state: Episodes | None,
-        mask: jax.Array,
-        seeds: ResetRequest | None,
-        carried: Any = None,
+        self, state: Episodes | None, mask: jax.Array, seeds: ResetRequest | None
     ) -> tuple[Episodes, TimeStep]:
-        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`.
-
-        Infos that outlive their episode are those of `state`, or else `carried`, (num_envs, ...) by
-        name.
-        """
+        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
         if state is None:
             assert seeds is not None, "the first state needs seeds"
             seed = jnp.asarray(seeds.values)
             episode = jnp.zeros(self.num_envs, jnp.uint32)
             state = Episodes(self._reset_every(seed, episode, seeds.options or {}), seed, episode)
         else:
-            carried = carried or state.rows.seen.info
-            state = self._begin(self.with_rest(state), mask, seeds, carried)
+            carried = state.rows.seen.info
+            state = self._begin(self._with_rest(state), mask, seeds, carried)
         return state, state.rows.seen
 
     def advance(
@@ -214,19 +201,14 @@ class JaxSimulator:
         """Return what the environment's renderer or viewer draws."""
         return self.env.drawing.drawn(self.env_state(state), self.num_envs)
 
-    def make_blank(self, seeds: Any) -> Episodes:
-        """Return a batch of zeros, none of whose episodes has begun."""
-        return Episodes(self._zeros(self.row), seeds, jnp.zeros_like(seeds))
-
-    def _zeros(self, row: Any) -> Any:
-        return jax.tree.map(lambda leaf: jnp.zeros((self.num_envs, *leaf.shape), leaf.dtype), row)
-
-    def with_rest(self, state: Episodes) -> Episodes:
+    def _with_rest(self, state: Episodes) -> Episodes:
         """Return the batch with zeros for what `without_rest` left out."""
         if state.rows.seen.reward is not None:
             return state
         obs, *_, carried = state.rows.seen
-        zeros = self._zeros(self.row.seen)
+        zeros = jax.tree.map(
+            lambda leaf: jnp.zeros((self.num_envs, *leaf.shape), leaf.dtype), self.row.seen
+        )
         seen = zeros._replace(obs=obs, info={**zeros.info, **(carried or {})})
         return state._replace(rows=state.rows._replace(seen=seen))
 
@@ -305,115 +287,6 @@ class JaxSimulator:
         buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (start, buffer))[1]
         place = jnp.maximum(jnp.cumsum(mask) - 1, 0)
         return jax.tree.map(lambda leaf: leaf[place], buffer)
-
-
-class HostState(NamedTuple):
-    """A batch between two calls of a `HostSimulator`."""
-
-    batch: Episodes  # on the device; of the last time step it has the observation alone
-    rest: Any  # on the device: reward, and packed flags and infos of the last time step
-    time_step: Any  # the last time step on the host, for the same call
-
-
-class HostSimulator:
-    """A `JaxSimulator` on the host: two compiled functions that return numpy arrays.
-
-    With numpy arrays the flags are on the host after each step, so the episode rule runs there. A
-    restart is launched only if an episode ended. The first reset is a restart of a batch of zeros,
-    so the environment's `reset` is compiled once.
-
-    Args:
-        simulator: The batch.
-        fetch: Conversion of trees of jax's arrays, packed ones among them, to numpy arrays.
-        raises: Whether a step in which a row produced NaN or Inf raises. The simulator must be
-            guarded then.
-    """
-
-    def __init__(
-        self, simulator: JaxSimulator, fetch: Callable[[Any], Any], *, raises: bool = False
-    ) -> None:
-        self._fetch, self._raises = fetch, raises
-        no_rows = np.zeros(simulator.num_envs, np.bool_)
-        self._no_seeds = ResetRequest(np.zeros(simulator.num_envs, np.uint32), no_rows)
-        place = simulator.device
-        part = simulator.split() if simulator.num_devices > 1 else simulator
-
-        def begin(seeds: Any) -> Any:
-            return split(part.make_blank(seeds))
-
-        def restart(batch: Any, rest: Any, carried: Any, mask: Any, request: ResetRequest) -> Any:
-            log_compilation("reset", simulator)
-            return split(part.restart(_join(batch, rest), mask, request, carried)[0])
-
-        def step(rows: Row, rest: Any, actions: Any, freeze: Any) -> Any:
-            log_compilation("step", simulator)
-            nothing: Any = None
-            batch = Episodes(rows, nothing, nothing)
-            state = batch if rest is None else _join(batch, rest)
-            batch, rest = split(part.advance(state, actions, None, freeze)[0])
-            return batch.rows, rest
-
-        compiled = partial(jax.jit, out_shardings=find_sharding(place))
-
-        def split(state: Episodes) -> tuple[Episodes, tuple[jax.Array, Packed]]:
-            """Return a batch without the rest of its last time step, and that rest."""
-            _, reward, *others = state.rows.seen
-            return part.without_rest(state), (reward, pack_tree(tuple(others)))
-
-        verbs = begin, restart, step, _join, lambda batch: split(part.with_rest(batch))
-        self._begin, self._restart, self._step, self._join, self._split = (
-            compiled(spread(verb, place)) for verb in verbs
-        )
-
-    def restart(
-        self, state: HostState | None, mask: np.ndarray, seeds: ResetRequest | None
-    ) -> tuple[HostState, TimeStep]:
-        """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
-        if seeds is None and state is not None and not has_rows(mask):
-            return state, state.time_step
-        request = seeds or self._no_seeds
-        batch, rest = self._begin(request.values) if state is None else state[:2]
-        return self._read(self._restart(batch, rest, batch.rows.seen.info, mask, request))
-
-    def advance(
-        self, state: HostState, actions: Any, restart: np.ndarray | None, freeze: np.ndarray | None
-    ) -> tuple[HostState, TimeStep]:
-        """Take one step; see `gymbridge.core.episode.Simulator.advance`.
-
-        Raises:
-            DivergedError: A row produced NaN or Inf, and the batch raises then.
-        """
-        rest = None if freeze is None else state.rest
-        rows, rest = self._step(state.batch.rows, rest, actions, freeze)
-        found = state.batch._replace(rows=rows), rest
-        if restart is not None and has_rows(restart):
-            carried = state.batch.rows.seen.info  # from before this step
-            found = self._restart(*found, carried, restart, self._no_seeds)
-        state, time_step = self._read(found)
-        if self._raises:
-            check_divergence(time_step)
-        return state, time_step
-
-    def unpack(self, state: HostState, keeps_rest: bool) -> Episodes:
-        """Return the batch as one of the `JaxSimulator`, with its whole last time step or not."""
-        return self._join(*state[:2]) if keeps_rest else state.batch
-
-    def pack(self, batch: Episodes) -> HostState:
-        """Return a batch of the `JaxSimulator` as one of this."""
-        batch, rest = self._split(batch)
-        return HostState(batch, rest, None)
-
-    def _read(self, found: tuple[Episodes, Any]) -> tuple[HostState, TimeStep]:
-        batch, rest = found
-        obs, (reward, others) = self._fetch((batch.rows.seen.obs, rest))
-        time_step = TimeStep(obs, reward, *others)
-        return HostState(batch, rest, time_step), time_step
-
-
-def _join(batch: Episodes, rest: tuple[jax.Array, Packed]) -> Episodes:
-    reward, packed = rest
-    seen = TimeStep(batch.rows.seen.obs, reward, *unpack_tree(packed))
-    return batch._replace(rows=batch.rows._replace(seen=seen))
 
 
 class JaxRenderer(NamedTuple):

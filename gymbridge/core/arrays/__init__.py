@@ -11,7 +11,6 @@ from typing import Any, cast
 from gymbridge.core.actions import make_numpy_reader
 from gymbridge.core.arrays.adapter import (
     ArrayAdapter,
-    Converter,
     fetch_together,
     gather,
     identity,
@@ -88,10 +87,12 @@ def make_numpy_adapter(native: str, device: Any) -> ArrayAdapter:
             f"`device` must be 'cpu' or None for numpy arrays of an engine that runs on the CPU, "
             f"got '{device}'; `arrays='torch'` puts tensors on that device."
         )
-    to_user: Converter = identity
+    to_user, pack = identity, identity
+    if native == "jax":
+        from gymbridge.core.arrays.jax import pack_tree as pack
     if native == "jax" and isinstance(device, tuple):
         to_user = gather if device[0].kind == "cpu" else fetch_together
     elif native == "jax":
         # On the CPU there is nothing to wait for, and asking costs as much as the copy.
         to_user = jax_to_numpy if device and device.kind == "cpu" else fetch_together
-    return ArrayAdapter("numpy", to_user, make_numpy_reader)
+    return ArrayAdapter("numpy", to_user, make_numpy_reader, pack=pack)
