@@ -108,14 +108,13 @@ class JitRunner(JaxRunner):
         def step(carry: Any, actions: Any) -> Any:
             log_compilation("step", simulator)
             outcome = part.step(carry, actions)
-            diverged = outcome.time_step.info[FLAG] if raises else None
-            return infos.collect_infos(outcome), diverged
+            found = infos.collect_infos(outcome)
+            return (found, outcome.time_step.info[FLAG]) if raises else found
 
         def step_or_raise(carry: Any, actions: Any) -> Any:
-            outcome, diverged = run(carry, actions)
-            if diverged is not None:
-                check_divergence(diverged)
-            return outcome
+            found, diverged = run(carry, actions)
+            check_divergence(diverged)
+            return found
 
         def observe(carry: Carry) -> Any:
             return jax.tree.map(jnp.copy, carry.state.rows.seen.obs)
@@ -123,7 +122,7 @@ class JitRunner(JaxRunner):
         place, sharding = simulator.device, find_sharding(simulator.device)
         self.reset = jax.jit(spread(reset, place), out_shardings=sharding)
         run = jax.jit(spread(step, place), out_shardings=sharding)
-        self.step = step_or_raise
+        self.step = step_or_raise if raises else run
         self.observe = jax.jit(observe, out_shardings=sharding)
 
 

@@ -79,10 +79,14 @@ def _read_mask(name: str, mask: Any) -> Any:
         raise ArgumentTypeError(f"{name} must hold bools, got {mask.aval}: {error}") from error
 
 
-def pack_tree(tree: Any) -> Packed:
-    """Return a tree of arrays in a few buffers, within a function that JAX compiles."""
+def pack_tree(tree: Any) -> Any:
+    """Return a tree of arrays in a few buffers, within a function that JAX compiles.
+
+    Where none can be joined, it is the tree itself.
+    """
     leaves, structure = jax.tree.flatten(tree)
-    return pack(leaves, _join, structure)
+    packed = pack(leaves, _join, structure)
+    return packed if len(packed.buffers) < len(leaves) else tree
 
 
 def _join(arrays: list[Any]) -> jax.Array:
@@ -119,8 +123,10 @@ def _join_on_host(arrays: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([array.reshape(-1) for array in arrays])
 
 
-def unpack_tree(packed: Packed) -> Any:
-    """Return the tree, within a function that JAX compiles."""
+def unpack_tree(packed: Any) -> Any:
+    """Return the tree of `pack_tree` or `pack_arrays`, within a function that JAX compiles."""
+    if not isinstance(packed, Packed):
+        return packed
     return jax.tree.unflatten(packed.structure, packed.take_apart(packed.buffers))
 
 

@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Packed", "Run", "pack"]
+__all__ = ["PLAIN", "Packed", "Run", "pack"]
+
+PLAIN = frozenset("?bBhHiIlLqQefd")
+"""Characters of the dtypes that numpy itself has and other libraries know."""
 
 _SMALL = 1 << 16
 """Bytes up to which an array is joined with others; a copy of a larger one costs more."""
@@ -119,5 +122,5 @@ def pack(
 def _is_joined(array: Any, always: bool) -> bool:
     """Return whether an array is small, not empty, and of a dtype that numpy itself has."""
     dtype, size = array.dtype, math.prod(array.shape)
-    is_plain = isinstance(dtype, np.dtype) and dtype.isbuiltin == 1
+    is_plain = isinstance(dtype, np.dtype) and dtype.char in PLAIN
     return is_plain and size > 0 and (always or size * dtype.itemsize <= _SMALL)

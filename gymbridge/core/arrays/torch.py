@@ -20,7 +20,7 @@ from gymbridge.core.arrays.adapter import (
     list_arrays,
     map_arrays,
 )
-from gymbridge.core.arrays.packing import Packed, pack
+from gymbridge.core.arrays.packing import PLAIN, Packed, pack
 from gymbridge.core.devices import Device, Place, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
@@ -119,7 +119,7 @@ def _to_torch(array: Any, fetch: Converter) -> Any:
 
 def _fetch(array: Any) -> Any:
     """Return a copy of a small array on the CPU, or a larger one as a tensor that shares memory."""
-    is_copied = array.nbytes <= _SMALL and array.dtype.isbuiltin == 1
+    is_copied = array.nbytes <= _SMALL and array.dtype.char in PLAIN
     return np.array(array) if is_copied else torch.from_dlpack(array)
 
 
