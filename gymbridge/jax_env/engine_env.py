@@ -280,10 +280,11 @@ def _begin_at(
     def place(*own: Any) -> Any:
         if current_trace() is not outer:
             return own
-        found[:] = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in own]
+        arrays = [jnp.asarray(leaf) for leaf in own]
+        found[:] = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in arrays]
         if start is None:
             return own
-        return [where_rows(x.is_given, x.value, q) for x, q in zip(start, own, strict=True)]
+        return [where_rows(x.is_given, x.value, q) for x, q in zip(start, arrays, strict=True)]
 
     with starting_at(env.unwrapped, place):
         return env.reset(key)

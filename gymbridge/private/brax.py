@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from gymbridge.private.notices import quiet
@@ -24,19 +24,24 @@ def starting_at(env: Any, place: Callable[[Any, Any], tuple[Any, Any]]) -> Itera
     """Let an environment begin its simulation at other positions and velocities inside the block.
 
     Args:
-        env: The unwrapped environment. Without `pipeline_init` nothing is changed.
+        env: The unwrapped environment. Nothing changes if it has no `pipeline_init`, calls it with
+            keywords, or is frozen.
         place: Function from the positions and velocities of `pipeline_init` to those that it gets.
     """
-    own = getattr(env, "pipeline_init", None)
-    if own is None:
-        yield
-        return
+    own, is_set = getattr(env, "pipeline_init", None), "pipeline_init" in vars(env)
 
-    def begin(q: Any, qd: Any, *args: Any, **kwargs: Any) -> Any:
-        return own(*place(q, qd), *args, **kwargs)
+    def begin(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1:
+            args = (*place(*args[:2]), *args[2:])
+        return own(*args, **kwargs)
 
-    env.pipeline_init = begin
+    with suppress(AttributeError):  # of a frozen one
+        if own is not None:
+            env.pipeline_init = begin
     try:
         yield
     finally:
-        del env.pipeline_init
+        if is_set:
+            env.pipeline_init = own
+        else:
+            vars(env).pop("pipeline_init", None)

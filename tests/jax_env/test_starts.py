@@ -104,3 +104,31 @@ def test_simulation_begun_in_a_function_compiled_before__has_no_such_option() ->
     with pytest.raises(ArgumentError, match="unknown key 'q'"):
         envs.reset(options={"q": np.zeros((2, 2))})
     assert np.isfinite(envs.reset(seed=0)[0]).all()
+
+
+@pytest.mark.parametrize("kind", ["keywords", "own attribute"])
+def test_other_ways_to_begin__go_on_as_before(kind: str) -> None:
+    class Pendulum(brax_envs.inverted_pendulum.InvertedPendulum):
+        def reset(self, rng: Any) -> Any:
+            if kind == "own attribute":
+                return super().reset(rng)
+            state = self.pipeline_init(q=self.sys.init_q, qd=jnp.zeros(2))
+            zero = jnp.zeros(())
+            info = {"time_out": zero}
+            return brax_envs.State(state, self._get_obs(state), zero, zero, info=info)
+
+    env: Any = Pendulum(backend="spring")
+    begin = env.pipeline_init
+    if kind == "own attribute":
+        env.pipeline_init = begin
+    before = dict(vars(env))
+    envs = BraxVectorEnv(env, 2)
+    assert np.isfinite(envs.reset(seed=0)[0]).all()
+    assert vars(env).keys() == before.keys()
+    assert env.pipeline_init == begin
+    options = {"q": np.array([[0.3, 0], [0, 0.1]])}
+    if kind == "own attribute":
+        np.testing.assert_allclose(envs.reset(options=options)[0][:, :2], options["q"], atol=1e-6)
+    else:
+        with pytest.raises(ArgumentError, match="unknown key 'q'"):
+            envs.reset(options=options)
