@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 
+from gymbridge.core.arrays.jax import pack_tree, unpack_tree
 from gymbridge.core.arrays.jax_devices import check_threads, start_jax_on
 from gymbridge.core.devices import check_spread
 from gymbridge.core.episode import Renderer, ResetRequest, TimeStep, View
@@ -241,10 +242,10 @@ class JaxSimulator:
         given, old = (seed, episode, options), drawn_part(state.rows)
         if self._resets_in_chunks:
 
-            def renew(old: Row) -> Row:
-                return where_rows(mask, self._reset_under(mask, *given), old)
+            def renew(sent: Any) -> Any:
+                return _send(where_rows(mask, self._reset_under(mask, *given), _receive(sent)))
 
-            drawn = jax.lax.cond(mask.any(), renew, lambda old: old, old)
+            drawn = _receive(jax.lax.cond(mask.any(), renew, lambda sent: sent, _send(old)))
         else:
             # No tangent enters the condition, so a backward pass has none.
             kept = jax.lax.stop_gradient(old)
@@ -287,6 +288,17 @@ class JaxSimulator:
         buffer = jax.lax.while_loop(lambda loop: loop[0] < count, reset_chunk, (start, buffer))[1]
         place = jnp.maximum(jnp.cumsum(mask) - 1, 0)
         return jax.tree.map(lambda leaf: leaf[place], buffer)
+
+
+def _send(drawn: Row) -> tuple[Row, Any]:
+    """Return what was drawn with its infos packed: a condition copies each array that it returns."""
+    seen: Any = drawn.seen
+    return drawn._replace(seen=seen._replace(info=None)), pack_tree(seen.info)
+
+
+def _receive(sent: tuple[Row, Any]) -> Row:
+    drawn, packed = sent
+    return drawn._replace(seen=drawn.seen._replace(info=unpack_tree(packed)))
 
 
 class JaxRenderer(NamedTuple):
