@@ -36,7 +36,7 @@ FLAG = "nonfinite"
 def guard_reset(reset: Callable[..., Row]) -> Callable[..., Row]:
     """Return the reset of one row with the info that says that it has not diverged."""
 
-    def reset_row(key: jax.Array, **options: Any) -> Row:
+    def reset_row(key: jax.Array, /, **options: Any) -> Row:
         return _with_flag(reset(key, **options), jnp.zeros((), bool))
 
     return reset_row

@@ -23,9 +23,9 @@ from gymbridge.core.episode import split_done
 from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 from gymbridge.jax_env.env import Coordinates, Drawing, Drawn, EnvMetadata, JaxEnv
-from gymbridge.jax_env.infos import make_info_selector
+from gymbridge.jax_env.infos import is_carriable, make_info_selector
 from gymbridge.jax_env.model import ModelLeaves, Physics
-from gymbridge.jax_env.options import Kept, carry_tree, start_at
+from gymbridge.jax_env.options import Kept, carry_tree
 from gymbridge.jax_env.own_rendering import draw_by
 from gymbridge.jax_env.rendering import MujocoRenderer
 from gymbridge.jax_env.rows import where_rows
@@ -69,7 +69,8 @@ class EngineEnv(JaxEnv):
         observation_space: Space of one observation, where the environment declares none.
         info_keys: Which infos there are; see `make_info_selector`.
         carried: Names of entries of ``state.info`` that outlive their episode; see `JaxEnv`. The
-            entry that the engine's own wrapper keeps is among them without being named.
+            entry that the engine's own wrapper keeps is among them without being named, if it is
+            an array or nested dicts of some.
         mjx_solver_gradient: How gradients of `step` pass MJX's solver, see `SolverGradient`; None
             without gradients.
 
@@ -98,8 +99,7 @@ class EngineEnv(JaxEnv):
         mjx_solver_gradient: str | None = None,
     ) -> None:
         _refuse_training_wrappers(env, fields)
-        if isinstance(carried, str) or not all(isinstance(name, str) for name in carried):
-            raise ArgumentTypeError(f"`carried` must be a list of names, got {carried!r}.")
+        _check_carried(carried)
         self._env, self._fields = env, fields
         with _MODEL_LOCK:
             model = getattr(env.unwrapped, fields.model, None)
@@ -137,7 +137,8 @@ class EngineEnv(JaxEnv):
         run("step", partial(self._run, "step", self._step), begun, action, None)
         if self._solver:
             _check_solver(self._solver, owner, self._step, begun, action)
-        kept = {*carried, *({self._fields.preserved} & begun.info.keys())}
+        preserved = self._fields.preserved
+        kept = {*carried, *({preserved} if is_carriable(begun.info.get(preserved)) else ())}
         self._select_info = make_info_selector(begun, info_keys, kept)
         self.carried: Mapping[str, Any] = {
             name: carry_tree(name, begun.info[name]) for name in sorted(kept)
@@ -147,7 +148,7 @@ class EngineEnv(JaxEnv):
         # Without any where the environment does not begin its simulation in this trace.
         start = dict(zip(names, self._begins_with, strict=False))
         self.reset_options: Mapping[str, Any] = {
-            name: start_at(name, like) for name, like in start.items() if name not in kept
+            name: carry_tree(name, like) for name, like in start.items() if name not in kept
         }
 
     def reset(
@@ -265,6 +266,16 @@ class EngineEnv(JaxEnv):
                 raise EnvContractError(f"`State.{name}` must be a dict, got {found}.")
         reward = jax.tree.map(_as_float, state.reward)
         return replace(state, obs=_to_plain(state.obs), reward=reward)
+
+
+def _check_carried(names: Any) -> None:
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ArgumentTypeError(f"`carried` must be a list of names, got {names!r}.")
+    if taken := {"self", "key", "physics", "reset_mask"}.intersection(names):
+        raise ArgumentError(
+            f"`carried` must not have {taken.pop()!r}: `reset` has an argument of that name. "
+            "Rename the entry of `state.info`."
+        )
 
 
 def _begin_at(

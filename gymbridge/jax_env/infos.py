@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from gymbridge.core.requests import read_info_keys
 from gymbridge.errors import ArgumentError, nearest
 from gymbridge.jax_env.tracing import KEY, is_key
 
-__all__ = ["make_info_selector"]
+__all__ = ["is_carriable", "make_info_selector"]
 
 _BYTES_PER_ENV = 1024
 _RESERVED = {*RESERVED_INFOS, "info", "randomization"}
@@ -115,12 +115,24 @@ def _choose_carried(
     }
     missing = sorted({*carried} - {path[1] for path in chosen})
     if missing:
-        known = {path[1] for path, (target, _) in places.items() if target == path[1:]}
+        known = {
+            path[1]
+            for path, (target, _) in places.items()
+            if path[0] == "info" and target == path[1:]
+        }
         raise ArgumentError(
             f"`carried` must name entries of `state.info` that are infos of that name, got "
             f"{missing[0]!r}; {nearest(missing[0], known)}"
         )
     return chosen
+
+
+def is_carriable(entry: Any) -> bool:
+    """Return whether an entry of ``state.info`` is arrays in nested dicts; no PRNG key."""
+    if isinstance(entry, Mapping):
+        names = [isinstance(name, str) and not name.startswith("_") for name in entry]
+        return bool(names) and all(names) and all(map(is_carriable, entry.values()))
+    return hasattr(entry, "dtype") and not _holds_key(entry)
 
 
 def _holds_key(leaf: Any) -> bool:

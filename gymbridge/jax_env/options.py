@@ -28,7 +28,6 @@ __all__ = [
     "given_together",
     "read_carried",
     "read_reset_options",
-    "start_at",
 ]
 
 _MOST_TRACES = 16
@@ -109,20 +108,8 @@ def carry(option: Option) -> Option:
 
 
 def carry_tree(name: str, like: Any) -> Option:
-    """Return what is carried as it is, in nested dicts of arrays like these."""
+    """Return the option for nested dicts of arrays like these, which `reset` gets as `Kept`."""
     return carry(Option(partial(_read_tree, f"`options[{name!r}]`", like), like))
-
-
-def start_at(name: str, like: Any) -> Option:
-    """Return the option for positions or velocities with which an episode begins."""
-
-    def read(given: Any, mask: np.ndarray) -> np.ndarray:
-        array = _read_tree(f"`options[{name!r}]`", like, given, mask)
-        if not np.isfinite(array[mask]).all():
-            raise ArgumentError(f"`options[{name!r}]` must be finite, got {array}.")
-        return array
-
-    return carry(Option(read, like))
 
 
 def _read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
@@ -130,14 +117,17 @@ def _read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
 
     Raises:
         ArgumentTypeError: `given` is not a dict where `like` is one, or not an array of that dtype.
-        ArgumentError: It has other keys or another shape.
+        ArgumentError: It has other keys, another shape, or NaN or Inf under the mask.
     """
     if not isinstance(like, Mapping):
-        return read_array(label, given, (*mask.shape, *like.shape), like.dtype)
+        array = read_array(label, given, (*mask.shape, *like.shape), like.dtype)
+        if array.dtype.kind == "f" and not np.isfinite(array[mask]).all():
+            raise ArgumentError(f"{label} must be finite, got {array}.")
+        return array
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"{label} must be a dict, got {type(given).__name__}.")
     if given.keys() != like.keys():
-        raise ArgumentError(f"{label} must have the keys {sorted(like)}, got {sorted(given)}.")
+        raise ArgumentError(f"{label} must have the keys {sorted(like)}, got {[*given]}.")
     return {key: _read_tree(f"{label[:-1]}[{key!r}]`", like[key], given[key], mask) for key in like}
 
 

@@ -41,7 +41,7 @@ class Row(NamedTuple):
     steps: jax.Array | None  # () uint32, simulator steps since the episode began; as `key`
 
 
-def reset_row(env: TracedEnv, key: jax.Array, **options: Any) -> Row:
+def reset_row(env: TracedEnv, key: jax.Array, /, **options: Any) -> Row:
     """Return one row at the beginning of an episode."""
     state, seen = env.reset(key, options)
     stream = steps = None

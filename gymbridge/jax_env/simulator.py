@@ -291,7 +291,7 @@ class JaxSimulator:
 
 
 def _send(drawn: Row) -> tuple[Row, Any]:
-    """Return what was drawn with its infos packed: a condition copies each array that it returns."""
+    """Return what was drawn with its infos packed: a condition copies each of its arrays."""
     seen: Any = drawn.seen
     return drawn._replace(seen=seen._replace(info=None)), pack_tree(seen.info)
 

@@ -28,7 +28,8 @@ def starting_at(env: Any, place: Callable[[Any, Any], tuple[Any, Any]]) -> Itera
             keywords, or is frozen.
         place: Function from the positions and velocities of `pipeline_init` to those that it gets.
     """
-    own, is_set = getattr(env, "pipeline_init", None), "pipeline_init" in vars(env)
+    own: Any = getattr(env, "pipeline_init", None)
+    is_set = "pipeline_init" in vars(env)
 
     def begin(*args: Any, **kwargs: Any) -> Any:
         if len(args) > 1:

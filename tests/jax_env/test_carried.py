@@ -180,8 +180,29 @@ def test_brax__carries_entries_of_its_infos(mode: str) -> None:
     assert_same(envs.reset(options=given)[1]["count"]["steps"], np.array([5, 6], np.int32))
     with pytest.raises(ArgumentError, match=r"`options\['count'\]` must have the keys \['steps'\]"):
         envs.reset(options={"count": {"other": np.zeros(2)}})
+    with pytest.raises(ArgumentError, match=r"must have the keys \['steps'\], got \['steps', 3\]"):
+        envs.reset(options={"count": {"steps": np.zeros(2), 3: np.zeros(2)}})
     with pytest.raises(ArgumentTypeError, match=r"`options\['count'\]` must be a dict, got list"):
         envs.reset(options={"count": [1, 2]})
+
+
+def test_names_of_our_own_arguments__may_be_carried() -> None:
+    class Named(Stairs):
+        carried: ClassVar = {"env": Box(0, 100, (), "float32")}
+
+        def reset(self, key: Any, env: Any = 2.0) -> Any:
+            state, obs, infos = super().reset(key, env)
+            return state, obs, {"env": infos["level"]}
+
+        def step(self, key: Any, state: Any, action: Any) -> Any:
+            *others, infos = super().step(key, state, action)
+            return *others, {"env": infos["level"]}
+
+    envs = JaxVectorEnv(Named(), 2, autoreset_mode="SameStep")
+    envs.reset(seed=0)
+    for _ in range(2):
+        infos = envs.step(np.zeros(2, np.float32))[4]
+    assert infos["env"].tolist() == [3, 3]
 
 
 def test_brax__carries_beside_drawn_physics() -> None:
@@ -241,6 +262,12 @@ def test_wrong_declaration__is_refused(env: Any, error: Any, message: str) -> No
     [
         ("count", ArgumentTypeError, "`carried` must be a list of names, got 'count'"),
         ([1], ArgumentTypeError, "must be a list of names"),
+        (3, ArgumentTypeError, "must be a list of names, got 3"),
+        (
+            ["physics"],
+            ArgumentError,
+            "must not have 'physics': `reset` has an argument of that name",
+        ),
         (["cuont"], ArgumentError, r"got 'cuont'; did you mean 'count'\?"),
     ],
 )

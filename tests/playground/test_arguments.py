@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("mujoco_playground")
 
 import gymnasium as gym
+import jax
+import jax.numpy as jnp
 from brax.envs.wrappers import training
 from mujoco import mjx
 from mujoco_playground import registry, wrapper
@@ -174,3 +176,29 @@ def test_bad_entry_of_the_configuration__is_an_error(
 ) -> None:
     with pytest.raises(error, match=message):
         PlaygroundVectorEnv(SampleMjxEnv(make_config(**entries)), 2)
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_carried"),
+    [
+        (lambda: jnp.ones(()), True),
+        (lambda: {"a": {"b": jnp.ones(())}}, True),
+        (dict, False),
+        (lambda: [jnp.ones(())], False),
+        (lambda: {"a": jnp.ones(()), "b": None}, False),
+        (lambda: {"a": jnp.ones(()), "key": jax.random.key(1)}, False),
+        (lambda: jax.random.PRNGKey(1), False),
+    ],
+)
+def test_preserved_info__is_carried_if_it_can_be_an_info(entry: Any, is_carried: bool) -> None:
+    """Any other begins anew with its episode, as it does in Playground's default wrapper."""
+    key = "AutoResetWrapper_preserve_info"
+
+    class Preserving(SampleMjxEnv):
+        def reset(self, rng: Any) -> Any:
+            state = super().reset(rng)
+            return state.replace(info={**state.info, key: entry()})
+
+    envs = PlaygroundVectorEnv(Preserving(make_config()), 2)
+    assert envs.reset(seed=0)[0] in envs.observation_space
+    assert (key in envs._simulator.reset_options) == is_carried

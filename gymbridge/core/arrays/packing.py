@@ -120,7 +120,10 @@ def pack(
 
 
 def _is_joined(array: Any, always: bool) -> bool:
-    """Return whether an array is small, not empty, and of a dtype that numpy itself has."""
+    """Return whether an array is of a dtype that numpy itself has, and small without being empty.
+
+    With `always` the dtype alone counts.
+    """
     dtype, size = array.dtype, math.prod(array.shape)
     is_plain = isinstance(dtype, np.dtype) and dtype.char in PLAIN
-    return is_plain and size > 0 and (always or size * dtype.itemsize <= _SMALL)
+    return is_plain and (always or 0 < size * dtype.itemsize <= _SMALL)

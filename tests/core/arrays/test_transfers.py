@@ -110,6 +110,7 @@ def test_packed_upload__is_what_was_packed(arrays: str, dtype: str) -> None:
         "a": rng.integers(0, 2, (3, 5)).astype(dtype),
         "b": {"c": rng.integers(0, 2, (3, 2, 3)).astype(np.uint8), "flag": np.ones(3, np.bool_)},
         "d": rng.integers(0, 100, 3).astype(dtype)[::-1],
+        "empty": np.zeros((3, 0), np.float32),
     }
     uploaded = upload(tree, arrays)
     for name in ("a", "d"):
