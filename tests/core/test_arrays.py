@@ -64,6 +64,7 @@ def test_fetch_together__asks_for_all_before_it_waits_for_one() -> None:
 
 
 def test_numpy_edge__fetches_together_from_an_accelerator_only() -> None:
+    pytest.importorskip("jax")
     assert make_numpy_adapter("jax", Device("cuda", 0)).to_user is fetch_together
     assert make_numpy_adapter("jax", Device("cpu", 0)).to_user is jax_to_numpy
 
