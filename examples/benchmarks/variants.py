@@ -89,7 +89,7 @@ def fits(ahead: Episodes, state: Episodes) -> jax.Array:
 
 def draw_ahead(simulator: JaxSimulator, ahead: Episodes, state: Episodes) -> Episodes:
     """Return the initial states of the next episodes; those in `ahead` that fit are kept."""
-    now = simulator.with_rest(Episodes(ahead.rows, state.seed, state.episode))
+    now = simulator._with_rest(Episodes(ahead.rows, state.seed, state.episode))
     begun = simulator._begin(now, ~fits(ahead, state), None, {})
     return Episodes(drawn_part(begun.rows), state.seed, state.episode + 1)
 
@@ -120,8 +120,11 @@ def compile_variant(rule: EpisodeRule[JaxSimulator], infos: Any, variant: Varian
         return infos.collect_infos(rule_with(ahead).step(carry, actions))
 
     def blank(state: Episodes) -> Episodes:
-        zeros = part.simulator.make_blank(state.seed)
-        return zeros._replace(rows=drawn_part(zeros.rows), episode=state.episode)
+        lead = state.seed.shape
+        rows = jax.tree.map(
+            lambda leaf: jnp.zeros((*lead, *leaf.shape), leaf.dtype), drawn_part(part.simulator.row)
+        )
+        return Episodes(rows, state.seed, state.episode)
 
     def refill(ahead: Episodes, state: Episodes) -> Episodes:
         return draw_ahead(part.simulator, ahead, state)
@@ -209,7 +212,7 @@ def vary(envs: Any, variant: Variant, like: Any = None) -> Any:
             before has left, so that they cannot be drawn ahead.
     """
     plain, varied = envs._runner, copy.copy(envs)
-    if not isinstance(plain, JitRunner):
+    if not isinstance(plain, JitRunner) or envs.arrays == "numpy":
         raise ArgumentError(
             "`envs` must have torch or jax arrays and be built without `differentiable=True`, "
             f"since a graph keeps states that would be written over; got arrays={envs.arrays!r} "
