@@ -5,9 +5,9 @@
     gymbridge rollout EnvPool/Pendulum-v1 --policy runs/rsl_rl/EnvPool/Pendulum-v1/policy.pt
 
 `tensorboard --logdir runs/rsl_rl` shows all curves during the training. Every new episode begins in
-a new initial state, and `time_outs` is True only for truncations. Time-outs are bootstrapped from
-final observations, or with `--stock-time-outs` as rsl_rl does it. The critic reads every group of
-observations, and the actor those that are not `privileged`. To copy this script, copy
+a new initial state, and `time_outs` is True only for truncations. With `--final-values` they are
+bootstrapped from final observations, and otherwise as rsl_rl does it. The critic reads every group
+of observations, and the actor those that are not `privileged`. To copy this script, copy
 `run_folder.py` as well.
 """
 
@@ -37,8 +37,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--init-std", type=float, default=1.0, help=text)
     text = "units of each hidden layer"
     parser.add_argument("--hidden", type=int, nargs="+", default=[64, 64], help=text)
-    text = "bootstrap time-outs from the observation before the last step, as rsl_rl does"
-    parser.add_argument("--stock-time-outs", action="store_true", help=text)
+    text = "bootstrap time-outs from final observations, not from those before the last step"
+    parser.add_argument("--final-values", action="store_true", help=text)
     parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
     parser.add_argument("--out", default="", help="folder, by default runs/rsl_rl/<env id>")
     args = parser.parse_args()
@@ -106,7 +106,7 @@ def make_config(env: RslRlVecEnv, args: argparse.Namespace) -> dict[str, Any]:
         "actor": {**network, "distribution_cfg": normal},
         "critic": network,
         "algorithm": {
-            "class_name": PPO if args.stock_time_outs else FinalValuePPO,
+            "class_name": FinalValuePPO if args.final_values else PPO,
             "gamma": args.gamma,
             "lam": 0.95,
             "learning_rate": 1e-3,

@@ -78,9 +78,9 @@ def make_agent(env: Any, policy: Any = Choice, size: int = NUM_STEPS, **options:
     )
 
 
-def train(env: Any, agent: Any, num_steps: int) -> None:
+def train(env: Any, agent: Any, num_steps: int, **options: Any) -> None:
     """Run skrl's own trainer, which renders, too."""
-    config = {"close_environment_at_exit": False, "disable_progressbar": True}
+    config = {"close_environment_at_exit": False, "disable_progressbar": True, **options}
     SequentialTrainer(env=env, agents=agent, cfg={"timesteps": num_steps, **config}).train()
 
 
@@ -231,6 +231,13 @@ def test_agent__stays_an_agent() -> None:
     assert agent.memory is not copied.memory
 
 
+class Dropped(gym.vector.VectorWrapper):
+    """A wrapper that returns no infos."""
+
+    def step(self, actions: Any) -> Any:
+        return *super().step(actions)[:4], {}
+
+
 def test_agent__is_refused_where_final_observations_are_not_its_own() -> None:
     with pytest.raises(ArgumentTypeError, match=r"must be a skrl.agents.torch.Agent, got ABCMeta"):
         with_final_observations(PPO)  # type: ignore[type-var]
@@ -238,6 +245,9 @@ def test_agent__is_refused_where_final_observations_are_not_its_own() -> None:
     message = r"must be those of 2 environments, got none; give the trainer a `SkrlWrapper`"
     with pytest.raises(ArgumentError, match=message):
         train(numpy, with_final_observations(make_agent(numpy)), 1)
+    dropped = SkrlWrapper(Dropped(cart_poles(2, "SameStep", arrays="torch")))
+    with pytest.raises(ArgumentError, match=r"whose batch keeps `infos\['final_obs'\]`"):
+        train(dropped, with_final_observations(make_agent(dropped)), 1, headless=True)
     env = SkrlWrapper(cart_poles(NUM_ENVS, "SameStep", arrays="torch"))
     agents = [with_final_observations(make_agent(env)) for _ in range(2)]
     for agent in agents:
