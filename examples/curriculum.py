@@ -1,4 +1,4 @@
-"""Swing a pendulum up with PPO, from ever lower starts and from the lowest alone, three seeds each.
+"""Swing a pendulum up with PPO, from ever lower starts and from the lowest alone; 3 minutes of CPU.
 
     python examples/curriculum.py
     python examples/curriculum.py --evaluate runs/curriculum
@@ -148,7 +148,7 @@ def write_results(folder: Path, curves: dict[str, dict[int, list[dict[str, float
     axes = figure.add_subplot(xlabel="environment steps", ylabel="successes at the last level")
     for color, (name, found) in zip(("tab:orange", "tab:blue"), curves.items(), strict=True):
         for index, curve in enumerate(found.values()):
-            label = f"{name} curriculum" if index == 0 else None
+            label = None if index else f"{name} curriculum, {len(found)} seeds"
             columns = [[row[key] for row in curve] for key in ("env_steps", "success")]
             axes.plot(*columns, color=color, label=label)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
