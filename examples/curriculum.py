@@ -120,7 +120,7 @@ def train(
     size = numbers.num_steps * args.num_envs
     for done in (bar := trange(size, args.total_steps + size, size, desc=f"seed {seed}")):
         update(numbers, agent, adam, *next(steps))
-        if done // size % args.test_updates == 0:
+        if done // size % args.test_updates == 0 or done >= args.total_steps:
             curve.append({"env_steps": done, **test(agent.act)})
             bar.set_postfix_str(f"success {curve[-1]['success']:.2f}", refresh=False)
     return agent, curve
