@@ -23,6 +23,12 @@ PENDULUM = "--env-id=Brax/inverted_pendulum-v0"
         ("torchrl_ppo", "", MEAN, 800),
         ("rsl_rl_ppo", "", MEAN, -450),
         ("sb3_ppo", "--total-steps=60000", MEAN, 475),
+        (
+            "curriculum",
+            "--seeds=1 --total-steps=245760",
+            r"with curriculum.* successes ([\d.]+)%",
+            90,
+        ),
         # Each of at most 50 steps earns 1.
         ("sb3_sac", f"{PENDULUM} --total-steps=4000", r"before, ([\d.]+) after", 40),
         # Actions of 0 earn -22.6.

@@ -141,6 +141,13 @@ SLOW = (
         "returns.csv returns.png policy_with_0.pt policy_without_0.pt",
         "randomization",
     ),
+    Run(
+        "curriculum",
+        "--seeds 3 --total-steps=256 --num-envs=2 --episodes=2 --test-updates=1",
+        r"without curriculum, seed 3: successes \S+%, mean return ",
+        "curves.json curves.png policy_with_3.pt policy_without_3.pt",
+        "curriculum",
+    ),
     Run("string_shape", "--seeds 1 --max-seconds=1", "", "curves.png"),
     Run(
         "soak",
