@@ -121,7 +121,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             self.single_action_space, (self.num_envs,), self._make_reader
         )
         limit = self.max_episode_steps
-        rule = EpisodeRule(simulator, self.autoreset_mode, limit, adapter.count)
+        rule = EpisodeRule(simulator, self.autoreset_mode, limit, adapter.count_rows)
         self._infos = make_info_layout(adapter, self.num_envs, has_final=rule.restarts_ended)
         self._runner = make_runner(rule, self._infos)
         # Reading flags costs nothing on the host; elsewhere ended rows are held instead.

@@ -56,7 +56,7 @@ def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayA
         of_host = None if arrays == "torch" else make_adapter("numpy", arrays, None, num_envs)
         with needs("torch", "A simulator of tensors"):
             from gymbridge.core.arrays.tensors import make_tensor_adapter
-        return make_tensor_adapter(device, of_host)
+        return make_tensor_adapter(cast("Device | None", device), of_host)
     if arrays == "numpy":
         return make_numpy_adapter(native, device)
     with needs(arrays, f"`arrays={arrays!r}`"):

@@ -54,7 +54,7 @@ class ArrayAdapter(NamedTuple):
     # Of the runner's arrays: a library with `where` and `zeros_like`, a copy, and a mask in int32.
     library: Any = np
     copy: Converter = copy_array
-    count: Converter = count_rows
+    count_rows: Converter = count_rows
     to_runner: Converter = identity  # numpy mask -> the runner's
     device: Any = None  # where the user's arrays are; None for numpy
     pack: Converter = identity  # flags and infos, in a compiled function -> `Packed`

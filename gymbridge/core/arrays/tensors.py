@@ -44,7 +44,9 @@ def make_tensor_adapter(device: Device | None, of_host: ArrayAdapter | None) -> 
             to_user=lambda tree: to_user(map_arrays(_to_numpy, tree)),
             make_action_reader=make_reader,
         )
-    return adapter._replace(library=torch, copy=torch.clone, count=torch.Tensor.int, to_runner=send)
+    return adapter._replace(
+        library=torch, copy=torch.clone, count_rows=torch.Tensor.int, to_runner=send
+    )
 
 
 def _to_numpy(tensor: torch.Tensor) -> Any:
