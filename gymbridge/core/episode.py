@@ -22,6 +22,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from gymnasium import Space
 from gymnasium.vector import AutoresetMode
 
+from gymbridge.core.arrays.adapter import count_rows
+
 __all__ = [
     "STEP_INFOS",
     "Carry",
@@ -32,7 +34,6 @@ __all__ = [
     "StepResult",
     "TimeStep",
     "View",
-    "count_rows",
     "split_done",
     "truncate_at_limit",
     "truncated_unless_terminated",
@@ -73,11 +74,6 @@ def split_done(over: Any, cut: Any) -> tuple[Any, Any]:
     """
     terminated = over & ~cut
     return terminated, truncated_unless_terminated(terminated, over)
-
-
-def count_rows(mask: Any) -> Any:
-    """Return a mask of numpy or jax, (num_envs,) bool, as int32 with 1 where it is True."""
-    return mask.astype("int32")
 
 
 _StateT = TypeVar("_StateT")
@@ -232,7 +228,7 @@ class EpisodeRule(Generic[_SimulatorT]):
         simulator: The batch of simulations.
         mode: When ended rows restart.
         limit: Steps after which an episode is truncated, or None for never.
-        count: What `count_rows` does, for the simulator's arrays.
+        count: `count_rows` of the simulator's arrays.
     """
 
     def __init__(

@@ -12,13 +12,13 @@ from gymnasium import Space
 
 from gymbridge.core.actions import LeafMaker, NumpyReader, check_shape, int64_bounds
 from gymbridge.core.arrays.packing import Packed
-from gymbridge.core.episode import count_rows
 
 __all__ = [
     "ArrayAdapter",
     "ArrayReader",
     "Converter",
     "copy_array",
+    "count_rows",
     "fetch_together",
     "gather",
     "gather_array",
@@ -40,6 +40,14 @@ def identity(tree: Any) -> Any:
 def copy_array(array: Any) -> Any:
     """Return a copy of an array of numpy or jax."""
     return array.copy()
+
+
+_INT32 = np.dtype(np.int32)
+
+
+def count_rows(mask: Any) -> Any:
+    """Return a mask of numpy or jax, (num_envs,) bool, as int32 with 1 where it is True."""
+    return mask.astype(_INT32)
 
 
 class ArrayAdapter(NamedTuple):
