@@ -54,8 +54,8 @@ def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayA
         _check_several(native, device)
     if native == "torch":
         of_host = None if arrays == "torch" else make_adapter("numpy", arrays, None, num_envs)
-        with needs("torch", "A simulator of tensors"):
-            from gymbridge.core.arrays.tensors import make_tensor_adapter
+        from gymbridge.core.arrays.tensors import make_tensor_adapter
+
         return make_tensor_adapter(cast("Device | None", device), of_host)
     if arrays == "numpy":
         return make_numpy_adapter(native, device)
