@@ -22,8 +22,6 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from gymnasium import Space
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.core.arrays.adapter import count_rows
-
 __all__ = [
     "STEP_INFOS",
     "Carry",
@@ -74,6 +72,10 @@ def split_done(over: Any, cut: Any) -> tuple[Any, Any]:
     """
     terminated = over & ~cut
     return terminated, truncated_unless_terminated(terminated, over)
+
+
+def _count_rows(mask: Any) -> Any:
+    return mask.astype("int32")
 
 
 _StateT = TypeVar("_StateT")
@@ -228,7 +230,8 @@ class EpisodeRule(Generic[_SimulatorT]):
         simulator: The batch of simulations.
         mode: When ended rows restart.
         limit: Steps after which an episode is truncated, or None for never.
-        count: `count_rows` of the simulator's arrays.
+        count: Function from a mask, (num_envs,) bool, to int32 with 1 where it is True. By default
+            that of arrays of numpy and jax.
     """
 
     def __init__(
@@ -236,7 +239,7 @@ class EpisodeRule(Generic[_SimulatorT]):
         simulator: _SimulatorT,
         mode: AutoresetMode,
         limit: int | None,
-        count: Callable[[Any], Any] = count_rows,
+        count: Callable[[Any], Any] = _count_rows,
     ) -> None:
         self.simulator, self.mode, self.limit, self._count = simulator, mode, limit, count
 
