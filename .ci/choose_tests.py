@@ -13,9 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-LEGS = ("gpu", "gymnasium", "wheel")
-"""Legs of `.ci/run` that a change may need: the rehearsal of the GPU's tests, those in an
-environment with gymnasium 1.2.2 (RLlib's too), and the wheel without extras."""
+LEGS = ("gpu", "gymnasium", "mjlab", "wheel")
+"""Legs of `.ci/run` that a change may need: the rehearsal of the GPU's tests, those in
+environments with gymnasium 1.2.2 (RLlib's too) and with mjlab, and the wheel without extras."""
 
 _RENDERING = "tests/test_opengl.py tests/test_opengl_libraries.py"
 
@@ -27,6 +27,7 @@ BELONGS = {
     "gymbridge/command_line/": "tests/command_line wheel",
     "gymbridge/core/": "tests/conformance tests/core tests/faults gymnasium wheel",
     "gymbridge/core/arrays/": "tests/gradients gpu",
+    "gymbridge/core/arrays/tensors.py": "mjlab",
     "gymbridge/core/opengl.py": _RENDERING,
     "gymbridge/core/processes.py": "tests/test_processes.py tests/test_threads.py",
     "gymbridge/envpool/": "tests/envpool tests/conformance tests/faults",
@@ -47,7 +48,7 @@ BELONGS = {
     "gymbridge/trainers/": "tests/trainers",
     "gymbridge/trainers/rllib.py": "gymnasium",
     "gymbridge/wrappers/": "tests/wrappers tests/trainers/cleanrl",
-    ".ci/run": "gpu gymnasium wheel",  # slow tests do not depend on it
+    ".ci/run": "gpu gymnasium mjlab wheel",  # slow tests do not depend on it
     "docs/": "tests/test_docs.py",
     "docs/how-to/scaling.md": "tests/test_scaling.py",
     "docs/scripts/": "tests/command_line/test_list.py",
@@ -55,6 +56,7 @@ BELONGS = {
     "tests/test_gradient_examples.py",
     "examples/benchmarks/": "tests/test_benchmarks.py tests/test_variants.py",
     "examples/ddp.py": "tests/test_scaling.py",
+    "examples/engines/": "mjlab",
     "examples/gradients/": "tests/gradients/test_proof.py",
     "examples/soak.py": "tests/test_soak.py",
     "examples/suites/": "tests/jax_env",
@@ -62,6 +64,7 @@ BELONGS = {
     "tests/command_line/": "wheel",
     "tests/conformance/": "gymnasium wheel",
     "tests/core/": "gymnasium wheel",
+    "tests/engines_apart/": "mjlab",
     "tests/gpu/": "gpu",
     "tests/trainers/cleanrl/": "gymnasium",
     "tests/trainers/test_rllib": "gymnasium",

@@ -174,7 +174,7 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
             autoreset_mode=mode,
             arrays=arrays,
             device=place,
-            native="torch" if differentiable else "jax",
+            native="graph" if differentiable else "jax",
             make_runner=make_runner,
             view=view,
         )

@@ -4,7 +4,8 @@ The three autoreset modes of Gymnasium differ only in when a restart mask is app
 physics. So an engine implements two methods that take masks, `restart` and `advance`, and this
 module applies the autoreset rule and the time limit for every engine. It names no array library:
 masks are combined with ``&``, ``|`` and ``~``, and everything else is passed on as pytrees. So a
-runner can compile the rule and a pure simulator as one function, or call the rule on the host::
+runner can compile the rule and a pure simulator as one function, or call the rule over arrays of
+numpy or torch::
 
     the limit   elapsed = 0 where restarted, else elapsed + 1
                 truncated = (time_step.truncated | elapsed >= limit) & ~terminated
@@ -71,6 +72,10 @@ def split_done(over: Any, cut: Any) -> tuple[Any, Any]:
     """
     terminated = over & ~cut
     return terminated, truncated_unless_terminated(terminated, over)
+
+
+def _count_rows(mask: Any) -> Any:
+    return mask.astype("int32")
 
 
 _StateT = TypeVar("_StateT")
@@ -225,10 +230,18 @@ class EpisodeRule(Generic[_SimulatorT]):
         simulator: The batch of simulations.
         mode: When ended rows restart.
         limit: Steps after which an episode is truncated, or None for never.
+        count: Function from a mask, (num_envs,) bool, to int32 with 1 where it is True. By default
+            that of arrays of numpy and jax.
     """
 
-    def __init__(self, simulator: _SimulatorT, mode: AutoresetMode, limit: int | None) -> None:
-        self.simulator, self.mode, self.limit = simulator, mode, limit
+    def __init__(
+        self,
+        simulator: _SimulatorT,
+        mode: AutoresetMode,
+        limit: int | None,
+        count: Callable[[Any], Any] = _count_rows,
+    ) -> None:
+        self.simulator, self.mode, self.limit, self._count = simulator, mode, limit, count
 
     @property
     def refuses_ended(self) -> bool:
@@ -247,10 +260,10 @@ class EpisodeRule(Generic[_SimulatorT]):
         """
         if carry is None:
             state, time_step = self.simulator.restart(None, mask, seeds)
-            elapsed, ended = 0 * mask.astype("int32"), ~mask
+            elapsed, ended = 0 * self._count(mask), ~mask
         else:
             state, time_step = self.simulator.restart(carry.state, mask, seeds)
-            elapsed, ended = _clear(carry.elapsed, mask), carry.ended & ~mask
+            elapsed, ended = self._clear(carry.elapsed, mask), carry.ended & ~mask
         return StepResult(Carry(state, elapsed, ended), time_step, shown=mask)
 
     def step(self, carry: Carry, actions: Any) -> StepResult:
@@ -263,29 +276,29 @@ class EpisodeRule(Generic[_SimulatorT]):
 
     def _next_step(self, carry: Carry, actions: Any) -> StepResult:
         state, time_step = self.simulator.advance(carry.state, actions, carry.ended, None)
-        elapsed = _clear(carry.elapsed + 1, carry.ended)
-        time_step = self._count(time_step, elapsed)
+        elapsed = self._clear(carry.elapsed + 1, carry.ended)
+        time_step = self._truncate(time_step, elapsed)
         ended = time_step.terminated | time_step.truncated
         return StepResult(Carry(state, elapsed, ended), time_step)
 
     def _same_step(self, carry: Carry, actions: Any) -> StepResult:
         state, time_step = self.simulator.advance(carry.state, actions, None, None)
         elapsed = carry.elapsed + 1
-        final = self._count(time_step, elapsed)
+        final = self._truncate(time_step, elapsed)
         over = final.terminated | final.truncated
         state, initial = self.simulator.restart(state, over, None)
         kept = {key: final.info[key] for key in STEP_INFOS if key in final.info}
         seen = final._replace(obs=initial.obs, info={**initial.info, **kept})
-        return StepResult(Carry(state, _clear(elapsed, over), over & ~over), seen, final)
+        return StepResult(Carry(state, self._clear(elapsed, over), over & ~over), seen, final)
 
     def _disabled(self, carry: Carry, actions: Any) -> StepResult:
         state, time_step = self.simulator.advance(carry.state, actions, None, carry.ended)
-        elapsed = carry.elapsed + (~carry.ended).astype(carry.elapsed.dtype)
-        time_step = self._count(time_step, elapsed)
+        elapsed = carry.elapsed + self._count(~carry.ended)
+        time_step = self._truncate(time_step, elapsed)
         ended = time_step.terminated | time_step.truncated
         return StepResult(Carry(state, elapsed, ended), time_step)
 
-    def _count(self, time_step: TimeStep, elapsed: Any) -> TimeStep:
+    def _truncate(self, time_step: TimeStep, elapsed: Any) -> TimeStep:
         """Return the time step with the time limit in its `truncated`."""
         terminated, truncated = time_step.terminated, time_step.truncated
         if self.limit is None:
@@ -294,7 +307,6 @@ class EpisodeRule(Generic[_SimulatorT]):
             truncated = truncate_at_limit(terminated, truncated, elapsed, self.limit)
         return time_step._replace(truncated=truncated)
 
-
-def _clear(elapsed: Any, mask: Any) -> Any:
-    """Return the counts with 0 under a mask; JAX may be set to multiply equal dtypes alone."""
-    return elapsed * (~mask).astype(elapsed.dtype)
+    def _clear(self, elapsed: Any, mask: Any) -> Any:
+        """Return the counts with 0 under a mask; JAX may be set to multiply equal dtypes alone."""
+        return elapsed * self._count(~mask)

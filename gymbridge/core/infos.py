@@ -15,7 +15,13 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, identity, map_arrays
+from gymbridge.core.arrays.adapter import (
+    ArrayAdapter,
+    Converter,
+    copy_array,
+    identity,
+    map_arrays,
+)
 from gymbridge.core.episode import STEP_INFOS, StepResult, TimeStep
 from gymbridge.core.rows import Tree, has_rows, split_rows
 
@@ -96,7 +102,7 @@ class SparseInfos:
         if returned.shown is None:
             infos = make_infos(time_step.info, self._all)
         else:
-            shown = np.asarray(returned.shown)
+            shown = self._to_user(returned.shown)
             infos = make_infos(mask_info(time_step.info, shown), shown)
         if final is not None:
             infos.update(make_final_infos(final, over))
@@ -148,11 +154,12 @@ class DenseInfos:
     """
 
     def __init__(self, adapter: ArrayAdapter, *, has_final: bool) -> None:
-        self._to_user, self._where, self._has_final = adapter.to_user, adapter.where, has_final
+        self._to_user, self._copy, self._has_final = adapter.to_user, adapter.copy, has_final
+        self._library = adapter.library
         if adapter.shares_masks:
             self._pack, self._read = adapter.pack, partial(_lay_out, copy_mask=identity)
         else:
-            copy_mask = _copy if adapter.pack is identity else identity
+            copy_mask = adapter.copy if adapter.pack is identity else identity
 
             def pack(found: _Found) -> Any:
                 return adapter.pack(_lay_out(found, copy_mask))
@@ -165,12 +172,12 @@ class DenseInfos:
         info, terminated, truncated = time_step.info, time_step.terminated, time_step.truncated
         over = final_obs = final_info = None
         if shown is not None:
-            info, shown = self._blank(info, shown), shown.copy()
+            info, shown = self._blank(info, shown), self._copy(shown)
         else:
             shown = terminated | ~terminated
             if self._has_final:
                 final = time_step if outcome.final is None else outcome.final
-                final_obs, final_info = map_arrays(_copy, (final.obs, final.info))
+                final_obs, final_info = map_arrays(self._copy, (final.obs, final.info))
                 over = terminated | truncated
         found = _Found(terminated, truncated, info, final_info, shown, over)
         obs, reward = time_step.obs, time_step.reward
@@ -187,13 +194,9 @@ class DenseInfos:
     def _blank(self, info: Any, mask: Any) -> Any:
         def keep(value: Any) -> Any:
             rows = mask.reshape(mask.shape + (1,) * (value.ndim - 1))
-            return self._where(rows, value, value.dtype.type(0))
+            return self._library.where(rows, value, self._library.zeros_like(value))
 
         return map_arrays(keep, info)
-
-
-def _copy(array: Any) -> Any:
-    return array.copy()
 
 
 def _lay_out(found: _Found, copy_mask: Converter) -> tuple[Any, Any, dict[str, Any]]:
@@ -206,7 +209,9 @@ def _lay_out(found: _Found, copy_mask: Converter) -> tuple[Any, Any, dict[str, A
     return terminated, truncated, infos
 
 
-def make_infos(info: dict[str, Any], mask: Any, copy_mask: Converter = _copy) -> dict[str, Any]:
+def make_infos(
+    info: dict[str, Any], mask: Any, copy_mask: Converter = copy_array
+) -> dict[str, Any]:
     """Return `info` with a mask beside each key.
 
     Args:

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
-from gymbridge.core.arrays.adapter import ArrayAdapter
+from gymbridge.core.arrays.adapter import ArrayAdapter, identity
 from gymbridge.core.devices import read_device
 from gymbridge.core.episode import EpisodeRule, Simulator, TimeStep, View
 from gymbridge.core.infos import make_info_layout
@@ -56,7 +56,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         arrays: Kind of arrays that `reset` and `step` return: "numpy", "torch" or "jax".
         device: Where those arrays are: "cpu", "cuda", "cuda:1", "cpu:all", a `torch.device` or a
             `jax.Device`; None for the simulator's own device.
-        native: Kind of the arrays that the runner takes and returns: "numpy", "jax" or "torch".
+        native: Kind of the arrays that the runner takes and returns: "numpy", "torch" or "jax";
+            "graph" for JAX in torch's graph.
         make_runner: Function that returns what runs the episode rule; see `gymbridge.core.runner`.
         view: What `render` draws; None for a batch without `render`.
 
@@ -115,16 +116,18 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._declare_spaces(simulator, adapter)
         self._simulator, self._to_user = simulator, adapter.to_user
         self._read_mask, self._make_reader = adapter.read_mask, adapter.make_action_reader
-        self._wait_for_reads = adapter.wait_for_reads
+        self._wait_for_reads, self._to_runner = adapter.wait_for_reads, adapter.to_runner
         self._read_actions = make_action_reader(
             self.single_action_space, (self.num_envs,), self._make_reader
         )
-        rule = EpisodeRule(simulator, self.autoreset_mode, self.max_episode_steps)
+        limit = self.max_episode_steps
+        rule = EpisodeRule(simulator, self.autoreset_mode, limit, adapter.count_rows)
         self._infos = make_info_layout(adapter, self.num_envs, has_final=rule.restarts_ended)
         self._runner = make_runner(rule, self._infos)
         # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
         is_readable = native == "numpy" or not adapter.is_dense
         self._refuses_ended = rule.refuses_ended and is_readable
+        self._read_ended = identity if native == "numpy" else adapter.to_user
         self._seeds: tuple[int, ...] | None = None
         self._carry: Any = None  # What the runner keeps between two calls.
         self._one_thread = OneThread()
@@ -214,7 +217,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         carry = None if is_all and seeds.given.all() else self._carry
         self._wait_for_reads()
         try:
-            outcome = self._runner.reset(carry, mask, seeds)
+            outcome = self._runner.reset(carry, self._to_runner(mask), seeds)
             obs, *_, infos = self._infos.to_gymnasium(outcome)
         # A signal handler may raise anything, too. Our own errors come before the engine is called.
         except BaseException as error:
@@ -274,7 +277,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             )
         rows = read_mask("`mask`", self._read_mask("`mask`", mask), self.num_envs)
         with self._one_thread:
-            return self._step(actions, rows)
+            return self._step(actions, self._to_runner(rows))
 
     def step_time_steps(self, actions: Any) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
         """Take one step, as `step` does, and return infos of every environment without masks.
@@ -313,7 +316,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             carry = self._running("step")  # raises
         actions = self._read_actions(actions)
         if self._refuses_ended:
-            _check_running(carry.ended if rows is None else carry.ended & rows)
+            ended = carry.ended if rows is None else carry.ended & rows
+            _check_running(self._read_ended(ended))
         if rows is not None:
             self._wait_for_reads()
             carry = self._runner.freeze(carry, ~rows)

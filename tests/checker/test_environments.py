@@ -23,7 +23,7 @@ NO_DICTS = {"inner-info-masks"}
 """The rule of dicts in infos, which few engines have."""
 
 NO_TERMINATIONS = ("pendulum", "half_cheetah", "fast", "playground")
-FIXED_INITIAL_STATES = ("host", "brax", "two_devices", "frozen_lake", "fast")
+FIXED_INITIAL_STATES = ("host", "tensors", "brax", "two_devices", "frozen_lake", "fast")
 
 CONSTANT_INFOS = ("func_env", "inverted_pendulum")
 """Engines whose infos are the same in every step, so that stale ones cannot be told apart."""
@@ -36,7 +36,7 @@ def marked_cells() -> Iterator[Any]:
     """Yield the cells, with a mark on those that take long."""
     for param in cells():
         (cell,) = param.values
-        is_quick = cell.engine in ("host", "envpool") or cell[:2] in QUICK_IN_NUMPY
+        is_quick = cell.engine in ("host", "tensors", "envpool") or cell[:2] in QUICK_IN_NUMPY
         yield pytest.param(cell, marks=() if is_quick else pytest.mark.slow, id=param.id)
 
 

@@ -131,15 +131,21 @@ def assert_reached(seen: Counter[str], mode: str, limit: Any = ...) -> None:
     assert not {kind for kind in wanted if seen[kind] < 5}, seen
 
 
-def test_host_batch__equals_sync_vector_env(mode: str) -> None:
+@pytest.mark.parametrize(("native", "examples"), [("numpy", 200), ("torch", 120)])
+def test_host_batch__equals_sync_vector_env(mode: str, native: str, examples: int) -> None:
+    if native == "torch":
+        pytest.importorskip("torch")
+        from tests.support.tensor_script import tensor_vector_env as make
+    else:
+        make = scripted_vector_env
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=200)
+    @settings(max_examples=examples)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         script, limit = data.draw(scripts()), data.draw(limits())
         num_envs = len(script.lengths)
-        ours = scripted_vector_env(*script, max_episode_steps=limit, autoreset_mode=mode)
+        ours = make(*script, max_episode_steps=limit, autoreset_mode=mode)
         duet = Duet(ours, make_host_reference(script, mode, limit, seen), seen)
         duet.begin(data.draw(seeds(num_envs, SCRIPT_SEEDS)))
         duet.play(data.draw(calls(num_envs, SCRIPT_SEEDS)))

@@ -58,6 +58,12 @@ def _make_host(num_envs: int, **options: Any) -> BridgeVectorEnv:
     return scripted_vector_env(HOST_LENGTHS[:num_envs], HOST_TRUNCATES[:num_envs], **options)
 
 
+def _make_tensors(num_envs: int, **options: Any) -> BridgeVectorEnv:
+    from tests.support.tensor_script import tensor_vector_env
+
+    return tensor_vector_env(HOST_LENGTHS[:num_envs], HOST_TRUNCATES[:num_envs], **options)
+
+
 def _make_brax(num_envs: int, **options: Any) -> BridgeVectorEnv:
     from gymbridge import BraxVectorEnv
     from tests.support.scripted_brax import ScriptedBraxEnv
@@ -94,6 +100,7 @@ _BATCHES: dict[str, tuple[str | None, Callable[..., BridgeVectorEnv]]] = {
     "fast": ("brax.envs", partial(_make_physics, "fast")),
     "inverted_pendulum": ("brax.envs", partial(_make_physics, "inverted_pendulum")),
     "playground": ("mujoco_playground", _make_playground),
+    "tensors": ("torch", _make_tensors),
     "two_devices": ("brax.envs", partial(_make_brax, device="cpu:all")),
 }
 """A module of the engine that a batch needs, and what makes it.

@@ -159,7 +159,7 @@ class NeighboursLoseSteps(SyncVectorEnv):
         return obs, rewards, terminated, truncated, infos
 
 
-@breaks("independent-episodes", "reset-mask-seed", modes=(NEXT,))
+@breaks("independent-episodes", "reset-mask-seed", modes=(NEXT, SAME))
 class SharedGenerator(SyncVectorEnv):
     """Draws what begins later of all environments from one generator."""
 
@@ -177,7 +177,7 @@ class SharedGenerator(SyncVectorEnv):
     def step(self, actions: Any) -> Any:
         waiting = self._autoreset_envs.copy()
         obs, *rest, infos = super().step(actions)
-        self._place(obs, waiting, infos)
+        self._place(obs, infos.get("_final_obs", waiting), infos)
         return obs, *rest, infos
 
     def _place(self, obs: Any, mask: Any, infos: Any) -> None:

@@ -1,7 +1,7 @@
 """Adapters of arrays between a runner and its user: the one place that converts them.
 
-A runner works with numpy or jax arrays, or with torch tensors if it gives gradients. Its user works
-with any of the three. `make_adapter` chooses the conversions when a batch is built.
+A runner works with arrays of numpy, torch or jax, and so does its user. `make_adapter` chooses the
+conversions when a batch is built.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ __all__ = ["ARRAYS", "make_adapter", "make_numpy_adapter"]
 ARRAYS = ("numpy", "torch", "jax")
 """Kinds of arrays that a user can ask for."""
 
+_ON_ONE = ("numpy", "torch")
+"""Kinds of a simulator's own arrays that are on one device."""
+
 
 def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayAdapter:
     """Return the adapter between a runner's arrays and the user's.
@@ -47,8 +50,13 @@ def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayA
         raise ArgumentError(f"`arrays` must be one of {ARRAYS}, got {arrays!r}.")
     if isinstance(device, EveryDevice):
         device = _settle(native, device, num_envs)
-    if isinstance(device, tuple) and (native == "numpy" or arrays == "torch"):
+    if isinstance(device, tuple) and (native in _ON_ONE or arrays == "torch"):
         _check_several(native, device)
+    if native == "torch":
+        of_host = None if arrays == "torch" else make_adapter("numpy", arrays, None, num_envs)
+        from gymbridge.core.arrays.tensors import make_tensor_adapter
+
+        return make_tensor_adapter(cast("Device | None", device), of_host)
     if arrays == "numpy":
         return make_numpy_adapter(native, device)
     with needs(arrays, f"`arrays={arrays!r}`"):
@@ -61,7 +69,7 @@ def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayA
 
 def _settle(native: str, devices: EveryDevice, num_envs: int) -> Place:
     """Return which devices "all" stands for."""
-    if native == "numpy":
+    if native in _ON_ONE:
         if devices.kind == "cpu":
             return Device("cpu", 0)
         raise ArgumentError(f"`device` must be one device for EnvPool, got '{devices}'.")
@@ -72,7 +80,7 @@ def _settle(native: str, devices: EveryDevice, num_envs: int) -> Place:
 
 def _check_several(native: str, devices: tuple[Device, ...]) -> None:
     """Raise unless a batch of tensors, or of an engine on the host, can be on several devices."""
-    if native == "numpy" or devices[0].kind != "cpu":
+    if native in _ON_ONE or devices[0].kind != "cpu":
         raise ArgumentError(
             "`device` must be one device for EnvPool, and for torch arrays and gradients on GPUs, "
             f"got [{', '.join(map(str, devices))}]; with torch run one process per device, as "

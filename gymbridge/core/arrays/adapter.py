@@ -17,6 +17,8 @@ __all__ = [
     "ArrayAdapter",
     "ArrayReader",
     "Converter",
+    "copy_array",
+    "count_rows",
     "fetch_together",
     "gather",
     "gather_array",
@@ -35,6 +37,19 @@ def identity(tree: Any) -> Any:
     return tree
 
 
+def copy_array(array: Any) -> Any:
+    """Return a copy of an array of numpy or jax."""
+    return array.copy()
+
+
+_INT32 = np.dtype(np.int32)
+
+
+def count_rows(mask: Any) -> Any:
+    """Return a mask of numpy or jax, (num_envs,) bool, as int32 with 1 where it is True."""
+    return mask.astype(_INT32)
+
+
 class ArrayAdapter(NamedTuple):
     """The conversions of arrays between a runner and its user."""
 
@@ -44,7 +59,11 @@ class ArrayAdapter(NamedTuple):
     # An argument's name and the user's mask -> a numpy mask, or what was given, to be refused.
     read_mask: Callable[[str, Any], Any] = lambda _, mask: mask
     to_space: Callable[[Space[Any]], Space[Any]] = identity  # space -> with the arrays' dtypes
-    where: Callable[[Any, Any, Any], Any] = np.where  # for the simulator's arrays
+    # Of the runner's arrays: a library with `where` and `zeros_like`, a copy, and a mask in int32.
+    library: Any = np
+    copy: Converter = copy_array
+    count_rows: Converter = count_rows
+    to_runner: Converter = identity  # numpy mask -> the runner's
     device: Any = None  # where the user's arrays are; None for numpy
     pack: Converter = identity  # flags and infos, in a compiled function -> `Packed`
     shares_masks: bool = False  # whether nobody can write into a mask that several keys share

@@ -54,7 +54,7 @@ def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
     place = find_jax_device(device)
     upload = partial(_upload, place=place)
     reader = partial(_JaxReader, place=place, hand_over=identity, upload=upload)
-    return adapt(identity, reader, where=jnp.where, device=place)
+    return adapt(identity, reader, library=jnp, device=place)
 
 
 def _to_space(space: Space[Any]) -> Space[Any]:

@@ -25,10 +25,13 @@ from gymbridge.core.devices import Device, Place, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
+    "TensorReader",
     "choose_to_torch",
     "find_torch_device",
     "make_torch_adapter",
+    "read_mask",
     "torch_to_jax",
+    "upload_array",
     "upload_packed",
 ]
 
@@ -53,10 +56,10 @@ def find_torch_device(device: Device) -> torch.device:
 
 def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     """Return the adapter to a user of torch tensors."""
-    adapt = partial(ArrayAdapter, "torch", read_mask=_read_mask)
+    adapt = partial(ArrayAdapter, "torch", read_mask=read_mask)
     if native == "numpy":
         place = find_torch_device(cast("Device", device or Device("cpu", 0)))
-        reader = partial(_TensorReader, place=place, hand_over=_to_host, upload=identity)
+        reader = partial(TensorReader, place=place, hand_over=_to_host, upload=identity)
         return adapt(_make_uploader(place), reader, device=place)
     import jax.numpy as jnp
 
@@ -67,19 +70,19 @@ def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     to_torch = choose_to_torch(found)
     named: Any = read_device(found)
     place = find_torch_device(named[0] if isinstance(named, tuple) else named)
-    if native == "torch":
+    if native == "graph":
         to_user, hand_over = identity, identity
-        on_cpu, on_gpu = partial(torch.tensor, device=place), partial(_upload, place=place)
+        on_cpu, on_gpu = partial(torch.tensor, device=place), partial(upload_array, place=place)
         upload = on_cpu if place.type == "cpu" else on_gpu
     else:
         upload = np.array if place.type == "cpu" else partial(_upload_to_jax, place=place)
         to_user, hand_over = partial(map_arrays, to_torch), torch_to_jax
         if place.type != "cpu":
             to_user = partial(_share_with_torch, place=place)
-    options: dict[str, Any] = {"where": jnp.where, "device": place, "pack": pack_tree}
+    options: dict[str, Any] = {"library": jnp, "device": place, "pack": pack_tree}
     if place.type != "cpu":
         options["wait_for_reads"] = _make_waiter(place)
-    reader = partial(_TensorReader, place=place, hand_over=hand_over, upload=upload)
+    reader = partial(TensorReader, place=place, hand_over=hand_over, upload=upload)
     return adapt(to_user, reader, **options)
 
 
@@ -187,7 +190,8 @@ def _valueless(error: RuntimeError) -> ArgumentTypeError:
     )
 
 
-def _read_mask(name: str, mask: Any) -> Any:
+def read_mask(name: str, mask: Any) -> Any:
+    """Return a mask as numpy, or what was given, to be refused by others; see `ArrayAdapter`."""
     if isinstance(mask, np.ndarray):
         return mask
     if not isinstance(mask, torch.Tensor):
@@ -212,7 +216,7 @@ def _to_host(tensor: torch.Tensor) -> np.ndarray:
         raise _valueless(error) from error
 
 
-def _upload(array: np.ndarray, place: torch.device) -> torch.Tensor:
+def upload_array(array: np.ndarray, place: torch.device) -> torch.Tensor:
     """Return a copy of a numpy array on a GPU.
 
     A transfer from pinned memory does not hold up the host, which would otherwise wait for all that
@@ -226,7 +230,7 @@ def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
 
     By the same way as tensors, so that a compiled function takes both for one kind of argument.
     """
-    return _share_with_jax(_upload(array, place))
+    return _share_with_jax(upload_array(array, place))
 
 
 def _make_uploader(place: torch.device) -> Converter:
@@ -265,7 +269,9 @@ def _as_bytes(array: np.ndarray, size: int) -> np.ndarray:
     return np.frombuffer(array.tobytes().ljust(size, b"\0"), np.uint8)
 
 
-class _TensorReader(ArrayReader):
+class TensorReader(ArrayReader):
+    """Reads tensors on one device, and numpy arrays; see `ArrayReader`."""
+
     def __init__(self, space: Space[Any], lead: tuple[int, ...], **options: Any) -> None:
         super().__init__(space, lead, **options)
         self._dtype = torch.from_numpy(np.empty(0, space.dtype)).dtype

@@ -159,13 +159,17 @@ class Check:
 def goes_on(calls: Sequence[Call], recorded: Sequence[Call], env: int) -> bool:
     """Return whether an environment returned what it did in the recorded run.
 
-    Of a reset only observations are compared, since it may stand where a step was recorded.
+    Of a reset only observations are compared, since it may stand where a step was recorded. Where
+    SameStep has begun the next episode, the final observation is compared.
     """
     pairs = zip(calls, recorded, strict=False)
-    return not any(
-        _find_difference(call, other, env, RESULTS if call.mask is None else RESULTS[:1])
-        for call, other in pairs
-    )
+    return not any(_find_difference(*pair, env, _list_parts(pair[0], env)) for pair in pairs)
+
+
+def _list_parts(call: Call, env: int) -> Sequence[str]:
+    if call.mask is not None:
+        return RESULTS[:1]
+    return RESULTS if call.final_obs[env] is None else ("final_obs", *RESULTS[1:])
 
 
 def _find_difference(

@@ -175,10 +175,10 @@ def test_numpy_actions_to_a_gpu__are_pinned_and_wait_for_nothing(
 ) -> None:
     """Seen without one, where pinned memory and CUDA's tensors cannot be made."""
     torch = pytest.importorskip("torch")
-    from gymbridge.core.arrays.torch import _upload
+    from gymbridge.core.arrays.torch import upload_array
 
     asked = note_transfers(monkeypatch, "empty")
-    assert _upload(np.arange(3.0), torch.device("meta")).device.type == "meta"
+    assert upload_array(np.arange(3.0), torch.device("meta")).device.type == "meta"
     assert asked == {"pinned": True, "non_blocking": True, "transfers": 1}
 
 
