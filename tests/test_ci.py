@@ -51,6 +51,8 @@ def test_choose__takes_what_belongs_to_a_change_and_all_in_five_runs() -> None:
         ("tests/support/gpu_work.py", "gpu"),
         ("gymbridge/trainers/rllib.py", "gymnasium"),
         ("gymbridge/core/arrays/torch.py", "gpu"),
+        ("gymbridge/trainers/tianshou.py", "trainers"),
+        ("tests/support/cartpole.py", "trainers"),  # by way of the tests that import it
         (".ci/run", "wheel"),
         ("setup.cfg", "tests/brax/test_oracle.py"),
     ],
@@ -74,7 +76,7 @@ def test_script__needs_git_s_history(tmp_path: Path) -> None:
     for name in "abcdef":
         (tmp_path / "tests" / name / "test_it.py").write_text("slow = 1\n")
     choose = sys.executable, ".ci/choose_tests.py"
-    assert len(run(*choose)) == 6 + 3
+    assert len(run(*choose)) == 6 + 4
     run("git", "init", "-q")
     commit()
     (tmp_path / ".ci" / "full-run").write_text(run("git", "rev-parse", "HEAD")[0])
@@ -90,6 +92,6 @@ def test_script__needs_git_s_history(tmp_path: Path) -> None:
         "tests/d/test_it.py",
         "gymnasium",
     ]
-    assert len(run(*choose, "full")) == 6 + 3
+    assert len(run(*choose, "full")) == 6 + 4
     (tmp_path / ".ci" / "full-run").write_text("0" * 40)
-    assert len(run(*choose)) == 6 + 3
+    assert len(run(*choose)) == 6 + 4

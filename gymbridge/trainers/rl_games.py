@@ -132,6 +132,8 @@ class RlGamesVecEnv(IVecEnv):
                 and "final_obs", (num_envs, ...), the observations before any new episode began.
         """
         num_envs, space = self.envs.num_envs, self.envs.single_action_space
+        if num_envs == 1 and getattr(actions, "ndim", 1) == 0:
+            actions = actions.reshape(1)  # Players squeeze it.
         check_actions(actions, (num_envs, *(self.action_space.shape or ())))
         actions = actions.reshape(num_envs, *space.shape) + self._start
         obs, rewards, terminations, truncations, infos = self.envs.step(actions)
