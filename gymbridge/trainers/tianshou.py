@@ -26,8 +26,6 @@ with needs("tianshou", "gymbridge.trainers.tianshou"):
 
 __all__ = ["TianshouVectorEnv", "make_tianshou"]
 
-Step = tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
 
 def make_tianshou(env_id: str, num_envs: int, **kwargs: Any) -> TianshouVectorEnv:
     """Return a batch of one of gymbridge's ids for Tianshou.
@@ -75,20 +73,17 @@ class TianshouVectorEnv(BaseVectorEnv):
         kinds = spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary
         check_spaces(envs, "Tianshou", kinds, (*kinds, spaces.Dict))
         self.envs: Any = envs
-        self.env_num = self.wait_num = envs.num_envs
+        self.env_num = envs.num_envs
         self.is_async = self.is_closed = False
-        self.waiting_id: list[int] = []
         self._space = zero_based_space(envs.single_action_space)
         # Wrappers change spaces, and `get_attr` reads those of the engine.
-        obs_space = envs.single_observation_space
-        self._spaces = {"action_space": [self._space], "observation_space": [obs_space]}
+        ours = {"action_space": self._space, "observation_space": envs.single_observation_space}
+        self._spaces = {key: (space,) * self.env_num for key, space in ours.items()}
 
     def get_env_attr(self, key: str, id: Any = None) -> list[Any]:
         """Return an attribute of each environment, such as "action_space", in a list."""
         ids = self._read_ids(id)
-        values = (
-            self._spaces[key] * self.env_num if key in self._spaces else self.envs.get_attr(key)
-        )
+        values = self._spaces.get(key) or self.envs.get_attr(key)
         return [values[index] for index in ids]
 
     def reset(self, env_id: Any = None, **kwargs: Any) -> tuple[Any, np.ndarray]:
@@ -105,12 +100,12 @@ class TianshouVectorEnv(BaseVectorEnv):
         """
         ids = self._read_ids(env_id)
         if env_id is not None:
-            mask = self._to_mask(ids)
+            mask = np.isin(np.arange(self.env_num), ids)
             kwargs["options"] = {**(kwargs.get("options") or {}), "reset_mask": mask}
         obs, infos = self.envs.reset(**kwargs)
         return self._pick(obs, ids), self._pick_infos(infos, ids)
 
-    def step(self, action: Any, id: Any = None) -> Step:
+    def step(self, action: Any, id: Any = None) -> tuple[Any, ...]:
         """Take one step, in every environment or in those of `id`.
 
         Args:
@@ -138,7 +133,7 @@ class TianshouVectorEnv(BaseVectorEnv):
         # The others need actions of their space, which are ignored.
         every = np.repeat(actions[:1], self.env_num, axis=0)
         every[ids] = actions
-        mask = self._to_mask(ids)
+        mask = np.isin(np.arange(self.env_num), ids)
         results = self.envs.step(every) if mask.all() else self.envs.step_some(every, mask)
         obs, rewards, terminations, truncations, infos = results
         rows = self._pick_infos(infos, ids)
@@ -174,11 +169,6 @@ class TianshouVectorEnv(BaseVectorEnv):
                 f"{self.env_num - 1}, got {id}."
             )
         return ids
-
-    def _to_mask(self, ids: np.ndarray) -> np.ndarray:
-        mask = np.zeros(self.env_num, np.bool_)
-        mask[ids] = True
-        return mask
 
     def _pick(self, obs: Any, ids: np.ndarray) -> Any:
         """Return rows of observations; dicts as an array of objects, as `np.stack` makes them."""

@@ -1,7 +1,7 @@
 """Every cell of the table of trainers in the docs is run, and what no cell has is refused.
 
-RLlib, which needs another Gymnasium, has the same in `test_rllib.py`, and trainers that need no view
-of ours have it in `others/`. The cells of a view whose library is not here run in the leg `trainers`.
+RLlib, which needs another Gymnasium, has the same in `test_rllib.py`, and trainers that need no
+view of ours in `others/`. The cells of a view whose library is not here run in the leg `trainers`.
 """
 
 from __future__ import annotations
