@@ -68,7 +68,15 @@ def run_torchrl(envs: Any, wrap: Any = TorchRLEnv) -> Any:
 
 
 def run_tianshou(envs: Any) -> Any:
-    return run_numpy(envs, import_module("gymbridge.trainers.tianshou").TianshouVectorEnv)
+    view = import_module("gymbridge.trainers.tianshou").TianshouVectorEnv(envs)
+    view.reset()
+    found = []
+    for actions in ACTIONS:
+        _, rewards, *flags, _ = view.step(actions)
+        found.append(rewards)
+        if (ids := np.logical_or(*flags).nonzero()[0]).size:
+            view.reset(ids)
+    return np.stack(found)
 
 
 def run_rl_games(envs: Any) -> Any:
