@@ -92,7 +92,7 @@ class RlGamesVecEnv(IVecEnv):
             obs_space = spaces.flatten_space(obs_space)
         self._is_bytes = obs_space.dtype == np.uint8
         dtype = np.uint8 if self._is_bytes else np.float32
-        self.observation_space = spaces.Box(obs_space.low[()], obs_space.high[()], dtype=dtype)
+        self.observation_space = spaces.Box(obs_space.low, obs_space.high, dtype=dtype)
         space: Any = envs.single_action_space
         is_box = isinstance(space, spaces.Box)
         self.action_space = spaces.flatten_space(space) if is_box else spaces.Discrete(space.n)

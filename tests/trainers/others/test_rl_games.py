@@ -14,6 +14,7 @@ from rl_games.torch_runner import Runner
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
+from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.rl_games import RlGamesVecEnv, make_rl_games, register_rl_games
 from tests.support.cartpole import check_transitions
 from tests.support.page_scripts import run_page_script
@@ -157,6 +158,12 @@ def test_dict__is_one_flat_box() -> None:
     assert torch.equal(obs, torch.cat([parts["privileged_state"], parts["state"]], 1).float())
     final_obs = env.step(torch.zeros(3, 1))[3]["final_obs"]
     assert final_obs.shape == obs.shape
+
+
+def test_scalars__have_an_axis() -> None:
+    batch = scripted_vector_env([2, 3, 4], arrays="torch", autoreset_mode="SameStep")
+    env = RlGamesVecEnv(batch)
+    assert env.reset().shape == (3, *env.observation_space.shape) == (3, 1)
 
 
 def test_images__stay_bytes() -> None:
