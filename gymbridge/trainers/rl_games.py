@@ -78,7 +78,8 @@ class RlGamesVecEnv(IVecEnv):
 
     Observations are float32, and bytes stay bytes. The parts of a `Dict` are flattened into one
     `Box`, in the order of their sorted keys. Actions of a `Box` are flat, and those of a `Discrete`
-    are numbered from 0.
+    are numbered from 0. ``infos["time_outs"]`` is True where an episode was truncated and not
+    terminated, and ``infos["final_obs"]`` has the observations before new episodes began.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
@@ -128,8 +129,7 @@ class RlGamesVecEnv(IVecEnv):
             observations: (num_envs, ...), of the new episode where one ended.
             rewards: (num_envs,) float32.
             dones: (num_envs,) bool, True where an episode ended.
-            infos: "time_outs", (num_envs,) bool, True where it was truncated and not terminated,
-                and "final_obs", (num_envs, ...), the observations before any new episode began.
+            infos: "time_outs", (num_envs,) bool, and "final_obs", (num_envs, ...) as observations.
         """
         num_envs, space = self.envs.num_envs, self.envs.single_action_space
         if num_envs == 1 and getattr(actions, "ndim", 1) == 0:
