@@ -5,8 +5,9 @@
     gymbridge rollout EnvPool/Pendulum-v1 --policy runs/rsl_rl/EnvPool/Pendulum-v1/policy.pt
 
 `tensorboard --logdir runs/rsl_rl` shows all curves during the training. Every new episode begins in
-a new initial state, and `time_outs` is True only for truncations. The critic reads every group of
-observations, and the actor those that are not `privileged`. To copy this script, copy
+a new initial state, and `time_outs` is True only for truncations. With `--final-values` they are
+bootstrapped from final observations, and otherwise as rsl_rl does it. The critic reads every group
+of observations, and the actor those that are not `privileged`. To copy this script, copy
 `run_folder.py` as well.
 """
 
@@ -36,6 +37,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--init-std", type=float, default=1.0, help=text)
     text = "units of each hidden layer"
     parser.add_argument("--hidden", type=int, nargs="+", default=[64, 64], help=text)
+    text = "bootstrap time-outs from final observations, not from those before the last step"
+    parser.add_argument("--final-values", action="store_true", help=text)
     parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
     parser.add_argument("--out", default="", help="folder, by default runs/rsl_rl/<env id>")
     args = parser.parse_args()
@@ -53,6 +56,7 @@ try:
     import torch
     from gymnasium import spaces
     from matplotlib.figure import Figure
+    from rsl_rl.algorithms import PPO
     from rsl_rl.runners import OnPolicyRunner
     from run_folder import load_policy
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -63,6 +67,25 @@ try:
 except ImportError as error:
     install = "in a checkout of gymbridge: pip install '.[rsl_rl,envpool,examples]'"
     raise SystemExit(f"{error}; {install}") from None
+
+
+class FinalValuePPO(PPO):
+    """rsl_rl's PPO, which bootstraps a time-out from the value of the final observation.
+
+    rsl_rl's own takes the value of the observation before it.
+    """
+
+    def process_env_step(
+        self, obs: Any, rewards: Tensor, dones: Tensor, extras: dict[str, Any]
+    ) -> None:
+        if "final_observations" in extras:
+            extras = dict(extras)
+            time_outs = extras.pop("time_outs").to(self.device)
+            hidden_state = self.critic.get_hidden_state()
+            values = self.critic(extras["final_observations"].to(self.device)).detach()
+            self.critic.reset(hidden_state=hidden_state)
+            rewards = rewards + self.gamma * values[:, 0] * time_outs
+        super().process_env_step(obs, rewards, dones, extras)
 
 
 def make_config(env: RslRlVecEnv, args: argparse.Namespace) -> dict[str, Any]:
@@ -83,7 +106,7 @@ def make_config(env: RslRlVecEnv, args: argparse.Namespace) -> dict[str, Any]:
         "actor": {**network, "distribution_cfg": normal},
         "critic": network,
         "algorithm": {
-            "class_name": "PPO",
+            "class_name": FinalValuePPO if args.final_values else PPO,
             "gamma": args.gamma,
             "lam": 0.95,
             "learning_rate": 1e-3,

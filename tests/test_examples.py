@@ -62,7 +62,7 @@ QUICK = (
     ),
     Run(
         "rsl_rl_ppo",
-        "--num-envs=4 --num-steps=256 --iterations=2",
+        "--num-envs=4 --num-steps=256 --iterations=2 --final-values",
         r"EnvPool/Pendulum-v1: mean return -\d+\.\d+ over 4 episodes",
         f"{CURVE} model_1.pt",
         "policy.pt",

@@ -70,7 +70,9 @@ ROUTES: dict[str, Callable[..., Any]] = {
     "cleanrl": lambda **kwargs: helper("cleanrl", "make_cleanrl")(ENV_ID, 2, **kwargs),
     "rsl_rl": lambda **kwargs: helper("rsl_rl", "make_rsl_rl")(ENV_ID, 2, **kwargs).envs,
     "torchrl": lambda **kwargs: helper("torchrl", "make_torchrl")(ENV_ID, 2, **kwargs).envs,
-    "skrl": lambda **kwargs: helper("skrl", "SkrlWrapper")(make_vec(arrays="torch", **kwargs)),
+    "skrl": lambda **kwargs: helper("skrl", "SkrlWrapper")(
+        make_vec(arrays="torch", autoreset_mode="SameStep", **kwargs)
+    ),
 }
 """Routes to a batch."""
 

@@ -28,6 +28,15 @@ class Runner(Protocol):
         """Take one step in every row."""
         ...
 
+    def link(self, given: Any, value: Any) -> Any:
+        """Return an option of `reset` as this runner takes it.
+
+        Args:
+            given: What the user gave.
+            value: What the option's reader made of it.
+        """
+        return value
+
     def freeze(self, carry: Any, rows: np.ndarray) -> Any:
         """Return the carry with which the next step leaves `rows`, (num_envs,) bool, as they are.
 

@@ -208,7 +208,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         mask = np.ones(self.num_envs, np.bool_) if mask is None else mask
         known = merge_seeds(given, mask, self.np_random_seed)
         seeds = fold_seeds(known if self._carry is None else given, self.seed_range)
-        seeds = seeds._replace(options=others or None)
+        linked = {name: self._runner.link(options[name], value) for name, value in others.items()}
+        seeds = seeds._replace(options=linked or None)
         # Nothing of what was before is needed where every episode begins from a given seed.
         carry = None if is_all and seeds.given.all() else self._carry
         self._wait_for_reads()

@@ -22,7 +22,7 @@ from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest
 from gymbridge.core.infos import InfoLayout, Returned
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.gradients.autograd import JaxFunction, Pure
-from gymbridge.gradients.checks import check_differentiable
+from gymbridge.gradients.checks import check_differentiable, check_options_differentiable
 from gymbridge.gradients.packing import Packing, is_float
 from gymbridge.jax_env.carries import carry_shapes, name_leaves
 from gymbridge.jax_env.compilation import log_compilation
@@ -87,14 +87,31 @@ class GraphRunner(JaxRunner):
         self._unpack_carry = jax.jit(spread(packing.unpack, place))
         self._read_obs = jax.jit(spread(pure.read_obs, place))
 
+    def link(self, given: Any, value: Any) -> Any:
+        """Return an option of `reset` with the user's tensor in its place, if that has a graph."""
+        if not (isinstance(given, torch.Tensor) and given.requires_grad):
+            return value
+        (array, *others), structure = jax.tree.flatten(value)
+        return jax.tree.unflatten(structure, [given.to(torch.from_numpy(array).dtype), *others])
+
+    @_eager
     def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: ResetRequest) -> Returned:
-        """Begin new episodes; see `Runner.reset`."""
+        """Begin new episodes, with a graph from options that have one; see `Runner.reset`."""
+        tensors = [leaf for leaf in jax.tree.leaves(seeds) if isinstance(leaf, torch.Tensor)]
         if carry is None:
-            packed, rest, result = self._first_reset(mask, seeds)
-            return self._join(GraphCarry(packed, rest, None), iter(()), result)
+            plain = jax.tree.map(
+                lambda x: x if isinstance(x, np.ndarray) else torch_to_jax(x), seeds
+            )
+            packed, rest, result = self._first_reset(mask, plain)
+            carry = GraphCarry(packed, rest, None)
+            if not tensors:
+                return self._join(carry, iter(()), result)
         if mask.all():
             carry = carry._replace(tensor=None)
-        return self._run(self._reset_graph, carry, (), (mask, seeds))
+        place = self._to_torch(carry.packed).device if tensors else None
+        moved = [tensor.to(place) for tensor in tensors]
+        marked = jax.tree.map(lambda x: _FLOAT if isinstance(x, torch.Tensor) else x, seeds)
+        return self._run(self._reset_graph, carry, moved, (mask, marked))
 
     def step(self, carry: GraphCarry, actions: Any) -> Returned:
         """Take one step; see `Runner.step`."""
@@ -220,10 +237,15 @@ class _PackedRule:
         outcome = self._infos.collect_infos(self._rule.reset(None, mask, seeds))
         return *self.packing.pack(outcome.carry), outcome._replace(carry=None)
 
-    def reset(self, packed: Any, others: Any, _: Any, given: tuple[Any, ResetRequest]) -> Any:
+    def reset(self, packed: Any, others: Any, leaves: Any, given: tuple[Any, ResetRequest]) -> Any:
         log_compilation("reset", self._batch)
-        carry = self.packing.unpack(packed, others)
-        return self._pack(self._infos.collect_infos(self._rule.reset(carry, *given)))
+        carry, floats, (mask, marked) = self.packing.unpack(packed, others), iter(leaves), given
+        seeds = jax.tree.map(
+            lambda x: next(floats) if x is _FLOAT else x, marked, is_leaf=lambda x: x is _FLOAT
+        )
+        if leaves:
+            check_options_differentiable(self._batch, seeds.options)
+        return self._pack(self._infos.collect_infos(self._rule.reset(carry, mask, seeds)))
 
     def step(self, packed: Any, others: Any, leaves: Any, _: None) -> Any:
         log_compilation("step", self._batch)

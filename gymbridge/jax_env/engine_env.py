@@ -111,6 +111,8 @@ class EngineEnv(JaxEnv):
         # method, although the environment may have changed since.
         self._begins_with: list[Any] = []
         begin = partial(_begin_at, fields.starting_at, env, self._begins_with)
+        if mjx_solver_gradient:  # one of its own, since `self._solver` says what the step runs
+            begin = SolverGradient(mjx_solver_gradient).wrap(begin)
         self._reset = jax.jit(lambda key, physics, start: call(physics, begin, start, key))
         self._step = jax.jit(lambda state, action, physics: call(physics, step, state, action))
         self._call = call

@@ -240,7 +240,8 @@ class JaxSimulator:
         options = kept | options
 
         given, old = (seed, episode, options), drawn_part(state.rows)
-        if self._resets_in_chunks:
+        # Options may have gradients, which no loop passes.
+        if self._resets_in_chunks and not (request and request.options):
 
             def renew(sent: Any) -> Any:
                 return _send(where_rows(mask, self._reset_under(mask, *given), _receive(sent)))

@@ -5,7 +5,7 @@
   `gymbridge.trainers.cleanrl.envpool`: the same for its scripts on EnvPool.
 - `gymbridge.trainers.torchrl`: a TorchRL ``EnvBase`` over tensors of a Disabled batch.
 - `gymbridge.trainers.rsl_rl`: a ``VecEnv`` of rsl_rl over tensors of a SameStep batch.
-- `gymbridge.trainers.skrl`: skrl's wrapper for batches of tensors.
+- `gymbridge.trainers.skrl`: skrl's wrapper for tensors of a SameStep batch.
 - `gymbridge.trainers.tianshou`: a ``BaseVectorEnv`` of Tianshou over a Disabled batch.
 - `gymbridge.trainers.rl_games`: an ``IVecEnv`` of rl_games over tensors of a SameStep batch.
 - `gymbridge.trainers.rllib`: an env runner of RLlib with its own seeds and share of the machine.

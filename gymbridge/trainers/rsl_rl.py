@@ -21,7 +21,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
 from gymbridge.errors import ArgumentError
-from gymbridge.trainers.batches import check_actions, check_batch, check_spaces, make_tensors
+from gymbridge.trainers.batches import (
+    check_actions,
+    check_batch,
+    check_final_obs,
+    check_spaces,
+    make_tensors,
+)
 
 with needs("rsl_rl", "gymbridge.trainers.rsl_rl"):
     import torch
@@ -76,7 +82,8 @@ class RslRlVecEnv(VecEnv):
     those with the channels first. Actions are clipped to their space. ``extras["time_outs"]`` is
     True where an episode was truncated and not terminated. In steps that end episodes,
     ``extras["log"]`` has the mean return and the mean length of these episodes, as rsl_rl's other
-    environments have.
+    environments have, and ``extras["final_observations"]`` has the final observations, which
+    rsl_rl's own PPO does not read.
     """
 
     step_dt = 1.0
@@ -141,7 +148,10 @@ class RslRlVecEnv(VecEnv):
 
     def get_observations(self) -> TensorDict:
         """Return a copy of the current observations."""
-        groups = self._obs if isinstance(self._obs, dict) else {"policy": self._obs}
+        return self._to_groups(self._obs)
+
+    def _to_groups(self, obs: Any) -> TensorDict:
+        groups = obs if isinstance(obs, dict) else {"policy": obs}
         entries = {key: _copy_as_group(value) for key, value in groups.items()}
         return make_tensordict(entries, torch.Size([self.num_envs]), self.device)
 
@@ -156,22 +166,27 @@ class RslRlVecEnv(VecEnv):
         Raises:
             ArgumentTypeError: `actions` are not a tensor.
             ActionError: They have another shape.
+            EnvContractError: A wrapper of the batch dropped ``infos["final_obs"]``.
 
         Returns:
             observations: Of the new episode where one ended, else of the running one.
             rewards: (num_envs,) float32.
             dones: (num_envs,) int64, 1 where an episode ended.
-            extras: "time_outs", (num_envs,) bool, and "log".
+            extras: "time_outs", (num_envs,) bool; and in steps that end episodes "log" and
+                "final_observations", which are the observations with which episodes ended, and
+                where none ended the observations above.
         """
         check_actions(actions, (self.num_envs, self.num_actions))
         actions = actions.reshape(self.num_envs, *self._low.shape)
         results = self.envs.step(torch.clamp(actions, self._low, self._high))
-        self._obs, rewards, terminations, truncations, _ = results
+        self._obs, rewards, terminations, truncations, infos = results
         rewards, dones = rewards.float(), terminations | truncations
         self._returns = self._returns + rewards.detach()
         self._lengths = self._lengths + 1
         extras: dict[str, Any] = {"time_outs": truncations}
         if dones.any():
+            check_final_obs("envs", infos, dones.nonzero()[:, 0].cpu().numpy())
+            extras["final_observations"] = self._to_groups(infos["final_obs"])
             extras["log"] = {
                 "/episode/return": self._returns[dones].mean(),
                 "/episode/length": self._lengths[dones].float().mean(),

@@ -1,25 +1,74 @@
-"""skrl: `SkrlWrapper`, for batches of tensors on their device.
+"""skrl: `SkrlWrapper` for batches of tensors, and `with_final_observations` for an agent.
 
-Pass batches of numpy arrays to skrl's own `wrap_env` instead.
+Example::
+
+    env = SkrlWrapper(gym.make_vec(id, 8, arrays="torch", autoreset_mode="SameStep"))
+    agent = with_final_observations(PPO(...))
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from typing import Any, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
+from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.trainers.batches import check_actions, check_batch, check_spaces
 
 with needs("skrl", "gymbridge.trainers.skrl"):
     import torch
+    from skrl.agents.torch import Agent
     from skrl.envs.wrappers.torch.gymnasium_envs import GymnasiumWrapper
 
-__all__ = ["SkrlWrapper"]
+__all__ = ["SkrlWrapper", "with_final_observations"]
+
+AgentT = TypeVar("AgentT", bound=Agent)
+
+
+def with_final_observations(agent: AgentT) -> AgentT:
+    """Make an agent record final observations where episodes end, and return it.
+
+    skrl's trainers record, as next observation, the one that they act on next. Where an episode
+    ended this is the initial observation of the next one.
+
+    Args:
+        agent: An agent of skrl's, the only one of a `SkrlWrapper`.
+
+    Raises:
+        ArgumentTypeError: `agent` is not an agent of skrl's for torch.
+
+    In a trainer, the agent raises an `ArgumentError` at the first step if the environment is not a
+    `SkrlWrapper`, or is shared with other agents.
+    """
+    if not isinstance(agent, Agent):
+        raise ArgumentTypeError(
+            f"`agent` must be a skrl.agents.torch.Agent, got {type(agent).__name__}; build the "
+            "agent first, as in `with_final_observations(PPO(...))`."
+        )
+    record: Any = partial(_record, agent.record_transition)
+    agent.record_transition = record
+    return agent
+
+
+def _record(
+    record: Callable[..., None], *, next_observations: torch.Tensor, infos: Any, **others: Any
+) -> None:
+    """Record a transition with the final observations of the infos."""
+    final = infos.get("final_observations")
+    if final is None or len(final) != len(next_observations):
+        found = "none" if final is None else f"those of {len(final)} environments"
+        raise ArgumentError(
+            f"`infos['final_observations']` must be those of {len(next_observations)} "
+            f"environments, got {found}; give the trainer a `SkrlWrapper`, whose batch keeps "
+            "`infos['final_obs']`, and this agent alone."
+        )
+    record(next_observations=final, infos=infos, **others)
 
 
 class SkrlWrapper(GymnasiumWrapper):
@@ -28,23 +77,26 @@ class SkrlWrapper(GymnasiumWrapper):
     In every step, skrl's own `wrap_env` turns actions into numpy arrays and copies the results.
 
     Args:
-        envs: A batch with ``arrays="torch"`` in NextStep or SameStep mode. Prefer NextStep: skrl
-            bootstraps from the observation that a step returns, and in NextStep this is the final
-            one.
+        envs: A batch with ``arrays="torch"`` in SameStep mode. Pass the agent to
+            `with_final_observations`.
 
     Raises:
         ArgumentTypeError: `envs` is not a vector environment.
-        ArgumentError: `envs` gives other arrays, is in Disabled mode, in which skrl would never
-            reset ended environments, or has spaces that skrl does not support.
+        ArgumentError: `envs` gives other arrays, has spaces that skrl does not support, or has
+            another mode: in NextStep skrl would learn from the steps that ignore the action, and
+            in Disabled it would never reset ended environments.
 
     Observations are flat; the parts of a `Dict` are in the order of their sorted keys, as in skrl.
     Discrete actions are numbered from 0, as skrl's policies draw them.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
-        hint = "build one with `gymnasium.make_vec(id, num_envs=…, arrays='torch')`"
-        modes = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
-        check_batch("envs", envs, "SkrlWrapper", modes, hint, arrays="torch")
+        hint = (
+            "build one with `gymnasium.make_vec(id, num_envs=…, arrays='torch', "
+            "autoreset_mode='SameStep')`"
+        )
+        mode = AutoresetMode.SAME_STEP
+        check_batch("envs", envs, "SkrlWrapper", mode, hint, arrays="torch")
         kinds = spaces.Box, spaces.Discrete, spaces.MultiDiscrete
         check_spaces(envs, "skrl", kinds, (*kinds, spaces.Dict))
         super().__init__(envs)
@@ -99,16 +151,19 @@ class SkrlWrapper(GymnasiumWrapper):
             ActionError: They have another shape.
 
         Returns:
-            observations: (num_envs, size) float32, flat.
+            observations: (num_envs, size) float32, flat, of the new episode where one ended.
             rewards: (num_envs, 1) float32.
             terminations: (num_envs, 1) bool.
             truncations: (num_envs, 1) bool.
-            infos: The infos of the batch.
+            infos: The infos of the batch, and "final_observations", (num_envs, size) float32: those
+                with which episodes ended, and where none ended the observations above.
         """
         check_actions(actions, (self.num_envs, self._num_actions))
         actions = actions.reshape(self.num_envs, *self._action_shape) + self._start
         obs, rewards, terminations, truncations, infos = self._env.step(actions)
         obs = self._flatten(obs)
+        if "final_obs" in infos:
+            infos = {**infos, "final_observations": self._flatten(infos["final_obs"])}
         self._observation, self._info = obs, infos
         flags = terminations.view(-1, 1), truncations.view(-1, 1)
         return obs, rewards.float().view(-1, 1), *flags, infos

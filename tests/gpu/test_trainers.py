@@ -82,6 +82,7 @@ def test_skrl__steps_on_the_device(task: str, device: str, torch_device: Any) ->
     runs = []
     for place in ("cpu", device):
         options = {"arrays": "torch", "device": place, "max_episode_steps": 5}
+        options |= {"autoreset_mode": "SameStep"}
         env = SkrlWrapper(gym.make_vec(task, num_envs=4, **options))
         env.reset()
         env.unwrapped.reset(seed=3)

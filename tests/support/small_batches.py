@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
+import jax
+import numpy as np
+from gymnasium.spaces import Box
+
+from gymbridge import BraxVectorEnv, JaxEnv, JaxVectorEnv, PlaygroundVectorEnv
 from tests.support.brax_samples import SampleEnv
 from tests.support.playground_samples import SampleMjxEnv, make_config
 
-__all__ = ["RSL_RL_CFG", "counting_batch", "playground_batch"]
+__all__ = [
+    "GAMMA",
+    "RSL_RL_CFG",
+    "counting_batch",
+    "playground_batch",
+    "wheel_batch",
+    "wheel_values",
+]
+
+GAMMA = 0.9
+"""Discount with which the values of `wheel_values` are true."""
 
 _MODEL = {"class_name": "MLPModel", "hidden_dims": [16], "activation": "elu"}
 _NORMAL = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "scalar"}
@@ -29,6 +43,35 @@ def counting_batch(
     """Return tensors of a Brax environment that counts, or does what two functions say."""
     options = {"arrays": "torch", "autoreset_mode": mode, **options}
     return BraxVectorEnv(SampleEnv(reset, step), num_envs, **options)
+
+
+class _Wheel(JaxEnv):
+    """A point on a wheel, which makes a quarter turn in each step and earns where it was across.
+
+    Actions do nothing, and episodes end by a limit of 2 steps alone.
+    """
+
+    observation_space, action_space = Box(-1, 1, (2,)), Box(-1, 1, (1,))
+    max_episode_steps = 2
+
+    def reset(self, key: Any) -> Any:
+        angle = jax.random.uniform(key, maxval=2 * np.pi)
+        point = jax.numpy.stack([jax.numpy.cos(angle), jax.numpy.sin(angle)])
+        return point, point, {}
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        point = jax.numpy.stack([-state[1], state[0]])
+        return point, point, state[0], False, False, {}
+
+
+def wheel_batch(num_envs: int, mode: str, arrays: str = "torch") -> Any:
+    """Return a batch whose values are known, see `wheel_values`."""
+    return JaxVectorEnv(_Wheel(), num_envs, autoreset_mode=mode, arrays=arrays)
+
+
+def wheel_values(points: Any) -> Any:
+    """Return the true values of points on the wheel, without a limit."""
+    return (points[:, 0] - GAMMA * points[:, 1]) / (1 + GAMMA**2)
 
 
 def playground_batch(num_envs: int, mode: str, *, is_flat: bool = False, **options: Any) -> Any:

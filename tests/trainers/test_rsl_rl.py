@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -12,12 +14,22 @@ import pytest
 import torch
 from gymnasium.wrappers.vector import TransformReward
 from rsl_rl.runners import OnPolicyRunner
+from tensordict import TensorDict
 
-from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, EnvContractError
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
 from tests.support.brax_samples import count_on
-from tests.support.small_batches import RSL_RL_CFG, counting_batch, playground_batch
+from tests.support.example_runs import EXAMPLES, load_script
+from tests.support.small_batches import (
+    GAMMA,
+    RSL_RL_CFG,
+    counting_batch,
+    playground_batch,
+    wheel_batch,
+    wheel_values,
+)
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "rsl-rl.md"
 NUM_ENVS, SEED = 4, 3
 PENDULUM = "EnvPool/Pendulum-v1"
 
@@ -42,8 +54,10 @@ def test_steps__are_those_of_the_batch() -> None:
         np.testing.assert_array_equal(dones, (wanted[2] | wanted[3]).astype(int))
         np.testing.assert_array_equal(extras["time_outs"], wanted[3])
         lengths, returns = lengths + 1, returns + wanted[1]
-        assert ("log" in extras) == (step % 5 == 0)
+        assert ("log" in extras) == ("final_observations" in extras) == (step % 5 == 0)
         if "log" in extras:
+            final_obs = np.stack(wanted[4]["final_obs"])
+            np.testing.assert_array_equal(extras["final_observations"]["policy"], final_obs)
             assert extras["log"]["/episode/length"].item() == 5
             assert extras["log"]["/episode/return"].item() == pytest.approx(returns.mean(), 1e-5)
             lengths, returns = 0 * lengths, 0 * returns
@@ -72,6 +86,35 @@ def test_groups__are_the_keys_of_a_dict() -> None:
     assert obs["state"].tolist() == [[0.5, 1.0]] * 3
 
 
+def count_to_draw(state: Any, action: Any) -> Any:
+    """Step an episode that takes as many steps as it drew, up to 4."""
+    return count_on(state, action, done=(state.obs[0] + 1 >= 1 + 4 * state.obs[1] // 1) * 1.0)
+
+
+def test_final_observations__are_the_true_next_ones() -> None:
+    env = RslRlVecEnv(counting_batch(16, "SameStep", step=count_to_draw, max_episode_steps=3))
+    before = env.get_observations()["policy"]
+    for _ in range(9):
+        obs, _, dones, extras = env.step(torch.zeros(16, 1))
+        assert 0 < dones.sum() < 16
+        final_obs = extras["final_observations"]
+        assert final_obs.batch_size == (16,)
+        assert torch.equal(final_obs["policy"], before + torch.tensor([1.0, 0.0]))
+        assert torch.equal((final_obs["policy"] == obs["policy"]).all(-1), dones == 0)
+        before = obs["policy"]
+
+
+def test_batch_without_final_observations__is_named() -> None:
+    class Dropped(gym.vector.VectorWrapper):
+        def step(self, actions: Any) -> Any:
+            return *super().step(actions)[:4], {}
+
+    env = RslRlVecEnv(Dropped(make_rsl_rl(PENDULUM, 2, max_episode_steps=2).envs))
+    env.step(torch.zeros(2, 1))
+    with pytest.raises(EnvContractError, match=r"environments \[0, 1\] without `infos\['final_obs"):
+        env.step(torch.zeros(2, 1))
+
+
 def test_actions__are_clipped_and_keep_their_place() -> None:
     """The reward is the sum of the action; Pendulum's own clip would hide ours."""
     space = gym.spaces.Box(-1, np.float32([1, 2]))
@@ -88,12 +131,8 @@ def test_actions__are_clipped_and_keep_their_place() -> None:
 
 
 def test_ends__by_the_task_on_the_last_step_are_no_timeouts() -> None:
-    """An episode takes as many steps as it drew, up to 4; the log is of those that ended alone."""
-
-    def step(state: Any, action: Any) -> Any:
-        return count_on(state, action, done=(state.obs[0] + 1 >= 1 + 4 * state.obs[1] // 1) * 1.0)
-
-    env = RslRlVecEnv(counting_batch(64, "SameStep", step=step, max_episode_steps=3))
+    """The log is of those that ended alone."""
+    env = RslRlVecEnv(counting_batch(64, "SameStep", step=count_to_draw, max_episode_steps=3))
     actions = torch.linspace(-1, 1, 64).unsqueeze(1)  # which are the rewards
     lengths = torch.zeros(64)
     drawn = 1 + 4 * env.reset(seed=0)["policy"][:, 1] // 1
@@ -160,6 +199,58 @@ def test_curiosity__finds_what_it_reads() -> None:
     runner.learn(1)
     assert runner.alg.intrinsic_rewards.shape == (NUM_ENVS,)
     assert runner.alg.intrinsic_rewards.isfinite().all()
+
+
+def final_value_ppo() -> Any:
+    return load_script(EXAMPLES / "rsl_rl_ppo.py").FinalValuePPO
+
+
+@pytest.mark.parametrize("critic", ["MLPModel", "RNNModel"])
+def test_final_value_ppo__bootstraps_time_outs_alone(critic: str) -> None:
+    env = RslRlVecEnv(counting_batch(16, "SameStep", step=count_to_draw, max_episode_steps=3))
+    config = copy.deepcopy(RSL_RL_CFG)
+    config["critic"]["class_name"] = critic
+    config["algorithm"].update(class_name=final_value_ppo(), gamma=GAMMA)
+    alg, obs, ends = OnPolicyRunner(env, config, device="cpu").alg, env.get_observations(), 0
+    with torch.inference_mode():
+        for step in range(6):
+            obs, rewards, dones, extras = env.step(alg.act(obs))
+            given, twin = rewards.clone(), copy.deepcopy(alg.critic)
+            twin.reset(dones)
+            memory = copy.deepcopy(twin.get_hidden_state())
+            values = copy.deepcopy(alg.critic)(extras["final_observations"])[:, 0]
+            alg.process_env_step(obs, rewards, dones, extras)
+            stored = alg.storage.rewards[step, :, 0]
+            torch.testing.assert_close(stored, given + GAMMA * values * extras["time_outs"])
+            torch.testing.assert_close(alg.critic.get_hidden_state(), memory)
+            assert torch.equal(rewards, given)  # which rsl_rl logs
+            assert "time_outs" in extras
+            ends += extras["time_outs"].sum()
+    assert 0 < ends < dones.numel() * 6
+
+
+def wheel_error(algorithm: Any, seed: int) -> float:
+    """Return the mean error of the values that rsl_rl learns on the wheel."""
+    torch.manual_seed(seed)
+    envs = wheel_batch(16, "SameStep")
+    envs.reset(seed=seed)
+    config = copy.deepcopy(RSL_RL_CFG)
+    options = {"gamma": GAMMA, "lam": 0.95, "schedule": "fixed", "learning_rate": 3e-3}
+    config["algorithm"].update(class_name=algorithm, use_clipped_value_loss=False, **options)
+    runner = OnPolicyRunner(RslRlVecEnv(envs), config, device="cpu")
+    runner.learn(30)
+    angles = torch.arange(12) * torch.pi / 6
+    points = torch.stack([angles.cos(), angles.sin()], -1)
+    values = runner.alg.critic(TensorDict({"policy": points}, [12]))[:, 0]
+    return (values - wheel_values(points)).abs().mean().item()
+
+
+@pytest.mark.slow
+def test_values__are_true_where_final_observations_bootstrap() -> None:
+    errors = [[wheel_error(kind, seed) for seed in range(3)] for kind in ("PPO", final_value_ppo())]
+    found = re.findall(r"\| (\d\.\d+), (\d\.\d+), (\d\.\d+) \|", PAGE.read_text(encoding="utf-8"))
+    wanted = [[*map(float, row)] for row in found]
+    assert np.array(errors) == pytest.approx(np.array(wanted), abs=0.05)
 
 
 def test_length__cannot_be_assigned() -> None:

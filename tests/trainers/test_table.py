@@ -129,9 +129,9 @@ WAYS = {
         ", with actions in a `Box` of floats and observations in a `Box` or a `Dict` of such",
         ("CartPole-v1", "RubiksCube-v0"),
     ),
-    "`SkrlWrapper`": Way(
+    "`SkrlWrapper`, `with_final_observations`": Way(
         "torch",
-        ("NextStep", "SameStep"),
+        ("SameStep",),
         run_skrl,
         ", with spaces that skrl knows: no `MultiBinary`, no `Dict` actions",
         ("Maze-v0",),

@@ -75,7 +75,8 @@ def test_cleanrl__needs_a_folder_and_a_task_that_is_drawn(tmp_path: Path) -> Non
 
 
 def test_skrl__is_given_frames() -> None:
-    envs: Any = gym.make_vec(CARTPOLE, num_envs=2, arrays="torch", render_mode="rgb_array")
+    options: Any = {"arrays": "torch", "autoreset_mode": "SameStep", "render_mode": "rgb_array"}
+    envs: Any = gym.make_vec(CARTPOLE, num_envs=2, **options)
     view = SkrlWrapper(envs)
     view.reset()
     assert [frame.shape for frame in view.render()] == [(400, 600, 3)] * 2

@@ -86,7 +86,7 @@ VIEWS = {
     "wrappers, torch": View(wrap, "NextStep", "torch", PENDULUM, unwrap),
     "wrappers, jax": View(wrap, "Disabled", "jax", PENDULUM, unwrap),
     "old gym": View(OldGymVectorEnv, "NextStep", "numpy", CART_POLE, lambda view: view.envs),
-    "skrl": View(SkrlWrapper, "NextStep", "torch", CART_POLE, lambda view: view._env),
+    "skrl": View(SkrlWrapper, "SameStep", "torch", CART_POLE, lambda view: view._env),
     "rsl_rl": View(
         partial(RslRlVecEnv, cfg={"name": "fast"}),
         "SameStep",
