@@ -13,9 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-LEGS = ("gpu", "gymnasium", "mjlab", "wheel")
+LEGS = ("gpu", "gymnasium", "mjlab", "trainers", "wheel")
 """Legs of `.ci/run` that a change may need: the rehearsal of the GPU's tests, those in
-environments with gymnasium 1.2.2 (RLlib's too) and with mjlab, and the wheel without extras."""
+environments with gymnasium 1.2.2 (RLlib's too), with mjlab, and with trainers whose pins clash with
+the others', and the wheel without extras."""
 
 _RENDERING = "tests/test_opengl.py tests/test_opengl_libraries.py"
 
@@ -46,11 +47,15 @@ BELONGS = {
     "gymbridge/single_env.py": "tests/conformance tests/test_single_env.py gymnasium",
     "gymbridge/testing/": "tests/checker tests/conformance",
     "gymbridge/trainers/": "tests/trainers",
+    "gymbridge/trainers/batches.py": "trainers",
+    "gymbridge/trainers/rl_games.py": "trainers",
     "gymbridge/trainers/rllib.py": "gymnasium",
+    "gymbridge/trainers/tianshou.py": "trainers",
     "gymbridge/wrappers/": "tests/wrappers tests/trainers/cleanrl",
-    ".ci/run": "gpu gymnasium mjlab wheel",  # slow tests do not depend on it
+    ".ci/run": "gpu gymnasium mjlab trainers wheel",  # slow tests do not depend on it
     "docs/": "tests/test_docs.py",
     "docs/how-to/scaling.md": "tests/test_scaling.py",
+    "docs/how-to/trainers/": "trainers",
     "docs/scripts/": "tests/command_line/test_list.py",
     "examples/": "tests/test_examples.py tests/test_example_training.py tests/test_ppo_example.py "
     "tests/test_gradient_examples.py",
@@ -67,6 +72,7 @@ BELONGS = {
     "tests/engines_apart/": "mjlab",
     "tests/gpu/": "gpu",
     "tests/trainers/cleanrl/": "gymnasium",
+    "tests/trainers/others/": "trainers",
     "tests/trainers/test_rllib": "gymnasium",
     "tests/typed_script.py": "wheel",
 }
@@ -83,8 +89,9 @@ _IS_SLOW = re.compile(r"\bslow\b|needs_qt5|needs_opengl|\bcells\(")
 
 
 def list_units() -> list[str]:
-    """Return the files with slow tests, and the legs."""
+    """Return the files with slow tests, and the legs; one leg has files of its own."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
+    files = [file for file in files if file.parent.name != "others"]
     slow = [file for file in files if _IS_SLOW.search(file.read_text(encoding="utf-8"))]
     return [*(str(file.relative_to(ROOT)) for file in slow), *LEGS]
 

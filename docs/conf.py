@@ -38,7 +38,8 @@ exclude_patterns = ["_build"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
-autodoc_mock_imports = ["ray"]  # it needs another Gymnasium than the rest of the documentation
+# They need other versions than the rest of the documentation.
+autodoc_mock_imports = ["ray", "rl_games", "tianshou"]
 default_role = "code"
 maximum_signature_line_length = 80  # longer ones have a line for each parameter
 nitpick_ignore_regex = [("py:.*", r".*")]  # names of other libraries; no inventories are fetched

@@ -52,6 +52,8 @@ def test_choose__takes_what_belongs_to_a_change_and_all_in_five_runs() -> None:
         ("gymbridge/trainers/rllib.py", "gymnasium"),
         ("gymbridge/core/arrays/torch.py", "gpu"),
         ("examples/engines/mjlab_env.py", "mjlab"),
+        ("gymbridge/trainers/tianshou.py", "trainers"),
+        ("tests/support/cartpole.py", "trainers"),  # by way of the tests that import it
         (".ci/run", "wheel"),
         ("setup.cfg", "tests/brax/test_oracle.py"),
     ],

@@ -227,6 +227,8 @@ LIBRARIES = [
     ),
     (f"{TRAINERS}.sb3", "", SB3, "stable-baselines3", "stable-baselines3"),
     (f"{TRAINERS}.rllib", "", "ray", "ray", "'ray[rllib]'"),
+    (f"{TRAINERS}.rl_games", "", "rl_games", "rl-games", "rl-games"),
+    (f"{TRAINERS}.tianshou", "", "tianshou", "tianshou", "tianshou"),
     (f"{TRAINERS}.rsl_rl", "", "rsl_rl", "rsl-rl-lib and torch", "rsl-rl-lib torch"),
     (f"{TRAINERS}.skrl", "", "skrl", "skrl and torch", "skrl torch"),
     (f"{TRAINERS}.torchrl", "", "torchrl", "torchrl and torch", "torchrl torch"),

@@ -72,6 +72,7 @@ ENGINE_ROOMS = {
         "jax_vector_env",
         "private.tensordict",
         "private.torch",
+        "trainers.rl_games",
         "trainers.rsl_rl",
         "trainers.skrl",
         "trainers.torchrl*",
@@ -79,9 +80,11 @@ ENGINE_ROOMS = {
     },
     "stable_baselines3": {"trainers.sb3*"},
     "ray": {"trainers.rllib"},
+    "rl_games": {"trainers.rl_games"},
     "rsl_rl": {"trainers.rsl_rl"},
     "skrl": {"trainers.skrl"},
     "tensordict": {"private.tensordict", "trainers.rsl_rl", "trainers.torchrl*"},
+    "tianshou": {"trainers.tianshou"},
     "torchrl": {"trainers.torchrl*"},
 }
 """The only modules that may import an engine, an array library or a trainer."""

@@ -13,7 +13,12 @@ import gymbridge
 
 ROOT = Path(gymbridge.__file__).parent
 ENGINES = ("brax", "envpool", "jax", "torch")
-TRAINERS = {"sb3": "stable_baselines3", "rllib": "ray"}
+TRAINERS = {
+    "sb3": "stable_baselines3",
+    "rl_games": "rl_games",
+    "rllib": "ray",
+    "tianshou": "tianshou",
+}
 """What the modules of `gymbridge.trainers` begin with, and the library that they need."""
 
 
@@ -119,9 +124,11 @@ USER_MODULES = (
     "gymbridge.playground",
     "gymbridge.testing",
     "gymbridge.trainers.cleanrl",
+    "gymbridge.trainers.rl_games",
     "gymbridge.trainers.rsl_rl",
     "gymbridge.trainers.sb3",
     "gymbridge.trainers.skrl",
+    "gymbridge.trainers.tianshou",
     "gymbridge.trainers.torchrl",
     "gymbridge.wrappers",
 )

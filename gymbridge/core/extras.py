@@ -32,6 +32,8 @@ EXTRAS = {
     "skrl": ("skrl", "torch"),
     "rsl_rl": ("rsl-rl-lib", "torch"),
     "rllib": ("ray",),
+    "tianshou": ("tianshou",),
+    "rl_games": ("rl-games",),
 }
 """Distributions by the extra of gymbridge that installs them."""
 

@@ -21,6 +21,7 @@ __all__ = [
     "check_batch",
     "check_final_obs",
     "check_spaces",
+    "make_own",
     "make_same_step",
     "make_tensors",
 ]
@@ -54,7 +55,14 @@ def _try_drawn(make: Callable[..., Any], env_id: str, kwargs: dict[str, Any]) ->
 def make_tensors(
     env_id: str, num_envs: int, mode: AutoresetMode, kwargs: dict[str, Any], hint: str
 ) -> VectorEnv[Any, Any, Any]:
-    """Return a batch of torch tensors of one of gymbridge's ids.
+    """Return a batch of torch tensors of one of gymbridge's ids; see `make_own`."""
+    return make_own(env_id, num_envs, mode, {"arrays": "torch", **kwargs}, hint)
+
+
+def make_own(
+    env_id: str, num_envs: int, mode: AutoresetMode, kwargs: dict[str, Any], hint: str
+) -> VectorEnv[Any, Any, Any]:
+    """Return a batch of one of gymbridge's ids.
 
     For another id it raises an `ArgumentError` that ends with `hint`.
     """
@@ -63,8 +71,7 @@ def make_tensors(
             f"`env_id` must be an id of gymbridge, which begins with one of {', '.join(ENGINES)}, "
             f"got {env_id!r}; {hint}."
         )
-    wanted = {"autoreset_mode": mode, "arrays": "torch", **kwargs}
-    return gym.make_vec(env_id, num_envs=num_envs, **wanted)
+    return gym.make_vec(env_id, num_envs=num_envs, **{"autoreset_mode": mode, **kwargs})
 
 
 def check_spaces(

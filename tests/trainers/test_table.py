@@ -1,6 +1,7 @@
 """Every cell of the table of trainers in the docs is run, and what no cell has is refused.
 
-RLlib, which needs another Gymnasium, has the same in `test_rllib.py`.
+RLlib, which needs another Gymnasium, has the same in `test_rllib.py`, and trainers that need no
+view of ours in `others/`. The cells of a view whose library is not here run in the leg `trainers`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import itertools
 import re
 from collections.abc import Callable
 from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +36,7 @@ from tests.support.small_batches import playground_batch
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "index.md"
 NUM_ENVS, NUM_STEPS = 4, 9
+ENGINES = ("envpool", "brax", "playground")
 ACTIONS = np.random.default_rng(0).uniform(-1, 1, (NUM_STEPS, NUM_ENVS, 1)).astype(np.float32)
 
 
@@ -45,6 +49,11 @@ class Way(NamedTuple):
     limits: str = ""  # what the column of engines has behind "all"
     refused: tuple[str, ...] = ()  # tasks of EnvPool beyond these limits
     is_ours: bool = True
+    library: str = ""  # whose view this is, where another leg has it
+
+    @property
+    def is_here(self) -> bool:
+        return self.run is not pytest.fail and not (self.library and not find_spec(self.library))
 
 
 def run_numpy(envs: Any, wrap: Any) -> Any:
@@ -56,6 +65,24 @@ def run_numpy(envs: Any, wrap: Any) -> Any:
 def run_torchrl(envs: Any, wrap: Any = TorchRLEnv) -> Any:
     rollout = wrap(envs).rollout(NUM_STEPS, break_when_any_done=False)
     return rollout["next", "reward"][..., 0].T
+
+
+def run_tianshou(envs: Any) -> Any:
+    view = import_module("gymbridge.trainers.tianshou").TianshouVectorEnv(envs)
+    view.reset()
+    found = []
+    for actions in ACTIONS:
+        _, rewards, *flags, _ = view.step(actions)
+        found.append(rewards)
+        if (ids := np.logical_or(*flags).nonzero()[0]).size:
+            view.reset(ids)
+    return np.stack(found)
+
+
+def run_rl_games(envs: Any) -> Any:
+    view = import_module("gymbridge.trainers.rl_games").RlGamesVecEnv(envs)
+    view.reset()
+    return torch.stack([view.step(actions)[1] for actions in torch.as_tensor(ACTIONS)])
 
 
 def run_rsl_rl(envs: Any) -> Any:
@@ -117,6 +144,27 @@ WAYS = {
         ("Maze-v0", "WalkerRun-v1"),
         is_ours=False,
     ),
+    "`TianshouVectorEnv`, `make_tianshou`": Way(
+        "numpy",
+        ("Disabled",),
+        run_tianshou,
+        ", with actions that are no `Dict`; `Dict` observations one level deep",
+        ("Maze-v0",),
+        library="tianshou",
+    ),
+    "`RlGamesVecEnv`, `make_rl_games`": Way(
+        "torch",
+        ("SameStep",),
+        run_rl_games,
+        ", with actions in a `Box` or a `Discrete` and observations in a `Box` or a `Dict` of such",
+        ("RubiksCube-v0",),
+        library="rl_games",
+    ),
+    "its algorithms, over `make_vec_env`": Way("numpy", ("SameStep",), pytest.fail),
+    "its `VecGymNE`, over `gymnasium.make_vec`": Way(
+        "numpy, torch", ("SameStep",), pytest.fail, ", with spaces that are a `Box` or a `Discrete`"
+    ),
+    "its `train_on_policy`": Way("numpy", ("SameStep",), pytest.fail),
     "`BridgeEnvRunner`": Way("numpy", ("NextStep",), pytest.fail),
 }
 
@@ -141,8 +189,8 @@ def make_batch(engine: str, arrays: str, mode: str, **kwargs: Any) -> Any:
 
 
 def test_table__has_every_view() -> None:
-    """Some factories make no view: two make a batch for one, one makes what a step returns."""
-    no_views = {"make_same_step", "make_tensors", "make_tensordict"}
+    """Some factories make no view: three make a batch for one, one makes what a step returns."""
+    no_views = {"make_own", "make_same_step", "make_tensors", "make_tensordict"}
     names = {name for way in WAYS for name in re.findall(r"`(\w+)`", way)}
     for path in Path(gymbridge.trainers.__path__[0]).rglob("*.py"):
         found = re.findall(
@@ -169,13 +217,13 @@ def cells(*, taken: bool) -> list[Any]:
     for name, way in WAYS.items():
         for arrays, mode in itertools.product(KINDS, MODES):
             is_taken = arrays == way.arrays and mode in way.modes
-            if name != "`BridgeEnvRunner`" and is_taken == taken and (taken or way.is_ours):
+            if way.is_here and is_taken == taken and (taken or way.is_ours):
                 found.append((name, arrays, mode))
     return found
 
 
 @pytest.mark.filterwarnings("ignore")  # the trainers' own
-@pytest.mark.parametrize("engine", ["envpool", "brax", "playground"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("name", "arrays", "mode"), cells(taken=True))
 def test_cell__runs(name: str, arrays: str, mode: str, engine: str) -> None:
     # TorchRL fails on dicts in the infos of SAME_STEP, as the docs say.
@@ -195,7 +243,10 @@ def test_other_batch__is_refused(name: str, arrays: str, mode: str) -> None:
         way.run(make_batch("envpool", arrays, mode))
 
 
-@pytest.mark.parametrize("name", [name for name, way in WAYS.items() if way.arrays == "torch"])
+HERE = {name: way for name, way in WAYS.items() if way.is_here}
+
+
+@pytest.mark.parametrize("name", [name for name, way in HERE.items() if way.arrays == "torch"])
 def test_batch_of_gymnasium__is_no_batch_of_tensors(name: str) -> None:
     make = partial(gym.make, "Pendulum-v1")
     with pytest.raises(ArgumentError, match="got SyncVectorEnv; build one with"):
@@ -203,7 +254,7 @@ def test_batch_of_gymnasium__is_no_batch_of_tensors(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # the trainers' own
-@pytest.mark.parametrize(("name", "task"), [(n, t) for n, way in WAYS.items() for t in way.refused])
+@pytest.mark.parametrize(("name", "task"), [(n, t) for n, way in HERE.items() for t in way.refused])
 def test_task__beyond_the_limits_is_refused(name: str, task: str) -> None:
     way = WAYS[name]
     envs = EnvPoolVectorEnv(task, NUM_ENVS, arrays=way.arrays, autoreset_mode=way.modes[0])

@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.save_util import load_from_zip_file
 
-from gymbridge.trainers.sb3.zero_based import from_zero, to_zero
+from gymbridge.trainers.zero_based import from_zero, to_zero
 
 __all__ = ["load_actor"]
 

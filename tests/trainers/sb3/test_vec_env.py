@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gymbridge.errors import ArgumentError
 from gymbridge.trainers.sb3 import Sb3VecEnv
-from gymbridge.trainers.sb3.zero_based import from_zero, has_offsets, to_zero, zero_based_space
+from gymbridge.trainers.zero_based import from_zero, has_offsets, to_zero, zero_based_space
 from tests.support.sb3_samples import (
     LENGTHS,
     SEED,
