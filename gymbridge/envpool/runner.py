@@ -24,7 +24,7 @@ from gymbridge.core.episode import (
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.rows import has_rows
 from gymbridge.core.runner import Runner
-from gymbridge.envpool.pool import Values
+from gymbridge.envpool.players import Values
 from gymbridge.envpool.simulator import EnvPoolSimulator, PoolAnswers
 
 __all__ = ["PoolCarry", "PoolRunner"]

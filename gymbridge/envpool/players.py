@@ -1,0 +1,137 @@
+"""Tasks with several players: what a pool returns and takes by player, as rows of environments.
+
+Such a pool returns environments in the order in which its workers finish them, and observations and
+rewards in one row for each player of each environment. Where players take turns, an environment
+takes one action, that of the player to move. Where they move at once, it takes one of each.
+
+It cannot step a part of its environments: it waits until `batch_size` of them are ready, whatever
+was sent (envpool/core/async_envpool.h: ``is_sync_``). So it has spare environments, which are reset
+in place of those that stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.vector.utils import batch_space
+
+from gymbridge.core.spaces import ARRAY_SPACES
+from gymbridge.errors import ArgumentError
+from gymbridge.private.envpool import Exchange, state_keys
+
+__all__ = ["Players", "Values"]
+
+Values = list[np.ndarray]
+"""What a pool returns: one array per key, whose first axis is the environments that were asked."""
+
+
+class Players:
+    """The players of a task, by EnvPool's spec of the task.
+
+    Attributes:
+        count: Number of players.
+        take_turns: Whether one player moves in a step.
+        infos: Keys of the arrays that `seat` adds to a pool's answers.
+        num_spares: Number of environments that the pool has beyond those of the batch.
+    """
+
+    infos: Sequence[str] = ()
+    num_spares = 0
+
+    def __init__(self, task_id: str, spec: Any) -> None:
+        self.count = count = spec.config.max_num_players
+        keys = state_keys(spec)
+        self.take_turns = count > 1 and "info:current_player" in keys
+        if count == 1:
+            return
+        self.infos, self._num_envs = ("info:rewards",), spec.config.num_envs
+        if spec.config.batch_size == self._num_envs:
+            self.num_spares = self._num_envs - 1
+        self._spares = np.arange(1, self.num_spares + 1, dtype=np.int32) + self.num_spares
+        if not isinstance(spec.gymnasium_observation_space, ARRAY_SPACES):
+            raise ArgumentError(
+                f"`task_id` must be a task whose players observe one array each, got {task_id!r}, "
+                f"whose {count} players observe a Dict; such tasks are not supported."
+            )
+        shapes = [spec.state_array_spec[key].shape for key in keys]
+        # Places in what `_order` finds: rows of environments, of players, of the player to move.
+        self._kinds = [int([*shape][:1] == [-1]) for shape in shapes]
+        self._id, self._seat_id = map(keys.index, ("info:env_id", "info:players.env_id"))
+        self._reward, self._elapsed = map(keys.index, ("reward", "elapsed_step"))
+        if self.take_turns:
+            self._kinds[keys.index("obs")] = 2
+            self._to_move = keys.index("info:current_player")
+            # The player whose move each environment waits for.
+            self._movers = np.zeros(self._num_envs, np.int32)
+
+    def widen(self, space: Space[Any]) -> Space[Any]:
+        """Return the space of an environment, given one player's: of all where all move at once."""
+        return space if self.count == 1 or self.take_turns else batch_space(space, self.count)
+
+    def seat(self, exchange: Exchange) -> Exchange:
+        """Return the calls of a pool with one row for each environment, in the order of ids.
+
+        Its answers have the observation and the reward of the player who has to move, or moved.
+        Where all move at once, they have a row for each player, and the sum of rewards. At their
+        end are the rewards of each player, (count, players), 0 where an episode begins.
+        """
+        if self.count == 1:
+            return exchange
+        receive = self._receive_turns if self.take_turns else self._receive_all
+        return exchange._replace(
+            send=partial(self._send, exchange),
+            receive=partial(receive, exchange.receive),
+            reset=partial(self._reset, exchange),
+        )
+
+    def _send(self, exchange: Exchange, values: Values) -> None:
+        ids, _, *leaves = values
+        if not self.take_turns:
+            moves = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in leaves)
+            values = [ids, np.repeat(ids, self.count), *moves]
+        exchange.send(values)
+        self._fill(exchange, ids)
+
+    def _reset(self, exchange: Exchange, ids: np.ndarray) -> None:
+        exchange.reset(ids)
+        self._fill(exchange, ids)
+
+    def _fill(self, exchange: Exchange, ids: np.ndarray) -> None:
+        """Reset as many spare environments as the pool waits for."""
+        if len(spares := self._spares[len(ids) - 1 :]):
+            exchange.reset(spares)
+
+    def _receive_all(self, receive: Callable[[], Values]) -> Values:
+        values = receive()
+        found = self._take(values, self._order(values))
+        found[self._reward] = found[-1].sum(axis=1)
+        return found
+
+    def _receive_turns(self, receive: Callable[[], Values]) -> Values:
+        values = receive()
+        rows, seats = self._order(values)
+        ids, to_move = values[self._id][rows], values[self._to_move][rows]
+        tables = np.arange(len(ids))
+        found = self._take(values, (rows, seats, seats[tables, to_move]))
+        found[self._reward] = found[-1][tables, self._movers[ids]]
+        self._movers[ids] = to_move
+        return found
+
+    def _order(self, values: Values) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of environments, (count,), and of their players, (count, players)."""
+        ids = values[self._id]
+        rows = ids.argsort()[: (ids < self._num_envs).sum()]  # without spares
+        # The players of an environment lie together, in their order.
+        seats = values[self._seat_id].argsort(kind="stable").reshape(-1, self.count)
+        return rows, seats[: len(rows)]
+
+    def _take(self, values: Values, rows: tuple[np.ndarray, ...]) -> Values:
+        """Return the answers, each in the rows of its kind, and then each player's reward."""
+        found = [value[rows[kind]] for value, kind in zip(values, self._kinds, strict=True)]
+        rewards = found[self._reward]
+        rewards[found[self._elapsed] == 0] = 0
+        return [*found, rewards]
