@@ -4,9 +4,9 @@ Such a pool returns environments in the order in which its workers finish them, 
 rewards in one row for each player of each environment. Where players take turns, an environment
 takes one action, that of the player to move. Where they move at once, it takes one of each.
 
-It cannot step a part of its environments: it waits until `batch_size` of them are ready, whatever
-was sent (envpool/core/async_envpool.h: ``is_sync_``). So it has spare environments, which are reset
-in place of those that stay.
+It cannot step any part of its environments: it waits until `batch_size` of them are ready, whatever
+was sent (envpool/core/async_envpool.h: ``is_sync_``). So it returns small blocks, and has a few
+spare environments, which are reset to fill the last block.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.vector.utils import batch_space
 
+from gymbridge.core.cores import count_cores
 from gymbridge.core.spaces import ARRAY_SPACES
 from gymbridge.errors import ArgumentError
 from gymbridge.private.envpool import Exchange, state_keys
 
 __all__ = ["Players", "Values"]
+
+_MOST_IN_BLOCK = 8
 
 Values = list[np.ndarray]
 """What a pool returns: one array per key, whose first axis is the environments that were asked."""
@@ -48,15 +51,19 @@ class Players:
         self.take_turns = count > 1 and "info:current_player" in keys
         if count == 1:
             return
-        self.infos, self._num_envs = ("info:rewards",), spec.config.num_envs
-        if spec.config.batch_size == self._num_envs:
-            self.num_spares = self._num_envs - 1
-        self._spares = np.arange(1, self.num_spares + 1, dtype=np.int32) + self.num_spares
         if not isinstance(spec.gymnasium_observation_space, ARRAY_SPACES):
             raise ArgumentError(
                 f"`task_id` must be a task whose players observe one array each, got {task_id!r}, "
                 f"whose {count} players observe a Dict; such tasks are not supported."
             )
+        self.infos, self._num_envs = ("info:rewards",), spec.config.num_envs
+        self._is_async = spec.config.batch_size < self._num_envs
+        # A step of all fills its blocks.
+        sizes = range(1, _MOST_IN_BLOCK + 1)
+        self._block = max(size for size in sizes if self._num_envs % size == 0)
+        self._num_blocks = 1
+        self.num_spares = 0 if self._is_async else self._block - 1
+        self._spares = np.arange(self.num_spares, dtype=np.int32) + self._num_envs
         shapes = [spec.state_array_spec[key].shape for key in keys]
         # Places in what `_order` finds: rows of environments, of players, of the player to move.
         self._kinds = [int([*shape][:1] == [-1]) for shape in shapes]
@@ -71,6 +78,14 @@ class Players:
     def widen(self, space: Space[Any]) -> Space[Any]:
         """Return the space of an environment, given one player's: of all where all move at once."""
         return space if self.count == 1 or self.take_turns else batch_space(space, self.count)
+
+    def pool_keywords(self, num_threads: int) -> dict[str, int]:
+        """Return the keywords of the pool that are not those of its spec."""
+        if self.count == 1 or self._is_async:
+            return {}
+        # EnvPool would start no more threads than the environments of a block.
+        num_threads = num_threads or min(self._num_envs, count_cores())
+        return {"batch_size": self._block, "num_threads": num_threads}
 
     def seat(self, exchange: Exchange) -> Exchange:
         """Return the calls of a pool with one row for each environment, in the order of ids.
@@ -101,18 +116,25 @@ class Players:
         self._fill(exchange, ids)
 
     def _fill(self, exchange: Exchange, ids: np.ndarray) -> None:
-        """Reset as many spare environments as the pool waits for."""
-        if len(spares := self._spares[len(ids) - 1 :]):
-            exchange.reset(spares)
+        """Reset as many spare environments as the last block lacks."""
+        if self._is_async:
+            return
+        if lacking := -len(ids) % self._block:
+            exchange.reset(self._spares[:lacking])
+        self._num_blocks = (len(ids) + lacking) // self._block
+
+    def _collect(self, receive: Callable[[], Values]) -> Values:
+        blocks = [receive() for _ in range(self._num_blocks)]
+        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
     def _receive_all(self, receive: Callable[[], Values]) -> Values:
-        values = receive()
+        values = self._collect(receive)
         found = self._take(values, self._order(values))
         found[self._reward] = found[-1].sum(axis=1)
         return found
 
     def _receive_turns(self, receive: Callable[[], Values]) -> Values:
-        values = receive()
+        values = self._collect(receive)
         rows, seats = self._order(values)
         ids, to_move = values[self._id][rows], values[self._to_move][rows]
         tables = np.arange(len(ids))

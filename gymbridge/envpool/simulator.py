@@ -85,7 +85,7 @@ class EnvPoolSimulator:
         # The spec, not the pool, whose calls would change episodes unnoticed.
         self.engine, self.built_with = spec, spec.config
         self._no_rows = np.zeros(num_envs, np.bool_)
-        config["batch_size"] = spec.config.batch_size  # also where the pool has spare environments
+        config |= players.pool_keywords(config["num_threads"])
         idle = create_empty_array(self.single_action_space, num_envs, np.zeros)
         self.pool = Pool(task_id, num_envs, config, self.layout.action_leaves(idle), players)
 

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gymbridge.core.actions import check_shape
+from gymbridge.core.players import check_turns
 from gymbridge.engines import ENGINES, find_engine
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 
@@ -101,6 +102,8 @@ def check_batch(
 ) -> None:
     """Raise unless a batch has the arrays and the autoreset mode that a trainer needs.
 
+    One whose players take turns suits none.
+
     `name` is the argument that took the batch. `modes` is the mode that it must have, or several of
     which it must have one. `hint` says what to do where `envs` is no batch.
     """
@@ -108,6 +111,7 @@ def check_batch(
         raise ArgumentTypeError(
             f"`{name}` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; {hint}."
         )
+    check_turns(name, envs, trainer)
     given = getattr(envs.unwrapped, "arrays", None)
     if (given or "numpy") != arrays:
         found, advice = f"a batch with `arrays={given!r}`", f"build it with `arrays={arrays!r}`"
