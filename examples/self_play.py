@@ -38,7 +38,8 @@ def parse_args() -> argparse.Namespace:
         ("learning-rate", 1e-3, "learning rate of Adam, falling to 0 over total-steps"),
         ("gae-lambda", 0.9, "weight of long advantage estimates"),
         ("clip", 0.2, "how far one update may move the policy"),
-        ("entropy-coef", 0.02, "weight of the entropy bonus, falling to 0 over total-steps"),
+        ("noise", 0.25, "share of moves that are random in training"),
+        ("entropy-coef", 0.01, "weight of the entropy bonus, falling to 0 over total-steps"),
         ("games", 1000, "games against random moves at the end, half of them from each seat"),
     ):
         parser.add_argument(f"--{name}", type=type(default), default=default, help=text)
@@ -61,13 +62,17 @@ class View(NamedTuple):
 class Agent(nn.Module):
     """A policy over legal actions, and a critic, both for the player to move."""
 
-    def __init__(self, size: int, actions: int) -> None:
+    def __init__(self, size: int, actions: int, noise: float) -> None:
         super().__init__()
+        self.noise = noise
         self.actor, self.critic = mlp(size, 128, 128, actions), mlp(size, 128, 128, 1)
 
     def forward(self, view: View) -> tuple[Categorical, Tensor]:
-        scores = self.actor(view.obs).masked_fill(~view.legal, -1e9)
-        return Categorical(logits=scores, validate_args=False), self.critic(view.obs).squeeze(-1)
+        chosen = self.actor(view.obs).masked_fill(~view.legal, -1e9).softmax(-1)
+        anything = view.legal / view.legal.sum(-1, keepdim=True)
+        # Both sides see what a weak opponent does, and learn to answer it.
+        probs = (1 - self.noise) * chosen + self.noise * anything
+        return Categorical(probs, validate_args=False), self.critic(view.obs).squeeze(-1)
 
 
 class Rollout(NamedTuple):
@@ -110,7 +115,9 @@ def estimate_advantages(rollout: Rollout, last: View, last_values: Tensor, decay
     return advantages
 
 
-def update(args: Any, agent: Agent, adam: Any, rollout: Rollout, gains: Tensor, left: float) -> None:
+def update(
+    args: Any, agent: Agent, adam: Any, rollout: Rollout, gains: Tensor, left: float
+) -> None:
     """Improve the policy and the critic on the moves of both sides."""
     targets = (gains + rollout.values).flatten()
     views = View(*(part.flatten(0, 1) for part in rollout.views))
@@ -121,7 +128,7 @@ def update(args: Any, agent: Agent, adam: Any, rollout: Rollout, gains: Tensor, 
         for batch in torch.randperm(len(actions)).chunk(args.minibatches):
             policy, values = agent(View(*(part[batch] for part in views)))
             ratio = (policy.log_prob(actions[batch]) - old_log_probs[batch]).exp()
-            gain = (gains[batch] - gains[batch].mean()) / (gains[batch].std() + 1e-8)
+            gain = gains[batch]
             clipped = ratio.clamp(1 - args.clip, 1 + args.clip)
             loss = -torch.minimum(gain * ratio, gain * clipped).mean()
             loss += 0.5 * (values - targets[batch]).square().mean()
@@ -178,7 +185,7 @@ def main() -> None:
     torch.set_num_threads(1)  # fastest for small networks
     envs: Any = gym.make_vec(ENV_ID, args.num_envs, autoreset_mode="SameStep", arrays="torch")
     space = envs.single_observation_space
-    agent = Agent(torch.zeros(space.shape).numel(), int(envs.single_action_space.n))
+    agent = Agent(torch.zeros(space.shape).numel(), int(envs.single_action_space.n), args.noise)
     train(args, envs, agent)
     envs.close()
     for seat, results in zip(("first", "second"), meet_random(args, agent).chunk(2), strict=True):

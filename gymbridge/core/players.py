@@ -23,8 +23,8 @@ def check_turns(name: str, envs: Any, user: str) -> None:
     batch = envs.unwrapped
     if getattr(batch, "takes_turns", False):
         raise ArgumentError(
-            f"`{name}` must have one agent in each environment, as {user} expects, got a "
-            f"{type(batch).__name__} whose {batch.num_players} players take turns: the next "
+            f"`{name}` must have one agent in each environment, as {user} expects, got "
+            f"{type(batch).__name__}, whose {batch.num_players} players take turns: the next "
             "observation is the opponent's, so returns and bootstrapped values would have the "
             "wrong sign. Train by self-play on the batch itself, with `infos['rewards']` and "
             "`infos['legal_action_mask']`, as examples/self_play.py does."

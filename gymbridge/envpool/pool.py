@@ -108,9 +108,10 @@ class Pool:
         """
         self.turn += 1
         if self._players.count > 1:
-            return self.build(self._seeds)
-        while len(self.receive()[0]):
-            pass
+            self.build(self._seeds)
+        else:
+            while len(self.receive()[0]):
+                pass
 
     def send(self, ids: np.ndarray, actions: list[np.ndarray]) -> None:
         """Step the environments `ids`, (count,) int32; actions by leaf are contiguous."""

@@ -10,6 +10,7 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.players import check_turns
 from gymbridge.errors import ArgumentError
 from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves, map_named

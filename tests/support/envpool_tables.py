@@ -46,7 +46,7 @@ class OwnTables:
                 self._movers[table] = to_move = own["current_player"]
                 answers[table] = Answer(obs[seats[to_move]], reward, *flags, own)
             else:
-                own["players"] = {key: players[key][seats] for key in players if key != "env_id"}
+                own["players"] = {key: players[key][seats] for key in players if "id" not in key}
                 answers[table] = Answer(obs[seats], own["rewards"].sum(), *flags, own)
         return answers
 
@@ -83,7 +83,7 @@ class Games:
     """The first game of each environment, and how the second begins.
 
     An action depends on the environment, the step and the legal actions alone, so that games are
-    the same in every mode. One in fifty is illegal, in every fifth environment one in ten; one in
+    the same in every mode. One in 25 is illegal, in every fifth environment one in ten; one in
     six is the last legal one, with which players of Go pass. So no game takes hundreds of steps.
 
     Attributes:
@@ -94,7 +94,7 @@ class Games:
     def __init__(self, num_envs: int, num_actions: int, num_players: int) -> None:
         rng = np.random.default_rng(0)
         self._draws = np.minimum(1.2 * rng.random((num_envs, 2000, num_players)), 0.999999)
-        rates = np.where(np.arange(num_envs) % 5, 0.02, 0.1)
+        rates = np.where(np.arange(num_envs) % 5, 0.04, 0.1)
         self._slips = rng.random((num_envs, 2000)) < rates[:, None]
         self._steps, self._masks = np.zeros(num_envs, int), np.ones((num_envs, num_actions), bool)
         self._ends = [0] * num_envs
@@ -103,7 +103,9 @@ class Games:
 
     @property
     def are_complete(self) -> bool:
-        return all(end and len(own) > end for end, own in zip(self._ends, self.moments, strict=True))
+        return all(
+            end and len(own) > end for end, own in zip(self._ends, self.moments, strict=True)
+        )
 
     def note(self, table: int, answer: Answer) -> None:
         """Note what an environment answered."""
