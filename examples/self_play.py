@@ -31,15 +31,15 @@ def parse_args() -> argparse.Namespace:
     for name, default, text in (
         ("seed", 0, "seed of everything random"),
         ("total-steps", 1_000_000, "moves of both sides, of all environments together"),
-        ("num-envs", 256, "games played at once"),
-        ("num-steps", 32, "moves in each game between two updates"),
+        ("num-envs", 128, "games played at once"),
+        ("num-steps", 16, "moves in each game between two updates"),
         ("epochs", 4, "passes over the moves in one update"),
         ("minibatches", 4, "gradient steps in one pass"),
-        ("learning-rate", 1e-3, "learning rate of Adam, falling to 0 over total-steps"),
-        ("gae-lambda", 0.9, "weight of long advantage estimates"),
+        ("learning-rate", 2e-3, "learning rate of Adam, falling to 0 over total-steps"),
+        ("gae-lambda", 0.5, "weight of long advantage estimates"),
         ("clip", 0.2, "how far one update may move the policy"),
-        ("noise", 0.25, "share of moves that are random in training"),
-        ("entropy-coef", 0.01, "weight of the entropy bonus, falling to 0 over total-steps"),
+        ("noise", 0.4, "share of moves that are random in training"),
+        ("entropy-coef", 0.03, "weight of the entropy bonus, falling to 0 over total-steps"),
         ("games", 1000, "games against random moves at the end, half of them from each seat"),
     ):
         parser.add_argument(f"--{name}", type=type(default), default=default, help=text)

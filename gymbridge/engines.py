@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from gymnasium.envs.registration import EnvSpec, registry
 
 from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
-from gymbridge.envpool.tasks import NESTED_FAMILIES, derives_limit, limit_enforced_by, load_tasks
+from gymbridge.envpool.tasks import derives_limit, limit_enforced_by, load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_SUITES
 
 __all__ = [
@@ -108,8 +108,9 @@ def _envpool_tasks() -> Mapping[str, TaskFacts]:
     facts = {}
     for task_id, task in tasks.items():
         # Of a name without a version, Gymnasium takes the newest one that has a version.
-        is_nested = task["max_num_players"] > 1 and task["family"] in NESTED_FAMILIES
-        if task_id not in versioned and not is_nested:
+        # The players of soccer observe a Dict each, which is not supported.
+        is_soccer = task["max_num_players"] > 1 and task["family"] == "mujoco.locomotion"
+        if task_id not in versioned and not is_soccer:
             limit = task["max_episode_steps"]
             id_limit = None if derives_limit(task_id) else limit
             facts[task_id] = TaskFacts(task["family"], limit, id_limit)

@@ -10,22 +10,15 @@ __all__ = ["check_turns"]
 
 
 def check_turns(name: str, envs: Any, user: str) -> None:
-    """Raise if the players of a batch take turns.
+    """Raise if the players of a batch, the argument `name`, take turns; `user` is who took it.
 
-    The observation after a step is then the opponent's, and so is the reward of the next step.
     Where all players move at once, one agent may play them all for the sum of their rewards.
-
-    Args:
-        name: The argument that took the batch.
-        envs: A vector environment.
-        user: Who takes an environment for one agent's.
     """
     batch = envs.unwrapped
     if getattr(batch, "takes_turns", False):
         raise ArgumentError(
             f"`{name}` must have one agent in each environment, as {user} expects, got "
             f"{type(batch).__name__}, whose {batch.num_players} players take turns: the next "
-            "observation is the opponent's, so returns and bootstrapped values would have the "
-            "wrong sign. Train by self-play on the batch itself, with `infos['rewards']` and "
-            "`infos['legal_action_mask']`, as examples/self_play.py does."
+            "observation is the opponent's, so bootstrapped values would have the wrong sign. "
+            "Train by self-play on the batch itself, as examples/self_play.py does."
         )

@@ -16,8 +16,7 @@ from gymnasium import Space, spaces
 
 from gymbridge.core.episode import TimeStep, split_done
 from gymbridge.core.requests import read_info_keys
-from gymbridge.envpool.players import Values
-from gymbridge.private.envpool import action_keys, state_keys
+from gymbridge.private.envpool import Values, action_keys, state_keys
 
 __all__ = ["Layout", "to_space"]
 
@@ -39,7 +38,6 @@ class Layout:
         places = {key.replace(":", "."): place for place, key in enumerate(keys_of_pool)}
         self.done_place, self.trunc_place = places["done"], places["trunc"]
         self.reward_place, self.id_place = places["reward"], places["info.env_id"]
-        # Those that a step without an action has to clear:
         self.reward_places = [self.reward_place, *(places[key.replace(":", ".")] for key in more)]
         obs = {key: place for key, place in places.items() if key.split(".")[0] == "obs"}
         info = _choose_infos(places, info_keys)

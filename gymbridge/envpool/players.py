@@ -1,12 +1,9 @@
 """Tasks with several players: what a pool returns and takes by player, as rows of environments.
 
 Such a pool returns environments in the order in which its workers finish them, and observations and
-rewards in one row for each player of each environment. Where players take turns, an environment
-takes one action, that of the player to move. Where they move at once, it takes one of each.
-
-It cannot step any part of its environments: it waits until `batch_size` of them are ready, whatever
-was sent (envpool/core/async_envpool.h: ``is_sync_``). So it returns small blocks, and has a few
-spare environments, which are reset to fill the last block.
+rewards in one row for each player of each environment. It waits until `batch_size` environments are
+ready, whatever was sent (envpool/core/async_envpool.h: ``is_sync_``). So it returns small blocks,
+and has a few spare environments, which are reset to fill the last block.
 """
 
 from __future__ import annotations
@@ -21,15 +18,11 @@ from gymnasium.vector.utils import batch_space
 
 from gymbridge.core.cores import count_cores
 from gymbridge.core.spaces import ARRAY_SPACES
+from gymbridge.envpool.layout import to_space
 from gymbridge.errors import ArgumentError
-from gymbridge.private.envpool import Exchange, state_keys
+from gymbridge.private.envpool import Exchange, Values, state_keys
 
-__all__ = ["Players", "Values"]
-
-_MOST_IN_BLOCK = 8
-
-Values = list[np.ndarray]
-"""What a pool returns: one array per key, whose first axis is the environments that were asked."""
+__all__ = ["Players"]
 
 
 class Players:
@@ -54,29 +47,27 @@ class Players:
         if not isinstance(spec.gymnasium_observation_space, ARRAY_SPACES):
             raise ArgumentError(
                 f"`task_id` must be a task whose players observe one array each, got {task_id!r}, "
-                f"whose {count} players observe a Dict; such tasks are not supported."
+                f"whose {count} players observe a Dict; build another task."
             )
         self.infos, self._num_envs = ("info:rewards",), spec.config.num_envs
-        self._is_async = spec.config.batch_size < self._num_envs
-        # A step of all fills its blocks.
-        sizes = range(1, _MOST_IN_BLOCK + 1)
-        self._block = max(size for size in sizes if self._num_envs % size == 0)
-        self._num_blocks = 1
+        self._is_async, self._num_blocks = spec.config.batch_size < self._num_envs, 1
+        # A step of all fills its blocks; larger ones are slower to make than to receive.
+        self._block = max(size for size in range(1, 9) if self._num_envs % size == 0)
         self.num_spares = 0 if self._is_async else self._block - 1
         self._spares = np.arange(self.num_spares, dtype=np.int32) + self._num_envs
         shapes = [spec.state_array_spec[key].shape for key in keys]
-        # Places in what `_order` finds: rows of environments, of players, of the player to move.
+        # Which rows each array has: of environments, of players, or of the player to move.
         self._kinds = [int([*shape][:1] == [-1]) for shape in shapes]
         self._id, self._seat_id = map(keys.index, ("info:env_id", "info:players.env_id"))
         self._reward, self._elapsed = map(keys.index, ("reward", "elapsed_step"))
         if self.take_turns:
             self._kinds[keys.index("obs")] = 2
             self._to_move = keys.index("info:current_player")
-            # The player whose move each environment waits for.
-            self._movers = np.zeros(self._num_envs, np.int32)
+            self._movers = np.zeros(self._num_envs, np.int32)  # who moves next, by environment
 
-    def widen(self, space: Space[Any]) -> Space[Any]:
-        """Return the space of an environment, given one player's: of all where all move at once."""
+    def to_space(self, space: Any) -> Space[Any]:
+        """Return the space of an environment, given one player's of EnvPool."""
+        space = to_space(space)
         return space if self.count == 1 or self.take_turns else batch_space(space, self.count)
 
     def pool_keywords(self, num_threads: int) -> dict[str, int]:
@@ -90,9 +81,7 @@ class Players:
     def seat(self, exchange: Exchange) -> Exchange:
         """Return the calls of a pool with one row for each environment, in the order of ids.
 
-        Its answers have the observation and the reward of the player who has to move, or moved.
-        Where all move at once, they have a row for each player, and the sum of rewards. At their
-        end are the rewards of each player, (count, players), 0 where an episode begins.
+        Each player's rewards, (count, players), are added to its answers.
         """
         if self.count == 1:
             return exchange
@@ -109,49 +98,43 @@ class Players:
             moves = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in leaves)
             values = [ids, np.repeat(ids, self.count), *moves]
         exchange.send(values)
-        self._fill(exchange, ids)
+        self._fill_block(exchange, ids)
 
     def _reset(self, exchange: Exchange, ids: np.ndarray) -> None:
         exchange.reset(ids)
-        self._fill(exchange, ids)
+        self._fill_block(exchange, ids)
 
-    def _fill(self, exchange: Exchange, ids: np.ndarray) -> None:
-        """Reset as many spare environments as the last block lacks."""
-        if self._is_async:
-            return
-        if lacking := -len(ids) % self._block:
-            exchange.reset(self._spares[:lacking])
-        self._num_blocks = (len(ids) + lacking) // self._block
-
-    def _collect(self, receive: Callable[[], Values]) -> Values:
-        blocks = [receive() for _ in range(self._num_blocks)]
-        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+    def _fill_block(self, exchange: Exchange, ids: np.ndarray) -> None:
+        if not self._is_async:
+            if lacking := -len(ids) % self._block:
+                exchange.reset(self._spares[:lacking])
+            self._num_blocks = (len(ids) + lacking) // self._block
 
     def _receive_all(self, receive: Callable[[], Values]) -> Values:
-        values = self._collect(receive)
-        found = self._take(values, self._order(values))
+        found = self._take(*self._collect(receive))
         found[self._reward] = found[-1].sum(axis=1)
         return found
 
     def _receive_turns(self, receive: Callable[[], Values]) -> Values:
-        values = self._collect(receive)
-        rows, seats = self._order(values)
+        values, rows, seats = self._collect(receive)
         ids, to_move = values[self._id][rows], values[self._to_move][rows]
         tables = np.arange(len(ids))
-        found = self._take(values, (rows, seats, seats[tables, to_move]))
+        found = self._take(values, rows, seats, seats[tables, to_move])
         found[self._reward] = found[-1][tables, self._movers[ids]]
         self._movers[ids] = to_move
         return found
 
-    def _order(self, values: Values) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of environments, (count,), and of their players, (count, players)."""
+    def _collect(self, receive: Callable[[], Values]) -> tuple[Values, np.ndarray, np.ndarray]:
+        """Return the answers, the rows of environments, and those of players, (count, players)."""
+        blocks = [receive() for _ in range(self._num_blocks)]
+        values = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
         ids = values[self._id]
         rows = ids.argsort()[: (ids < self._num_envs).sum()]  # without spares
         # The players of an environment lie together, in their order.
         seats = values[self._seat_id].argsort(kind="stable").reshape(-1, self.count)
-        return rows, seats[: len(rows)]
+        return values, rows, seats[: len(rows)]
 
-    def _take(self, values: Values, rows: tuple[np.ndarray, ...]) -> Values:
+    def _take(self, values: Values, *rows: np.ndarray) -> Values:
         """Return the answers, each in the rows of its kind, and then each player's reward."""
         found = [value[rows[kind]] for value, kind in zip(values, self._kinds, strict=True)]
         rewards = found[self._reward]

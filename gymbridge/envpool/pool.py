@@ -18,9 +18,9 @@ import envpool
 import numpy as np
 from envpool.registration import registry
 
-from gymbridge.envpool.players import Players, Values
+from gymbridge.envpool.players import Players
 from gymbridge.errors import GymbridgeError, ResetNeededError, SimulationError
-from gymbridge.private.envpool import make_exchange
+from gymbridge.private.envpool import Values, make_exchange
 
 __all__ = ["Pool", "name_task", "task_family", "to_ids"]
 
@@ -34,21 +34,15 @@ class Pool:
 
     Args:
         task_id: EnvPool's name of the task.
-        num_envs: Size of the batch.
         config: Keywords for `envpool.make`.
         idle: Actions by leaf, each (num_envs, ...), for steps that ignore actions.
         players: The task's, which decide how rows are exchanged.
     """
 
     def __init__(
-        self,
-        task_id: str,
-        num_envs: int,
-        config: dict[str, Any],
-        idle: list[np.ndarray],
-        players: Players,
+        self, task_id: str, config: dict[str, Any], idle: Values, players: Players
     ) -> None:
-        self.all_ids = np.arange(num_envs, dtype=np.int32)
+        self.all_ids = np.arange(len(idle[0]), dtype=np.int32)
         self.turn, self.is_closed = 0, False
         self._task_id, self._config, self._idle = task_id, config, idle
         self._players, self._seeds = players, list[int]()
@@ -102,16 +96,13 @@ class Pool:
         return self._exchange.render(self.all_ids, width, height, camera)
 
     def drain(self) -> None:
-        """Receive the results that an interrupted call left in the pool, if there are any.
-
-        A pool with several players would wait for more, so it is built again with its seeds.
-        """
+        """Receive the results that an interrupted call left in the pool, if there are any."""
         self.turn += 1
-        if self._players.count > 1:
-            self.build(self._seeds)
-        else:
-            while len(self.receive()[0]):
-                pass
+        if self._players.count > 1:  # Such a pool would wait for more.
+            return self.build(self._seeds)
+        while len(self.receive()[0]):
+            pass
+        return None
 
     def send(self, ids: np.ndarray, actions: list[np.ndarray]) -> None:
         """Step the environments `ids`, (count,) int32; actions by leaf are contiguous."""

@@ -15,8 +15,8 @@ from gymbridge.core.episode import ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
-from gymbridge.envpool.layout import Layout, to_space
-from gymbridge.envpool.players import Players, Values
+from gymbridge.envpool.layout import Layout
+from gymbridge.envpool.players import Players
 from gymbridge.envpool.pool import Pool, name_task, to_ids
 from gymbridge.envpool.rendering import PoolRenderer, check_pixels
 from gymbridge.envpool.tasks import (
@@ -27,6 +27,7 @@ from gymbridge.envpool.tasks import (
     limit_keywords,
 )
 from gymbridge.errors import ArgumentError
+from gymbridge.private.envpool import Values
 from gymbridge.private.notices import quiet
 
 __all__ = ["EnvPoolSimulator", "PoolAnswers"]
@@ -76,18 +77,15 @@ class EnvPoolSimulator:
             spec: Any = envpool.make_spec(task_id, num_envs=num_envs, **config)
             self.players = players = Players(task_id, spec)
             self.layout = Layout(spec, info_keys, players.infos)
-            observation_space, action_space = (
-                players.widen(to_space(space))
-                for space in (spec.gymnasium_observation_space, spec.gymnasium_action_space)
-            )
-        self.single_observation_space: Space[Any] = observation_space
-        self.single_action_space: Space[Any] = action_space
+            read = players.to_space
+            self.single_observation_space: Space[Any] = read(spec.gymnasium_observation_space)
+            self.single_action_space: Space[Any] = read(spec.gymnasium_action_space)
         # The spec, not the pool, whose calls would change episodes unnoticed.
         self.engine, self.built_with = spec, spec.config
         self._no_rows = np.zeros(num_envs, np.bool_)
         config |= players.pool_keywords(config["num_threads"])
         idle = create_empty_array(self.single_action_space, num_envs, np.zeros)
-        self.pool = Pool(task_id, num_envs, config, self.layout.action_leaves(idle), players)
+        self.pool = Pool(task_id, config, self.layout.action_leaves(idle), players)
 
     def restart(
         self, state: PoolAnswers | None, mask: np.ndarray, seeds: ResetRequest | None

@@ -27,7 +27,6 @@ from gymbridge.envpool.newer import list_tasks
 
 __all__ = [
     "LIMIT_KEEPERS",
-    "NESTED_FAMILIES",
     "NO_LIMIT",
     "UNDRAWN_FAMILIES",
     "Task",
@@ -44,9 +43,6 @@ _DATA = Path(__file__).with_name("tasks.json")
 
 NO_LIMIT = 2**31 - 1
 """EnvPool's default for `max_episode_steps`."""
-
-NESTED_FAMILIES = ("mujoco.locomotion",)
-"""Families whose tasks with several players have a Dict for each, which is not supported."""
 
 UNDRAWN_FAMILIES = ("gfootball", "toy_text")
 """Families whose `render` is not implemented in envpool 1.2.5; pools of all others draw."""

@@ -47,11 +47,10 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
 
     Attributes:
         num_players: Number of players of an environment.
-        takes_turns: Whether one of several players moves in each step. Then observation, legal
-            actions and ``infos["current_player"]`` are those of the player to move, and a reward is
-            that of the player who moved. Otherwise observations and actions have an axis of
-            players, and a reward is the sum. ``infos["rewards"]``, (num_envs, players), has each
-            player's.
+        takes_turns: Whether one of several players moves in each step. Then observations and legal
+            actions are those of ``infos["current_player"]``, and a reward is that of the player who
+            moved. If all move at once, observations and actions have an axis of players, and a
+            reward is the sum. ``infos["rewards"]``, (num_envs, players), has each player's.
 
     Raises:
         UnknownTaskError: The installed EnvPool has no such task.

@@ -102,8 +102,6 @@ def check_batch(
 ) -> None:
     """Raise unless a batch has the arrays and the autoreset mode that a trainer needs.
 
-    One whose players take turns suits none.
-
     `name` is the argument that took the batch. `modes` is the mode that it must have, or several of
     which it must have one. `hint` says what to do where `envs` is no batch.
     """
