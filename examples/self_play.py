@@ -5,23 +5,12 @@
 The players of an environment take turns: a step takes the move of the one and returns the
 observation of the other. So what follows a move counts with the opposite sign, the reward of the
 next move and the value of the next observation alike. The policy draws legal actions only.
+To copy this script, copy `ppo.py`, `ppo_flags.py` and `run_folder.py` as well.
 """
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
-
-try:
-    import gymnasium as gym
-    import torch
-    from ppo import draw, mlp
-    from torch import Tensor, nn
-    from torch.distributions import Categorical
-
-    import gymbridge  # noqa: F401 (registers the ids)
-except ImportError as error:
-    raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[all]'") from None
 
 ENV_ID = "EnvPool/TicTacToe-v1"
 
@@ -43,8 +32,22 @@ def parse_args() -> argparse.Namespace:
         ("games", 1000, "games against random moves at the end, half of them from each seat"),
     ):
         parser.add_argument(f"--{name}", type=type(default), default=default, help=text)
-    parser.add_argument("--out", type=Path, help="file for the weights of the agent")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    parse_args()  # answers --help before the slow imports
+
+try:
+    import gymnasium as gym
+    import torch
+    from ppo import draw, mlp
+    from torch import Tensor, nn
+    from torch.distributions import Categorical
+
+    import gymbridge  # noqa: F401 (registers the ids)
+except ImportError as error:
+    raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[all]'") from None
 
 
 class View(NamedTuple):
@@ -140,7 +143,6 @@ def update(
 
 
 def train(args: Any, envs: Any, agent: Agent) -> None:
-    """Train by self-play."""
     adam, start = torch.optim.Adam(agent.parameters(), args.learning_rate), time.perf_counter()
     view = View.read(*envs.reset(seed=args.seed))
     rounds = max(1, args.total_steps // (args.num_envs * args.num_steps))
@@ -192,8 +194,6 @@ def main() -> None:
         won, lost = int((results > 0).sum()), int((results < 0).sum())
         drawn = len(results) - won - lost
         print(f"Moving {seat}: won {won}, drew {drawn}, lost {lost} of {len(results)} games")
-    if args.out:
-        torch.save(agent.state_dict(), args.out)
 
 
 if __name__ == "__main__":
