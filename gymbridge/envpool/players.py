@@ -59,7 +59,7 @@ class Players:
         # Which rows each array has: of environments, of players, or of the player to move.
         self._kinds = [int([*shape][:1] == [-1]) for shape in shapes]
         self._id, self._seat_id = map(keys.index, ("info:env_id", "info:players.env_id"))
-        self._reward, self._elapsed = map(keys.index, ("reward", "elapsed_step"))
+        self._reward = keys.index("reward")
         if self.take_turns:
             self._kinds[keys.index("obs")] = 2
             self._to_move = keys.index("info:current_player")
@@ -137,6 +137,4 @@ class Players:
     def _take(self, values: Values, *rows: np.ndarray) -> Values:
         """Return the answers, each in the rows of its kind, and then each player's reward."""
         found = [value[rows[kind]] for value, kind in zip(values, self._kinds, strict=True)]
-        rewards = found[self._reward]
-        rewards[found[self._elapsed] == 0] = 0
-        return [*found, rewards]
+        return [*found, found[self._reward]]
