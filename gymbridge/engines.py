@@ -2,8 +2,8 @@
 
 Ids are ``Brax/<name>-v0``, ``Playground/<name>-v0`` and ``EnvPool/<task id>``. The lists ship with
 the package, so registering imports no engine. A slash inside an EnvPool task id becomes a dot,
-since Gymnasium's ids have one namespace. Tasks with several players have no id, since a batch has
-one row per environment. Nor has a name without a version where EnvPool has it with one, too.
+since Gymnasium's ids have one namespace. A task that is not supported has no id. Nor has a name
+without a version where EnvPool has it with one, too.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ def _envpool_tasks() -> Mapping[str, TaskFacts]:
     facts = {}
     for task_id, task in tasks.items():
         # Of a name without a version, Gymnasium takes the newest one that has a version.
-        if task["max_num_players"] == 1 and task_id not in versioned:
+        # The players of soccer observe a Dict each, which is not supported.
+        is_soccer = task["max_num_players"] > 1 and task["family"] == "mujoco.locomotion"
+        if task_id not in versioned and not is_soccer:
             limit = task["max_episode_steps"]
             id_limit = None if derives_limit(task_id) else limit
             facts[task_id] = TaskFacts(task["family"], limit, id_limit)

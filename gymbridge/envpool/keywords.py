@@ -25,6 +25,8 @@ from gymbridge.errors import (
 
 __all__ = ["read_config", "read_task"]
 
+_BY_TASK = "each task has its own number of players; choose it by the task and leave this out"
+
 _OWNED = {
     "differentiable": "EnvPool's environments have no gradients; use an environment of Brax",
     "residuals": "EnvPool's environments have no gradients; use an environment of Brax",
@@ -33,7 +35,9 @@ _OWNED = {
     "env_seed": "give seeds to `reset(seed=...)` or `async_reset(seed=...)`",
     "env_type": "it is always 'gymnasium'; leave it out",
     "gym_reset_return_info": "infos are always returned; leave it out",
-    "max_num_players": "only tasks with one player are supported; leave it out",
+    "max_num_players": _BY_TASK,
+    "n_agents": _BY_TASK,  # of MarlGrid, whose pool ends the process; `team_size` is of soccer
+    "team_size": _BY_TASK,
     "render_mode": "only EnvPoolVectorEnv draws frames; leave it out",
     "seed": "give seeds to `reset(seed=...)` or `async_reset(seed=...)`",
     "action_repeat": "EnvPool's own keyword for it is `frame_skip`",
@@ -99,11 +103,6 @@ def read_config(task_id: str, kwargs: dict[str, Any], owner: str) -> dict[str, A
             raise unexpected_keyword(owner, name, repr(task_id), _OWNED[name])
     with name_task("describe", task_id):
         config = envpool.make_spec(task_id).config._asdict()
-    if config["max_num_players"] > 1:
-        raise ArgumentError(
-            f"`task_id` must be a task with one player, got {task_id!r} with "
-            f"{config['max_num_players']} players; tasks with several players are not supported."
-        )
     known = (config.keys() - _OWNED.keys()) | _MAKE_KEYWORDS
     for name in kwargs:
         if name not in known:

@@ -16,27 +16,29 @@ from gymnasium import Space, spaces
 
 from gymbridge.core.episode import TimeStep, split_done
 from gymbridge.core.requests import read_info_keys
-from gymbridge.envpool.pool import Values
-from gymbridge.private.envpool import action_keys, state_keys
+from gymbridge.private.envpool import Values, action_keys, state_keys
 
 __all__ = ["Layout", "to_space"]
 
-_IDS = ("env_id", "players.env_id")
+_IDS = ("env_id", "players.env_id", "players.id")
 _EXPENSIVE = ("ram",)
 
 
 class Layout:
     """The places of one task's arrays, by EnvPool's spec of the task.
 
-    `info_keys` is None for all infos except environment ids and ``ram``, "all", or a list of names.
-    A name that the task does not have is an `ArgumentError`.
+    `info_keys` is None for all infos except row ids and ``ram``, "all", or a list of names. A name
+    that the task does not have is an `ArgumentError`. `more` are keys after those of the spec.
     """
 
-    def __init__(self, spec: Any, info_keys: Sequence[str] | str | None) -> None:
-        keys_of_pool = state_keys(spec)
+    def __init__(
+        self, spec: Any, info_keys: Sequence[str] | str | None, more: Sequence[str] = ()
+    ) -> None:
+        keys_of_pool = [*state_keys(spec), *more]
         places = {key.replace(":", "."): place for place, key in enumerate(keys_of_pool)}
         self.done_place, self.trunc_place = places["done"], places["trunc"]
         self.reward_place, self.id_place = places["reward"], places["info.env_id"]
+        self.reward_places = [self.reward_place, *(places[key.replace(":", ".")] for key in more)]
         obs = {key: place for key, place in places.items() if key.split(".")[0] == "obs"}
         info = _choose_infos(places, info_keys)
         self.obs_places = [*obs.values()]
@@ -47,8 +49,8 @@ class Layout:
         while not is_dict and isinstance(obs_tree, dict):
             obs_tree = next(iter(obs_tree.values()))
         self._obs_tree = {"obs": obs_tree}
-        dtypes = [spec.state_array_spec[key].dtype for key in keys_of_pool]
-        self._bits = [place for place in self.obs_places if dtypes[place] == np.bool_]
+        arrays = spec.state_array_spec
+        self._bits = [p for p in self.obs_places if arrays[keys_of_pool[p]].dtype == np.bool_]
         is_plain = isinstance(obs_tree, int) and not self._bits
         self.read_obs = itemgetter(obs_tree) if is_plain else self._read_obs
         self.read_info: Callable[[Values], dict[str, Any]] = partial(_take, _nest(info))

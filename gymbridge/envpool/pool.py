@@ -18,13 +18,11 @@ import envpool
 import numpy as np
 from envpool.registration import registry
 
+from gymbridge.envpool.players import Players
 from gymbridge.errors import GymbridgeError, ResetNeededError, SimulationError
-from gymbridge.private.envpool import make_exchange
+from gymbridge.private.envpool import Values, make_exchange
 
-__all__ = ["Pool", "Values", "name_task", "task_family", "to_ids"]
-
-Values = list[np.ndarray]
-"""What a pool returns: one array per key, whose first axis is the environments that were asked."""
+__all__ = ["Pool", "name_task", "task_family", "to_ids"]
 
 
 class Pool:
@@ -36,17 +34,18 @@ class Pool:
 
     Args:
         task_id: EnvPool's name of the task.
-        num_envs: Size of the batch.
         config: Keywords for `envpool.make`.
         idle: Actions by leaf, each (num_envs, ...), for steps that ignore actions.
+        players: The task's, which decide how rows are exchanged.
     """
 
     def __init__(
-        self, task_id: str, num_envs: int, config: dict[str, Any], idle: list[np.ndarray]
+        self, task_id: str, config: dict[str, Any], idle: Values, players: Players
     ) -> None:
-        self.all_ids = np.arange(num_envs, dtype=np.int32)
+        self.all_ids = np.arange(len(idle[0]), dtype=np.int32)
         self.turn, self.is_closed = 0, False
         self._task_id, self._config, self._idle = task_id, config, idle
+        self._players, self._seeds = players, list[int]()
         self._exchange: Any = None  # An `Exchange` after `build`.
         # Makes the context in which a pool must be deleted whose environments have been drawn.
         self.within: Any = nullcontext
@@ -57,14 +56,15 @@ class Pool:
             # Games that start together crash if each of them makes this folder.
             with suppress(OSError):
                 Path("_vizdoom").mkdir()
+        # Always a list: given an int, Procgen's games depend on more than their own seed.
+        of_all = seeds + [0] * self._players.num_spares
         with name_task("build", self._task_id):
-            # Always a list: given an int, Procgen's games depend on more than their own seed.
             engine = envpool.make_gymnasium(
-                self._task_id, num_envs=len(seeds), seed=seeds, **self._config
+                self._task_id, num_envs=len(of_all), seed=of_all, **self._config
             )
-        exchange, old = make_exchange(engine), self._exchange
-        # In one statement, so that an interrupt leaves both or none.
-        self._exchange, self.turn = exchange, self.turn + 1
+        exchange, old = self._players.seat(make_exchange(engine)), self._exchange
+        # In one statement, so that an interrupt leaves all or none.
+        self._exchange, self._seeds, self.turn = exchange, seeds, self.turn + 1
         with self.within():
             del old
 
@@ -98,8 +98,11 @@ class Pool:
     def drain(self) -> None:
         """Receive the results that an interrupted call left in the pool, if there are any."""
         self.turn += 1
+        if self._players.count > 1:  # Such a pool would wait for more.
+            return self.build(self._seeds)
         while len(self.receive()[0]):
             pass
+        return None
 
     def send(self, ids: np.ndarray, actions: list[np.ndarray]) -> None:
         """Step the environments `ids`, (count,) int32; actions by leaf are contiguous."""

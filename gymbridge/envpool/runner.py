@@ -24,8 +24,8 @@ from gymbridge.core.episode import (
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.rows import has_rows
 from gymbridge.core.runner import Runner
-from gymbridge.envpool.pool import Values
 from gymbridge.envpool.simulator import EnvPoolSimulator, PoolAnswers
+from gymbridge.private.envpool import Values
 
 __all__ = ["PoolCarry", "PoolRunner"]
 

@@ -15,8 +15,9 @@ from gymbridge.core.episode import ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
-from gymbridge.envpool.layout import Layout, to_space
-from gymbridge.envpool.pool import Pool, Values, name_task, to_ids
+from gymbridge.envpool.layout import Layout
+from gymbridge.envpool.players import Players
+from gymbridge.envpool.pool import Pool, name_task, to_ids
 from gymbridge.envpool.rendering import PoolRenderer, check_pixels
 from gymbridge.envpool.tasks import (
     UNDRAWN_FAMILIES,
@@ -26,6 +27,7 @@ from gymbridge.envpool.tasks import (
     limit_keywords,
 )
 from gymbridge.errors import ArgumentError
+from gymbridge.private.envpool import Values
 from gymbridge.private.notices import quiet
 
 __all__ = ["EnvPoolSimulator", "PoolAnswers"]
@@ -43,7 +45,7 @@ class EnvPoolSimulator:
 
     `owner` is the class whose arguments these are, for errors. `kwargs` are the user's keywords of
     `envpool.make`, and `more` those of the owner. `limit_enforced_by` says where the time limit is
-    enforced.
+    enforced, and `players` who plays the task.
     """
 
     seed_range = 2**31 - 1
@@ -73,14 +75,17 @@ class EnvPoolSimulator:
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}
         with name_task("describe", task_id), quiet():
             spec: Any = envpool.make_spec(task_id, num_envs=num_envs, **config)
-            self.layout = Layout(spec, info_keys)
-            self.single_observation_space: Space[Any] = to_space(spec.gymnasium_observation_space)
-            self.single_action_space: Space[Any] = to_space(spec.gymnasium_action_space)
+            self.players = players = Players(task_id, spec)
+            self.layout = Layout(spec, info_keys, players.infos)
+            read = players.to_space
+            self.single_observation_space: Space[Any] = read(spec.gymnasium_observation_space)
+            self.single_action_space: Space[Any] = read(spec.gymnasium_action_space)
         # The spec, not the pool, whose calls would change episodes unnoticed.
         self.engine, self.built_with = spec, spec.config
         self._no_rows = np.zeros(num_envs, np.bool_)
+        config |= players.pool_keywords(config["num_threads"])
         idle = create_empty_array(self.single_action_space, num_envs, np.zeros)
-        self.pool = Pool(task_id, num_envs, config, self.layout.action_leaves(idle))
+        self.pool = Pool(task_id, config, self.layout.action_leaves(idle), players)
 
     def restart(
         self, state: PoolAnswers | None, mask: np.ndarray, seeds: ResetRequest | None
@@ -131,7 +136,9 @@ class EnvPoolSimulator:
                 parts.append((ids, self.pool.step(ids, [leaf[ids] for leaf in leaves])))
             values = _join(state.values, parts)
         # The mujoco.dmc and mujoco.metaworld tasks repeat their last reward as they begin anew.
-        values[self.layout.reward_place][stays if restart is None else stays | restart] = 0
+        still = stays if restart is None else stays | restart
+        for place in self.layout.reward_places:
+            values[place][still] = 0
         return self._return(values)
 
     def make_renderer(self, view: View) -> PoolRenderer:

@@ -102,6 +102,7 @@ _BEYOND_REACH = 2**31 - 2
 LIMIT_KEEPERS = {
     "gfootball": "pool",
     "highway": "core",
+    "marlgrid": "pool",  # Its rewards fall with steps / limit.
     "minigrid": "pool",  # The reward is 1 - 0.9 * steps / limit.
     "procgen": "task",  # Games end at their own `timeout`.
     "vizdoom": "core",

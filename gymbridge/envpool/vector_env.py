@@ -27,7 +27,7 @@ __all__ = ["EnvPoolVectorEnv"]
 class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
     BridgeVectorEnv, VectorEnv[Any, Any, Any]
 ):
-    """A pool of EnvPool environments.
+    """A pool of EnvPool environments, each with one player or with several.
 
     Args:
         task_id: EnvPool's name of the task, such as "Pong-v5".
@@ -38,17 +38,24 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         device: Where tensors and jax arrays are: "cpu", "cuda", "cuda:1", a `torch.device` or a
             `jax.Device`; None for the CPU, where the pool runs. "cpu:all" is "cpu": the pool's
             threads are on all cores already.
-        info_keys: Which infos are carried: None for all but ``env_id``, ``players.env_id`` and
-            ``ram``, "all", or a list of names.
+        info_keys: Which infos are carried: None for all but ``env_id``, ``players.env_id``,
+            ``players.id`` and ``ram``, "all", or a list of names.
         render_mode: None, or "rgb_array" for `render`.
         render_size: Width and height of frames in pixels; None for the task's own.
         camera: Number of a camera of a MuJoCo task, -1 or None for its default.
         **kwargs: Keywords of `envpool.make`, such as ``num_threads=`` or ``frame_skip=``.
 
+    Attributes:
+        num_players: Number of players of an environment.
+        takes_turns: Whether one of several players moves in each step. Then observations and legal
+            actions are those of ``infos["current_player"]``, and a reward is that of the player who
+            moved. If all move at once, observations and actions have an axis of players, and a
+            reward is the sum. ``infos["rewards"]``, (num_envs, players), has each player's.
+
     Raises:
         UnknownTaskError: The installed EnvPool has no such task.
         KeywordError: A keyword that the task does not take.
-        ArgumentError: An argument has an invalid value, or the task has several players.
+        ArgumentError: An argument has an invalid value, or several players observe a Dict each.
         ArgumentTypeError: An argument has a wrong type.
         SimulationError: EnvPool cannot build the task on this machine.
 
@@ -87,6 +94,8 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
         simulator = EnvPoolSimulator(
             "EnvPoolVectorEnv", task_id, num_envs, max_episode_steps, info_keys, kwargs
         )
+        players = simulator.players
+        self.num_players, self.takes_turns = players.count, players.take_turns
         super().__init__(
             simulator,
             max_episode_steps=max_episode_steps,

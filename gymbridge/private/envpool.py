@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import envpool
+import numpy as np
 
 from gymbridge.errors import SimulationError
 
-__all__ = ["Exchange", "action_keys", "make_exchange", "state_keys"]
+__all__ = ["Exchange", "Values", "action_keys", "make_exchange", "state_keys"]
+
+Values = list[np.ndarray]
+"""What a pool returns: one array per key, whose first axis is the environments that were asked."""
 
 
 class Exchange(NamedTuple):

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gymbridge.core.actions import check_shape
+from gymbridge.core.players import check_turns
 from gymbridge.engines import ENGINES, find_engine
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 
@@ -115,6 +116,7 @@ def check_batch(
         raise ArgumentTypeError(
             f"`{name}` must be a gymnasium.vector.VectorEnv, got {type(envs).__name__}; {hint}."
         )
+    check_turns(name, envs, trainer)
     given = getattr(envs.unwrapped, "arrays", None)
     if (given or "numpy") != arrays:
         found, advice = f"a batch with `arrays={given!r}`", f"build it with `arrays={arrays!r}`"

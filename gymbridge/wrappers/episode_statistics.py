@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from gymbridge.core.players import check_turns
 from gymbridge.core.rows import has_rows
 from gymbridge.core.snapshots import Snapshot
 from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
@@ -44,13 +45,14 @@ class RecordEpisodeStatistics(BatchWrapper):
 
     Raises:
         ArgumentTypeError: `env` is not a vector environment.
-        ArgumentError: Rewards are clipped or normalised inside `env`.
+        ArgumentError: Rewards are clipped or normalised inside `env`, or its players take turns.
     """
 
     belongs_inside = ("ClipReward", "NormalizeReward")
 
     def __init__(self, env: VectorEnv[Any, Any, Any], stats_key: str = "episode") -> None:
         super().__init__(env, stats_key=stats_key)
+        check_turns("env", env, type(self).__name__)
         self._key, self._name = stats_key, f"statistics {stats_key!r}"
         self._count, self._forget = map(self._library.compile, (_count, _forget))
         self._is_numpy = self._library.xp is np

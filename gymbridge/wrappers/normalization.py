@@ -10,6 +10,7 @@ from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.players import check_turns
 from gymbridge.errors import ArgumentError
 from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves, map_named
@@ -156,8 +157,8 @@ class NormalizeReward(_Normalizer):
 
     Raises:
         ArgumentTypeError: `env` is not a vector environment.
-        ArgumentError: An argument has an invalid value, or rewards are clipped or normalised inside
-            `env`.
+        ArgumentError: An argument has an invalid value, rewards are clipped or normalised inside
+            `env`, or its players take turns.
 
     The return is the reward plus `gamma` times the return before, unless the step terminates the
     episode. It begins at 0 with a `reset` of the row, and in SameStep after each end. Rows that
@@ -180,6 +181,7 @@ class NormalizeReward(_Normalizer):
         _check("epsilon", epsilon, "a positive number", lambda x: 0 < x < np.inf)
         _check_statistics(statistics)
         super().__init__(env, gamma=gamma, epsilon=epsilon, statistics=statistics)
+        check_turns("env", env, type(self).__name__)
         self._advance = self._library.compile(_advance)
         moments, zeros = no_moments(self.num_envs, (), statistics), np.zeros(self.num_envs)
         self._state = map_arrays(self._put, _Returns(moments, zeros, zeros.astype(np.bool_)))

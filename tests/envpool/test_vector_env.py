@@ -74,8 +74,9 @@ BAD_KEYWORDS = [
     ("CartPole-v1", "seed", 1, r"keyword argument 'seed' .*reset\(seed=...\)"),
     ("CartPole-v1", "env_seed", [1], r"keyword argument 'env_seed' .*reset\(seed=...\)"),
     ("CartPole-v1", "batch_size", 2, "keyword argument 'batch_size' "),
-    ("CartPole-v1", "max_num_players", 2, "argument 'max_num_players' .*one player"),
-    ("CartPole-v1", "num_players", 2, "keyword argument 'num_players' "),
+    ("TicTacToe-v1", "max_num_players", 3, "argument 'max_num_players' .*own number of players"),
+    ("TicTacToe-v1", "n_agents", 2, "argument 'n_agents' .*choose it by the task"),
+    ("TicTacToe-v1", "num_players", 2, "keyword argument 'num_players' "),
     ("CartPole-v1", "env_type", "gym", "keyword argument 'env_type' "),
     ("CartPole-v1", "gym_reset_return_info", True, "keyword argument 'gym_reset_return_info' "),
     ("CartPole-v1", "action_repeat", 4, "keyword argument 'action_repeat' .*`frame_skip`"),
@@ -134,15 +135,6 @@ def test_task__that_is_unknown_is_told_with_the_version_and_the_nearest() -> Non
         make("EnvPool/CartPole-v1")
     with pytest.raises(ArgumentTypeError, match=r"`task_id` must be the name .* got int"):
         make(5)  # type: ignore[arg-type]
-
-
-def test_task__with_several_players_is_refused() -> None:
-    several = [name for name, task in load_tasks().items() if task["max_num_players"] > 1]
-    assert len(several) > 10
-    for task_id in ("TicTacToe-v1", "intersection-multi-agent-v0"):
-        assert task_id in several
-        with pytest.raises(ArgumentError, match=f"with one player, got '{task_id}' with 2"):
-            make(task_id)
 
 
 def test_task__that_envpool_cannot_describe_or_build_is_named() -> None:

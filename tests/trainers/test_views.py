@@ -23,6 +23,7 @@ from torchrl.envs import (
 )
 
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
+from gymbridge.errors import ArgumentError
 from gymbridge.single_env import SingleEnv
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv
 from gymbridge.trainers.cleanrl.envpool import OldGymVectorEnv
@@ -258,3 +259,28 @@ def test_copy_of_game_monitor__is_around_its_own_batch() -> None:
     first.close()
     second.reset()
     second.close()
+
+
+SINGLE_AGENT = [name for name in VIEWS if name != "single" and "wrappers" not in name]
+
+
+@pytest.mark.parametrize("name", SINGLE_AGENT)
+def test_view__refuses_a_batch_whose_players_take_turns(name: str) -> None:
+    view = VIEWS[name]._replace(task="TicTacToe-v1")
+    with pytest.raises(ArgumentError, match="got EnvPoolVectorEnv, whose 2 players take turns"):
+        view.wrap(view.make_pool())
+
+
+def test_normalised_rewards__are_those_of_one_agent() -> None:
+    with pytest.raises(ArgumentError, match=r"`env` .* as NormalizeReward expects"):
+        NormalizeReward(EnvPoolVectorEnv("TicTacToe-v1", 2))
+
+
+@pytest.mark.parametrize("name", ["sb3", "cleanrl", "statistics, torch"])
+def test_view__takes_a_batch_whose_players_move_at_once(name: str) -> None:
+    view = VIEWS[name]._replace(task="IntersectionMultiAgent-v0")
+    wrapped = view.wrap(view.make_pool())
+    wrapped.reset()
+    actions = np.ones((NUM_ENVS, 2), np.int64)
+    returned = wrapped.step(torch.tensor(actions) if view.arrays == "torch" else actions)
+    assert [float(reward) for reward in returned[1]] == [2, 2]
