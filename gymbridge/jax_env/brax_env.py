@@ -15,7 +15,7 @@ from gymbridge.errors import ArgumentTypeError, EnvContractError
 from gymbridge.jax_env.env import JaxEnv
 from gymbridge.jax_env.rows import Row, reset_row, step_row
 from gymbridge.jax_env.traced import TracedEnv
-from gymbridge.jax_env.tracing import action_struct
+from gymbridge.jax_env.tracing import action_struct, cast_like
 
 with needs("brax", "to_brax"):
     from gymbridge.private.brax import brax_envs
@@ -65,8 +65,9 @@ class _BraxEnv(brax_envs.Env):
         sizes = jax.tree.map(lambda like: like.shape, action_struct(traced.observation_space))
         self.observation_size = sizes if isinstance(sizes, dict) else sizes[0]
         space: Any = traced.action_space
-        self.action_size = space.shape[0]
-        self._middle, self._half = (space.low + space.high) / 2, (space.high - space.low) / 2
+        self._action, self.action_size = action_struct(space), space.shape[0]
+        low, high = space.low / 2, space.high / 2  # a half each, whose difference is finite
+        self._middle, self._half = high + low, high - low
 
     def reset(self, rng: jax.Array) -> brax_envs.State:
         return self._show(reset_row(self._env, rng), {}, {})
@@ -74,7 +75,8 @@ class _BraxEnv(brax_envs.Env):
     def step(self, state: brax_envs.State, action: jax.Array) -> brax_envs.State:
         leaves = tuple(jax.tree.leaves(state.pipeline_state))
         row = Row(leaves, cast("Any", None), *state.info["stream"])
-        row = step_row(self._env, 1, (), row, self._middle + self._half * action)
+        action = cast_like(self._middle + self._half * action, self._action)
+        row = step_row(self._env, 1, (), row, action)
         return self._show(row, state.metrics, state.info)
 
     def _show(self, row: Row, metrics: dict[str, Any], info: dict[str, Any]) -> brax_envs.State:

@@ -70,6 +70,17 @@ def test_env__has_the_sizes_that_brax_asks_for() -> None:
     assert (flat.observation_size, flat.episode_length) == (4, None)
 
 
+@pytest.mark.parametrize(
+    "space", [Box(-1, 1, (2,), np.float16), Box(-3e38, 3e38, (2,))], ids=["float16", "wide"]
+)
+def test_actions__of_any_float_and_bounds_are_scaled(space: Any) -> None:
+    env = to_brax(Changed(action_space=space))
+    state = env.reset(KEYS[0])
+    moved = [float(env.step(state, jnp.full(2, action)).reward) for action in (0.0, 0.5)]
+    assert moved[0] - state.pipeline_state["place"] == pytest.approx(0, abs=2)
+    assert moved[1] - moved[0] == pytest.approx(0.3 * space.high[0], rel=1e-2)
+
+
 def test_episodes__are_those_of_the_environment(mode: str) -> None:
     """In a batch of Brax's protocol and in one of ours, actions scaled from -1 to 1 among them."""
     options: Any = {"num_envs": NUM_ENVS, "autoreset_mode": mode, "max_episode_steps": 9}
