@@ -38,7 +38,8 @@ class Kicked(JaxEnv):
         return state, self._see(state), {"steps": 0, "size": 0.0, "length": 1.0, "more": {"a": 1.0}}
 
     def step(self, key: Any, state: Any, action: Any) -> Any:
-        place = state["place"] + 0.3 * action.sum() + 0.3 * jax.random.normal(key)
+        push = (jnp.full(2, 0.3, action.dtype) * action).sum()
+        place = state["place"] + push.astype("float32") + 0.3 * jax.random.normal(key)
         after = {"place": place, "steps": state["steps"] + 1}
         info = {"steps": after["steps"], "size": abs(place), "length": 2.0, "more": {"a": place}}
         return after, self._see(after), place, place > 2, (place < -2) | (place > 3), info
