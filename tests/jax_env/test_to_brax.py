@@ -77,7 +77,7 @@ def test_env__has_the_sizes_that_brax_asks_for() -> None:
 def test_actions__of_any_float_and_bounds_are_scaled(space: Any) -> None:
     env = to_brax(Changed(action_space=space))
     state = env.reset(KEYS[0])
-    moved = [float(env.step(state, jnp.full(2, action)).reward) for action in (0.0, 0.5)]
+    moved = [float(env.step(state, jnp.full(2, action, "float32")).reward) for action in (0.0, 0.5)]
     assert moved[0] - state.pipeline_state["place"] == pytest.approx(0, abs=2)
     assert moved[1] - moved[0] == pytest.approx(0.3 * space.high[0], rel=1e-2)
 
