@@ -126,6 +126,12 @@ def test_missing_engine__is_an_error_with_the_command_to_run(engine: str, missin
         assert missing in message
 
 
+def test_to_brax__needs_brax() -> None:
+    pytest.importorskip("jax")
+    (message,) = messages_without(without("brax"), "from gymbridge.jax_env import to_brax")
+    assert "to_brax needs brax" in message
+
+
 def test_jax_vector_env__needs_jax_alone() -> None:
     pytest.importorskip("jax")
     (message,) = messages_without(without("jax"), "from gymbridge import JaxVectorEnv")

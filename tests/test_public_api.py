@@ -27,7 +27,7 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-FOLDERS = ("core", "gradients", "jax_env", "private", "trainers")
+FOLDERS = ("core", "gradients", "private", "trainers")
 EMPTY = [f"gymbridge.{folder}" for folder in FOLDERS]
 """Packages that offer nothing but their modules."""
 
@@ -121,6 +121,7 @@ USER_MODULES = (
     "gymbridge",
     "gymbridge.brax",
     "gymbridge.envpool",
+    "gymbridge.jax_env",
     "gymbridge.playground",
     "gymbridge.testing",
     "gymbridge.trainers.cleanrl",
