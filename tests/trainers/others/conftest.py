@@ -14,6 +14,7 @@ import pytest
 LIBRARIES = {
     "test_agilerl.py": "agilerl.training.train_on_policy",
     "test_evotorch.py": "evotorch.neuroevolution",
+    "test_rejax.py": "rejax",
     "test_rl_games.py": "rl_games.torch_runner",
     "test_sbx.py": "sbx",
     "test_tianshou.py": "tianshou",
