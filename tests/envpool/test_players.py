@@ -132,7 +132,7 @@ def test_illegal_action__ends_the_game_by_the_rule_of_the_pool() -> None:
 
 
 def test_players_at_once__have_an_axis_and_add_up_their_rewards() -> None:
-    envs = make("IntersectionMultiAgent-v0", 4)
+    envs = make("IntersectionMultiAgent-v0", 3)
     assert (envs.num_players, envs.takes_turns) == (2, False)
     shape = envs.single_observation_space.shape
     assert (len(shape), shape[0]) == (3, 2)
