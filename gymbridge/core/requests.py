@@ -278,7 +278,7 @@ def read_array(label: str, value: Any, shape: tuple[int, ...], dtype: Any) -> np
         ArgumentError: It has another shape.
     """
     try:
-        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        array = np.asarray(value.cpu() if hasattr(value, "cpu") else value)
     except Exception as error:
         raise ArgumentTypeError(f"{label} must be an array, got {value!r}: {error}") from error
     kinds = "iuf" if np.dtype(dtype).kind == "f" else "biu"

@@ -28,14 +28,9 @@ class Runner(Protocol):
         """Take one step in every row."""
         ...
 
-    def link(self, given: Any, value: Any) -> Any:
-        """Return an option of `reset` as this runner takes it.
-
-        Args:
-            given: What the user gave.
-            value: What the option's reader made of it.
-        """
-        return value
+    def link(self, read: Callable[[Any, np.ndarray], Any]) -> Callable[[Any, np.ndarray], Any]:
+        """Return the reader of an option of `reset` as this runner needs it."""
+        return read
 
     def freeze(self, carry: Any, rows: np.ndarray) -> Any:
         """Return the carry with which the next step leaves `rows`, (num_envs,) bool, as they are.

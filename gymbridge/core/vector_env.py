@@ -124,6 +124,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         rule = EpisodeRule(simulator, self.autoreset_mode, limit, adapter.count_rows)
         self._infos = make_info_layout(adapter, self.num_envs, has_final=rule.restarts_ended)
         self._runner = make_runner(rule, self._infos)
+        options = simulator.reset_options
+        self._readers = {name: self._runner.link(read) for name, read in options.items()}
         # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
         is_readable = native == "numpy" or not adapter.is_dense
         self._refuses_ended = rule.refuses_ended and is_readable
@@ -200,8 +202,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
         check_open(self)
-        readers = self._simulator.reset_options
-        mask, others = read_options(options, self.num_envs, self._read_mask, readers)
+        mask, others = read_options(options, self.num_envs, self._read_mask, self._readers)
         given = read_seeds(seed, self.num_envs)
         if self._carry is None and mask is not None and not mask.all():
             raise ResetNeededError(
@@ -211,8 +212,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         mask = np.ones(self.num_envs, np.bool_) if mask is None else mask
         known = merge_seeds(given, mask, self.np_random_seed)
         seeds = fold_seeds(known if self._carry is None else given, self.seed_range)
-        linked = {name: self._runner.link(options[name], value) for name, value in others.items()}
-        seeds = seeds._replace(options=linked or None)
+        seeds = seeds._replace(options=others or None)
         # Nothing of what was before is needed where every episode begins from a given seed.
         carry = None if is_all and seeds.given.all() else self._carry
         self._wait_for_reads()

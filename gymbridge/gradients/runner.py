@@ -87,12 +87,16 @@ class GraphRunner(JaxRunner):
         self._unpack_carry = jax.jit(spread(packing.unpack, place))
         self._read_obs = jax.jit(spread(pure.read_obs, place))
 
-    def link(self, given: Any, value: Any) -> Any:
-        """Return an option of `reset` with the user's tensor in its place, if that has a graph."""
-        if not (isinstance(given, torch.Tensor) and given.requires_grad):
-            return value
-        (array, *others), structure = jax.tree.flatten(value)
-        return jax.tree.unflatten(structure, [given.to(torch.from_numpy(array).dtype), *others])
+    def link(self, read: Callable[[Any, np.ndarray], Any]) -> Callable[[Any, np.ndarray], Any]:
+        """Return a reader with the user's tensor in the place of its values, if it has a graph."""
+
+        def read_linked(given: Any, mask: np.ndarray) -> Any:
+            if not (isinstance(given, torch.Tensor) and given.requires_grad):
+                return read(given, mask)
+            (array, *others), structure = jax.tree.flatten(read(given.detach(), mask))
+            return jax.tree.unflatten(structure, [given.to(torch.from_numpy(array).dtype), *others])
+
+        return read_linked
 
     @_eager
     def reset(self, carry: GraphCarry | None, mask: np.ndarray, seeds: ResetRequest) -> Returned:

@@ -12,7 +12,7 @@ import torch
 from brax import envs as brax_envs
 
 from gymbridge import BraxVectorEnv
-from gymbridge.errors import EnvContractError
+from gymbridge.errors import ArgumentTypeError, EnvContractError
 from tests.support.point_mass import NUM_ENVS, Motion, PointMass, make_batch
 
 SPEED = torch.full((NUM_ENVS, 2), 0.1)
@@ -108,10 +108,12 @@ def test_reset_that_iterates__is_refused_and_changes_nothing() -> None:
         np.testing.assert_array_equal(leaf, before.leaves[name])
 
 
-def test_batch_without_gradients__takes_the_values() -> None:
+def test_batch_without_gradients__refuses_a_graph() -> None:
     envs = BraxVectorEnv(Started(), NUM_ENVS, arrays="torch")
-    obs, _ = envs.reset(seed=0, options={"q": places(requires_grad=True)})
-    assert torch.allclose(obs[:, :2], places().cos())
+    with pytest.raises(
+        ArgumentTypeError, match=r"(?s)`options\['q'\]` must be an array.*requires grad"
+    ):
+        envs.reset(seed=0, options={"q": places(requires_grad=True)})
 
 
 @pytest.mark.slow
