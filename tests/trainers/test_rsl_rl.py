@@ -93,6 +93,7 @@ def count_to_draw(state: Any, action: Any) -> Any:
 
 def test_final_observations__are_the_true_next_ones() -> None:
     env = RslRlVecEnv(counting_batch(16, "SameStep", step=count_to_draw, max_episode_steps=3))
+    env.reset(seed=0)  # where each step ends some episodes
     before = env.get_observations()["policy"]
     for _ in range(9):
         obs, _, dones, extras = env.step(torch.zeros(16, 1))
@@ -208,6 +209,7 @@ def final_value_ppo() -> Any:
 @pytest.mark.parametrize("critic", ["MLPModel", "RNNModel"])
 def test_final_value_ppo__bootstraps_time_outs_alone(critic: str) -> None:
     env = RslRlVecEnv(counting_batch(16, "SameStep", step=count_to_draw, max_episode_steps=3))
+    env.reset(seed=0)  # where each step ends some episodes
     config = copy.deepcopy(RSL_RL_CFG)
     config["critic"]["class_name"] = critic
     config["algorithm"].update(class_name=final_value_ppo(), gamma=GAMMA)
