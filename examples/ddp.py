@@ -7,7 +7,7 @@ Every process simulates its part of the environments on its own GPU, or on the C
 and computes the gradient of a window of steps. Torch averages the gradients, so that all processes
 take the same optimizer step. Rank 0 writes the policy and the learning curve.
 
-Needs: pip install '.[brax,examples]'
+Needs: pip install '.[brax,examples]'.
 """
 
 import os

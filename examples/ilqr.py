@@ -8,7 +8,7 @@ Actions stay within their limits. In the end the plan is played, and the feedbac
 holds the pole. The method is control-limited differential dynamic programming with the second
 derivatives of the dynamics left out (Tassa, Mansard and Todorov, 2014, for one action).
 
-Needs: pip install '.[playground,examples]'
+Needs: pip install '.[playground,examples]'.
 """
 
 import time

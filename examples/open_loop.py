@@ -7,7 +7,7 @@ pass gives the gradient of the sequence's rewards with respect to each of its ac
 this gradient from many initial states at once. A picture of the costs goes to
 `runs/<env id>/open_loop/`.
 
-Needs: pip install '.[brax,examples]'
+Needs: pip install '.[brax,examples]'.
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ its episode and counted once. (Short episodes end first, so a mean over the firs
 would be too low.) When no seed is left, `step_some` does not step the environment any more. Brax
 and Playground take seeds in a partial reset; EnvPool does not.
 
-Needs: pip install '.[brax,examples]'
+Needs: pip install '.[brax,examples]'.
 """
 
 from dataclasses import dataclass

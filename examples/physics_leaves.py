@@ -8,7 +8,7 @@ runs no physics. A star after a backend means that only `reset` reads these leav
 values that `reset` computed from them. A leaf that is read need not act in every state: a friction
 acts only in a contact.
 
-Needs: pip install '.[brax,examples]'
+Needs: pip install '.[brax,examples]'.
 """
 
 from collections import defaultdict

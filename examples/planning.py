@@ -8,7 +8,7 @@ next plans are drawn around the best ones. Then all environments take the first 
 plan. For comparison, an episode with random actions is played first. Brax and Playground have
 snapshots, EnvPool has none.
 
-Needs: pip install '.[brax,examples]'
+Needs: pip install '.[brax,examples]'.
 """
 
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ included, goes to `runs/rllib/<env id>/`, and `--evaluate` plays it again.
 
 RLlib pins an older Gymnasium, so use a virtual environment.
 
-Needs: pip install '.[rllib,envpool,examples]'
+Needs: pip install '.[rllib,envpool,examples]'.
 """
 
 import json

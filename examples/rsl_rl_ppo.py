@@ -8,7 +8,7 @@ a new initial state, and `time_outs` is True only for truncations. With `--final
 bootstrapped from final observations, and otherwise as rsl_rl does it. The critic reads every group
 of observations, and the actor those that are not `privileged`.
 
-Needs: pip install '.[rsl_rl,envpool,examples]'
+Needs: pip install '.[rsl_rl,envpool,examples]'.
 """
 
 import logging

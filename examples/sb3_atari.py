@@ -8,7 +8,7 @@ has the scores of whole games. EnvPool resizes, stacks and skips frames in C++. 
 (4, 84, 84) uint8, so SB3 needs no `VecFrameStack`. Pong needs millions of steps, which take hours
 on a CPU. `--device cuda` puts the network on a GPU.
 
-Needs: pip install '.[sb3,envpool,examples]'
+Needs: pip install '.[sb3,envpool,examples]'.
 """
 
 from dataclasses import dataclass

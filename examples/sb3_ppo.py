@@ -6,7 +6,7 @@
 Only the import of `make_vec_env` differs from a script on SB3's own environments. Beside the policy
 there is a folder with the episodes of the training, which SB3's `plot_results` draws.
 
-Needs: pip install '.[sb3,envpool,examples]'
+Needs: pip install '.[sb3,envpool,examples]'.
 """
 
 import time

@@ -8,7 +8,7 @@ environment steps. Episodes end only by a time limit, so what SAC learns depends
 ``infos["TimeLimit.truncated"]`` and on the final observations. Beside the policy there is a folder
 with the episodes of the training, which SB3's `plot_results` draws.
 
-Needs: pip install '.[sb3,brax,examples]'
+Needs: pip install '.[sb3,brax,examples]'.
 """
 
 import time

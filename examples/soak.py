@@ -14,7 +14,7 @@ runs twice with the same seeds and actions, each time in a process of its own. A
 The results are written after each case. The next start skips the cases that are in the file. The
 exit code is 1 if a case fails.
 
-Needs: pip install '.[all]'
+Needs: pip install '.[all]'.
 """
 
 import hashlib

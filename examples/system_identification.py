@@ -8,7 +8,7 @@ it begins at the model's own values, plays the same actions, and follows with Ad
 the error with respect to the physics, which are fields of `envs.physics_state`. Results go to
 `runs/system_identification/`.
 
-Needs: pip install '.[brax,examples]'
+Needs: pip install '.[brax,examples]'.
 """
 
 from dataclasses import dataclass

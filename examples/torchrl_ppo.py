@@ -6,7 +6,7 @@
 Observations, actions and rewards stay on the simulation's device. Everything but the environment
 is TorchRL's own: collector, policy, advantages and loss.
 
-Needs: pip install '.[torchrl,brax,examples]'
+Needs: pip install '.[torchrl,brax,examples]'.
 """
 
 import logging

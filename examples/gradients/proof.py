@@ -13,7 +13,7 @@ arithmetic, and as one module, since each module costs more than its code. 32 bi
 compiled as usual. Robots on height fields run so slowly without optimisations that they are quicker
 with ``JAX_DISABLE_MOST_OPTIMIZATIONS=0``.
 
-Needs: pip install '.[brax,playground,examples]'
+Needs: pip install '.[brax,playground,examples]'.
 """
 
 from __future__ import annotations

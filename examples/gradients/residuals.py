@@ -5,7 +5,7 @@
 Steps are traced and not compiled. Beside what a step keeps by default stand what it keeps with
 ``mjx_solver_gradient="implicit"`` and with ``residuals="recompute"``, which is the state.
 
-Needs: pip install '.[brax,playground,examples]'
+Needs: pip install '.[brax,playground,examples]'.
 """
 
 from __future__ import annotations

@@ -33,8 +33,7 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
 
     Raises:
         NotInstalledError: moviepy is not installed.
-        ArgumentError: The file ends neither in .mp4 nor in .gif or cannot be written, or a frame is
-            no picture.
+        ArgumentError: The ending is unknown, the file cannot be written, or a frame is no picture.
     """
     if path is None:
         yield lambda envs: None
@@ -48,7 +47,7 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
 
     def draw(envs: VectorEnv[Any, Any, Any]) -> None:
         nonlocal writer
-        [frame] = envs.render() or [None]
+        frame: Any = (envs.render() or [None])[0]
         if np.ndim(frame) != 3:
             raise ArgumentError(
                 "`--video` needs pictures, (height, width, 3), and `render` returned "
