@@ -12,7 +12,6 @@ Needs: pip install '.[brax,examples]'.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import gymnasium as gym
 import matplotlib.pyplot as plt
@@ -48,20 +47,17 @@ class Args:
     """Learning rate of Adam."""
 
 
-class Plan(NamedTuple):
-    """The costs and rewards of each iteration's actions."""
+def optimise(envs: VectorEnv, args: Args) -> Tensor:
+    """Optimise the actions; every iteration plays them from the same initial states.
 
-    costs: Tensor  # (iterations, num_envs), minus the sum of rewards
-    rewards: Tensor  # (iterations, num_steps, num_envs)
-
-
-def optimise(envs: VectorEnv, args: Args) -> Plan:
-    """Optimise the actions; every iteration plays them from the same initial states."""
+    Returns:
+        The rewards (iterations, num_steps, num_envs) of each iteration's actions.
+    """
     envs.reset(seed=args.seed)
     start, space = envs.get_state(), envs.single_action_space
     low, high = torch.as_tensor(space.low), torch.as_tensor(space.high)
     free = torch.zeros(args.num_steps, args.num_envs, *space.shape, requires_grad=True)
-    adam, rows = Adam([free], args.learning_rate), []
+    adam, found = Adam([free], args.learning_rate), []
     for _ in (bar := trange(args.iterations)):
         envs.set_state(start)
         actions = low + (free.tanh() + 1) / 2 * (high - low)
@@ -71,24 +67,23 @@ def optimise(envs: VectorEnv, args: Args) -> Plan:
         costs.sum().backward()  # each row's gradient is its own
         adam.step()
         bar.set_postfix_str(f"mean cost {costs.mean():.3f}", refresh=False)
-        rows.append((costs.detach(), rewards.detach()))
-    return Plan(*map(torch.stack, zip(*rows, strict=True)))
+        found.append(rewards.detach())
+    return torch.stack(found)
 
 
-def draw(path: Path, title: str, plan: Plan) -> None:
+def draw(path: Path, title: str, rewards: Tensor) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     figure.suptitle(title)
-    left.plot(plan.costs, color="tab:blue", alpha=0.2)
-    left.plot(plan.costs.mean(1), color="tab:blue", label="mean")
+    costs = -rewards.sum(1)
+    left.plot(costs, color="tab:blue", alpha=0.2)
+    left.plot(costs.mean(1), color="tab:blue", label="mean")
     left.set(xlabel="iteration", ylabel="cost of the sequence")
-    for label, rewards in (("first", plan.rewards[0]), ("last", plan.rewards[-1])):
-        right.plot(-rewards.mean(1), label=f"{label} iteration")
+    right.plot(-rewards[0].mean(1), label="first iteration")
+    right.plot(-rewards[-1].mean(1), label="last iteration")
     right.set(xlabel="step", ylabel="mean cost of the step")
     for axes in (left, right):
-        axes.set_ylim(0, None)
-        axes.grid(alpha=0.3)
         axes.legend()
-    figure.savefig(path, dpi=100)
+    figure.savefig(path)
 
 
 def main(args: Args) -> None:
@@ -101,12 +96,12 @@ def main(args: Args) -> None:
         arrays="torch",
         differentiable=True,
     )
-    plan = optimise(envs, args)
+    rewards = optimise(envs, args)
     envs.close()
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "open_loop"))
     folder.mkdir(parents=True, exist_ok=True)
-    draw(folder / "costs.png", f"{args.env_id}, {args.num_envs} initial states", plan)
-    before, after = plan.costs[0].mean(), plan.costs[-1].mean()
+    draw(folder / "costs.png", f"{args.env_id}, {args.num_envs} initial states", rewards)
+    before, after = -rewards[[0, -1]].sum(1).mean(1)
     print(f"Wrote costs.png to {folder}")
     print(f"{args.env_id}: mean cost {before:.3f} before, {after:.3f} after")
 

@@ -70,13 +70,6 @@ class Observed(NamedTuple):
     factors: Tensor  # (num_envs, 2), the truth: over the model's own mass and friction
 
 
-class Fit(NamedTuple):
-    """The factors and the errors of each iteration."""
-
-    factors: Tensor  # (iterations, num_envs, 2)
-    errors: Tensor  # (iterations, num_envs), mean square over the spread of observations
-
-
 def to_leaves(model: Any, factors: Tensor) -> dict[str, Tensor]:
     """Return the physics (num_envs, ...) for factors (num_envs, 2), with their graph."""
     mass, friction = (
@@ -115,8 +108,13 @@ def play(envs: VectorEnv, seed: int, leaves: dict[str, Tensor], actions: Tensor)
     return envs.unroll(actions)[0]
 
 
-def identify(envs: VectorEnv, observed: Observed, args: Args) -> Fit:
-    """Follow the gradient of each environment's own error, beginning with factors of 1."""
+def identify(envs: VectorEnv, observed: Observed, args: Args) -> tuple[Tensor, Tensor]:
+    """Follow the gradient of each environment's own error, beginning with factors of 1.
+
+    Returns:
+        The factors (iterations, num_envs, 2), and the errors (iterations, num_envs): mean squares
+        over the spread of observations.
+    """
     model = envs.get_attr("sys")[0]
     logs = torch.zeros(args.num_envs, 2, requires_grad=True)
     adam, rows = Adam([logs], args.learning_rate), []
@@ -130,18 +128,19 @@ def identify(envs: VectorEnv, observed: Observed, args: Args) -> Fit:
         errors.sum().backward()
         adam.step()
         bar.set_postfix_str(f"mean error {errors.mean():.2e}", refresh=False)
-    return Fit(*map(torch.stack, zip(*rows, strict=True)))
+    factors, errors = zip(*rows, strict=True)
+    return torch.stack(factors), torch.stack(errors)
 
 
-def draw(path: Path, truth: Tensor, fit: Fit) -> None:
+def draw(path: Path, truth: Tensor, factors: Tensor, errors: Tensor) -> None:
     figure, (*pairs, last) = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
     for index, axes in enumerate(pairs):
         axes.axline((1, 1), slope=1, color="tab:gray", lw=1)
-        axes.plot(truth[:, index], fit.factors[0, :, index], "x", label="first iteration")
-        axes.plot(truth[:, index], fit.factors[-1, :, index], "o", ms=4, label="last iteration")
+        axes.plot(truth[:, index], factors[0, :, index], "x", label="first iteration")
+        axes.plot(truth[:, index], factors[-1, :, index], "o", ms=4, label="last iteration")
         axes.set(title=NAMES[index], xlabel="true factor", ylabel="fitted factor")
         axes.legend()
-    last.plot(fit.errors, color="tab:blue", alpha=0.3)
+    last.plot(errors, color="tab:blue", alpha=0.3)
     last.set(title="each pendulum's error", xlabel="iteration", yscale="log")
     for axes in (*pairs, last):
         axes.grid(alpha=0.3)
@@ -161,16 +160,16 @@ def main(args: Args) -> None:
         differentiable=True,
     )
     observed = observe(envs, args)
-    fit = identify(envs, observed, args)
+    factors, errors = identify(envs, observed, args)
     envs.close()
     args.out.mkdir(parents=True, exist_ok=True)
-    table = torch.cat([observed.factors, fit.factors[-1]], 1).numpy()
+    table = torch.cat([observed.factors, factors[-1]], 1).numpy()
     header = "true_mass,true_friction,fitted_mass,fitted_friction"
     np.savetxt(args.out / "factors.csv", table, "%.6g", ",", header=header, comments="")
-    draw(args.out / "fit.png", observed.factors, fit)
+    draw(args.out / "fit.png", observed.factors, factors, errors)
     print(f"Wrote factors.csv and fit.png to {args.out}")
     for index, name in enumerate(NAMES):
-        off = (fit.factors[[0, -1], :, index] / observed.factors[:, index] - 1).abs().mean(1)
+        off = (factors[[0, -1], :, index] / observed.factors[:, index] - 1).abs().mean(1)
         print(f"{name}: off by {off[0]:.1%} before, {off[1]:.1%} after")
 
 
