@@ -204,11 +204,11 @@ def test_example__says_and_writes_what_it_promises(run, tmp_path):
 
 
 def test_compare_curves__draws_runs(tmp_path):
-    for name in "ab":
-        (tmp_path / name).mkdir()
+    for run in ("one", "other"):
+        (tmp_path / "runs" / run).mkdir(parents=True)
         rows = "env_steps,seconds,mean_return\n64,1,-2\n128,2,-1\n"
-        (tmp_path / name / "progress.csv").write_text(rows, "utf-8")
-    call_script("compare_curves", "--curve", "PPO", "a", "b", cwd=tmp_path)
+        (tmp_path / "runs" / run / "progress.csv").write_text(rows, "utf-8")
+    call_script("compare_curves", "--curves", "PPO=runs", cwd=tmp_path)
     check_picture(tmp_path / "runs" / "curves.png")
 
 
