@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -26,16 +26,6 @@ SIZES = (1.0, 0.05, 0.0025)  # of actions, tried until the rollout is not chaoti
 CALM = {"float32": 1e-5, "float64": 1e-10}  # by what jax's gradient moves at most under one ulp
 
 
-class Rollout(NamedTuple):
-    """The inputs of a rollout, and jax's results for them."""
-
-    size: float  # of the actions
-    inputs: Inputs
-    norms: dict[str, float]  # of the gradients of both parts of the loss, before they are balanced
-    wanted: Outcome
-    sensitivity: dict[str, float]
-
-
 def relative(found: np.ndarray, wanted: np.ndarray) -> float:
     """Return the norm of the difference, divided by that of `wanted` unless that is 0."""
     norm = float(np.linalg.norm(wanted))
@@ -47,11 +37,15 @@ def compare(found: Outcome, wanted: Outcome) -> dict[str, float]:
     return {key: relative(found.gradients[key], wanted.gradients[key]) for key in found.gradients}
 
 
-def draw_rollout(reference: Reference) -> Rollout:
+def draw_rollout(reference: Reference) -> tuple[Inputs, Outcome, dict[str, Any]]:
     """Return the first rollout whose gradient is well-conditioned, else the gentlest one.
 
     Where steps are chaotic, no two programs agree on a gradient. The choice depends on how far
     jax's own gradient moves under one ulp, and not on the difference to our gradient.
+
+    Returns:
+        Its inputs, jax's results for them, and what is known of both: the size of the actions, the
+        norms of the gradients of both parts of the loss before they are balanced, and the moves.
     """
     for size in SIZES:
         rng = np.random.default_rng(0)
@@ -60,7 +54,7 @@ def draw_rollout(reference: Reference) -> Rollout:
         moves = sensitivity(reference, inputs, wanted, rng)
         if max(moves.values()) <= CALM[str(reference.dtype)]:
             break
-    return Rollout(size, inputs, norms, wanted, moves)
+    return inputs, wanted, {"size": size, "norms": norms, "sensitivity": moves}
 
 
 def draw_inputs(reference: Reference, rng: np.random.Generator, size: float) -> Inputs:
@@ -191,19 +185,16 @@ def measure(name: str, backend: str, *, unroll: bool = False) -> None:
     """
     warnings.filterwarnings("ignore", message="Brax System")
     bridge, reference = (kind(name, backend, NUM_ENVS) for kind in (Bridge, Reference))
-    size, inputs, norms, wanted, moves = draw_rollout(reference)
+    inputs, wanted, known = draw_rollout(reference)
     found = bridge.differentiate(inputs)
-    figures: dict[str, Any] = {
+    figures = known | {
         "optimised": not jax.config.read("jax_disable_most_optimizations"),
-        "size": size,
-        "norms": norms,
         "finite": all(bool(np.isfinite(part).all()) for part in wanted.gradients.values()),
         "ended": float(wanted.ended[-1].mean()),
         "used": 1 - float(wanted.ended[:-1].sum() / wanted.ended.size),
         "same_ends": bool((wanted.ended == found.ended).all()),
         "losses": relative(found.losses, wanted.losses),
         "equality": compare(found, wanted),
-        "sensitivity": moves,
     }
     if reference.dtype == np.float64:  # without a policy
         rng = np.random.default_rng(0)
