@@ -20,7 +20,7 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 import tyro
-from moviepy.video.io.ImageSequenceClip import ImageSequenceClip
+from PIL import Image
 from tqdm import trange
 
 from gymbridge import PlaygroundVectorEnv
@@ -208,14 +208,14 @@ def main(args: Args) -> None:
     envs.reset(seed=[args.seed] * envs.num_envs)
     start = envs.get_state()
     noise = np.random.default_rng(args.seed).uniform(-0.1, 0.1, args.steps)
-    first = Plan(
+    begun = Plan(
         np.zeros((args.steps + 1, 4)), noise, np.zeros(args.steps), np.zeros((args.steps, 4))
     )
-    states, actions = roll_out(envs, start, first, STEP_SIZES)
+    states, actions = roll_out(envs, start, begun, STEP_SIZES)
     envs.linearize(np.zeros(envs.action_space.shape, np.float32))  # compiles
     began = time.perf_counter()
-    first = first._replace(states=states[:, 0], actions=actions[:, 0])
-    plan, costs = optimize(envs, start, first, args.iterations)
+    begun = begun._replace(states=states[:, 0], actions=actions[:, 0])
+    plan, costs = optimize(envs, start, begun, args.iterations)
     seconds = time.perf_counter() - began
     print(f"Cost {costs[0]:.1f} -> {costs[-1]:.1f} in {len(costs) - 1} iterations, {seconds:.0f} s")
     states, rewards, frames = play(envs, start, plan, args.hold)
@@ -226,8 +226,9 @@ def main(args: Args) -> None:
     draw(args.out / "trajectory.png", states, costs, args.steps)
     print(f"Wrote trajectory.png to {args.out}")
     if frames:
-        clip = ImageSequenceClip(frames, fps=100 // FRAME_STEPS)
-        clip.write_gif(str(args.out / "swing_up.gif"), logger=None)
+        first, *others = (Image.fromarray(frame).quantize(48) for frame in frames)
+        options = {"append_images": others, "duration": 10 * FRAME_STEPS, "loop": 0}
+        first.save(args.out / "swing_up.gif", save_all=True, **options)
 
 
 if __name__ == "__main__":
