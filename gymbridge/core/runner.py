@@ -50,7 +50,7 @@ MakeRunner = Callable[[EpisodeRule[Any], InfoLayout], Runner]
 
 
 class HostRunner(Runner):
-    """Calls the rule directly, over a simulator that works with numpy arrays.
+    """Calls the rule directly, over a simulator that works with arrays of numpy or torch.
 
     Args:
         rule: The episode rule of the batch.

@@ -86,7 +86,7 @@ class TracedEnv:
         }
         self._trace(env, defaults)
         shown = read_info_keys(info_keys, self._infos)
-        self._shown = self._infos.keys() if shown is None else {*shown, *self.carried}
+        self._shown = {*(self._infos if shown is None else shown), *self.carried}
 
     def _trace(self, env: JaxEnv, defaults: Mapping[str, Any]) -> None:
         """Trace the methods, check what they return, and keep the traces, which all calls run."""

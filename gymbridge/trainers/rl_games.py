@@ -10,6 +10,7 @@ Example::
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,8 @@ class RlGamesVecEnv(IVecEnv):
         is_box = isinstance(space, spaces.Box)
         self.action_space = spaces.flatten_space(space) if is_box else spaces.Discrete(space.n)
         self._start = 0 if is_box else int(space.start)
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def seed(self, seed: int | None) -> None:
         """Seed environment i with ``seed + i`` at the next reset; later resets are not seeded."""

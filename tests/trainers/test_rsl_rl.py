@@ -231,6 +231,21 @@ def test_final_value_ppo__bootstraps_time_outs_alone(critic: str) -> None:
     assert 0 < ends < dones.numel() * 6
 
 
+def test_final_value_ppo__reads_no_value_where_the_task_ended() -> None:
+    """A task may end an episode because its numbers overflowed."""
+    env = RslRlVecEnv(counting_batch(2, "SameStep", max_episode_steps=1))
+    config = copy.deepcopy(RSL_RL_CFG)
+    config["algorithm"].update(class_name=final_value_ppo())
+    alg, obs = OnPolicyRunner(env, config, device="cpu").alg, env.get_observations()
+    with torch.inference_mode():
+        obs, rewards, dones, extras = env.step(alg.act(obs))
+        extras["time_outs"] = torch.tensor([True, False])
+        extras["final_observations"]["policy"][1] = torch.nan
+        alg.process_env_step(obs, rewards, dones, extras)
+    assert alg.storage.rewards[0, 1] == rewards[1]
+    assert alg.storage.rewards[0, 0] != rewards[0]
+
+
 def wheel_error(algorithm: Any, seed: int) -> float:
     """Return the mean error of the values that rsl_rl learns on the wheel."""
     torch.manual_seed(seed)
