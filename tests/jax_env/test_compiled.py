@@ -89,18 +89,6 @@ def _logged(caplog: pytest.LogCaptureFixture, level: str) -> list[str]:
     return [r.getMessage() for r in caplog.records if (r.name, r.levelname) == here]
 
 
-def test_log__announces_each_compilation_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "gymbridge")
-    envs = BraxVectorEnv(SampleEnv(), NUM_ENVS, device="cpu")
-    assert _logged(caplog, "INFO") == []
-    envs.reset(seed=0)
-    place = "SampleEnv (backend none), 13 environments on cpu. This can take a minute."
-    assert _logged(caplog, "INFO") == [f"Compiling reset of {place}"]
-    for _ in range(3):
-        envs.step(envs.action_space.sample())
-    assert _logged(caplog, "INFO")[1:] == [f"Compiling step of {place}"]
-
-
 @pytest.fixture
 def keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No folder keeps what is compiled, and nothing was said of that yet."""
@@ -151,19 +139,22 @@ def test_log__says_how_to_keep_a_backward_pass(
     assert _logged(caplog, "WARNING")[0].startswith("Compiling a backward pass took ")
 
 
-def test_log__announces_the_compilation_of_gradients(caplog: pytest.LogCaptureFixture) -> None:
+def test_log__announces_each_compilation_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "gymbridge")
     options = {"arrays": "torch", "differentiable": True, "residuals": "recompute"}
     envs = BraxVectorEnv(SampleEnv(), NUM_ENVS, **options)
+    assert _logged(caplog, "INFO") == []
     envs.reset(seed=0)
     actions = torch.zeros(NUM_ENVS, 1, requires_grad=True)
     for _ in range(3):
         envs.detach()
         envs.step(actions)[1].sum().backward()
-    backward = "Compiling a backward pass. This can take minutes."
-    found = [line.split(" (")[0] for line in _logged(caplog, "INFO")]
-    assert found[:3] == ["Compiling reset of SampleEnv", "Compiling step of SampleEnv", backward]
-    assert found.count(backward) == 1
     envs.unroll(torch.zeros(2, NUM_ENVS, 1))
-    wanted = "Compiling unroll of SampleEnv (backend none), 13 environments on cpu."
-    assert _logged(caplog, "INFO")[-1].startswith(wanted)
+    place = "SampleEnv (backend none), 13 environments on cpu. This can take a minute."
+    assert _logged(caplog, "INFO") == [
+        f"Compiling reset of {place}",
+        f"Compiling step of {place}",
+        "Compiling a backward pass. This can take minutes.",
+        f"Compiling step of {place}",  # without what only the first step after a reset reads
+        f"Compiling unroll of {place}",
+    ]
