@@ -25,10 +25,12 @@ from tests.support.trees import assert_same
 
 OPTIONS = [
     {"autoreset_mode": mode, "residuals": residuals, "device": device}
-    for device in ("cpu", "cpu:all")
-    for mode, residuals in IN_EACH_MODE
+    for mode, residuals, device in [
+        *((*pair, "cpu") for pair in IN_EACH_MODE),
+        ("SameStep", "recompute", "cpu:all"),
+    ]
 ]
-"""Each mode on one CPU device and over two."""
+"""Each mode on one CPU device, and one over two; test_two_devices.py has another one."""
 
 
 def run(envs: Any) -> tuple[torch.Tensor, list[Any], torch.Tensor]:

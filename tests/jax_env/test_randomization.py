@@ -49,15 +49,6 @@ def test_physics__do_not_change_the_key_of_reset() -> None:
         assert np.array_equal(obs, expected) == (step % 3 == 0)
 
 
-@pytest.mark.parametrize("info_keys", [None, "all", ()])
-def test_infos__have_the_physics_whatever_info_keys_says(info_keys: Any) -> None:
-    envs = make_ball(2, info_keys=info_keys)
-    for returned in (envs.reset(seed=0), envs.step(np.zeros((2, 1)))):
-        assert ("lowest" in returned[-1]) == (info_keys != ())
-        assert set(returned[-1]["randomization"]) == {*PATHS, "_gravity", "_link.mass"}
-        assert returned[-1]["randomization"]["gravity"].shape == (2, 3)
-
-
 def test_state__has_only_the_leaves_that_vary() -> None:
     options = {"arrays": "torch", "differentiable": True}
     fields = make_ball(2, **options).physics_state_fields
