@@ -143,17 +143,3 @@ def test_equal_batches__are_equal_however_they_are_built() -> None:
     ]
     for other in alike:
         assert other.unwrapped._about == envs.unwrapped._about
-
-
-def test_file__is_refused_before_anything_changes(tmp_path: Path) -> None:
-    envs = another()
-    wanted = play(envs, 3, seed=0)
-    envs.reset(seed=0)
-    (tmp_path / "text").write_text("no snapshot")
-    with pytest.raises(ArgumentError, match="truncated, was changed or is something else"):
-        envs.load_state(tmp_path / "text")
-    with pytest.raises(FileNotFoundError):
-        envs.load_state(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError):
-        envs.save_state(tmp_path / "no folder" / "state")
-    assert_same(play(envs, 3, begins=False), wanted[1:])

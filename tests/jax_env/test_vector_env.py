@@ -172,8 +172,8 @@ class Bandit(Glide):
         return np.zeros((2, 2, 3), np.uint8)
 
 
-def test_state__may_be_empty(mode: str) -> None:
-    envs = JaxVectorEnv(Bandit(), 2, autoreset_mode=mode, render_mode="rgb_array")
+def test_state__may_be_empty() -> None:
+    envs = JaxVectorEnv(Bandit(), 2, render_mode="rgb_array", **SAME_STEP)
     envs.reset(seed=0)
     rewards = envs.step(np.ones((2, 2), np.float32))[1]
     assert len({0.0, *rewards.tolist()}) == 3
