@@ -26,7 +26,6 @@ from gymbridge.errors import ArgumentError
 __all__ = [
     "expand",
     "from_one_hot",
-    "merge_rows",
     "to_action_spec",
     "to_info_spec",
     "to_observation_specs",
@@ -124,16 +123,6 @@ def without_masks(infos: dict[str, Any]) -> dict[str, Any]:
         for key, value in infos.items()
         if not is_mask(key, infos)
     }
-
-
-def merge_rows(mask: torch.Tensor, chosen: Any, other: Any) -> Any:
-    """Return (num_envs, ...) rows of one tensor, or dict of such, under the mask, else of another.
-
-    Both have the same keys.
-    """
-    if isinstance(chosen, dict):
-        return {key: merge_rows(mask, value, other[key]) for key, value in chosen.items()}
-    return torch.where(mask.view(-1, *[1] * (chosen.ndim - 1)), chosen, other)
 
 
 def widen(tree: dict[str, Any]) -> dict[str, Any]:
