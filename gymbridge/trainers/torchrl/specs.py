@@ -19,6 +19,7 @@ from torchrl.data import (
     Unbounded,
 )
 
+from gymbridge.core.actions import int64_bounds
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.rows import is_mask
 from gymbridge.errors import ArgumentError
@@ -85,12 +86,9 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
         return Composite({key: _to_spec(name, sub) for key, sub in space.spaces.items()})
     if isinstance(space, spaces.MultiBinary):
         return Binary(shape=torch.Size(space.shape), dtype=_to_dtype(space.dtype))
-    if isinstance(space, spaces.Discrete):
-        low, high = int(space.start), int(space.start + space.n - 1)
-        return Bounded(low, high, torch.Size([]), dtype=_to_dtype(space.dtype))
-    if isinstance(space, spaces.MultiDiscrete):
-        low, high = torch.tensor(space.start), torch.as_tensor(space.start + space.nvec - 1)
-        return Bounded(low, high, dtype=_to_dtype(space.dtype))
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        low, high = map(torch.as_tensor, int64_bounds(space))
+        return Bounded(low, high, torch.Size(space.shape), dtype=_to_dtype(space.dtype))
     if not isinstance(space, spaces.Box):
         raise ArgumentError(f"`{name}` must be made of arrays, as TorchRL expects, got {space}.")
     dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
