@@ -1,9 +1,4 @@
-"""A batch with the infos of gymnasium 0.29, which CleanRL's scripts read.
-
-In gymnasium 0.29 the infos of a step held the final info of each ended environment as a dict.
-Gymnasium 1.x has arrays over the batch instead. In steps that end an episode, the view converts
-them to such dicts, and adds the return and the length that ``RecordEpisodeStatistics`` gave.
-"""
+"""A batch with the infos of gymnasium 0.29, which CleanRL's scripts read."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
         return Binary(shape=torch.Size(space.shape), dtype=_to_dtype(space.dtype))
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         low, high = map(torch.as_tensor, int64_bounds(space))
-        return Bounded(low, high, torch.Size(space.shape), dtype=_to_dtype(space.dtype))
+        return Bounded(low, high, low.shape, dtype=_to_dtype(space.dtype))
     if not isinstance(space, spaces.Box):
         raise ArgumentError(f"`{name}` must be made of arrays, as TorchRL expects, got {space}.")
     dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
