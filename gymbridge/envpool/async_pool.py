@@ -103,7 +103,7 @@ class AsyncEnvPool:
         note_batch(self)
 
     def __repr__(self) -> str:
-        return f"AsyncEnvPool with {self.num_envs} environment{'s' * (self.num_envs != 1)}"
+        return f"AsyncEnvPool with {self.num_envs} environments"
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:
