@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
 from gymbridge.core.requests import read_seed
-from gymbridge.trainers.batches import check_actions, check_batch, check_spaces, make_tensors
+from gymbridge.trainers.batches import check_actions, check_batch, check_spaces, make_own
 
 with needs("rl_games", "gymbridge.trainers.rl_games"):
     import torch
@@ -55,7 +55,7 @@ def make_rl_games(
         ArgumentError: The id is of another package, or `RlGamesVecEnv` refuses the batch.
     """
     hint = "`RlGamesVecEnv` takes batches of torch tensors only"
-    envs = make_tensors(env_id, num_envs, AutoresetMode.SAME_STEP, kwargs, hint)
+    envs = make_own(env_id, num_envs, AutoresetMode.SAME_STEP, kwargs, hint)
     view = RlGamesVecEnv(envs)
     view.seed(seed)
     return view

@@ -40,7 +40,8 @@ def make_tianshou(env_id: str, num_envs: int, **kwargs: Any) -> TianshouVectorEn
         ArgumentError: The id is of another package, or `TianshouVectorEnv` refuses the batch.
     """
     hint = "for others use Tianshou's own `DummyVectorEnv`"
-    return TianshouVectorEnv(make_own(env_id, num_envs, AutoresetMode.DISABLED, kwargs, hint))
+    envs = make_own(env_id, num_envs, AutoresetMode.DISABLED, kwargs, hint, arrays="numpy")
+    return TianshouVectorEnv(envs)
 
 
 class TianshouVectorEnv(BaseVectorEnv):
