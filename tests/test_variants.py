@@ -1,4 +1,4 @@
-"""Variants of the step, beside the benchmarks: the same episodes."""
+"""Variants of the step, beside the benchmarks: the same episodes, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gymbridge import JaxVectorEnv
+from gymbridge.errors import ArgumentError
 from tests.support.example_runs import EXAMPLES, load_script
 from tests.support.falling_ball import make_ball
 from tests.support.jax_samples import Drift, Glide
@@ -96,6 +97,55 @@ def test_initial_states_drawn_ahead__are_used_once(variants: Any, mode: str) -> 
         elif mode != "NextStep" or count % 2:
             begun += 1
             assert np.array_equal(found, expected if begun > 2 else 0 * expected)
+
+
+@pytest.mark.parametrize("place", ["in the step", "after it"])
+def test_a_step_with_spare_buffers_that_fails__loses_nothing(
+    variants: Any, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = glide(autoreset_mode="SameStep")
+    envs = variants.vary(plain, variants.Variant(has_spares=True, refill_every=2))
+    actions = jnp.full((2, 2), 0.3)
+    assert_same(*jax.device_get([envs.reset(seed=0), plain.reset(seed=0)]))
+    carries = []
+    for count in range(12):
+        if count % 3 == 2:
+            fail_in(envs, place, actions, monkeypatch)
+        carries.append(envs._carry)
+        assert_same(*jax.device_get([envs.step(actions), plain.step(actions)]))
+    # Step 10 wrote over what step 9 took; step 11 came after a failure.
+    assert carries[9].state.rows.leaves[0].is_deleted()
+    assert not carries[11].state.rows.leaves[0].is_deleted()
+    assert len(envs._runner.compiled.steps) == 2
+
+
+def fail_in(envs: Any, place: str, actions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a step that an interrupt ends."""
+
+    def interrupt(*given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    compiled = envs._runner.compiled
+    failing = [lambda *given, step=step: interrupt(step(*given)) for step in compiled.steps]
+    with monkeypatch.context() as patch:
+        if place == "after it":
+            patch.setattr(envs._infos, "to_gymnasium", interrupt)
+        else:
+            patch.setattr(envs._runner, "compiled", compiled._replace(steps=failing))
+        with pytest.raises(KeyboardInterrupt):
+            envs.step(actions)
+
+
+def test_variants__are_refused_where_they_cannot_be(variants: Any) -> None:
+    spares = variants.Variant(has_spares=True)
+    graph = JaxVectorEnv(Glide(), 2, arrays="torch", differentiable=True)
+    for envs in (graph, JaxVectorEnv(Glide(), 2)):
+        with pytest.raises(ArgumentError, match="without `differentiable=True`"):
+            variants.vary(envs, spares)
+    envs = ball(arrays="jax", carried=["lowest"])
+    with pytest.raises(ArgumentError, match=r"refill_every.*got 8.*\['lowest'\]"):
+        variants.vary(envs, variants.Variant(refill_every=8))
+    assert variants.vary(envs, spares).reset(seed=0)[0].shape == (NUM_ENVS, 2)
 
 
 def test_compile_options_of_a_gpu__are_known_to_xla(variants: Any) -> None:
