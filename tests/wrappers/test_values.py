@@ -12,7 +12,12 @@ import numpy as np
 import pytest
 from gymnasium.wrappers.utils import RunningMeanStd
 
-from gymbridge.wrappers import FrameStackObservation, NormalizeObservation, NormalizeReward
+from gymbridge.wrappers import (
+    FrameStackObservation,
+    NormalizeObservation,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+)
 from tests.support.batches import KINDS, MODES, Cell, cells, make_batch, to_numpy
 from tests.support.player import Call, calls
 
@@ -195,3 +200,30 @@ def test_frames__are_stacked(cell: Cell, padding: Any) -> None:
     assert wrapped.single_observation_space.shape == (3, *space.shape)
     assert wrapped.observation_space.shape == (4, 3, *space.shape)
     compare(wrapped, plain, Checker(Frames(plain.observation_space.sample(), 3, pad), cell), 60)
+
+
+@pytest.mark.parametrize("cell", cells(("host", "fast", "envpool", "two_devices")))
+def test_statistics__are_the_sums_of_each_episode(cell: Cell) -> None:
+    batch, plain = make_pair(cell)
+    returns, lengths, ends = np.zeros(4), np.zeros(4, int), 0
+
+    def check(call: Any, raw: Any, idle: np.ndarray) -> None:
+        nonlocal ends
+        begun, infos = call.rows, call.found[-1]
+        if not call.is_reset:
+            moved = call.rows if cell.mode == "SameStep" else call.rows & ~idle
+            returns[moved] += raw[1][moved]
+            lengths[moved] += 1
+            begun = moved & (raw[2] | raw[3])
+            ends += begun.sum()
+            assert ("episode" in infos) == (cell.kind != "numpy" or begun.any())
+        if "episode" in infos:
+            found = infos["episode"]
+            np.testing.assert_array_equal(infos["_episode"], begun)
+            np.testing.assert_allclose(found["r"], returns * begun, rtol=1e-6)
+            np.testing.assert_array_equal(found["l"], lengths * begun)
+            np.testing.assert_array_equal(found["t"] > 0, begun)
+        returns[begun] = lengths[begun] = 0
+
+    compare(RecordEpisodeStatistics(batch), plain, check, 60)
+    assert ends > 10
