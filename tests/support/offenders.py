@@ -13,17 +13,6 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-__all__ = [
-    "DISABLED",
-    "NEXT",
-    "OFFENDERS",
-    "SAME",
-    "after_steps",
-    "before_resets",
-    "breaks",
-    "named_like",
-]
-
 NEXT, SAME, DISABLED = AutoresetMode
 
 OFFENDERS: list[tuple[type[SyncVectorEnv], AutoresetMode, set[str]]] = []

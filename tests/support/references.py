@@ -14,16 +14,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from tests.support.scripted_rows import ScriptedEnv
 from tests.support.strategies import Script
 
-__all__ = [
-    "BareBatch",
-    "OldStep",
-    "WalkEnv",
-    "logged_returns",
-    "make_scripted_envs",
-    "old_step",
-    "sync",
-]
-
 
 class OldStep(NamedTuple):
     """One step of a `SyncVectorEnv` in SameStep, in the layout of gymnasium 0.29."""
