@@ -119,7 +119,7 @@ def test_sync_vector_env__is_as_documented(mode: str) -> None:
 )
 def test_async_vector_env__is_as_documented(options: dict[str, Any], name: str) -> None:
     """Its processes are not forked from this one, which has JAX's threads."""
-    env_fns = [partial(Walk, 7)] * 4
+    env_fns = [partial(Walk, 7)] * 2
     make = partial(AsyncVectorEnv, env_fns, context="forkserver", **options)
     assert_as_documented(f"`AsyncVectorEnv`{name}", check_vector_env(make, steps=60))
 
