@@ -12,19 +12,6 @@ from hypothesis.extra import numpy as hnp
 
 from tests.support.batches import to_kind
 
-__all__ = [
-    "Actions",
-    "Reset",
-    "Script",
-    "Step",
-    "actions",
-    "calls",
-    "limits",
-    "masks",
-    "scripts",
-    "seeds",
-]
-
 Seed = int | list[int | None] | None
 
 

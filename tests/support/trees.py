@@ -9,8 +9,6 @@ import numpy as np
 
 from tests.support.batches import leaves
 
-__all__ = ["assert_same", "scribble", "spoil", "unique", "walk_infos"]
-
 
 def assert_same(actual: Any, expected: Any, path: str = "", digits: float = 0) -> None:
     """Raise unless both trees have the same keys, types, dtypes, shapes and values.

@@ -16,7 +16,7 @@ from gymnasium.wrappers.vector import TransformReward
 from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 
-from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, EnvContractError
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
 from tests.support.brax_samples import count_on
 from tests.support.example_runs import EXAMPLES, load_script
@@ -103,17 +103,6 @@ def test_final_observations__are_the_true_next_ones() -> None:
         assert torch.equal(final_obs["policy"], before + torch.tensor([1.0, 0.0]))
         assert torch.equal((final_obs["policy"] == obs["policy"]).all(-1), dones == 0)
         before = obs["policy"]
-
-
-def test_batch_without_final_observations__is_named() -> None:
-    class Dropped(gym.vector.VectorWrapper):
-        def step(self, actions: Any) -> Any:
-            return *super().step(actions)[:4], {}
-
-    env = RslRlVecEnv(Dropped(make_rsl_rl(PENDULUM, 2, max_episode_steps=2).envs))
-    env.step(torch.zeros(2, 1))
-    with pytest.raises(EnvContractError, match=r"environments \[0, 1\] without `infos\['final_obs"):
-        env.step(torch.zeros(2, 1))
 
 
 def test_actions__are_clipped_and_keep_their_place() -> None:
@@ -277,9 +266,6 @@ def test_length__cannot_be_assigned() -> None:
         env.episode_length_buf = torch.zeros(2)  # as with `init_at_random_ep_len=True`
 
 
-def test_bad_input__is_refused() -> None:
-    """`test_table.py` has batches of another mode, kind of arrays or space."""
-    with pytest.raises(ArgumentTypeError, match="build one with `make_rsl_rl`"):
-        RslRlVecEnv("Brax/ant-v0")  # type: ignore[arg-type]
+def test_other_id__is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"must be an id of gymbridge.*got 'Pendulum-v1'"):
         make_rsl_rl("Pendulum-v1", 2)

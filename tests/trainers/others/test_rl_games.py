@@ -203,8 +203,6 @@ def test_copy__is_around_its_own_batch() -> None:
 
 
 def test_bad_input__is_refused() -> None:
-    with pytest.raises(ArgumentTypeError, match="build one with `make_rl_games`"):
-        RlGamesVecEnv(CARTPOLE)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"must be an id of gymbridge.*got 'CartPole-v1'"):
         make_rl_games("CartPole-v1", 2)
     with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
