@@ -14,7 +14,7 @@ from gymbridge.core.infos import RESERVED_INFOS
 from gymbridge.core.spaces import ARRAY_SPACES, space_leaves
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, nearest
 from gymbridge.jax_env.env import JaxEnv
-from gymbridge.jax_env.tracing import action_struct, check_containers, check_same_leaves
+from gymbridge.jax_env.tracing import action_struct, check_structure
 
 __all__ = [
     "check_carried",
@@ -23,7 +23,6 @@ __all__ = [
     "check_observation",
     "check_range",
     "check_scalars",
-    "check_structure",
     "check_summed",
     "read_mapping",
     "read_space",
@@ -129,12 +128,6 @@ def to_plain(tree: Any) -> Any:
     return tree
 
 
-def check_structure(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
-    """Raise unless two trees of shapes agree, containers and None included."""
-    check_same_leaves(name, before, after, verbs=verbs)
-    check_containers(name, before, after, verbs)
-
-
 def check_observation(space: Space[Any], seen: Any, verb: str, path: str = "observation") -> None:
     """Raise unless an observation has the keys, shapes and dtypes of its space."""
     rule = f"`{path}` of `{verb}` must fit the observation space"
@@ -184,7 +177,7 @@ def check_carried(name: str, info: Any, like: Any) -> None:
     Raises:
         ArgumentError: There is no such info, or it has another structure, shape or dtype.
     """
-    if jax.tree.map(_name_kind, info) != jax.tree.map(_name_kind, like):
+    if jax.tree.map(_show, info) != jax.tree.map(_show, like):
         raise ArgumentError(
             f"`carried[{name!r}]` must be an info that `reset` and `step` return, {_show(like)}, "
             f"got {'no such info' if info is None else _show(info)}."
@@ -210,10 +203,6 @@ def check_summed(names: Any, infos: Infos) -> None:
             f"`summed_infos` must name infos of numbers, got {missing[0]!r}; "
             f"{nearest(missing[0], known)}"
         )
-
-
-def _name_kind(leaf: Any) -> str:
-    return f"{leaf.dtype}{list(leaf.shape)}"
 
 
 def check_infos(begun: Infos, stepped: Infos, defaults: Mapping[str, Any]) -> tuple[Infos, Infos]:

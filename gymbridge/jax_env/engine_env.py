@@ -20,8 +20,8 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from gymbridge.core.episode import split_done
-from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
+from gymbridge.jax_env.checks import read_space, to_plain
 from gymbridge.jax_env.env import Coordinates, Drawing, Drawn, EnvMetadata, JaxEnv
 from gymbridge.jax_env.infos import is_carriable, make_info_selector
 from gymbridge.jax_env.model import ModelLeaves, Physics
@@ -29,7 +29,7 @@ from gymbridge.jax_env.options import Kept, carry_tree
 from gymbridge.jax_env.own_rendering import draw_by
 from gymbridge.jax_env.rendering import MujocoRenderer
 from gymbridge.jax_env.rows import where_rows
-from gymbridge.jax_env.tracing import KEY, action_struct, trace
+from gymbridge.jax_env.tracing import KEY, action_struct, to_strong, trace
 from gymbridge.jax_env.viewer import make_page
 from gymbridge.private.jax import current_trace, default_promotion, keeps_old_traces
 from gymbridge.private.mjx import SolverGradient
@@ -126,16 +126,21 @@ class EngineEnv(JaxEnv):
         run = partial(trace, f"the {self._fields.engine} environment {owner}", self._fields.package)
         begun = run("reset", partial(self._run, "reset", self._reset), KEY, None, None)
         _check_scalars(begun)
-        self._begun = begun = jax.tree.map(_to_strong, begun)
+        self._begun = begun = to_strong(begun)
         inferred = _to_space(begun.obs)
         declared = _declared(env, "observation_space", observation_space)
         self.observation_space = inferred if declared is None else declared
-        _check_same_arrays(
-            cast_space(self.observation_space, jax.dtypes.canonicalize_dtype), inferred
-        )
         declared = _declared(env, "action_space", action_space)
         self.action_space = _unit_box(env.action_size) if declared is None else declared
-        action = action_struct(self.action_space)
+        seen, action = (
+            action_struct(read_space(self, name, owner))
+            for name in ("observation_space", "action_space")
+        )
+        if seen != action_struct(inferred):
+            raise ArgumentError(
+                "`observation_space` must be that of what the environment returns, "
+                f"{inferred}, got {self.observation_space}."
+            )
         run("step", partial(self._run, "step", self._step), begun, action, None)
         if self._solver:
             _check_solver(self._solver, owner, self._step, begun, action)
@@ -267,7 +272,7 @@ class EngineEnv(JaxEnv):
             if not isinstance(found, Mapping):
                 raise EnvContractError(f"`State.{name}` must be a dict, got {found}.")
         reward = jax.tree.map(_as_float, state.reward)
-        return replace(state, obs=_to_plain(state.obs), reward=reward)
+        return replace(state, obs=to_plain(state.obs), reward=reward)
 
 
 def _check_carried(names: Any) -> None:
@@ -349,10 +354,6 @@ def _as_float(leaf: Any) -> Any:
     return leaf if is_float else jnp.asarray(leaf, jnp.float32)
 
 
-def _to_strong(leaf: Any) -> Any:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
-
-
 def _check_scalars(state: Any) -> None:
     """Raise unless what ends an episode and what it earns are scalars."""
     scalars = {"reward": state.reward, "done": state.done}
@@ -393,13 +394,6 @@ def _declared(env: Any, name: str, given: Space[Any] | None) -> Space[Any] | Non
     return own if own is not None else given
 
 
-def _to_plain(obs: Any) -> Any:
-    """Return observations with every mapping as a plain dict, as `spaces.Dict` batches them."""
-    if hasattr(obs, "items"):
-        return {key: _to_plain(value) for key, value in obs.items()}
-    return obs
-
-
 def _unit_box(action_size: int) -> spaces.Box:
     dtype: Any = jax.dtypes.canonicalize_dtype(float).type  # As the physics.
     return spaces.Box(-1.0, 1.0, (int(action_size),), dtype)
@@ -420,20 +414,6 @@ def _to_space(struct: Any) -> Space[Any]:
     if dtype.kind in "iu":
         return spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, struct.shape, dtype)
     return spaces.Box(-np.inf, np.inf, struct.shape, dtype.type)
-
-
-def _check_same_arrays(declared: Space[Any], inferred: Space[Any]) -> None:
-    if isinstance(declared, spaces.Dict) and isinstance(inferred, spaces.Dict):
-        if declared.spaces.keys() == inferred.spaces.keys():
-            for key, space in declared.spaces.items():
-                _check_same_arrays(space, inferred[key])
-            return
-    elif (declared.shape, declared.dtype) == (inferred.shape, inferred.dtype):
-        return
-    raise ArgumentError(
-        f"`observation_space` must be that of what the environment returns, {inferred}, got "
-        f"{declared}."
-    )
 
 
 def _own_render(env: Any, fields: StateFields) -> Callable[[Any], Any] | None:

@@ -28,6 +28,7 @@ __all__ = [
     "given_together",
     "read_carried",
     "read_reset_options",
+    "read_tree",
 ]
 
 _MOST_TRACES = 16
@@ -109,10 +110,10 @@ def carry(option: Option) -> Option:
 
 def carry_tree(name: str, like: Any) -> Option:
     """Return the option for nested dicts of arrays like these, which `reset` gets as `Kept`."""
-    return carry(Option(partial(_read_tree, f"`options[{name!r}]`", like), like))
+    return carry(Option(partial(read_tree, f"`options[{name!r}]`", like), like))
 
 
-def _read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
+def read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
     """Return values, (num_envs, ...) in nested dicts.
 
     Raises:
@@ -122,13 +123,13 @@ def _read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
     if not isinstance(like, Mapping):
         array = read_array(label, given, (*mask.shape, *like.shape), like.dtype)
         if array.dtype.kind == "f" and not np.isfinite(array[mask]).all():
-            raise ArgumentError(f"{label} must be finite, got {array}.")
+            raise ArgumentError(f"{label} must be finite as {like.dtype}, got {array}.")
         return array
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"{label} must be a dict, got {type(given).__name__}.")
     if given.keys() != like.keys():
         raise ArgumentError(f"{label} must have the keys {sorted(like)}, got {[*given]}.")
-    return {key: _read_tree(f"{label[:-1]}[{key!r}]`", like[key], given[key], mask) for key in like}
+    return {key: read_tree(f"{label[:-1]}[{key!r}]`", like[key], given[key], mask) for key in like}
 
 
 def _read_option(env: JaxEnv, name: str, space: Any, attribute: str = "reset_options") -> Option:
