@@ -303,11 +303,7 @@ def _keyword_only(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _recipe_of(env: Any) -> Recipe:
-    """Return the recipe of an environment that is built.
-
-    Raises:
-        ArgumentTypeError: It is not a `JaxEnv`.
-    """
+    """Return the recipe of an environment that is built."""
     if not isinstance(env, JaxEnv):
         hint = f"an instance of it, {env.__name__}()" if isinstance(env, type) else "a subclass"
         raise ArgumentTypeError(f"`env` must be a gymbridge.JaxEnv, got {env!r}; pass {hint}.")

@@ -46,9 +46,6 @@ def make_action_reader(
             `Dict` of such.
         lead: Dimensions of a batch, (num_envs,) in a step.
         make_leaf: Function that makes the reader of one kind of arrays.
-
-    Raises:
-        ArgumentError: `space` is of another kind.
     """
     if isinstance(space, spaces.Dict):
         subspaces = cast("spaces.Dict[Any]", space).spaces.items()
@@ -185,12 +182,7 @@ def _integer_bounds(space: spaces.Space[Any]) -> tuple[Any, Any]:
 
 
 def to_array(actions: Any) -> np.ndarray:
-    """Return actions as one numpy array.
-
-    Raises:
-        ActionError: `actions` are ragged.
-        ArgumentTypeError: numpy cannot read `actions`.
-    """
+    """Return actions as one numpy array."""
     try:
         return np.asarray(actions)
     except ValueError as error:

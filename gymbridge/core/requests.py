@@ -62,12 +62,7 @@ def read_flag(name: str, value: Any) -> bool:
 
 
 def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:
-    """Return ids of different environments, (count,) intp, at least one.
-
-    Raises:
-        ArgumentTypeError: `ids` is not a list or one-dimensional array of integers.
-        ArgumentError: An id is out of range or there twice, or there are no ids.
-    """
+    """Return ids of different environments, (count,) intp, at least one."""
     array = np.asarray(ids)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise ArgumentTypeError(f"{name} must be a list or array of ints, (count,), got {ids!r}.")
@@ -107,10 +102,6 @@ def read_info_keys(
     Args:
         info_keys: None, "all", or a collection of names.
         known: Names of the task's infos.
-
-    Raises:
-        ArgumentTypeError: `info_keys` is neither None, "all" nor a collection of names.
-        ArgumentError: `info_keys` is another string, or has a name that the task lacks.
     """
     if info_keys is None:
         return None
@@ -162,10 +153,6 @@ def read_seeds(seed: Any, num_envs: int) -> list[int | None]:
     Args:
         seed: None, an int s (environment i gets s + i), or one int or None per environment.
         num_envs: Size of the batch.
-
-    Raises:
-        ArgumentTypeError: `seed` or an entry of it is neither int nor None.
-        ArgumentError: A seed is negative, or a list has another length than `num_envs`.
     """
     if seed is None:
         return [None] * num_envs
@@ -242,10 +229,6 @@ def read_options(
         num_envs: Size of the batch.
         to_numpy: Function (name, mask in the user's kind of arrays) -> numpy mask, which is copied.
         readers: Functions that read further options, by name; see `Simulator.reset_options`.
-
-    Raises:
-        ArgumentTypeError: `options` is not a mapping, or the mask is not an array of bools.
-        ArgumentError: `options` has an unknown key, or the mask has another shape or no True.
     """
     if options is None:
         return None, {}
@@ -272,10 +255,6 @@ def read_array(label: str, value: Any, shape: tuple[int, ...], dtype: Any) -> np
         value: What the user gave.
         shape: The shape that it must have.
         dtype: The dtype that it gets, by numpy's ``same_kind`` rule; integers become floats, too.
-
-    Raises:
-        ArgumentTypeError: `value` is not an array of such numbers.
-        ArgumentError: It has another shape.
     """
     try:
         array = np.asarray(value.cpu() if hasattr(value, "cpu") else value)
@@ -291,12 +270,7 @@ def read_array(label: str, value: Any, shape: tuple[int, ...], dtype: Any) -> np
 
 
 def read_mask(name: str, mask: Any, num_envs: int, short: str = "mask") -> np.ndarray:
-    """Return a copy of a mask of environments, (num_envs,) bool; errors have Gymnasium's words.
-
-    Raises:
-        ArgumentTypeError: `mask` is not a numpy array of bools.
-        ArgumentError: `mask` has another shape, or no True.
-    """
+    """Return a copy of a mask of environments, (num_envs,) bool; errors have Gymnasium's words."""
     if not isinstance(mask, np.ndarray):
         raise ArgumentTypeError(f"{name} must be a numpy array, got {type(mask)}")
     mask = np.asarray(cast("np.ndarray", mask))  # a masked array has arithmetic of its own

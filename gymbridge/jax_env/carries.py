@@ -60,11 +60,7 @@ class CarryLeaves:
         return dict(zip(self._names, self._take(carry), strict=True))
 
     def give(self, leaves: Mapping[str, Any]) -> Carry:
-        """Return the carry with copies of leaves, on the batch's device.
-
-        Raises:
-            ArgumentError: A leaf is missing, unknown, without values, or of another shape or dtype.
-        """
+        """Return the carry with copies of leaves, on the batch's device."""
         wanted = dict(zip(self._names, self._shapes, strict=True))
         for name in {**wanted, **leaves}:
             here, there = (_name_shape(some.get(name)) for some in (wanted, leaves))

@@ -77,11 +77,7 @@ def check_range(label: str, space: Space[Any]) -> None:
 
 
 def read_mapping(env: JaxEnv, name: str) -> Mapping[str, Any]:
-    """Return an attribute of an environment that has values by name.
-
-    Raises:
-        ArgumentTypeError: It is not a dict.
-    """
+    """Return an attribute of an environment that has values by name."""
     found = getattr(env, name)
     if not isinstance(found, Mapping):
         raise ArgumentTypeError(f"`{type(env).__name__}.{name}` must be a dict, got {found!r}.")
@@ -89,12 +85,7 @@ def read_mapping(env: JaxEnv, name: str) -> Mapping[str, Any]:
 
 
 def unpack(verb: str, returned: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return what a method returned, with its infos in plain dicts.
-
-    Raises:
-        EnvContractError: It is not a tuple of that many values, a leaf is not an array, or the
-            infos are not a dict.
-    """
+    """Return what a method returned, with its infos in plain dicts."""
     if not isinstance(returned, tuple) or len(returned) != len(names):
         got = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
         raise EnvContractError(f"`{verb}` must return ({', '.join(names)}), got {got}.")
@@ -146,11 +137,7 @@ def check_observation(space: Space[Any], seen: Any, verb: str, path: str = "obse
 
 
 def check_scalars(reward: Any, terminated: Any, truncated: Any) -> Any:
-    """Return the dtype of rewards, the float of JAX for numbers that are no floats.
-
-    Raises:
-        EnvContractError: The reward is not a number, or a flag is not a bool.
-    """
+    """Return the dtype of rewards, the float of JAX for numbers that are no floats."""
     is_number = getattr(reward, "shape", None) == () and _is_number(reward.dtype)
     if not is_number or jnp.issubdtype(reward.dtype, jnp.complexfloating):
         raise EnvContractError(
@@ -172,11 +159,7 @@ def _is_number(dtype: Any) -> bool:
 
 
 def check_carried(name: str, info: Any, like: Any) -> None:
-    """Raise unless an info is as what is carried under its name.
-
-    Raises:
-        ArgumentError: There is no such info, or it has another structure, shape or dtype.
-    """
+    """Raise unless an info is as what is carried under its name."""
     if jax.tree.map(_show, info) != jax.tree.map(_show, like):
         raise ArgumentError(
             f"`carried[{name!r}]` must be an info that `reset` and `step` return, {_show(like)}, "
@@ -185,12 +168,7 @@ def check_carried(name: str, info: Any, like: Any) -> None:
 
 
 def check_summed(names: Any, infos: Infos) -> None:
-    """Raise unless the names are those of infos that add up.
-
-    Raises:
-        ArgumentTypeError: They are not a list of names.
-        ArgumentError: There is no such info, or it has bools.
-    """
+    """Raise unless the names are those of infos that add up."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise ArgumentTypeError(f"`summed_infos` must be a list of names, got {names!r}.")
     known = {

@@ -81,11 +81,7 @@ def _with_flag(row: Row, diverged: jax.Array) -> Row:
 
 
 def check_divergence(diverged: jax.Array) -> None:
-    """Raise if a row of a step, (num_envs,) bool, produced NaN or Inf.
-
-    Raises:
-        DivergedError: One did.
-    """
+    """Raise if a row of a step, (num_envs,) bool, produced NaN or Inf."""
     rows = np.flatnonzero(np.asarray(diverged))
     if rows.size:
         raise DivergedError(

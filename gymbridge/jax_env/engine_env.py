@@ -256,11 +256,7 @@ class EngineEnv(JaxEnv):
         return Coordinates(tuple(f"{field}.{name}" for name in kept), write)
 
     def _run(self, verb: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return a state with observations in plain dicts and rewards that are floats.
-
-        Raises:
-            EnvContractError: The function returns something else than a state.
-        """
+        """Return a state with observations in plain dicts and rewards that are floats."""
         state = function(*args)
         parts = ("obs", "reward", "done", "metrics", "info", "replace")
         if not all(hasattr(state, name) for name in parts):

@@ -67,11 +67,7 @@ class Linearizer:
         self._run = jax.jit(spread(run, place), out_shardings=find_sharding(place))
 
     def __call__(self, carry: Carry, actions: Any) -> dict[str, jax.Array]:
-        """Return A, B and x by name, each (num_envs, ...).
-
-        Raises:
-            SimulationError: Forward mode cannot pass the step.
-        """
+        """Return A, B and x by name, each (num_envs, ...)."""
         try:
             return self._run(carry, actions)
         except (TypeError, ValueError, NotImplementedError) as error:
@@ -82,11 +78,7 @@ class Linearizer:
 
 
 def read_fields(fields: Any) -> tuple[str, ...] | None:
-    """Return the names of leaves that a user gives; None stays None.
-
-    Raises:
-        ArgumentTypeError: `fields` is neither None nor a list of names.
-    """
+    """Return the names of leaves that a user gives; None stays None."""
     if fields is None:
         return None
     is_list = isinstance(fields, list | tuple) and len(fields) > 0

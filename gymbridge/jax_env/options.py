@@ -75,10 +75,6 @@ def read_carried(env: JaxEnv) -> tuple[dict[str, Option], dict[str, np.ndarray]]
         options: By name; their values are `Kept`.
         defaults: What takes the place of a value that is not given, for those that the environment
             does not look after itself.
-
-    Raises:
-        ArgumentError: An option has the same name, or there is no default that is a value of the
-            space. Other errors are those of `read_reset_options`.
     """
     options, defaults = {}, {}
     for name, space in read_mapping(env, "carried").items():
@@ -114,12 +110,7 @@ def carry_tree(name: str, like: Any) -> Option:
 
 
 def read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
-    """Return values, (num_envs, ...) in nested dicts.
-
-    Raises:
-        ArgumentTypeError: `given` is not a dict where `like` is one, or not an array of that dtype.
-        ArgumentError: It has other keys, another shape, or NaN or Inf under the mask.
-    """
+    """Return values, (num_envs, ...) in nested dicts."""
     if not isinstance(like, Mapping):
         array = read_array(label, given, (*mask.shape, *like.shape), like.dtype)
         if array.dtype.kind == "f" and not np.isfinite(array[mask]).all():
@@ -165,9 +156,6 @@ def given_together(options: Mapping[str, Option]) -> list[frozenset[str]]:
 
     Options with a value as their default are in each: they are given it. What `reset` does with any
     other default, such as None, shows in a trace without the option alone.
-
-    Raises:
-        ArgumentError: There are more than 16 such sets.
     """
     others = sorted(name for name, option in options.items() if option.default is None)
     if 2 ** len(others) > _MOST_TRACES:

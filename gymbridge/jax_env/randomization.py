@@ -79,12 +79,6 @@ class RandomizedEnv(JaxEnv):
     Args:
         env: The environment, with a model.
         function: Function that draws the physics; see `PhysicsDraw`.
-
-    Raises:
-        ArgumentTypeError: `function` is not a function.
-        EnvContractError: The environment has no model, or the function breaks a rule; the message
-            names the leaf.
-        SimulationError: The function cannot be traced.
     """
 
     def __init__(self, env: EngineEnv, function: Callable[..., Any]) -> None:
@@ -187,13 +181,7 @@ class RandomizedEnv(JaxEnv):
 
 
 def _read_given(shapes: Physics, given: Any, mask: np.ndarray) -> dict[str, Kept]:
-    """Return ``options["randomization"]`` as arrays, (num_envs, ...) by path; zeros if not given.
-
-    Raises:
-        ArgumentTypeError: The option is not a dict, or a value is not an array of numbers.
-        ArgumentError: A path does not vary, or a value has another shape or NaN or Inf under
-            the mask.
-    """
+    """Return ``options["randomization"]`` as (num_envs, ...) arrays; zeros if not given."""
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(
             "`options['randomization']` must be a dict from dotted paths to arrays, got "

@@ -91,12 +91,7 @@ def close(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
 
 
 def check_structure(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
-    """Raise unless two trees of shapes, which `verbs` returned, agree, None included.
-
-    Raises:
-        EnvContractError: The message names the first leaf that is missing, or differs in shape or
-            dtype, or else both structures.
-    """
+    """Raise unless two trees of shapes, which `verbs` returned, agree, None included."""
     here, there = _leaves(before), _leaves(after)
     if missing := sorted(here.keys() ^ there.keys()):
         side = verbs[0] if missing[0] in here else verbs[1]

@@ -34,9 +34,6 @@ def make_page(
         index: Index of the environment that is shown.
         seconds: Simulated seconds between two states.
         height: Height of the viewer in pixels.
-
-    Raises:
-        SimulationError: The viewer cannot show the model, or Brax cannot read it.
     """
     from brax.io import html, mjcf
 

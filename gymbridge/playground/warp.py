@@ -34,11 +34,7 @@ _SMALLEST = 4096
 
 
 def prepare_warp() -> None:
-    """Hide the lines that Warp prints of its kernels; its warnings and overflows still show.
-
-    Raises:
-        NotInstalledError: Warp is not installed.
-    """
+    """Hide the lines that Warp prints of its kernels; its warnings and overflows still show."""
     if find_spec("warp") is None:
         raise NotInstalledError(
             "`impl='warp'` needs MuJoCo Warp: `pip install warp-lang`. `impl='jax'` needs nothing."

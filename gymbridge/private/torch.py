@@ -21,9 +21,6 @@ def check_context(leaves: list[torch.Tensor]) -> None:
 
     Args:
         leaves: Actions of the step.
-
-    Raises:
-        SimulationError: Inside a backward pass, or with forward-mode derivatives.
     """
     if _is_in_backward_pass():
         raise SimulationError(

@@ -40,11 +40,7 @@ _SMALL = 1 << 18
 
 
 def find_torch_device(device: Device) -> torch.device:
-    """Return the device as torch knows it.
-
-    Raises:
-        ArgumentError: This build of torch has no such device.
-    """
+    """Return the device as torch knows it."""
     try:
         return torch.empty(0, device="cpu" if device.kind == "cpu" else str(device)).device
     except (RuntimeError, AssertionError) as error:
