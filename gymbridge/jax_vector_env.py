@@ -273,10 +273,8 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
 def takes_keywords_of(*others: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     """Let the signature of a constructor show keywords that it hands on.
 
-    `inspect.signature` then has, in the place of ``**kwargs``, those of the others too.
-
-    Args:
-        others: Functions or classes whose keyword-only parameters the constructor takes.
+    `inspect.signature` then has, in the place of ``**kwargs``, the keyword-only parameters of the
+    others, which are functions or classes, too.
     """
 
     def show(init: Any) -> Any:
@@ -316,13 +314,7 @@ def _recipe_of(env: Any) -> Recipe:
 
 
 def _choose_runner(arrays: str, nonfinite: str, differentiable: bool, residuals: str) -> MakeRunner:
-    """Return the runner of a batch.
-
-    Raises:
-        ArgumentError: An argument has an invalid value, or two cannot be combined.
-        ArgumentTypeError: `differentiable` is not a bool.
-        NotInstalledError: Gradients need torch, which is not installed.
-    """
+    """Return the runner of a batch."""
     if nonfinite not in _NONFINITE:
         raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
     if nonfinite == "raise" and arrays != "numpy":

@@ -82,12 +82,7 @@ def make_numpy_reader(space: spaces.Space[Any], lead: tuple[int, ...]) -> Action
 
 
 class NumpyReader:
-    """Reads a batch of actions of one space with numpy.
-
-    Args:
-        space: Space of one action, without subspaces.
-        lead: Dimensions of a batch.
-    """
+    """Reads a batch of actions of one space with numpy."""
 
     def __init__(self, space: spaces.Space[Any], lead: tuple[int, ...]) -> None:
         self._space = space

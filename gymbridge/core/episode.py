@@ -42,12 +42,7 @@ STEP_INFOS = ("nonfinite",)
 
 
 def truncated_unless_terminated(terminated: Any, truncated: Any) -> Any:
-    """Return which episodes are truncated and not terminated: a termination wins.
-
-    Args:
-        terminated: (num_envs,) bool, of any array library.
-        truncated: (num_envs,) bool.
-    """
+    """Return which episodes are truncated and not terminated: a termination wins."""
     return truncated & ~terminated
 
 

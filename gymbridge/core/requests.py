@@ -36,12 +36,7 @@ __all__ = [
 
 
 def read_count(name: str, value: Any, least: int = 1) -> int:
-    """Return `value` as an int of at least `least`; `name` is the argument's, for the error.
-
-    Raises:
-        ArgumentTypeError: `value` is not an integer.
-        ArgumentError: `value` is below `least`.
-    """
+    """Return `value` as an int of at least `least`; `name` is the argument's, for the error."""
     if read_number(name, value) < least:
         raise ArgumentError(f"`{name}` must be at least {least}, got {value}.")
     return int(value)
@@ -97,12 +92,7 @@ def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
 def read_info_keys(
     info_keys: Iterable[Any] | str | None, known: Collection[str]
 ) -> frozenset[str] | None:
-    """Return the names of the infos that a user wants, or None for the engine's default.
-
-    Args:
-        info_keys: None, "all", or a collection of names.
-        known: Names of the task's infos.
-    """
+    """Return the names of the infos that a user wants, or None for the engine's default."""
     if info_keys is None:
         return None
     if isinstance(info_keys, str):
@@ -134,12 +124,7 @@ def read_autoreset_mode(autoreset_mode: Any) -> AutoresetMode:
 
 
 def read_seed(seed: Any) -> int | None:
-    """Return the seed of one environment as a Python int; None stays None.
-
-    Raises:
-        ArgumentTypeError: `seed` is neither int nor None.
-        ArgumentError: `seed` is negative.
-    """
+    """Return the seed of one environment as a Python int; None stays None."""
     if seed is None:
         return None
     if not _is_integer(seed):
@@ -150,9 +135,7 @@ def read_seed(seed: Any) -> int | None:
 def read_seeds(seed: Any, num_envs: int) -> list[int | None]:
     """Return the seed of each environment as a Python int, or None where none was given.
 
-    Args:
-        seed: None, an int s (environment i gets s + i), or one int or None per environment.
-        num_envs: Size of the batch.
+    From an int s, environment i gets s + i.
     """
     if seed is None:
         return [None] * num_envs
@@ -248,13 +231,9 @@ def read_options(
 
 
 def read_array(label: str, value: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Return numbers of any array library as a new numpy array.
+    """Return numbers of any array library as a new numpy array; `label` is what errors call it.
 
-    Args:
-        label: What the error calls it.
-        value: What the user gave.
-        shape: The shape that it must have.
-        dtype: The dtype that it gets, by numpy's ``same_kind`` rule; integers become floats, too.
+    Casts follow numpy's ``same_kind`` rule, and integers become floats, too.
     """
     try:
         array = np.asarray(value.cpu() if hasattr(value, "cpu") else value)

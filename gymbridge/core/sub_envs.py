@@ -28,11 +28,7 @@ _PER_ENV = ("np_random_seed",)
 
 
 class SubEnvs:
-    """The attributes that `SyncVectorEnv` would read from its environments.
-
-    Args:
-        simulator: The batch of simulations, with the engine's object.
-    """
+    """The attributes that `SyncVectorEnv` would read from its environments."""
 
     def __init__(self, simulator: Simulator[Any]) -> None:
         self._simulator = simulator
@@ -45,9 +41,6 @@ class SubEnvs:
 
         ``get_wrapper_attr`` and ``has_wrapper_attr`` are those of `gymnasium.Env`. Without a render
         mode ``render`` returns Nones, because skrl's trainers call it in every step by default.
-
-        Raises:
-            AttributeError: No environment has the attribute.
         """
         if name == "get_wrapper_attr":
             return self._read(envs, *args, **kwargs)
@@ -77,12 +70,7 @@ class SubEnvs:
         return known or _defines(self._simulator.engine, name)
 
     def set_attr(self, envs: VectorEnv[Any, Any, Any], name: str, values: Any) -> None:
-        """Give each environment an attribute of that name.
-
-        Raises:
-            ArgumentError: A list has another length than num_envs, or the batch, its engine, or
-                what either is built with has the attribute: setting it would change nothing.
-        """
+        """Give each environment an attribute of that name; see `BridgeVectorEnv.set_attr`."""
         self._check_settable(envs, name)
         per_env: tuple[Any, ...] = (values,) * envs.num_envs
         if isinstance(values, list | tuple):

@@ -25,13 +25,7 @@ def carry_shapes(rule: EpisodeRule[JaxSimulator]) -> Carry:
 
 
 def name_leaves(simulator: JaxSimulator, carry: Carry, prefix: str = "") -> list[str]:
-    """Return a name for each leaf of a carry, in their order.
-
-    Args:
-        simulator: The batch.
-        carry: Shapes and dtypes of a carry.
-        prefix: What the names of the environment's own leaves begin with.
-    """
+    """Return a name for each leaf of a carry, with a prefix for the environment's own."""
     own = [f"{prefix}{name}" for name in simulator.leaf_names()]
     others = name_paths(carry)[len(own) :]
     others = [name.removeprefix("state.").removeprefix("rows.") for name in others]
@@ -39,11 +33,7 @@ def name_leaves(simulator: JaxSimulator, carry: Carry, prefix: str = "") -> list
 
 
 class CarryLeaves:
-    """The leaves of a batch's carries as plain arrays by name; typed keys become their data.
-
-    Args:
-        rule: Episode rule of the batch.
-    """
+    """The leaves of a batch's carries as plain arrays by name; typed keys become their data."""
 
     def __init__(self, rule: EpisodeRule[JaxSimulator]) -> None:
         self._place = rule.simulator.device

@@ -35,12 +35,7 @@ Infos = dict[str, Any]
 
 
 def read_space(env: JaxEnv, name: str, env_name: str) -> Space[Any]:
-    """Return a space that an environment declares.
-
-    Raises:
-        ArgumentTypeError: It is not a space, or not one of arrays.
-        ArgumentError: It has integers that JAX's do not reach.
-    """
+    """Return a space that an environment declares."""
     space = getattr(env, name, None)
     label = f"`{name}` of {env_name}"
     if not isinstance(space, Space):

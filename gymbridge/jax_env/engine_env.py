@@ -76,15 +76,6 @@ class EngineEnv(JaxEnv):
 
     Attributes:
         leaves: Leaves of its model; None if it has none.
-
-    Raises:
-        SimulationError: `reset` or `step` fails while it is traced.
-        EnvContractError: The environment is wrapped for training, `reset` or `step` returns
-            something else than a state of a single environment, or the gradients of MJX's solver do
-            not reach functions that the environment compiled itself.
-        ArgumentError: A space, a carried name or `mjx_solver_gradient` does not fit the
-            environment.
-        ArgumentTypeError: `carried` is not a list of names.
     """
 
     def __init__(

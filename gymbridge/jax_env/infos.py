@@ -37,11 +37,6 @@ def make_info_selector(
         state: Shapes of one environment's state.
         info_keys: None for what fits into about 1 kB per environment, "all", or a list of names.
         carried: Names of further entries of ``state.info``.
-
-    Raises:
-        ArgumentError: `info_keys` has a name that the environment lacks, or `carried` one that is
-            not an info under its own name.
-        ArgumentTypeError: `info_keys` has another type.
     """
     places = _find_places(state)
     chosen = _choose(places, info_keys) | _choose_carried(places, carried)

@@ -42,11 +42,6 @@ class Linearizer:
 
     Attributes:
         fields: Columns of each leaf, by name.
-
-    Raises:
-        ArgumentError: A name is unknown, twice there, or not of a float leaf, or the environment
-            names no coordinates.
-        EnvContractError: Actions are not floats.
     """
 
     def __init__(self, simulator: JaxSimulator, fields: tuple[str, ...] | None) -> None:

@@ -53,14 +53,7 @@ class Kept(NamedTuple):
 
 
 def read_reset_options(env: JaxEnv) -> dict[str, Option]:
-    """Return the options that an environment declares, by their names.
-
-    Raises:
-        ArgumentTypeError: They are not a dict, a name is not a str, or an option has no space, or
-            one of another kind.
-        ArgumentError: `reset` lacks an option as a keyword argument with a default, or it has the
-            name of Gymnasium's own or of `self` or `key`, or integers that JAX's do not reach.
-    """
+    """Return the options that an environment declares, by their names."""
     declared = read_mapping(env, "reset_options")
     return {
         name: space if isinstance(space, Option) else _read_option(env, name, space)
@@ -192,12 +185,7 @@ def _check_keyword(env: JaxEnv, name: str, label: str) -> None:
 
 
 def _read_values(name: str, space: Space[Any], given: Any, mask: np.ndarray) -> np.ndarray:
-    """Return the values of an option, (num_envs, ...).
-
-    Raises:
-        ArgumentTypeError: `given` is not an array that can be cast to the dtype of the space.
-        ArgumentError: It has another shape, or a value under the mask lies outside the space.
-    """
+    """Return the values of an option, (num_envs, ...)."""
     label = f"`options[{name!r}]`"
     array = read_array(label, given, (*mask.shape, *(space.shape or ())), space.dtype)
     if not batch_space(space, int(mask.sum())).contains(array[mask]):

@@ -27,11 +27,7 @@ def draw_by(render: Any, name: str, owner: str = "JaxVectorEnv") -> Drawing:
 
 
 class OwnRenderer:
-    """Draws states one by one, by the environment's own function; see `draw_by`.
-
-    Raises:
-        KeywordError: The environment has no `render`, or size or camera are chosen for it.
-    """
+    """Draws states one by one, by the environment's own function; see `draw_by`."""
 
     def __init__(self, render: Any, name: str, owner: str, view: View) -> None:
         if not callable(render):
@@ -44,11 +40,7 @@ class OwnRenderer:
         self._render, self._name = render, name
 
     def draw(self, state: Drawn) -> list[np.ndarray]:
-        """Return a frame of each environment.
-
-        Raises:
-            EnvContractError: `render` does not return an image.
-        """
+        """Return a frame of each environment."""
         rows = (
             jax.tree.map(lambda leaf, row=row: leaf[row], state.states)
             for row in range(state.num_envs)

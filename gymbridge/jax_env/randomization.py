@@ -74,11 +74,7 @@ class RandomizedEnv(JaxEnv):
     """An environment whose physics are drawn when an episode begins, and kept until it ends.
 
     The key of the draw is folded from the episode's key, which the environment's own `reset` gets
-    as it is. Only the leaves that vary are in the state.
-
-    Args:
-        env: The environment, with a model.
-        function: Function that draws the physics; see `PhysicsDraw`.
+    as it is. Only the leaves that vary are in the state. See `PhysicsDraw` for the function.
     """
 
     def __init__(self, env: EngineEnv, function: Callable[..., Any]) -> None:

@@ -52,11 +52,7 @@ class JaxRule(EpisodeRule[JaxSimulator]):
 
 
 class JaxRunner(Runner, Protocol):
-    """What a batch of JAX environments needs of its runner.
-
-    Attributes:
-        rule: The episode rule that it runs.
-    """
+    """What a batch of JAX environments needs of its runner."""
 
     rule: EpisodeRule[JaxSimulator]
 
@@ -71,13 +67,7 @@ class JaxRunner(Runner, Protocol):
     def apply(self, function: Callable[[Carry, Any], Any], carry: Any, actions: Any) -> Any:
         """Return what a compiled function of the rule's carry and actions returns.
 
-        Args:
-            function: It takes and returns trees of JAX's arrays.
-            carry: As this runner keeps it.
-            actions: As `step` takes them.
-
-        Returns:
-            returned: The same tree, in this runner's arrays.
+        The function takes and returns trees of JAX's arrays. All else is in this runner's.
         """
         return function(self.unpack(carry), actions)
 
@@ -130,11 +120,6 @@ def make_pure(
     rule: EpisodeRule[JaxSimulator], infos: InfoLayout, carry: Any
 ) -> tuple[Any, Callable[..., tuple[Any, Any]], Callable[..., tuple[Any, Any]]]:
     """Return a copy of a batch's carry, and its `reset` and `step` as pure functions of JAX.
-
-    Args:
-        rule: Episode rule of a batch with jax arrays.
-        infos: Layout of its infos.
-        carry: Its carry.
 
     Returns:
         carry: A copy.

@@ -63,10 +63,6 @@ class JaxSimulator:
         summed: Names of infos that add up, too.
         guarded: Whether a row that produces NaN or Inf ends with its last finite observation.
         calls: LAPACK calls on many matrices that a step may have at the same time, if it has any.
-
-    Raises:
-        ArgumentError: `num_envs` is not a multiple of the devices, JAX has no such device, or
-            `summed` names no numbers among the infos.
     """
 
     seed_range = 2**32 - 1

@@ -122,12 +122,7 @@ class TracedEnv:
             self._resets[names] = close(reset, KEY, given)
 
     def reset(self, key: jax.Array, options: Mapping[str, Any]) -> tuple[Any, TimeStep]:
-        """Return the initial state and time step of one episode, with the options that are given.
-
-        Args:
-            key: PRNG key of the episode.
-            options: Values of options by name.
-        """
+        """Return the initial state and time step of one episode, with options by name."""
         options = {**self._always, **options}
         state, obs, info = self._resets[frozenset(options)](key, options)
         no = jnp.zeros((), bool)

@@ -78,11 +78,8 @@ def close(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
 
     So nothing that changes later has an effect: attributes that the function reads, numpy arrays
     that are written into, a function that is put in its place, and settings of JAX for traces. A
-    `jax.custom_vjp` rule is still called when a gradient is traced.
-
-    Args:
-        function: The function. One that `jax.jit` has traced for these arguments is not run again.
-        *args: Its arguments, or their shapes and dtypes. Calls take arguments like these.
+    `jax.custom_vjp` rule is still called when a gradient is traced. A function that `jax.jit` has
+    traced for arguments like these is not run again.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     keep_constants(closed)

@@ -72,10 +72,6 @@ def set_contact_capacity(
 
     They are `naconmax`, and `naccdmax` of tasks that have it: contacts of convex geometry, at most
     as many. `default` is the task's own configuration, and `config` and `overrides` are the user's.
-
-    Raises:
-        ArgumentTypeError: A number of the user's is not an int.
-        ArgumentError: `fit_contacts` refuses a number, or `naccdmax` exceeds `naconmax`.
     """
     capacities: dict[str, int | None] = {}
     for name in ("naconmax", "naccdmax"):
@@ -102,11 +98,6 @@ def fit_contacts(name: str, given: int | None, default: int | None, num_envs: in
 
     It is the user's number, `given`. Without one it is as many for each environment as the task's
     default gives to each of 1,024, and at least 4,096 in all where the default is more.
-
-    Raises:
-        ArgumentTypeError: The user's is not an int.
-        ArgumentError: The user's is less for each environment than the default is for each of
-            8,192.
     """
     if given is not None:
         given = read_number(name, given)
@@ -129,9 +120,6 @@ class WithoutShared(wrapper.Wrapper):
     Warp keeps contacts and solver arrays of all environments together, in arrays without an axis
     for environments. They are overwritten in each step before they are read. So `reset` and `step`
     return None in their place, and `step` puts zeros there before it calls the environment.
-
-    Args:
-        env: An environment, built with ``impl="warp"``.
     """
 
     def __init__(self, env: Any) -> None:

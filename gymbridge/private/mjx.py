@@ -57,9 +57,6 @@ def read_solver_gradient(mode: Any, *, differentiable: bool) -> str | None:
 class SolverGradient:
     """How gradients pass MJX's solver in the functions that are traced with it.
 
-    Args:
-        mode: "auto", "unroll" or "implicit".
-
     Attributes:
         mode: The same.
         unsupported_reason: Why gradients cannot pass this version's solver; None if they can.

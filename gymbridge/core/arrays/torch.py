@@ -87,9 +87,6 @@ def choose_to_torch(place: Any) -> Converter:
 
     On a CPU small arrays are copied: that is quicker than DLPack, by which others share their
     memory. What is spread over CPU devices becomes one tensor.
-
-    Args:
-        place: Where the arrays are, a `jax.Device` or `jax.sharding.NamedSharding`.
     """
     if hasattr(place, "mesh"):
         return partial(_to_torch, fetch=gather_array)
@@ -101,10 +98,6 @@ def _to_torch(array: Any, fetch: Converter) -> Any:
 
     Each has a version counter of its own: with views of one tensor, to write into one info would
     make a backward pass through another fail.
-
-    Args:
-        array: An array of jax, or what is packed.
-        fetch: Function from an array of jax to one of numpy or torch.
     """
     if not isinstance(array, Packed):
         found = fetch(array)
