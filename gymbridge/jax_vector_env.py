@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.actions import make_action_reader
+from gymbridge.core.arrays.adapter import list_arrays
 from gymbridge.core.extras import needs
 from gymbridge.core.processes import check_open
 from gymbridge.core.rendering import read_view
@@ -342,9 +343,7 @@ def _choose_runner(arrays: str, nonfinite: str, differentiable: bool, residuals:
 
 
 def _window_length(actions: Any) -> int:
-    leaf = actions
-    while isinstance(leaf, dict) and leaf:
-        leaf = next(iter(leaf.values()))
+    leaf = next(iter(list_arrays(actions)), None)
     shape = tuple(getattr(leaf, "shape", ()))
     if len(shape) < 2 or shape[0] < 1:
         raise ArgumentError(

@@ -208,14 +208,13 @@ def make_infos(
 
 def mask_info(info: dict[str, Tree], mask: np.ndarray) -> dict[str, Any]:
     """Return a copy of `info` that is zero in the rows outside `mask`."""
-    kept: dict[str, Any] = {}
-    for key, value in info.items():
-        if isinstance(value, dict):
-            kept[key] = mask_info(value, mask)
-        else:
-            kept[key] = np.zeros(value.shape, value.dtype)
-            kept[key][mask] = value[mask]
-    return kept
+
+    def blank(value: np.ndarray) -> np.ndarray:
+        kept = np.zeros(value.shape, value.dtype)
+        kept[mask] = value[mask]
+        return kept
+
+    return map_arrays(blank, info)
 
 
 def make_final_infos(final: TimeStep, over: np.ndarray) -> dict[str, Any]:

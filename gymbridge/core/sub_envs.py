@@ -24,7 +24,6 @@ _SHARED = {
     "render_mode": "render_mode",
     "spec": "spec",
 }
-_PER_ENV = ("np_random_seed",)
 
 
 class SubEnvs:
@@ -60,14 +59,14 @@ class SubEnvs:
         """Return attribute `name` of each environment as it is, a method too."""
         if name in self._attributes:
             return self._attributes[name]
-        if name in _PER_ENV:
+        if name == "np_random_seed":
             return getattr(envs, name)
         owner, name = (envs, _SHARED[name]) if name in _SHARED else (self._simulator.engine, name)
         return (getattr(owner, name),) * envs.num_envs
 
     def _has(self, name: str) -> bool:
-        known = name in self._attributes or name in _SHARED or name in _PER_ENV or name == "render"
-        return known or _defines(self._simulator.engine, name)
+        known = {*self._attributes, *_SHARED, "np_random_seed", "render"}
+        return name in known or _defines(self._simulator.engine, name)
 
     def set_attr(self, envs: VectorEnv[Any, Any, Any], name: str, values: Any) -> None:
         """Give each environment an attribute of that name; see `BridgeVectorEnv.set_attr`."""

@@ -248,9 +248,16 @@ def _read_inner_defaults(path: tuple[str, ...], defaults: Any) -> Mapping[str, A
 
 
 def _read_default(path: tuple[str, ...], like: Any, default: Any) -> jax.Array:
-    """Return the default of an info in its shape and dtype."""
+    """Return the default of an info in its shape and dtype; integers and bools are exact."""
     try:
-        return _fit(like, default)
+        value = np.asarray(default)
+        if value.dtype.kind not in "biuf":
+            raise TypeError("no real number")
+        with np.errstate(invalid="ignore", over="ignore"):
+            cast = value.astype(like.dtype)
+        if not jnp.issubdtype(like.dtype, jnp.floating) and not np.array_equal(cast, value):
+            raise ValueError("another number")
+        return jnp.asarray(np.broadcast_to(cast, like.shape))
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             f"`info_defaults{_index(*path)}` must fit the info, {_show(like)}, got {default!r}."
@@ -260,18 +267,6 @@ def _read_default(path: tuple[str, ...], like: Any, default: Any) -> jax.Array:
 def _index(*path: str) -> str:
     """Return how a value at a path is reached in nested dicts."""
     return "".join(f"[{name!r}]" for name in path)
-
-
-def _fit(leaf: Any, value: Any) -> jax.Array:
-    """Return a default in the shape and dtype of its info, whose integers and bools are exact."""
-    value = np.asarray(value)
-    if value.dtype.kind not in "biuf":
-        raise TypeError("no real number")
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = value.astype(leaf.dtype)
-    if not jnp.issubdtype(leaf.dtype, jnp.floating) and not np.array_equal(cast, value):
-        raise ValueError("another number")
-    return jnp.asarray(np.broadcast_to(cast, leaf.shape))
 
 
 def _check_names(infos: Infos) -> None:

@@ -232,17 +232,19 @@ class EngineEnv(JaxEnv):
         """
         field, env = self._fields.physics, self._env
         now = getattr(self._begun, field)
-        if all(hasattr(now, name) for name in _OF_MJX):
+        is_mjx = all(hasattr(now, name) for name in _OF_MJX)
+        if is_mjx:
             kept = [name for name in _OF_MJX if getattr(now, name).size]
-            compute: Callable[..., Any] = partial(_replace, kept)
         elif all(hasattr(now, name) for name in _OF_BRAX) and hasattr(env, "pipeline_init"):
-            kept = list(_OF_BRAX)
-            compute = partial(_begin, self._call, env.pipeline_init)
+            kept = [*_OF_BRAX]
         else:
             return None
 
         def write(state: Any, leaves: Sequence[Any], physics: Physics | None = None) -> Any:
-            return replace(state, **{field: compute(getattr(state, field), leaves, physics)})
+            if is_mjx:
+                new = dict(zip(kept, leaves, strict=True))
+                return replace(state, **{field: replace(getattr(state, field), **new)})
+            return replace(state, **{field: self._call(physics, env.pipeline_init, *leaves)})
 
         return Coordinates(tuple(f"{field}.{name}" for name in kept), write)
 
@@ -293,14 +295,6 @@ def _begin_at(
 
     with starting_at(env.unwrapped, place):
         return env.reset(key)
-
-
-def _replace(names: list[str], simulation: Any, leaves: Sequence[Any], _: Any) -> Any:
-    return replace(simulation, **dict(zip(names, leaves, strict=True)))
-
-
-def _begin(call: Any, init: Any, _: Any, leaves: Sequence[Any], physics: Any) -> Any:
-    return call(physics, init, *leaves)
 
 
 def _call_with(

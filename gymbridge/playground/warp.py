@@ -68,7 +68,7 @@ def check_alone(place: Any, differentiable: bool) -> None:
 def set_contact_capacity(
     config: Any, default: Any, overrides: dict[str, Any], num_envs: int
 ) -> dict[str, int | None]:
-    """Return the entries of a configuration that say how many contacts a batch has room for.
+    """Return the entries of a configuration that are the contact capacity of a batch.
 
     They are `naconmax`, and `naccdmax` of tasks that have it: contacts of convex geometry, at most
     as many. `default` is the task's own configuration, and `config` and `overrides` are the user's.
@@ -76,8 +76,8 @@ def set_contact_capacity(
     capacities: dict[str, int | None] = {}
     for name in ("naconmax", "naccdmax"):
         if name in config:
-            room, own = config[name], default.get(name)
-            given = overrides.get(name, None if room == own else room)
+            found, own = config[name], default.get(name)
+            given = overrides.get(name, None if found == own else found)
             fitted, most = fit_contacts(name, given, own, num_envs), capacities.get("naconmax")
             if fitted and most and fitted > most:
                 if given is not None:
@@ -91,7 +91,7 @@ def set_contact_capacity(
 
 
 def fit_contacts(name: str, given: int | None, default: int | None, num_envs: int) -> int | None:
-    """Return how many contacts all environments of a batch have room for.
+    """Return the contact capacity that all environments of a batch share.
 
     Warp drops the contacts beyond it, so that environments depend on each other. The numbers of
     Playground's configurations are meant for 1,024 environments or more, 8,192 at most.

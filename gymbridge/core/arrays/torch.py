@@ -27,6 +27,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError
 __all__ = [
     "TensorReader",
     "choose_to_torch",
+    "choose_upload",
     "find_torch_device",
     "make_torch_adapter",
     "read_mask",
@@ -67,9 +68,7 @@ def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     named: Any = read_device(found)
     place = find_torch_device(named[0] if isinstance(named, tuple) else named)
     if native == "graph":
-        to_user, hand_over = identity, identity
-        on_cpu, on_gpu = partial(torch.tensor, device=place), partial(upload_array, place=place)
-        upload = on_cpu if place.type == "cpu" else on_gpu
+        to_user, hand_over, upload = identity, identity, choose_upload(place)
     else:
         upload = np.array if place.type == "cpu" else partial(_upload_to_jax, place=place)
         to_user, hand_over = partial(map_arrays, to_torch), torch_to_jax
@@ -212,6 +211,13 @@ def upload_array(array: np.ndarray, place: torch.device) -> torch.Tensor:
     is queued on the GPU.
     """
     return upload_packed(array, place, pin=True)
+
+
+def choose_upload(place: torch.device) -> Converter:
+    """Return the function from a numpy array to a tensor of its own on a device."""
+    if place.type == "cpu":
+        return partial(torch.tensor, device=place)
+    return partial(upload_array, place=place)
 
 
 def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
