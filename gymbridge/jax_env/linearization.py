@@ -37,7 +37,6 @@ class Linearizer:
     """The compiled linearisation of a batch in some leaves of its state.
 
     Args:
-        simulator: The batch.
         fields: Names of float leaves; None for the coordinates that the environment names.
 
     Attributes:

@@ -18,10 +18,8 @@ __all__ = ["OwnRenderer", "draw_by"]
 def draw_by(render: Any, name: str, owner: str = "JaxVectorEnv") -> Drawing:
     """Return how an environment is drawn by its own function, if it has one.
 
-    Args:
-        render: (state) -> (height, width, 3) uint8; anything that cannot be called is no such one.
-        name: Name of the environment, for errors.
-        owner: Class of the batch, for errors.
+    Such a function is (state) -> (height, width, 3) uint8; anything that cannot be called is none.
+    The names of the environment and of the batch's class are for errors.
     """
     return Drawing(partial(OwnRenderer, render, name, owner), Drawn, is_possible=callable(render))
 

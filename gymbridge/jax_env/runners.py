@@ -23,11 +23,8 @@ class JaxRule(EpisodeRule[JaxSimulator]):
     """The rule, whose carry has no more of the last time step than the next call needs.
 
     Where a call may leave a row as it is, that is all; otherwise it is the observation. Each leaf
-    that a compiled function takes or returns costs some microseconds.
-
-    Args:
-        rule: Episode rule of a batch.
-        of_one_device: Whether to be the rule of the rows of one device.
+    that a compiled function takes or returns costs some microseconds. With `of_one_device` it is
+    the rule of the rows of one device.
     """
 
     def __init__(self, rule: EpisodeRule[JaxSimulator], *, of_one_device: bool = False) -> None:
@@ -75,13 +72,9 @@ class JaxRunner(Runner, Protocol):
 class JitRunner(JaxRunner):
     """One compiled function for `reset` and one for `step`.
 
-    Each of several devices runs the rule on its own rows, since no row depends on another.
-
-    Args:
-        rule: Episode rule of the batch.
-        infos: The layout of its infos.
-        raises: Whether a step in which a row produced NaN or Inf raises, and is forgotten. The
-            simulator must be guarded then.
+    Each of several devices runs the rule on its own rows, since no row depends on another. With
+    `raises`, for which the simulator must be guarded, a step in which a row produced NaN or Inf
+    raises and is forgotten.
     """
 
     def __init__(
