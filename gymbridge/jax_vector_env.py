@@ -18,7 +18,6 @@ from gymbridge.core.requests import read_autoreset_mode, read_count, read_flag, 
 from gymbridge.core.runner import MakeRunner
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.jax_env.env import JaxEnv
-from gymbridge.jax_env.vector_env import FunctionalVectorEnv
 from gymbridge.private.jax import apart
 
 with needs("jax", "JaxVectorEnv"):
@@ -26,6 +25,7 @@ with needs("jax", "JaxVectorEnv"):
     from gymbridge.jax_env.runners import JitRunner
     from gymbridge.jax_env.simulator import JaxSimulator
     from gymbridge.jax_env.traced import TracedEnv
+    from gymbridge.jax_env.vector_env import FunctionalVectorEnv
 
 if TYPE_CHECKING:
     from torch import Tensor
