@@ -50,8 +50,14 @@ class Linearizer:
         shapes = field_leaves(simulator.row)
         ends = accumulate((shapes[place].size for place in places), initial=0)
         self.fields = {name: slice(*ends) for name, ends in zip(names, pairwise(ends), strict=True)}
-        structure = jax.tree.structure(simulator.env.state_shapes)
-        row = _make_row(simulator.step_row, places, _make_write(structure, places, write))
+
+        def put(leaves: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
+            if write is not None:
+                return tuple(jax.tree.leaves(write(simulator.env.unflatten(leaves), values)))
+            new = dict(zip(places, values, strict=True))
+            return tuple(new.get(place, leaf) for place, leaf in enumerate(leaves))
+
+        row = _make_row(simulator.step_row, places, put)
 
         def run(carry: Carry, actions: Any) -> dict[str, jax.Array]:
             log_compilation("linearize", simulator)
@@ -102,23 +108,6 @@ def _make_row(
         return {"A": by_state, "B": by_action, "x": x}
 
     return linearize
-
-
-def _make_write(
-    structure: Any, places: list[int], write: Callable[[Any, Any], Any] | None
-) -> Callable[[Any, Sequence[Any]], tuple[Any, ...]]:
-    """Return the function from leaves and new values at `places` to leaves.
-
-    `write` is that of `Coordinates`, or None to replace these alone.
-    """
-
-    def replace(leaves: Any, values: Sequence[Any]) -> tuple[Any, ...]:
-        if write is not None:
-            return tuple(jax.tree.leaves(write(jax.tree.unflatten(structure, leaves), values)))
-        new = dict(zip(places, values, strict=True))
-        return tuple(new.get(place, leaf) for place, leaf in enumerate(leaves))
-
-    return replace
 
 
 def _choose_coordinates(
