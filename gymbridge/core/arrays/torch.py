@@ -32,7 +32,6 @@ __all__ = [
     "make_torch_adapter",
     "read_mask",
     "torch_to_jax",
-    "upload_array",
     "upload_packed",
 ]
 
@@ -204,20 +203,11 @@ def _to_host(tensor: torch.Tensor) -> np.ndarray:
         raise _valueless(error) from error
 
 
-def upload_array(array: np.ndarray, place: torch.device) -> torch.Tensor:
-    """Return a copy of a numpy array on a GPU.
-
-    A transfer from pinned memory does not hold up the host, which would otherwise wait for all that
-    is queued on the GPU.
-    """
-    return upload_packed(array, place, pin=True)
-
-
 def choose_upload(place: torch.device) -> Converter:
     """Return the function from a numpy array to a tensor of its own on a device."""
     if place.type == "cpu":
         return partial(torch.tensor, device=place)
-    return partial(upload_array, place=place)
+    return partial(upload_packed, place=place)
 
 
 def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
@@ -225,25 +215,27 @@ def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
 
     By the same way as tensors, so that a compiled function takes both for one kind of argument.
     """
-    return _share_with_jax(upload_array(array, place))
+    return _share_with_jax(upload_packed(array, place))
 
 
 def _make_uploader(place: torch.device) -> Converter:
     """Return the function from a tree of numpy arrays to tensors on a device."""
     if place.type == "cpu":
         return partial(map_arrays, torch.from_numpy)
-    return partial(upload_packed, place=place, pin=True)
+    return partial(upload_packed, place=place)
 
 
-def upload_packed(tree: Any, place: torch.device, *, pin: bool) -> Any:
-    """Return a tree of numpy arrays as tensors on a device, in one asynchronous transfer.
+def upload_packed(tree: Any, place: torch.device) -> Any:
+    """Return copies of a tree of numpy arrays as tensors on a device, in one transfer.
 
     The arrays are transferred as one buffer of bytes. On the device each tensor is copied from it,
-    because a view would keep the whole buffer alive. Torch keeps a pinned buffer until its transfer
-    is over.
+    because a view would keep the whole buffer alive. A transfer from pinned memory does not hold up
+    the host, which would otherwise wait for all that is queued on the GPU. Torch keeps the pinned
+    buffer until its transfer is over.
     """
     leaves = list_arrays(tree)
     sizes = [-(-leaf.nbytes // 16) * 16 for leaf in leaves]
+    pin = place.type != "cpu"
     host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=pin, device="cpu")
     packed = pack(
         [_as_bytes(leaf, size) for leaf, size in zip(leaves, sizes, strict=True)],
