@@ -150,7 +150,8 @@ class Counted(FallingBall):
 
     def reset(self, rng: Any) -> Any:
         state = super().reset(rng)
-        return state.replace(info={**state.info, "count": {"steps": jnp.zeros((), jnp.int32)}})
+        count = {"steps": jnp.zeros((), jnp.int32)}
+        return state.replace(info={**state.info, "count": count, "episode": jnp.zeros(())})
 
     def step(self, state: Any, action: Any) -> Any:
         after = super().step(state, action)
@@ -242,6 +243,7 @@ def test_wrong_declaration__is_refused(env: Any, error: Any, message: str) -> No
             "must not have 'physics': `reset` has an argument of that name",
         ),
         (["cuont"], ArgumentError, r"got 'cuont'; did you mean 'count'\?"),
+        (["episode"], ArgumentError, "infos of that name, got 'episode'; known: 'count'"),
     ],
 )
 def test_wrong_names__are_refused(carried: Any, error: type[Exception], message: str) -> None:

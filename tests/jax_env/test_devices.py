@@ -141,6 +141,22 @@ def test_diverged__are_found_on_each_device() -> None:
     envs.step(np.ones((8, 1), np.float32))
 
 
+def test_settings__hold_on_each_device() -> None:
+    class Told(Adds):
+        def reset(self, key: Any) -> Any:
+            return *super().reset(key)[:2], {"count": 0.0}
+
+        def step(self, key: Any, state: Any, action: Any) -> Any:
+            after, obs, _, *flags, _ = super().step(key, state, action)
+            return after, obs, 1.0, *flags, {"count": 1.0}
+
+    options: dict[str, Any] = {"action_repeat": 3, "summed_infos": ["count"]}
+    envs = JaxVectorEnv(Told(), 2, device=TWO, nonfinite="ignore", **options)
+    assert sorted(envs.reset(seed=0)[1]) == ["_count", "count"]
+    _, rewards, *_, infos = envs.step(np.zeros((2, 2), np.float32))
+    assert (rewards.tolist(), infos["count"].tolist()) == ([3, 3], [3, 3])
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
