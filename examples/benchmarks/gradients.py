@@ -1,22 +1,15 @@
-"""What torch tensors and gradients through the simulator cost, on the CPU or a GPU.
+"""What tensors and gradients through the simulator cost, beside the same in plain JAX.
 
-    python examples/benchmarks/gradients.py [--device cuda] [--rounds 7] [--rows arrays window …]
-
-The reference of a window is one ``jax.jit(jax.value_and_grad(scan))`` of plain Brax with the same
-policy and loss, which restarts nothing; both must find the same gradient. TorchRL's row needs
-``pip install torchrl`` and is left out without it.
+The reference of a window is one `jax.jit(jax.value_and_grad(scan))` of plain Brax with the same
+policy and loss, which restarts nothing; both must find the same gradient.
 """
 
 from __future__ import annotations
 
-import argparse
 import resource
-import time
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import jax
@@ -24,13 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from brax import envs as brax_envs
-from timing import Row, compare, interleave, print_table, wait
+from steps import Contest, Step, over
 
 from gymbridge import BraxVectorEnv
-from gymbridge.command_line.options import at_least
+from gymbridge.command_line.timing import wait
 from gymbridge.private.mjx import SolverGradient
 
-warnings.filterwarnings("ignore", message="Brax System")
 KINDS = {"inverted_pendulum": "generalized", "reacher": "spring", "ant": "spring"}
 NO_ENDS: dict[str, Any] = {"ant": {"terminate_when_unhealthy": False}}
 """Keywords without which episodes end within a window."""
@@ -38,20 +30,8 @@ NO_ENDS: dict[str, Any] = {"ant": {"terminate_when_unhealthy": False}}
 BALANCE = np.array([[0.0], [2.0], [0.3], [0.5]], np.float32)
 """A linear policy that keeps the pendulum up, so that no episode ends within a window."""
 
-
-def arrays_rows(device: str, rounds: int) -> list[Row]:
-    """Compare the step with torch tensors with the step with numpy arrays."""
-    rng = np.random.default_rng(0)
-    numpy_actions = [rng.uniform(-1, 1, (256, 2)).astype(np.float32) for _ in range(64)]
-    torch_actions = [torch.as_tensor(actions, device=device) for actions in numpy_actions]
-    steps: dict[str, Callable[[int], object]] = {}
-    for arrays, actions in (("numpy", numpy_actions), ("torch", torch_actions)):
-        envs = BraxVectorEnv("reacher", 256, backend="generalized", arrays=arrays, device=device)
-        envs.reset(seed=0)
-        steps[arrays] = lambda index, envs=envs, actions=actions: envs.step(actions[index % 64])
-    times = interleave(steps, count=40, rounds=rounds)
-    taken = compare(times, "torch", "numpy")
-    return [Row("reacher generalized, 256 envs, torch over numpy", *taken, 1.05)]
+LARGEST = 1e-4
+"""By how much two gradients may differ, over the norm of one; on a GPU it is only noted."""
 
 
 class Window:
@@ -68,6 +48,7 @@ class Window:
     def __init__(
         self, name: str, num_envs: int, num_steps: int, device: str, backend: str | None = None
     ) -> None:
+        self.name = name
         kind = {"backend": backend or KINDS[name], **NO_ENDS.get(name, {})}
         self.env = brax_envs.get_environment(name, **kind)
         # The rule by which reverse mode passes MJX's solver is the same in plain JAX.
@@ -183,87 +164,75 @@ def waiting(step: Callable[[], Any]) -> Callable[[int], None]:
     return lambda _: wait(step())
 
 
-def window_row(case: str, steps: dict[str, Callable[[], Any]], bar: float, rounds: int) -> Row:
-    """Compare gradients, then times."""
-    error = difference(*steps.values())
-    assert error < 1e-4, f"{case}: gradients differ by {error:.1e}"
-    timed = {name: waiting(step) for name, step in steps.items()}
-    times = interleave(timed, count=2, rounds=rounds)
-    reference, ours = timed
-    return Row(case, *compare(times, ours, reference), bar, f"gradients differ by {error:.0e}")
+def compare(
+    plain: Callable[[], Any], ours: Callable[[], Any], name: str, bar: float, window: Window
+) -> Contest:
+    """Compare the times of two equal gradients."""
+    error = difference(plain, ours)
+    if window.device == "cpu" and "ant" not in window.name and error > LARGEST:
+        raise SystemExit(f"The gradients differ by {error:.1e}, and may by {LARGEST}.")
+    steps = {name: waiting(ours), "one JAX gradient": waiting(plain)}
+    note = f"gradients differ by {error:.0e}"
+    return Contest(steps, over("one JAX gradient", {name: bar}), window.num_steps, note)
 
 
-def window_rows(device: str, rounds: int) -> list[Row]:
-    rows = []
-    for name, bar in (("inverted_pendulum", 1.2), ("reacher", 2.0)):
-        window = Window(name, 256, 32, device)
-        steps = {"jax": window.jax_policy(), "torch": window.torch_policy}
-        case = f"{name} {KINDS[name]}, 256 envs, window of 32 steps"
-        rows.append(window_row(case, steps, bar, rounds))
-    return rows
+def window(
+    num_envs: int,
+    device: str,
+    *,
+    name: str = "inverted_pendulum",
+    num_steps: int = 32,
+    method: str = "policy",
+    bar: float = 1.3,
+) -> Contest:
+    """Compare gradients with respect to a policy, step by step, or to the actions of an unroll."""
+    given = Window(name, num_envs, num_steps, device)
+    plain, ours = getattr(given, f"jax_{method}")(), getattr(given, f"torch_{method}")
+    shown = "step by step" if method == "policy" else "unroll"
+    return compare(plain, ours, shown, bar, given)
 
 
-def solver_rows(device: str, rounds: int) -> list[Row]:
+def mjx_window(num_envs: int, device: str, *, num_steps: int = 16) -> Contest:
     """Compare gradients through MJX's solver with the same in JAX, and with the forward pass."""
-    window = Window("reacher", 64, 16, device, "mjx")
-    case = "reacher mjx (implicit), 64 envs, window of 16 steps"
-    steps = {"jax": window.jax_policy(), "torch": window.torch_policy}
-    row = window_row(case, steps, 1.3, rounds)
-    timed = {"forward": waiting(window.jax_forward()), "torch": waiting(window.torch_policy)}
-    times = interleave(timed, count=2, rounds=rounds)
-    over = Row(f"{case}, over JAX's forward pass", *compare(times, "torch", "forward"), 4.0)
-    steps = {"jax": window.jax_actions(), "torch": window.torch_actions}
-    return [row, over, window_row(f"{case}, as one unroll", steps, 1.3, rounds)]
+    given = Window("reacher", num_envs, num_steps, device, "mjx")
+    by_step = compare(given.jax_policy(), given.torch_policy, "step by step", 1.3, given)
+    unroll = compare(given.jax_actions(), given.torch_actions, "unroll", 1.3, given)
+    # The gradients by the policy and by the actions take JAX the same time.
+    steps = {**unroll.steps, **by_step.steps, "JAX's forward pass": waiting(given.jax_forward())}
+    bars = {**by_step.over, ("step by step", "JAX's forward pass"): 4.0, **unroll.over}
+    return Contest(steps, bars, num_steps, by_step.note)
 
 
-def hessian_rows(device: str, rounds: int) -> list[Row]:
+def hessian(num_envs: int, device: str, *, num_steps: int = 8) -> Contest:
     """Compare products with the Hessian with `jax.jvp` of `jax.grad` in one piece."""
-    window = Window("reacher", 64, 8, device)
-    steps = {"jax": window.jax_product(), "torch": window.torch_product}
-    case = "reacher spring, 64 envs, Hessian times a vector, unroll of 8 steps"
-    return [window_row(case, steps, 1.5, rounds)]
+    given = Window("reacher", num_envs, num_steps, device)
+    return compare(given.jax_product(), given.torch_product, "unroll", 1.5, given)
 
 
-def unroll_rows(device: str, rounds: int) -> list[Row]:
-    window = Window("inverted_pendulum", 256, 32, device)
-    steps = {"jax": window.jax_actions(), "torch": window.torch_actions}
-    case = "inverted_pendulum generalized, 256 envs, unroll of 32 steps"
-    return [window_row(case, steps, 1.15, rounds)]
-
-
-def resident() -> int:
-    """Return the bytes of memory that this process holds (Linux)."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
-
-
-def memory_rows(device: str, rounds: int) -> list[Row]:
-    """Compare the memory after the 20th and after the 200th window."""
-    window = Window("inverted_pendulum", 256, 32, device)
-    sizes, times = [], []
-    for _ in range(200):
-        start = time.perf_counter()
-        window.torch_policy()
-        times.append((time.perf_counter() - start) * 1e6)
+def memory(num_envs: int, device: str, *, num_windows: int = 200) -> dict[str, Any]:
+    """Return the memory after the last window, over that after the 20th."""
+    given, sizes = Window("inverted_pendulum", num_envs, 32, device), []
+    for _ in range(num_windows):
+        given.torch_policy()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])  # Linux
         on_gpu = torch.cuda.memory_allocated() if device != "cpu" else 0
-        sizes.append(resident() + on_gpu)
-    ratio = max(sizes[190:]) / sizes[19]
-    case = "200 windows in a row, memory after the last over that after the 20th"
-    return [Row(case, median(times), ratio, 1.02, f"{sizes[-1] / 2**20:.0f} MiB")]
+        sizes.append(pages * resource.getpagesize() + on_gpu)
+    ratio = max(sizes[-10:]) / sizes[num_windows // 10 - 1]
+    return {"figures": {"memory at the end, MiB": sizes[-1] / 2**20, "over that at 10 %": ratio}}
 
 
-def torchrl_window(window: Window, **options: Any) -> Callable[[], Any]:
+def torchrl_window(given: Window, **options: Any) -> Callable[[], Any]:
     """Return the same work on TorchRL's wrapper."""
     from torchrl.envs.libs.brax import BraxWrapper
 
     options = {"requires_grad": True, "categorical_action_encoding": False, **options}
-    num_envs = window.envs.num_envs
-    theirs = BraxWrapper(window.env, batch_size=[num_envs], device=window.device, **options)
-    weights = torch.tensor(window.weights, device=window.device, requires_grad=True)
+    num_envs = given.envs.num_envs
+    theirs = BraxWrapper(given.env, batch_size=[num_envs], device=given.device, **options)
+    weights = torch.tensor(given.weights, device=given.device, requires_grad=True)
 
     def run() -> None:
         data, loss = theirs.reset(), 0
-        for _ in range(window.num_steps):
+        for _ in range(given.num_steps):
             data["action"] = data["observation"] @ weights
             data = theirs.step(data)["next"]
             loss = loss + (data["observation"] ** 2).sum() - data["reward"].sum()
@@ -272,54 +241,31 @@ def torchrl_window(window: Window, **options: Any) -> Callable[[], Any]:
     return run
 
 
-def torchrl_rows(device: str, rounds: int) -> list[Row]:
-    """Compare with TorchRL's wrapper on the same work."""
-    window = Window("inverted_pendulum", 64, 16, device)
-    try:
-        run = torchrl_window(window)
-    except ImportError:
-        return []
-    times: dict[str, list[float]] = {"ours": [], "theirs": []}
-    run()
-    for _ in range(max(2, rounds // 3)):
-        window.torch_policy()  # TorchRL traces so much anew that JAX forgets our compiled step
-        for name, step in (("ours", window.torch_policy), ("theirs", run)):
-            start = time.perf_counter()
-            wait(step())
-            times[name].append((time.perf_counter() - start) * 1e6)
-    ours = compare(times, "ours", "theirs")
-    note = (
-        f"TorchRL {median(times['theirs']) / 1e3:.0f} ms, {1 / ours.ratio.value:.0f} times as long"
-    )
-    case = "inverted_pendulum, 64 envs, window of 16 steps, over TorchRL"
-    return [Row(case, *ours, 0.01, note)]
-
-
-ROWS = {
-    "arrays": arrays_rows,
-    "window": window_rows,
-    "solver": solver_rows,
-    "unroll": unroll_rows,
-    "hessian": hessian_rows,
-    "memory": memory_rows,
-    "torchrl": torchrl_rows,
+ROUTES: dict[str, Callable[[Window], Callable[[], Any]]] = {
+    "one jitted scan, policy": Window.jax_policy,
+    "gymbridge, step by step, policy": lambda given: given.torch_policy,
+    "one jitted scan, actions": Window.jax_actions,
+    "gymbridge, unroll, actions": lambda given: given.torch_actions,
+    "TorchRL BraxWrapper, policy": torchrl_window,
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu", help="where everything is, such as cuda")
-    text = "rounds of a comparison; TorchRL has a third of them (default: %(default)s)"
-    parser.add_argument("--rounds", type=at_least(1), default=9, help=text)
-    text = "parts of the table (default: all)"
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), help=text)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    rows: list[Row] = []
-    for name in options.rows:
-        rows += ROWS[name](options.device, options.rounds)
-    print_table(rows)
+def routes(num_envs: int, device: str, *, only: str = "", num_steps: int = 16) -> Contest:
+    """Return the ways to the gradient of a window, each for a process of its own."""
+
+    def build(make: Callable[[Window], Callable[[], Any]]) -> Step:
+        return waiting(make(Window("inverted_pendulum", num_envs, num_steps, device)))
+
+    steps = {name: partial(build, make) for name, make in ROUTES.items() if only in name}
+    pairs = {("gymbridge, step by step, policy", "TorchRL BraxWrapper, policy"): 0.01}
+    return Contest(steps, pairs, num_steps)
 
 
-if __name__ == "__main__":
-    main()
+def over_cores(num_envs: int, _: str, *, num_steps: int = 8) -> Contest:
+    """Compare the gradient of a window of ants over all cores with plain JAX on one device."""
+    places = {"all cores": "cpu:all", "one device": "cpu"}
+    windows = {name: Window("ant", num_envs, num_steps, place) for name, place in places.items()}
+    steps = {name: waiting(given.torch_actions) for name, given in windows.items()}
+    steps["one JAX gradient"] = waiting(windows["one device"].jax_actions())
+    bars = {"all cores": 0.85, "one device": None}
+    return Contest(steps, over("one JAX gradient", bars), num_steps)
