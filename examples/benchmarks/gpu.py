@@ -12,13 +12,11 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import torch
-from steps import Contest, Step, over, play, scanned, uniform
+from steps import Contest, Step, over
 from torch import nn
 
 BARE = "bare jitted step"
-WINDOW, SCAN = 16, 32
 
 
 class Physics(NamedTuple):
@@ -98,18 +96,6 @@ def ours(envs: Any, policy: nn.Module) -> Step:
     return run
 
 
-def ours_on_host(envs: Any, policy: nn.Module, device: str) -> Step:
-    """Step a batch of numpy arrays, whose policy is on the device."""
-    obs, _ = envs.reset(seed=0)
-
-    def run(_: int) -> None:
-        nonlocal obs
-        actions = policy(torch.from_numpy(obs).to(device))
-        obs, *_ = envs.step(actions.cpu().numpy())
-
-    return run
-
-
 def steps_of(
     physics: Physics, size: int, device: str, modes: tuple[str, ...], *, wrapped: str = ""
 ) -> dict[str, Step]:
@@ -128,18 +114,11 @@ def steps_of(
 
 
 def step(size: int, device: str) -> Contest:
-    """Compare two modes with the bare step."""
-    steps = steps_of(ant(), size, device, ("NextStep", "SameStep"))
-    return Contest(steps, over(BARE, dict.fromkeys(list(steps)[1:], 1.15)))
-
-
-def other_steps(size: int, device: str) -> Contest:
-    """Compare the rest: Disabled, numpy arrays, and Brax's own wrapper."""
-    physics = ant()
-    steps = steps_of(physics, size, device, ("Disabled",), wrapped="Brax training.wrap")
-    envs, policy = physics.batch(size, device=device), make_policy(physics.env, device)
-    steps["gymbridge, numpy, NextStep"] = ours_on_host(envs, policy, device)
-    return Contest(steps, over(BARE, dict.fromkeys(list(steps)[1:])))
+    """Compare all modes and Brax's own wrapper with the bare step."""
+    modes = ("NextStep", "SameStep", "Disabled")
+    steps = steps_of(ant(), size, device, modes, wrapped="Brax training.wrap")
+    bars = dict.fromkeys([name for name in steps if "Step" in name], 1.15)
+    return Contest(steps, over(BARE, dict.fromkeys(list(steps)[1:]) | bars))
 
 
 def playground(size: int, device: str, *, impl: str = "jax") -> Contest:
@@ -176,51 +155,6 @@ def torchrl(size: int, device: str) -> Contest:
     return Contest({name: ours(envs, policy), reference: run}, over(reference, {name: 1 / 20}))
 
 
-def window(size: int, device: str, *, method: str = "policy") -> Contest:
-    """Compare gradients of a window with respect to a policy, or to its actions as one node."""
-    import gradients
-
-    return gradients.window(size, device, name="ant", num_steps=WINDOW, method=method)
-
-
-def torchrl_window(size: int, device: str) -> Contest:
-    """Compare the same with TorchRL's wrapper, which clears nothing."""
-    import gradients
-
-    given = gradients.Window("ant", size, WINDOW, device)
-    theirs = gradients.torchrl_window(given, cache_clear_frequency=False)
-    name, reference = "step by step", "TorchRL BraxWrapper"
-    steps = {name: gradients.waiting(given.torch_policy), reference: gradients.waiting(theirs)}
-    return Contest(steps, over(reference, {name: 1 / 20}), WINDOW)
-
-
-def functional(size: int, device: str) -> Contest:
-    """Compare rollouts of given actions: scans, and a loop over our step."""
-    import jax
-
-    physics = ant()
-    actions = jax.numpy.asarray(uniform(SCAN, size, physics.env.action_size))
-    envs = physics.batch(size, arrays="jax", device=device)
-    envs.reset(seed=0)
-    carry, _, pure_step = envs.functional()
-
-    def loop(_: int) -> object:
-        return [envs.step(action) for action in actions][-1]
-
-    def bare_step(state: Any, action: Any) -> tuple[Any, Any]:
-        state = jax.vmap(physics.env.step)(state, action)
-        return state, (state.obs, state.reward, state.done, state.metrics)
-
-    start = jax.jit(jax.vmap(physics.env.reset))(jax.random.split(jax.random.PRNGKey(0), size))
-    reference = "bare step, one scan"
-    steps = {
-        "gymbridge, functional(), one scan": scanned(pure_step, carry, actions),
-        "gymbridge, jax, NextStep": loop,
-        reference: scanned(bare_step, start, actions),
-    }
-    return Contest(steps, over(reference, dict.fromkeys(list(steps)[:2])), SCAN)
-
-
 def variants(size: int, device: str, *, mode: str) -> Contest:
     """Compare the variants of a step in one mode."""
     from variants import step_variants
@@ -249,15 +183,3 @@ def warp_modes(size: int, device: str) -> Contest:
     peers = [label for label in mine if label.endswith(f", {other}")]
     pairs = {**pairs, **over(f"{wrapped}, {other}", dict.fromkeys(peers))}
     return Contest(steps, pairs, note="" if device != "cpu" else "a CPU has no CUDA graphs")
-
-
-def pool(size: int, device: str, *, task: str = "CartPole-v1") -> Contest:
-    """Compare numpy arrays and tensors on the device with EnvPool's own class."""
-    from routes import own_pool
-
-    reference, steps = "EnvPool's own class", {}
-    for arrays, options in (("numpy", {}), ("torch", {"device": device})):
-        envs = gym.make_vec(f"EnvPool/{task}", num_envs=size, arrays=arrays, **options)
-        steps[f"gymbridge, {arrays}, NextStep"] = play(envs)
-    bars = over(reference, dict.fromkeys(steps))
-    return Contest({**steps, reference: own_pool(size)}, bars)

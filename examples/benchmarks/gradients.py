@@ -31,7 +31,7 @@ BALANCE = np.array([[0.0], [2.0], [0.3], [0.5]], np.float32)
 """A linear policy that keeps the pendulum up, so that no episode ends within a window."""
 
 LARGEST = 1e-4
-"""By how much two gradients may differ, over the norm of one; on a GPU it is only noted."""
+"""By how much two gradients may differ, over the norm of one; for ants and on a GPU it is noted."""
 
 
 class Window:
@@ -48,7 +48,6 @@ class Window:
     def __init__(
         self, name: str, num_envs: int, num_steps: int, device: str, backend: str | None = None
     ) -> None:
-        self.name = name
         kind = {"backend": backend or KINDS[name], **NO_ENDS.get(name, {})}
         self.env = brax_envs.get_environment(name, **kind)
         # The rule by which reverse mode passes MJX's solver is the same in plain JAX.
@@ -164,18 +163,6 @@ def waiting(step: Callable[[], Any]) -> Callable[[int], None]:
     return lambda _: wait(step())
 
 
-def compare(
-    plain: Callable[[], Any], ours: Callable[[], Any], name: str, bar: float, window: Window
-) -> Contest:
-    """Compare the times of two equal gradients."""
-    error = difference(plain, ours)
-    if window.device == "cpu" and "ant" not in window.name and error > LARGEST:
-        raise SystemExit(f"The gradients differ by {error:.1e}, and may by {LARGEST}.")
-    steps = {name: waiting(ours), "one JAX gradient": waiting(plain)}
-    note = f"gradients differ by {error:.0e}"
-    return Contest(steps, over("one JAX gradient", {name: bar}), window.num_steps, note)
-
-
 def window(
     num_envs: int,
     device: str,
@@ -183,30 +170,26 @@ def window(
     name: str = "inverted_pendulum",
     num_steps: int = 32,
     method: str = "policy",
+    backend: str | None = None,
     bar: float = 1.3,
 ) -> Contest:
-    """Compare gradients with respect to a policy, step by step, or to the actions of an unroll."""
-    given = Window(name, num_envs, num_steps, device)
+    """Compare equal gradients: by a policy, step by step, or by the actions of an unroll.
+
+    The `method` "product" is a Hessian times a vector. Over MJX, the forward pass is a reference,
+    too.
+    """
+    given = Window(name, num_envs, num_steps, device, backend)
     plain, ours = getattr(given, f"jax_{method}")(), getattr(given, f"torch_{method}")
-    shown = "step by step" if method == "policy" else "unroll"
-    return compare(plain, ours, shown, bar, given)
-
-
-def mjx_window(num_envs: int, device: str, *, num_steps: int = 16) -> Contest:
-    """Compare gradients through MJX's solver with the same in JAX, and with the forward pass."""
-    given = Window("reacher", num_envs, num_steps, device, "mjx")
-    by_step = compare(given.jax_policy(), given.torch_policy, "step by step", 1.3, given)
-    unroll = compare(given.jax_actions(), given.torch_actions, "unroll", 1.3, given)
-    # The gradients by the policy and by the actions take JAX the same time.
-    steps = {**unroll.steps, **by_step.steps, "JAX's forward pass": waiting(given.jax_forward())}
-    bars = {**by_step.over, ("step by step", "JAX's forward pass"): 4.0, **unroll.over}
-    return Contest(steps, bars, num_steps, by_step.note)
-
-
-def hessian(num_envs: int, device: str, *, num_steps: int = 8) -> Contest:
-    """Compare products with the Hessian with `jax.jvp` of `jax.grad` in one piece."""
-    given = Window("reacher", num_envs, num_steps, device)
-    return compare(given.jax_product(), given.torch_product, "unroll", 1.5, given)
+    error = difference(plain, ours)
+    if device == "cpu" and name != "ant" and error > LARGEST:
+        raise SystemExit(f"The gradients differ by {error:.1e}, and may by {LARGEST}.")
+    way = "step by step" if method == "policy" else "unroll"
+    steps, bars = {way: ours, "one JAX gradient": plain}, {(way, "one JAX gradient"): bar}
+    if backend == "mjx" and method == "policy":
+        steps["JAX's forward pass"] = given.jax_forward()
+        bars[way, "JAX's forward pass"] = 4.0
+    steps = {name: waiting(step) for name, step in steps.items()}
+    return Contest(steps, bars, num_steps, f"gradients differ by {error:.0e}")
 
 
 def memory(num_envs: int, device: str, *, num_windows: int = 200) -> dict[str, Any]:
@@ -221,11 +204,11 @@ def memory(num_envs: int, device: str, *, num_windows: int = 200) -> dict[str, A
     return {"figures": {"memory at the end, MiB": sizes[-1] / 2**20, "over that at 10 %": ratio}}
 
 
-def torchrl_window(given: Window, **options: Any) -> Callable[[], Any]:
+def torchrl_window(given: Window) -> Callable[[], Any]:
     """Return the same work on TorchRL's wrapper."""
     from torchrl.envs.libs.brax import BraxWrapper
 
-    options = {"requires_grad": True, "categorical_action_encoding": False, **options}
+    options: Any = {"requires_grad": True, "categorical_action_encoding": False}
     num_envs = given.envs.num_envs
     theirs = BraxWrapper(given.env, batch_size=[num_envs], device=given.device, **options)
     weights = torch.tensor(given.weights, device=given.device, requires_grad=True)
@@ -250,15 +233,23 @@ ROUTES: dict[str, Callable[[Window], Callable[[], Any]]] = {
 }
 
 
-def routes(num_envs: int, device: str, *, only: str = "", num_steps: int = 16) -> Contest:
+def routes(
+    num_envs: int,
+    device: str,
+    *,
+    name: str = "inverted_pendulum",
+    only: str = "",
+    num_steps: int = 16,
+    bar: float = 0.01,
+) -> Contest:
     """Return the ways to the gradient of a window, each for a process of its own."""
 
     def build(make: Callable[[Window], Callable[[], Any]]) -> Step:
-        return waiting(make(Window("inverted_pendulum", num_envs, num_steps, device)))
+        return waiting(make(Window(name, num_envs, num_steps, device)))
 
-    steps = {name: partial(build, make) for name, make in ROUTES.items() if only in name}
-    pairs = {("gymbridge, step by step, policy", "TorchRL BraxWrapper, policy"): 0.01}
-    return Contest(steps, pairs, num_steps)
+    steps = {route: partial(build, make) for route, make in ROUTES.items() if only in route}
+    pair = "gymbridge, step by step, policy", "TorchRL BraxWrapper, policy"
+    return Contest(steps, {pair: bar}, num_steps)
 
 
 def over_cores(num_envs: int, _: str, *, num_steps: int = 8) -> Contest:

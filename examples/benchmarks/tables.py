@@ -1,4 +1,4 @@
-"""Write tables and pictures of the docs from the results of `run.py`.
+"""Write the tables of the docs from the results of `run.py`, and draw the picture of some rows.
 
     python examples/benchmarks/tables.py
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import runpy
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import groupby
@@ -26,13 +27,6 @@ from cases import SETS
 from gymbridge.command_line.timing import spread
 
 DOCS = Path(__file__).parents[2] / "docs"
-STYLE = Path(__file__).with_name("pages.mplstyle")
-PICTURES = {
-    "sizes_cartpole": ("curves_cartpole-v1.svg", "environment steps per second"),
-    "cores_by_size": ("all_cores.svg", "time over a bare step on one device"),
-}
-"""File and what it shows over the values, by set."""
-
 PPO_BAR = 1.5
 """Aim for the wall clock of `ppo.py` over that of Brax's own PPO."""
 
@@ -108,43 +102,34 @@ def rates(results: list[Result]) -> Iterator[Rows]:
 
 
 def curves(results: list[Result]) -> Iterator[Rows]:
-    """Yield a table for each case: the median of each route at each value."""
-    for case, lines in lines_of(results).items():
-        [axis] = {one["axis"] for one in results if one["case"] == case}
-        values = sorted({value for line in lines.values() for value in line})
-        rows = [[f"{case}, steps/s by {axis}", *(f"{value:,}" for value in values)]]
-        for name, line in sorted(lines.items(), key=lambda item: -item[1].get(values[-1], 0)):
-            rows.append([name, *(f"{line[v]:,.0f}" if v in line else "" for v in values)])
-        yield rows
-
-
-def lines_of(results: list[Result]) -> dict[str, dict[str, dict[int, float]]]:
-    """Return the medians by case, route and value."""
-    lines: dict[str, Any] = defaultdict(lambda: defaultdict(dict))
-    for result in sorted(results, key=lambda one: one["value"]):
-        for name, rounds in result["steps_per_second"].items():
-            lines[result["case"]][name][result["value"]] = median(rounds)
-    return lines
+    """Yield the median of each route at each value, the fastest at the last first."""
+    for case in dict.fromkeys(result["case"] for result in results):
+        these = sorted(
+            (one for one in results if one["case"] == case), key=lambda one: -one["value"]
+        )
+        lines: dict[str, dict[int, str]] = defaultdict(dict)
+        for result in these:
+            rates = {name: median(found) for name, found in result["steps_per_second"].items()}
+            for name in sorted(rates, key=lambda name: -rates[name]):
+                lines[name][result["value"]] = f"{rates[name]:,.0f}"
+        yield grid(f"{case}, steps/s by {these[0]['axis']}", lines)
 
 
 def sizes(results: list[Result]) -> Iterator[Rows]:
     """Yield the ratios of each case and function at each value."""
-    lines = ratios_by_size(results)
-    values = sorted({value for line in lines.values() for value in line})
-    rows = [["environments", *(f"{value:,}" for value in values)]]
-    for name, line in lines.items():
-        rows.append([name, *(f"{line[v]:.2f}" if v in line else "" for v in values)])
-    yield rows
-
-
-def ratios_by_size(results: list[Result]) -> dict[str, dict[int, float]]:
-    """Return the ratios by name and value."""
-    lines: dict[str, dict[int, float]] = defaultdict(dict)
+    lines: dict[str, dict[int, str]] = defaultdict(dict)
     for found in by_case(results):
         for name, reference, _ in found[0]["over"]:
             ratio = find_ratio(found, name, reference)[0]
-            lines[f"{found[0]['case']}, {name}"][found[0]["value"]] = ratio
-    return lines
+            lines[f"{found[0]['case']}, {name}"][found[0]["value"]] = f"{ratio:.2f}"
+    yield grid("environments", lines)
+
+
+def grid(title: str, lines: dict[str, dict[int, str]]) -> Rows:
+    """Return a row for each line, with its cells by value."""
+    values = sorted({value for line in lines.values() for value in line})
+    rows = [[name, *(line.get(value, "") for value in values)] for name, line in lines.items()]
+    return [[title, *(f"{value:,}" for value in values)], *rows]
 
 
 def trainings(results: list[Result]) -> Iterator[Rows]:
@@ -204,43 +189,6 @@ def write(rows: Rows) -> str:
     return "\n".join([head, f"|{'|'.join(marks)}|", *lines])
 
 
-def draw(name: str, results: list[Result], path: Path) -> None:
-    """Draw a line for each route over the values; ours have the colour of their arrays."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import EngFormatter, LogLocator
-
-    [lines] = lines_of(results).values() if name != "cores_by_size" else [ratios_by_size(results)]
-    colours = {"numpy": "C0", "torch": "C1", "jax": "C2"}
-    styles = {"NextStep": "-", "SameStep": "--", "Disabled": ":"}
-    plt.style.use(STYLE)
-    figure, axes = plt.subplots(figsize=(5.2, 4), layout="constrained")
-    markers = iter("os^vD<>*XPhpd8" * 3)
-    for label, line in lines.items():
-        if label.endswith(", one device"):
-            continue
-        _, *options = label.split(", ")
-        given = {"marker": next(markers), "markersize": 4}
-        if len(options) == 2:
-            given = {"color": colours[options[0]], "linestyle": styles[options[1]]}
-        axes.plot([*line], [*line.values()], label=label, **given)
-    values = sorted({value for line in lines.values() for value in line})
-    axes.set(xscale="log", yscale="log", xlabel="environments", ylabel=PICTURES[name][1])
-    axes.set_xticks(values, [f"{value:,}" for value in values])
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.minorticks_off()
-    axes.grid(axis="y", alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, frameon=False)
-    # Text stays text.
-    with plt.rc_context({"svg.fonttype": "none"}):
-        figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument(
@@ -259,9 +207,7 @@ def main() -> None:
         if after != before:
             page.write_text(after, encoding="utf-8")
             print(page)
-    for name, (file, _) in PICTURES.items():
-        if results := read_results(args.measured / SETS[name].page / f"{name}.json"):
-            draw(name, results, args.pages / "img" / file)
+    runpy.run_path(str(DOCS / "scripts" / "summary.py"), run_name="__main__")
 
 
 if __name__ == "__main__":

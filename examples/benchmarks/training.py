@@ -83,6 +83,7 @@ def train_sb3(make: Any, seed: int, target: float, max_steps: int) -> dict[str, 
 class Task(NamedTuple):
     """What is trained until when."""
 
+    name: str
     backend: str
     target: float
     num_envs: int
@@ -103,10 +104,10 @@ class Task(NamedTuple):
         return self.updates * self.num_steps * self.num_envs
 
 
-ANT = Task("spring", 3000, 4096, 5, 2048, 32, 4, 300)
-PENDULUM = Task("generalized", 30, 64, 8, 64, 4, 8, 20)
-"""Tries it out on a CPU."""
-
+ANT = Task("ant", "spring", 3000, 4096, 5, 2048, 32, 4, 300)
+PENDULUM = Task(
+    "inverted_pendulum", "generalized", 30, 64, 8, 64, 4, 8, 20
+)  # tries it out on a CPU
 COMMON: dict[str, Any] = {"learning_rate": 3e-4, "gae_lambda": 0.95, "max_grad_norm": 0.5}
 OURS = {**COMMON, "gamma": 0.97, "clip": 0.3, "entropy_coef": 1e-2, "value_coef": 0.25}
 BRAX = {
@@ -120,33 +121,37 @@ BRAX = {
 }
 
 
-def train_gymbridge(name: str, task: Task, device: str, seconds: float) -> list[Row]:
-    """Return a row for each update of `examples/ppo.py`."""
+def ppo_to_target(_: int, device: str, *, library: str, seconds: float = LIMIT) -> dict[str, Any]:
+    """Return a row for each update: environment steps, seconds with compiling, mean return."""
+    task = ANT if device != "cpu" else PENDULUM
+    rows = {"gymbridge": train_gymbridge, "Brax": train_brax}[library](task, device, seconds)
+    progress = [(*row[:2], row[2] if math.isfinite(row[2]) else None) for row in rows]
+    return {"library": library, "target": task.target, "progress": progress}
+
+
+def train_gymbridge(task: Task, device: str, seconds: float) -> list[Row]:
+    """Train with `examples/ppo.py`."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import gymnasium as gym
+    import ppo
     import torch
-    from ppo import Agent, train
-    from ppo_flags import Args
 
     torch.manual_seed(SEED)
     start = time.perf_counter()
     options: dict[str, Any] = {"backend": task.backend, "arrays": "torch", "device": device}
-    envs = gym.make_vec(f"Brax/{name}-v0", num_envs=task.num_envs, **options)
-    args = Args(
+    envs = gym.make_vec(f"Brax/{task.name}-v0", num_envs=task.num_envs, **options)
+    same = ("num_envs", "num_steps", "minibatches", "epochs", "total_steps")
+    args = ppo.Args(
         seed=SEED,
         device=device,
-        num_envs=task.num_envs,
-        num_steps=task.num_steps,
-        minibatches=task.minibatches,
-        epochs=task.epochs,
-        total_steps=task.total_steps,
         target_return=task.target,
         max_seconds=seconds,
+        **{name: getattr(task, name) for name in same},
         **OURS,
     )
-    agent = Agent(envs).to(device)
+    agent = ppo.Agent(envs).to(device)
     built = time.perf_counter() - start
-    progress = train(args, envs, agent)
+    progress = ppo.train(args, envs, agent)
     return [(steps, built + taken, mean) for steps, taken, _, mean in progress]
 
 
@@ -154,8 +159,8 @@ class OverError(Exception):
     """The training of Brax has reached its target or its limit."""
 
 
-def train_brax(name: str, task: Task, device: str, seconds: float) -> list[Row]:
-    """Return a row for each update of Brax's PPO."""
+def train_brax(task: Task, _: str, seconds: float) -> list[Row]:
+    """Train with Brax's PPO."""
     import jax
     from brax import envs as brax_envs
     from brax.training.agents.ppo import networks, train
@@ -178,7 +183,7 @@ def train_brax(name: str, task: Task, device: str, seconds: float) -> list[Row]:
 
     with contextlib.suppress(OverError):
         train.train(
-            brax_envs.get_environment(name, backend=task.backend),
+            brax_envs.get_environment(task.name, backend=task.backend),
             num_timesteps=task.total_steps,
             num_evals=task.updates + 1,
             episode_length=1000,
@@ -203,12 +208,3 @@ def replicate(tree: Any, devices: list[Any]) -> Any:
 
     stacked = jax.tree.map(lambda leaf: jax.numpy.stack([leaf] * len(devices)), tree)
     return jax.pmap(lambda copy: copy, devices=devices)(stacked)
-
-
-def ppo_to_target(_: int, device: str, *, library: str, seconds: float = LIMIT) -> dict[str, Any]:
-    """Return a row for each update: environment steps, seconds with compiling, mean return."""
-    name, task = ("ant", ANT) if device != "cpu" else ("inverted_pendulum", PENDULUM)
-    train = {"gymbridge": train_gymbridge, "Brax": train_brax}[library]
-    rows = train(name, task, device, seconds)
-    rows = [(*row[:2], row[2] if math.isfinite(row[2]) else None) for row in rows]
-    return {"library": library, "target": task.target, "progress": rows}
