@@ -98,11 +98,10 @@ def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) ->
     """Return a step over all cores and on one device, in a mode and with arrays."""
     engine, more = ("Playground", {}) if task in PLAYGROUND else ("Brax", SPRING)
     mode, arrays = given or (NEXT, "numpy")
-    options = {"autoreset_mode": mode, "arrays": arrays, "engines": {"engine": {}}, **more}
-    bars, title = (
-        {"all cores": bar, "one device": None},
-        f"{task}, {num_envs:,} envs, {mode}, {arrays}",
-    )
+    options = {"autoreset_mode": mode, "arrays": arrays, **more}
+    options["engines"] = {"engine": {"arrays": "numpy"}}
+    bars = {"all cores": bar, "one device": None}
+    title = f"{task}, {num_envs:,} envs, {mode}, {arrays}"
     case = beside(title, f"{engine}/{task}-v0", num_envs, bars, ways=PLACES, **options)
     return case._replace(processes=3, seconds=0.4)
 
@@ -354,9 +353,9 @@ GPU = {
             "steps:beside_engine",
             *(64, 512, 4096),
             env_id="EnvPool/CartPole-v1",
-            ways={"gymbridge, numpy": {"device": "cpu"}, "gymbridge, torch": {"arrays": "torch"}},
+            ways={"gymbridge, numpy": {}, "gymbridge, torch": {"arrays": "torch"}},
             bars={"gymbridge, numpy": None, "gymbridge, torch": None},
-            engines={"EnvPool's own class": {"device": "cpu", "num_threads": 0}},
+            engines={"EnvPool's own class": {"num_threads": 0}},
         ),
     ),
 }

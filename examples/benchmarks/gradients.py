@@ -21,6 +21,7 @@ from steps import Contest, Step, over
 
 from gymbridge import BraxVectorEnv
 from gymbridge.command_line.timing import wait
+from gymbridge.core.cores import count_cores
 from gymbridge.private.mjx import SolverGradient
 
 KINDS = {"inverted_pendulum": "generalized", "reacher": "spring", "ant": "spring"}
@@ -78,48 +79,45 @@ class Window:
         return torch.stack(actions).cpu().numpy()
 
     def jax_policy(self) -> Callable[[], Any]:
-        """Return value and gradient with respect to a linear policy, as one compiled function."""
-        return self._jitted(partial(self._loss, self.step), self.weights)
+        """Return the gradient with respect to a linear policy, as one compiled function."""
+        return self._jitted(jax.grad(self._loss), self.weights)
 
     def jax_forward(self) -> Callable[[], Any]:
         """Return the value alone, through the environment's step as it is."""
-        function, weights = jax.jit(partial(self._loss, self.env.step)), jnp.asarray(self.weights)
-        return lambda: function(weights, self.state)
-
-    def _loss(self, env_step: Callable[..., Any], weights: Any, first: Any) -> Any:
-        def step(state: Any, _: Any) -> Any:
-            # On a GPU the default precision is less than torch's.
-            actions = jnp.matmul(state.obs, weights, precision="highest")
-            state = jax.vmap(env_step)(state, actions)
-            return state, (state.obs**2).sum() - state.reward.sum()
-
-        return jax.lax.scan(step, first, None, self.num_steps)[1].sum()
+        return self._jitted(partial(self._loss, env_step=self.env.step), self.weights)
 
     def jax_actions(self) -> Callable[[], Any]:
-        """Return value and gradient with respect to given actions, as one compiled function."""
-        return self._jitted(self._loss_of_actions, self.actions)
+        """Return the gradient with respect to given actions, as one compiled function."""
+        return self._jitted(jax.grad(self._loss_of_actions), self.actions)
 
     def jax_product(self) -> Callable[[], Any]:
         """Return the Hessian by given actions times the same, as one compiled function."""
-        pull, given = jax.grad(self._loss_of_actions), jnp.asarray(self.actions)
-        function = jax.jit(
-            lambda actions, along, first: jax.jvp(
-                lambda actions: pull(actions, first), (actions,), (along,)
-            )[1]
-        )
-        return lambda: function(given, given, self.state)
+
+        def product(actions: Any, first: Any) -> Any:
+            pull = partial(jax.grad(self._loss_of_actions), first=first)
+            return jax.jvp(pull, (actions,), (actions,))[1]
+
+        return self._jitted(product, self.actions)
+
+    def _loss(self, weights: Any, first: Any, env_step: Any = None) -> Any:
+        def act(obs: Any, _: Any) -> Any:  # on a GPU the default precision is less than torch's
+            return jnp.matmul(obs, weights, precision="highest")
+
+        return self._scan(act, first, None, env_step)
 
     def _loss_of_actions(self, actions: Any, first: Any) -> Any:
+        return self._scan(lambda _, action: action, first, actions)
+
+    def _scan(self, act: Any, first: Any, actions: Any, env_step: Any = None) -> Any:
         def step(state: Any, action: Any) -> Any:
-            state = jax.vmap(self.step)(state, action)
+            state = jax.vmap(env_step or self.step)(state, act(state.obs, action))
             return state, (state.obs**2).sum() - state.reward.sum()
 
-        return jax.lax.scan(step, first, actions)[1].sum()
+        return jax.lax.scan(step, first, actions, self.num_steps)[1].sum()
 
-    def _jitted(self, loss: Callable[..., Any], given: np.ndarray) -> Callable[[], Any]:
-        function = jax.jit(jax.value_and_grad(loss))
-        given = jnp.asarray(given)
-        return lambda: function(given, self.state)[1]
+    def _jitted(self, function: Callable[..., Any], given: np.ndarray) -> Callable[[], Any]:
+        compiled, given = jax.jit(function), jnp.asarray(given)
+        return lambda: compiled(given, self.state)
 
     def torch_policy(self) -> torch.Tensor:
         """Return the gradient with respect to a linear policy, step by step."""
@@ -254,6 +252,7 @@ def routes(
 
 def over_cores(num_envs: int, _: str, *, num_steps: int = 8) -> Contest:
     """Compare the gradient of a window of ants over all cores with plain JAX on one device."""
+    jax.config.update("jax_num_cpu_devices", count_cores())  # before a bare environment starts JAX
     places = {"all cores": "cpu:all", "one device": "cpu"}
     windows = {name: Window("ant", num_envs, num_steps, place) for name, place in places.items()}
     steps = {name: waiting(given.torch_actions) for name, given in windows.items()}

@@ -78,7 +78,7 @@ def playground(
 
 def functional(
     num_envs: int,
-    device: str,
+    _: str,
     *,
     name: str = "inverted_pendulum",
     num_steps: int = 100,
@@ -87,7 +87,7 @@ def functional(
     """Compare scans of `functional()` and of Brax's step."""
     env = brax_envs.get_environment(name, backend="spring")
     actions = jnp.asarray(uniform(num_steps, num_envs, env.action_size))
-    envs = BraxVectorEnv(name, num_envs, backend="spring", arrays="jax", device=device)
+    envs = BraxVectorEnv(name, num_envs, backend="spring", arrays="jax")
     envs.reset(seed=0)
     carry, _, step = envs.functional()
 

@@ -21,6 +21,7 @@ from steps import Contest, Step, own_step, play, uniform
 Route = Callable[[int], Step]
 
 NUM_ACTIONS = 64
+CART_POLE = "CartPole-v1"
 
 MODES = ("NextStep", "SameStep", "Disabled")
 LARGEST = {
@@ -54,6 +55,10 @@ def of_gymnasium(make: Callable[[int], Any], value: int) -> Step:
         space = gym.vector.utils.batch_space(space, envs.num_envs)
     space.seed(0)
     return cycle(envs.step, [space.sample() for _ in range(NUM_ACTIONS)])
+
+
+def _of_gymnasium_s(env_id: str, mode: str) -> Route:
+    return partial(of_gymnasium, partial(gym.make_vec, env_id, vectorization_mode=mode))
 
 
 def of_gymbridge(env_id: str, num_envs: int, *, stagger: int = 0, **options: Any) -> Step:
@@ -147,15 +152,6 @@ def _of_brax(name: str, backend: str) -> dict[str, Route]:
     }
 
 
-CART_POLE = "CartPole-v1"
-
-
-def _functional(num_envs: int) -> Any:
-    from gymnasium.envs.phys2d.cartpole import CartPoleJaxVectorEnv
-
-    return CartPoleJaxVectorEnv(num_envs=num_envs, max_episode_steps=500)
-
-
 def _sb3(kind: str, num_envs: int) -> Any:
     from stable_baselines3.common import vec_env
 
@@ -195,11 +191,6 @@ def _staggered_pool(limit: int) -> Step:
     return cycle(pool.step, actions)
 
 
-def _sync_pendulum(limit: int) -> Step:
-    envs = gym.make_vec("Pendulum-v1", 64, vectorization_mode="sync", max_episode_steps=limit)
-    return play(envs, limit)
-
-
 def _wrapped_reacher(limit: int) -> Step:
     """Step Brax's own wrappers, whose restarts are of states drawn once."""
     import jax
@@ -215,16 +206,12 @@ def _wrapped_reacher(limit: int) -> Step:
     return own_step(reset, env.step, 256, uniform(64, 256, 2), lambda s: (s.obs, s.reward, s.done))
 
 
-def _restarting(env_id: str, num_envs: int, mode: str, limit: int, **options: Any) -> Step:
-    options |= {"autoreset_mode": mode, "max_episode_steps": limit}
-    return of_gymbridge(env_id, num_envs, stagger=limit, **options)
-
-
 def _restarts(env_id: str, num_envs: int, **options: Any) -> dict[str, Route]:
-    return {
-        f"gymbridge, numpy, {mode}": partial(_restarting, env_id, num_envs, mode, **options)
-        for mode in MODES[:2]
-    }
+    def restart(mode: str, limit: int) -> Step:
+        given = {"autoreset_mode": mode, "max_episode_steps": limit, **options}
+        return of_gymbridge(env_id, num_envs, stagger=limit, **given)
+
+    return {f"gymbridge, numpy, {mode}": partial(restart, mode) for mode in MODES[:2]}
 
 
 class Informed(gym.Env[Any, Any]):
@@ -250,10 +237,6 @@ class Informed(gym.Env[Any, Any]):
         """Add the action."""
         self.position = self.position + action
         return self.position, 0.0, False, False, dict.fromkeys(self.keys, float(action[0]))
-
-
-def _informed_sync(num_keys: int) -> Any:
-    return gym.vector.SyncVectorEnv([partial(Informed, num_keys)] * 64)
 
 
 def _informed_brax(mode: str, num_keys: int) -> Any:
@@ -295,16 +278,14 @@ def _spread_ants(arrays: str, num_devices: int) -> Step:
 
 BY_SIZE: dict[str, dict[str, Route]] = {
     CART_POLE: {
-        "SyncVectorEnv": partial(
-            of_gymnasium, partial(gym.make_vec, CART_POLE, vectorization_mode="sync")
-        ),
-        "AsyncVectorEnv": partial(
-            of_gymnasium, partial(gym.make_vec, CART_POLE, vectorization_mode="async")
-        ),
+        "SyncVectorEnv": _of_gymnasium_s(CART_POLE, "sync"),
+        "AsyncVectorEnv": _of_gymnasium_s(CART_POLE, "async"),
         "SB3 DummyVecEnv": partial(of_gymnasium, partial(_sb3, "DummyVecEnv")),
         "SB3 SubprocVecEnv": partial(of_gymnasium, partial(_sb3, "SubprocVecEnv")),
         "TorchRL SerialEnv of GymEnv": partial(of_torchrl, _serial),
-        "Gymnasium FunctionalJaxVectorEnv": partial(of_gymnasium, _functional),
+        "Gymnasium FunctionalJaxVectorEnv": _of_gymnasium_s(
+            "phys2d/CartPole-v1", "vector_entry_point"
+        ),
         "EnvPool's own class": own_pool,
         **_ours("EnvPool/CartPole-v1"),
     },
@@ -321,7 +302,9 @@ BY_SIZE: dict[str, dict[str, Route]] = {
 TASKS: dict[str, dict[str, Route]] = BY_SIZE | {
     "restarts of Pendulum (EnvPool, 64 environments)": {
         "EnvPool's own class": _staggered_pool,
-        "SyncVectorEnv": _sync_pendulum,
+        "SyncVectorEnv": lambda limit: play(
+            gym.make_vec("Pendulum-v1", 64, "sync", max_episode_steps=limit), limit
+        ),
         **_restarts("EnvPool/Pendulum-v1", 64),
     },
     "restarts of reacher (Brax, spring, 256 environments)": {
@@ -329,7 +312,9 @@ TASKS: dict[str, dict[str, Route]] = BY_SIZE | {
         **_restarts("Brax/reacher-v0", 256, backend="spring"),
     },
     "infos (no physics, 64 environments)": {
-        "SyncVectorEnv": partial(of_gymnasium, _informed_sync),
+        "SyncVectorEnv": partial(
+            of_gymnasium, lambda count: gym.vector.SyncVectorEnv([partial(Informed, count)] * 64)
+        ),
         **{
             f"gymbridge, numpy, {mode}": partial(of_gymnasium, partial(_informed_brax, mode))
             for mode in MODES[:2]

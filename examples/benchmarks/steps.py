@@ -54,7 +54,7 @@ def beside_engine(
 
     Args:
         num_envs: Environments of each batch.
-        device: "cpu", or "cuda".
+        device: Of tensors, "cpu" or "cuda"; what JAX simulates is on its default device.
         env_id: Id of the task.
         ways: Keywords of each batch, by name. The first one starts JAX.
         bars: By "name", over the first engine, or by "name over other".
@@ -65,8 +65,10 @@ def beside_engine(
     """
 
     def make(given: Mapping[str, Any]) -> Any:
-        place = {} if device == "cpu" else {"device": device}
-        return gym.make_vec(env_id, num_envs=num_envs, **options | place | dict(given))
+        kwargs = options | dict(given)
+        if device != "cpu" and kwargs.get("arrays") == "torch":
+            kwargs["device"] = device
+        return gym.make_vec(env_id, num_envs=num_envs, **kwargs)
 
     batches = {name: make(given) for name, given in ways.items()}
     engines = {"engine": next(iter(ways.values()))} if engines is None else engines

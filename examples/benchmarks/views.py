@@ -55,7 +55,9 @@ def bare_pool(num_envs: int, actions: Any) -> Step:
     return step
 
 
-def sb3(num_envs: int, _: str, *, bar: float | None = None, over_step: float | None) -> Contest:
+def sb3(
+    num_envs: int, _: str, *, bar: float | None = None, over_step: float | None = None
+) -> Contest:
     """Compare the view for Stable-Baselines3 with our step and with `DummyVecEnv`."""
     from stable_baselines3.common.env_util import make_vec_env as make_sb3
     from stable_baselines3.common.vec_env import DummyVecEnv
