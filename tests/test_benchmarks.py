@@ -27,7 +27,6 @@ CASES: dict[tuple[str, str], dict[str, Any]] = {
     ("gradients", "inverted_pendulum, 200 windows of 32 steps"): {"num_windows": 10},
     ("gradients", "inverted_pendulum, window of 32 steps"): {"num_steps": 2},
     ("gpu_training", "PPO on ant (gymbridge)"): {"seconds": 0},
-    ("gpu_training", "PPO on ant (Brax)"): {"seconds": 0},
     ("physics", "humanoid (spring), drawn physics"): {"name": "hopper"},
     ("physics", "inverted_pendulum (spring)"): {"num_steps": 3},
     ("playground", "CartpoleBalance (jax), 64 envs"): {},

@@ -18,12 +18,18 @@ from gymbridge.private.notices import quiet
 
 def in_jax(num_envs: int, _: str, *, mode: str) -> Contest:
     """Compare CartPoles with jax arrays, and in a scan, with numpy arrays."""
-    num_steps, steps = 200, {}
-    for arrays in ("numpy", "jax"):
-        envs = EnvPoolVectorEnv("CartPole-v1", num_envs, autoreset_mode=mode, arrays=arrays)
-        one = make_step(envs, draw_actions(envs))
-        steps[f"{arrays} arrays"] = repeat(one, num_steps)
+    num_steps = 200
+
+    def make(arrays: str) -> Any:
+        return EnvPoolVectorEnv("CartPole-v1", num_envs, autoreset_mode=mode, arrays=arrays)
+
+    steps: dict[str, Any] = {}
+    for name in ("numpy", "jax"):
+        envs = make(name)
+        steps[f"{name} arrays"] = repeat(make_step(envs, draw_actions(envs)), num_steps)
     actions = np.random.default_rng(0).integers(0, 2, (num_steps, num_envs), np.int32)
+    envs = make("jax")
+    envs.reset(seed=0)
     carry, _, step = envs.functional()
     steps["functional(), one scan"] = scanned(step, carry, actions)
     bars = {"jax arrays": 2.0, "functional(), one scan": 2.5}
