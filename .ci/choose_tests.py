@@ -13,10 +13,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-LEGS = ("gpu", "gymnasium", "mjlab", "trainers", "wheel")
+LEGS = ("gpu", "wheel", "gymnasium", "mjlab", "trainers")
 """Legs of `.ci/run` that a change may need: the rehearsal of the GPU's tests, those in
 environments with gymnasium 1.2.2 (RLlib's too), with mjlab, and with trainers whose pins clash with
-the others', and the wheel without extras."""
+the others', and the wheel without extras. In this order the longest, gymnasium's, is in turn with
+the fifth of the tests that takes least."""
 
 _RENDERING = "tests/test_opengl.py tests/test_opengl_libraries.py"
 

@@ -1,65 +1,54 @@
-"""Swing a pendulum up with PPO, from ever lower starts and from the lowest alone; 3 minutes of CPU.
+"""Swing a pendulum up with PPO, from ever lower starts and from the lowest alone.
 
     python examples/curriculum.py
-    python examples/curriculum.py --evaluate runs/curriculum
+
+Needs: pip install '.[jax,sb3,examples]'.
 
 The only reward comes when the pendulum stands still upright. The level is the angle at which an
 episode begins, away from upright. With the curriculum it rises by each success and falls by each
 failure, in each environment by itself, and it outlives the episode because it is a carried value.
 Without, each episode begins at the last level, where the pendulum hangs. Tests at the last level
 show what both learn. Curves, picture and policies go to `runs/curriculum/`.
-
-To copy this script, copy `ppo.py`, `ppo_flags.py` and `run_folder.py` as well.
 """
 
-import argparse
 import json
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+import tyro
+from gymnasium.spaces import Box
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecNormalize
+from tqdm import trange
 
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="one per training")
-    parser.add_argument("--total-steps", type=int, default=400_000, help="steps of each training")
-    parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
-    parser.add_argument("--rise", type=float, default=0.15, help="radians by which a level rises")
-    parser.add_argument("--episodes", type=int, default=256, help="episodes of each test")
-    text = "updates between two tests"
-    parser.add_argument("--test-updates", type=int, default=5, help=text)
-    text = "folder of saved policies to play, no training"
-    parser.add_argument("--evaluate", metavar="FOLDER", type=Path, help=text)
-    parser.add_argument("--out", type=Path, default=Path("runs", "curriculum"), help="folder")
-    args = parser.parse_args()
-    if args.evaluate and not args.evaluate.exists():
-        parser.error(f"--evaluate: there is no file {args.evaluate}")
-    return args
+from gymbridge import JaxEnv, JaxVectorEnv
+from gymbridge.trainers.sb3 import Sb3VecEnv
 
 
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
+@dataclass
+class Args:
+    """Swing a pendulum up with PPO, from ever lower starts and from the lowest alone."""
 
-try:
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-    import torch
-    from gymnasium.spaces import Box
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import EngFormatter
-    from ppo import Agent, Args, rollouts, update
-    from run_folder import load_policy, save_policy
-    from torch.optim import Adam
-    from tqdm import trange
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """One for each training."""
+    total_steps: int = 300_000
+    """Steps of each training."""
+    num_envs: int = 64
+    """Environments stepped at once."""
+    episodes: int = 256
+    """Episodes of each test."""
+    test_updates: int = 5
+    """Updates between two tests."""
+    out: Path = Path("runs", "curriculum")
+    """Folder for curves, picture and policies."""
 
-    from gymbridge import JaxEnv, JaxVectorEnv
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[jax,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
 
 FIRST, LAST = 0.2, np.pi
 """Levels, in radians from upright."""
@@ -68,17 +57,13 @@ FIRST, LAST = 0.2, np.pi
 class SwingUp(JaxEnv):
     """A pendulum with a weak motor, which has to stand still upright within 150 steps.
 
-    Args:
-        rise: What a success adds to the level; a failure takes off 0.3 of it.
+    A success adds `rise` to the level, and a failure takes off 0.3 of it.
     """
 
     observation_space = Box(-np.inf, np.inf, (3,), "float32")
     action_space = Box(-1, 1, (1,), "float32")
     carried: ClassVar = {"level": Box(0, 4, (), "float32")}
-    limit, dt, gravity, torque = 150, 0.05, 10.0, 3.0
-
-    def __init__(self, rise: float) -> None:
-        self.rise = rise
+    limit, dt, gravity, torque, rise = 150, 0.05, 10.0, 3.0, 0.15
 
     def reset(self, key: Any, level: Any = FIRST) -> tuple[Any, Any, dict[str, Any]]:
         """Begin at the level's angle, on either side, with a small velocity."""
@@ -101,39 +86,44 @@ class SwingUp(JaxEnv):
         return state, observe(state), success - 0.001, success, failure, {"level": level}
 
 
+class Hanging(SwingUp):
+    """The same without a curriculum: each episode begins at the last level."""
+
+    rise = 0.0
+
+    def reset(self, key: Any, level: Any = LAST) -> tuple[Any, Any, dict[str, Any]]:
+        return super().reset(key, level)
+
+
 def observe(state: dict[str, Any]) -> Any:
     return jnp.stack([jnp.cos(state["angle"]), jnp.sin(state["angle"]), state["velocity"]])
 
 
-def train(
-    args: argparse.Namespace, rise: float, seed: int, test: Callable[[Any], dict[str, float]]
-) -> tuple[Agent, list[dict[str, float]]]:
-    """Return a trained agent, and what it did in each test at the last level."""
-    envs = JaxVectorEnv(SwingUp(rise), args.num_envs)
-    start = {} if rise else {"level": np.full(args.num_envs, LAST)}
-    torch.manual_seed(seed)
-    numbers = Args(num_envs=args.num_envs, seed=seed)
-    agent, zeros = Agent(envs), torch.zeros(2, args.num_envs)
-    adam = Adam(agent.parameters(), numbers.learning_rate, eps=1e-5)
-    begun = envs.reset(seed=seed, options=start)[0], zeros, zeros[0].bool()
-    steps, curve = rollouts(envs, agent, numbers, begun), []
-    size = numbers.num_steps * args.num_envs
-    for done in (bar := trange(size, args.total_steps + size, size, desc=f"seed {seed}")):
-        update(numbers, agent, adam, *next(steps))
-        if done // size % args.test_updates == 0 or done >= args.total_steps:
-            curve.append({"env_steps": done, **test(agent.act)})
-            bar.set_postfix_str(f"success {curve[-1]['success']:.2f}", refresh=False)
-    return agent, curve
+def make_model(env: JaxEnv, args: Args, seed: int) -> PPO:
+    envs = Sb3VecEnv(JaxVectorEnv(env, args.num_envs, autoreset_mode="SameStep"))
+    envs = VecNormalize(envs, norm_obs=False)  # of rewards alone, so the policy needs none of it
+    sizes = {"n_steps": 64, "batch_size": 16 * args.num_envs, "n_epochs": 10}
+    return PPO("MlpPolicy", envs, learning_rate=2e-3, **sizes, seed=seed, device="cpu")
 
 
-@torch.no_grad()
-def play(envs: JaxVectorEnv, act: Callable[[Any], Any]) -> dict[str, float]:
-    """Return what a policy did in the first episode of each environment, at the last level."""
-    level = np.full(envs.num_envs, LAST)
-    obs, _ = envs.reset(seed=1000, options={"level": level})
+def train(args: Args, name: str, seed: int, test_envs: JaxVectorEnv) -> list[dict[str, float]]:
+    """Train and save a policy; return what it did in each test at the last level."""
+    model, curve = make_model(SwingUp() if name == "with" else Hanging(), args, seed), []
+    size = model.n_steps * args.num_envs * args.test_updates
+    for _ in (bar := trange(-(-args.total_steps // size), desc=f"{name}, seed {seed}")):
+        model.learn(size, reset_num_timesteps=False)
+        curve.append({"env_steps": model.num_timesteps, **play(test_envs, model)})
+        bar.set_postfix_str(f"success {curve[-1]['success']:.2f}", refresh=False)
+    model.save(args.out / f"policy_{name}_{seed}.zip")
+    return curve
+
+
+def play(envs: JaxVectorEnv, model: PPO) -> dict[str, float]:
+    """Return what a policy did in the first episode of each environment."""
+    obs, _ = envs.reset(seed=1000)
     running, succeeded, returns = np.ones((3, envs.num_envs)) * [[1], [0], [0]]
     while running.any():
-        actions = act(torch.as_tensor(obs)).numpy()
+        actions, _ = model.predict(obs, deterministic=True)
         obs, rewards, terminated, truncated, _ = envs.step(actions)
         succeeded += terminated * running
         returns += rewards * running
@@ -158,28 +148,20 @@ def write_results(folder: Path, curves: dict[str, dict[int, list[dict[str, float
     print(f"Wrote curves.json and curves.png to {folder}")
 
 
-def main() -> None:
-    args = parse_args()
+def main(args: Args) -> None:
     torch.set_num_threads(1)  # fastest for small networks
-    others = JaxVectorEnv(SwingUp(0.0), args.episodes)
-    rises, folder = {"with": args.rise, "without": 0.0}, args.evaluate or args.out
-    folder.mkdir(parents=True, exist_ok=True)
-    curves: dict[str, dict[int, Any]] = {name: {} for name in rises}
-    for seed in () if args.evaluate else args.seeds:
-        for name, rise in rises.items():
-            print(f"Training {name} curriculum")
-            test = partial(play, others)
-            agent, curves[name][seed] = train(args, rise, seed, test)
-            save_policy(folder / f"policy_{name}_{seed}.pt", agent)
-    if not args.evaluate:
-        write_results(folder, curves)
-    obs = torch.zeros(2, 3)
-    for name in rises:
-        for seed in args.seeds:
-            found = play(others, load_policy(folder / f"policy_{name}_{seed}.pt", obs))
-            texts = f"successes {found['success']:.1%}, mean return {found['mean_return']:.3f}"
+    test_envs = JaxVectorEnv(Hanging(), args.episodes)
+    args.out.mkdir(parents=True, exist_ok=True)
+    curves: dict[str, dict[int, Any]] = {"with": {}, "without": {}}
+    for seed in args.seeds:
+        for name, found in curves.items():
+            found[seed] = train(args, name, seed, test_envs)
+    write_results(args.out, curves)
+    for name, found in curves.items():
+        for seed, curve in found.items():
+            texts = "successes {success:.1%}, mean return {mean_return:.3f}".format(**curve[-1])
             print(f"{name} curriculum, seed {seed}: {texts}")
 
 
 if __name__ == "__main__":
-    main()
+    main(tyro.cli(Args))

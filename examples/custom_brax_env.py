@@ -1,33 +1,22 @@
-"""Register a custom Brax environment and train PPO on it; results go to `runs/Docking-v0/`.
+"""A custom Brax environment, registered for Gymnasium and for the trainers.
 
-    python examples/custom_brax_env.py
+    python examples/ppo.py --env-id custom_brax_env:Docking-v0 --total-steps 200000 --eval-steps 200
+
+Needs: pip install '.[brax,examples]'.
 
 A spacecraft in a plane has to reach a dock and stop there. `Docking` has no `sys` and no physics
 pipeline, its observation is a dict, and it terminates episodes itself: `BraxVectorEnv` needs no
-more than a `brax.envs.Env`. Trainer and flags are those of `ppo.py`. To copy this script, copy
-`ppo.py`, `ppo_flags.py` and `run_folder.py` as well.
+more than a `brax.envs.Env`. The part of the id before the colon is the module that registers it.
 """
 
 from typing import Any
 
-from ppo_flags import Args, parse_args
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+from brax.envs import Env, State
 
-DEFAULTS = Args(env_id="Docking-v0", total_steps=200_000, eval_steps=200)
-
-if __name__ == "__main__":
-    parse_args(DEFAULTS)  # answers --help before the slow imports
-
-try:
-    import gymnasium as gym
-    import jax
-    import jax.numpy as jnp
-    from brax.envs import Env, State
-    from ppo import main
-
-    from gymbridge import BraxVectorEnv
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
+from gymbridge import BraxVectorEnv
 
 
 class Docking(Env):
@@ -79,6 +68,4 @@ def make_docking(**kwargs: Any) -> BraxVectorEnv:
     return BraxVectorEnv(Docking(), max_episode_steps=100, **kwargs)
 
 
-if __name__ == "__main__":
-    gym.register("Docking-v0", vector_entry_point=make_docking)
-    main(parse_args(DEFAULTS))
+gym.register("Docking-v0", vector_entry_point=make_docking)

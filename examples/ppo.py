@@ -2,9 +2,9 @@
 
     python examples/ppo.py --env-id Brax/inverted_pendulum-v0 --target-return 950
     python examples/ppo.py --env-id Brax/ant-v0 --env-kwargs '{"backend": "spring"}' --arrays torch
+    gymbridge rollout Brax/inverted_pendulum-v0 --policy runs/Brax/inverted_pendulum-v0/policy.pt
 
-`torch.jit.load("policy.pt")(observations)` returns actions, and `--evaluate FILE` plays them. To
-copy this script, copy `ppo_flags.py` and `run_folder.py` as well.
+Needs: pip install '.[brax,envpool,examples]', or the extra of another engine.
 
 With torch arrays everything is on `--device`, and a step of JAX does not synchronise with the host.
 Actions: Discrete, Box. Observations: arrays (images go through a CNN), Discrete, Dict of these.
@@ -18,39 +18,90 @@ the critic's value of the final observation, which the step that ends the episod
 import json
 import logging
 import math
+import os
 import time
-from collections.abc import Callable, Iterator
-from itertools import chain, pairwise
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from ppo_flags import Args, parse_args
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.distributions import Categorical, Distribution, Independent, Normal
+from torch.optim import Adam
+from tqdm import tqdm
 
-if __name__ == "__main__":
-    parse_args(Args())  # answers --help before the slow imports
+import gymbridge  # noqa: F401 (registers the ids)
+from gymbridge.errors import SimulationError
+from gymbridge.wrappers import ClipReward, NormalizeReward, RecordEpisodeStatistics
 
-try:
-    import gymnasium as gym
-    import numpy as np
-    import torch
-    from gymnasium import spaces
-    from gymnasium.vector import VectorEnv
-    from run_folder import (
-        Checkpoint,
-        load_policy,
-        make_bar,
-        print_returns,
-        save_policy,
-        write_results,
-    )
-    from torch import Tensor, nn
-    from torch.distributions import Categorical, Distribution, Independent, Normal
-    from torch.optim import Adam
 
-    import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import GymbridgeError
-except ImportError as error:
-    raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[all]'") from None
+@dataclass
+class Args:
+    """Train PPO on any id of gymbridge; table, picture and policy go to `runs/<env id>/`."""
+
+    env_id: str = "Brax/inverted_pendulum-v0"
+    """Gymnasium id of the task."""
+    env_kwargs: str = "{}"
+    """Further keywords of `gym.make_vec`, as JSON."""
+    seed: int = 1
+    """Seed of networks, actions and environments."""
+    arrays: Literal["numpy", "torch"] = "numpy"
+    """Arrays that the environments return."""
+    device: str = "cpu"
+    """Device of the networks, and of environments with torch arrays; cpu:all simulates on every
+    core."""
+    out: str = ""
+    """Folder for results, by default runs/<env id>."""
+    resume: bool = False
+    """Continue from the checkpoint in the folder for results."""
+    checkpoint_updates: int = 10
+    """Updates between two checkpoints."""
+    total_steps: int = 5_000_000
+    """Maximum steps, of all environments together."""
+    max_seconds: float = math.inf
+    """Maximum wall time of this start, in seconds."""
+    target_return: float = math.inf
+    """Stop at this mean return of the last episodes."""
+    last_episodes: int = 100
+    """Episodes that the running mean covers."""
+    eval_steps: int = 1000
+    """Steps of the greedy evaluation at the end, or 0."""
+    num_envs: int = 64
+    """Environments stepped at once."""
+    num_steps: int = 64
+    """Steps of each environment between two updates."""
+    epochs: int = 8
+    """Passes over the steps in one update."""
+    minibatches: int = 4
+    """Gradient steps in one pass."""
+    initial_std: float = 1.0
+    """Standard deviation of continuous actions at the start."""
+    learning_rate: float = 1e-3
+    """Learning rate of Adam, falling to 0 over `total_steps`."""
+    gamma: float = 0.99
+    """Discount factor."""
+    gae_lambda: float = 0.95
+    """Weight of long advantage estimates."""
+    clip: float = 0.2
+    """How far one update may move the policy."""
+    entropy_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    value_coef: float = 0.5
+    """Weight of the value loss."""
+    max_grad_norm: float = 0.5
+    """Norm to which gradients are clipped."""
+
+
+MAY_CHANGE = {"out", "resume", "checkpoint_updates", "max_seconds", "target_return", "eval_steps"}
+"""Flags that may change when a run is resumed, since its learning curve does not depend on them."""
 
 
 def flatten(space: spaces.Space, obs: Any, device: torch.device) -> Tensor:
@@ -101,11 +152,15 @@ class Agent(nn.Module):
             nn.init.orthogonal_(weights, 2**0.5) if weights.ndim > 1 else nn.init.zeros_(weights)
         nn.init.orthogonal_(self.actor[-1].weight, 0.01)  # begin with all actions alike
         self.log_std = nn.Parameter(torch.full((outputs,), math.log(initial_std)))
-        # A batch norm averages means and variances, and applies the averages in eval mode.
+        # A batch norm averages means and variances, and applies the averages in eval mode. It is
+        # part of the policy that is saved, as a wrapper of the environments would not be.
         self.obs_norm = nn.BatchNorm1d(sizes[0], affine=False, momentum=None).eval()
-        self.return_norm = nn.BatchNorm1d(1, affine=False, momentum=None)
 
-    def forward(self, obs: Tensor) -> tuple[Distribution, Tensor]:
+    def forward(self, obs: Tensor) -> Tensor:
+        """Return the likeliest actions for observations (n, ...), in the action space."""
+        return self.to_space(self.predict(obs.flatten(1).float())[0].mode)
+
+    def predict(self, obs: Tensor) -> tuple[Distribution, Tensor]:
         """Return the distribution of actions, and the values (n,)."""
         if self.is_image:
             images = obs.unflatten(1, self.obs_space.shape).movedim(1 + self.channel_axis, 1)
@@ -124,10 +179,6 @@ class Agent(nn.Module):
         arrays = [torch.as_tensor(array, device=device) for array in rest]
         return [flatten(self.obs_space, obs, device), *arrays]
 
-    def act(self, obs: Tensor) -> Tensor:
-        """Return the likeliest actions for observations (n, ...), in the action space."""
-        return self.to_space(self(obs.flatten(1))[0].mode)
-
     def to_space(self, actions: Tensor) -> Tensor:
         """Return actions in the action space; [-1, 1] is scaled to the bounds of a bounded Box."""
         if self.is_discrete:
@@ -138,10 +189,15 @@ class Agent(nn.Module):
             actions = low + (actions + 1) / 2 * (high - low)
         return actions.clamp(low, high).to(low.dtype)
 
-    def step(self, envs: VectorEnv, actions: Tensor) -> list[Tensor]:
-        """Take actions of the action space; return what `envs.step` does, without infos."""
-        taken = actions if self.takes_tensors else actions.cpu().numpy()
-        return self.from_env(*envs.step(taken)[:-1])
+    def step(self, envs: VectorEnv, actions: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Take actions of the action space; return what `envs.step` does, and returns (num_envs,).
+
+        Returns are those of the episodes that the step ended, and 0 elsewhere.
+        """
+        *values, infos = envs.step(actions if self.takes_tensors else actions.cpu().numpy())
+        returns = infos["episode"]["r"] if "episode" in infos else np.zeros(envs.num_envs)
+        *values, returns = self.from_env(*values, returns)
+        return values, returns.float()
 
 
 class Rollout(NamedTuple):
@@ -151,11 +207,25 @@ class Rollout(NamedTuple):
     actions: Tensor  # as the policy drew them
     log_probs: Tensor  # float32, of the actions
     values: Tensor  # float32, of obs
-    rewards: Tensor  # float32, over the deviation of discounted sums within rollouts; clipped
-    sums: Tensor  # (num_steps, 2, num_envs), the episode's rewards so far, plain and discounted
+    rewards: Tensor  # float32, normalised and clipped
     terminated: Tensor  # bool
     ended: Tensor  # bool, terminated or truncated
     restarts: Tensor  # bool, the step ignored its action and began an episode
+    returns: Tensor  # float32, of the episodes that ended
+
+
+def make_envs(args: Args) -> VectorEnv:
+    fixed = {"num_envs": args.num_envs, "autoreset_mode": "NextStep", "arrays": args.arrays}
+    is_spread = args.device.endswith(":all")
+    place = args.device if args.arrays == "torch" or is_spread else None
+    envs = gym.make_vec(args.env_id, **{"device": place} | json.loads(args.env_kwargs) | fixed)
+    return wrap(envs, args.gamma)
+
+
+def wrap(envs: VectorEnv, gamma: float) -> VectorEnv:
+    """Return environments that report true returns and give rewards for learning."""
+    envs = NormalizeReward(RecordEpisodeStatistics(envs), gamma)
+    return ClipReward(envs, min_reward=-10, max_reward=10)
 
 
 def draw(policy: Distribution) -> Tensor:
@@ -166,26 +236,25 @@ def draw(policy: Distribution) -> Tensor:
 
 
 @torch.no_grad()
-def rollouts(envs: VectorEnv, agent: Agent, args: Args, carry: Any = None) -> Iterator[Any]:
-    """Yield rollouts without end, each with the values (num_envs,) of the observations after it."""
-    zeros = torch.zeros(2, args.num_envs)
-    carry = carry or (envs.reset(seed=args.seed)[0], zeros, zeros[0].bool())
-    obs, sums, ended = agent.from_env(*carry)
-    discounts = torch.tensor([[1.0], [args.gamma]], device=obs.device)
+def rollouts(envs: VectorEnv, agent: Agent, args: Args, begun: Any = None) -> Iterator[Any]:
+    """Yield rollouts without end, each with the values (num_envs,) of the observations after it.
+
+    `begun` has observations, and the mask of episodes that ended in the step before.
+    """
+    begun = begun or (envs.reset(seed=args.seed)[0], np.zeros(envs.num_envs, np.bool_))
+    obs, ended = agent.from_env(*begun)
     while True:
         steps = []
         for _ in range(args.num_steps):
-            sums, restarts = sums * ~ended, ended
-            policy, values = agent(obs)
+            restarts = ended
+            policy, values = agent.predict(obs)
             actions = draw(policy)
             acted = obs, actions, policy.log_prob(actions), values
-            obs, rewards, terminated, truncated = agent.step(envs, agent.to_space(actions))
-            ended, sums = terminated | truncated, sums * discounts + rewards
-            steps.append((*acted, rewards.float(), sums, terminated, ended, restarts))
-        rollout = Rollout(*map(torch.stack, zip(*steps, strict=True)))
-        agent.return_norm(rollout.sums[:, 1].reshape(-1, 1))
-        scaled = rollout.rewards / (agent.return_norm.running_var + 1e-8).sqrt()
-        yield rollout._replace(rewards=scaled.clamp(-10, 10)), agent(obs)[1]
+            found, returns = agent.step(envs, agent.to_space(actions))
+            obs, rewards, terminated, truncated = found
+            ended = terminated | truncated
+            steps.append((*acted, rewards.float(), terminated, ended, restarts, returns))
+        yield Rollout(*map(torch.stack, zip(*steps, strict=True))), agent.predict(obs)[1]
 
 
 def estimate_advantages(rollout: Rollout, last_values: Tensor, args: Args) -> Tensor:
@@ -207,7 +276,7 @@ def update(args: Args, agent: Agent, adam: Adam, rollout: Rollout, last_values: 
     returns = advantages + rollout.values[rows]
     for _ in range(args.epochs):
         for batch in torch.randperm(len(obs), device=obs.device).chunk(args.minibatches):
-            policy, values = agent(obs[batch])
+            policy, values = agent.predict(obs[batch])
             ratio = (policy.log_prob(actions[batch]) - old_log_probs[batch]).exp()
             gain = advantages[batch]
             gain = (gain - gain.mean()) / (gain.std(correction=0) + 1e-8)
@@ -224,89 +293,141 @@ def update(args: Args, agent: Agent, adam: Adam, rollout: Rollout, last_values: 
         agent.obs_norm.eval()
 
 
+class Run:
+    """A training between two updates, and its file.
+
+    Args:
+        path: File of the checkpoints; None for none.
+        args: The flags.
+        envs: The environments.
+        agent: The networks.
+    """
+
+    def __init__(self, path: Path | None, args: Args, envs: VectorEnv, agent: Agent) -> None:
+        self.path, self.args, self.envs = path, args, envs
+        self.adam = Adam(agent.parameters(), args.learning_rate, eps=1e-5)
+        self.parts = agent, self.adam
+        self.returns: list[float] = []  # of the last episodes
+        self.progress: list[tuple[Any, ...]] = []  # (steps, seconds, episodes, mean return)
+        self.generators = [torch.default_generator, *torch.cuda.default_generators]
+
+    def save(self, ended: Tensor) -> None:
+        """Replace the file at once, so that a killed process leaves a complete file."""
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_suffix(".tmp")
+        try:
+            self.envs.save_state(beside)
+        except SimulationError as error:
+            print(f"This run cannot be resumed. {error}")
+            self.path = None
+            return
+        saved = {
+            "flags": asdict(self.args),
+            "parts": [part.state_dict() for part in self.parts],
+            "random": [generator.get_state() for generator in self.generators],
+            "envs": torch.from_numpy(np.fromfile(beside, np.uint8)),
+            "rest": (ended, self.returns, self.progress),
+        }
+        with beside.open("wb") as file:
+            torch.save(saved, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self.path)
+
+    def load(self) -> tuple[Any, Tensor]:
+        """Restore all of it; return the observations, and which episodes had just ended."""
+        if self.path is None or not self.path.exists():
+            raise SystemExit(f"There is no checkpoint {self.path}: omit `--resume`.")
+        saved, flags = torch.load(self.path, "cpu", weights_only=True), asdict(self.args)
+        odd = {k: v for k, v in saved["flags"].items() if v != flags[k] and k not in MAY_CHANGE}
+        if odd:
+            raise SystemExit(f"{self.path} is of a run with other flags: {odd}.")
+        beside = self.path.with_suffix(".tmp")
+        saved["envs"].numpy().tofile(beside)
+        obs = self.envs.load_state(beside)
+        beside.unlink()
+        for part, state in zip(self.parts, saved["parts"], strict=True):
+            part.load_state_dict(state)
+        for generator, state in zip(self.generators, saved["random"], strict=False):
+            generator.set_state(state)
+        ended, self.returns, self.progress = saved["rest"]
+        return obs, ended
+
+
 def train(args: Args, envs: VectorEnv, agent: Agent, path: Path | None = None) -> list[Any]:
     """Train until a limit is reached; return (steps, seconds, episodes, mean return) per update."""
-    adam, start = Adam(agent.parameters(), args.learning_rate, eps=1e-5), time.perf_counter()
-    checkpoint = Checkpoint(path, args, envs, agent=agent, adam=adam) if path else None
-    begun = None, [], [(0, 0.0, 0, math.nan)]
-    carry, last, progress = checkpoint.load() if args.resume else begun
-    done, before, count, mean = progress[-1]
-    if done >= args.total_steps or (count >= args.last_episodes and mean >= args.target_return):
-        return progress[1:]
-    first = next(steps := rollouts(envs, agent, args, carry))  # compiles: not for estimates
-    with make_bar(done, args) as bar:
-        for rollout, last_values in chain([first], steps):
-            adam.param_groups[0]["lr"] = args.learning_rate * (1 - bar.n / args.total_steps)
-            last += (returns := rollout.sums[:, 0][rollout.ended].tolist())
-            last = last[-args.last_episodes :]
-            update(args, agent, adam, rollout, last_values)
-            mean, seconds = float(np.mean(last or [math.nan])), time.perf_counter() - start
-            is_solved = len(last) == args.last_episodes and mean >= args.target_return
-            bar.set_postfix_str(f"mean return {mean:.2f}{', solved' * is_solved}", refresh=False)
-            bar.update(args.num_steps * args.num_envs)
-            bar.total = bar.n if is_solved else bar.total
-            progress.append((bar.n, before + seconds, count := count + len(returns), mean))
-            is_over = bar.n >= bar.total or seconds >= args.max_seconds
-            if checkpoint and (is_over or (len(progress) - 1) % args.checkpoint_updates == 0):
-                checkpoint.save((rollout.sums[-1], rollout.ended[-1]), last, progress)
-            if is_over:
-                break
-    return progress[1:]
+    run, start = Run(path, args, envs, agent), time.perf_counter()
+    begun = run.load() if args.resume else None
+    steps, before, episodes, mean = run.progress[-1] if run.progress else (0, 0.0, 0, math.nan)
+    rounds, is_over = rollouts(envs, agent, args, begun), is_done(args, steps, episodes, mean)
+    with tqdm(total=args.total_steps, initial=steps, unit=" steps", unit_scale=True) as bar:
+        while not is_over:
+            rollout, last_values = next(rounds)
+            run.adam.param_groups[0]["lr"] = args.learning_rate * (1 - steps / args.total_steps)
+            found = rollout.returns[rollout.ended].tolist()
+            run.returns = (run.returns + found)[-args.last_episodes :]
+            update(args, agent, run.adam, rollout, last_values)
+            mean, seconds = float(np.mean(run.returns or [math.nan])), time.perf_counter() - start
+            steps, episodes = steps + rollout.ended.numel(), episodes + len(found)
+            run.progress.append((steps, before + seconds, episodes, mean))
+            bar.set_postfix_str(f"mean return {mean:.2f}", refresh=False)
+            bar.update(rollout.ended.numel())
+            is_over = is_done(args, steps, episodes, mean) or seconds >= args.max_seconds
+            if is_over or len(run.progress) % args.checkpoint_updates == 0:
+                run.save(rollout.ended[-1])
+    return run.progress
+
+
+def is_done(args: Args, steps: int, episodes: int, mean: float) -> bool:
+    is_solved = episodes >= args.last_episodes and mean >= args.target_return
+    return is_solved or steps >= args.total_steps
 
 
 @torch.no_grad()
-def evaluate(envs: VectorEnv, agent: Agent, args: Args, act: Callable[..., Any]) -> list[float]:
-    """Return the returns of first episodes that end within `eval_steps`, with actions by `act`."""
+def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
+    """Return the returns of first episodes that end within `eval_steps`, without noise."""
     [obs] = agent.from_env(envs.reset()[0])
-    running = (total := torch.zeros(args.num_envs, device=obs.device)) == 0
+    found = torch.full((envs.num_envs,), math.nan, device=obs.device)
     for _ in range(args.eval_steps):
-        obs, rewards, terminated, truncated = agent.step(envs, act(obs.float()))
-        total += rewards * running
-        running &= ~(terminated | truncated)
-        if not running.any():
+        (obs, _, terminated, truncated), returns = agent.step(envs, agent(obs))
+        found = torch.where((terminated | truncated) & found.isnan(), returns, found)
+        if not found.isnan().any():
             break
-    return total[~running].tolist()
+    return found[~found.isnan()].tolist()
 
 
-def find_device(name: str) -> torch.device:
-    """Return the device of the networks; exit if torch does not have it."""
-    try:
-        return torch.empty(0, device=name.removesuffix(":all")).device
-    except (RuntimeError, AssertionError) as error:
-        raise SystemExit(f"--device: {str(error).partition(chr(10))[0]}") from None
-
-
-def run(args: Args) -> None:
-    torch.manual_seed(args.seed)
-    torch.set_num_threads(1)  # fastest for small networks
-    fixed = {"num_envs": args.num_envs, "autoreset_mode": "NextStep", "arrays": args.arrays}
-    device = find_device(args.device)
-    is_spread = args.device.endswith(":all")
-    place = args.device if args.arrays == "torch" or is_spread else None
-    envs = gym.make_vec(args.env_id, **{"device": place} | json.loads(args.env_kwargs) | fixed)
-    agent = Agent(envs, args.initial_std).to(device)
-    if args.evaluate:
-        act = load_policy(args.evaluate, torch.zeros(2, agent.obs_size, device=device), device)
-    else:
-        act, folder = agent.act, Path(args.out or Path("runs", args.env_id.split(":")[-1]))
-        progress = train(args, envs, agent, folder / "checkpoint.pt")
-        write_results(folder, args.env_id, progress)
-        save_policy(folder / "policy.pt", agent)
-    print_returns(evaluate(envs, agent, args, act), args.eval_steps)
-    envs.close()
-    if not args.evaluate:
-        _, seconds, episodes, mean = progress[-1]
-        print(f"{args.env_id}: mean return {mean:.2f} after {episodes} episodes, {seconds:.0f} s")
+def write_results(folder: Path, title: str, progress: list[Any], agent: Agent) -> None:
+    """Write the policy, the rows of progress, and a picture of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names, table = "env_steps,seconds,episodes,mean_return", np.array(progress)
+    np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=names, comments="")
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.add_subplot(title=title, xlabel="env steps", ylabel="mean return")
+    axes.plot(table[:, 0], table[:, 3])
+    figure.savefig(folder / "learning_curve.png", dpi=120)
+    obs = torch.zeros(2, agent.obs_size, device=agent.log_std.device)
+    torch.jit.save(torch.jit.trace(agent, obs, check_trace=False), folder / "policy.pt")
+    print(f"Wrote progress.csv, learning_curve.png and policy.pt to {folder}")
 
 
 def main(args: Args) -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
-    try:
-        run(args)
-    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
-        raise SystemExit(str(error)) from None
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # fastest for small networks
+    envs = make_envs(args)
+    agent = Agent(envs, args.initial_std).to(args.device.removesuffix(":all"))
+    folder = Path(args.out or Path("runs", args.env_id.split(":")[-1]))
+    progress = train(args, envs, agent, folder / "checkpoint.pt")
+    write_results(folder, args.env_id, progress, agent)
+    if returns := evaluate(envs, agent, args):
+        print(f"Without noise: mean return {np.mean(returns):.2f} over {len(returns)} episodes")
+    envs.close()
+    _, seconds, episodes, mean = progress[-1]
+    print(f"{args.env_id}: mean return {mean:.2f} after {episodes} episodes, {seconds:.0f} s")
 
 
 if __name__ == "__main__":
-    main(parse_args(Args()))
+    main(tyro.cli(Args))

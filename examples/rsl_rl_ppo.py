@@ -84,7 +84,7 @@ class FinalValuePPO(PPO):
             hidden_state = self.critic.get_hidden_state()
             values = self.critic(extras["final_observations"].to(self.device)).detach()
             self.critic.reset(hidden_state=hidden_state)
-            rewards = rewards + self.gamma * values[:, 0] * time_outs
+            rewards = rewards + self.gamma * values[:, 0].where(time_outs, 0)
         super().process_env_step(obs, rewards, dones, extras)
 
 

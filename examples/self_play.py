@@ -2,52 +2,56 @@
 
     python examples/self_play.py --total-steps 1000000 --seed 0
 
+Needs: pip install '.[envpool,examples]'.
+
 The players of an environment take turns: a step takes the move of the one and returns the
 observation of the other. So what follows a move counts with the opposite sign, the reward of the
 next move and the value of the next observation alike. The policy draws legal actions only.
-To copy this script, copy `ppo.py`, `ppo_flags.py` and `run_folder.py` as well.
 """
 
-import argparse
 import time
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import gymnasium as gym
+import torch
+import tyro
+from torch import Tensor, nn
+from torch.distributions import Categorical
+
+import gymbridge  # noqa: F401 (registers the ids)
 
 ENV_ID = "EnvPool/TicTacToe-v1"
 
 
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    for name, default, text in (
-        ("seed", 0, "seed of everything random"),
-        ("total-steps", 1_000_000, "moves of both sides, of all environments together"),
-        ("num-envs", 128, "games played at once"),
-        ("num-steps", 16, "moves in each game between two updates"),
-        ("epochs", 4, "passes over the moves in one update"),
-        ("minibatches", 4, "gradient steps in one pass"),
-        ("learning-rate", 2e-3, "learning rate of Adam, falling to 0 over total-steps"),
-        ("gae-lambda", 0.5, "weight of long advantage estimates"),
-        ("clip", 0.2, "how far one update may move the policy"),
-        ("noise", 0.4, "share of moves that are random in training"),
-        ("entropy-coef", 0.03, "weight of the entropy bonus, falling to 0 over total-steps"),
-        ("games", 1000, "games against random moves at the end, half of them from each seat"),
-    ):
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=text)
-    return parser.parse_args()
+@dataclass
+class Args:
+    """One PPO plays both sides of TicTacToe, and then games against random moves."""
 
-
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
-
-try:
-    import gymnasium as gym
-    import torch
-    from ppo import draw, mlp
-    from torch import Tensor, nn
-    from torch.distributions import Categorical
-
-    import gymbridge  # noqa: F401 (registers the ids)
-except ImportError as error:
-    raise SystemExit(f"{error}; in a checkout of gymbridge: pip install '.[all]'") from None
+    seed: int = 0
+    """Seed of everything random."""
+    total_steps: int = 1_000_000
+    """Moves of both sides, of all environments together."""
+    num_envs: int = 128
+    """Games played at once."""
+    num_steps: int = 16
+    """Moves in each game between two updates."""
+    epochs: int = 4
+    """Passes over the moves in one update."""
+    minibatches: int = 4
+    """Gradient steps in one pass."""
+    learning_rate: float = 2e-3
+    """Learning rate of Adam, falling to 0 over total_steps."""
+    gae_lambda: float = 0.5
+    """Weight of long advantage estimates."""
+    clip: float = 0.2
+    """How far one update may move the policy."""
+    noise: float = 0.4
+    """Share of moves that are random in training."""
+    entropy_coef: float = 0.03
+    """Weight of the entropy bonus, falling to 0 over total_steps."""
+    games: int = 1000
+    """Games against random moves at the end, half of them from each seat."""
 
 
 class View(NamedTuple):
@@ -62,13 +66,18 @@ class View(NamedTuple):
         return cls(obs.flatten(1).float(), infos["legal_action_mask"], infos["current_player"])
 
 
+def mlp(inputs: int, outputs: int) -> nn.Sequential:
+    hidden = [nn.Linear(inputs, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh()]
+    return nn.Sequential(*hidden, nn.Linear(128, outputs))
+
+
 class Agent(nn.Module):
     """A policy over legal actions, and a critic, both for the player to move."""
 
     def __init__(self, size: int, actions: int, noise: float) -> None:
         super().__init__()
         self.noise = noise
-        self.actor, self.critic = mlp(size, 128, 128, actions), mlp(size, 128, 128, 1)
+        self.actor, self.critic = mlp(size, actions), mlp(size, 1)
 
     def forward(self, view: View) -> tuple[Categorical, Tensor]:
         chosen = self.actor(view.obs).masked_fill(~view.legal, -1e9).softmax(-1)
@@ -95,7 +104,7 @@ def play(envs: Any, agent: Agent, view: View, num_steps: int) -> tuple[Rollout, 
     steps = []
     for _ in range(num_steps):
         policy, values = agent(view)
-        actions = draw(policy)
+        actions = policy.sample()
         before = view
         obs, rewards, terminated, truncated, infos = envs.step(actions)
         view = View.read(obs, infos)
@@ -119,7 +128,7 @@ def estimate_advantages(rollout: Rollout, last: View, last_values: Tensor, decay
 
 
 def update(
-    args: Any, agent: Agent, adam: Any, rollout: Rollout, gains: Tensor, left: float
+    args: Args, agent: Agent, adam: Any, rollout: Rollout, gains: Tensor, left: float
 ) -> None:
     """Improve the policy and the critic on the moves of both sides."""
     targets = (gains + rollout.values).flatten()
@@ -142,7 +151,7 @@ def update(
             adam.step()
 
 
-def train(args: Any, envs: Any, agent: Agent) -> None:
+def train(args: Args, envs: Any, agent: Agent) -> None:
     adam, start = torch.optim.Adam(agent.parameters(), args.learning_rate), time.perf_counter()
     view = View.read(*envs.reset(seed=args.seed))
     rounds = max(1, args.total_steps // (args.num_envs * args.num_steps))
@@ -159,7 +168,7 @@ def train(args: Any, envs: Any, agent: Agent) -> None:
 
 
 @torch.no_grad()
-def meet_random(args: Any, agent: Agent) -> Tensor:
+def meet_random(args: Args, agent: Agent) -> Tensor:
     """Return the rewards of the agent's likeliest moves against random ones, (games,).
 
     It has the first move in the first half of the games.
@@ -181,8 +190,7 @@ def meet_random(args: Any, agent: Agent) -> Tensor:
     return results
 
 
-def main() -> None:
-    args = parse_args()
+def main(args: Args) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     envs: Any = gym.make_vec(ENV_ID, args.num_envs, autoreset_mode="SameStep", arrays="torch")
@@ -197,4 +205,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(tyro.cli(Args))

@@ -1,7 +1,9 @@
 """Train SHAC through a Brax simulator; table, picture and policy go to `runs/<env id>/shac/`.
 
     python examples/shac.py
-    python examples/shac.py --evaluate runs/Brax/reacher-v0/shac/policy.pt
+    gymbridge rollout Brax/reacher-v0 --policy runs/Brax/reacher-v0/shac/policy.pt
+
+Needs: pip install '.[brax,examples]'.
 
 Short-horizon actor-critic (Xu et al. 2022, "Accelerated Policy Learning with Parallel
 Differentiable Simulation") plays windows of a few steps, and the gradient of a window's rewards
@@ -11,8 +13,6 @@ Episodes restart as in Gymnasium's `AutoresetMode.SAME_STEP`: a step that ends a
 the next initial observation, without a gradient into the earlier episode. The observation that the
 step itself led to is in `infos["final_obs"]`, with its gradient. Where a window ends or an episode
 is truncated, the critic's value of it is added to the rewards; at a termination, 0 is.
-
-To copy this script, copy `ppo_flags.py` and `run_folder.py` as well.
 """
 
 import copy
@@ -21,64 +21,72 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from ppo_flags import parse_args
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.optim import Adam
+from tqdm import tqdm
 
-START = time.perf_counter()
+import gymbridge  # noqa: F401 (registers the ids)
+
 ENV_KWARGS = '{"backend": "spring", "max_episode_steps": 100}'
 
 
 @dataclass
 class Args:
-    """Hyperparameters, each a flag: ``--num-envs 8``."""
+    """Train SHAC through a Brax simulator."""
 
-    env_id: Annotated[str, "Gymnasium id of the task"] = "Brax/reacher-v0"
-    env_kwargs: Annotated[str, "further keywords of gym.make_vec, as JSON"] = ENV_KWARGS
-    seed: Annotated[int, "seed of networks, actions and environments"] = 1
-    out: Annotated[str, "folder for results, by default runs/<env id>/shac"] = ""
-    evaluate: Annotated[str, "policy.pt of a run to play, without training"] = ""
-    total_steps: Annotated[int, "maximum steps, of all environments together"] = 80_000
-    max_seconds: Annotated[float, "maximum wall time in seconds"] = math.inf
-    target_return: Annotated[float, "stop at this mean return of the last episodes"] = math.inf
-    last_episodes: Annotated[int, "episodes that the running mean covers"] = 100
-    eval_steps: Annotated[int, "steps of the greedy evaluation at the end, or 0"] = 1000
-    num_envs: Annotated[int, "environments stepped at once"] = 64
-    num_steps: Annotated[int, "steps of each environment in one window"] = 8
-    initial_std: Annotated[float, "standard deviation of actions at the start, before tanh"] = 0.135
-    actor_rate: Annotated[float, "learning rate of the policy, falling to 0"] = 1e-2
-    critic_rate: Annotated[float, "learning rate of the critic, falling to 0"] = 2e-3
-    critic_epochs: Annotated[int, "the critic's passes over a window"] = 8
-    minibatches: Annotated[int, "the critic's gradient steps in one pass"] = 4
-    target_rate: Annotated[float, "fraction that the target critic moves in one window"] = 0.6
-    gamma: Annotated[float, "discount factor"] = 0.99
-    td_lambda: Annotated[float, "weight of long sums in the critic's targets"] = 0.95
-    max_grad_norm: Annotated[float, "norm to which gradients are clipped"] = 1.0
-
-
-if __name__ == "__main__":
-    parse_args(Args())  # answers --help before the slow imports
-
-try:
-    import gymnasium as gym
-    import numpy as np
-    import torch
-    from gymnasium import spaces
-    from gymnasium.vector import VectorEnv
-    from run_folder import load_policy, print_returns, save_policy, write_results
-    from torch import Tensor, nn
-    from torch.optim import Adam
-    from tqdm import tqdm
-
-    import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import GymbridgeError
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
+    env_id: str = "Brax/reacher-v0"
+    """Gymnasium id of the task."""
+    env_kwargs: str = ENV_KWARGS
+    """Further keywords of gym.make_vec, as JSON."""
+    seed: int = 1
+    """Seed of networks, actions and environments."""
+    out: str = ""
+    """Folder for results, by default runs/<env id>/shac."""
+    total_steps: int = 80_000
+    """Maximum steps, of all environments together."""
+    max_seconds: float = math.inf
+    """Maximum wall time in seconds."""
+    target_return: float = math.inf
+    """Stop at this mean return of the last episodes."""
+    last_episodes: int = 100
+    """Episodes that the running mean covers."""
+    eval_steps: int = 1000
+    """Steps of the greedy evaluation at the end, or 0."""
+    num_envs: int = 64
+    """Environments stepped at once."""
+    num_steps: int = 8
+    """Steps of each environment in one window."""
+    initial_std: float = 0.135
+    """Standard deviation of actions at the start, before tanh."""
+    actor_rate: float = 1e-2
+    """Learning rate of the policy, falling to 0."""
+    critic_rate: float = 2e-3
+    """Learning rate of the critic, falling to 0."""
+    critic_epochs: int = 8
+    """The critic's passes over a window."""
+    minibatches: int = 4
+    """The critic's gradient steps in one pass."""
+    target_rate: float = 0.6
+    """Fraction that the target critic moves in one window."""
+    gamma: float = 0.99
+    """Discount factor."""
+    td_lambda: float = 0.95
+    """Weight of long sums in the critic's targets."""
+    max_grad_norm: float = 1.0
+    """Norm to which gradients are clipped."""
 
 
 def make_envs(args: Args) -> VectorEnv:
@@ -114,7 +122,7 @@ class Agent(nn.Module):
         self.is_bounded = action_space.is_bounded()
         self.low, self.high = map(torch.as_tensor, (action_space.low, action_space.high))
 
-    def act(self, obs: Tensor, *, explore: bool = False) -> Tensor:
+    def forward(self, obs: Tensor, *, explore: bool = False) -> Tensor:
         """Return actions with a gradient to the policy and to observations."""
         means = self.actor(self.features(obs))
         actions = means + self.log_std.exp() * torch.randn_like(means) if explore else means
@@ -146,9 +154,8 @@ def windows(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[Window]:
     while True:
         obs, steps = envs.detach(), []
         for _ in range(args.num_steps):
-            next_obs, rewards, terminated, truncated, infos = envs.step(
-                agent.act(obs, explore=True)
-            )
+            actions = agent(obs, explore=True)
+            next_obs, rewards, terminated, truncated, infos = envs.step(actions)
             row = (infos["final_obs"], rewards, terminated, terminated | truncated)
             steps.append((obs.detach(), *row))
             obs = next_obs
@@ -219,11 +226,9 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
     actor_adam = Adam([*agent.actor.parameters(), agent.log_std], betas=(0.7, 0.95))
     critic_adam = Adam(agent.critic.parameters(), betas=(0.7, 0.95))
     progress, returns, episodes = [], deque(maxlen=args.last_episodes), 0
-    running = torch.zeros(args.num_envs)
-    first = next(steps := windows(envs, agent, args))  # compiles: not for estimates
-    scale = {"total": args.total_steps, "unit": " steps", "unit_scale": True, "smoothing": 0.05}
-    with tqdm(**scale) as bar:
-        for window in chain([first], steps):
+    running, start = torch.zeros(args.num_envs), time.perf_counter()
+    with tqdm(total=args.total_steps, unit=" steps", unit_scale=True) as bar:
+        for window in windows(envs, agent, args):
             left = 1 - bar.n / args.total_steps
             actor_adam.param_groups[0]["lr"] = args.actor_rate * left
             critic_adam.param_groups[0]["lr"] = args.critic_rate * left
@@ -234,24 +239,23 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
                 returns.extend(running[ended].tolist())
                 episodes += int(ended.sum())
                 running[ended] = 0
-            mean, seconds = float(np.mean(returns or [math.nan])), time.perf_counter() - START
-            is_solved = len(returns) == args.last_episodes and mean >= args.target_return
-            bar.set_postfix_str(f"mean return {mean:.2f}{', solved' * is_solved}", refresh=False)
+            mean, seconds = float(np.mean(returns or [math.nan])), time.perf_counter() - start
+            bar.set_postfix_str(f"mean return {mean:.2f}", refresh=False)
             bar.update(args.num_steps * args.num_envs)
             progress.append((bar.n, seconds, episodes, mean))
-            bar.total = bar.n if is_solved else bar.total
-            if bar.n >= bar.total or seconds >= args.max_seconds:
+            is_solved = len(returns) == args.last_episodes and mean >= args.target_return
+            if is_solved or bar.n >= bar.total or seconds >= args.max_seconds:
                 break
     return progress
 
 
 @torch.no_grad()
-def evaluate(envs: VectorEnv, act: Callable[..., Any], args: Args) -> list[float]:
-    """Return the returns of first episodes that end within `eval_steps`, with actions by `act`."""
+def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
+    """Return the returns of first episodes that end within `eval_steps`, without noise."""
     obs, running, returns = envs.reset()[0], torch.zeros(args.num_envs), []
     first = torch.ones(args.num_envs, dtype=torch.bool)
     for _ in range(args.eval_steps):
-        obs, rewards, terminated, truncated, _ = envs.step(act(obs))
+        obs, rewards, terminated, truncated, _ = envs.step(agent(obs))
         running += rewards
         ended = first & (terminated | truncated)
         returns += running[ended].tolist()
@@ -261,31 +265,36 @@ def evaluate(envs: VectorEnv, act: Callable[..., Any], args: Args) -> list[float
     return returns
 
 
-def main() -> None:
-    args = parse_args(Args())
+def write_results(folder: Path, title: str, progress: list[Any], agent: Agent) -> None:
+    """Write the policy, the rows of progress, and a picture of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names, table = "env_steps,seconds,episodes,mean_return", np.array(progress)
+    np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=names, comments="")
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.add_subplot(title=title, xlabel="env steps", ylabel="mean return")
+    axes.plot(table[:, 0], table[:, 3])
+    figure.savefig(folder / "learning_curve.png", dpi=120)
+    policy = torch.jit.trace(agent, torch.zeros(2, agent.obs_size))
+    torch.jit.save(policy, folder / "policy.pt")
+    print(f"Wrote progress.csv, learning_curve.png and policy.pt to {folder}")
+
+
+def main(args: Args) -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     envs = make_envs(args)
     agent = Agent(envs, args.initial_std)
-    if args.evaluate:
-        act = load_policy(args.evaluate, torch.zeros(2, agent.obs_size))
-    else:
-        act, progress = agent.act, train(args, envs, agent)
-        folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
-        write_results(folder, args.env_id, progress)
-        save_policy(folder / "policy.pt", agent)
-    print_returns(evaluate(envs, act, args), args.eval_steps)
+    progress = train(args, envs, agent)
+    folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
+    write_results(folder, args.env_id, progress, agent)
+    if returns := evaluate(envs, agent, args):
+        print(f"Without noise: mean return {np.mean(returns):.2f} over {len(returns)} episodes")
     envs.close()
-    if not args.evaluate:
-        (_, seconds, count, mean), most = progress[-1], args.last_episodes
-        last = f"the last {min(count, most)} episodes, {seconds:.0f} s"
-        print(f"{args.env_id}: mean return {mean:.2f} over {last}")
+    _, seconds, episodes, mean = progress[-1]
+    print(f"{args.env_id}: mean return {mean:.2f} after {episodes} episodes, {seconds:.0f} s")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
-        raise SystemExit(str(error)) from None
+    main(tyro.cli(Args))

@@ -1,46 +1,31 @@
-"""Bend an elastic string with 32 actuators: SHAC beside PPO over wall time, three seeds of each.
+r"""An elastic string with 32 actuators, a task where gradients win: SHAC beside PPO.
 
-    python examples/string_shape.py
-    python examples/shac.py --env-id string_shape:String-v0 --env-kwargs '{}'   # in this folder
+    for seed in 0 1 2; do
+        python examples/shac.py --env-id string_shape:String-v0 --env-kwargs '{}' --seed $seed \
+            --num-steps 50 --num-envs 16 --actor-rate 0.005 --total-steps 400000 \
+            --max-seconds 60 --eval-steps 60 --out runs/String-v0/shac/$seed
+        python examples/ppo.py --env-id string_shape:String-v0 --seed $seed \
+            --max-seconds 60 --eval-steps 60 --out runs/String-v0/ppo/$seed
+    done
+    python examples/compare_curves.py --title String-v0 --bottom -40 --curves \
+        SHAC=runs/String-v0/shac PPO=runs/String-v0/ppo
+
+Needs: pip install '.[brax,examples]'.
 
 An actuator pushes each mass of the string, which has to take a given shape. PPO has to find out by
 trial which of the 32 pushes were good. SHAC gets the gradient of the reward with respect to all
-of them from the simulator. The task is smooth and has many actions, which suits gradients. To copy
-this script, copy `shac.py`, `ppo.py`, `ppo_flags.py`, `run_folder.py` and `compare_curves.py` too.
+of them from the simulator. The task is smooth and has many actions, which suits gradients. SHAC's
+windows are whole episodes. PPO has the default values of its script.
 """
 
-import argparse
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+from brax.envs import Env, State
 
-
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of the runs")
-    parser.add_argument("--max-seconds", type=float, default=60, help="wall time of each run")
-    parser.add_argument("--out", type=Path, default=Path("runs", "String-v0"), help="folder")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
-
-try:
-    import gymnasium as gym
-    import jax
-    import jax.numpy as jnp
-    from brax.envs import Env, State
-
-    from gymbridge import BraxVectorEnv
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
+from gymbridge import BraxVectorEnv
 
 
 class String(Env):
@@ -90,31 +75,4 @@ def make_string(**kwargs: Any) -> BraxVectorEnv:
     return BraxVectorEnv(String(), max_episode_steps=50, **kwargs)
 
 
-if "String-v0" not in gym.registry:
-    gym.register("String-v0", vector_entry_point=make_string)
-
-
-FLAGS = {
-    "shac": ["--num-steps=50", "--num-envs=16", "--actor-rate=0.005", "--total-steps=400000"],
-    "ppo": ["--total-steps=5000000"],
-}
-"""SHAC's windows are whole episodes. PPO has the default values of its script."""
-
-
-def main() -> None:
-    args = parse_args()
-    curves = []
-    for name, flags in FLAGS.items():
-        folders = [(args.out / name / str(seed)).resolve() for seed in args.seeds]
-        for seed, folder in zip(args.seeds, folders, strict=True):
-            task = ["--env-id=string_shape:String-v0", "--env-kwargs={}", f"--seed={seed}"]
-            limits = [f"--max-seconds={args.max_seconds}", "--eval-steps=60", f"--out={folder}"]
-            command = [sys.executable, HERE / f"{name}.py", *task, *flags, *limits]
-            subprocess.run(command, check=True, cwd=HERE)
-        curves += ["--curve", name.upper(), *folders]
-    picture = ["--title=String-v0", "--bottom=-40", f"--out={args.out}/curves.png"]
-    subprocess.run([sys.executable, HERE / "compare_curves.py", *curves, *picture], check=True)
-
-
-if __name__ == "__main__":
-    main()
+gym.register("String-v0", vector_entry_point=make_string)

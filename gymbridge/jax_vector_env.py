@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.actions import make_action_reader
+from gymbridge.core.arrays.adapter import list_arrays
 from gymbridge.core.extras import needs
 from gymbridge.core.processes import check_open
 from gymbridge.core.rendering import read_view
@@ -17,7 +18,6 @@ from gymbridge.core.requests import read_autoreset_mode, read_count, read_flag, 
 from gymbridge.core.runner import MakeRunner
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.jax_env.env import JaxEnv
-from gymbridge.jax_env.vector_env import FunctionalVectorEnv
 from gymbridge.private.jax import apart
 
 with needs("jax", "JaxVectorEnv"):
@@ -25,6 +25,7 @@ with needs("jax", "JaxVectorEnv"):
     from gymbridge.jax_env.runners import JitRunner
     from gymbridge.jax_env.simulator import JaxSimulator
     from gymbridge.jax_env.traced import TracedEnv
+    from gymbridge.jax_env.vector_env import FunctionalVectorEnv
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -273,10 +274,8 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
 def takes_keywords_of(*others: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     """Let the signature of a constructor show keywords that it hands on.
 
-    `inspect.signature` then has, in the place of ``**kwargs``, those of the others too.
-
-    Args:
-        others: Functions or classes whose keyword-only parameters the constructor takes.
+    `inspect.signature` then has, in the place of ``**kwargs``, the keyword-only parameters of the
+    others, which are functions or classes, too.
     """
 
     def show(init: Any) -> Any:
@@ -303,11 +302,7 @@ def _keyword_only(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _recipe_of(env: Any) -> Recipe:
-    """Return the recipe of an environment that is built.
-
-    Raises:
-        ArgumentTypeError: It is not a `JaxEnv`.
-    """
+    """Return the recipe of an environment that is built."""
     if not isinstance(env, JaxEnv):
         hint = f"an instance of it, {env.__name__}()" if isinstance(env, type) else "a subclass"
         raise ArgumentTypeError(f"`env` must be a gymbridge.JaxEnv, got {env!r}; pass {hint}.")
@@ -320,13 +315,7 @@ def _recipe_of(env: Any) -> Recipe:
 
 
 def _choose_runner(arrays: str, nonfinite: str, differentiable: bool, residuals: str) -> MakeRunner:
-    """Return the runner of a batch.
-
-    Raises:
-        ArgumentError: An argument has an invalid value, or two cannot be combined.
-        ArgumentTypeError: `differentiable` is not a bool.
-        NotInstalledError: Gradients need torch, which is not installed.
-    """
+    """Return the runner of a batch."""
     if nonfinite not in _NONFINITE:
         raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
     if nonfinite == "raise" and arrays != "numpy":
@@ -354,9 +343,7 @@ def _choose_runner(arrays: str, nonfinite: str, differentiable: bool, residuals:
 
 
 def _window_length(actions: Any) -> int:
-    leaf = actions
-    while isinstance(leaf, dict) and leaf:
-        leaf = next(iter(leaf.values()))
+    leaf = next(iter(list_arrays(actions)), None)
     shape = tuple(getattr(leaf, "shape", ()))
     if len(shape) < 2 or shape[0] < 1:
         raise ArgumentError(

@@ -91,7 +91,7 @@ def test_script__needs_git_s_history(tmp_path: Path) -> None:
         "tests/a/test_it.py",
         "tests/c/test_it.py",
         "tests/d/test_it.py",
-        "gymnasium",
+        "wheel",
     ]
     assert len(run(*choose, "full")) == 6 + len(script.LEGS)
     (tmp_path / ".ci" / "full-run").write_text("0" * 40)

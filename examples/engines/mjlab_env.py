@@ -42,16 +42,16 @@ class MjlabSimulator:
 
     seed_range, built_with = 2**32 - 1, None
 
-    def __init__(self, cfg: ManagerBasedRlEnvCfg, device: str) -> None:
+    def __init__(self, cfg: ManagerBasedRlEnvCfg, device: str | torch.device) -> None:
         limits = [name for name, term in cfg.terminations.items() if term.func is time_out]
         for name in limits:
             del cfg.terminations[name]
         cfg.auto_reset = False
         self.metadata, self.reset_options = {"render_modes": []}, {}
         self.num_envs = cfg.scene.num_envs
-        self._gpus = [] if device == "cpu" else [torch.device(device)]
+        self._gpus = [] if torch.device(device).type == "cpu" else [torch.device(device)]
         with self._own_stream([cfg.seed or 0]):  # mjlab draws some physics when it is built
-            self.engine = ManagerBasedRlEnv(cfg, device)
+            self.engine = ManagerBasedRlEnv(cfg, str(device))
         self.task_limit = self.engine.max_episode_length if limits else None
         self.single_observation_space = _to_gymnasium(self.engine.single_observation_space)
         self.single_action_space = _to_gymnasium(self.engine.single_action_space)
@@ -117,7 +117,7 @@ class MjlabVectorEnv(BridgeVectorEnv):
     """
 
     def __init__(
-        self, task: Any, num_envs: int = 1, *, device: str = "cpu", arrays="torch", **keywords: Any
+        self, task: Any, num_envs: int = 1, *, device: Any = "cpu", arrays="torch", **keywords: Any
     ) -> None:
         cfg = load_env_cfg(task) if isinstance(task, str) else copy.deepcopy(task)
         cfg.scene.num_envs = num_envs

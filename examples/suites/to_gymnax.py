@@ -11,6 +11,9 @@ class ToGymnax:
     """`envs` has one environment, ``arrays="jax"`` and SameStep; the trainer maps it by `vmap`."""
 
     def __init__(self, envs):
+        found = envs.num_envs, envs.autoreset_mode.value
+        if found != (1, "SameStep"):
+            raise ValueError(f"`envs` must have one environment, in SameStep, got {found}.")
         envs.reset(seed=0)
         self._carry, self._reset, self._step = envs.functional()
         self._seen, self._acted = envs.single_observation_space, envs.single_action_space
@@ -22,7 +25,7 @@ class ToGymnax:
         return observations[0], carry
 
     def step(self, key, carry, action, params=None):
-        actions = action.reshape(1, *self._acted.shape)
+        actions = action.reshape(1, *self._acted.shape) + getattr(self._acted, "start", 0)
         carry, (observations, rewards, terminations, truncations, _) = self._step(carry, actions)
         return observations[0], carry, rewards[0], (terminations | truncations)[0], {}
 

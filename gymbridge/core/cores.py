@@ -16,10 +16,8 @@ def count_cores(membership: Path = Path("/proc/self/cgroup"), root: Path = _CGRO
     """Return the cores in this process' affinity, or fewer if a container's limit is lower.
 
     A limit of 1.5 cores counts as one: two busy threads would be stopped for a part of each period.
-
-    Args:
-        membership: The file with this process' control groups; see Linux' cgroups(7).
-        root: The folder in which control groups are mounted.
+    The file has this process' control groups, and in the folder these are mounted; see Linux'
+    cgroups(7).
     """
     return max(1, min([count_affinity(), *(int(limit) for limit in _limits(membership, root))]))
 

@@ -89,11 +89,7 @@ def _read_one(device: Any) -> Device:
 
 
 def check_spread(num_envs: int, num_devices: int) -> None:
-    """Raise unless the rows of a batch can be spread evenly over its devices.
-
-    Raises:
-        ArgumentError: `num_envs` is not a multiple of `num_devices`.
-    """
+    """Raise unless the rows of a batch can be spread evenly over its devices."""
     rest = num_envs % num_devices
     if rest:
         near = [size for size in (num_envs - rest, num_envs - rest + num_devices) if size]

@@ -42,12 +42,7 @@ STEP_INFOS = ("nonfinite",)
 
 
 def truncated_unless_terminated(terminated: Any, truncated: Any) -> Any:
-    """Return which episodes are truncated and not terminated: a termination wins.
-
-    Args:
-        terminated: (num_envs,) bool, of any array library.
-        truncated: (num_envs,) bool.
-    """
+    """Return which episodes are truncated and not terminated: a termination wins."""
     return truncated & ~terminated
 
 
@@ -63,15 +58,15 @@ def truncate_at_limit(terminated: Any, truncated: Any, elapsed: Any, limit: Any)
     return truncated_unless_terminated(terminated, truncated | (elapsed >= limit))
 
 
-def split_done(over: Any, cut: Any) -> tuple[Any, Any]:
+def split_done(done: Any, timeout: Any) -> tuple[Any, Any]:
     """Return `terminated` and `truncated` of an engine that marks the ends that are truncations.
 
     Args:
-        over: (num_envs,) bool, episodes that ended.
-        cut: (num_envs,) bool, the engine's mark; it counts only where an episode ended.
+        done: (num_envs,) bool, episodes that ended.
+        timeout: (num_envs,) bool, the engine's mark; it counts only where an episode ended.
     """
-    terminated = over & ~cut
-    return terminated, truncated_unless_terminated(terminated, over)
+    terminated = done & ~timeout
+    return terminated, truncated_unless_terminated(terminated, done)
 
 
 def _count_rows(mask: Any) -> Any:

@@ -59,25 +59,14 @@ class InfoLayout(Protocol):
 
 
 def make_info_layout(adapter: ArrayAdapter, num_envs: int, *, has_final: bool) -> InfoLayout:
-    """Return the layout for a kind of arrays.
-
-    Args:
-        adapter: Converts the simulator's arrays to the user's.
-        num_envs: Size of the batch.
-        has_final: Whether a step restarts the episodes that it ends.
-    """
+    """Return the layout for a kind of arrays; `has_final` says that steps restart what they end."""
     if adapter.is_dense:
         return DenseInfos(adapter, has_final=has_final)
     return SparseInfos(adapter, num_envs)
 
 
 class SparseInfos:
-    """`SyncVectorEnv`'s layout, made of numpy arrays after the step.
-
-    Args:
-        adapter: Converts the simulator's arrays to numpy's.
-        num_envs: Size of the batch.
-    """
+    """`SyncVectorEnv`'s layout, made of numpy arrays after the step."""
 
     def __init__(self, adapter: ArrayAdapter, num_envs: int) -> None:
         self._to_user, self._pack = adapter.to_user, adapter.pack
@@ -147,10 +136,6 @@ class DenseInfos:
 
     Where nobody can write into arrays, all keys share two masks. Elsewhere each key has a mask of
     its own, which a runner that compiles `collect_infos` writes on the device.
-
-    Args:
-        adapter: Converts the simulator's arrays to the user's.
-        has_final: Whether a step restarts the episodes that it ends.
     """
 
     def __init__(self, adapter: ArrayAdapter, *, has_final: bool) -> None:
@@ -212,16 +197,7 @@ def _lay_out(found: _Found, copy_mask: Converter) -> tuple[Any, Any, dict[str, A
 def make_infos(
     info: dict[str, Any], mask: Any, copy_mask: Converter = copy_array
 ) -> dict[str, Any]:
-    """Return `info` with a mask beside each key.
-
-    Args:
-        info: Nested dicts of (num_envs, ...) arrays.
-        mask: (num_envs,) bool, the environments that have the values.
-        copy_mask: Function from the mask to the mask of one key, by default a copy.
-
-    Returns:
-        The same arrays under the same keys, and the mask of each under ``_key``.
-    """
+    """Return `info` with a copy of a mask, (num_envs,) bool, beside each key, under ``_key``."""
     infos: dict[str, Any] = {}
     for key, value in info.items():
         infos[key], infos[f"_{key}"] = value, copy_mask(mask)
@@ -232,14 +208,13 @@ def make_infos(
 
 def mask_info(info: dict[str, Tree], mask: np.ndarray) -> dict[str, Any]:
     """Return a copy of `info` that is zero in the rows outside `mask`."""
-    kept: dict[str, Any] = {}
-    for key, value in info.items():
-        if isinstance(value, dict):
-            kept[key] = mask_info(value, mask)
-        else:
-            kept[key] = np.zeros(value.shape, value.dtype)
-            kept[key][mask] = value[mask]
-    return kept
+
+    def blank(value: np.ndarray) -> np.ndarray:
+        kept = np.zeros(value.shape, value.dtype)
+        kept[mask] = value[mask]
+        return kept
+
+    return map_arrays(blank, info)
 
 
 def make_final_infos(final: TimeStep, over: np.ndarray) -> dict[str, Any]:

@@ -10,12 +10,7 @@ __all__ = ["import_at_first_use"]
 
 
 def import_at_first_use(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package.
-
-    Args:
-        package: Full name of the package.
-        modules: Full name of the module of each public name.
-    """
+    """Return the ``__getattr__`` of a package, whose `modules` are full names by public name."""
 
     def find(name: str) -> Any:
         if name not in modules:

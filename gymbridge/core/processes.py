@@ -37,9 +37,6 @@ class OneThread(_RLock):
 
     A second call can come from another thread, or from a signal handler that interrupts a call in
     its own thread. Python's lock is released by code in C, which Ctrl-C cannot interrupt.
-
-    Raises:
-        BusyError: Another call has the lock.
     """
 
     def __enter__(self) -> None:
@@ -95,12 +92,7 @@ def note_batch(batch: Forkable) -> None:
 
 
 def check_open(batch: Forkable) -> None:
-    """Raise if a batch is closed, or was built before this process was forked.
-
-    Raises:
-        ClosedError: It is closed.
-        SimulationError: This process is a forked child.
-    """
+    """Raise if a batch is closed, or was built before this process was forked."""
     if batch.closed:
         raise ClosedError(f"{batch} is closed; build a new one.")
     if batch.is_forked:
@@ -112,11 +104,7 @@ def check_open(batch: Forkable) -> None:
 
 
 def check_not_forked() -> None:
-    """Raise if JAX had started in the parent before this process was forked, whoever used it.
-
-    Raises:
-        SimulationError: JAX had started, so it would hang in this process.
-    """
+    """Raise if JAX had started in the parent before this process was forked, whoever used it."""
     if _jax_is_dead:
         raise SimulationError(
             "JAX had started before this process was forked, and engine threads do not survive "
@@ -129,9 +117,6 @@ def check_not_forking() -> None:
 
     It builds one environment in its own process, for the spaces, before it starts the others, and
     all that it would say of those is that they reset the connection.
-
-    Raises:
-        ArgumentError: Its processes would be forked.
     """
     frame, build = inspect.currentframe(), vars(AsyncVectorEnv)["__init__"]
     while frame is not None and frame.f_code is not build.__code__:

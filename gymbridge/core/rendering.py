@@ -18,18 +18,7 @@ _MOST_PIXELS = 4096
 
 
 def read_view(render_mode: Any, render_size: Any, camera: Any) -> View | None:
-    """Return the checked arguments for `render`; None if the batch is not drawn.
-
-    Args:
-        render_mode: None or "rgb_array".
-        render_size: Width and height, or None.
-        camera: Number or name, or None.
-
-    Raises:
-        ArgumentError: The mode is another one, the size is out of range, or there is a size or
-            camera without a mode.
-        ArgumentTypeError: The size or the camera has another type.
-    """
+    """Return the checked arguments for `render`; None if the batch is not drawn."""
     if render_mode is None:
         for name, value in (("render_size", render_size), ("camera", camera)):
             if value is not None:

@@ -36,12 +36,7 @@ __all__ = [
 
 
 def read_count(name: str, value: Any, least: int = 1) -> int:
-    """Return `value` as an int of at least `least`; `name` is the argument's, for the error.
-
-    Raises:
-        ArgumentTypeError: `value` is not an integer.
-        ArgumentError: `value` is below `least`.
-    """
+    """Return `value` as an int of at least `least`; `name` is the argument's, for the error."""
     if read_number(name, value) < least:
         raise ArgumentError(f"`{name}` must be at least {least}, got {value}.")
     return int(value)
@@ -62,12 +57,7 @@ def read_flag(name: str, value: Any) -> bool:
 
 
 def read_ids(name: str, ids: Any, num_envs: int) -> np.ndarray:
-    """Return ids of different environments, (count,) intp, at least one.
-
-    Raises:
-        ArgumentTypeError: `ids` is not a list or one-dimensional array of integers.
-        ArgumentError: An id is out of range or there twice, or there are no ids.
-    """
+    """Return ids of different environments, (count,) intp, at least one."""
     array = np.asarray(ids)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise ArgumentTypeError(f"{name} must be a list or array of ints, (count,), got {ids!r}.")
@@ -102,16 +92,7 @@ def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
 def read_info_keys(
     info_keys: Iterable[Any] | str | None, known: Collection[str]
 ) -> frozenset[str] | None:
-    """Return the names of the infos that a user wants, or None for the engine's default.
-
-    Args:
-        info_keys: None, "all", or a collection of names.
-        known: Names of the task's infos.
-
-    Raises:
-        ArgumentTypeError: `info_keys` is neither None, "all" nor a collection of names.
-        ArgumentError: `info_keys` is another string, or has a name that the task lacks.
-    """
+    """Return the names of the infos that a user wants, or None for the engine's default."""
     if info_keys is None:
         return None
     if isinstance(info_keys, str):
@@ -143,12 +124,7 @@ def read_autoreset_mode(autoreset_mode: Any) -> AutoresetMode:
 
 
 def read_seed(seed: Any) -> int | None:
-    """Return the seed of one environment as a Python int; None stays None.
-
-    Raises:
-        ArgumentTypeError: `seed` is neither int nor None.
-        ArgumentError: `seed` is negative.
-    """
+    """Return the seed of one environment as a Python int; None stays None."""
     if seed is None:
         return None
     if not _is_integer(seed):
@@ -159,13 +135,7 @@ def read_seed(seed: Any) -> int | None:
 def read_seeds(seed: Any, num_envs: int) -> list[int | None]:
     """Return the seed of each environment as a Python int, or None where none was given.
 
-    Args:
-        seed: None, an int s (environment i gets s + i), or one int or None per environment.
-        num_envs: Size of the batch.
-
-    Raises:
-        ArgumentTypeError: `seed` or an entry of it is neither int nor None.
-        ArgumentError: A seed is negative, or a list has another length than `num_envs`.
+    From an int s, environment i gets s + i.
     """
     if seed is None:
         return [None] * num_envs
@@ -242,10 +212,6 @@ def read_options(
         num_envs: Size of the batch.
         to_numpy: Function (name, mask in the user's kind of arrays) -> numpy mask, which is copied.
         readers: Functions that read further options, by name; see `Simulator.reset_options`.
-
-    Raises:
-        ArgumentTypeError: `options` is not a mapping, or the mask is not an array of bools.
-        ArgumentError: `options` has an unknown key, or the mask has another shape or no True.
     """
     if options is None:
         return None, {}
@@ -265,17 +231,9 @@ def read_options(
 
 
 def read_array(label: str, value: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Return numbers of any array library as a new numpy array.
+    """Return numbers of any array library as a new numpy array; `label` is what errors call it.
 
-    Args:
-        label: What the error calls it.
-        value: What the user gave.
-        shape: The shape that it must have.
-        dtype: The dtype that it gets, by numpy's ``same_kind`` rule; integers become floats, too.
-
-    Raises:
-        ArgumentTypeError: `value` is not an array of such numbers.
-        ArgumentError: It has another shape.
+    Casts follow numpy's ``same_kind`` rule, and integers become floats, too.
     """
     try:
         array = np.asarray(value.cpu() if hasattr(value, "cpu") else value)
@@ -291,12 +249,7 @@ def read_array(label: str, value: Any, shape: tuple[int, ...], dtype: Any) -> np
 
 
 def read_mask(name: str, mask: Any, num_envs: int, short: str = "mask") -> np.ndarray:
-    """Return a copy of a mask of environments, (num_envs,) bool; errors have Gymnasium's words.
-
-    Raises:
-        ArgumentTypeError: `mask` is not a numpy array of bools.
-        ArgumentError: `mask` has another shape, or no True.
-    """
+    """Return a copy of a mask of environments, (num_envs,) bool; errors have Gymnasium's words."""
     if not isinstance(mask, np.ndarray):
         raise ArgumentTypeError(f"{name} must be a numpy array, got {type(mask)}")
     mask = np.asarray(cast("np.ndarray", mask))  # a masked array has arithmetic of its own

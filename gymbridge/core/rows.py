@@ -32,11 +32,7 @@ Tree: TypeAlias = "dict[str, Tree] | np.ndarray"
 
 
 def has_rows(mask: np.ndarray) -> bool:
-    """Return whether a mask is True anywhere; quicker than ``mask.any()``.
-
-    Args:
-        mask: (num_envs,) bool; any byte but 0 is True.
-    """
+    """Return whether a byte of a mask is not 0; quicker than ``mask.any()``."""
     data = mask.tobytes()
     return data != bytes(len(data))
 
@@ -88,12 +84,7 @@ def split_infos(infos: dict[str, Any], num_envs: int, *, keeps_dtypes: bool = Fa
 
 
 def split_info(info: dict[str, Tree], num_envs: int) -> Infos:
-    """Return what `split_infos` does, for the infos of a time step.
-
-    Args:
-        info: Nested dicts of (num_envs, ...) arrays, true of every environment.
-        num_envs: Size of the batch.
-    """
+    """Return what `split_infos` does, for the infos of a time step, true of every environment."""
     rows: Infos = []
     for key, value in info.items():
         if isinstance(value, dict):
@@ -105,15 +96,7 @@ def split_info(info: dict[str, Tree], num_envs: int) -> Infos:
 
 
 def take_infos(infos: dict[str, Tree], ids: np.ndarray) -> dict[str, Any]:
-    """Return the infos of the environments `ids` alone, as copies.
-
-    Args:
-        infos: As in `split_infos`.
-        ids: (count,) int.
-
-    Returns:
-        The same keys, masks too, with (count, ...) arrays.
-    """
+    """Return copies of infos, masks too, of the environments `ids`, (count,) int, alone."""
     return {
         key: take_infos(value, ids) if isinstance(value, dict) else np.asarray(value).take(ids, 0)
         for key, value in infos.items()

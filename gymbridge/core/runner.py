@@ -50,12 +50,7 @@ MakeRunner = Callable[[EpisodeRule[Any], InfoLayout], Runner]
 
 
 class HostRunner(Runner):
-    """Calls the rule directly, over a simulator that works with numpy arrays.
-
-    Args:
-        rule: The episode rule of the batch.
-        infos: The layout of its infos.
-    """
+    """Calls the rule directly, over a simulator that works with arrays of numpy or torch."""
 
     def __init__(self, rule: EpisodeRule[Any], infos: InfoLayout) -> None:
         self._rule, self._infos = rule, infos

@@ -100,12 +100,7 @@ def check_snapshot(state: Any) -> None:
 
 
 def check_same_batch(found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raise `ArgumentError` unless a snapshot is of a batch like this one.
-
-    Args:
-        found: What the batch of the snapshot is.
-        wanted: What this one is.
-    """
+    """Raise `ArgumentError` unless what the batch of a snapshot is equals what this one is."""
     odd = [name for name in {**wanted, **found} if found.get(name) != wanted.get(name)]
     if odd:
         there = ", ".join(f"{name}={found.get(name, 'nothing')}" for name in odd)

@@ -24,15 +24,10 @@ _SHARED = {
     "render_mode": "render_mode",
     "spec": "spec",
 }
-_PER_ENV = ("np_random_seed",)
 
 
 class SubEnvs:
-    """The attributes that `SyncVectorEnv` would read from its environments.
-
-    Args:
-        simulator: The batch of simulations, with the engine's object.
-    """
+    """The attributes that `SyncVectorEnv` would read from its environments."""
 
     def __init__(self, simulator: Simulator[Any]) -> None:
         self._simulator = simulator
@@ -45,9 +40,6 @@ class SubEnvs:
 
         ``get_wrapper_attr`` and ``has_wrapper_attr`` are those of `gymnasium.Env`. Without a render
         mode ``render`` returns Nones, because skrl's trainers call it in every step by default.
-
-        Raises:
-            AttributeError: No environment has the attribute.
         """
         if name == "get_wrapper_attr":
             return self._read(envs, *args, **kwargs)
@@ -67,22 +59,17 @@ class SubEnvs:
         """Return attribute `name` of each environment as it is, a method too."""
         if name in self._attributes:
             return self._attributes[name]
-        if name in _PER_ENV:
+        if name == "np_random_seed":
             return getattr(envs, name)
         owner, name = (envs, _SHARED[name]) if name in _SHARED else (self._simulator.engine, name)
         return (getattr(owner, name),) * envs.num_envs
 
     def _has(self, name: str) -> bool:
-        known = name in self._attributes or name in _SHARED or name in _PER_ENV or name == "render"
-        return known or _defines(self._simulator.engine, name)
+        known = {*self._attributes, *_SHARED, "np_random_seed", "render"}
+        return name in known or _defines(self._simulator.engine, name)
 
     def set_attr(self, envs: VectorEnv[Any, Any, Any], name: str, values: Any) -> None:
-        """Give each environment an attribute of that name.
-
-        Raises:
-            ArgumentError: A list has another length than num_envs, or the batch, its engine, or
-                what either is built with has the attribute: setting it would change nothing.
-        """
+        """Give each environment an attribute of that name; see `BridgeVectorEnv.set_attr`."""
         self._check_settable(envs, name)
         per_env: tuple[Any, ...] = (values,) * envs.num_envs
         if isinstance(values, list | tuple):

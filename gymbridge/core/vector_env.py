@@ -247,7 +247,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             ArgumentError: Actions are on another device than the batch.
             ArgumentTypeError: Actions have a type or dtype that cannot be cast.
             EpisodeEndedError: With `AutoresetMode.DISABLED`, an ended environment was not reset.
-                Engines in JAX with torch or jax arrays leave it as it is, with reward 0.
+                With torch or jax arrays, engines in JAX or torch leave it as it is, with reward 0.
             DivergedError: With ``nonfinite="raise"``, an environment produced NaN or Inf.
             ResetNeededError: Before the first `reset`, or after an interrupted call.
             BusyError, ClosedError: As in `reset`.

@@ -13,10 +13,7 @@ from gymbridge.core.actions import make_action_reader, make_numpy_reader
 from gymbridge.core.extras import needs
 from gymbridge.core.processes import OneThread, check_open, note_batch
 from gymbridge.core.rows import has_rows
-from gymbridge.errors import (
-    ArgumentError,
-    ResetNeededError,
-)
+from gymbridge.errors import ArgumentError, ResetNeededError
 
 with needs("envpool", "AsyncEnvPool"):
     from gymbridge.envpool.pool import Pool
@@ -106,7 +103,7 @@ class AsyncEnvPool:
         note_batch(self)
 
     def __repr__(self) -> str:
-        return f"AsyncEnvPool with {self.num_envs} environment{'s' * (self.num_envs != 1)}"
+        return f"AsyncEnvPool with {self.num_envs} environments"
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:

@@ -1,8 +1,7 @@
 """A pool's `reset` and `step` inside functions that JAX compiles, by callbacks.
 
-The episodes live in the pool and cannot be copied. So the carry of these functions is a number: the
-turn in which the pool answered. The callback takes the exact step on the host, with numpy arrays,
-and returns a few buffers that the compiled function takes apart.
+The carry of these functions is a number, the turn in which the pool answered. A callback returns a
+few buffers that the compiled function takes apart.
 
 Each call needs the carry of the one before, which is what keeps callbacks in order. JAX's ordered
 effects would, too. But after an error in a function that JAX runs asynchronously they fail with it

@@ -98,15 +98,13 @@ def read_config(task_id: str, kwargs: dict[str, Any], owner: str) -> dict[str, A
 
     `owner` is the class that got the keywords, for errors.
     """
-    for name in kwargs:
-        if name in _OWNED:
-            raise unexpected_keyword(owner, name, repr(task_id), _OWNED[name])
     with name_task("describe", task_id):
         config = envpool.make_spec(task_id).config._asdict()
     known = (config.keys() - _OWNED.keys()) | _MAKE_KEYWORDS
     for name in kwargs:
         if name not in known:
-            hint = nearest(name, known | {"autoreset_mode", "info_keys", "max_episode_steps"})
+            own = {"autoreset_mode", "info_keys", "max_episode_steps"}
+            hint = _OWNED.get(name) or nearest(name, known | own)
             raise unexpected_keyword(owner, name, repr(task_id), hint)
     _check_values(task_id, config, kwargs)
     return config

@@ -18,7 +18,10 @@ from gymbridge.core.episode import TimeStep, split_done
 from gymbridge.core.requests import read_info_keys
 from gymbridge.private.envpool import Values, action_keys, state_keys
 
-__all__ = ["Layout", "to_space"]
+__all__ = ["Flags", "Layout", "to_space"]
+
+Flags = tuple[np.ndarray, np.ndarray]
+"""Terminated and truncated, each (num_envs,) bool."""
 
 _IDS = ("env_id", "players.env_id", "players.id")
 _EXPENSIVE = ("ram",)
@@ -60,15 +63,11 @@ class Layout:
             _take_actions, paths if len(paths) > 1 else [()]
         )
 
-    def read(self, values: Values) -> TimeStep:
-        """Return a pool's answers as a time step with the task's own flags."""
-        flags = split_done(values[self.done_place], values[self.trunc_place])
-        return TimeStep(
-            self.read_obs(values),
-            values[self.reward_place],
-            *flags,
-            self.read_info(values),
-        )
+    def read(self, values: Values, flags: Flags | None = None) -> TimeStep:
+        """Return a pool's answers as a time step, with the task's own flags or with others."""
+        flags = flags or split_done(values[self.done_place], values[self.trunc_place])
+        rewards = values[self.reward_place]
+        return TimeStep(self.read_obs(values), rewards, *flags, self.read_info(values))
 
     def _read_obs(self, values: Values) -> Any:
         """Return the observations; bools become `MultiBinary`'s."""

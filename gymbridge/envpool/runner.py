@@ -24,13 +24,11 @@ from gymbridge.core.episode import (
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.rows import has_rows
 from gymbridge.core.runner import Runner
+from gymbridge.envpool.layout import Flags
 from gymbridge.envpool.simulator import EnvPoolSimulator, PoolAnswers
 from gymbridge.private.envpool import Values
 
 __all__ = ["PoolCarry", "PoolRunner"]
-
-Flags = tuple[np.ndarray, np.ndarray]
-"""Terminated and truncated, each (num_envs,) bool and the user's own."""
 
 
 class PoolCarry(NamedTuple):
@@ -94,21 +92,21 @@ class PoolRunner(Runner):
         if carry.has_own_truncation:
             return self._sum_up(self.rule.step(Carry(*carry[:3]), actions))
         kept, flags = self._exchange(carry, actions)
-        return StepResult(kept, self._return(kept.state.values, kept, flags))
+        return StepResult(kept, self._return(kept.state.values, flags))
 
     def _same_step(self, carry: PoolCarry, actions: Any) -> StepResult:
         """Step in SameStep, which restarts what is over by a second exchange."""
         reached, flags = self._exchange(carry, actions)
         values = reached.state.values
         if reached.ended is self._no_rows:
-            return StepResult(reached, self._return(values, reached, flags))
-        final = self._read(values, reached, flags)
+            return StepResult(reached, self._return(values, flags))
+        final = self._layout.read(values, flags)
         ids = reached.ended.nonzero()[0]
         values = self._restart(reached, ids.astype(np.int32))
         reached.elapsed[ids] = 0
         state = PoolAnswers(values, self._pool.turn)
         kept = PoolCarry(state, reached.elapsed, self._no_rows, reached.max_elapsed, False)
-        return StepResult(kept, self._return(values, reached, flags), final)
+        return StepResult(kept, self._return(values, flags), final)
 
     def _exchange(self, carry: PoolCarry, actions: Any) -> tuple[PoolCarry, Flags]:
         """Step all rows and return where they are; `ended` is `self._no_rows` if none ended."""
@@ -167,14 +165,6 @@ class PoolRunner(Runner):
         renewed[layout.done_place] = renewed[layout.trunc_place] = self._no_rows
         return renewed
 
-    def _return(self, values: Values, reached: PoolCarry, flags: Flags) -> TimeStep:
+    def _return(self, values: Values, flags: Flags) -> TimeStep:
         """Return the time step, with what may be shown again apart from the state's arrays."""
-        return self._read(self._copy(values), reached, flags)
-
-    def _read(self, values: Values, reached: PoolCarry, flags: Flags) -> TimeStep:
-        return TimeStep(
-            self._layout.read_obs(values),
-            reached.state.values[self._layout.reward_place],
-            *flags,
-            self._layout.read_info(values),
-        )
+        return self._layout.read(self._copy(values), flags)

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from gymbridge.jax_env.tracing import cast_like
+
 __all__ = ["make_bare_step"]
 
 _LOG = logging.getLogger("gymbridge")
@@ -50,9 +52,8 @@ def make_bare_step(batch: Any, actions: list[Any]) -> Callable[[int], Any]:
 
 
 def _compile_rows(function: Any) -> Any:
-    rows = jax.vmap(function)
-    return jax.jit(lambda *args: jax.tree.map(_type_strongly, rows(*args)))
+    def rows(*args: Any) -> Any:
+        found = jax.vmap(function)(*args)
+        return cast_like(found, found)  # A weak type would compile the step twice.
 
-
-def _type_strongly(leaf: Any) -> Any:  # A weak type would compile the step twice.
-    return leaf.astype(leaf.dtype) if getattr(leaf, "weak_type", False) else leaf
+    return jax.jit(rows)

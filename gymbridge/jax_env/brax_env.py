@@ -81,9 +81,9 @@ class _BraxEnv(brax_envs.Env):
 
     def _show(self, row: Row, metrics: dict[str, Any], info: dict[str, Any]) -> brax_envs.State:
         """Return a row in Brax's structure, with what its wrappers keep in the two dicts."""
-        seen, zero = row.seen, jnp.zeros(())
-        done = zero + (seen.terminated | seen.truncated)
-        timeout = zero + (seen.truncated & ~seen.terminated)
+        seen = row.seen
+        done = jnp.asarray(seen.terminated | seen.truncated, float)
+        timeout = jnp.asarray(seen.truncated & ~seen.terminated, float)
         # Brax's restarts put the first `pipeline_state` back, so the random stream is not in it.
         info = {**info, "infos": seen.info, "stream": (row.key, row.steps)}
         info |= {"truncation": timeout, "time_out": timeout}

@@ -25,13 +25,7 @@ def carry_shapes(rule: EpisodeRule[JaxSimulator]) -> Carry:
 
 
 def name_leaves(simulator: JaxSimulator, carry: Carry, prefix: str = "") -> list[str]:
-    """Return a name for each leaf of a carry, in their order.
-
-    Args:
-        simulator: The batch.
-        carry: Shapes and dtypes of a carry.
-        prefix: What the names of the environment's own leaves begin with.
-    """
+    """Return a name for each leaf of a carry, with a prefix for the environment's own."""
     own = [f"{prefix}{name}" for name in simulator.leaf_names()]
     others = name_paths(carry)[len(own) :]
     others = [name.removeprefix("state.").removeprefix("rows.") for name in others]
@@ -39,11 +33,7 @@ def name_leaves(simulator: JaxSimulator, carry: Carry, prefix: str = "") -> list
 
 
 class CarryLeaves:
-    """The leaves of a batch's carries as plain arrays by name; typed keys become their data.
-
-    Args:
-        rule: Episode rule of the batch.
-    """
+    """The leaves of a batch's carries as plain arrays by name; typed keys become their data."""
 
     def __init__(self, rule: EpisodeRule[JaxSimulator]) -> None:
         self._place = rule.simulator.device
@@ -60,11 +50,7 @@ class CarryLeaves:
         return dict(zip(self._names, self._take(carry), strict=True))
 
     def give(self, leaves: Mapping[str, Any]) -> Carry:
-        """Return the carry with copies of leaves, on the batch's device.
-
-        Raises:
-            ArgumentError: A leaf is missing, unknown, without values, or of another shape or dtype.
-        """
+        """Return the carry with copies of leaves, on the batch's device."""
         wanted = dict(zip(self._names, self._shapes, strict=True))
         for name in {**wanted, **leaves}:
             here, there = (_name_shape(some.get(name)) for some in (wanted, leaves))

@@ -14,7 +14,7 @@ from gymbridge.core.infos import RESERVED_INFOS
 from gymbridge.core.spaces import ARRAY_SPACES, space_leaves
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError, nearest
 from gymbridge.jax_env.env import JaxEnv
-from gymbridge.jax_env.tracing import action_struct, check_containers, check_same_leaves
+from gymbridge.jax_env.tracing import action_struct, check_structure
 
 __all__ = [
     "check_carried",
@@ -23,7 +23,6 @@ __all__ = [
     "check_observation",
     "check_range",
     "check_scalars",
-    "check_structure",
     "check_summed",
     "read_mapping",
     "read_space",
@@ -36,12 +35,7 @@ Infos = dict[str, Any]
 
 
 def read_space(env: JaxEnv, name: str, env_name: str) -> Space[Any]:
-    """Return a space that an environment declares.
-
-    Raises:
-        ArgumentTypeError: It is not a space, or not one of arrays.
-        ArgumentError: It has integers that JAX's do not reach.
-    """
+    """Return a space that an environment declares."""
     space = getattr(env, name, None)
     label = f"`{name}` of {env_name}"
     if not isinstance(space, Space):
@@ -78,11 +72,7 @@ def check_range(label: str, space: Space[Any]) -> None:
 
 
 def read_mapping(env: JaxEnv, name: str) -> Mapping[str, Any]:
-    """Return an attribute of an environment that has values by name.
-
-    Raises:
-        ArgumentTypeError: It is not a dict.
-    """
+    """Return an attribute of an environment that has values by name."""
     found = getattr(env, name)
     if not isinstance(found, Mapping):
         raise ArgumentTypeError(f"`{type(env).__name__}.{name}` must be a dict, got {found!r}.")
@@ -90,12 +80,7 @@ def read_mapping(env: JaxEnv, name: str) -> Mapping[str, Any]:
 
 
 def unpack(verb: str, returned: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return what a method returned, with its infos in plain dicts.
-
-    Raises:
-        EnvContractError: It is not a tuple of that many values, a leaf is not an array, or the
-            infos are not a dict.
-    """
+    """Return what a method returned, with its infos in plain dicts."""
     if not isinstance(returned, tuple) or len(returned) != len(names):
         got = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
         raise EnvContractError(f"`{verb}` must return ({', '.join(names)}), got {got}.")
@@ -129,12 +114,6 @@ def to_plain(tree: Any) -> Any:
     return tree
 
 
-def check_structure(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
-    """Raise unless two trees of shapes agree, containers and None included."""
-    check_same_leaves(name, before, after, verbs=verbs)
-    check_containers(name, before, after, verbs)
-
-
 def check_observation(space: Space[Any], seen: Any, verb: str, path: str = "observation") -> None:
     """Raise unless an observation has the keys, shapes and dtypes of its space."""
     rule = f"`{path}` of `{verb}` must fit the observation space"
@@ -153,11 +132,7 @@ def check_observation(space: Space[Any], seen: Any, verb: str, path: str = "obse
 
 
 def check_scalars(reward: Any, terminated: Any, truncated: Any) -> Any:
-    """Return the dtype of rewards, the float of JAX for numbers that are no floats.
-
-    Raises:
-        EnvContractError: The reward is not a number, or a flag is not a bool.
-    """
+    """Return the dtype of rewards, the float of JAX for numbers that are no floats."""
     is_number = getattr(reward, "shape", None) == () and _is_number(reward.dtype)
     if not is_number or jnp.issubdtype(reward.dtype, jnp.complexfloating):
         raise EnvContractError(
@@ -179,12 +154,8 @@ def _is_number(dtype: Any) -> bool:
 
 
 def check_carried(name: str, info: Any, like: Any) -> None:
-    """Raise unless an info is as what is carried under its name.
-
-    Raises:
-        ArgumentError: There is no such info, or it has another structure, shape or dtype.
-    """
-    if jax.tree.map(_name_kind, info) != jax.tree.map(_name_kind, like):
+    """Raise unless an info is as what is carried under its name."""
+    if jax.tree.map(_show, info) != jax.tree.map(_show, like):
         raise ArgumentError(
             f"`carried[{name!r}]` must be an info that `reset` and `step` return, {_show(like)}, "
             f"got {'no such info' if info is None else _show(info)}."
@@ -192,12 +163,7 @@ def check_carried(name: str, info: Any, like: Any) -> None:
 
 
 def check_summed(names: Any, infos: Infos) -> None:
-    """Raise unless the names are those of infos that add up.
-
-    Raises:
-        ArgumentTypeError: They are not a list of names.
-        ArgumentError: There is no such info, or it has bools.
-    """
+    """Raise unless the names are those of infos that add up."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise ArgumentTypeError(f"`summed_infos` must be a list of names, got {names!r}.")
     known = {
@@ -210,10 +176,6 @@ def check_summed(names: Any, infos: Infos) -> None:
             f"`summed_infos` must name infos of numbers, got {missing[0]!r}; "
             f"{nearest(missing[0], known)}"
         )
-
-
-def _name_kind(leaf: Any) -> str:
-    return f"{leaf.dtype}{list(leaf.shape)}"
 
 
 def check_infos(begun: Infos, stepped: Infos, defaults: Mapping[str, Any]) -> tuple[Infos, Infos]:
@@ -286,9 +248,16 @@ def _read_inner_defaults(path: tuple[str, ...], defaults: Any) -> Mapping[str, A
 
 
 def _read_default(path: tuple[str, ...], like: Any, default: Any) -> jax.Array:
-    """Return the default of an info in its shape and dtype."""
+    """Return the default of an info in its shape and dtype; integers and bools are exact."""
     try:
-        return _fit(like, default)
+        value = np.asarray(default)
+        if value.dtype.kind not in "biuf":
+            raise TypeError("no real number")
+        with np.errstate(invalid="ignore", over="ignore"):
+            cast = value.astype(like.dtype)
+        if not jnp.issubdtype(like.dtype, jnp.floating) and not np.array_equal(cast, value):
+            raise ValueError("another number")
+        return jnp.asarray(np.broadcast_to(cast, like.shape))
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             f"`info_defaults{_index(*path)}` must fit the info, {_show(like)}, got {default!r}."
@@ -298,18 +267,6 @@ def _read_default(path: tuple[str, ...], like: Any, default: Any) -> jax.Array:
 def _index(*path: str) -> str:
     """Return how a value at a path is reached in nested dicts."""
     return "".join(f"[{name!r}]" for name in path)
-
-
-def _fit(leaf: Any, value: Any) -> jax.Array:
-    """Return a default in the shape and dtype of its info, whose integers and bools are exact."""
-    value = np.asarray(value)
-    if value.dtype.kind not in "biuf":
-        raise TypeError("no real number")
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = value.astype(leaf.dtype)
-    if not jnp.issubdtype(leaf.dtype, jnp.floating) and not np.array_equal(cast, value):
-        raise ValueError("another number")
-    return jnp.asarray(np.broadcast_to(cast, leaf.shape))
 
 
 def _check_names(infos: Infos) -> None:

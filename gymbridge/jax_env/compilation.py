@@ -37,10 +37,6 @@ def announce(what: str, duration: str) -> None:
 
     What takes longer than a few seconds is logged again when it is done, as a warning, once per
     process: how long it took, and how to keep it. If the user keeps it already, nothing is logged.
-
-    Args:
-        what: What is compiled.
-        duration: How long this can take.
     """
     _LOG.info("Compiling %s. This can take %s.", what, duration)
     _announced.what = what

@@ -19,15 +19,7 @@ from gymbridge.errors import DivergedError
 from gymbridge.jax_env.rows import Row, cut_gradients, where_rows
 from gymbridge.jax_env.traced import TracedEnv
 
-__all__ = [
-    "FLAG",
-    "are_finite",
-    "check_divergence",
-    "guard_reset",
-    "guard_step",
-    "make_finite",
-    "zero_gradient_on_divergence",
-]
+__all__ = ["FLAG", "check_divergence", "guard_reset", "guard_step"]
 
 FLAG = "nonfinite"
 """The info that says which rows diverged, one of `core.episode.STEP_INFOS`."""
@@ -51,8 +43,8 @@ def guard_step(env: TracedEnv, step: Callable[[Row, Any], Row]) -> Callable[[Row
     def end(row: Row, action: Any) -> tuple[Row, jax.Array]:
         after = step(row, action)
         seen, positions = after.seen, env.positions(env.unflatten(after.leaves))
-        diverged = ~are_finite((seen.obs, seen.reward, positions))
-        last, finite = (jax.tree.map(make_finite, tree) for tree in (row.seen.obs, seen.info))
+        diverged = ~_are_finite((seen.obs, seen.reward, positions))
+        last, finite = (jax.tree.map(_make_finite, tree) for tree in (row.seen.obs, seen.info))
         info = where_rows(diverged, finite, seen.info)
         kept = {name: row.seen.info[name] for name in env.carried}
         seen = TimeStep(
@@ -67,7 +59,7 @@ def guard_step(env: TracedEnv, step: Callable[[Row, Any], Row]) -> Callable[[Row
     def find_physics(row: Row) -> Any:
         return env.physics_leaves(env.unflatten(row.leaves))
 
-    guarded = zero_gradient_on_divergence(jax.vmap(end), jax.vmap(find_physics))
+    guarded = _zero_gradient_on_divergence(jax.vmap(end), jax.vmap(find_physics))
 
     def step_rows(rows: Row, actions: Any) -> Row:
         return _with_flag(*guarded(rows, actions))
@@ -81,11 +73,7 @@ def _with_flag(row: Row, diverged: jax.Array) -> Row:
 
 
 def check_divergence(diverged: jax.Array) -> None:
-    """Raise if a row of a step, (num_envs,) bool, produced NaN or Inf.
-
-    Raises:
-        DivergedError: One did.
-    """
+    """Raise if a row of a step, (num_envs,) bool, produced NaN or Inf."""
     rows = np.flatnonzero(np.asarray(diverged))
     if rows.size:
         raise DivergedError(
@@ -94,20 +82,20 @@ def check_divergence(diverged: jax.Array) -> None:
         )
 
 
-def are_finite(row: Any) -> jax.Array:
+def _are_finite(row: Any) -> jax.Array:
     """Return () bool, whether every float of one row is finite."""
     floats = [leaf for leaf in jax.tree.leaves(row) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in floats]).all()
 
 
-def make_finite(leaf: jax.Array) -> jax.Array:
+def _make_finite(leaf: jax.Array) -> jax.Array:
     """Return the values with 0 in place of those that are not finite."""
     if not jnp.issubdtype(leaf.dtype, jnp.inexact):
         return leaf
     return jnp.where(jnp.isfinite(leaf), leaf, 0)
 
 
-def zero_gradient_on_divergence(step: Any, physics_leaves: Any) -> Any:
+def _zero_gradient_on_divergence(step: Any, physics_leaves: Any) -> Any:
     """Return the step of a batch with a vjp that is exactly zero in the rows that diverged in it.
 
     It is also zero where one of the `physics_leaves` stopped being finite. Such a row diverges in a

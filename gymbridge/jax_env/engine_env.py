@@ -20,8 +20,8 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from gymbridge.core.episode import split_done
-from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
+from gymbridge.jax_env.checks import read_space, to_plain
 from gymbridge.jax_env.env import Coordinates, Drawing, Drawn, EnvMetadata, JaxEnv
 from gymbridge.jax_env.infos import is_carriable, make_info_selector
 from gymbridge.jax_env.model import ModelLeaves, Physics
@@ -29,7 +29,7 @@ from gymbridge.jax_env.options import Kept, carry_tree
 from gymbridge.jax_env.own_rendering import draw_by
 from gymbridge.jax_env.rendering import MujocoRenderer
 from gymbridge.jax_env.rows import where_rows
-from gymbridge.jax_env.tracing import KEY, action_struct, trace
+from gymbridge.jax_env.tracing import KEY, action_struct, to_strong, trace
 from gymbridge.jax_env.viewer import make_page
 from gymbridge.private.jax import current_trace, default_promotion, keeps_old_traces
 from gymbridge.private.mjx import SolverGradient
@@ -76,15 +76,6 @@ class EngineEnv(JaxEnv):
 
     Attributes:
         leaves: Leaves of its model; None if it has none.
-
-    Raises:
-        SimulationError: `reset` or `step` fails while it is traced.
-        EnvContractError: The environment is wrapped for training, `reset` or `step` returns
-            something else than a state of a single environment, or the gradients of MJX's solver do
-            not reach functions that the environment compiled itself.
-        ArgumentError: A space, a carried name or `mjx_solver_gradient` does not fit the
-            environment.
-        ArgumentTypeError: `carried` is not a list of names.
     """
 
     def __init__(
@@ -126,16 +117,21 @@ class EngineEnv(JaxEnv):
         run = partial(trace, f"the {self._fields.engine} environment {owner}", self._fields.package)
         begun = run("reset", partial(self._run, "reset", self._reset), KEY, None, None)
         _check_scalars(begun)
-        self._begun = begun = jax.tree.map(_to_strong, begun)
+        self._begun = begun = to_strong(begun)
         inferred = _to_space(begun.obs)
         declared = _declared(env, "observation_space", observation_space)
         self.observation_space = inferred if declared is None else declared
-        _check_same_arrays(
-            cast_space(self.observation_space, jax.dtypes.canonicalize_dtype), inferred
-        )
         declared = _declared(env, "action_space", action_space)
         self.action_space = _unit_box(env.action_size) if declared is None else declared
-        action = action_struct(self.action_space)
+        seen, action = (
+            action_struct(read_space(self, name, owner))
+            for name in ("observation_space", "action_space")
+        )
+        if seen != action_struct(inferred):
+            raise ArgumentError(
+                "`observation_space` must be that of what the environment returns, "
+                f"{inferred}, got {self.observation_space}."
+            )
         run("step", partial(self._run, "step", self._step), begun, action, None)
         if self._solver:
             _check_solver(self._solver, owner, self._step, begun, action)
@@ -236,26 +232,24 @@ class EngineEnv(JaxEnv):
         """
         field, env = self._fields.physics, self._env
         now = getattr(self._begun, field)
-        if all(hasattr(now, name) for name in _OF_MJX):
+        is_mjx = all(hasattr(now, name) for name in _OF_MJX)
+        if is_mjx:
             kept = [name for name in _OF_MJX if getattr(now, name).size]
-            compute: Callable[..., Any] = partial(_replace, kept)
         elif all(hasattr(now, name) for name in _OF_BRAX) and hasattr(env, "pipeline_init"):
-            kept = list(_OF_BRAX)
-            compute = partial(_begin, self._call, env.pipeline_init)
+            kept = [*_OF_BRAX]
         else:
             return None
 
         def write(state: Any, leaves: Sequence[Any], physics: Physics | None = None) -> Any:
-            return replace(state, **{field: compute(getattr(state, field), leaves, physics)})
+            if is_mjx:
+                new = dict(zip(kept, leaves, strict=True))
+                return replace(state, **{field: replace(getattr(state, field), **new)})
+            return replace(state, **{field: self._call(physics, env.pipeline_init, *leaves)})
 
         return Coordinates(tuple(f"{field}.{name}" for name in kept), write)
 
     def _run(self, verb: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return a state with observations in plain dicts and rewards that are floats.
-
-        Raises:
-            EnvContractError: The function returns something else than a state.
-        """
+        """Return a state with observations in plain dicts and rewards that are floats."""
         state = function(*args)
         parts = ("obs", "reward", "done", "metrics", "info", "replace")
         if not all(hasattr(state, name) for name in parts):
@@ -267,7 +261,7 @@ class EngineEnv(JaxEnv):
             if not isinstance(found, Mapping):
                 raise EnvContractError(f"`State.{name}` must be a dict, got {found}.")
         reward = jax.tree.map(_as_float, state.reward)
-        return replace(state, obs=_to_plain(state.obs), reward=reward)
+        return replace(state, obs=to_plain(state.obs), reward=reward)
 
 
 def _check_carried(names: Any) -> None:
@@ -301,14 +295,6 @@ def _begin_at(
 
     with starting_at(env.unwrapped, place):
         return env.reset(key)
-
-
-def _replace(names: list[str], simulation: Any, leaves: Sequence[Any], _: Any) -> Any:
-    return replace(simulation, **dict(zip(names, leaves, strict=True)))
-
-
-def _begin(call: Any, init: Any, _: Any, leaves: Sequence[Any], physics: Any) -> Any:
-    return call(physics, init, *leaves)
 
 
 def _call_with(
@@ -347,10 +333,6 @@ def _refuse_training_wrappers(env: Any, fields: StateFields) -> None:
 def _as_float(leaf: Any) -> Any:
     is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
     return leaf if is_float else jnp.asarray(leaf, jnp.float32)
-
-
-def _to_strong(leaf: Any) -> Any:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
 def _check_scalars(state: Any) -> None:
@@ -393,13 +375,6 @@ def _declared(env: Any, name: str, given: Space[Any] | None) -> Space[Any] | Non
     return own if own is not None else given
 
 
-def _to_plain(obs: Any) -> Any:
-    """Return observations with every mapping as a plain dict, as `spaces.Dict` batches them."""
-    if hasattr(obs, "items"):
-        return {key: _to_plain(value) for key, value in obs.items()}
-    return obs
-
-
 def _unit_box(action_size: int) -> spaces.Box:
     dtype: Any = jax.dtypes.canonicalize_dtype(float).type  # As the physics.
     return spaces.Box(-1.0, 1.0, (int(action_size),), dtype)
@@ -420,20 +395,6 @@ def _to_space(struct: Any) -> Space[Any]:
     if dtype.kind in "iu":
         return spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, struct.shape, dtype)
     return spaces.Box(-np.inf, np.inf, struct.shape, dtype.type)
-
-
-def _check_same_arrays(declared: Space[Any], inferred: Space[Any]) -> None:
-    if isinstance(declared, spaces.Dict) and isinstance(inferred, spaces.Dict):
-        if declared.spaces.keys() == inferred.spaces.keys():
-            for key, space in declared.spaces.items():
-                _check_same_arrays(space, inferred[key])
-            return
-    elif (declared.shape, declared.dtype) == (inferred.shape, inferred.dtype):
-        return
-    raise ArgumentError(
-        f"`observation_space` must be that of what the environment returns, {inferred}, got "
-        f"{declared}."
-    )
 
 
 def _own_render(env: Any, fields: StateFields) -> Callable[[Any], Any] | None:

@@ -37,11 +37,6 @@ def make_info_selector(
         state: Shapes of one environment's state.
         info_keys: None for what fits into about 1 kB per environment, "all", or a list of names.
         carried: Names of further entries of ``state.info``.
-
-    Raises:
-        ArgumentError: `info_keys` has a name that the environment lacks, or `carried` one that is
-            not an info under its own name.
-        ArgumentTypeError: `info_keys` has another type.
     """
     places = _find_places(state)
     chosen = _choose(places, info_keys) | _choose_carried(places, carried)
@@ -63,14 +58,10 @@ def make_info_selector(
 def _flatten(state: Any) -> dict[Path, Any]:
     """Return the leaves of metrics and info by path; ("metrics", name) or ("info", name, …)."""
     leaves = jax.tree_util.tree_flatten_with_path({"metrics": state.metrics, "info": state.info})[0]
-    return {tuple(_part(entry) for entry in path): leaf for path, leaf in leaves}
-
-
-def _part(entry: Any) -> str:
-    for attribute in ("key", "name", "idx"):
-        if hasattr(entry, attribute):
-            return str(getattr(entry, attribute))
-    return str(entry)
+    return {
+        tuple(jax.tree_util.keystr((entry,), simple=True) for entry in path): leaf
+        for path, leaf in leaves
+    }
 
 
 def _find_places(state: Any) -> dict[Path, tuple[Path, int]]:
@@ -108,23 +99,14 @@ def _choose(
 def _choose_carried(
     places: dict[Path, tuple[Path, int]], carried: Collection[str]
 ) -> dict[Path, Path]:
-    chosen = {
-        path: target
-        for path, (target, _) in places.items()
-        if path[0] == "info" and path[1] in carried and target == path[1:]
-    }
-    missing = sorted({*carried} - {path[1] for path in chosen})
-    if missing:
-        known = {
-            path[1]
-            for path, (target, _) in places.items()
-            if path[0] == "info" and target == path[1:]
-        }
+    own = {path: target for path, (target, _) in places.items() if path == ("info", *target)}
+    known = {path[1] for path in own}
+    if missing := sorted({*carried} - known):
         raise ArgumentError(
             f"`carried` must name entries of `state.info` that are infos of that name, got "
             f"{missing[0]!r}; {nearest(missing[0], known)}"
         )
-    return chosen
+    return {path: target for path, target in own.items() if path[1] in carried}
 
 
 def is_carriable(entry: Any) -> bool:

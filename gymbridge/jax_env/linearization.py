@@ -37,16 +37,10 @@ class Linearizer:
     """The compiled linearisation of a batch in some leaves of its state.
 
     Args:
-        simulator: The batch.
         fields: Names of float leaves; None for the coordinates that the environment names.
 
     Attributes:
         fields: Columns of each leaf, by name.
-
-    Raises:
-        ArgumentError: A name is unknown, twice there, or not of a float leaf, or the environment
-            names no coordinates.
-        EnvContractError: Actions are not floats.
     """
 
     def __init__(self, simulator: JaxSimulator, fields: tuple[str, ...] | None) -> None:
@@ -56,8 +50,14 @@ class Linearizer:
         shapes = field_leaves(simulator.row)
         ends = accumulate((shapes[place].size for place in places), initial=0)
         self.fields = {name: slice(*ends) for name, ends in zip(names, pairwise(ends), strict=True)}
-        structure = jax.tree.structure(simulator.env.state_shapes)
-        row = _make_row(simulator.step_row, places, _make_write(structure, places, write))
+
+        def put(leaves: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
+            if write is not None:
+                return tuple(jax.tree.leaves(write(simulator.env.unflatten(leaves), values)))
+            new = dict(zip(places, values, strict=True))
+            return tuple(new.get(place, leaf) for place, leaf in enumerate(leaves))
+
+        row = _make_row(simulator.step_row, places, put)
 
         def run(carry: Carry, actions: Any) -> dict[str, jax.Array]:
             log_compilation("linearize", simulator)
@@ -67,11 +67,7 @@ class Linearizer:
         self._run = jax.jit(spread(run, place), out_shardings=find_sharding(place))
 
     def __call__(self, carry: Carry, actions: Any) -> dict[str, jax.Array]:
-        """Return A, B and x by name, each (num_envs, ...).
-
-        Raises:
-            SimulationError: Forward mode cannot pass the step.
-        """
+        """Return A, B and x by name, each (num_envs, ...)."""
         try:
             return self._run(carry, actions)
         except (TypeError, ValueError, NotImplementedError) as error:
@@ -82,11 +78,7 @@ class Linearizer:
 
 
 def read_fields(fields: Any) -> tuple[str, ...] | None:
-    """Return the names of leaves that a user gives; None stays None.
-
-    Raises:
-        ArgumentTypeError: `fields` is neither None nor a list of names.
-    """
+    """Return the names of leaves that a user gives; None stays None."""
     if fields is None:
         return None
     is_list = isinstance(fields, list | tuple) and len(fields) > 0
@@ -116,23 +108,6 @@ def _make_row(
         return {"A": by_state, "B": by_action, "x": x}
 
     return linearize
-
-
-def _make_write(
-    structure: Any, places: list[int], write: Callable[[Any, Any], Any] | None
-) -> Callable[[Any, Sequence[Any]], tuple[Any, ...]]:
-    """Return the function from leaves and new values at `places` to leaves.
-
-    `write` is that of `Coordinates`, or None to replace these alone.
-    """
-
-    def replace(leaves: Any, values: Sequence[Any]) -> tuple[Any, ...]:
-        if write is not None:
-            return tuple(jax.tree.leaves(write(jax.tree.unflatten(structure, leaves), values)))
-        new = dict(zip(places, values, strict=True))
-        return tuple(new.get(place, leaf) for place, leaf in enumerate(leaves))
-
-    return replace
 
 
 def _choose_coordinates(

@@ -15,9 +15,6 @@ Physics = dict[str, Any]
 class ModelLeaves:
     """A model, and models like it with other leaves.
 
-    Args:
-        model: Model of one environment, a pytree.
-
     Attributes:
         model: The model itself.
         own: Its leaves by dotted path; a leaf may be None.

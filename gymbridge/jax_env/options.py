@@ -28,6 +28,7 @@ __all__ = [
     "given_together",
     "read_carried",
     "read_reset_options",
+    "read_tree",
 ]
 
 _MOST_TRACES = 16
@@ -52,14 +53,7 @@ class Kept(NamedTuple):
 
 
 def read_reset_options(env: JaxEnv) -> dict[str, Option]:
-    """Return the options that an environment declares, by their names.
-
-    Raises:
-        ArgumentTypeError: They are not a dict, a name is not a str, or an option has no space, or
-            one of another kind.
-        ArgumentError: `reset` lacks an option as a keyword argument with a default, or it has the
-            name of Gymnasium's own or of `self` or `key`, or integers that JAX's do not reach.
-    """
+    """Return the options that an environment declares, by their names."""
     declared = read_mapping(env, "reset_options")
     return {
         name: space if isinstance(space, Option) else _read_option(env, name, space)
@@ -74,10 +68,6 @@ def read_carried(env: JaxEnv) -> tuple[dict[str, Option], dict[str, np.ndarray]]
         options: By name; their values are `Kept`.
         defaults: What takes the place of a value that is not given, for those that the environment
             does not look after itself.
-
-    Raises:
-        ArgumentError: An option has the same name, or there is no default that is a value of the
-            space. Other errors are those of `read_reset_options`.
     """
     options, defaults = {}, {}
     for name, space in read_mapping(env, "carried").items():
@@ -109,26 +99,21 @@ def carry(option: Option) -> Option:
 
 def carry_tree(name: str, like: Any) -> Option:
     """Return the option for nested dicts of arrays like these, which `reset` gets as `Kept`."""
-    return carry(Option(partial(_read_tree, f"`options[{name!r}]`", like), like))
+    return carry(Option(partial(read_tree, f"`options[{name!r}]`", like), like))
 
 
-def _read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
-    """Return values, (num_envs, ...) in nested dicts.
-
-    Raises:
-        ArgumentTypeError: `given` is not a dict where `like` is one, or not an array of that dtype.
-        ArgumentError: It has other keys, another shape, or NaN or Inf under the mask.
-    """
+def read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
+    """Return values, (num_envs, ...) in nested dicts."""
     if not isinstance(like, Mapping):
         array = read_array(label, given, (*mask.shape, *like.shape), like.dtype)
         if array.dtype.kind == "f" and not np.isfinite(array[mask]).all():
-            raise ArgumentError(f"{label} must be finite, got {array}.")
+            raise ArgumentError(f"{label} must be finite as {like.dtype}, got {array}.")
         return array
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"{label} must be a dict, got {type(given).__name__}.")
     if given.keys() != like.keys():
         raise ArgumentError(f"{label} must have the keys {sorted(like)}, got {[*given]}.")
-    return {key: _read_tree(f"{label[:-1]}[{key!r}]`", like[key], given[key], mask) for key in like}
+    return {key: read_tree(f"{label[:-1]}[{key!r}]`", like[key], given[key], mask) for key in like}
 
 
 def _read_option(env: JaxEnv, name: str, space: Any, attribute: str = "reset_options") -> Option:
@@ -164,9 +149,6 @@ def given_together(options: Mapping[str, Option]) -> list[frozenset[str]]:
 
     Options with a value as their default are in each: they are given it. What `reset` does with any
     other default, such as None, shows in a trace without the option alone.
-
-    Raises:
-        ArgumentError: There are more than 16 such sets.
     """
     others = sorted(name for name, option in options.items() if option.default is None)
     if 2 ** len(others) > _MOST_TRACES:
@@ -203,12 +185,7 @@ def _check_keyword(env: JaxEnv, name: str, label: str) -> None:
 
 
 def _read_values(name: str, space: Space[Any], given: Any, mask: np.ndarray) -> np.ndarray:
-    """Return the values of an option, (num_envs, ...).
-
-    Raises:
-        ArgumentTypeError: `given` is not an array that can be cast to the dtype of the space.
-        ArgumentError: It has another shape, or a value under the mask lies outside the space.
-    """
+    """Return the values of an option, (num_envs, ...)."""
     label = f"`options[{name!r}]`"
     array = read_array(label, given, (*mask.shape, *(space.shape or ())), space.dtype)
     if not batch_space(space, int(mask.sum())).contains(array[mask]):

@@ -18,20 +18,14 @@ __all__ = ["OwnRenderer", "draw_by"]
 def draw_by(render: Any, name: str, owner: str = "JaxVectorEnv") -> Drawing:
     """Return how an environment is drawn by its own function, if it has one.
 
-    Args:
-        render: (state) -> (height, width, 3) uint8; anything that cannot be called is no such one.
-        name: Name of the environment, for errors.
-        owner: Class of the batch, for errors.
+    Such a function is (state) -> (height, width, 3) uint8; anything that cannot be called is none.
+    The names of the environment and of the batch's class are for errors.
     """
     return Drawing(partial(OwnRenderer, render, name, owner), Drawn, is_possible=callable(render))
 
 
 class OwnRenderer:
-    """Draws states one by one, by the environment's own function; see `draw_by`.
-
-    Raises:
-        KeywordError: The environment has no `render`, or size or camera are chosen for it.
-    """
+    """Draws states one by one, by the environment's own function; see `draw_by`."""
 
     def __init__(self, render: Any, name: str, owner: str, view: View) -> None:
         if not callable(render):
@@ -44,11 +38,7 @@ class OwnRenderer:
         self._render, self._name = render, name
 
     def draw(self, state: Drawn) -> list[np.ndarray]:
-        """Return a frame of each environment.
-
-        Raises:
-            EnvContractError: `render` does not return an image.
-        """
+        """Return a frame of each environment."""
         rows = (
             jax.tree.map(lambda leaf, row=row: leaf[row], state.states)
             for row in range(state.num_envs)

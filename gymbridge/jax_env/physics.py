@@ -29,10 +29,6 @@ class PhysicsDraw:
 
     Attributes:
         shapes: Shapes and dtypes of the leaves that vary, by dotted path.
-
-    Raises:
-        EnvContractError: The function breaks a rule; the message names the leaf.
-        SimulationError: The function cannot be traced.
     """
 
     def __init__(self, leaves: ModelLeaves, function: Callable[..., Any]) -> None:
@@ -53,11 +49,7 @@ class PhysicsDraw:
         return self._draw_batched(key) if self._is_batched else self._draw_named(key)
 
     def _takes_batches(self, key: Any) -> bool:
-        """Return whether the function takes a batch of keys, found out by tracing it.
-
-        Raises:
-            SimulationError: It can be traced in neither way.
-        """
+        """Return whether the function takes a batch of keys, found out by tracing it."""
         batched = self._trace(jax.ShapeDtypeStruct((1, *key.shape), key.dtype))
         if isinstance(batched, type) and issubclass(batched, tuple):
             return True

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 
-from gymbridge.core.requests import read_array
 from gymbridge.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -22,7 +21,7 @@ from gymbridge.errors import (
 from gymbridge.jax_env.engine_env import EngineEnv, StateFields
 from gymbridge.jax_env.env import Drawn, EnvMetadata, JaxEnv
 from gymbridge.jax_env.model import Physics
-from gymbridge.jax_env.options import Kept, Option
+from gymbridge.jax_env.options import Kept, Option, read_tree
 from gymbridge.jax_env.physics import PhysicsDraw
 from gymbridge.jax_env.tracing import KEY, action_struct
 from gymbridge.private.jax import keeps_old_traces, used_inputs
@@ -75,17 +74,7 @@ class RandomizedEnv(JaxEnv):
     """An environment whose physics are drawn when an episode begins, and kept until it ends.
 
     The key of the draw is folded from the episode's key, which the environment's own `reset` gets
-    as it is. Only the leaves that vary are in the state.
-
-    Args:
-        env: The environment, with a model.
-        function: Function that draws the physics; see `PhysicsDraw`.
-
-    Raises:
-        ArgumentTypeError: `function` is not a function.
-        EnvContractError: The environment has no model, or the function breaks a rule; the message
-            names the leaf.
-        SimulationError: The function cannot be traced.
+    as it is. Only the leaves that vary are in the state. See `PhysicsDraw` for the function.
     """
 
     def __init__(self, env: EngineEnv, function: Callable[..., Any]) -> None:
@@ -104,7 +93,7 @@ class RandomizedEnv(JaxEnv):
         self._draw, shapes = jax.jit(draw), draw.shapes
         self._check_read(shapes)
         read, flag = partial(_read_given, shapes), jax.ShapeDtypeStruct((), np.dtype(bool))
-        like = {name: _Given(shape, flag) for name, shape in shapes.items()}
+        like = {name: Kept(shape, flag) for name, shape in shapes.items()}
         self.reset_options: Mapping[str, Any] = {
             "randomization": Option(read, like),
             **env.reset_options,
@@ -130,7 +119,7 @@ class RandomizedEnv(JaxEnv):
         )
 
     def reset(
-        self, key: jax.Array, randomization: dict[str, _Given] | None = None, **given: Kept
+        self, key: jax.Array, randomization: dict[str, Kept] | None = None, **given: Kept
     ) -> tuple[Any, ...]:
         """Begin an episode; physics that are given by path are not drawn."""
         physics: Physics = self._draw(jax.random.fold_in(key, _STREAM))
@@ -187,44 +176,22 @@ class RandomizedEnv(JaxEnv):
             )
 
 
-class _Given(NamedTuple):
-    """A leaf of the physics, and whether the user gave it; the draw decides otherwise."""
-
-    value: Any
-    is_given: Any  # bool
-
-
-def _read_given(shapes: Physics, given: Any, mask: np.ndarray) -> dict[str, _Given]:
-    """Return ``options["randomization"]`` as arrays, (num_envs, ...) by path; zeros if not given.
-
-    Raises:
-        ArgumentTypeError: The option is not a dict, or a value is not an array of numbers.
-        ArgumentError: A path does not vary, or a value has another shape or NaN or Inf under
-            the mask.
-    """
+def _read_given(shapes: Physics, given: Any, mask: np.ndarray) -> dict[str, Kept]:
+    """Return ``options["randomization"]`` as (num_envs, ...) arrays; zeros if not given."""
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(
             "`options['randomization']` must be a dict from dotted paths to arrays, got "
             f"{type(given).__name__}."
         )
-    values = {name: _read_leaf(shapes, name, value, mask) for name, value in given.items()}
-    others = {
+    values = {
         name: np.zeros((*mask.shape, *like.shape), like.dtype) for name, like in shapes.items()
     }
-    return {
-        name: _Given(value, np.full(mask.shape, name in values))
-        for name, value in (others | values).items()
-    }
-
-
-def _read_leaf(shapes: Physics, name: Any, value: Any, mask: np.ndarray) -> np.ndarray:
-    label = f"`options['randomization'][{name!r}]`"
-    if name not in shapes:
-        raise ArgumentError(
-            f"{label} is not a leaf that `randomization_fn` varies; {nearest(str(name), shapes)}"
-        )
-    like = shapes[name]
-    array = read_array(label, value, (*mask.shape, *like.shape), like.dtype)
-    if not np.isfinite(array[mask]).all():
-        raise ArgumentError(f"{label} must be finite as {like.dtype}, got {array}.")
-    return array
+    for name, value in given.items():
+        label = f"`options['randomization'][{name!r}]`"
+        if name not in shapes:
+            raise ArgumentError(
+                f"{label} is not a leaf that `randomization_fn` varies; "
+                f"{nearest(str(name), shapes)}"
+            )
+        values[name] = read_tree(label, shapes[name], value, mask)
+    return {name: Kept(value, np.full(mask.shape, name in given)) for name, value in values.items()}

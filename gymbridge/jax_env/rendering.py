@@ -45,9 +45,6 @@ class MujocoRenderer:
     Args:
         model: The `mujoco.MjModel` of the physics; a copy is drawn.
         view: Size and camera.
-
-    Raises:
-        ArgumentError: The model has no such camera.
     """
 
     def __init__(self, model: Any, view: View) -> None:

@@ -23,11 +23,8 @@ class JaxRule(EpisodeRule[JaxSimulator]):
     """The rule, whose carry has no more of the last time step than the next call needs.
 
     Where a call may leave a row as it is, that is all; otherwise it is the observation. Each leaf
-    that a compiled function takes or returns costs some microseconds.
-
-    Args:
-        rule: Episode rule of a batch.
-        of_one_device: Whether to be the rule of the rows of one device.
+    that a compiled function takes or returns costs some microseconds. With `of_one_device` it is
+    the rule of the rows of one device.
     """
 
     def __init__(self, rule: EpisodeRule[JaxSimulator], *, of_one_device: bool = False) -> None:
@@ -52,11 +49,7 @@ class JaxRule(EpisodeRule[JaxSimulator]):
 
 
 class JaxRunner(Runner, Protocol):
-    """What a batch of JAX environments needs of its runner.
-
-    Attributes:
-        rule: The episode rule that it runs.
-    """
+    """What a batch of JAX environments needs of its runner."""
 
     rule: EpisodeRule[JaxSimulator]
 
@@ -71,13 +64,7 @@ class JaxRunner(Runner, Protocol):
     def apply(self, function: Callable[[Carry, Any], Any], carry: Any, actions: Any) -> Any:
         """Return what a compiled function of the rule's carry and actions returns.
 
-        Args:
-            function: It takes and returns trees of JAX's arrays.
-            carry: As this runner keeps it.
-            actions: As `step` takes them.
-
-        Returns:
-            returned: The same tree, in this runner's arrays.
+        The function takes and returns trees of JAX's arrays. All else is in this runner's.
         """
         return function(self.unpack(carry), actions)
 
@@ -85,13 +72,9 @@ class JaxRunner(Runner, Protocol):
 class JitRunner(JaxRunner):
     """One compiled function for `reset` and one for `step`.
 
-    Each of several devices runs the rule on its own rows, since no row depends on another.
-
-    Args:
-        rule: Episode rule of the batch.
-        infos: The layout of its infos.
-        raises: Whether a step in which a row produced NaN or Inf raises, and is forgotten. The
-            simulator must be guarded then.
+    Each of several devices runs the rule on its own rows, since no row depends on another. With
+    `raises`, for which the simulator must be guarded, a step in which a row produced NaN or Inf
+    raises and is forgotten.
     """
 
     def __init__(
@@ -130,11 +113,6 @@ def make_pure(
     rule: EpisodeRule[JaxSimulator], infos: InfoLayout, carry: Any
 ) -> tuple[Any, Callable[..., tuple[Any, Any]], Callable[..., tuple[Any, Any]]]:
     """Return a copy of a batch's carry, and its `reset` and `step` as pure functions of JAX.
-
-    Args:
-        rule: Episode rule of a batch with jax arrays.
-        infos: Layout of its infos.
-        carry: Its carry.
 
     Returns:
         carry: A copy.

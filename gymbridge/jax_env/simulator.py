@@ -21,7 +21,6 @@ from gymbridge.core.arrays.jax_devices import check_threads, start_jax_on
 from gymbridge.core.devices import check_spread
 from gymbridge.core.episode import Renderer, ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
-from gymbridge.core.specs import name_device
 from gymbridge.jax_env.checks import check_summed
 from gymbridge.jax_env.divergence import guard_reset, guard_step
 from gymbridge.jax_env.options import Kept
@@ -63,10 +62,6 @@ class JaxSimulator:
         summed: Names of infos that add up, too.
         guarded: Whether a row that produces NaN or Inf ends with its last finite observation.
         calls: LAPACK calls on many matrices that a step may have at the same time, if it has any.
-
-    Raises:
-        ArgumentError: `num_envs` is not a multiple of the devices, JAX has no such device, or
-            `summed` names no numbers among the infos.
     """
 
     seed_range = 2**32 - 1
@@ -108,7 +103,11 @@ class JaxSimulator:
         self.row: Row = jax.eval_shape(self.reset_row, KEY)
         check_summed(summed, self.row.seen.info)
         check_threads(self.device, num_envs, calls, self._factorizes)
-        self._kept = {"summed": summed, "guarded": guarded, "calls": calls}
+        self._kept: dict[str, Any] = {
+            "action_repeat": action_repeat,
+            "summed": summed,
+            "guarded": guarded,
+        }
         self._reset_rows = jax.vmap(self.reset_row)
         rows = guard_step(env, self.step_row) if guarded else jax.vmap(self.step_row)
         self._step_rows: Callable[[Row, Any], Row] = rows
@@ -121,16 +120,8 @@ class JaxSimulator:
     def split(self) -> JaxSimulator:
         """Return a simulator of the rows of one device."""
         first = min(self.device.device_set, key=lambda device: device.id)
-        return self._rebuilt_with(self.num_envs // self.num_devices, device=first, calls=0)()
-
-    def __reduce__(self) -> Any:
-        """Pickle as what it was built from, with the device by its name."""
-        device, limit = name_device(self.device), self.task_limit
-        return self._rebuilt_with(self.num_envs, device=device, task_limit=limit), ()
-
-    def _rebuilt_with(self, num_envs: int, **options: Any) -> partial[JaxSimulator]:
-        kept = {"action_repeat": self.action_repeat, **self._kept}
-        return partial(JaxSimulator, self.env, num_envs, **(kept | options))
+        size = self.num_envs // self.num_devices
+        return JaxSimulator(self.env, size, device=first, calls=0, **self._kept)
 
     def restart(
         self, state: Episodes | None, mask: jax.Array, seeds: ResetRequest | None

@@ -17,7 +17,6 @@ from gymbridge.jax_env.checks import (
     check_infos,
     check_observation,
     check_scalars,
-    check_structure,
     read_mapping,
     read_space,
     to_plain,
@@ -30,14 +29,16 @@ from gymbridge.jax_env.tracing import (
     KEY,
     action_struct,
     cast_like,
-    check_same_leaves,
+    check_structure,
     close,
+    to_strong,
     trace,
 )
 from gymbridge.private.jax import used_inputs
 
 __all__ = ["TracedEnv"]
 
+_RESET = ("state", "observation", "info")
 _STEP = ("state", "observation", "reward", "terminated", "truncated", "info")
 
 
@@ -86,7 +87,7 @@ class TracedEnv:
         }
         self._trace(env, defaults)
         shown = read_info_keys(info_keys, self._infos)
-        self._shown = self._infos.keys() if shown is None else {*shown, *self.carried}
+        self._shown = {*(self._infos if shown is None else shown), *self.carried}
 
     def _trace(self, env: JaxEnv, defaults: Mapping[str, Any]) -> None:
         """Trace the methods, check what they return, and keep the traces, which all calls run."""
@@ -94,7 +95,7 @@ class TracedEnv:
         reset, step = jax.jit(partial(_reset, env, defaults)), jax.jit(partial(_step, env))
         run = partial(trace, self.metadata.name, "")
         # Without weak types, as `_normalise` returns a state to the next step.
-        begun = jax.tree.map(_to_strong, run("reset", reset, KEY, self._always))
+        begun = to_strong(run("reset", reset, KEY, self._always))
         action = action_struct(self.action_space)
         stepped = run("step", step, KEY, begun[0], action)
         check_structure(self.metadata.state_name, begun[0], stepped[0], ("reset", "step"))
@@ -121,12 +122,7 @@ class TracedEnv:
             self._resets[names] = close(reset, KEY, given)
 
     def reset(self, key: jax.Array, options: Mapping[str, Any]) -> tuple[Any, TimeStep]:
-        """Return the initial state and time step of one episode, with the options that are given.
-
-        Args:
-            key: PRNG key of the episode.
-            options: Values of options by name.
-        """
+        """Return the initial state and time step of one episode, with options by name."""
         options = {**self._always, **options}
         state, obs, info = self._resets[frozenset(options)](key, options)
         no = jnp.zeros((), bool)
@@ -162,7 +158,7 @@ def _reset(
         if name in options
     }
     options = options | plain
-    state, obs, info = unpack("reset", env.reset(key, **options), ("state", "observation", "info"))
+    state, obs, info = unpack("reset", env.reset(key, **options), _RESET)
     return state, to_plain(obs), info
 
 
@@ -181,14 +177,8 @@ def _close(run: Callable[..., Any], verb: str, function: Callable[..., Any], sta
 
 def _check_options(begun: tuple[Any, ...], chosen: tuple[Any, ...]) -> None:
     """Raise unless `reset` returns the same leaves with options as without."""
-    verbs = ("reset", "reset with options")
-    for part, before, after in zip(_STEP, begun[:2], chosen[:2], strict=False):
-        check_structure(part, before, after, verbs)
-    check_same_leaves("info", begun[2], chosen[2], verbs=verbs)
-
-
-def _to_strong(leaf: Any) -> Any:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+    for part, before, after in zip(_RESET, begun, chosen, strict=True):
+        check_structure(part, before, after, ("reset", "reset with options"))
 
 
 def _fill(infos: Any, defaults: Mapping[str, Any]) -> Any:

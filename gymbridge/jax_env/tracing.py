@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,19 @@ import numpy as np
 from gymnasium import Space, spaces
 from jax.extend.core import jaxpr_as_fun
 
-from gymbridge.errors import ArgumentError, EnvContractError, GymbridgeError, SimulationError
+from gymbridge.errors import EnvContractError, GymbridgeError, SimulationError
 from gymbridge.private.jax import keep_constants
 
 __all__ = [
     "KEY",
     "action_struct",
     "cast_like",
-    "check_containers",
-    "check_same_leaves",
+    "check_structure",
     "close",
     "is_key",
     "make_unique",
     "name_paths",
+    "to_strong",
     "trace",
 ]
 
@@ -78,11 +78,8 @@ def close(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
 
     So nothing that changes later has an effect: attributes that the function reads, numpy arrays
     that are written into, a function that is put in its place, and settings of JAX for traces. A
-    `jax.custom_vjp` rule is still called when a gradient is traced.
-
-    Args:
-        function: The function. One that `jax.jit` has traced for these arguments is not run again.
-        *args: Its arguments, or their shapes and dtypes. Calls take arguments like these.
+    `jax.custom_vjp` rule is still called when a gradient is traced. A function that `jax.jit` has
+    traced for arguments like these is not run again.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     keep_constants(closed)
@@ -90,17 +87,8 @@ def close(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
     return lambda *given: jax.tree.unflatten(structure, run(*jax.tree.leaves(given)))
 
 
-def check_same_leaves(
-    name: str, before: Any, after: Any, *, verbs: tuple[str, str], loose: Collection[str] = ()
-) -> None:
-    """Raise unless two trees of shapes, which `verbs` returned, have the same leaves.
-
-    The dtypes of leaves at the paths `loose` may differ.
-
-    Raises:
-        EnvContractError: The message names the first leaf that is missing, or differs in shape or
-            dtype.
-    """
+def check_structure(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
+    """Raise unless two trees of shapes, which `verbs` returned, agree, None included."""
     here, there = _leaves(before), _leaves(after)
     if missing := sorted(here.keys() ^ there.keys()):
         side = verbs[0] if missing[0] in here else verbs[1]
@@ -110,37 +98,26 @@ def check_same_leaves(
         )
     for path, leaf in here.items():
         other = there[path]
-        is_alike = leaf.dtype == other.dtype or path in loose
-        if leaf.shape != other.shape or not is_alike:
+        if (leaf.shape, leaf.dtype) != (other.shape, other.dtype):
             raise EnvContractError(
                 f"{_join(verbs)} must agree in shape and dtype, but `{name}{path}` is "
                 f"{leaf.dtype}{list(leaf.shape)} after `{verbs[0]}` and {other.dtype}"
                 f"{list(other.shape)} after `{verbs[1]}`."
             )
-
-
-def check_containers(name: str, before: Any, after: Any, verbs: tuple[str, str]) -> None:
-    """Raise `EnvContractError` unless two trees have the same containers, None among them."""
-    here, there = jax.tree.structure(before), jax.tree.structure(after)
-    if here != there:
+    first, second = jax.tree.structure(before), jax.tree.structure(after)
+    if first != second:
         raise EnvContractError(
             f"{_join(verbs)} must return the same structure, containers and None included, but "
-            f"`{name}` is {here} after `{verbs[0]}` and {there} after `{verbs[1]}`."
+            f"`{name}` is {first} after `{verbs[0]}` and {second} after `{verbs[1]}`."
         )
 
 
 def action_struct(space: Space[Any]) -> Any:
-    """Return the shapes and dtypes of one action, as JAX has them.
-
-    Raises:
-        ArgumentError: The space is not made of arrays.
-    """
+    """Return the shapes and dtypes of one action or observation, as JAX has them."""
     if isinstance(space, spaces.Dict):
         return {key: action_struct(sub) for key, sub in space.spaces.items()}
-    shape, dtype = space.shape, space.dtype
-    if shape is None or dtype is None:
-        raise ArgumentError(f"`action_space` must be made of arrays, got {space}.")
-    return jax.eval_shape(lambda: jnp.asarray(np.zeros(shape, dtype)))
+    like: Any = space  # one of `ARRAY_SPACES`
+    return jax.eval_shape(lambda: jnp.asarray(np.zeros(like.shape, like.dtype)))
 
 
 def name_paths(tree: Any) -> list[str]:
@@ -162,6 +139,11 @@ def make_unique(names: list[str]) -> list[str]:
 def is_key(leaf: Any) -> bool:
     """Return whether an array, or what stands for one in a trace, is a typed PRNG key."""
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def to_strong(shapes: Any) -> Any:
+    """Return a tree of shapes and dtypes without weak types."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), shapes)
 
 
 def cast_like(tree: Any, like: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from gymbridge.core.processes import check_not_forked, check_open
 from gymbridge.core.requests import read_count
@@ -18,14 +18,12 @@ from gymbridge.core.snapshots import (
 )
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
+from gymbridge.jax_env.carries import CarryLeaves
+from gymbridge.jax_env.linearization import Linearization, Linearizer, read_fields
+from gymbridge.jax_env.runners import JaxRunner, make_pure
+from gymbridge.jax_env.simulator import JaxSimulator
 from gymbridge.private.jax import apart, with_transfers
 from gymbridge.version import __version__
-
-if TYPE_CHECKING:
-    from gymbridge.jax_env.carries import CarryLeaves
-    from gymbridge.jax_env.linearization import Linearization
-    from gymbridge.jax_env.runners import JaxRunner
-    from gymbridge.jax_env.simulator import JaxSimulator
 
 __all__ = ["FunctionalVectorEnv"]
 
@@ -109,7 +107,8 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         check_open(self)
         with self._one_thread:
             carry = self._runner.unpack(self._running("get_state"))
-            return Snapshot(self._about, self.np_random_seed, self._leaves.take(carry))
+            leaves = self._compile_once("leaves", CarryLeaves)
+            return Snapshot(self._about, self.np_random_seed, leaves.take(carry))
 
     @apart()
     def set_state(self, state: Snapshot) -> Any:
@@ -200,8 +199,6 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             ResetNeededError: Before the first `reset`. Other errors are those of `step`.
         """
         check_open(self)
-        from gymbridge.jax_env.linearization import Linearization, Linearizer, read_fields
-
         with self._one_thread:
             carry = self._running("linearize")
             names = read_fields(fields)
@@ -226,8 +223,6 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             ResetNeededError: Before the first `reset`.
         """
         self._check_functional()
-        from gymbridge.jax_env.runners import make_pure
-
         with self._one_thread:
             return make_pure(self._runner.rule, self._infos, self._running("functional"))
 
@@ -237,13 +232,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         check_same_batch(state.batch, self._about)
         if len(state.seeds) != self.num_envs:
             raise ArgumentError(f"`state` must have {self.num_envs} seeds, got {len(state.seeds)}.")
-        return self._leaves.give(state.leaves)
-
-    @property
-    def _leaves(self) -> CarryLeaves:
-        from gymbridge.jax_env.carries import CarryLeaves
-
-        return self._compile_once("leaves", CarryLeaves)
+        return self._compile_once("leaves", CarryLeaves).give(state.leaves)
 
     def _compile_once(self, key: Any, make: Callable[[Any], Any]) -> Any:
         """Return what `make` returns for the episode rule; copies of the batch share it."""

@@ -25,18 +25,10 @@ def make_page(
     seconds: float,
     height: int,
 ) -> str:
-    """Return a page of HTML; see brax/io/html.py.
+    """Return a page of HTML that shows the environment `index`; see brax/io/html.py.
 
-    Args:
-        metadata: That of the environment.
-        model: Its `mujoco.MjModel`.
-        trajectory: What is drawn of a batch of states, in the order of time.
-        index: Index of the environment that is shown.
-        seconds: Simulated seconds between two states.
-        height: Height of the viewer in pixels.
-
-    Raises:
-        SimulationError: The viewer cannot show the model, or Brax cannot read it.
+    The trajectory has what is drawn of the batch, `seconds` of simulated time apart. The viewer is
+    `height` pixels high.
     """
     from brax.io import html, mjcf
 

@@ -54,12 +54,6 @@ def find_impl(env: Any, config: Any, config_overrides: Any, impl: str | None) ->
 
     The arguments are those of `PlaygroundVectorEnv`. Without any it is "jax", or what a built
     environment has.
-
-    Raises:
-        ArgumentTypeError: `env`, `config` or `config_overrides` has another type.
-        ArgumentError: There is no such implementation, it is given twice and differs, or `config`
-            alone asks for another than "jax".
-        EnvContractError: A built environment has another implementation.
     """
     if not isinstance(env, str):
         _check_env(env, config=config, config_overrides=config_overrides, impl=impl)
@@ -94,12 +88,6 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str, num_envs:
     """Return the environment to batch, loaded from the registry if a name was given.
 
     The arguments are those of `PlaygroundVectorEnv`, with the `impl` that `find_impl` returned.
-
-    Raises:
-        UnknownTaskError: No registered environment has that name.
-        ArgumentError: The configuration has no `impl`, or unfit contact capacity, for Warp.
-        NotInstalledError: The meshes of the robot are not on disk, or Warp is not installed.
-        SimulationError: Playground cannot build the environment.
     """
     if impl == "warp":
         prepare_warp()
@@ -173,13 +161,7 @@ def _check_env(env: Any, **options: Any) -> None:
 def episode_steps(env: Any, action_repeat: int | None) -> tuple[int, int | None]:
     """Return the simulator steps per step and the limit in steps of the batch, or None.
 
-    Args:
-        env: The environment; its configuration has both, if it has one.
-        action_repeat: What the user gave; None for the configuration's.
-
-    Raises:
-        ArgumentTypeError: A value of the configuration is not an int.
-        ArgumentError: A value of the configuration is below 1.
+    Both are the configuration's, if the environment has one. The user's `action_repeat` goes first.
     """
     config: Any = getattr(env.unwrapped, "_config", None)
     entries: dict[str, Any] = dict(config) if isinstance(config, Mapping | ConfigDict) else {}

@@ -32,9 +32,6 @@ def find_menagerie(robot: str, needed: Iterable[str], own: Path) -> Iterator[Pat
         robot: Its name, for errors.
         needed: Names of the folders that it reads; none if they are not known.
         own: Where Playground clones mujoco_menagerie.
-
-    Raises:
-        NotInstalledError: No place has a folder that is needed.
     """
     needed = tuple(needed)
     if own.is_dir() and all((own / name).is_dir() for name in needed):

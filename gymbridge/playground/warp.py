@@ -34,11 +34,7 @@ _SMALLEST = 4096
 
 
 def prepare_warp() -> None:
-    """Hide the lines that Warp prints of its kernels; its warnings and overflows still show.
-
-    Raises:
-        NotInstalledError: Warp is not installed.
-    """
+    """Hide the lines that Warp prints of its kernels; its warnings and overflows still show."""
     if find_spec("warp") is None:
         raise NotInstalledError(
             "`impl='warp'` needs MuJoCo Warp: `pip install warp-lang`. `impl='jax'` needs nothing."
@@ -72,20 +68,16 @@ def check_alone(place: Any, differentiable: bool) -> None:
 def set_contact_capacity(
     config: Any, default: Any, overrides: dict[str, Any], num_envs: int
 ) -> dict[str, int | None]:
-    """Return the entries of a configuration that say how many contacts a batch has room for.
+    """Return the entries of a configuration that are the contact capacity of a batch.
 
     They are `naconmax`, and `naccdmax` of tasks that have it: contacts of convex geometry, at most
     as many. `default` is the task's own configuration, and `config` and `overrides` are the user's.
-
-    Raises:
-        ArgumentTypeError: A number of the user's is not an int.
-        ArgumentError: `fit_contacts` refuses a number, or `naccdmax` exceeds `naconmax`.
     """
     capacities: dict[str, int | None] = {}
     for name in ("naconmax", "naccdmax"):
         if name in config:
-            room, own = config[name], default.get(name)
-            given = overrides.get(name, None if room == own else room)
+            found, own = config[name], default.get(name)
+            given = overrides.get(name, None if found == own else found)
             fitted, most = fit_contacts(name, given, own, num_envs), capacities.get("naconmax")
             if fitted and most and fitted > most:
                 if given is not None:
@@ -99,18 +91,13 @@ def set_contact_capacity(
 
 
 def fit_contacts(name: str, given: int | None, default: int | None, num_envs: int) -> int | None:
-    """Return how many contacts all environments of a batch have room for.
+    """Return the contact capacity that all environments of a batch share.
 
     Warp drops the contacts beyond it, so that environments depend on each other. The numbers of
     Playground's configurations are meant for 1,024 environments or more, 8,192 at most.
 
     It is the user's number, `given`. Without one it is as many for each environment as the task's
     default gives to each of 1,024, and at least 4,096 in all where the default is more.
-
-    Raises:
-        ArgumentTypeError: The user's is not an int.
-        ArgumentError: The user's is less for each environment than the default is for each of
-            8,192.
     """
     if given is not None:
         given = read_number(name, given)
@@ -133,9 +120,6 @@ class WithoutShared(wrapper.Wrapper):
     Warp keeps contacts and solver arrays of all environments together, in arrays without an axis
     for environments. They are overwritten in each step before they are read. So `reset` and `step`
     return None in their place, and `step` puts zeros there before it calls the environment.
-
-    Args:
-        env: An environment, built with ``impl="warp"``.
     """
 
     def __init__(self, env: Any) -> None:

@@ -41,11 +41,7 @@ _active: ContextVar[SolverGradient | None] = ContextVar("mjx_solver_gradient", d
 
 
 def read_solver_gradient(mode: Any, *, differentiable: bool) -> str | None:
-    """Return `mjx_solver_gradient` as the user gave it; None for a batch without gradients.
-
-    Raises:
-        ArgumentError: It is unknown, or is given without ``differentiable=True``.
-    """
+    """Return `mjx_solver_gradient` as the user gave it; None for a batch without gradients."""
     if mode not in _MODES:
         raise ArgumentError(f"`mjx_solver_gradient` must be one of {_MODES}, got {mode!r}.")
     if differentiable:
@@ -61,16 +57,10 @@ def read_solver_gradient(mode: Any, *, differentiable: bool) -> str | None:
 class SolverGradient:
     """How gradients pass MJX's solver in the functions that are traced with it.
 
-    Args:
-        mode: "auto", "unroll" or "implicit".
-
     Attributes:
         mode: The same.
         unsupported_reason: Why gradients cannot pass this version's solver; None if they can.
         is_used: Whether the solver was run in a trace so far.
-
-    Raises:
-        EnvContractError: `mode` is not "auto", and there is one.
     """
 
     def __init__(self, mode: str) -> None:
@@ -93,11 +83,7 @@ class SolverGradient:
         return traced
 
     def solve(self, solve: Callable[..., Any], model: Any, data: Any) -> Any:
-        """Return what MJX's `solve` returns, with a derivative for reverse mode.
-
-        Raises:
-            ArgumentError: The mode is "unroll", and the model has elliptic cones.
-        """
+        """Return what MJX's `solve` returns, with a derivative for reverse mode."""
         self.is_used, options = True, model.opt
         is_elliptic = options.cone == _solver().ConeType.ELLIPTIC
         if is_elliptic and self.mode == "unroll":

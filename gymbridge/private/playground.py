@@ -140,9 +140,6 @@ def meshes_of(name: str, find: FindMenagerie) -> Iterator[None]:
     """Let Playground find the meshes of a registered environment inside the block.
 
     Playground's `load` would download them where its own folder is missing.
-
-    Raises:
-        NotInstalledError: They are not on disk.
     """
     if name in registry.dm_control_suite.ALL_ENVS:
         yield

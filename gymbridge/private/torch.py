@@ -17,14 +17,7 @@ __all__ = ["check_context", "check_not_freed"]
 
 
 def check_context(leaves: list[torch.Tensor]) -> None:
-    """Raise where torch would treat a step as a function without side effects.
-
-    Args:
-        leaves: Actions of the step.
-
-    Raises:
-        SimulationError: Inside a backward pass, or with forward-mode derivatives.
-    """
+    """Raise where torch would treat a step as a function without side effects."""
     if _is_in_backward_pass():
         raise SimulationError(
             "A batch cannot be stepped inside a backward pass: `torch.utils.checkpoint` would step "
@@ -42,12 +35,7 @@ def check_not_freed(error: RuntimeError) -> None:
     """Raise where torch could not read what a node keeps, because a backward pass has freed it.
 
     Torch advises `retain_graph=True`. If `detach` was forgotten, that only makes the graph longer.
-
-    Args:
-        error: What torch raised when it read them; an error of a user's hook may be one, too.
-
-    Raises:
-        SimulationError: The graph was freed.
+    An error of a user's hook may reach this function, too.
     """
     if "backward through the graph a second time" in str(error):
         raise SimulationError(

@@ -24,7 +24,6 @@ __all__ = [
     "check_spaces",
     "make_own",
     "make_same_step",
-    "make_tensors",
 ]
 
 
@@ -53,15 +52,13 @@ def _try_drawn(make: Callable[..., Any], env_id: str, kwargs: dict[str, Any]) ->
         return make(env_id, **kwargs)
 
 
-def make_tensors(
-    env_id: str, num_envs: int, mode: AutoresetMode, kwargs: dict[str, Any], hint: str
-) -> VectorEnv[Any, Any, Any]:
-    """Return a batch of torch tensors of one of gymbridge's ids; see `make_own`."""
-    return make_own(env_id, num_envs, mode, {"arrays": "torch", **kwargs}, hint)
-
-
 def make_own(
-    env_id: str, num_envs: int, mode: AutoresetMode, kwargs: dict[str, Any], hint: str
+    env_id: str,
+    num_envs: int,
+    mode: AutoresetMode,
+    kwargs: dict[str, Any],
+    hint: str,
+    arrays: str = "torch",
 ) -> VectorEnv[Any, Any, Any]:
     """Return a batch of one of gymbridge's ids.
 
@@ -72,7 +69,8 @@ def make_own(
             f"`env_id` must be an id of gymbridge, which begins with one of {', '.join(ENGINES)}, "
             f"got {env_id!r}; {hint}."
         )
-    return gym.make_vec(env_id, num_envs=num_envs, **{"autoreset_mode": mode, **kwargs})
+    ours = {"autoreset_mode": mode, "arrays": arrays}
+    return gym.make_vec(env_id, num_envs=num_envs, **{**ours, **kwargs})
 
 
 def check_spaces(
@@ -102,15 +100,14 @@ def check_batch(
     name: str,
     envs: Any,
     trainer: str,
-    modes: AutoresetMode | tuple[AutoresetMode, ...],
+    mode: AutoresetMode,
     hint: str,
     *,
     arrays: str = "numpy",
 ) -> None:
     """Raise unless a batch has the arrays and the autoreset mode that a trainer needs.
 
-    `name` is the argument that took the batch. `modes` is the mode that it must have, or several of
-    which it must have one. `hint` says what to do where `envs` is no batch.
+    `name` is the argument that took the batch. `hint` says what to do where `envs` is no batch.
     """
     if not isinstance(envs, VectorEnv):
         raise ArgumentTypeError(
@@ -125,15 +122,12 @@ def check_batch(
         raise ArgumentError(
             f"`{name}` must give {arrays} arrays, as {trainer} expects, got {found}; {advice}."
         )
-    mode = envs.metadata.get("autoreset_mode")
-    modes = (modes,) if isinstance(modes, AutoresetMode) else modes
-    if mode not in modes:
-        wanted, found = modes[0], getattr(mode, "value", mode)
-        known = " or ".join(each.value for each in modes)
+    found = envs.metadata.get("autoreset_mode")
+    if found != mode:
         raise ArgumentError(
-            f"`{name}` must restart episodes by {known}, as {trainer} expects, got {found}; build "
-            f"it with `autoreset_mode={wanted.value!r}` (gymbridge) or `autoreset_mode={wanted}` "
-            "(SyncVectorEnv, AsyncVectorEnv)."
+            f"`{name}` must restart episodes by {mode.value}, as {trainer} expects, got "
+            f"{getattr(found, 'value', found)}; build it with `autoreset_mode={mode.value!r}` "
+            f"(gymbridge) or `autoreset_mode={mode}` (SyncVectorEnv, AsyncVectorEnv)."
         )
 
 

@@ -10,6 +10,7 @@ Example::
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
 from gymbridge.core.requests import read_seed
-from gymbridge.trainers.batches import check_actions, check_batch, check_spaces, make_tensors
+from gymbridge.trainers.batches import check_actions, check_batch, check_spaces, make_own
 
 with needs("rl_games", "gymbridge.trainers.rl_games"):
     import torch
@@ -54,7 +55,7 @@ def make_rl_games(
         ArgumentError: The id is of another package, or `RlGamesVecEnv` refuses the batch.
     """
     hint = "`RlGamesVecEnv` takes batches of torch tensors only"
-    envs = make_tensors(env_id, num_envs, AutoresetMode.SAME_STEP, kwargs, hint)
+    envs = make_own(env_id, num_envs, AutoresetMode.SAME_STEP, kwargs, hint)
     view = RlGamesVecEnv(envs)
     view.seed(seed)
     return view
@@ -98,6 +99,8 @@ class RlGamesVecEnv(IVecEnv):
         is_box = isinstance(space, spaces.Box)
         self.action_space = spaces.flatten_space(space) if is_box else spaces.Discrete(space.n)
         self._start = 0 if is_box else int(space.start)
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def seed(self, seed: int | None) -> None:
         """Seed environment i with ``seed + i`` at the next reset; later resets are not seeded."""

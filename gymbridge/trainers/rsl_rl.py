@@ -26,7 +26,7 @@ from gymbridge.trainers.batches import (
     check_batch,
     check_final_obs,
     check_spaces,
-    make_tensors,
+    make_own,
 )
 
 with needs("rsl_rl", "gymbridge.trainers.rsl_rl"):
@@ -53,7 +53,7 @@ def make_rsl_rl(env_id: str, num_envs: int, *, cfg: Any = None, **kwargs: Any) -
         ArgumentError: The id is of another package, or the batch is one that `RslRlVecEnv` refuses.
     """
     hint = "`RslRlVecEnv` takes batches of torch tensors only"
-    envs = make_tensors(env_id, num_envs, AutoresetMode.SAME_STEP, kwargs, hint)
+    envs = make_own(env_id, num_envs, AutoresetMode.SAME_STEP, kwargs, hint)
     return RslRlVecEnv(envs, cfg=cfg)
 
 

@@ -9,6 +9,7 @@ Example::
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ def make_tianshou(env_id: str, num_envs: int, **kwargs: Any) -> TianshouVectorEn
         ArgumentError: The id is of another package, or `TianshouVectorEnv` refuses the batch.
     """
     hint = "for others use Tianshou's own `DummyVectorEnv`"
-    return TianshouVectorEnv(make_own(env_id, num_envs, AutoresetMode.DISABLED, kwargs, hint))
+    envs = make_own(env_id, num_envs, AutoresetMode.DISABLED, kwargs, hint, arrays="numpy")
+    return TianshouVectorEnv(envs)
 
 
 class TianshouVectorEnv(BaseVectorEnv):
@@ -79,6 +81,8 @@ class TianshouVectorEnv(BaseVectorEnv):
         # Wrappers change spaces, and `get_attr` reads those of the engine.
         ours = {"action_space": self._space, "observation_space": envs.single_observation_space}
         self._spaces = {key: (space,) * self.env_num for key, space in ours.items()}
+
+    __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def get_env_attr(self, key: str, id: Any = None) -> list[Any]:
         """Return an attribute of each environment, such as "action_space", in a list."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ def _find_padding(space: Space[Any], padding: Any) -> Any:
         raise ArgumentError(
             f"`padding_type` must be 'reset', 'zero' or an observation in {space}, got {padding!r}."
         )
-    return map_leaves(np.asarray, copy.deepcopy(padding))
+    return map_leaves(np.asarray, padding)
 
 
 def _show(

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gymbridge.core.arrays.adapter import identity
+
 __all__ = ["ArrayLibrary", "find_library", "map_leaves", "map_named", "select", "spread"]
 
 
@@ -32,15 +34,11 @@ def find_library(arrays: str) -> ArrayLibrary:
     return {"numpy": _numpy, "torch": _torch, "jax": _jax}[arrays]()
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _numpy() -> ArrayLibrary:
     def put(values: Any, device: Any, num_envs: int) -> np.ndarray:
         return np.array(values)
 
-    return ArrayLibrary(np, np.ndarray.astype, np.copy, _same, _same, put, np.array)
+    return ArrayLibrary(np, np.ndarray.astype, np.copy, identity, identity, put, np.array)
 
 
 def _torch() -> ArrayLibrary:
@@ -54,7 +52,7 @@ def _torch() -> ArrayLibrary:
     def to_numpy(array: Tensor) -> np.ndarray:
         return array.detach().cpu().numpy().copy()
 
-    return ArrayLibrary(torch, Tensor.to, torch.clone, torch.detach, _same, put, to_numpy)
+    return ArrayLibrary(torch, Tensor.to, torch.clone, torch.detach, identity, put, to_numpy)
 
 
 def _jax() -> ArrayLibrary:
@@ -70,7 +68,7 @@ def _jax() -> ArrayLibrary:
         return jax.device_put(array, device)
 
     compile_with = partial(jax.jit, static_argnums=(0, 1))
-    return ArrayLibrary(jnp, jnp.astype, jnp.copy, _same, compile_with, put, np.array)
+    return ArrayLibrary(jnp, jnp.astype, jnp.copy, identity, compile_with, put, np.array)
 
 
 def spread(mask: Any, like: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
@@ -17,6 +18,7 @@ from gymbridge.core.requests import (
     read_ids,
     read_info_keys,
     read_limit,
+    read_options,
     read_seeds,
 )
 from gymbridge.errors import ArgumentError, ArgumentTypeError
@@ -30,22 +32,6 @@ def test_read_count__takes_any_integer_from_one(value: Any) -> None:
     count = read_count("num_envs", value)
     assert type(count) is int
     assert count == value
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "message"),
-    [
-        (0, ArgumentError, r"`num_envs` must be at least 1, got 0\."),
-        (-3, ArgumentError, r"`num_envs` must be at least 1, got -3\."),
-        (2.0, ArgumentTypeError, r"`num_envs` must be an int, got 2\.0\."),
-        (True, ArgumentTypeError, r"`num_envs` must be an int, got True\."),
-        ("4", ArgumentTypeError, r"`num_envs` must be an int, got '4'\."),
-        (None, ArgumentTypeError, r"`num_envs` must be an int, got None\."),
-    ],
-)
-def test_read_count__refuses_the_rest(value: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        read_count("num_envs", value)
 
 
 @given(
@@ -72,26 +58,6 @@ def test_read_ids__copies_any_kind_of_integers(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "error", "message"),
-    [
-        (np.array([2**64 - 1], np.uint64), ArgumentError, rf"at least one, got \[{2**64 - 1}\]"),
-        (np.array([1, 1]), ArgumentError, r"got \[1, 1\]"),
-        ([-1, 4], ArgumentError, r"must be distinct environments from 0 to 4.*got \[-1, 4\]"),
-        (np.zeros(0, int), ArgumentError, r"from 0 to 4, at least one, got \[\]"),
-        (np.int64(1), ArgumentTypeError, r"list or array of ints, \(count,\)"),
-        ([[1]], ArgumentTypeError, r"list or array of ints"),
-        ([True], ArgumentTypeError, r"list or array of ints"),
-        ([1.0], ArgumentTypeError, r"list or array of ints"),
-        ([2**70], ArgumentTypeError, r"list or array of ints"),
-        ("1", ArgumentTypeError, r"list or array of ints"),
-    ],
-)
-def test_read_ids__refuses(ids: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        read_ids("`env_ids`", ids, 5)
-
-
-@pytest.mark.parametrize(
     ("limit", "task_limit", "in_force"),
     [
         *[(None, None, None), (None, 9, 9), (-1, 9, None), (-1, None, None)],
@@ -105,28 +71,10 @@ def test_read_limit__is_the_user_s_or_the_task_s_or_none(
     assert read_limit(limit, task_limit) == in_force
 
 
-@pytest.mark.parametrize("value", [0, -2])
-def test_read_limit__tells_what_each_value_means(value: int) -> None:
-    with pytest.raises(ArgumentError, match=rf"^`max_episode_steps`.*None.*-1 for no.*got {value}"):
-        read_limit(value, 5)
-
-
-@pytest.mark.parametrize("value", [2.5, "5", True])
-def test_read_limit__refuses_other_types(value: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"`max_episode_steps` must be an int"):
-        read_limit(value, 5)
-
-
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_read_autoreset_mode__takes_the_member_and_its_value(mode: AutoresetMode) -> None:
     assert read_autoreset_mode(mode) is mode
     assert read_autoreset_mode(mode.value) is mode
-
-
-@pytest.mark.parametrize("value", ["NEXT_STEP", "next_step", None, 0, []])
-def test_read_autoreset_mode__names_the_values(value: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"`autoreset_mode` .*'NextStep', 'SameStep', 'Dis"):
-        read_autoreset_mode(value)
 
 
 @given(st.data(), st.integers(1, 4))
@@ -144,35 +92,6 @@ def test_read_seeds__takes_what_is_as_good_as_ints(seed: Any) -> None:
     found = read_seeds(seed, 2)
     assert found == [4, 5]
     assert [type(entry) for entry in found] == [int, int]
-
-
-@pytest.mark.parametrize("seed", [-1, np.int64(-1), [0, -1], [None, -1], -(2**99)], ids=repr)
-def test_read_seeds__refuses_negative_ones(seed: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"`seed` must be 0 or more, got -\d+\."):
-        read_seeds(seed, 2)
-
-
-@pytest.mark.parametrize("power", [99, 20_000])
-def test_read_seeds__refuses_one_that_python_does_not_write_out(power: int) -> None:
-    with pytest.raises(ArgumentError, match=r"^`seed` must be 0 or more, got less than -2\*\*99\."):
-        read_seeds(-(2**power) - 1, 2)
-
-
-@pytest.mark.parametrize("seed", [[], [1], [1, 2, 3], np.arange(3)])
-def test_read_seeds__refuses_a_list_of_another_length(seed: Any) -> None:
-    with pytest.raises(ArgumentError, match=rf"`seed` as a list .* 2 .*got {len(seed)}\."):
-        read_seeds(seed, 2)
-
-
-@pytest.mark.parametrize(
-    "seed",
-    ["12", b"12", 1.0, True, {1, 2}, [1, 2.0], [True, 1], ["1", 2], np.ones(2), np.array(3)],
-    ids=repr,
-)
-def test_read_seeds__refuses_other_types(seed: Any) -> None:
-    received = rf"(be None, .* got {type(seed).__name__}|be None or an int, got .*)"
-    with pytest.raises(ArgumentTypeError, match=rf"^`seed` must {received}\.$"):
-        read_seeds(seed, 2)
 
 
 def test_draw_seeds__count_up_within_the_range() -> None:
@@ -203,20 +122,116 @@ def test_read_info_keys__is_a_set_or_none(info_keys: Any, read: Any) -> None:
     assert type(found) is type(read)
 
 
+def test_read_options__gives_the_values_of_a_masked_array() -> None:
+    mask = np.ma.array([True, False, True], mask=[True, False, False])
+    found, _ = read_options({"reset_mask": mask}, 3)
+    assert type(found) is np.ndarray
+    assert found.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("mask", [None, [True, False, True]])
+def test_read_options__gives_readers_the_rows(mask: list[bool] | None) -> None:
+    options = {"x": 5} if mask is None else {"x": 5, "reset_mask": np.array(mask)}
+    asked: list[str] = []
+    readers = {"x": lambda value, rows: (value, str(rows)), "y": None}
+    found, read = read_options(options, 3, lambda name, array: asked.append(name) or array, readers)
+    assert (None if found is None else found.tolist()) == mask
+    assert read == {"x": (5, str(np.array(mask or [True] * 3)))}
+    assert asked == ([] if mask is None else ["`options['reset_mask']`"])
+
+
+@pytest.mark.parametrize("options", [None, {}])
+def test_read_options__without_a_mask_means_all(options: Any) -> None:
+    assert read_options(options, 3) == (None, {})
+
+
+@pytest.mark.skipif(gym.__version__.startswith("1.2."), reason="Gymnasium 1.2 asserts")
 @pytest.mark.parametrize(
-    ("info_keys", "error", "message"),
+    "mask",
+    [[True] * 3, None, np.ones(2, bool), np.ones((3, 1), bool), np.ones(3), np.zeros(3, bool)],
+    ids=["list", "None", "short", "column", "floats", "empty"],
+)
+def test_bad_mask__has_the_words_of_gymnasium(mask: Any) -> None:
+    with pytest.raises((TypeError, ValueError)) as expected:
+        gym.make_vec("CartPole-v1", 3, "sync").reset(options={"reset_mask": mask})
+    with pytest.raises((TypeError, ValueError)) as seen:
+        read_options({"reset_mask": mask}, 3)
+    assert str(seen.value) == str(expected.value)
+
+
+WRONG_VALUES = [
+    (read_count, ("num_envs", 0), r"^`num_envs` must be at least 1, got 0\.$"),
+    (read_count, ("num_envs", -3), r"`num_envs` must be at least 1, got -3\."),
+    (read_ids, ("`env_ids`", np.array([2**64 - 1], np.uint64), 5), rf"got \[{2**64 - 1}\]"),
+    (read_ids, ("`env_ids`", np.array([1, 1]), 5), r"got \[1, 1\]"),
+    (read_ids, ("`env_ids`", [-1, 4], 5), r"be distinct environments from 0 to 4.*got \[-1, 4\]"),
+    (read_ids, ("`env_ids`", np.zeros(0, int), 5), r"from 0 to 4, at least one, got \[\]"),
+    (read_limit, (0, 5), r"^`max_episode_steps`.*None.*-1 for no.*got 0"),
+    (read_limit, (-2, 5), r"^`max_episode_steps`.*None.*-1 for no.*got -2"),
+    *[
+        (read_autoreset_mode, (mode,), r"`autoreset_mode` .*'NextStep', 'SameStep', 'Dis")
+        for mode in ("NEXT_STEP", "next_step", None, 0, [])
+    ],
+    *[
+        (read_seeds, (seed, 2), r"`seed` must be 0 or more, got -\d+\.")
+        for seed in (-1, np.int64(-1), [0, -1], [None, -1], -(2**99))
+    ],
+    *[  # of which Python does not write out the second
+        (read_seeds, (-(2**power) - 1, 2), r"`seed` must be 0 or more, got less than -2\*\*99\.")
+        for power in (99, 20_000)
+    ],
+    *[
+        (read_seeds, (seed, 2), rf"`seed` as a list .* 2 .*got {len(seed)}\.")
+        for seed in ([], [1], [1, 2, 3], np.arange(3))
+    ],
+    (
+        read_info_keys,
+        ("speed", KNOWN),
+        r"^`info_keys` must be None, 'all' or a list, got 'speed'\.$",
+    ),
+    (
+        read_info_keys,
+        (["sped"], KNOWN),
+        r"^`info_keys` has 'sped', which is not an info of the task \(PRNG keys are never infos\); "
+        r"did you mean 'speed'",
+    ),
+    (read_options, ({"reset_masks": 1}, 3), "key 'reset_masks'; did you mean 'reset_mask'"),
+    (read_options, ({"x": 1, "reset_mask": np.ones(3, bool)}, 3), "key 'x'; known: 'reset"),
+    (read_options, ({4: 1}, 3), "`options` has the unknown key 4"),
+]
+WRONG_TYPES = [
+    *[
+        (read_count, ("num_envs", value), rf"^`num_envs` must be an int, got {value!r}\.$")
+        for value in (2.0, True, "4", None)
+    ],
+    *[
+        (read_ids, ("`env_ids`", ids, 5), r"`env_ids` must be .*list or array of ints, \(count,\)")
+        for ids in (np.int64(1), [[1]], [True], [1.0], [2**70], "1")
+    ],
+    *[(read_limit, (value, 5), "`max_episode_steps` must be an int") for value in (2.5, "5", True)],
+    *[
+        (read_seeds, (seed, 2), rf"^`seed` must be None, .* got {type(seed).__name__}\.$")
+        for seed in ("12", b"12", 1.0, True, {1, 2}, np.array(3))
+    ],
+    *[
+        (read_seeds, (seed, 2), r"^`seed` must be None or an int, got .*\.$")
+        for seed in ([1, 2.0], [True, 1], ["1", 2], np.ones(2))
+    ],
+    (read_info_keys, (5, KNOWN), r"^`info_keys` must be None, 'all' or a list, got 5\.$"),
+    (read_info_keys, (["lives", 3], KNOWN), r"^`info_keys` must hold names, got 3\.$"),
+    (read_options, ([True], 3), "`options` must be a dict, got list"),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "read", "given", "message"),
     [
-        ("speed", ArgumentError, r"^`info_keys` must be None, 'all' or a list, got 'speed'\.$"),
-        (5, ArgumentTypeError, r"^`info_keys` must be None, 'all' or a list, got 5\.$"),
-        (["lives", 3], ArgumentTypeError, r"^`info_keys` must hold names, got 3\.$"),
-        (
-            ["sped"],
-            ArgumentError,
-            r"^`info_keys` has 'sped', which is not an info of the task \(PRNG keys are never "
-            r"infos\); did you mean 'speed'",
-        ),
+        *[(ArgumentError, *case) for case in WRONG_VALUES],
+        *[(ArgumentTypeError, *case) for case in WRONG_TYPES],
     ],
 )
-def test_read_info_keys__refuses(info_keys: Any, error: type[Exception], message: str) -> None:
+def test_request__is_refused_with_its_rule(
+    error: type[Exception], read: Any, given: tuple[Any, ...], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        read_info_keys(info_keys, KNOWN)
+        read(*given)

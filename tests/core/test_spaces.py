@@ -28,6 +28,11 @@ def halve(dtype: Any) -> Any:
         ),
         (spaces.Box(-0.5, 0.1, (2,), np.float64), spaces.Box(-0.5, 0.1, (2,), np.float32)),
         (spaces.Box(-7, 2**31 - 1, (), np.int64), spaces.Box(-7, 2**31 - 1, (), np.int32)),
+        (spaces.Box(0, 2**40, (2,), np.int64), spaces.Box(0, 2**31 - 1, (2,), np.int32)),
+        (
+            spaces.Box(-(2**63), 2**63 - 1, (2,), np.int64),
+            spaces.Box(-(2**31), 2**31 - 1, (2,), np.int32),
+        ),
         (
             spaces.Dict(a=spaces.Discrete(3), b=spaces.Dict(c=spaces.MultiBinary(2))),
             spaces.Dict(
@@ -35,9 +40,11 @@ def halve(dtype: Any) -> Any:
             ),
         ),
     ],
-    ids=["discrete", "multi_discrete", "floats", "ints", "dict"],
+    ids=["discrete", "multi_discrete", "floats", "ints", "clipped above", "clipped", "dict"],
 )
-def test_cast_space__keeps_all_but_the_dtype(space: Any, halved: Any) -> None:
+def test_cast_space__keeps_all_but_the_dtype_and_bounds_that_do_not_fit(
+    space: Any, halved: Any
+) -> None:
     found = cast_space(space, halve)
     assert found == halved
     assert found.dtype == halved.dtype

@@ -137,7 +137,7 @@ def test_same_step__is_mjlab_s_own_autoreset_with_final_observations() -> None:
 
 
 def test_limit__may_be_longer_than_the_task_s() -> None:
-    envs = make_batch("NextStep", max_episode_steps=LIMIT + 3)
+    envs = make_batch("NextStep", max_episode_steps=LIMIT + 3, device=torch.device("cpu"))
     envs.reset(seed=0)
     for step in range(1, LIMIT + 4):
         truncated = envs.step(torch.zeros(NUM_ENVS, 1))[3]

@@ -21,11 +21,11 @@ from gymbridge.errors import (
     ClosedError,
     ResetNeededError,
 )
-from tests.support.batches import make_batch, to_numpy
+from tests.support.batches import MODES, make_batch, to_numpy
 from tests.support.envpool_runs import act_all, make
 from tests.support.trees import assert_same
 
-NUM_ENVS, NUM_STEPS = 5, 300
+NUM_ENVS, NUM_STEPS = 5, 200
 
 OLD = "`carry` must be the newest"
 
@@ -73,13 +73,13 @@ def play(envs: Any, actions: jax.Array, masks: np.ndarray) -> tuple[list[Any], i
 
 
 @pytest.mark.parametrize(
-    ("task_id", "limit"),
+    ("task_id", "limit", "mode"),
     [
-        ("CartPole-v1", 11),
-        ("LunarLander-v3", 15),
-        ("Blackjack-v1", None),
-        ("MiniGrid-LavaGapS5-v0", 7),  # observations in a dict
-        ("Pendulum-v1", 9),  # actions are floats
+        *(("CartPole-v1", 11, mode) for mode in MODES),
+        ("LunarLander-v3", 15, "Disabled"),
+        ("Blackjack-v1", None, "SameStep"),
+        ("MiniGrid-LavaGapS5-v0", 7, "SameStep"),  # observations in a dict
+        ("Pendulum-v1", 9, "NextStep"),  # actions are floats
     ],
 )
 def test_scan__returns_what_the_class_does(task_id: str, limit: int | None, mode: str) -> None:
@@ -107,22 +107,6 @@ def test_scan__returns_what_the_class_does(task_id: str, limit: int | None, mode
             assert_same(found[1], begun, f"reset {index}")
     assert num_ended > 30
     assert num_held > 30 or mode != "Disabled"
-
-
-def test_old_carry__is_an_error_that_the_pool_survives(mode: str) -> None:
-    envs, twin = make_pair(mode=mode)
-    first, reset, step = envs.functional()
-    step, reset = jax.jit(step), jax.jit(reset)
-    actions, mask = draw_actions(envs, 3), np.arange(NUM_ENVS) < 2
-    second, _ = step(first, actions[0])
-    for call in (lambda: step(first, actions[0]), lambda: reset(first, mask)):
-        with pytest.raises(LeftBehind, match=OLD):
-            jax.block_until_ready(call())
-    third, returned = step(second, actions[1])
-    twin.step(actions[0])
-    assert_same(to_numpy(returned), to_numpy(twin.step(actions[1])))
-    _, begun = reset(third, mask)
-    assert_same(to_numpy(begun), to_numpy(twin.reset(options={"reset_mask": mask})))
 
 
 @jax.jit
@@ -169,8 +153,10 @@ def test_class_and_functions__each_say_that_the_other_went_on() -> None:
         batch.reset()
     carry, _, _ = envs.functional()
     envs.step(actions[0])
-    with pytest.raises(LeftBehind, match=OLD):
-        jax.block_until_ready(step(carry, actions[0]))
+    step, mask = jax.jit(step), np.arange(NUM_ENVS) < 2
+    for call in (lambda: step(carry, actions[0]), lambda: jax.jit(reset)(carry, mask)):
+        with pytest.raises(LeftBehind, match=OLD):
+            jax.block_until_ready(call())
     assert_same(to_numpy(envs.step(actions[1])), to_numpy([twin.step(a) for a in actions[:2]][1]))
     _, (_, infos) = reset(carry, everyone())
     assert infos["elapsed_step"].tolist() == [0] * NUM_ENVS

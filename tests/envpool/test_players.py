@@ -58,35 +58,21 @@ def test_tasks__are_22() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task_id", "limit"),
+    ("task_id", "limit", "num_envs", "arrays"),
     [
-        ("IntersectionMultiAgent-v0", 4),
-        ("KuhnPoker-v1", 2),
-        ("TicTacToe-v1", 2),
-        ("TicTacToe-v1", -1),
+        ("IntersectionMultiAgent-v0", 4, 6, "numpy"),
+        ("KuhnPoker-v1", 2, 6, "numpy"),
+        ("TicTacToe-v1", -1, 6, "numpy"),
+        ("TicTacToe-v1", 2, 1, "torch"),  # one block, of one environment
+        ("TicTacToe-v1", 2, 10, "jax"),  # two blocks, which a partial step does not fill
     ],
 )
 def test_batch__is_one_of_envpools_own_pools_per_environment(
-    task_id: str, limit: int, mode: str
+    task_id: str, limit: int, num_envs: int, arrays: str, mode: str
 ) -> None:
     """With partial resets, held rows and random actions, illegal ones too."""
-    check_beside_own_pools(task_id, limit, mode, num_envs=6)
-
-
-@pytest.mark.parametrize("num_envs", [1, 10])
-def test_batch__of_any_size_is_exact(num_envs: int, mode: str) -> None:
-    """One block, of one environment, and two blocks, which a partial step does not fill."""
-    check_beside_own_pools("TicTacToe-v1", 2, mode, num_envs)
-
-
-def test_batch__is_exact_in_tensors_and_jax_arrays(arrays: str, mode: str) -> None:
-    check_beside_own_pools("TicTacToe-v1", 2, mode, 4, arrays=arrays)
-
-
-def check_beside_own_pools(
-    task_id: str, limit: int, mode: str, num_envs: int, **options: Any
-) -> None:
-    envs = make(task_id, num_envs, mode, max_episode_steps=limit, **options)
+    pytest.importorskip(arrays)
+    envs = make(task_id, num_envs, mode, max_episode_steps=limit, arrays=arrays)
     counted = None if limit == -1 else limit
     tables = [OwnTable(task_id, seed, **own_keywords(task_id)) for seed in range(3, 3 + num_envs)]
     oracle = Oracle(envs, [TableRow(table, counted) for table in tables])

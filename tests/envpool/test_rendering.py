@@ -26,7 +26,7 @@ from gymbridge.errors import (
     SimulationError,
 )
 
-PONG = "Pong-v5"
+SIZED = ("Pong-v5", (96, 64))
 DRAWN = ["Pong-v5", "CartPole-v1", "LunarLander-v3", "MiniGrid-Empty-5x5-v0", "Highway-v0"]
 
 
@@ -45,24 +45,18 @@ def own_frames(task_id: str, num_steps: int, **view: Any) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore:.*Box (low|high)'s precision:UserWarning")
-@pytest.mark.parametrize("task_id", DRAWN)
-def test_render__is_what_envpool_draws(task_id: str) -> None:
-    envs = make(task_id)
+@pytest.mark.parametrize(("task_id", "size"), [*((task_id, None) for task_id in DRAWN), SIZED])
+def test_render__is_what_envpool_draws(task_id: str, size: tuple[int, int] | None) -> None:
+    envs = make(task_id, render_size=size)
     envs.reset(seed=5)
     for _ in range(3):
         envs.step(np.zeros(2, envs.single_action_space.dtype))
-    frames = envs.render()
-    np.testing.assert_array_equal(np.stack(frames), own_frames(task_id, 3))
+    frames, view = envs.render(), {}
+    if size is not None:
+        view = dict(zip(("render_width", "render_height"), size, strict=True))
+        assert frames[0].shape == (size[1], size[0], 3)
+    np.testing.assert_array_equal(np.stack(frames), own_frames(task_id, 3, **view))
     assert not np.shares_memory(frames[0], envs.render()[0])
-
-
-@pytest.mark.filterwarnings("ignore:.*Box (low|high)'s precision:UserWarning")
-def test_render_size__is_width_and_height() -> None:
-    envs = make(PONG, render_size=(96, 64))
-    envs.reset(seed=5)
-    expected = own_frames(PONG, 0, render_width=96, render_height=64)
-    assert expected.shape == (2, 64, 96, 3)
-    np.testing.assert_array_equal(np.stack(envs.render()), expected)
 
 
 def test_render__shows_the_state_that_the_mode_leaves(mode: str) -> None:

@@ -222,13 +222,13 @@ def test_snapshots__are_refused(name: str) -> None:
     envs.step(np.zeros(2, int))
 
 
-def test_pool__goes_with_its_batch(mode: str) -> None:
+def test_pool__goes_with_its_batch() -> None:
     """No circle of references keeps its threads until the garbage collector runs."""
     gc.collect()
     gc.disable()
     before = len(os.listdir("/proc/self/task"))
     try:
-        envs = make("CartPole-v1", 4, mode, num_threads=2)
+        envs = make("CartPole-v1", 4, num_threads=2)
         envs.reset(seed=0)
         assert len(os.listdir("/proc/self/task")) > before
         del envs

@@ -60,9 +60,9 @@ def test_interrupt__anywhere_is_before_or_after_the_call(
         assert bool(met[name]["reset"]) == (engine == "envpool" or name == "seeded reset")
 
 
-def test_interrupt__of_a_pool_asks_for_a_reset_from_the_exchange_on(mode: str, child: Any) -> None:
+def test_interrupt__of_a_pool_asks_for_a_reset_from_the_exchange_on(child: Any) -> None:
     options = {"render_mode": "rgb_array"}
-    met = check(child, "envpool", mode, "numpy", CALLS, TimeoutError, **options)
+    met = check(child, "envpool", "SameStep", "numpy", CALLS, TimeoutError, **options)
     assert all(min(found.values()) >= 1 for found in met.values()), met
 
 

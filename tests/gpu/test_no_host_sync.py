@@ -17,8 +17,9 @@ import pytest
 import torch
 
 from gymbridge.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
+from tests.support.batches import make_batch, to_kind
 from tests.support.gpu_work import busy_torch, finish, make
-from tests.support.host_syncs import count_host_syncs, forbid_host_syncs, trace
+from tests.support.host_syncs import count_copies, count_host_syncs, forbid_host_syncs, trace
 
 pytestmark = pytest.mark.gpu
 
@@ -113,3 +114,27 @@ def test_steps__return_before_the_device_has_taken_them(
     finished = time.perf_counter() - started
     assert torch.stack(means).isfinite().all()
     assert not is_cuda or returned < finished / 2, (returned, finished)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_step_of_envpool__takes_one_transfer_each_way(
+    mode: str, device: str, is_cuda: bool
+) -> None:
+    """From a pinned buffer, which the next step does not reuse before its transfer is over."""
+    envs = make_batch("envpool", mode, limit=7, arrays="torch", num_envs=64, device=device)
+    actions = to_kind(np.ones(64, np.int64), "torch", envs.device)
+    envs.reset(seed=0)
+    kept = [envs.step(actions) for _ in range(2)]  # allocates pinned memory
+
+    def run() -> None:
+        kept.extend(envs.step(actions) for _ in range(20))
+
+    copies = count_copies(trace(run, device))
+    assert copies["HtoD from Pinned"] == (20 if is_cuda else 0), copies
+    assert copies["HtoD from Pageable"] == 0, copies
+    assert copies["DtoH from Device"] == (20 if is_cuda else 0), copies
+    twin = make_batch("envpool", mode, limit=7, num_envs=64)
+    twin.reset(seed=0)
+    for found in kept:
+        wanted = twin.step(np.ones(64, np.int64))
+        np.testing.assert_array_equal(found[0].cpu().numpy(), wanted[0])

@@ -16,7 +16,7 @@ from tests.support.trees import assert_same, spoil, unique
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("engine", ["host", "brax", "fast"])
+@pytest.mark.parametrize("engine", ["host", "brax", "fast", "envpool", "pendulum"])
 def test_run__is_the_same_if_its_user_spoils_everything(
     engine: str, arrays: str, mode: str, device: str
 ) -> None:

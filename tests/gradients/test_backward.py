@@ -82,7 +82,10 @@ def reset_some(envs: Any, actions: torch.Tensor) -> torch.Tensor:
     return obs.sum() + take_steps(envs, actions)
 
 
-@pytest.mark.parametrize("go_on", [take_steps, unroll, reset_some])
+@pytest.mark.parametrize(
+    ("residuals", "go_on"),
+    [("recompute", take_steps), ("store", unroll), ("recompute", unroll), ("store", reset_some)],
+)
 def test_forgotten_detach__is_named(actions: torch.Tensor, residuals: str, go_on: Any) -> None:
     """In place of torch's advice to retain the graph, which would only make it longer."""
     envs = shared_batch(residuals=residuals)

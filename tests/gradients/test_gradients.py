@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 import torch
 
+from tests.support.player import play
 from tests.support.point_mass import NUM_ENVS, make_batch, shared_batch
 from tests.support.rollouts import (
     IN_EACH_MODE,
@@ -22,13 +21,16 @@ from tests.support.rollouts import (
     small_actions,
     steps_of,
 )
+from tests.support.trees import assert_same
 
 OPTIONS = [
     {"autoreset_mode": mode, "residuals": residuals, "device": device}
-    for device in ("cpu", "cpu:all")
-    for mode, residuals in IN_EACH_MODE
+    for mode, residuals, device in [
+        *((*pair, "cpu") for pair in IN_EACH_MODE),
+        ("SameStep", "recompute", "cpu:all"),
+    ]
 ]
-"""Each mode on one CPU device and over two."""
+"""Each mode on one CPU device, and one over two; test_two_devices.py has another one."""
 
 
 def run(envs: Any) -> tuple[torch.Tensor, list[Any], torch.Tensor]:
@@ -117,33 +119,16 @@ def test_infos_and_flags__have_no_gradient_and_a_full_reset_cuts_the_graph() -> 
     assert not envs.step(torch.zeros(NUM_ENVS, 2))[0].requires_grad
 
 
-def test_values__are_those_of_numpy_mode(mode: str) -> None:
+def test_values__are_those_without_gradients(mode: str) -> None:
+    """With observations in a dict, some environments reset by hand, and some held."""
     options = {"autoreset_mode": mode, "max_episode_steps": 6, "is_dict": True}
-    plain = make_batch(arrays="numpy", differentiable=False, **options)
-    graph = shared_batch(**options)
-    rng = np.random.default_rng(0)
-    compare(graph.reset(seed=SEED), plain.reset(seed=SEED))
-    for step in range(14):
-        actions = rng.uniform(-2, 2, (NUM_ENVS, 2)).astype(np.float32)
-        *wanted, wanted_infos = plain.step(actions)
-        *found, infos = graph.step(torch.tensor(actions, requires_grad=step % 2 == 0))
-        compare(found, wanted)
-        for key in ("count", "speed", "nonfinite"):
-            compare(infos[key], wanted_infos[key])
-        for row in np.flatnonzero(wanted_infos.get("_final_obs", [])):
-            final = jax.tree.map(itemgetter(row), infos["final_obs"])
-            compare(final, wanted_infos["final_obs"][row])
-        mask = rng.random(NUM_ENVS) < 0.2
-        mask |= (wanted[2] | wanted[3]) & (mode == "Disabled")
-        if mask.any():
-            reset = graph.reset(options={"reset_mask": torch.tensor(mask)})
-            compare(reset, plain.reset(options={"reset_mask": mask}))
-
-
-def compare(found: Any, wanted: Any) -> None:
-    """Compare trees of tensors with trees of arrays, bit by bit but for floats' last ones."""
-    for tensor, array in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(tensor.detach().numpy(), array, rtol=1e-6, atol=1e-7)
+    runs = []
+    for differentiable in (True, False):
+        envs = make_batch(differentiable=differentiable, **options)
+        actions = draw_actions(20).requires_grad_(differentiable)
+        rng = np.random.default_rng(0)
+        runs.append(play(envs, 20, seed=SEED, act=actions.__getitem__, disturb=rng))
+    assert_same(*runs, digits=1e-6)
 
 
 def test_step_some__has_the_gradient_of_the_steps_that_were_taken() -> None:

@@ -120,13 +120,3 @@ def test_gradient__does_not_reach_from_an_episode_into_the_earlier_one(mode: str
     assert later.requires_grad
     severed = torch.autograd.grad(later, state, allow_unused=True)[0]
     assert severed is None or not severed.any()
-
-
-def test_gradient__of_given_physics_is_that_of_the_state() -> None:
-    envs = _ball()
-    envs.reset(seed=0, options={"randomization": {"link.mass": np.float32([1, 2, 3])}})
-    fields, state = envs.physics_state_fields, _leaf(envs)
-    assert state.detach()[:, fields["physics.link.mass"]].ravel().tolist() == [1, 2, 3]
-    speed = envs.step(torch.ones(3, 1))[0][:, 1]
-    slopes = torch.autograd.grad(speed.sum(), state)[0][:, fields["physics.link.mass"]]
-    torch.testing.assert_close(slopes, -0.3 / torch.tensor([[1.0], [4], [9]]))

@@ -25,14 +25,14 @@ def test_snapshot__has_no_graph_and_cuts_it(envs: Any, actions: torch.Tensor) ->
     assert (actions.grad[:2] == 0).all()
 
 
-def test_snapshot__goes_into_a_batch_without_gradients_and_back(envs: Any) -> None:
-    plain = shared_batch(differentiable=False)
-    action = torch.full((4, 2), 0.1)
-    plain.set_state(envs.get_state())
-    assert_equal(plain.step(action), envs.step(action))
-    plain.step(action)
-    assert_equal(envs.set_state(plain.get_state()), plain.set_state(plain.get_state()))
-    assert_equal(envs.step(action), plain.step(action))
+@pytest.mark.parametrize("options", [{"differentiable": False}, {"device": "cpu:all"}], ids=str)
+def test_snapshot__goes_into_another_kind_of_batch_and_back(envs: Any, options: Any) -> None:
+    other, action = shared_batch(**options), torch.full((4, 2), 0.1)
+    other.set_state(envs.get_state())
+    assert_equal(other.step(action), envs.step(action))
+    other.step(action)
+    assert_equal(envs.set_state(other.get_state()), other.set_state(other.get_state()))
+    assert_equal(envs.step(action), other.step(action))
 
 
 @pytest.mark.parametrize(

@@ -66,13 +66,3 @@ def test_steps__are_compiled_once() -> None:
     names.clear()
     run(envs, small_actions()).backward()
     assert not [name for name in names if "backend_compile" in name]
-
-
-def test_snapshots__go_from_one_to_the_other() -> None:
-    one, two = disabled("cpu"), disabled("cpu:all")
-    for here, there in ((one, two), (two, one)):
-        here.reset(seed=SEED)
-        play_steps(here, small_actions(2))
-        obs = there.set_state(here.get_state())
-        torch.testing.assert_close(obs, here.detach())
-        torch.testing.assert_close(run(there, small_actions()), run(here, small_actions()))

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from brax.envs.fast import Fast
 from gymnasium.spaces import Box, Discrete
 
 from gymbridge import BraxVectorEnv, JaxEnv, JaxVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
-from tests.support.batches import to_kind, to_numpy
+from tests.support.batches import KINDS, MODES, to_kind, to_numpy
 from tests.support.falling_ball import FallingBall, draw
 from tests.support.trees import assert_same
 
@@ -48,26 +47,25 @@ def stairs(mode: str, arrays: str, **options: Any) -> JaxVectorEnv:
 def climb(envs: Any, num_steps: int, level: float = 2.0) -> tuple[list[float], list[float]]:
     """Return the levels of the first environment after each step, and those by the rule."""
     found, wanted, count, is_over = [], [], 0, False
+    mode = envs.metadata["autoreset_mode"].value
     for index in range(num_steps):
         action = index % 3 / 4
         infos = envs.step(to_kind(np.full(NUM_ENVS, action, np.float32), envs.arrays))[4]
         found.append(float(infos["level"][0]))
-        if envs.metadata["autoreset_mode"].value == "NextStep" and is_over:
+        if mode == "NextStep" and is_over:
             count, is_over = 0, False  # This step begins the episode.
         else:
             count += 1
             is_over = count >= level
             level += is_over * (1 + action)
-            if is_over and envs.metadata["autoreset_mode"].value != "NextStep":
-                count = 0
-                if envs.metadata["autoreset_mode"].value == "Disabled":
-                    envs.reset()
+            count = 0 if is_over else count
+            if is_over and mode == "Disabled":
+                envs.reset()
         wanted.append(level)
     return found, wanted
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
-@pytest.mark.parametrize("arrays", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize(("mode", "arrays"), [*zip(MODES, KINDS, strict=True)])
 def test_level__outlives_its_episode(mode: str, arrays: str) -> None:
     envs = stairs(mode, arrays)
     infos = envs.reset(seed=0)[1]
@@ -80,23 +78,24 @@ def test_level__outlives_its_episode(mode: str, arrays: str) -> None:
     assert to_numpy(envs.reset(seed=0)[1]["level"]).tolist() == [2] * NUM_ENVS
 
 
-@pytest.mark.parametrize("arrays", ["numpy", "torch"])
-def test_level__is_an_option_and_comes_back_with_a_seed(arrays: str) -> None:
-    envs = stairs("SameStep", arrays)
+def test_level__is_an_option_and_comes_back_with_a_seed() -> None:
+    envs = stairs("SameStep", "torch")
     envs.reset(seed=0)
+
+    def levels(**kwargs: Any) -> list[float]:
+        return envs.reset(**kwargs)[1]["level"].tolist()
+
     given = {"level": np.array([7, 8, 9, 10.0])}
-    assert to_numpy(envs.reset(options=given)[1]["level"]).tolist() == [7, 8, 9, 10]
+    assert levels(options=given) == [7, 8, 9, 10]
     seeds = [1, None, 3, None]
-    assert to_numpy(envs.reset(seed=seeds)[1]["level"]).tolist() == [2, 8, 2, 10]
-    assert to_numpy(envs.reset(seed=seeds, options=given)[1]["level"]).tolist() == [7, 8, 9, 10]
+    assert levels(seed=seeds) == [2, 8, 2, 10]
+    assert levels(seed=seeds, options=given) == [7, 8, 9, 10]
     some = {"reset_mask": np.array([True, True, False, False]), "level": np.full(4, 5.0)}
-    infos = envs.reset(options=some)[1]
-    assert to_numpy(infos["level"]).tolist() == [5, 5, 0, 0]  # shown where episodes began
-    assert to_numpy(envs.reset()[1]["level"]).tolist() == [5, 5, 9, 10]
+    assert levels(options=some) == [5, 5, 0, 0]  # shown where episodes began
+    assert levels() == [5, 5, 9, 10]
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-@pytest.mark.parametrize("arrays", ["numpy", "torch"])
+@pytest.mark.parametrize(("mode", "arrays"), [("NextStep", "numpy"), ("SameStep", "torch")])
 def test_level__of_a_diverged_step_is_that_of_before(mode: str, arrays: str) -> None:
     envs = stairs(mode, arrays)
     envs.reset(seed=0, options={"level": np.array([1, 5, 5, 5.0])})
@@ -108,23 +107,15 @@ def test_level__of_a_diverged_step_is_that_of_before(mode: str, arrays: str) -> 
         assert to_numpy(envs.step(actions)[4]["level"])[:2].tolist() == [1, 5]
 
 
-def test_snapshots__have_the_level(tmp_path: Path) -> None:
-    envs = stairs("NextStep", "numpy")
+def test_snapshots__have_the_level_and_fit_several_devices(tmp_path: Path) -> None:
+    envs = stairs("SameStep", "torch")
     envs.reset(seed=0)
     climb(envs, 10)
     envs.save_state(tmp_path / "state")
     after = climb(envs, 10)[0]
-    for arrays in ("numpy", "torch"):
-        other = stairs("NextStep", arrays)
-        other.load_state(tmp_path / "state")
-        np.testing.assert_allclose(climb(other, 10)[0], after, rtol=1e-6)
-
-
-def test_level__is_that_of_one_device_on_several() -> None:
-    envs = stairs("SameStep", "numpy", device=("cpu:0", "cpu:1"))
-    envs.reset(seed=0)
-    found, wanted = climb(envs, 20)
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    two = stairs("SameStep", "numpy", device=("cpu:0", "cpu:1"))
+    two.load_state(tmp_path / "state")
+    np.testing.assert_allclose(climb(two, 10)[0], after, rtol=1e-6)
 
 
 def test_functional__carries_the_level() -> None:
@@ -154,36 +145,42 @@ def test_gradients__do_not_pass_a_restart() -> None:
     assert not actions.grad.any()
 
 
-class Counted(Fast):
-    """Brax's task without physics, with an entry of `state.info` that counts all steps."""
+class Counted(FallingBall):
+    """A ball with an entry of `state.info` that counts all steps."""
 
     def reset(self, rng: Any) -> Any:
         state = super().reset(rng)
-        return state.replace(info={**state.info, "count": {"steps": jnp.zeros((), jnp.int32)}})
+        count = {"steps": jnp.zeros((), jnp.int32)}
+        return state.replace(info={**state.info, "count": count, "episode": jnp.zeros(())})
 
     def step(self, state: Any, action: Any) -> Any:
         after = super().step(state, action)
         count = {"steps": state.info["count"]["steps"] + 1}
-        return after.replace(info={**state.info, "count": count})
+        return after.replace(info={**after.info, "count": count})
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_brax__carries_entries_of_its_infos(mode: str) -> None:
+def test_brax__carries_entries_of_its_infos_beside_drawn_physics(mode: str) -> None:
     options: dict[str, Any] = {"autoreset_mode": mode, "max_episode_steps": 3, "info_keys": []}
+    options["randomization_fn"] = draw
     envs = BraxVectorEnv(Counted(), 2, carried=["count"], **options)
-    infos = envs.reset(seed=0)[1]
-    assert sorted(infos) == ["_count", "_nonfinite", "count", "nonfinite"]
-    counts = [envs.step(np.zeros((2, 1)))[4]["count"]["steps"].tolist() for _ in range(6)]
-    wanted = [1, 2, 3, 3, 4, 5] if mode == "NextStep" else [1, 2, 3, 4, 5, 6]
-    assert counts == [[count] * 2 for count in wanted]
+    plain = BraxVectorEnv(FallingBall(), 2, **options)
+    infos, _ = (batch.reset(seed=0)[1] for batch in (envs, plain))
+    names = ["count", "nonfinite", "randomization"]
+    assert sorted(infos) == [*(f"_{name}" for name in names), *names]
+    for count in [1, 2, 3, 3, 4, 5] if mode == "NextStep" else [1, 2, 3, 4, 5, 6]:
+        (obs, *_, infos), (own_obs, *_, own) = (one.step(np.zeros((2, 1))) for one in (envs, plain))
+        assert infos["count"]["steps"].tolist() == [count] * 2
+        assert_same((obs, infos["randomization"]), (own_obs, own["randomization"]))
     given = {"count": {"steps": np.array([5, 6])}}
     assert_same(envs.reset(options=given)[1]["count"]["steps"], np.array([5, 6], np.int32))
-    with pytest.raises(ArgumentError, match=r"`options\['count'\]` must have the keys \['steps'\]"):
-        envs.reset(options={"count": {"other": np.zeros(2)}})
-    with pytest.raises(ArgumentError, match=r"must have the keys \['steps'\], got \['steps', 3\]"):
-        envs.reset(options={"count": {"steps": np.zeros(2), 3: np.zeros(2)}})
-    with pytest.raises(ArgumentTypeError, match=r"`options\['count'\]` must be a dict, got list"):
-        envs.reset(options={"count": [1, 2]})
+    for wrong, error, text in [
+        ({"other": np.zeros(2)}, ArgumentError, r"have the keys \['steps'\]"),
+        ({"steps": np.zeros(2), 3: 0}, ArgumentError, r"have the keys .*, got \['steps', 3\]"),
+        ([1, 2], ArgumentTypeError, "be a dict, got list"),
+    ]:
+        with pytest.raises(error, match=rf"`options\['count'\]` must {text}"):
+            envs.reset(options={"count": wrong})
 
 
 def test_names_of_our_own_arguments__may_be_carried() -> None:
@@ -203,29 +200,6 @@ def test_names_of_our_own_arguments__may_be_carried() -> None:
     for _ in range(2):
         infos = envs.step(np.zeros(2, np.float32))[4]
     assert infos["env"].tolist() == [3, 3]
-
-
-def test_brax__carries_beside_drawn_physics() -> None:
-    class CountedBall(FallingBall):
-        def reset(self, rng: Any) -> Any:
-            state = super().reset(rng)
-            return state.replace(info={**state.info, "count": jnp.zeros(())})
-
-        def step(self, state: Any, action: Any) -> Any:
-            after = super().step(state, action)
-            return after.replace(info={**after.info, "count": state.info["count"] + 1})
-
-    options: dict[str, Any] = {"randomization_fn": draw, "autoreset_mode": "SameStep"}
-    envs = BraxVectorEnv(CountedBall(), 2, carried=["count"], max_episode_steps=3, **options)
-    plain = BraxVectorEnv(FallingBall(), 2, max_episode_steps=3, **options)
-    envs.reset(seed=0)
-    plain.reset(seed=0)
-    for count in range(1, 8):
-        obs, *_, infos = envs.step(np.zeros((2, 1)))
-        assert infos["count"].tolist() == [count] * 2
-        others = plain.step(np.zeros((2, 1)))
-        assert_same(obs, others[0])
-        assert_same(infos["randomization"], others[4]["randomization"])
 
 
 def declare(**attributes: Any) -> JaxEnv:
@@ -269,6 +243,7 @@ def test_wrong_declaration__is_refused(env: Any, error: Any, message: str) -> No
             "must not have 'physics': `reset` has an argument of that name",
         ),
         (["cuont"], ArgumentError, r"got 'cuont'; did you mean 'count'\?"),
+        (["episode"], ArgumentError, "infos of that name, got 'episode'; known: 'count'"),
     ],
 )
 def test_wrong_names__are_refused(carried: Any, error: type[Exception], message: str) -> None:

@@ -112,11 +112,6 @@ def test_copy_before_the_first_step__is_of_what_was_traced(
             envs.step(act(envs))
 
 
-def test_constructors__share_nothing() -> None:
-    first, second = (BraxVectorEnv("fast", 2) for _ in range(2))
-    assert first._runner is not second._runner
-
-
 @pytest.mark.parametrize(
     ("env", "options"),
     [

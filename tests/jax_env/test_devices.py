@@ -26,6 +26,7 @@ from gymbridge.private.jax import count_threads
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, to_numpy
 from tests.support.brax_samples import SampleEnv
 from tests.support.falling_ball import shared_ball
+from tests.support.jax_samples import Drift
 from tests.support.player import draw_at, play
 from tests.support.python_runs import run_python
 from tests.support.scripted_brax import ScriptedBraxEnv
@@ -140,6 +141,22 @@ def test_diverged__are_found_on_each_device() -> None:
     envs.step(np.ones((8, 1), np.float32))
 
 
+def test_settings__hold_on_each_device() -> None:
+    class Told(Adds):
+        def reset(self, key: Any) -> Any:
+            return *super().reset(key)[:2], {"count": 0.0}
+
+        def step(self, key: Any, state: Any, action: Any) -> Any:
+            after, obs, _, *flags, _ = super().step(key, state, action)
+            return after, obs, 1.0, *flags, {"count": 1.0}
+
+    options: dict[str, Any] = {"action_repeat": 3, "summed_infos": ["count"]}
+    envs = JaxVectorEnv(Told(), 2, device=TWO, nonfinite="ignore", **options)
+    assert sorted(envs.reset(seed=0)[1]) == ["_count", "count"]
+    _, rewards, *_, infos = envs.step(np.zeros((2, 2), np.float32))
+    assert (rewards.tolist(), infos["count"].tolist()) == ([3, 3], [3, 3])
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -161,20 +178,25 @@ def test_devices__that_cannot_be_are_refused(options: dict[str, Any], text: str)
 
 
 def test_functional__carries_the_batch_over_its_devices() -> None:
-    one, two = (scripted(device, "jax", "SameStep") for device in (None, TWO))
+    """Actions and observations are dicts, and each step draws."""
     logs = []
-    for envs in (one, two):
+    for device in (None, TWO):
+        options = {"arrays": "jax", "autoreset_mode": "SameStep", "device": device}
+        envs = JaxVectorEnv(Drift(), NUM_ENVS, **options)
+        envs.action_space.seed(1)
+        actions = [envs.action_space.sample() for _ in range(16)]
         envs.reset(seed=4)
         carry, reset, step = envs.functional()
-        step, log = jax.jit(step), []
-        for index in range(6):
-            carry, returned = step(carry, draw_at(envs, index))
-            log.append(to_numpy(returned))
+        step, reset, log = jax.jit(step), jax.jit(reset), []
+        for action in actions:
+            carry, returned = step(carry, action)
+            log += [to_numpy(returned), to_numpy(envs.step(action))]
         carry, first = reset(carry, np.arange(NUM_ENVS) % 3 == 0, np.arange(NUM_ENVS))
-        logs.append([*log, to_numpy(first), to_numpy(step(carry, draw_at(envs, 9))[1])])
-        logs[-1].append(to_numpy(envs.step(draw_at(envs, 0))))
-    assert_same(logs[1], logs[0])
-    assert carry.ended.sharding == two.device
+        logs.append([*log, to_numpy(first), to_numpy(step(carry, actions[0])[1])])
+    assert_same(logs[1], logs[0], digits=1e-6)
+    assert_same(logs[0][:-2:2], logs[0][1:-2:2], digits=1e-6)
+    assert carry.ended.sharding == envs.device
+    assert ends(logs[0]) > 8
 
 
 @pytest.mark.parametrize(
@@ -369,14 +391,9 @@ wait_for_it(128, start_jax_on(["cpu:0", "cpu:1"], 6))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "script",
-    [
-        pytest.param(STARTED, id="started"),
-        pytest.param(FRESH, id="fresh", marks=pytest.mark.slow),
-        pytest.param(ONE, id="one", marks=pytest.mark.slow),
-        pytest.param(LISTED, id="listed", marks=pytest.mark.slow),
-    ],
+    "script", [STARTED, FRESH, ONE, LISTED], ids=["started", "fresh", "one", "listed"]
 )
 def test_every_core__has_a_device_if_jax_starts_with_them(script: str) -> None:
     run_python("-c", f"{FACTORIZE}\n{script}", JAX_NUM_CPU_DEVICES="-1")

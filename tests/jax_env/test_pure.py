@@ -10,12 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
+from gymbridge import BraxVectorEnv
 from tests.support.batches import KIND_LENGTHS, KIND_TRUNCATES, MODES, to_numpy
 from tests.support.brax_samples import under
 from tests.support.falling_ball import make_ball
 from tests.support.player import calls, draw_at
-from tests.support.playground_samples import SampleMjxEnv, make_config
 from tests.support.scripted_brax import ScriptedBraxEnv
 from tests.support.trees import assert_same
 
@@ -35,18 +34,9 @@ def _make_ball(mode: str) -> BraxVectorEnv:
     return make_ball(NUM_ENVS, autoreset_mode=mode, arrays="jax", max_episode_steps=9)
 
 
-def _make_playground(mode: str) -> Any:
-    """A batch with observations in a dict."""
-    env = SampleMjxEnv(make_config(episode_length=5, action_repeat=1))
-    return PlaygroundVectorEnv(env, NUM_ENVS, autoreset_mode=mode, arrays="jax")
-
-
-MAKERS = {"scripted": _make_scripted, "ball": _make_ball, "playground": _make_playground}
-
-
 @cache
 def shared(name: str, mode: str) -> BraxVectorEnv:
-    return MAKERS[name](mode)
+    return {"scripted": _make_scripted, "ball": _make_ball}[name](mode)
 
 
 def _draw_actions(envs: BraxVectorEnv, num_steps: int = NUM_STEPS) -> jax.Array:
@@ -64,9 +54,10 @@ def _check(found: Any, expected: Any, digits: float = 0) -> None:
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [*(("scripted", mode) for mode in MODES), ("ball", "SameStep"), ("playground", "NextStep")],
+    [*(("scripted", mode) for mode in MODES), ("ball", "SameStep")],
 )
 def test_scan__returns_what_the_class_does(name: str, mode: str) -> None:
+    """With observations in a dict, test_devices.py has the same."""
     envs = shared(name, mode)
     actions = _draw_actions(envs)
     is_disabled, digits = mode == "Disabled", 0 if name == "scripted" else 1e-5

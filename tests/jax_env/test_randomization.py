@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
-from gymbridge import BraxVectorEnv
 from gymbridge.single_env import SingleEnv
 from tests.support.batches import KINDS, MODES
-from tests.support.brax_samples import episode_key, under
+from tests.support.brax_samples import episode_key
 from tests.support.episode_runs import episodes
 from tests.support.falling_ball import (
     PATHS,
-    FallingBall,
-    draw_batch,
-    draw_weak,
     make_ball,
     play_values,
     shared_ball,
@@ -52,39 +47,6 @@ def test_physics__do_not_change_the_key_of_reset() -> None:
     for step in range(1, 10):
         (obs, *_), (expected, *_) = (batch.step(np.zeros((NUM_ENVS, 1))) for batch in (envs, plain))
         assert np.array_equal(obs, expected) == (step % 3 == 0)
-
-
-@pytest.mark.parametrize("info_keys", [None, "all", ()])
-def test_infos__have_the_physics_whatever_info_keys_says(info_keys: Any) -> None:
-    envs = make_ball(2, info_keys=info_keys)
-    for returned in (envs.reset(seed=0), envs.step(np.zeros((2, 1)))):
-        assert ("lowest" in returned[-1]) == (info_keys != ())
-        assert set(returned[-1]["randomization"]) == {*PATHS, "_gravity", "_link.mass"}
-        assert returned[-1]["randomization"]["gravity"].shape == (2, 3)
-
-
-@pytest.mark.parametrize("function", [draw_batch, draw_weak])
-def test_episodes__are_drawn_by_functions_compiled_once(
-    function: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    env = FallingBall()
-    own = env.sys
-    envs = BraxVectorEnv(env, 11, autoreset_mode="NextStep", randomization_fn=function)
-    envs.reset(seed=0)
-    envs.step(np.zeros((11, 1)))
-    envs.reset(options=under(11, 1))
-    traces, episodes = dict(env.traces), 0
-    with jax.log_compiles(), caplog.at_level(logging.WARNING):
-        for step in range(20):
-            over = envs.step(np.zeros((11, 1)))[2]
-            episodes += over.sum()
-            if step % 7 == 6:
-                envs.reset(options=under(11, 2, 4))
-        envs.reset(seed=1)
-    assert episodes > 11
-    assert [text for text in caplog.messages if text.startswith("Compiling ")] == []
-    assert env.traces == traces
-    assert env.sys is own
 
 
 def test_state__has_only_the_leaves_that_vary() -> None:

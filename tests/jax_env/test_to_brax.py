@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import jax
@@ -176,6 +177,12 @@ def test_env__that_brax_cannot_have_is_refused(attributes: Any, says: str) -> No
 
     with pytest.raises(EnvContractError, match=says):
         to_brax(Carrying(**attributes))
+
+
+def test_copy__is_the_same_environment() -> None:
+    first = to_brax(Kicked())
+    second = copy.deepcopy(first)
+    assert_same(jax.device_get(second.reset(KEYS[0]).obs), jax.device_get(first.reset(KEYS[0]).obs))
 
 
 def test_env__is_one_of_ours() -> None:

@@ -131,5 +131,13 @@ def test_every_choice__is_checked_when_the_batch_is_built() -> None:
             is_odd = wind is not None and slope is None and level is not None
             return self._return(np.zeros(2) if is_odd else 0.0)
 
+    class Told(Sum):
+        reset_options: Mapping[str, Any] = {"wind": UNIT}
+
+        def reset(self, key: Any, wind: Any = None) -> Any:
+            return *self._return(0.0)[:2], {} if wind is None else {"wind": wind}
+
     with pytest.raises(EnvContractError, match=r"float32\[2\] after `reset with options`"):
         JaxVectorEnv(Odd(), 2)
+    with pytest.raises(EnvContractError, match=r"`info\['wind'\]` comes from `reset with"):
+        JaxVectorEnv(Told(), 2)

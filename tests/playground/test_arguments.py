@@ -140,15 +140,9 @@ def test_impl__of_a_built_env_is_found_in_its_model() -> None:
         PlaygroundVectorEnv(_with_model("cpp"))
 
 
-class OwnRestarts(wrapper.BraxAutoResetWrapper):
-    """A user's variant of a wrapper that must not be here."""
-
-
 TRAINING = {
     "the usual ones": wrapper.wrap_for_brax_training,
-    "a variant": OwnRestarts,
     "Brax's episodes": lambda env: training.EpisodeWrapper(env, 10, 1),
-    "Brax's autoreset": training.AutoResetWrapper,
     "under a user's own": lambda env: wrapper.Wrapper(training.VmapWrapper(env)),
 }
 

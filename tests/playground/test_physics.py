@@ -18,7 +18,7 @@ from mujoco_playground._src import mjx_env
 
 from gymbridge import PlaygroundVectorEnv
 from tests.support.oracle import Oracle, Row, check_run
-from tests.support.playground_samples import OwnPlayground, draw_actions
+from tests.support.playground_samples import OwnPlayground
 
 pytestmark = pytest.mark.slow
 
@@ -32,28 +32,6 @@ def test_physics__is_that_of_a_plain_loop_over_several_episodes() -> None:
     oracle = Oracle(envs, rows, rtol=1e-4, atol=1e-5)
     check_run(oracle, 40, seed=SEEDS)
     assert oracle.ends["truncated"] > 3
-
-
-@pytest.mark.parametrize("name", ["BallInCup", "FishSwim"])
-def test_task__runs_and_stays_finite(name: str) -> None:
-    """Two of 25, since compiling takes half a minute each and the others add no code to them.
-
-    Every class has the same fields, but for metrics and the cart's own info; none ends an episode
-    but by NaN, repeats actions or runs with pictures. So one is here with metrics and one without:
-    a fish, which moves in a fluid, and a ball, which hangs on a tendon and has contacts. The cart
-    is above. test_dm_control.py traces every task.
-    """
-    envs = PlaygroundVectorEnv(name, 2, autoreset_mode="Disabled")
-    first, infos = envs.reset(seed=0)
-    assert first in envs.observation_space
-    assert not infos["nonfinite"].any()
-    obs, rewards, terminations, truncations, infos = envs.step(draw_actions(envs, 1)[0])
-    assert obs in envs.observation_space
-    assert not (terminations | truncations | infos["nonfinite"]).any()
-    for values in (first, obs, rewards):
-        assert np.isfinite(values).all()
-    assert (obs != first).any(axis=1).all()
-    assert any(key.startswith("reward/") for key in infos) == (name == "FishSwim")
 
 
 def test_episode__begins_at_chosen_positions_as_in_plain_playground() -> None:

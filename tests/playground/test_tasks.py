@@ -48,29 +48,21 @@ def test_registered_env__of_a_user_s_own_is_found_by_name(monkeypatch: pytest.Mo
     assert PlaygroundVectorEnv("Sample", 2).max_episode_steps == 6
 
 
-def test_config__of_the_user_is_neither_changed_nor_locked() -> None:
+def test_config_and_overrides__reach_the_environment_and_the_user_s_are_left_alone() -> None:
     config = registry.get_default_config(NAME)
     config.episode_length = 30
     before = config.to_json()
-    envs = PlaygroundVectorEnv(
-        NAME, config=config, impl="jax", config_overrides={"action_repeat": 4}
-    )
+    overrides = {"action_repeat": 4, "ctrl_dt": 0.05, "vision_config.nworld": 3}
+    envs = PlaygroundVectorEnv(NAME, 2, config=config, impl="jax", config_overrides=overrides)
     assert config.to_json() == before
     assert not config.is_locked
     assert config.impl == "warp"
+    assert overrides == {"action_repeat": 4, "ctrl_dt": 0.05, "vision_config.nworld": 3}
     assert envs.max_episode_steps == ceil(30 / 4)
-
-
-def test_config_overrides__reach_the_environment_whose_impl_is_jax() -> None:
-    assert registry.get_default_config(NAME).impl == "warp"
-    overrides = {"episode_length": 11, "ctrl_dt": 0.05, "vision_config.nworld": 3}
-    envs = PlaygroundVectorEnv(NAME, 2, config_overrides=overrides)
-    assert envs.max_episode_steps == 11
     assert envs.get_attr("dt") == (0.05, 0.05)
-    config = envs.get_attr("_config")[0]
-    assert (config.vision_config.nworld, config.action_repeat, config.impl) == (3, 1, "jax")
+    found = envs.get_attr("_config")[0]
+    assert (found.vision_config.nworld, found.action_repeat, found.impl) == (3, 4, "jax")
     assert envs.get_attr("mjx_model")[0].impl.value == "jax"
-    assert overrides == {"episode_length": 11, "ctrl_dt": 0.05, "vision_config.nworld": 3}
 
 
 @pytest.fixture

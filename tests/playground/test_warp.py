@@ -109,16 +109,10 @@ def test_lines_about_kernels__are_hidden_and_warnings_are_not(
         monkeypatch.setattr(warp.config, "log_level", own)
         prepare_warp()
         assert warp.config.log_level == (warp.LOG_WARNING if own == warp.LOG_INFO else own)
-    _hide_kernels.cache_clear()
-
-
-def test_level_that_a_user_sets_after_the_first_batch__stays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    prepare_warp()
-    monkeypatch.setattr(warp.config, "log_level", warp.LOG_INFO)
+    monkeypatch.setattr(warp.config, "log_level", warp.LOG_INFO)  # by the user, afterwards
     prepare_warp()
     assert warp.config.log_level == warp.LOG_INFO
+    _hide_kernels.cache_clear()
 
 
 @pytest.mark.parametrize(

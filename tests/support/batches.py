@@ -17,26 +17,6 @@ import gymbridge
 from gymbridge import BridgeVectorEnv
 from gymbridge.testing import scripted_vector_env
 
-__all__ = [
-    "HOST_LENGTHS",
-    "HOST_TRUNCATES",
-    "KINDS",
-    "KIND_LENGTHS",
-    "KIND_TRUNCATES",
-    "MODES",
-    "QUICK",
-    "SCRIPTED",
-    "Cell",
-    "cells",
-    "draw_actions",
-    "leaves",
-    "make_batch",
-    "make_task",
-    "shared_batch",
-    "to_kind",
-    "to_numpy",
-]
-
 MODES = ("NextStep", "SameStep", "Disabled")
 """Each autoreset mode, by its value."""
 

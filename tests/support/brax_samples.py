@@ -13,8 +13,6 @@ from gymnasium.vector import AutoresetMode
 
 from gymbridge.core.episode import EpisodeRule, ResetRequest
 
-__all__ = ["SampleEnv", "check_traces", "count_on", "episode_key", "start", "under"]
-
 
 class SampleEnv(brax_envs.Env):
     """A `brax.envs.Env` made of two functions, and of whatever attributes a test gives it.

@@ -24,8 +24,6 @@ from tests.support.garbage import (
 from tests.support.strategies import Actions, actions, masks, seeds
 from tests.support.trees import assert_same
 
-__all__ = ["CallMachine"]
-
 CLOSES_AFTER = 25  # calls
 
 STATEFUL = ("brax", "fast")

@@ -32,8 +32,6 @@ from tests.support.scripted_rows import OwnScripted
 from tests.support.strategies import Actions
 from tests.support.trees import assert_same, scribble
 
-__all__ = ["NUM_ENVS", "POOLS", "CallPair", "Setup"]
-
 NUM_ENVS, LIMIT = 3, 4
 
 POOLS = ("envpool", "frozen_lake", "pendulum")

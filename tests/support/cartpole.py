@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from gymnasium.envs.classic_control import CartPoleEnv
 
-__all__ = ["check_transitions", "next_states"]
-
 
 def next_states(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return what follows on each state, (count, 4), and whether it is a terminal one."""

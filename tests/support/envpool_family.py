@@ -24,8 +24,6 @@ from tests.support.envpool_runs import (
 from tests.support.player import play
 from tests.support.trees import assert_same, scribble
 
-__all__ = ["RULES", "run"]
-
 RULES = {
     "atari": ["Freeway-v5"],
     "box2d": ["LunarLander-v3"],

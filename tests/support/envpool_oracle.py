@@ -15,8 +15,6 @@ import numpy as np
 from tests.support.envpool_runs import MODES, act_all, make, make_own
 from tests.support.oracle import Answer, Oracle, Row, check_run
 
-__all__ = ["CASES", "Case", "OwnPool", "check_against_own_pools", "pool_keywords"]
-
 SEEDS = [907, 2**31 - 1, 11, 4]
 """In no order, so that a batch has to be given a list; with EnvPool's largest."""
 

@@ -11,8 +11,6 @@ from tests.support.envpool_runs import leaves_of, make_own
 from tests.support.episode_runs import row_of
 from tests.support.oracle import Answer, Row
 
-__all__ = ["Games", "OwnTable", "TableRow", "play", "play_own"]
-
 
 class OwnTables:
     """A pool of EnvPool's own, which answers in any order, by environment."""

@@ -16,8 +16,6 @@ from tests.support.batches import draw_actions
 from tests.support.player import calls
 from tests.support.python_runs import run_python
 
-__all__ = ["Episodes", "Moment", "compare", "episodes", "episodes_elsewhere", "row_of"]
-
 Act = Callable[[list[int], list[int]], np.ndarray]
 """From the numbers of each environment's episode and step to the actions of all."""
 

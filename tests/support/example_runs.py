@@ -17,16 +17,6 @@ import pytest
 
 from tests.support.python_runs import Printed, run_python
 
-__all__ = [
-    "EXAMPLES",
-    "call_script",
-    "check_picture",
-    "load_script",
-    "read_table",
-    "read_video",
-    "run_script",
-]
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

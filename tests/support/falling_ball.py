@@ -12,19 +12,6 @@ import numpy as np
 from gymbridge import BraxVectorEnv
 from tests.support.brax_samples import SampleEnv, start
 
-__all__ = [
-    "PATHS",
-    "FallingBall",
-    "Link",
-    "Model",
-    "draw",
-    "draw_batch",
-    "draw_weak",
-    "make_ball",
-    "play_values",
-    "shared_ball",
-]
-
 PATHS = ("gravity", "link.mass")
 """What the functions here vary."""
 

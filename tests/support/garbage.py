@@ -14,8 +14,6 @@ from hypothesis.extra import numpy as hnp
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from tests.support.batches import to_kind
 
-__all__ = ["Bad", "Huge", "bad_actions", "bad_masks", "bad_options", "bad_seeds", "bad_states"]
-
 Errors = frozenset[type[Exception]]
 
 _TYPE, _VALUE, _ACTION = (

@@ -13,15 +13,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = [
-    "FOLDER",
-    "find_obstacle",
-    "is_gpu_run",
-    "keep_first_cases",
-    "prepare_cpu_run",
-    "prepare_gpu_run",
-]
-
 FOLDER = Path(__file__).parents[1] / "gpu"
 """Where all tests with the marker `gpu` are."""
 

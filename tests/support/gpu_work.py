@@ -15,8 +15,6 @@ import torch
 from tests.support.batches import make_batch
 from tests.support.point_mass import make_batch as make_masses
 
-__all__ = ["busy_jax", "busy_torch", "finish", "make", "own_stream", "unordered_stream"]
-
 
 def make(
     engine: str, mode: str, device: str, *, num_envs: int = 4, limit: int = 5, arrays: str = "torch"

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["count_copies", "count_host_syncs", "cut_to_run", "forbid_host_syncs", "trace"]
-
 _RUN = "gymbridge run"
 """Name of the span of a trace to which it is cut."""
 

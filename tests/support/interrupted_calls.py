@@ -15,8 +15,6 @@ from tests.support.interrupts import count_places, interrupted_at
 from tests.support.player import play
 from tests.support.trees import assert_same
 
-__all__ = ["check_asynchronous_pool", "check_batch", "check_saves"]
-
 Calls = dict[str, Callable[[Any], Any]]
 
 NUM_ENVS, LIMIT, BEGUN = 4, 3, 2

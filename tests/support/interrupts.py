@@ -18,8 +18,6 @@ from typing import Any
 
 import gymbridge
 
-__all__ = ["count_places", "interrupted_at"]
-
 _PACKAGE = os.path.dirname(gymbridge.__file__)
 _NAMES = ("RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD")
 _LOOKS = {dis.opmap[name] for name in _NAMES if name in dis.opmap}

@@ -12,8 +12,6 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from gymbridge import JaxEnv
 
-__all__ = ["Drift", "Glide", "Seen"]
-
 
 class Seen(NamedTuple):
     """What is observed, an action mask beside it."""

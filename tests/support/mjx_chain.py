@@ -10,8 +10,6 @@ import mujoco
 from brax import envs as brax_envs
 from mujoco import mjx
 
-__all__ = ["Chain", "make_model"]
-
 _CHAIN = """
 <mujoco>
   <option timestep="0.02" iterations="{iterations}" ls_iterations="8" cone="{cone}">

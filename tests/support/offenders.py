@@ -13,37 +13,53 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-__all__ = ["DISABLED", "NEXT", "OFFENDERS", "SAME", "after_steps", "breaks"]
-
 NEXT, SAME, DISABLED = AutoresetMode
 
 OFFENDERS: list[tuple[type[SyncVectorEnv], AutoresetMode, set[str]]] = []
 """Each offender with a mode and the ids of the rules that it breaks there."""
 
 
-def breaks(*rules: str, modes: tuple[AutoresetMode, ...] = ()) -> Any:
-    """Enter an offender, a class or what is done to the results of a step.
+def after_steps(alter: Callable[[Any], Any]) -> type[SyncVectorEnv]:
+    """Return an offender that alters the results of a step."""
+
+    class Altered(SyncVectorEnv):
+        def step(self, actions: Any) -> Any:
+            return alter(super().step(actions))
+
+    return named_like(alter, Altered)
+
+
+def before_resets(alter: Callable[..., Any]) -> type[SyncVectorEnv]:
+    """Return an offender that alters seed and options of a reset, given its batch and them."""
+
+    class Altered(SyncVectorEnv):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            seed, options = alter(self, seed, options)
+            return super().reset(seed=seed, options=options)
+
+    return named_like(alter, Altered)
+
+
+def named_like(fault: Callable[..., Any], kind: type[SyncVectorEnv]) -> type[SyncVectorEnv]:
+    """Return a class under the name of a function, so that it can be pickled."""
+    kind.__name__ = kind.__qualname__ = fault.__name__
+    kind.__module__ = fault.__module__
+    return kind
+
+
+def breaks(*rules: str, modes: tuple[AutoresetMode, ...] = (), of: Any = after_steps) -> Any:
+    """Enter an offender: a class, or a function of which `of` makes one.
 
     Without modes it is checked in one of them: for most rules the checker knows no mode.
     """
 
     def enter(fault: Any) -> type[SyncVectorEnv]:
-        kind = fault if isinstance(fault, type) else after_steps(fault)
+        kind = fault if isinstance(fault, type) else of(fault)
         chosen = modes or (tuple(AutoresetMode)[len(OFFENDERS) % 3],)
         OFFENDERS.extend((kind, mode, set(rules)) for mode in chosen)
         return kind
 
     return enter
-
-
-def after_steps(alter: Callable[[Any], Any]) -> type[SyncVectorEnv]:
-    class Altered(SyncVectorEnv):
-        def step(self, actions: Any) -> Any:
-            return alter(super().step(actions))
-
-    Altered.__name__ = Altered.__qualname__ = alter.__name__
-    Altered.__module__ = alter.__module__  # so that it can be pickled
-    return Altered
 
 
 @breaks("ownership")
@@ -100,30 +116,23 @@ class ModeAsText(SyncVectorEnv):
         self.metadata["autoreset_mode"] = self.autoreset_mode.value
 
 
-@breaks("seed-repeats", "seed-recorded", "seed-list")
-class DeafSeeds(SyncVectorEnv):
+@breaks("seed-repeats", "seed-recorded", "seed-list", of=before_resets)
+def deaf_to_seeds(_: Any, seed: Any, options: Any) -> Any:
     """Ignores seeds, as EnvPool's `reset` does."""
-
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return super().reset(options=options)
+    return None, options
 
 
-@breaks("seed-differs", "seed-recorded", "seed-list", "seed-list-none")
-class OneSeed(SyncVectorEnv):
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return super().reset(seed=None if seed is None else 7, options=options)
+@breaks("seed-differs", "seed-recorded", "seed-list", "seed-list-none", of=before_resets)
+def one_seed(_: Any, seed: Any, options: Any) -> Any:
+    return None if seed is None else 7, options
 
 
-@breaks("unseeded-reset")
-class RemembersSeed(SyncVectorEnv):
+@breaks("unseeded-reset", of=before_resets)
+def remembers_seed(envs: Any, seed: Any, options: Any) -> Any:
     """Begins the run of the last seed again where `reset` has none."""
-
-    _seed: Any = None
-
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        is_full = not options or "reset_mask" not in options
-        self._seed = self._seed if seed is None else seed
-        return super().reset(seed=self._seed if is_full else seed, options=options)
+    is_full = not options or "reset_mask" not in options
+    envs.last_seed = getattr(envs, "last_seed", None) if seed is None else seed
+    return envs.last_seed if is_full else seed, options
 
 
 @breaks("info-masks")
@@ -258,15 +267,13 @@ class WritesIntoActions(SyncVectorEnv):
         return returned
 
 
-@breaks("reset-mask-seed")
-class DropsSeeds(SyncVectorEnv):
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        is_partial = options and "reset_mask" in options
-        return super().reset(seed=None if is_partial else seed, options=options)
+@breaks("reset-mask-seed", of=before_resets)
+def drops_seeds(_: Any, seed: Any, options: Any) -> Any:
+    is_partial = options and "reset_mask" in options
+    return None if is_partial else seed, options
 
 
-@breaks("seed-list-none")
-class SeedsNone(SyncVectorEnv):
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        seeds = [0 if one is None else one for one in seed] if isinstance(seed, list) else seed
-        return super().reset(seed=seeds, options=options)
+@breaks("seed-list-none", of=before_resets)
+def seeds_none(_: Any, seed: Any, options: Any) -> Any:
+    seeds = [0 if one is None else one for one in seed] if isinstance(seed, list) else seed
+    return seeds, options

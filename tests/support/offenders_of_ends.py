@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
-from tests.support.offenders import DISABLED, NEXT, SAME, breaks
+from tests.support.offenders import DISABLED, NEXT, SAME, before_resets, breaks
 
 
 def change_finals(returned: Any, change: Callable[[int, Any], Any]) -> Any:
@@ -110,24 +110,20 @@ class CachedStates(SyncVectorEnv):
 class RestartsAfterReset(SyncVectorEnv):
     """Keeps what waits for its restart over a reset, as `FunctionalJaxVectorEnv` does."""
 
+    is_partial = False
+
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        waiting, is_full = self._autoreset_envs.copy(), not options
+        waiting = self._autoreset_envs.copy()
+        is_partial = bool(options) and "reset_mask" in options
         returned = super().reset(seed=seed, options=options)
-        if is_full:
+        if is_partial == self.is_partial:
             self._autoreset_envs = waiting
         return returned
 
 
 @breaks("reset-mask-clears", modes=(NEXT,))
-class RestartsAfterPartialReset(SyncVectorEnv):
-    """Keeps what waits for its restart over a partial reset."""
-
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        waiting, is_partial = self._autoreset_envs.copy(), options and "reset_mask" in options
-        returned = super().reset(seed=seed, options=options)
-        if is_partial:
-            self._autoreset_envs = waiting
-        return returned
+class RestartsAfterPartialReset(RestartsAfterReset):
+    is_partial = True
 
 
 @breaks("truncated-at-limit")
@@ -225,12 +221,10 @@ class ActsInRestart(SyncVectorEnv):
         return obs, *rest
 
 
-@breaks("reset-mask", "reset-mask-infos", "reset-mask-errors")
-class ResetsAll(SyncVectorEnv):
+@breaks("reset-mask", "reset-mask-infos", "reset-mask-errors", of=before_resets)
+def resets_all(_: Any, seed: Any, options: Any) -> Any:
     """Resets every environment whatever the mask, as `CartPoleVectorEnv` does."""
-
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        return super().reset(seed=seed)
+    return seed, None
 
 
 @breaks("limit-kept", "truncated-at-limit")

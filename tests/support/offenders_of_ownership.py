@@ -56,39 +56,19 @@ class Rings(SyncVectorEnv):
         return ring[-1]
 
 
-@breaks("ownership")
-class TwoObservationBuffers(Rings):
-    pass
-
-
-@breaks("ownership")
-class ThreeObservationBuffers(Rings):
-    size = 3
-
-
-@breaks("ownership")
-class FiveObservationBuffers(Rings):
-    size = 5
-
-
-@breaks("ownership")
-class TwoRewardBuffers(Rings):
-    parts = (1,)
-
-
-@breaks("ownership")
-class TwoFlagBuffers(Rings):
-    parts = (2, 3)
-
-
-@breaks("ownership")
-class ThreeInfoBuffers(Rings):
-    size, parts, keys = 3, (), ("steps",)
-
-
-@breaks("ownership", modes=(SAME,))
-class TwoMaskBuffers(Rings):
-    parts, keys = (), ("_final_obs", "_final_info")
+FINAL_MASKS = ("_final_obs", "_final_info")
+RINGS: dict[str, dict[str, Any]] = {
+    "TwoObservationBuffers": {},
+    "ThreeObservationBuffers": {"size": 3},
+    "FiveObservationBuffers": {"size": 5},
+    "TwoRewardBuffers": {"parts": (1,)},
+    "TwoFlagBuffers": {"parts": (2, 3)},
+    "ThreeInfoBuffers": {"size": 3, "parts": (), "keys": ("steps",)},
+    "TwoMaskBuffers": {"parts": (), "keys": FINAL_MASKS, "modes": (SAME,)},
+}
+for _name, _ring in RINGS.items():  # under their names, so that they can be pickled
+    _kind = type(_name, (Rings,), {**_ring, "__module__": __name__})
+    globals()[_name] = breaks("ownership", modes=_ring.get("modes", ()))(_kind)
 
 
 @breaks("ownership", modes=(SAME,))
@@ -102,6 +82,7 @@ class TwoFinalInfoBuffers(Rings):
         return *rest, infos
 
 
+@breaks("ownership", modes=(SAME,))
 class FinalViews(SyncVectorEnv):
     """Returns rows of one lasting array in `final_obs`."""
 
@@ -117,23 +98,19 @@ class FinalViews(SyncVectorEnv):
         return *rest, infos
 
 
-breaks("ownership", modes=(SAME,))(FinalViews)
-
-
-class DictWalk(Walk):
-    observation_space = spaces.Dict({"walk": Walk.observation_space, "half": spaces.Box(-3, 3)})
-
-    def _observe(self) -> Any:
-        walk = super()._observe()
-        return {"walk": walk, "half": walk[:1] / 2}
-
-
 class TupleWalk(Walk):
-    observation_space = spaces.Tuple([Walk.observation_space, spaces.Box(-3, 3)])
+    observation_space: Any = spaces.Tuple([Walk.observation_space, spaces.Box(-3, 3)])
 
     def _observe(self) -> Any:
         walk = super()._observe()
         return walk, walk[:1] / 2
+
+
+class DictWalk(TupleWalk):
+    observation_space = spaces.Dict({"walk": Walk.observation_space, "half": spaces.Box(-3, 3)})
+
+    def _observe(self) -> Any:
+        return dict(zip(("walk", "half"), super()._observe(), strict=True))
 
 
 @breaks("ownership")

@@ -18,8 +18,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from tests.support.batches import to_numpy
 from tests.support.player import Call, calls, draw_at
 
-__all__ = ["Answer", "Oracle", "OwnEnv", "Row", "check_run"]
-
 
 class Answer(NamedTuple):
     """What one environment answers, without a leading dimension."""

@@ -11,8 +11,6 @@ import numpy as np
 from gymbridge.jax_env.rows import STEP_STREAM
 from tests.support.oracle import Answer, Oracle, Row
 
-__all__ = ["make_oracle"]
-
 fold_in = jax.jit(jax.random.fold_in)
 
 

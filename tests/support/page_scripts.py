@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-__all__ = ["run_page_script"]
-
 PAGES = Path(__file__).parents[2] / "docs" / "how-to" / "trainers"
 
 

@@ -13,8 +13,6 @@ from gymnasium.vector import AutoresetMode
 
 from tests.support.batches import draw_actions, to_kind, to_numpy
 
-__all__ = ["Call", "calls", "draw_at", "play"]
-
 
 class Call(NamedTuple):
     """A call of a batch, what it was given and what it returned."""

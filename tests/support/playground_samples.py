@@ -16,8 +16,6 @@ from mujoco_playground import MjxEnv, State
 from tests.support.brax_samples import episode_key
 from tests.support.oracle import Answer
 
-__all__ = ["OwnDrawn", "OwnPlayground", "SampleMjxEnv", "draw_actions", "make_config"]
-
 _SHORTEST, _LONGEST = 2, 8
 """Simulator steps of an episode."""
 

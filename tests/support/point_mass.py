@@ -11,8 +11,6 @@ from brax import envs as brax_envs
 
 from gymbridge import BraxVectorEnv
 
-__all__ = ["NUM_ENVS", "SIZE", "Motion", "PointMass", "make_batch", "shared_batch"]
-
 NUM_ENVS = 4
 SIZE = 2
 

@@ -10,8 +10,6 @@ import gymnasium as gym
 from gymbridge.errors import SimulationError
 from tests.support.player import play
 
-__all__ = ["NUM_STEPS", "build_and_play", "report", "unpickle_and_play"]
-
 NUM_STEPS = 4
 
 

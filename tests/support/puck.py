@@ -10,8 +10,6 @@ from brax import envs as brax_envs
 from brax.envs.base import PipelineEnv
 from brax.io import mjcf
 
-__all__ = ["Puck"]
-
 PUCK = """<mujoco>
   <option timestep="0.01"/>
   <worldbody>

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from typing import Any, NamedTuple
 
-__all__ = ["Printed", "run_python"]
-
 
 class Printed(NamedTuple):
     """What a process printed, and how it ended."""

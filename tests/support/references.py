@@ -1,4 +1,4 @@
-"""Environments one by one, as gymnasium 0.29 stepped them: what batches are compared with."""
+"""Gymnasium's `SyncVectorEnv`, with which batches are compared, and what it steps."""
 
 from __future__ import annotations
 
@@ -14,59 +14,34 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from tests.support.scripted_rows import ScriptedEnv
 from tests.support.strategies import Script
 
-__all__ = [
-    "BareBatch",
-    "OldStep",
-    "OldSync",
-    "WalkEnv",
-    "logged_returns",
-    "make_scripted_envs",
-    "sync",
-]
-
 
 class OldStep(NamedTuple):
-    """One step of a list of environments, each restarted at once when it ended."""
+    """One step of a `SyncVectorEnv` in SameStep, in the layout of gymnasium 0.29."""
 
-    obs: list[Any]
-    rewards: list[float]
-    terminations: list[bool]
-    truncations: list[bool]
+    obs: np.ndarray
+    rewards: np.ndarray
+    terminations: np.ndarray
+    truncations: np.ndarray
     final_obs: list[Any]  # None where nothing ended
     final_info: list[dict[str, Any] | None]
 
 
-class OldSync:
-    """Environments stepped one after the other, with the record of each episode in its final info.
+def old_step(envs: SyncVectorEnv, actions: Any) -> OldStep:
+    """Take a step, and return it with a dict of final infos for each environment that ended."""
+    *results, infos = envs.step(actions)
+    finals = [infos.get(key, [None] * envs.num_envs) for key in ("final_obs", "final_info")]
+    rows = [None if obs is None else _take(finals[1], row) for row, obs in enumerate(finals[0])]
+    for row in filter(None, rows):
+        if "episode" in row:
+            total, length = row["episode"]["r"], row["episode"]["l"]
+            row["episode"] = {"r": np.array([total], "f4"), "l": np.array([length], "i4")}
+    return OldStep(*results, list(finals[0]), rows)
 
-    Args:
-        envs: The environments.
-        records: Whether to add the record; else a wrapper inside does.
-    """
 
-    def __init__(self, envs: list[gym.Env[Any, Any]], *, records: bool = True) -> None:
-        self.envs, self._records = envs, records
-
-    def reset(self, seeds: list[int]) -> list[Any]:
-        self._sums = [(0.0, 0) for _ in self.envs]
-        return [env.reset(seed=seed)[0] for env, seed in zip(self.envs, seeds, strict=True)]
-
-    def step(self, actions: Any) -> OldStep:
-        rows = [self._step_one(index, action) for index, action in enumerate(actions)]
-        return OldStep(*(list(column) for column in zip(*rows, strict=True)))
-
-    def _step_one(self, index: int, action: Any) -> tuple[Any, ...]:
-        env = self.envs[index]
-        obs, reward, terminated, truncated, info = env.step(action)
-        total, length = self._sums[index][0] + float(reward), self._sums[index][1] + 1
-        self._sums[index] = total, length
-        if not (terminated or truncated):
-            return obs, reward, terminated, truncated, None, None
-        if self._records:
-            record = {"r": np.array([total], np.float32), "l": np.array([length], np.int32)}
-            info = {**info, "episode": record}
-        self._sums[index] = 0.0, 0
-        return env.reset()[0], reward, terminated, truncated, obs, info
+def _take(infos: Any, row: int) -> dict[str, Any]:
+    """Return the infos of an environment."""
+    kept = {key: infos[key] for key in infos if f"_{key}" in infos and infos[f"_{key}"][row]}
+    return {key: _take(x, row) if isinstance(x, dict) else x[row] for key, x in kept.items()}
 
 
 class WalkEnv(gym.Env[np.ndarray, np.ndarray]):

@@ -13,8 +13,6 @@ from typing import Any
 from tests.support.batches import make_batch
 from tests.support.episode_runs import Episodes, compare, episodes, episodes_elsewhere
 
-__all__ = ["BATCHES", "BRAX", "ELSEWHERE", "HERE", "TABLE", "check_column"]
-
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "reproducibility.md"
 
 BATCHES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -13,21 +13,6 @@ import torch
 from gymbridge import BraxVectorEnv
 from tests.support.point_mass import NUM_ENVS, SIZE, PointMass
 
-__all__ = [
-    "IN_EACH_MODE",
-    "NUM_STEPS",
-    "SEED",
-    "draw_actions",
-    "ends_of",
-    "expected",
-    "loss_of",
-    "play_steps",
-    "row_loss",
-    "run",
-    "small_actions",
-    "steps_of",
-]
-
 SEED = 5
 NUM_STEPS = 9
 IN_EACH_MODE = [("NextStep", "store"), ("SameStep", "recompute"), ("Disabled", "store")]

@@ -18,8 +18,6 @@ from gymnasium import spaces
 from gymbridge.private.brax import brax_envs
 from gymbridge.private.jax import default_generator
 
-__all__ = ["ScriptedBraxEnv", "episode_draw"]
-
 
 @default_generator()
 def episode_draw(seed: int, episode: int) -> np.uint32:

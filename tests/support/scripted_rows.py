@@ -14,8 +14,6 @@ from gymbridge.testing import ScriptedSimulator, draw_number
 from tests.support.batches import HOST_LENGTHS, HOST_TRUNCATES, KIND_LENGTHS, KIND_TRUNCATES
 from tests.support.oracle import Answer
 
-__all__ = ["EchoSimulator", "OwnScripted", "ScriptedEnv", "make_brax_env"]
-
 
 class EchoSimulator(ScriptedSimulator):
     """A scripted simulator with a method to call."""

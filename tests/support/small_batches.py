@@ -12,15 +12,6 @@ from gymbridge import BraxVectorEnv, JaxEnv, JaxVectorEnv, PlaygroundVectorEnv
 from tests.support.brax_samples import SampleEnv
 from tests.support.playground_samples import SampleMjxEnv, make_config
 
-__all__ = [
-    "GAMMA",
-    "RSL_RL_CFG",
-    "counting_batch",
-    "playground_batch",
-    "wheel_batch",
-    "wheel_values",
-]
-
 GAMMA = 0.9
 """Discount with which the values of `wheel_values` are true."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from gymbridge import BridgeVectorEnv
 from gymbridge.testing import ScriptedSimulator
 
-__all__ = ["Compiles", "Differs", "Leaks"]
-
 
 class _Scripted(BridgeVectorEnv):
     def __init__(self, num_envs: int, **options: Any) -> None:

@@ -12,19 +12,6 @@ from hypothesis.extra import numpy as hnp
 
 from tests.support.batches import to_kind
 
-__all__ = [
-    "Actions",
-    "Reset",
-    "Script",
-    "Step",
-    "actions",
-    "calls",
-    "limits",
-    "masks",
-    "scripts",
-    "seeds",
-]
-
 Seed = int | list[int | None] | None
 
 
@@ -61,12 +48,10 @@ def limits() -> st.SearchStrategy[int | None]:
     return st.none() | st.integers(1, 5)
 
 
-@st.composite
-def masks(draw: st.DrawFn, num_envs: int) -> np.ndarray:
+def masks(num_envs: int) -> st.SearchStrategy[np.ndarray]:
     """Return reset masks, (num_envs,) bool with at least one True."""
-    mask = draw(hnp.arrays(np.bool_, num_envs))
-    mask[draw(st.integers(0, num_envs - 1))] = True
-    return mask
+    rows = np.arange(num_envs)
+    return st.integers(1, 2**num_envs - 1).map(lambda bits: (bits >> rows & 1).astype(np.bool_))
 
 
 def seeds(num_envs: int, numbers: st.SearchStrategy[int]) -> st.SearchStrategy[Seed]:
@@ -80,19 +65,19 @@ def seeds(num_envs: int, numbers: st.SearchStrategy[int]) -> st.SearchStrategy[S
     return st.none() | numbers | entries
 
 
-def calls(num_envs: int, numbers: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step | Reset]]:
-    """Return sequences of calls, mostly steps; `numbers` are the seeds to choose from."""
+@st.composite
+def calls(draw: st.DrawFn, num_envs: int, numbers: st.SearchStrategy[int]) -> list[Step | Reset]:
+    """Return a sequence of calls, mostly steps; `numbers` are the seeds to choose from."""
 
-    def make_step(number: int) -> Step:
-        return Step(np.random.default_rng(number).integers(0, 3, num_envs))
+    def make(number: int) -> Step | Reset:
+        if number % 10 < 7:
+            return Step(np.random.default_rng(number).integers(0, 3, num_envs))
+        mask = masks(num_envs) if number % 10 < 9 else st.none()
+        return Reset(draw(seeds(num_envs, numbers)), draw(mask))
 
-    kinds = {
-        "step": st.integers(0, 2**16).map(make_step),
-        "full reset": st.builds(Reset, seeds(num_envs, numbers), st.none()),
-        "partial reset": st.builds(Reset, seeds(num_envs, numbers), masks(num_envs)),
-    }
-    weighted = ["step"] * 7 + ["partial reset"] * 2 + ["full reset"]
-    return st.lists(st.sampled_from(weighted).flatmap(kinds.get), min_size=12, max_size=25)
+    return [
+        make(number) for number in draw(st.lists(st.integers(0, 2**16), min_size=12, max_size=25))
+    ]
 
 
 class Actions(NamedTuple):

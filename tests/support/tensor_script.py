@@ -11,8 +11,6 @@ from gymbridge.core.episode import ResetRequest, TimeStep, split_done
 from gymbridge.testing import ScriptedSimulator
 from gymbridge.testing.scripted import ScriptedEpisodes
 
-__all__ = ["TensorScript", "tensor_vector_env"]
-
 
 def draw_number(seed: torch.Tensor, episode: torch.Tensor) -> torch.Tensor:
     """Return the number of `gymbridge.testing.draw_number`; int64 wraps around as uint64 does."""

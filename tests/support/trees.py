@@ -9,8 +9,6 @@ import numpy as np
 
 from tests.support.batches import leaves
 
-__all__ = ["assert_same", "scribble", "spoil", "unique", "walk_infos"]
-
 
 def assert_same(actual: Any, expected: Any, path: str = "", digits: float = 0) -> None:
     """Raise unless both trees have the same keys, types, dtypes, shapes and values.
@@ -37,7 +35,7 @@ def assert_same(actual: Any, expected: Any, path: str = "", digits: float = 0) -
             assert_same(list(actual), list(expected), path, digits)
         elif digits and expected.dtype.kind == "f":
             np.testing.assert_allclose(actual, expected, digits, digits, err_msg=path)
-        else:
+        elif not np.array_equal(actual, expected):  # numpy's other function takes 50 times as long
             np.testing.assert_array_equal(actual, expected, err_msg=path)
     else:
         assert type(actual) is type(expected), f"{path}: {actual!r} is not like {expected!r}"

@@ -14,8 +14,6 @@ from gymnasium import spaces
 
 from tests.support.walks import Walk
 
-__all__ = ["TASKS", "Bandit", "DifferentBounds", "Level", "Refuses", "SideWalk"]
-
 
 class ShortWalk(Walk):
     """A walk of 5 steps at most."""

@@ -12,8 +12,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gymbridge.testing import Report
 
-__all__ = ["BROKEN_BY_SYNC", "Walk", "ids", "make_walks"]
-
 BROKEN_BY_SYNC = {"options-unchanged", "refused-step", "step-before-reset", "closed-refused"}
 """Extras that `SyncVectorEnv` itself breaks."""
 

@@ -16,7 +16,7 @@ from gymnasium.wrappers.vector import TransformReward
 from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 
-from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, EnvContractError
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
 from tests.support.brax_samples import count_on
 from tests.support.example_runs import EXAMPLES, load_script
@@ -103,17 +103,6 @@ def test_final_observations__are_the_true_next_ones() -> None:
         assert torch.equal(final_obs["policy"], before + torch.tensor([1.0, 0.0]))
         assert torch.equal((final_obs["policy"] == obs["policy"]).all(-1), dones == 0)
         before = obs["policy"]
-
-
-def test_batch_without_final_observations__is_named() -> None:
-    class Dropped(gym.vector.VectorWrapper):
-        def step(self, actions: Any) -> Any:
-            return *super().step(actions)[:4], {}
-
-    env = RslRlVecEnv(Dropped(make_rsl_rl(PENDULUM, 2, max_episode_steps=2).envs))
-    env.step(torch.zeros(2, 1))
-    with pytest.raises(EnvContractError, match=r"environments \[0, 1\] without `infos\['final_obs"):
-        env.step(torch.zeros(2, 1))
 
 
 def test_actions__are_clipped_and_keep_their_place() -> None:
@@ -231,6 +220,21 @@ def test_final_value_ppo__bootstraps_time_outs_alone(critic: str) -> None:
     assert 0 < ends < dones.numel() * 6
 
 
+def test_final_value_ppo__reads_no_value_where_the_task_ended() -> None:
+    """A task may end an episode because its numbers overflowed."""
+    env = RslRlVecEnv(counting_batch(2, "SameStep", max_episode_steps=1))
+    config = copy.deepcopy(RSL_RL_CFG)
+    config["algorithm"].update(class_name=final_value_ppo())
+    alg, obs = OnPolicyRunner(env, config, device="cpu").alg, env.get_observations()
+    with torch.inference_mode():
+        obs, rewards, dones, extras = env.step(alg.act(obs))
+        extras["time_outs"] = torch.tensor([True, False])
+        extras["final_observations"]["policy"][1] = torch.nan
+        alg.process_env_step(obs, rewards, dones, extras)
+    assert alg.storage.rewards[0, 1] == rewards[1]
+    assert alg.storage.rewards[0, 0] != rewards[0]
+
+
 def wheel_error(algorithm: Any, seed: int) -> float:
     """Return the mean error of the values that rsl_rl learns on the wheel."""
     torch.manual_seed(seed)
@@ -262,9 +266,6 @@ def test_length__cannot_be_assigned() -> None:
         env.episode_length_buf = torch.zeros(2)  # as with `init_at_random_ep_len=True`
 
 
-def test_bad_input__is_refused() -> None:
-    """`test_table.py` has batches of another mode, kind of arrays or space."""
-    with pytest.raises(ArgumentTypeError, match="build one with `make_rsl_rl`"):
-        RslRlVecEnv("Brax/ant-v0")  # type: ignore[arg-type]
+def test_other_id__is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"must be an id of gymbridge.*got 'Pendulum-v1'"):
         make_rsl_rl("Pendulum-v1", 2)

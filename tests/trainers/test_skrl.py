@@ -14,8 +14,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.envs.classic_control import CartPoleEnv
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from skrl.agents.torch.ppo import PPO, PPO_CFG
 from skrl.envs.wrappers.torch import wrap_env
 from skrl.memories.torch import RandomMemory
@@ -25,6 +23,7 @@ from skrl.trainers.torch import SequentialTrainer
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, EpisodeEndedError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.skrl import SkrlWrapper, with_final_observations
+from tests.support.cartpole import next_states
 from tests.support.small_batches import GAMMA, counting_batch, wheel_batch, wheel_values
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "skrl.md"
@@ -99,17 +98,10 @@ def record(agent: PPO) -> list[dict[str, Any]]:
 
 def is_true(recorded: dict[str, Any]) -> np.ndarray:
     """Return for each environment whether the law of CartPole makes of a pair what it should."""
-    law, found = CartPoleEnv(), []
-    law.reset()
-    names = "observations", "actions", "next_observations", "rewards", "terminated"
-    for obs, action, next_obs, reward, terminated in zip(
-        *(recorded[name].numpy() for name in names), strict=True
-    ):
-        law.state, law.steps_beyond_terminated = obs.astype(float), None
-        wanted = law.step(int(action[0]))
-        is_next = np.allclose(next_obs, wanted[0], atol=1e-5)
-        found.append(is_next and (reward[0], terminated[0]) == (wanted[1], wanted[2]))
-    return np.array(found)
+    found = {name: value.numpy() for name, value in recorded.items()}
+    next_obs, terminated = next_states(found["observations"], found["actions"][:, 0])
+    is_next = np.isclose(found["next_observations"], next_obs, atol=1e-5).all(1)
+    return is_next & (found["rewards"][:, 0] == 1) & (found["terminated"][:, 0] == terminated)
 
 
 def ended(recorded: dict[str, Any]) -> np.ndarray:
@@ -150,53 +142,13 @@ def test_final_observations__are_recorded(num_envs: int) -> None:
     assert np.stack([is_true(each) for each in found]).all()
     truncated, terminated = (sum(each[name] for each in found).sum() for name in FLAGS)
     assert min(truncated, terminated) > 2
+    rewards = agent.memory.get_tensor_by_name("rewards")[:200]  # with the values of what was cut
+    assert ((rewards != 1) == torch.stack([each["truncated"] for each in found])).all()
     for before, after in itertools.pairwise(found):
         begins = ended(before)
         continued = (before["next_observations"] == after["observations"]).all(-1).numpy()
         assert (continued == ~begins).all()
         assert (after["observations"][begins].abs() <= 0.05).all()
-
-
-def replay(found: list[dict[str, Any]], agent: PPO) -> None:
-    """Let an agent record the same actions on Gymnasium's environments, reset by hand."""
-    limited = partial(gym.make, "CartPole-v1", max_episode_steps=25)
-    envs = SyncVectorEnv([limited] * NUM_ENVS, autoreset_mode=AutoresetMode.DISABLED)
-    agent.init()
-    agent.enable_training_mode(True)
-    begins, steps = np.full(NUM_ENVS, True), {"timestep": 0, "timesteps": len(found)}
-    for each in found:
-        if begins.any():
-            obs, _ = envs.reset(options={"reset_mask": begins})
-            for index in np.flatnonzero(begins):
-                obs[index] = each["observations"][index]
-                envs.envs[index].unwrapped.state = obs[index].astype(float)
-        given = {"observations": torch.tensor(obs), "states": None}
-        agent.act(**given, **steps)
-        obs, rewards, *flags, infos = envs.step(each["actions"].numpy()[:, 0])
-        begins = flags[0] | flags[1]
-        flags[1] &= ~flags[0]  # Gymnasium's limit counts them as both.
-        columns = (torch.tensor(value).view(-1, 1) for value in (rewards.astype("f4"), *flags))
-        results = dict(zip(("rewards", *FLAGS[::-1]), columns, strict=True))
-        results |= {"next_observations": torch.tensor(obs), "next_states": None, "infos": infos}
-        agent.record_transition(**given, actions=each["actions"], **results, **steps)
-
-
-def test_memory__is_that_of_a_run_on_gymnasiums_environments() -> None:
-    """Returns and advantages are made of it with the values of final observations."""
-    env = SkrlWrapper(cart_poles(NUM_ENVS, "SameStep", arrays="torch"))
-    agents = [make_agent(env, size=101, time_limit_bootstrap=True) for _ in range(2)]
-    found = record(agents[0])
-    train(env, with_final_observations(agents[0]), 100)
-    replay(found, agents[1])
-    for name in ("observations", "actions", "rewards", "values", *FLAGS):
-        one, other = (agent.memory.get_tensor_by_name(name)[:100] for agent in agents)
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-    rewards = agents[0].memory.get_tensor_by_name("rewards")[:100]
-    assert ((rewards != 1) == sum_of(found, "truncated")).all()
-
-
-def sum_of(found: list[dict[str, Any]], name: str) -> torch.Tensor:
-    return torch.stack([each[name] for each in found])
 
 
 def wheel_error(wrap: Any, mode: str, arrays: str) -> float:
@@ -354,9 +306,3 @@ def test_actions__are_numbered_from_zero(space: Any, given: Any, rewards: Any) -
     size = len(given[0])
     with pytest.raises(ActionError, match=rf"must have shape \(2, {size}\)"):
         envs.step(torch.zeros(2 * size))
-
-
-def test_bad_batch__is_refused() -> None:
-    """`test_table.py` has batches of another mode, kind of arrays or space."""
-    with pytest.raises(ArgumentTypeError, match=r"got str; build one with `gymnasium.make_vec"):
-        SkrlWrapper("EnvPool/Pendulum-v1")  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from torchrl.envs import GymWrapper
 
 import gymbridge.trainers
 from gymbridge import BraxVectorEnv, EnvPoolVectorEnv
-from gymbridge.errors import ArgumentError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EnvContractError
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv
 from gymbridge.trainers.cleanrl.envpool import OldGymVectorEnv
 from gymbridge.trainers.rsl_rl import RslRlVecEnv
@@ -244,13 +244,54 @@ def test_other_batch__is_refused(name: str, arrays: str, mode: str) -> None:
 
 
 HERE = {name: way for name, way in WAYS.items() if way.is_here}
+OURS = [name for name, way in HERE.items() if way.is_ours]
 
 
-@pytest.mark.parametrize("name", [name for name, way in HERE.items() if way.arrays == "torch"])
-def test_batch_of_gymnasium__is_no_batch_of_tensors(name: str) -> None:
-    make = partial(gym.make, "Pendulum-v1")
-    with pytest.raises(ArgumentError, match="got SyncVectorEnv; build one with"):
-        WAYS[name].run(gym.vector.SyncVectorEnv([make] * 2))
+@pytest.mark.parametrize("name", OURS)
+def test_what_is_no_batch__is_refused_with_a_hint(name: str) -> None:
+    hints = [*re.findall(r"make_\w+", name), "gymnasium.make_vec", "environment as it is"]
+    for other in ("CartPole-v1", gym.make("Pendulum-v1")):
+        words = rf"VectorEnv, got {type(other).__name__}; .*({'|'.join(hints)})"
+        with pytest.raises(ArgumentTypeError, match=words):
+            WAYS[name].run(other)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_batch_of_gymnasium__needs_the_arrays_and_the_mode(name: str) -> None:
+    way, make = WAYS[name], partial(gym.make, "Pendulum-v1")
+    wrong = next(mode for mode in MODES if mode not in way.modes)
+    batches = [
+        gym.vector.SyncVectorEnv([make] * NUM_ENVS, autoreset_mode=gym.vector.AutoresetMode(mode))
+        for mode in (wrong, wrong, way.modes[0])
+    ]
+    batches[1].metadata = {}
+    for envs, found in ((gym.vector.VectorWrapper(batches[0]), wrong), (batches[1], "None")):
+        words = f"got {found}; build it with `autoreset_mode='{way.modes[0]}'`"
+        is_numpy = way.arrays == "numpy"
+        words = words if is_numpy else "got SyncVectorEnv; build one with"
+        with pytest.raises(ArgumentError, match=words):
+            way.run(envs)
+    if way.arrays == "numpy" and not way.library:
+        assert way.run(batches[2]).shape == (NUM_STEPS, NUM_ENVS)
+
+
+class Silent(gym.vector.VectorWrapper):
+    """A batch without infos."""
+
+    def step(self, actions: Any) -> Any:
+        return *super().step(actions)[:4], {}
+
+
+SAME_STEP = [name for name in OURS if HERE[name].modes == ("SameStep",) and not HERE[name].library]
+
+
+# The agent of skrl refuses it.
+@pytest.mark.parametrize("name", [name for name in SAME_STEP if "Skrl" not in name])
+def test_batch_without_final_observations__is_named(name: str) -> None:
+    batch = Silent(make_batch("envpool", WAYS[name].arrays, "SameStep"))
+    words = r"ended .* environments \[0, 1, 2, 3\] without `infos\['final_obs'\]`"
+    with pytest.raises(EnvContractError, match=words):
+        WAYS[name].run(batch)
 
 
 @pytest.mark.filterwarnings("ignore")  # the trainers' own

@@ -151,8 +151,6 @@ def test_bad_input__is_refused() -> None:
     for name in ("categorical_action_encoding", "from_pixels"):
         with pytest.raises(ArgumentTypeError, match=f"`{name}` must be True or False, got 'no'"):
             make_torchrl("EnvPool/CartPole-v1", 2, **{name: "no"})
-    with pytest.raises(ArgumentTypeError, match=r"must be a gymnasium.vector.VectorEnv, got str"):
-        TorchRLEnv("EnvPool/CartPole-v1")  # type: ignore[arg-type]
     with pytest.raises(ArgumentTypeError, match="without wrappers, got VectorWrapper"):
         TorchRLEnv(gym.vector.VectorWrapper(env.envs))
     with pytest.raises(ArgumentError, match="`device` is fixed when a batch is built"):

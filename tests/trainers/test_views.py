@@ -210,27 +210,25 @@ def run(view: Any) -> None:
     view.step(torch.zeros(shape) if is_strict else np.zeros(shape, np.float32))
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
 @pytest.mark.parametrize("name", [name for name in VIEWS if name != "old gym"])
-def test_copy__runs_a_batch_of_its_own_and_closes_it(
-    name: str, duplicate: Callable[[Any], Any]
-) -> None:
+def test_copy__runs_a_batch_of_its_own_and_closes_it(name: str) -> None:
     view = VIEWS[name]
     first = view.wrap(view.make_batch())
-    run(first)
     batch = view.batch(first)
-    before = batch.get_state()
-    second = duplicate(first)
-    assert type(second) is type(first)
-    other = view.batch(second)
-    assert other is not batch
-    assert other._runner is batch._runner  # what is compiled
-    run(second)
-    second.close()
-    assert (batch.closed, other.closed) == (False, True)
-    after = batch.get_state()
-    for leaf, found in before.leaves.items():
-        assert np.array_equal(found, after.leaves[leaf]), leaf
+    for duplicate in (copy.copy, copy.deepcopy):
+        run(first)
+        before = batch.get_state()
+        second = duplicate(first)
+        assert type(second) is type(first)
+        other = view.batch(second)
+        assert other is not batch
+        assert other._runner is batch._runner  # what is compiled
+        run(second)
+        second.close()
+        assert (batch.closed, other.closed) == (False, True)
+        after = batch.get_state()
+        for leaf, found in before.leaves.items():
+            assert np.array_equal(found, after.leaves[leaf]), leaf
     run(first)
 
 

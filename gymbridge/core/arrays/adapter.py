@@ -131,11 +131,7 @@ class ArrayReader(ABC):
 
     @abstractmethod
     def _cast(self, actions: Any) -> Any:
-        """Return the actions in the dtype of the space, and integers within it.
-
-        Raises:
-            ArgumentTypeError: Their dtype cannot be cast.
-        """
+        """Return the actions in the dtype of the space, and integers within it."""
 
 
 def map_arrays(convert: Converter, tree: Any) -> Any:

@@ -84,11 +84,7 @@ def _find_every(devices: EveryDevice, calls: int) -> tuple[Device, ...]:
 
 
 def _start_jax(place: Place | None, calls: int) -> Any:
-    """Return the device as JAX knows it, which starts with enough threads if it has not started.
-
-    Raises:
-        ArgumentError: JAX has no such device.
-    """
+    """Return the device as JAX knows it, which starts with enough threads if it has not started."""
     chosen = re.search(r"host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     devices = max(1, cast("Any", jax.config).jax_num_cpu_devices, int(chosen[1]) if chosen else 1)
     cores = count_affinity()
@@ -151,10 +147,6 @@ def find_jax_device(device: Place | None) -> Any:
     """Return the device as JAX knows it; JAX's default one for None.
 
     Several devices become a `jax.sharding.NamedSharding` that spreads leading axes over them.
-
-    Raises:
-        ArgumentError: JAX has no such device, or `AsyncVectorEnv` would fork this process.
-        SimulationError: This process was forked after JAX had started.
     """
     check_not_forked()
     check_not_forking()

@@ -55,13 +55,9 @@ class Packed:
         self.buffers, self.runs, self.structure = buffers, runs, structure
 
     def take_apart(self, buffers: Sequence[Any]) -> list[Any]:
-        """Return the arrays.
+        """Return the arrays in their order, as views where the library of the buffers has them.
 
-        Args:
-            buffers: `buffers`, or what was made of them, of any array library.
-
-        Returns:
-            arrays: In the order in which they were packed; views where the library has them.
+        The buffers are `buffers`, or what was made of them.
         """
         found: dict[int, Any] = {}
         for run in self.runs:

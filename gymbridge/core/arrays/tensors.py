@@ -11,7 +11,7 @@ from gymnasium import Space
 
 from gymbridge.core.actions import ActionReader, LeafMaker
 from gymbridge.core.arrays.adapter import ArrayAdapter, identity, map_arrays
-from gymbridge.core.arrays.torch import TensorReader, find_torch_device, read_mask, upload_array
+from gymbridge.core.arrays.torch import TensorReader, choose_upload, find_torch_device, read_mask
 from gymbridge.core.devices import Device
 
 __all__ = ["make_tensor_adapter"]
@@ -26,11 +26,7 @@ def make_tensor_adapter(device: Device | None, of_host: ArrayAdapter | None) -> 
             arrays; None for one of tensors, who gets the simulator's own.
     """
     place = find_torch_device(device or Device("cpu", 0))
-    send = (
-        partial(torch.tensor, device=place)
-        if place.type == "cpu"
-        else partial(upload_array, place=place)
-    )
+    send = choose_upload(place)
     if of_host is None:
         # A policy's graph ends here: a simulator that writes into its buffers would extend it.
         reader = partial(TensorReader, place=place, hand_over=torch.Tensor.detach, upload=send)

@@ -27,11 +27,11 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError
 __all__ = [
     "TensorReader",
     "choose_to_torch",
+    "choose_upload",
     "find_torch_device",
     "make_torch_adapter",
     "read_mask",
     "torch_to_jax",
-    "upload_array",
     "upload_packed",
 ]
 
@@ -40,11 +40,7 @@ _SMALL = 1 << 18
 
 
 def find_torch_device(device: Device) -> torch.device:
-    """Return the device as torch knows it.
-
-    Raises:
-        ArgumentError: This build of torch has no such device.
-    """
+    """Return the device as torch knows it."""
     try:
         return torch.empty(0, device="cpu" if device.kind == "cpu" else str(device)).device
     except (RuntimeError, AssertionError) as error:
@@ -71,9 +67,7 @@ def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     named: Any = read_device(found)
     place = find_torch_device(named[0] if isinstance(named, tuple) else named)
     if native == "graph":
-        to_user, hand_over = identity, identity
-        on_cpu, on_gpu = partial(torch.tensor, device=place), partial(upload_array, place=place)
-        upload = on_cpu if place.type == "cpu" else on_gpu
+        to_user, hand_over, upload = identity, identity, choose_upload(place)
     else:
         upload = np.array if place.type == "cpu" else partial(_upload_to_jax, place=place)
         to_user, hand_over = partial(map_arrays, to_torch), torch_to_jax
@@ -91,9 +85,6 @@ def choose_to_torch(place: Any) -> Converter:
 
     On a CPU small arrays are copied: that is quicker than DLPack, by which others share their
     memory. What is spread over CPU devices becomes one tensor.
-
-    Args:
-        place: Where the arrays are, a `jax.Device` or `jax.sharding.NamedSharding`.
     """
     if hasattr(place, "mesh"):
         return partial(_to_torch, fetch=gather_array)
@@ -105,10 +96,6 @@ def _to_torch(array: Any, fetch: Converter) -> Any:
 
     Each has a version counter of its own: with views of one tensor, to write into one info would
     make a backward pass through another fail.
-
-    Args:
-        array: An array of jax, or what is packed.
-        fetch: Function from an array of jax to one of numpy or torch.
     """
     if not isinstance(array, Packed):
         found = fetch(array)
@@ -216,13 +203,11 @@ def _to_host(tensor: torch.Tensor) -> np.ndarray:
         raise _valueless(error) from error
 
 
-def upload_array(array: np.ndarray, place: torch.device) -> torch.Tensor:
-    """Return a copy of a numpy array on a GPU.
-
-    A transfer from pinned memory does not hold up the host, which would otherwise wait for all that
-    is queued on the GPU.
-    """
-    return upload_packed(array, place, pin=True)
+def choose_upload(place: torch.device) -> Converter:
+    """Return the function from a numpy array to a tensor of its own on a device."""
+    if place.type == "cpu":
+        return partial(torch.tensor, device=place)
+    return partial(upload_packed, place=place)
 
 
 def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
@@ -230,25 +215,27 @@ def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
 
     By the same way as tensors, so that a compiled function takes both for one kind of argument.
     """
-    return _share_with_jax(upload_array(array, place))
+    return _share_with_jax(upload_packed(array, place))
 
 
 def _make_uploader(place: torch.device) -> Converter:
     """Return the function from a tree of numpy arrays to tensors on a device."""
     if place.type == "cpu":
         return partial(map_arrays, torch.from_numpy)
-    return partial(upload_packed, place=place, pin=True)
+    return partial(upload_packed, place=place)
 
 
-def upload_packed(tree: Any, place: torch.device, *, pin: bool) -> Any:
-    """Return a tree of numpy arrays as tensors on a device, in one asynchronous transfer.
+def upload_packed(tree: Any, place: torch.device) -> Any:
+    """Return copies of a tree of numpy arrays as tensors on a device, in one transfer.
 
     The arrays are transferred as one buffer of bytes. On the device each tensor is copied from it,
-    because a view would keep the whole buffer alive. Torch keeps a pinned buffer until its transfer
-    is over.
+    because a view would keep the whole buffer alive. A transfer from pinned memory does not hold up
+    the host, which would otherwise wait for all that is queued on the GPU. Torch keeps the pinned
+    buffer until its transfer is over.
     """
     leaves = list_arrays(tree)
     sizes = [-(-leaf.nbytes // 16) * 16 for leaf in leaves]
+    pin = place.type != "cpu"
     host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=pin, device="cpu")
     packed = pack(
         [_as_bytes(leaf, size) for leaf, size in zip(leaves, sizes, strict=True)],

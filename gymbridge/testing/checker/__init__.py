@@ -27,17 +27,7 @@ from gymbridge.testing.checker.values import read_mode
 
 __all__ = ["RULES", "Evidence", "Report", "Result", "Rule", "check_vector_env"]
 
-_MODULES = (
-    declarations,
-    calls,
-    results,
-    seeds,
-    statistics,
-    ends,
-    replays,
-    requests,
-    lifecycle,
-)
+_MODULES = (declarations, calls, results, seeds, statistics, ends, replays, requests, lifecycle)
 _NAMED = (value for module in _MODULES for value in vars(module).values())
 
 RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for rule in _NAMED if isinstance(rule, Rule)))

@@ -27,14 +27,7 @@ from gymbridge.testing.checker.calls import (
 from gymbridge.testing.checker.declarations import single_observation_spaces
 from gymbridge.testing.checker.policy import batch_actions, draw_actions
 from gymbridge.testing.checker.rule import Ledger, Place, Rule, StoppedError
-from gymbridge.testing.checker.values import (
-    contains,
-    fits,
-    is_array,
-    read_mode,
-    rows_of,
-    to_numpy,
-)
+from gymbridge.testing.checker.values import contains, fits, is_array, read_mode, rows_of, to_numpy
 
 __all__ = ["Driver", "Judge"]
 

@@ -18,13 +18,7 @@ from gymbridge.testing.checker.rule import EXTRA, Rule
 from gymbridge.testing.checker.seeds import REPEATS, mix_seeds
 from gymbridge.testing.checker.values import is_array, read, read_mode, same, to_numpy
 
-__all__ = [
-    "check_attributes",
-    "check_close",
-    "check_frames",
-    "check_pickle",
-    "check_spec",
-]
+__all__ = ["check_attributes", "check_close", "check_frames", "check_pickle", "check_spec"]
 
 _SYNC = "vector/sync_vector_env.py, `SyncVectorEnv`"
 

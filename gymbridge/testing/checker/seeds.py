@@ -15,13 +15,7 @@ from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import EXTRA, Place, Rule, StoppedError
 from gymbridge.testing.checker.values import same, to_numpy
 
-__all__ = [
-    "check_clearing",
-    "check_seed_forms",
-    "check_seeds",
-    "check_unseeded_reset",
-    "mix_seeds",
-]
+__all__ = ["check_clearing", "check_seed_forms", "check_seeds", "check_unseeded_reset", "mix_seeds"]
 
 _SEEDS = "tests/vector/test_vector_env.py, `test_random_seeding_basics`"
 

@@ -1,9 +1,4 @@
-"""A batch with the infos of gymnasium 0.29, which CleanRL's scripts read.
-
-In gymnasium 0.29 the infos of a step held the final info of each ended environment as a dict.
-Gymnasium 1.x has arrays over the batch instead. In steps that end an episode, the view converts
-them to such dicts, and adds the return and the length that ``RecordEpisodeStatistics`` gave.
-"""
+"""A batch with the infos of gymnasium 0.29, which CleanRL's scripts read."""
 
 from __future__ import annotations
 
@@ -124,20 +119,16 @@ class CleanRLVectorEnv(VectorWrapper):
         script_obs, script_infos = (np.empty(self.num_envs, object) for _ in range(2))
         finals = split_infos(take_infos(final_info, ids), len(ids), keeps_dtypes=True)
         for index, info in zip(ids.tolist(), finals, strict=True):
-            own = info.get("episode")
-            info["episode"] = self._record(index, now) if own is None else _to_record(own)
+            info["episode"] = _to_record(info.get("episode") or self._record(index, now))
             script_infos[index] = info
             script_obs[index] = self._to_script(final_obs[index], ())
         self._begin(ids, now)
         infos["final_observation"], infos["_final_observation"] = script_obs, over
         infos["final_info"], infos["_final_info"] = script_infos, over.copy()
 
-    def _record(self, index: int, now: float) -> dict[str, np.ndarray]:
-        return {
-            "r": self._returns[index : index + 1].astype(np.float32),
-            "l": self._clock - self._start_steps[index : index + 1],
-            "t": (now - self._start_times[index : index + 1]).astype(np.float32),
-        }
+    def _record(self, index: int, now: float) -> dict[str, Any]:
+        length, seconds = self._clock - self._start_steps[index], now - self._start_times[index]
+        return {"r": self._returns[index], "l": length, "t": seconds}
 
     def _to_script(self, obs: Any, lead: tuple[int, ...]) -> Any:
         """Return observations as `single_observation_space` has them; `lead` comes before."""

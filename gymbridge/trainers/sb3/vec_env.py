@@ -22,12 +22,7 @@ from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.trainers.batches import check_batch
 from gymbridge.trainers.row_steps import Rows, step_rows
 from gymbridge.trainers.sb3.members import Members
-from gymbridge.trainers.zero_based import (
-    from_zero,
-    has_offsets,
-    to_zero,
-    zero_based_space,
-)
+from gymbridge.trainers.zero_based import from_zero, has_offsets, to_zero, zero_based_space
 
 __all__ = ["Sb3VecEnv"]
 

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 
 from gymbridge.core.extras import needs
 from gymbridge.core.requests import read_flag
-from gymbridge.trainers.batches import make_tensors
+from gymbridge.trainers.batches import make_own
 
 with needs("torchrl", "gymbridge.trainers.torchrl"):
     from torchrl.envs import EnvBase, TransformedEnv
@@ -52,6 +52,6 @@ def make_torchrl(
     hint = "for others use torchrl's GymWrapper(gymnasium.make_vec(...))"
     if read_flag("from_pixels", from_pixels):
         kwargs["render_mode"] = "rgb_array"
-    envs = make_tensors(env_id, num_envs, AutoresetMode.DISABLED, kwargs, hint)
+    envs = make_own(env_id, num_envs, AutoresetMode.DISABLED, kwargs, hint)
     env = TorchRLEnv(envs, categorical_action_encoding=categorical_action_encoding)
     return TransformedEnv(env, PixelRenderTransform()) if from_pixels else env

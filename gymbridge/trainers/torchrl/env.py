@@ -25,13 +25,13 @@ from gymbridge.trainers.batches import check_actions, check_batch
 from gymbridge.trainers.torchrl.specs import (
     expand,
     from_one_hot,
-    merge_rows,
     to_action_spec,
     to_info_spec,
     to_observation_specs,
     widen,
     without_masks,
 )
+from gymbridge.wrappers.libraries import find_library, select
 
 __all__ = ["TorchRLEnv"]
 
@@ -246,7 +246,7 @@ class TorchRLEnv(EnvBase):
         if last.infos:
             found: Any = widen(without_masks(infos))
             if began is not None:
-                found = merge_rows(began, found, last.infos)
+                found = select(find_library("torch"), began, found, last.infos)
             entries["info"] = found
             # A copy, since the user may write into those that the step returns.
             last.infos = map_arrays(torch.clone, found)

@@ -19,6 +19,7 @@ from torchrl.data import (
     Unbounded,
 )
 
+from gymbridge.core.actions import int64_bounds
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.rows import is_mask
 from gymbridge.errors import ArgumentError
@@ -26,7 +27,6 @@ from gymbridge.errors import ArgumentError
 __all__ = [
     "expand",
     "from_one_hot",
-    "merge_rows",
     "to_action_spec",
     "to_info_spec",
     "to_observation_specs",
@@ -86,12 +86,9 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
         return Composite({key: _to_spec(name, sub) for key, sub in space.spaces.items()})
     if isinstance(space, spaces.MultiBinary):
         return Binary(shape=torch.Size(space.shape), dtype=_to_dtype(space.dtype))
-    if isinstance(space, spaces.Discrete):
-        low, high = int(space.start), int(space.start + space.n - 1)
-        return Bounded(low, high, torch.Size([]), dtype=_to_dtype(space.dtype))
-    if isinstance(space, spaces.MultiDiscrete):
-        low, high = torch.tensor(space.start), torch.as_tensor(space.start + space.nvec - 1)
-        return Bounded(low, high, dtype=_to_dtype(space.dtype))
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        low, high = map(torch.as_tensor, int64_bounds(space))
+        return Bounded(low, high, low.shape, dtype=_to_dtype(space.dtype))
     if not isinstance(space, spaces.Box):
         raise ArgumentError(f"`{name}` must be made of arrays, as TorchRL expects, got {space}.")
     dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
@@ -124,16 +121,6 @@ def without_masks(infos: dict[str, Any]) -> dict[str, Any]:
         for key, value in infos.items()
         if not is_mask(key, infos)
     }
-
-
-def merge_rows(mask: torch.Tensor, chosen: Any, other: Any) -> Any:
-    """Return (num_envs, ...) rows of one tensor, or dict of such, under the mask, else of another.
-
-    Both have the same keys.
-    """
-    if isinstance(chosen, dict):
-        return {key: merge_rows(mask, value, other[key]) for key, value in chosen.items()}
-    return torch.where(mask.view(-1, *[1] * (chosen.ndim - 1)), chosen, other)
 
 
 def widen(tree: dict[str, Any]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def upload(tree: Any, arrays: str) -> Any:
 
         from gymbridge.core.arrays.torch import upload_packed
 
-        return upload_packed(tree, torch.device("cpu"), pin=False)
+        return upload_packed(tree, torch.device("cpu"))
     import jax
 
     from gymbridge.core.arrays.jax import upload_packed
@@ -156,29 +156,15 @@ def note_transfers(monkeypatch: pytest.MonkeyPatch, maker: str) -> dict[str, Any
 
 
 def test_upload_to_a_gpu__is_pinned_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seen without one: what is asked of torch, under whatever default device."""
+    """Seen without one: what is asked of torch, and values under another default device."""
     torch = pytest.importorskip("torch")
     from gymbridge.core.arrays.torch import upload_packed
 
-    asked = note_transfers(monkeypatch, "empty")
     tree = {"a": np.arange(3.0), "b": np.ones((3, 2), np.uint8)}
-    uploaded = upload_packed(tree, torch.device("cpu"), pin=True)
-    assert asked == {"pinned": True, "non_blocking": True, "transfers": 1}
-    assert uploaded["a"].tolist() == [0, 1, 2]
     with torch.device("meta"):
-        uploaded = upload_packed(tree, torch.device("cpu"), pin=True)
-    assert uploaded["a"].tolist() == [0, 1, 2]
-
-
-def test_numpy_actions_to_a_gpu__are_pinned_and_wait_for_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Seen without one, where pinned memory and CUDA's tensors cannot be made."""
-    torch = pytest.importorskip("torch")
-    from gymbridge.core.arrays.torch import upload_array
-
+        assert upload_packed(tree, torch.device("cpu"))["a"].tolist() == [0, 1, 2]
     asked = note_transfers(monkeypatch, "empty")
-    assert upload_array(np.arange(3.0), torch.device("meta")).device.type == "meta"
+    assert upload_packed(tree, torch.device("meta"))["a"].device.type == "meta"
     assert asked == {"pinned": True, "non_blocking": True, "transfers": 1}
 
 

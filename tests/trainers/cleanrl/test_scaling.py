@@ -12,7 +12,7 @@ from gymnasium.envs.registration import register, registry
 
 from gymbridge.errors import ArgumentError
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
-from tests.support.references import OldStep, OldSync, WalkEnv
+from tests.support.references import OldStep, WalkEnv, old_step, sync
 
 NUM_ENVS = 4
 DOUBLE = gym.spaces.Box(-np.inf, np.inf, (3,), np.float64)
@@ -55,7 +55,7 @@ def assert_close(actual: Any, expected: Any) -> None:
 
 def assert_scaled_as_by_wrappers(step: Any, old: OldStep) -> None:
     obs, rewards, terminations, truncations, infos = step
-    assert_close(obs, np.stack(old.obs))
+    assert_close(obs, old.obs)
     assert_close(rewards, old.rewards)
     np.testing.assert_array_equal(terminations, old.terminations)
     np.testing.assert_array_equal(truncations, old.truncations)
@@ -74,12 +74,12 @@ def assert_scaled_as_by_wrappers(step: Any, old: OldStep) -> None:
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
 def test_env_statistics__are_those_of_wrappers_around_each_environment(gamma: float) -> None:
     view = make_cleanrl("ScaledWalk-v0", NUM_ENVS, normalize="env", gamma=gamma)
-    old = OldSync([make_stack(gamma) for _ in range(NUM_ENVS)], records=False)
-    assert_close(view.reset(seed=1)[0], np.stack(old.reset([1, 2, 3, 4])))
+    old = sync([lambda: make_stack(gamma)] * NUM_ENVS)
+    assert_close(view.reset(seed=1)[0], old.reset(seed=1)[0])
     rng, ends, cuts = np.random.default_rng(0), 0, 0
     for _ in range(150):
         actions = actions_of(rng)
-        step = old.step(actions)
+        step = old_step(old, actions)
         assert_scaled_as_by_wrappers(view.step(actions), step)
         ends, cuts = ends + sum(step.terminations), cuts + sum(step.truncations)
     assert min(ends, cuts) > 30

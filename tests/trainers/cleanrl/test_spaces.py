@@ -14,7 +14,7 @@ from gymbridge import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.testing import ScriptedSimulator
 from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
-from tests.support.references import OldSync, WalkEnv, sync
+from tests.support.references import WalkEnv, old_step, sync
 from tests.support.trees import assert_same
 
 
@@ -46,16 +46,16 @@ DICT_SPACE = spaces.Dict(
 
 def test_dict_observations__are_joined_as_gymnasium_flattens_them() -> None:
     view = CleanRLVectorEnv(sync([lambda: WalkEnv(DICT_SPACE)] * 3))
-    old = OldSync([gym.wrappers.FlattenObservation(WalkEnv(DICT_SPACE)) for _ in range(3)])
-    assert view.single_observation_space == old.envs[0].observation_space
+    old = sync([lambda: gym.wrappers.FlattenObservation(WalkEnv(DICT_SPACE))] * 3)
+    assert view.single_observation_space == old.single_observation_space
     assert view.observation_space == batch_space(view.single_observation_space, 3)
-    np.testing.assert_array_equal(view.reset(seed=2)[0], np.stack(old.reset([2, 3, 4])))
+    np.testing.assert_array_equal(view.reset(seed=2)[0], old.reset(seed=2)[0])
     ends = 0
     for _ in range(20):
         actions = np.full((3, 2), 0.25, np.float32)
-        expected, (obs, *_, infos) = old.step(actions), view.step(actions)
+        expected, (obs, *_, infos) = old_step(old, actions), view.step(actions)
         assert obs in view.observation_space
-        np.testing.assert_array_equal(obs, np.stack(expected.obs))
+        np.testing.assert_array_equal(obs, expected.obs)
         if "final_observation" in infos:
             assert_same(list(infos["final_observation"]), expected.final_obs)
             ends += 1

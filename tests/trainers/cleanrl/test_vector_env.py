@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.wrappers import RecordEpisodeStatistics
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,9 +20,9 @@ from gymbridge.trainers.cleanrl import CleanRLVectorEnv
 from tests.support.references import (
     BareBatch,
     OldStep,
-    OldSync,
     logged_returns,
     make_scripted_envs,
+    old_step,
     sync,
 )
 from tests.support.strategies import Script, limits, scripts
@@ -57,11 +58,11 @@ def without_time(final: dict[str, Any] | None) -> dict[str, Any] | None:
 def assert_as_in_0_29(step: Any, old: OldStep) -> None:
     """Compare a step of the view with the same step of gymnasium 0.29."""
     obs, rewards, terminations, truncations, infos = step
-    np.testing.assert_array_equal(obs, np.stack(old.obs))
+    np.testing.assert_array_equal(obs, old.obs)
     np.testing.assert_array_equal(rewards, old.rewards)
     np.testing.assert_array_equal(terminations, old.terminations)
     np.testing.assert_array_equal(truncations, old.truncations)
-    over = np.array(old.terminations) | old.truncations
+    over = old.terminations | old.truncations
     assert not {"final_obs", "_final_obs"} & infos.keys()
     assert FINAL_KEYS & infos.keys() == (FINAL_KEYS if over.any() else set())
     if over.any():
@@ -78,20 +79,19 @@ def test_infos__are_those_of_gymnasium_0_29() -> None:
     @given(scripts(), limits(), st.integers(0, 99))
     def check(script: Script, limit: int | None, seed: int) -> None:
         for name, view in make_views(script, limit).items():
-            old = OldSync([make() for make in make_scripted_envs(script, limit)])
+            makers = make_scripted_envs(script, limit)
+            old = sync([lambda make=make: RecordEpisodeStatistics(make()) for make in makers])
             obs, infos = view.reset(seed=seed)
-            np.testing.assert_array_equal(
-                obs, np.stack(old.reset([seed + index for index in range(view.num_envs)]))
-            )
+            np.testing.assert_array_equal(obs, old.reset(seed=seed)[0])
             assert not FINAL_KEYS & infos.keys()
             rng = np.random.default_rng(seed)
             for _ in range(10):
                 actions = rng.integers(0, 3, view.num_envs)
-                step = old.step(actions)
+                step = old_step(old, actions)
                 assert_as_in_0_29(view.step(actions), step)
                 seen[f"{name} terminated"] += any(step.terminations)
                 seen[f"{name} truncated"] += any(step.truncations)
-                seen[f"{name} nothing"] += not any(step.terminations + step.truncations)
+                seen[f"{name} nothing"] += not any(step.terminations | step.truncations)
 
     check()
     assert len(seen) == 6

@@ -89,6 +89,29 @@ def test_trainer__has_spaces_and_the_limit_in_gymnax_s_terms() -> None:
     assert (seen.shape, seen.low.max(), seen.high.min()) == ((2, 1), -9, 9)
 
 
+def test_discrete_actions__are_numbered_from_zero() -> None:
+    class Shifted(Walk):
+        action_space = Discrete(3, start=5)
+
+        def step(self, key: Any, state: Any, action: Any) -> Any:
+            return state, self._see(state), action * 1.0, False, False, {}
+
+    options: Any = {"autoreset_mode": "SameStep", "arrays": "jax"}
+    env = ToGymnax(JaxVectorEnv(Shifted(), **options))
+    _, carry = env.reset(KEYS[0])
+    assert env.action_space(None).n == 3
+    assert [env.step(None, carry, jnp.array(action))[2] for action in range(3)] == [5, 6, 7]
+
+
+def test_batch__of_several_or_of_another_mode_is_refused() -> None:
+    for options, found in (
+        ({"num_envs": 2}, "2, 'Same"),
+        ({"autoreset_mode": "NextStep"}, "1, 'N"),
+    ):
+        with pytest.raises(ValueError, match=f"one environment, in SameStep, got .{found}"):
+            ToGymnax(make_batch(arrays="jax", **options))
+
+
 def test_rejax__is_created_while_jax_traces() -> None:
     """It copies its configuration deeply, the environment with it."""
     env = ToGymnax(make_batch(arrays="jax"))

@@ -192,9 +192,17 @@ def test_actions__are_flat_and_numbered_from_zero() -> None:
     assert env.envs.closed
 
 
+def test_copy__is_around_its_own_batch() -> None:
+    first = make_rl_games(CARTPOLE, 2, seed=0)
+    begun = first.reset()
+    second = copy.copy(first)
+    second.seed(0)
+    assert torch.equal(second.reset(), begun)
+    second.close()
+    assert first.step(torch.tensor([0, 1]))[1].tolist() == [1, 1]
+
+
 def test_bad_input__is_refused() -> None:
-    with pytest.raises(ArgumentTypeError, match="build one with `make_rl_games`"):
-        RlGamesVecEnv(CARTPOLE)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"must be an id of gymbridge.*got 'CartPole-v1'"):
         make_rl_games("CartPole-v1", 2)
     with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):

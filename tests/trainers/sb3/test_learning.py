@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 import torch
 from gymnasium.wrappers import FilterObservation
-from stable_baselines3 import A2C, DQN, PPO, SAC
+from stable_baselines3 import A2C, PPO, SAC
 from stable_baselines3.common.vec_env import VecMonitor
 from torch.nn.utils import parameters_to_vector
 
@@ -41,8 +41,6 @@ def flag_env() -> gym.Env[Any, Any]:
     ("algorithm", "make", "kwargs"),
     [
         (PPO, CART_POLE, {"n_steps": 16, "batch_size": 16, "n_epochs": 2}),
-        (A2C, CART_POLE, {}),
-        (DQN, CART_POLE, {"learning_starts": 20, "train_freq": 4}),
         (SAC, PENDULUM, {"learning_starts": 20, "train_freq": 4}),
     ],
 )
