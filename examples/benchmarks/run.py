@@ -45,8 +45,12 @@ from gymbridge.command_line.timing import name_processor
 BAR_SIZE = 4096
 """Environments on a GPU for which its bars are meant; they come first."""
 
-ON_GPU = ("variants", "gpu", "gpu_training", "brax", "physics", "snapshots", "gradients", "envpool")
-ON_GPU = (*ON_GPU, "torch_views", "sb3", "cleanrl", "async_pool")
+ON_GPU = (
+    *("variants", "gpu", "gpu_training", "brax", "physics", "snapshots", "gradients"),
+    *("torch_views", "envpool", "sb3", "cleanrl", "async_pool"),
+)
+"""Sets that are measured on a GPU if none is named, in order."""
+
 PROBE = "import jax, torch; assert jax.default_backend() == 'gpu' and torch.cuda.is_available()"
 
 
