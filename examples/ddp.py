@@ -1,74 +1,59 @@
 """Train with one process per GPU: torch's DistributedDataParallel and a batch in each process.
 
     torchrun --nproc-per-node=2 examples/ddp.py
+    gymbridge rollout Brax/reacher-v0 --kwarg max_episode_steps=31 --policy runs/ddp/policy.pt
 
 Every process simulates its part of the environments on its own GPU, or on the CPU if there is none,
 and computes the gradient of a window of steps. Torch averages the gradients, so that all processes
-take the same optimizer step. To play the policy, and to film it:
+take the same optimizer step. Rank 0 writes the policy and the learning curve.
 
-    torchrun --nproc-per-node=2 examples/ddp.py --evaluate runs/ddp/policy.pt
-    python examples/record_video.py --env-id Brax/reacher-v0 --policy runs/ddp/policy.pt
-
-To copy this script, copy `run_folder.py` as well.
+Needs: pip install '.[brax,examples]'.
 """
 
-import argparse
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--env-id", default="Brax/reacher-v0", help="Brax task")
-    parser.add_argument("--backend", default="generalized", help="physics backend of Brax")
-    parser.add_argument("--num-envs", type=int, default=64, help="environments of all processes")
-    parser.add_argument("--steps", type=int, default=31, help="steps of an episode and of a window")
-    parser.add_argument("--windows", type=int, default=100, help="steps of Adam")
-    parser.add_argument("--learning-rate", type=float, default=1e-2, help="learning rate of Adam")
-    parser.add_argument("--seed", type=int, default=0, help="seed of networks and environments")
-    parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
-    parser.add_argument(
-        "--out", type=Path, default="runs/ddp", help="folder for the files of rank 0"
-    )
-    args = parser.parse_args()
-    if args.evaluate and not Path(args.evaluate).exists():
-        parser.error(f"--evaluate: there is no file {args.evaluate}")
-    if args.windows < 1:
-        parser.error(f"--windows must be at least 1, got {args.windows}")
-    return args
-
-
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
-
-if "LOCAL_RANK" not in os.environ:
-    raise SystemExit(f"Run this with torchrun:{__doc__.split(chr(10) * 2)[1]}")
-LOCAL_RANK = int(os.environ["LOCAL_RANK"])
 # Before torch and JAX look for GPUs: each process sees its own alone, and leaves torch some memory.
+LOCAL_RANK = int(os.environ["LOCAL_RANK"])  # of torchrun
 VISIBLE = os.environ.get("CUDA_VISIBLE_DEVICES")
 os.environ["CUDA_VISIBLE_DEVICES"] = (
     str(LOCAL_RANK) if VISIBLE is None else VISIBLE.split(",")[LOCAL_RANK] if VISIBLE else ""
 )
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
-try:
-    import gymnasium as gym
-    import numpy as np
-    import torch
-    from matplotlib.figure import Figure
-    from run_folder import load_policy
-    from torch import distributed, nn
-    from torch.nn.parallel import DistributedDataParallel
-    from tqdm import trange
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+from tqdm import trange
 
-    import gymbridge  # noqa: F401
-    from gymbridge.errors import GymbridgeError
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
+import gymbridge  # noqa: F401 (registers the ids)
+
+
+@dataclass
+class Args:
+    """Train a policy by the gradient of the simulator, in each process of torchrun."""
+
+    env_id: str = "Brax/reacher-v0"
+    """Brax task."""
+    backend: str = "generalized"
+    """Physics backend of Brax."""
+    num_envs: int = 64
+    """Environments of all processes."""
+    steps: int = 31
+    """Steps of an episode and of a window."""
+    windows: int = 100
+    """Steps of Adam."""
+    learning_rate: float = 1e-2
+    """Learning rate of Adam."""
+    seed: int = 0
+    """Seed of networks and environments."""
+    out: Path = Path("runs/ddp")
+    """Folder for the files of rank 0."""
 
 
 class Window(nn.Module):
@@ -92,33 +77,21 @@ def make_policy(envs: gym.vector.VectorEnv) -> nn.Module:
     return nn.Sequential(nn.Linear(sizes[0], 64), nn.Tanh(), nn.Linear(64, sizes[1]), nn.Tanh())
 
 
-@torch.no_grad()
-def evaluate(window: Window) -> float:
-    """Return the mean return of a window of all processes: an episode, unless one ends early."""
-    total = window() * window.steps
-    distributed.all_reduce(total)
-    return total.item() / distributed.get_world_size()
-
-
-def write_results(args: argparse.Namespace, window: Window, progress: list[list[float]]) -> None:
-    """Write the policy, rows of (env steps, seconds, mean return), and a picture of them."""
+def write_results(args: Args, window: Window, progress: list[list[float]]) -> None:
+    """Write the policy, and rows of (env steps, seconds, mean return)."""
     args.out.mkdir(parents=True, exist_ok=True)
     traced = torch.jit.trace(window.policy, window.envs.detach())
     torch.jit.save(traced, args.out / "policy.pt")
-    header, table = "env_steps,seconds,mean_return", np.array(progress)
-    np.savetxt(args.out / "progress.csv", table, "%.10g", ",", header=header, comments="")
-    figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.add_subplot(title=args.env_id, xlabel="env steps", ylabel="mean return")
-    axes.plot(table[:, 0], table[:, 2])
-    figure.savefig(args.out / "learning_curve.png", dpi=120)
+    header = "env_steps,seconds,mean_return"
+    np.savetxt(args.out / "progress.csv", progress, "%.10g", ",", header=header, comments="")
 
 
-def train(args: argparse.Namespace, window: nn.Module) -> list[list[float]]:
+def train(args: Args, window: nn.Module) -> list[list[float]]:
     """Return rows of (env steps, seconds, mean return), which are of all processes."""
     rank, world = distributed.get_rank(), distributed.get_world_size()
     optimizer = torch.optim.Adam(window.parameters(), args.learning_rate)
     progress, started = [], time.perf_counter()
-    for index in (bar := trange(args.windows, disable=rank != 0, smoothing=0.05)):
+    for index in (bar := trange(args.windows, disable=rank != 0)):
         optimizer.zero_grad()
         reward = window()
         (-reward).backward()
@@ -129,13 +102,10 @@ def train(args: argparse.Namespace, window: nn.Module) -> list[list[float]]:
         env_steps = (index + 1) * args.steps * args.num_envs
         progress.append([env_steps, time.perf_counter() - started, total.item() / world])
         bar.set_postfix(mean_return=f"{progress[-1][-1]:.3f}", refresh=False)
-        if index == 0:
-            bar.unpause()  # it compiled, which says nothing of the others
     return progress
 
 
-def main() -> None:
-    args = parse_args()
+def main(args: Args) -> None:
     device, world = "cuda" if torch.cuda.is_available() else "cpu", int(os.environ["WORLD_SIZE"])
     num_envs, rest = divmod(args.num_envs, world)
     if rest:
@@ -154,12 +124,7 @@ def main() -> None:
     rank = distributed.get_rank()
     torch.manual_seed(args.seed)
     # No two processes simulate the same episode.
-    obs, _ = envs.reset(seed=args.seed + rank * num_envs)
-    if args.evaluate:
-        mean = evaluate(Window(envs, args.steps, load_policy(args.evaluate, obs, device)))
-        if rank == 0:
-            print(f"{args.env_id}: mean return {mean:.3f} over {args.num_envs} episodes")
-        return
+    envs.reset(seed=args.seed + rank * num_envs)
     window = DistributedDataParallel(Window(envs, args.steps, make_policy(envs)).to(device))
     progress = train(args, window)
     if rank == 0:
@@ -173,13 +138,8 @@ def main() -> None:
     )
     # One write each: the ranks share a terminal, and print() writes a line's end by itself.
     print(line, end="", flush=True)
+    distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
-        raise SystemExit(str(error)) from None
-    finally:
-        if distributed.is_initialized():
-            distributed.destroy_process_group()
+    main(tyro.cli(Args))

@@ -7,43 +7,42 @@ a feedback on the state. 16 step sizes of that change are tried at once, one in 
 Actions stay within their limits. In the end the plan is played, and the feedback of a late step
 holds the pole. The method is control-limited differential dynamic programming with the second
 derivatives of the dynamics left out (Tassa, Mansard and Todorov, 2014, for one action).
+
+Needs: pip install '.[playground,examples]'.
 """
 
-import argparse
-import logging
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+import tyro
+from PIL import Image
+from tqdm import trange
 
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--steps", type=int, default=250, help="steps of the plan, 0.01 s each")
-    parser.add_argument("--hold", type=int, default=250, help="steps to hold the pole afterwards")
-    parser.add_argument("--iterations", type=int, default=100, help="most iterations")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the episode")
-    parser.add_argument("--video", action="store_true", help="write a GIF, which needs OpenGL")
-    parser.add_argument("--out", type=Path, default=Path("runs", "ilqr"), help="folder")
-    return parser.parse_args()
+from gymbridge import PlaygroundVectorEnv
 
 
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
+@dataclass
+class Args:
+    """Swing up the pole of Playground's CartpoleSwingup."""
 
-try:
-    import gymnasium as gym
-    import jax
-    import numpy as np
-    from matplotlib.figure import Figure
-    from tqdm import trange
+    steps: int = 250
+    """Steps of the plan, 0.01 s each."""
+    hold: int = 250
+    """Steps to hold the pole afterwards."""
+    iterations: int = 100
+    """Most iterations."""
+    seed: int = 0
+    """Seed of the episode."""
+    video: bool = False
+    """Write a GIF, which needs OpenGL."""
+    out: Path = Path("runs/ilqr")
+    """Folder for pictures."""
 
-    from gymbridge import PlaygroundVectorEnv
-    from gymbridge.errors import GymbridgeError
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[playground,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
 
 TASK = "CartpoleSwingup"
 STEP_SIZES = np.float32(1.2 ** -(np.arange(16.0) ** 2 / 2))
@@ -185,40 +184,38 @@ def play(envs: Any, start: Any, plan: Plan, hold: int) -> tuple[np.ndarray, np.n
     return np.stack(states), np.array(rewards), frames
 
 
-def draw(states: np.ndarray, costs: list[float], planned: int) -> Figure:
+def draw(path: Path, states: np.ndarray, costs: list[float], planned: int) -> None:
     """Draw the trajectory, and the cost of each iteration."""
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    axes = figure.add_subplot(1, 2, 1, title=TASK, xlabel="seconds")
+    figure, (axes, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    axes.set(title=TASK, xlabel="seconds")
     seconds = np.arange(len(states)) * 0.01
     axes.plot(seconds, np.degrees(np.unwrap(states[:, 1])), label="angle from upright, degrees")
     axes.plot(seconds, 100 * states[:, 0], label="position of the cart, cm")
     axes.axvline(planned * 0.01, color="gray", ls=":", label="end of the plan")
     axes.legend(fontsize=8)
-    axes = figure.add_subplot(1, 2, 2, title="iLQR", xlabel="iteration", ylabel="cost")
-    axes.plot(costs, ".-")
-    return figure
+    right.plot(costs, ".-")
+    right.set(title="iLQR", xlabel="iteration", ylabel="cost")
+    figure.savefig(path, dpi=100)
 
 
-def main() -> None:
-    args = parse_args()
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
+def main(args: Args) -> None:
     # In float32 MJX's derivative was NaN in some steps in which its solver has nothing to do.
     jax.config.update("jax_enable_x64", True)
     options = {"autoreset_mode": "Disabled", "max_episode_steps": -1}
-    options["render_mode"] = "rgb_array" if args.video else None
+    if args.video:
+        options |= {"render_mode": "rgb_array", "render_size": (240, 180)}
     envs = PlaygroundVectorEnv(TASK, len(STEP_SIZES), **options)
     envs.reset(seed=[args.seed] * envs.num_envs)
     start = envs.get_state()
     noise = np.random.default_rng(args.seed).uniform(-0.1, 0.1, args.steps)
-    first = Plan(
+    begun = Plan(
         np.zeros((args.steps + 1, 4)), noise, np.zeros(args.steps), np.zeros((args.steps, 4))
     )
-    states, actions = roll_out(envs, start, first, STEP_SIZES)
+    states, actions = roll_out(envs, start, begun, STEP_SIZES)
     envs.linearize(np.zeros(envs.action_space.shape, np.float32))  # compiles
     began = time.perf_counter()
-    first = first._replace(states=states[:, 0], actions=actions[:, 0])
-    plan, costs = optimize(envs, start, first, args.iterations)
+    begun = begun._replace(states=states[:, 0], actions=actions[:, 0])
+    plan, costs = optimize(envs, start, begun, args.iterations)
     seconds = time.perf_counter() - began
     print(f"Cost {costs[0]:.1f} -> {costs[-1]:.1f} in {len(costs) - 1} iterations, {seconds:.0f} s")
     states, rewards, frames = play(envs, start, plan, args.hold)
@@ -226,23 +223,13 @@ def main() -> None:
     upright = np.abs(subtract(states, np.zeros(4))[:, 1]) < 0.1
     print(f"Return {rewards.sum():.1f} of at most {len(rewards)}; upright in {upright.mean():.0%}")
     args.out.mkdir(parents=True, exist_ok=True)
-    draw(states, costs, args.steps).savefig(args.out / "trajectory.png", dpi=100)
+    draw(args.out / "trajectory.png", states, costs, args.steps)
     print(f"Wrote trajectory.png to {args.out}")
     if frames:
-        write_video(args.out / "swing_up.gif", frames)
-
-
-def write_video(path: Path, frames: list[np.ndarray]) -> None:
-    """Write frames in real time."""
-    from PIL import Image
-
-    first, *others = (Image.fromarray(frame).resize((240, 180)).quantize(48) for frame in frames)
-    first.save(path, save_all=True, append_images=others, duration=10 * FRAME_STEPS, loop=0)
-    print(f"Wrote {path.name} to {path.parent}")
+        first, *others = (Image.fromarray(frame).quantize(48) for frame in frames)
+        options = {"append_images": others, "duration": 10 * FRAME_STEPS, "loop": 0}
+        first.save(args.out / "swing_up.gif", save_all=True, **options)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (GymbridgeError, gym.error.Error) as error:
-        raise SystemExit(str(error)) from None
+    main(tyro.cli(Args))

@@ -1,4 +1,4 @@
-"""Show which leaves of a Brax model act in each backend, as a Markdown table and as a picture.
+"""Show which leaves of a Brax model act in each backend, as a Markdown table.
 
     python examples/physics_leaves.py --env-name hopper
 
@@ -7,44 +7,32 @@ reads its own. This script traces both, and looks up which float leaves their re
 runs no physics. A star after a backend means that only `reset` reads these leaves; a step uses
 values that `reset` computed from them. A leaf that is read need not act in every state: a friction
 acts only in a contact.
+
+Needs: pip install '.[brax,examples]'.
 """
 
-import argparse
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import tyro
 
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--env-name", default="hopper", help="a registered Brax environment")
-    text = "picture file; by default runs/physics_leaves/<env name>.png"
-    parser.add_argument("--out", type=Path, help=text)
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
-
-try:
-    import gymnasium as gym
-    import jax
-    import jax.numpy as jnp
-    from matplotlib.figure import Figure
-
-    from gymbridge import BraxVectorEnv
-    from gymbridge.errors import GymbridgeError
-    from gymbridge.private.jax import used_inputs
-except ImportError as error:
-    raise SystemExit(
-        f"{error}; in a checkout of gymbridge: pip install '.[brax,examples]'"
-    ) from None
+from gymbridge import BraxVectorEnv
+from gymbridge.private.jax import used_inputs
 
 BACKENDS = ("spring", "positional", "generalized", "mjx")
+
+
+@dataclass
+class Args:
+    """Print a table of the leaves of a model."""
+
+    env_name: str = "hopper"
+    """A registered environment of Brax."""
 
 
 def acting_leaves(env: Any, attribute: str = "sys") -> dict[str, bool]:
@@ -98,33 +86,9 @@ def to_table(found: dict[str, tuple[str, ...]]) -> str:
     return "\n".join(["| backend | leaves |", "|---|---|", *lines])
 
 
-def draw(found: dict[str, tuple[str, ...]], title: str) -> Figure:
-    """Draw a square where a leaf acts in a backend, a pale one where only `reset` reads it."""
-    shades = [
-        [(b in found[leaf]) + 0.4 * (f"{b}*" in found[leaf]) for b in BACKENDS] for leaf in found
-    ]
-    figure = Figure(figsize=(5, 1 + 0.18 * len(found)), layout="constrained")
-    axes = figure.add_subplot(title=title)
-    axes.pcolormesh(shades, cmap="Blues", vmin=0, vmax=1.2, edgecolors="white")
-    axes.set_xticks([0.5 + i for i in range(len(BACKENDS))], BACKENDS)
-    axes.set_yticks([0.5 + i for i in range(len(found))], list(found), fontsize=7)
-    axes.xaxis.tick_top()
-    axes.invert_yaxis()
-    return figure
-
-
-def main() -> None:
-    args = parse_args()
-    found = backends_by_leaf(args.env_name)
-    print(to_table(found))
-    path = args.out or Path("runs", "physics_leaves", f"{args.env_name}.png")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draw(dict(sorted(found.items())), f"leaves of {args.env_name}").savefig(path, dpi=120)
-    print(f"\nWrote {path}")
+def main(args: Args) -> None:
+    print(to_table(backends_by_leaf(args.env_name)))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (GymbridgeError, gym.error.Error) as error:
-        raise SystemExit(str(error)) from None
+    main(tyro.cli(Args))

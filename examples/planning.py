@@ -7,43 +7,43 @@ saves the batch, every environment tries a plan of its own, and `set_state` rest
 next plans are drawn around the best ones. Then all environments take the first action of the best
 plan. For comparison, an episode with random actions is played first. Brax and Playground have
 snapshots, EnvPool has none.
+
+Needs: pip install '.[brax,examples]'.
 """
 
-import argparse
-import logging
+from dataclasses import dataclass
 from pathlib import Path
 
+import gymnasium as gym
+import matplotlib.pyplot as plt
+import numpy as np
+import tyro
+from gymnasium.vector import VectorEnv
+from tqdm import trange
 
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--env-id", default="Brax/inverted_pendulum-v0", help="Brax or Playground")
-    parser.add_argument("--num-envs", type=int, default=64, help="plans tried at once")
-    parser.add_argument("--horizon", type=int, default=30, help="steps of a plan")
-    parser.add_argument("--iterations", type=int, default=2, help="rounds of plans before a step")
-    parser.add_argument("--best", type=int, default=8, help="plans around which to draw the next")
-    parser.add_argument("--steps", type=int, default=100, help="maximum steps of the episode")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the episode and the plans")
-    parser.add_argument("--out", type=Path, default=Path("runs", "planning"), help="folder")
-    return parser.parse_args()
+import gymbridge  # noqa: F401 (registers the ids)
 
 
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
+@dataclass
+class Args:
+    """Plan an episode with snapshots, and compare it with random actions."""
 
-try:
-    import gymnasium as gym
-    import numpy as np
-    from gymnasium.vector import VectorEnv
-    from matplotlib.figure import Figure
-    from tqdm import trange
-
-    import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import GymbridgeError
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
+    env_id: str = "Brax/inverted_pendulum-v0"
+    """Id of Brax or Playground."""
+    num_envs: int = 64
+    """Plans tried at once."""
+    horizon: int = 30
+    """Steps of a plan."""
+    iterations: int = 2
+    """Rounds of plans before a step."""
+    best: int = 8
+    """Plans around which to draw the next."""
+    steps: int = 100
+    """Maximum steps of the episode."""
+    seed: int = 0
+    """Seed of the episode and the plans."""
+    out: Path = Path("runs/planning")
+    """Folder for the picture of the returns."""
 
 
 def try_plans(envs: VectorEnv, plans: np.ndarray) -> np.ndarray:
@@ -57,7 +57,9 @@ def try_plans(envs: VectorEnv, plans: np.ndarray) -> np.ndarray:
     return total
 
 
-def plan(envs: VectorEnv, means: np.ndarray, args: argparse.Namespace, rng: np.random.Generator):
+def plan(
+    envs: VectorEnv, means: np.ndarray, args: Args, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the means of the best plans, (horizon, ...), and the first action of the best one."""
     space, deviations = envs.single_action_space, np.full_like(means, 1.0)
     for _ in range(args.iterations):
@@ -70,7 +72,7 @@ def plan(envs: VectorEnv, means: np.ndarray, args: argparse.Namespace, rng: np.r
     return means, best[0, 0]
 
 
-def play(envs: VectorEnv, args: argparse.Namespace, *, planned: bool) -> np.ndarray:
+def play(envs: VectorEnv, args: Args, *, planned: bool) -> np.ndarray:
     """Return the rewards of one episode."""
     rng, rewards = np.random.default_rng(args.seed), []
     envs.reset(seed=[args.seed] * args.num_envs)
@@ -85,36 +87,27 @@ def play(envs: VectorEnv, args: argparse.Namespace, *, planned: bool) -> np.ndar
         _, reward, terminations, truncations, _ = envs.step(actions)
         rewards.append(reward[0])
         bar.set_postfix(total=f"{sum(rewards):.1f}", refresh=False)
-        if len(rewards) == 1:
-            bar.unpause()  # it compiled, which says nothing of the others
         if terminations[0] or truncations[0]:
             break
     bar.close()
     return np.array(rewards)
 
 
-def main() -> None:
-    args = parse_args()
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
+def main(args: Args) -> None:
     envs = gym.make_vec(args.env_id, num_envs=args.num_envs)
-    figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.add_subplot(title=args.env_id, xlabel="step", ylabel="sum of rewards")
     for name, planned in (("random", False), ("planned", True)):
         rewards = play(envs, args, planned=planned)
-        axes.plot(
-            1 + np.arange(len(rewards)), rewards.cumsum(), ".-", label=name, zorder=3 - planned
-        )
+        plt.plot(1 + np.arange(len(rewards)), rewards.cumsum(), label=name)
         print(f"{args.env_id}, {name}: return {rewards.sum():.2f} in {len(rewards)} steps")
     envs.close()
-    axes.legend()
+    plt.title(args.env_id)
+    plt.xlabel("step")
+    plt.ylabel("sum of rewards")
+    plt.legend()
     args.out.mkdir(parents=True, exist_ok=True)
-    figure.savefig(args.out / "returns.png", dpi=100)
+    plt.savefig(args.out / "returns.png")
     print(f"Wrote returns.png to {args.out}")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
-        raise SystemExit(str(error)) from None
+    main(tyro.cli(Args))

@@ -1,72 +1,60 @@
 """Train rsl_rl's PPO on a batch of tensors; logs and policy go to `runs/rsl_rl/<env id>/`.
 
     python examples/rsl_rl_ppo.py --env-id Playground/CartpoleBalance-v0
-    python examples/rsl_rl_ppo.py --evaluate runs/rsl_rl/EnvPool/Pendulum-v1/policy.pt
     gymbridge rollout EnvPool/Pendulum-v1 --policy runs/rsl_rl/EnvPool/Pendulum-v1/policy.pt
 
 `tensorboard --logdir runs/rsl_rl` shows all curves during the training. Every new episode begins in
 a new initial state, and `time_outs` is True only for truncations. With `--final-values` they are
 bootstrapped from final observations, and otherwise as rsl_rl does it. The critic reads every group
-of observations, and the actor those that are not `privileged`. To copy this script, copy
-`run_folder.py` as well.
+of observations, and the actor those that are not `privileged`.
+
+Needs: pip install '.[rsl_rl,envpool,examples]'.
 """
 
-import argparse
 import logging
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+import tyro
+from gymnasium import spaces
+from rsl_rl.algorithms import PPO
+from rsl_rl.runners import OnPolicyRunner
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import Tensor, nn
 
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--env-id", default="EnvPool/Pendulum-v1", help="task with Box actions")
-    parser.add_argument(
-        "--device",
-        default="cpu",
-        help="device of simulation and networks; cpu:all simulates on every core",
-    )
-    parser.add_argument("--seed", type=int, default=1, help="seed of networks and environments")
-    parser.add_argument("--num-envs", type=int, default=64, help="environments stepped at once")
-    parser.add_argument("--num-steps", type=int, default=64, help="steps per env between updates")
-    parser.add_argument("--iterations", type=int, default=150, help="number of updates")
-    parser.add_argument("--gamma", type=float, default=0.95, help="discount of a step")
-    text = "standard deviation of the first actions"
-    parser.add_argument("--init-std", type=float, default=1.0, help=text)
-    text = "units of each hidden layer"
-    parser.add_argument("--hidden", type=int, nargs="+", default=[64, 64], help=text)
-    text = "bootstrap time-outs from final observations, not from those before the last step"
-    parser.add_argument("--final-values", action="store_true", help=text)
-    parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
-    parser.add_argument("--out", default="", help="folder, by default runs/rsl_rl/<env id>")
-    args = parser.parse_args()
-    if args.evaluate and not Path(args.evaluate).exists():
-        parser.error(f"--evaluate: there is no file {args.evaluate}")
-    return args
+from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
 
 
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
+@dataclass
+class Args:
+    """Train PPO of rsl_rl, and evaluate it without noise."""
 
-try:
-    import gymnasium as gym
-    import numpy as np
-    import torch
-    from gymnasium import spaces
-    from matplotlib.figure import Figure
-    from rsl_rl.algorithms import PPO
-    from rsl_rl.runners import OnPolicyRunner
-    from run_folder import load_policy
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    from torch import Tensor, nn
-
-    from gymbridge.errors import GymbridgeError
-    from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[rsl_rl,envpool,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
+    env_id: str = "EnvPool/Pendulum-v1"
+    """Task with Box actions."""
+    device: str = "cpu"
+    """Device of simulation and networks; cpu:all simulates on every core."""
+    seed: int = 1
+    """Seed of networks and environments."""
+    num_envs: int = 64
+    """Environments stepped at once."""
+    num_steps: int = 64
+    """Steps of each environment between two updates."""
+    iterations: int = 150
+    """Number of updates."""
+    gamma: float = 0.95
+    """Discount of a step."""
+    init_std: float = 1.0
+    """Standard deviation of the first actions."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Units of each hidden layer."""
+    final_values: bool = False
+    """Bootstrap time-outs from final observations, not from those before the last step."""
+    out: str = ""
+    """Folder, by default runs/rsl_rl/<env id>."""
 
 
 class FinalValuePPO(PPO):
@@ -88,13 +76,13 @@ class FinalValuePPO(PPO):
         super().process_env_step(obs, rewards, dones, extras)
 
 
-def make_config(env: RslRlVecEnv, args: argparse.Namespace) -> dict[str, Any]:
+def make_config(env: RslRlVecEnv, args: Args) -> dict[str, Any]:
     """Return a configuration: the actor reads no privileged observations, the critic reads all."""
     groups = list(env.get_observations().keys())
     sensed = [name for name in groups if not name.startswith("privileged")]
     network = {
         "class_name": "MLPModel",
-        "hidden_dims": args.hidden,
+        "hidden_dims": list(args.hidden),
         "activation": "elu",
         "obs_normalization": True,
     }
@@ -171,52 +159,35 @@ def evaluate(env: RslRlVecEnv, act: Any) -> float:
     return returns.mean().item()
 
 
-def write_progress(folder: Path, title: str, started: float, steps: int) -> None:
-    """Write rows of (env steps, seconds, mean return) from rsl_rl's log, and a picture of them."""
+def write_progress(folder: Path, started: float, steps: int) -> None:
+    """Write rows of (env steps, seconds, mean return) from rsl_rl's log."""
     log = EventAccumulator(str(folder)).Reload()
     rows = log.Scalars("Train/mean_reward") if "Train/mean_reward" in log.Tags()["scalars"] else []
     rows = [row for row in rows if row.wall_time >= started]  # the folder keeps earlier runs' logs
-    if not rows:
-        print("No episode ended in training, so there is no learning curve.")
-        return
-    progress = [[(row.step + 1) * steps, row.wall_time - started, row.value] for row in rows]
-    header, table = "env_steps,seconds,mean_return", np.array(progress)
+    table = [[(row.step + 1) * steps, row.wall_time - started, row.value] for row in rows]
+    header = "env_steps,seconds,mean_return"
     np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=header, comments="")
-    figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.add_subplot(title=title, xlabel="env steps", ylabel="mean return")
-    axes.plot(table[:, 0], table[:, 2])
-    figure.savefig(folder / "learning_curve.png", dpi=120)
-    print(f"Wrote progress.csv and learning_curve.png to {folder}")
 
 
-def main() -> None:
+def main(args: Args) -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
-    args = parse_args()
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     env = make_rsl_rl(args.env_id, args.num_envs, device=args.device)
     env.reset(seed=args.seed)
     config = make_config(env, args)
-    example = read(env, env.get_observations())
-    if args.evaluate:
-        act = load_policy(args.evaluate, example, env.device)
-    else:
-        folder = Path(args.out or Path("runs", "rsl_rl", args.env_id))
-        runner = OnPolicyRunner(env, config, log_dir=str(folder), device=str(env.device))
-        started = time.time()
-        runner.learn(args.iterations)
-        save_policy(runner, env, config["obs_groups"]["actor"], folder / "policy.pt")
-        act = load_policy(folder / "policy.pt", example, env.device)
-        runner.logger.writer.flush()
-        print(f"Wrote logs and policy.pt to {folder}")
-        write_progress(folder, args.env_id, started, args.num_steps * env.num_envs)
-    mean = evaluate(env, act)
+    folder = Path(args.out or Path("runs", "rsl_rl", args.env_id))
+    runner = OnPolicyRunner(env, config, log_dir=str(folder), device=str(env.device))
+    started = time.time()
+    runner.learn(args.iterations)
+    save_policy(runner, env, config["obs_groups"]["actor"], folder / "policy.pt")
+    runner.logger.writer.flush()
+    write_progress(folder, started, args.num_steps * env.num_envs)
+    print(f"Wrote logs, progress.csv and policy.pt to {folder}")
+    mean = evaluate(env, torch.jit.load(folder / "policy.pt", env.device))
     print(f"{args.env_id}: mean return {mean:.2f} over {env.num_envs} episodes without noise")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
-        raise SystemExit(str(error)) from None
+    main(tyro.cli(Args))

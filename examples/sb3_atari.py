@@ -1,67 +1,56 @@
 """Train Stable-Baselines3's PPO on EnvPool's Pong, from images.
 
     python examples/sb3_atari.py
-    python examples/sb3_atari.py --evaluate runs/sb3/Pong-v5_ppo.zip
-    python examples/record_video.py --env-id EnvPool/Pong-v5 --policy runs/sb3/Pong-v5_ppo.zip
+    gymbridge rollout EnvPool/Pong-v5 --policy runs/sb3/Pong-v5_ppo.zip --video pong.mp4
 
 `make_atari_env` does what SB3's own does: rewards are clipped, lost lives end episodes, and the log
 has the scores of whole games. EnvPool resizes, stacks and skips frames in C++. Observations are
 (4, 84, 84) uint8, so SB3 needs no `VecFrameStack`. Pong needs millions of steps, which take hours
 on a CPU. `--device cuda` puts the network on a GPU.
 
-To copy this script, copy `sb3_returns.py` as well.
+Needs: pip install '.[sb3,envpool,examples]'.
 """
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
+import tyro
+from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
 
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--env-id", default="EnvPool/Pong-v5", help="an Atari game")
-    parser.add_argument("--total-steps", type=int, default=5_000_000, help="steps of training")
-    parser.add_argument("--num-envs", type=int, default=8, help="games played at once")
-    parser.add_argument("--num-steps", type=int, default=128, help="steps per env between updates")
-    parser.add_argument("--eval-episodes", type=int, default=8, help="games played at the end")
-    parser.add_argument("--max-episode-steps", type=int, default=27_000, help="time limit")
-    parser.add_argument("--seed", type=int, default=0, help="seed of network and games")
-    parser.add_argument("--device", default="cpu", help="device of the network")
-    parser.add_argument("--evaluate", metavar="FILE", help="saved policy to play, no training")
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs", "sb3"), help="folder for the policy"
-    )
-    args = parser.parse_args()
-    if args.evaluate and not Path(args.evaluate).exists():
-        parser.error(f"--evaluate: there is no file {args.evaluate}")
-    return args
+from gymbridge.trainers.sb3 import make_atari_env
 
 
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
+@dataclass
+class Args:
+    """Train PPO of Stable-Baselines3 on an Atari game, save the policy and evaluate it."""
 
-try:
-    import gymnasium as gym
-    import torch
-    from sb3_returns import check_spaces, draw_returns, load_model
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.evaluation import evaluate_policy
+    env_id: str = "EnvPool/Pong-v5"
+    """An Atari game."""
+    total_steps: int = 5_000_000
+    """Steps of training."""
+    num_envs: int = 8
+    """Games played at once."""
+    num_steps: int = 128
+    """Steps of each game between two updates."""
+    eval_episodes: int = 8
+    """Games played at the end."""
+    max_episode_steps: int = 27_000
+    """Time limit."""
+    seed: int = 0
+    """Seed of network and games."""
+    device: str = "cpu"
+    """Device of the network."""
+    out: Path = Path("runs/sb3")
+    """Folder for the policy."""
 
-    from gymbridge.errors import GymbridgeError
-    from gymbridge.trainers.sb3 import make_atari_env
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[sb3,envpool,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
 
-
-def train(args: argparse.Namespace, games: dict[str, int]) -> PPO:
-    """Train, save and return a policy; the hyperparameters are SB3's own for Atari."""
+def main(args: Args) -> None:
+    games = {"stack_num": 4, "max_episode_steps": args.max_episode_steps}
     path = args.out / f"{args.env_id.rpartition('/')[2]}_ppo.zip"
-    episodes = path.with_suffix("")  # folder of SB3's 0.monitor.csv
-    keywords = {"env_kwargs": games, "monitor_dir": str(episodes)}
+    keywords = {"env_kwargs": games, "monitor_dir": str(path.with_suffix(""))}
     envs = make_atari_env(args.env_id, args.num_envs, seed=args.seed, **keywords)
-    model = PPO(
+    model = PPO(  # the hyperparameters are SB3's own for Atari
         "CnnPolicy",
         envs,
         n_steps=args.num_steps,
@@ -75,36 +64,16 @@ def train(args: argparse.Namespace, games: dict[str, int]) -> PPO:
     )
     model.learn(args.total_steps, progress_bar=True)
     model.save(path)
-    envs.close()
     print(f"Wrote {path}")
-    draw_returns(episodes, args.env_id)
-    return model
-
-
-def check_device(name: str) -> None:
-    """Exit if torch does not have the device, where Stable-Baselines3 would take the CPU."""
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise SystemExit(f"--device: {str(error).partition(chr(10))[0]}") from None
-
-
-def main() -> None:
-    args = parse_args()
-    check_device(args.device)
-    games = {"stack_num": 4, "max_episode_steps": args.max_episode_steps}
-    model = load_model(PPO, args.evaluate, args.device) if args.evaluate else train(args, games)
-    num_envs = min(args.eval_episodes, 8)
-    envs = make_atari_env(args.env_id, num_envs, seed=args.seed + 1000, env_kwargs=games)
-    check_spaces(model, envs)
+    envs.close()
+    count = min(args.eval_episodes, 8)
+    envs = make_atari_env(args.env_id, count, seed=args.seed + 1000, env_kwargs=games)
     mean, deviation = evaluate_policy(model, envs, n_eval_episodes=args.eval_episodes)
     envs.close()
-    count = f"over {args.eval_episodes} games"
-    print(f"{args.env_id}: mean score {mean:.2f} +- {deviation:.2f} {count}")
+    print(
+        f"{args.env_id}: mean score {mean:.2f} +- {deviation:.2f} over {args.eval_episodes} games"
+    )
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
-        raise SystemExit(str(error)) from None
+    main(tyro.cli(Args))

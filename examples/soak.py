@@ -11,11 +11,12 @@ runs twice with the same seeds and actions, each time in a process of its own. A
 - JAX compiles nothing once `reset`, `step` and a partial reset have been called;
 - both runs return the same observations, rewards and flags, bit for bit.
 
-The file of results is written after each case. The next start skips the cases that are in it. The
-exit code is 1 if a case fails. To copy this script, copy `benchmarks/timing.py` as well.
+The results are written after each case. The next start skips the cases that are in the file. The
+exit code is 1 if a case fails.
+
+Needs: pip install '.[all]'.
 """
 
-import argparse
 import hashlib
 import itertools
 import json
@@ -25,16 +26,22 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import gymnasium as gym
+import numpy as np
+import tyro
+from gymnasium.vector import AutoresetMode, VectorEnv
+from tqdm import tqdm
+
+import gymbridge  # noqa: F401 (registers the ids)
+
 SIZES = {"EnvPool/CartPole-v1": (64, 1_000_000), "Brax/fast-v0": (256, 200_000)}
 """Number of environments and of steps, by id."""
-
-MODES = ("NextStep", "SameStep", "Disabled")
-KINDS = ("numpy", "torch", "jax")
 
 GROWTH = 1.0
 """Percent by which resident memory may grow; a case passes below it."""
@@ -47,40 +54,22 @@ GROUPS = 31
 """Groups of environments that these resets restart in turn, so that limits end them in turn."""
 
 
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument(
-        "--env-ids", nargs="+", default=[*SIZES], help="ids whose observations are a Box"
-    )
-    parser.add_argument(
-        "--modes", nargs="+", choices=MODES, default=[*MODES], help="autoreset modes"
-    )
-    parser.add_argument(
-        "--arrays", nargs="+", choices=KINDS, default=[*KINDS], help="kinds of arrays"
-    )
-    parser.add_argument("--steps", type=int, help="steps of the batch; None for those in SIZES")
-    parser.add_argument("--num-envs", type=int, help="environments; None for those in SIZES")
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/soak/soak.json"), help="results file"
-    )
-    return parser.parse_args()
+@dataclass
+class Args:
+    """Soak every combination of id, autoreset mode and kind of arrays."""
 
-
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
-
-try:
-    import gymnasium as gym
-    import numpy as np
-    from benchmarks.timing import machine
-    from gymnasium.vector import AutoresetMode, VectorEnv
-    from tqdm import tqdm
-
-    import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import GymbridgeError
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[all]'"
-    raise SystemExit(f"{error}; {install}") from None
+    env_ids: tuple[str, ...] = tuple(SIZES)
+    """Ids whose observations are a Box."""
+    modes: tuple[str, ...] = ("NextStep", "SameStep", "Disabled")
+    """Autoreset modes."""
+    arrays: tuple[str, ...] = ("numpy", "torch", "jax")
+    """Kinds of arrays."""
+    steps: int | None = None
+    """Steps of the batch; None for those in SIZES."""
+    num_envs: int | None = None
+    """Environments; None for those in SIZES."""
+    out: Path = Path("runs/soak.json")
+    """File of results."""
 
 
 class Case(NamedTuple):
@@ -92,22 +81,8 @@ class Case(NamedTuple):
     num_envs: int
     steps: int  # of the batch
 
-    def __str__(self) -> str:
-        return f"{self.env_id}, {self.num_envs} environments, {self.mode}, {self.arrays}"
 
-
-class Run(NamedTuple):
-    """The measurements of one run of a case."""
-
-    steps_per_second: float  # of the batch
-    megabytes: float  # resident after warm-up
-    growth: float  # percent of that
-    compilations: int  # after the first call of each kind
-    episodes: int  # that ended
-    digest: str  # of all that was returned
-
-
-def make_cases(args: argparse.Namespace) -> list[Case]:
+def make_cases(args: Args) -> list[Case]:
     """Return the cases; successive ones have different environments."""
     cases = []
     for arrays, mode, env_id in itertools.product(args.arrays, args.modes, args.env_ids):
@@ -157,7 +132,10 @@ def play(envs: VectorEnv, arrays: str, steps: int) -> Iterator[tuple[Any, ...]]:
     for step in range(steps):
         *returned, infos = envs.step(actions[step % len(actions)])
         obs, rewards, terminated, truncated = (np.asarray(part) for part in returned)
-        yield obs, rewards, terminated, truncated, *final_obs(infos)
+        final = ()
+        if "final_obs" in infos:  # of SameStep: an array of objects in numpy
+            final = np.asarray(infos["final_obs"])[np.asarray(infos["_final_obs"])]
+        yield obs, rewards, terminated, truncated, *final
         mask = (terminated | truncated) & is_disabled
         if step % PARTIAL_RESET == 0:
             mask |= rows % GROUPS == step // PARTIAL_RESET % GROUPS
@@ -165,15 +143,8 @@ def play(envs: VectorEnv, arrays: str, steps: int) -> Iterator[tuple[Any, ...]]:
             yield (np.asarray(envs.reset(options={"reset_mask": to_kind(mask, arrays)})[0]),)
 
 
-def final_obs(infos: dict[str, Any]) -> Iterator[np.ndarray]:
-    """Yield the final observations that SameStep has in its infos: arrays of objects in numpy."""
-    if "final_obs" in infos:
-        ended = np.asarray(infos["_final_obs"])
-        yield from np.asarray(infos["final_obs"])[ended]
-
-
-def soak(case: Case) -> Run:
-    """Run a case in this process, which has run none before."""
+def soak(case: Case) -> dict[str, Any]:
+    """Return the measurements of a case in this process, which has run none before."""
     warnings.filterwarnings("ignore")  # of engines, about their own
     envs = gym.make_vec(
         case.env_id, num_envs=case.num_envs, autoreset_mode=case.mode, arrays=case.arrays
@@ -183,7 +154,7 @@ def soak(case: Case) -> Run:
     compiled, digest = note_compilations(), hashlib.sha256()
     samples, taken, episodes, start = [], 0, 0, time.perf_counter()
     pause = max(1, case.steps // NUM_SAMPLES)
-    with tqdm(total=case.steps, desc=str(case), unit=" steps", unit_scale=True) as bar:
+    with tqdm(total=case.steps, desc=" ".join(case[:3]), unit=" steps", unit_scale=True) as bar:
         for returned in play(envs, case.arrays, case.steps):
             for array in returned:
                 digest.update(np.ascontiguousarray(array))
@@ -197,76 +168,46 @@ def soak(case: Case) -> Run:
     envs.close()
     tenth = len(samples) // 10
     before, after = median(samples[tenth : 2 * tenth]), median(samples[-tenth:])
-    growth = (after / before - 1) * 100
-    speed, megabytes = case.steps / seconds, before / 1e6
-    return Run(speed, megabytes, growth, len(compiled), episodes, digest.hexdigest())
+    return {
+        "steps_per_second": round(case.steps / seconds),  # of the batch
+        "megabytes": round(before / 1e6),  # resident after warm-up
+        "growth": (after / before - 1) * 100,  # percent of that
+        "compilations": len(compiled),  # after the first call of each kind
+        "episodes": episodes,  # that ended
+        "digest": digest.hexdigest(),  # of all that was returned
+    }
 
 
 def judge(case: Case) -> dict[str, Any]:
     """Run a case twice, each time in a process of its own, and return its entry of the results."""
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes:
-        one, other = processes.map(soak, [case, case])
-    worst = one if one.growth > other.growth else other
-    compilations = max(one.compilations, other.compilations)
-    is_equal = one.digest == other.digest
-    return {
-        **case._asdict(),
-        **worst._asdict(),
-        "compilations": compilations,
-        "digests_equal": is_equal,
-        "passed": worst.growth < GROWTH and not compilations and is_equal,
-    }
+        runs = list(processes.map(soak, [case, case]))
+    entry = case._asdict() | max(runs, key=lambda run: run["growth"])
+    entry["compilations"] = max(run["compilations"] for run in runs)
+    entry["is_equal"] = runs[0]["digest"] == runs[1]["digest"]
+    is_steady = entry["growth"] < GROWTH and not entry["compilations"]
+    return entry | {"passed": is_steady and entry["is_equal"]}
 
 
-def read_results(path: Path) -> dict[Case, dict[str, Any]]:
-    if not path.exists():
-        return {}
-    entries = json.loads(path.read_text(encoding="utf-8"))["cases"]
-    return {Case(*(entry[name] for name in Case._fields)): entry for entry in entries}
-
-
-def write_results(path: Path, results: dict[Case, dict[str, Any]]) -> None:
-    """Replace the file at once, so that a killed process leaves a complete file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".tmp")
-    text = json.dumps({"machine": machine(), "cases": [*results.values()]}, indent=1)
-    beside.write_text(text + "\n", encoding="utf-8")
-    os.replace(beside, path)
-
-
-def print_table(results: dict[Case, dict[str, Any]]) -> None:
-    """Print the results as a Markdown table under a line that names the machine."""
-    print(f"\n{machine()}\n")
-    print(
-        "| case | steps | steps/s | episodes | MB after warm-up | growth "
-        "| compilations after warm-up | digests equal | passed |"
-    )
-    print("|---|---:|---:|---:|---:|---:|---:|---|---|")
-    for case, entry in results.items():
-        equal, passed = ("yes" if entry[key] else "no" for key in ("digests_equal", "passed"))
-        print(
-            f"| {case} | {case.steps:,} | {entry['steps_per_second']:,.0f} "
-            f"| {entry['episodes']:,} | {entry['megabytes']:.0f} | {entry['growth']:+.2f} % "
-            f"| {entry['compilations']} | {equal} | {passed} |"
-        )
-
-
-def main() -> None:
-    args = parse_args()
-    results = read_results(args.out)
+def main(args: Args) -> None:
+    entries = json.loads(args.out.read_text(encoding="utf-8")) if args.out.exists() else []
+    results = {Case(*(entry[name] for name in Case._fields)): entry for entry in entries}
     cases = make_cases(args)
-    for case in tqdm(cases, desc="cases", unit=" cases", delay=1):
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    for case in cases:
         if case not in results:
             results[case] = judge(case)
-            write_results(args.out, results)
-    asked = {case: results[case] for case in cases}
-    print_table(asked)
-    if not all(entry["passed"] for entry in asked.values()):
-        raise SystemExit(1)
+            args.out.write_text(json.dumps([*results.values()], indent=1), encoding="utf-8")
+        entry = results[case]
+        print(
+            "{env_id}, {num_envs} environments, {mode}, {arrays}: {steps:,} steps, "
+            "{steps_per_second:,} steps/s, {episodes:,} episodes, {megabytes} MB, "
+            "{growth:+.2f} %, {compilations} compilations, equal: {is_equal}, "
+            "passed: {passed}".format(**entry),
+            flush=True,
+        )
+    sys.exit(not all(results[case]["passed"] for case in cases))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (GymbridgeError, gym.error.Error, ModuleNotFoundError) as error:
-        raise SystemExit(str(error)) from None
+    main(tyro.cli(Args))

@@ -7,50 +7,49 @@ joints. The script observes some steps with random actions. The fit does not kno
 it begins at the model's own values, plays the same actions, and follows with Adam the gradient of
 the error with respect to the physics, which are fields of `envs.physics_state`. Results go to
 `runs/system_identification/`.
+
+Needs: pip install '.[brax,examples]'.
 """
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium as gym
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+import tyro
+from gymnasium.vector import VectorEnv
+from torch import Tensor
+from torch.optim import Adam
+from tqdm import trange
 
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--num-envs", type=int, default=16, help="pendulums to identify at once")
-    parser.add_argument("--num-steps", type=int, default=15, help="steps that are observed")
-    parser.add_argument("--iterations", type=int, default=150, help="steps of Adam")
-    parser.add_argument("--learning-rate", type=float, default=0.05, help="learning rate of Adam")
-    parser.add_argument("--force", type=float, default=0.1, help="largest action, 1 at most")
-    parser.add_argument("--seed", type=int, default=1, help="seed of physics, states and actions")
-    parser.add_argument("--out", default="runs/system_identification", help="folder for results")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    parse_args()  # answers --help before the slow imports
-
-try:
-    import gymnasium as gym
-    import jax
-    import numpy as np
-    import torch
-    from gymnasium.vector import VectorEnv
-    from matplotlib.figure import Figure
-    from torch import Tensor
-    from torch.optim import Adam
-    from tqdm import trange
-
-    import gymbridge  # noqa: F401 (registers the ids)
-    from gymbridge.errors import GymbridgeError
-except ImportError as error:
-    install = "in a checkout of gymbridge: pip install '.[brax,examples]'"
-    raise SystemExit(f"{error}; {install}") from None
-
+import gymbridge  # noqa: F401 (registers the ids)
 
 MASS, FRICTION = "link.inertia.mass", "dof.damping"
 NAMES = ("mass of the cart", "friction of the joints")
+
+
+@dataclass
+class Args:
+    """Identify the physics of pendulums."""
+
+    num_envs: int = 16
+    """Pendulums to identify at once."""
+    num_steps: int = 15
+    """Steps that are observed."""
+    iterations: int = 150
+    """Steps of Adam."""
+    learning_rate: float = 0.05
+    """Learning rate of Adam."""
+    force: float = 0.1
+    """Largest action, 1 at most."""
+    seed: int = 1
+    """Seed of physics, states and actions."""
+    out: Path = Path("runs/system_identification")
+    """Folder for results."""
 
 
 def draw_physics(model: Any, key: jax.Array) -> dict[str, jax.Array]:
@@ -71,13 +70,6 @@ class Observed(NamedTuple):
     factors: Tensor  # (num_envs, 2), the truth: over the model's own mass and friction
 
 
-class Fit(NamedTuple):
-    """The factors and the errors of each iteration."""
-
-    factors: Tensor  # (iterations, num_envs, 2)
-    errors: Tensor  # (iterations, num_envs), mean square over the spread of observations
-
-
 def to_leaves(model: Any, factors: Tensor) -> dict[str, Tensor]:
     """Return the physics (num_envs, ...) for factors (num_envs, 2), with their graph."""
     mass, friction = (
@@ -89,7 +81,7 @@ def to_leaves(model: Any, factors: Tensor) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def observe(envs: VectorEnv, args: argparse.Namespace) -> Observed:
+def observe(envs: VectorEnv, args: Args) -> Observed:
     """Play random actions with physics that were drawn."""
     _, infos = envs.reset(seed=args.seed)
     model, drawn = envs.get_attr("sys")[0], infos["randomization"]
@@ -116,14 +108,18 @@ def play(envs: VectorEnv, seed: int, leaves: dict[str, Tensor], actions: Tensor)
     return envs.unroll(actions)[0]
 
 
-def identify(envs: VectorEnv, observed: Observed, args: argparse.Namespace) -> Fit:
-    """Follow the gradient of each environment's own error, beginning with factors of 1."""
+def identify(envs: VectorEnv, observed: Observed, args: Args) -> tuple[Tensor, Tensor]:
+    """Follow the gradient of each environment's own error, beginning with factors of 1.
+
+    Returns:
+        The factors (iterations, num_envs, 2), and the errors (iterations, num_envs): mean squares
+        over the spread of observations.
+    """
     model = envs.get_attr("sys")[0]
     logs = torch.zeros(args.num_envs, 2, requires_grad=True)
     adam, rows = Adam([logs], args.learning_rate), []
     spread = observed.obs.std((0, 1))
-    bar = trange(args.iterations, desc="fitting")
-    for _ in bar:
+    for _ in (bar := trange(args.iterations)):
         obs = play(envs, args.seed, to_leaves(model, logs.exp()), observed.actions)
         squares = ((obs - observed.obs) / spread).square().mean(-1)
         errors = (squares * observed.running).sum(0) / observed.running.sum(0)
@@ -132,29 +128,26 @@ def identify(envs: VectorEnv, observed: Observed, args: argparse.Namespace) -> F
         errors.sum().backward()
         adam.step()
         bar.set_postfix_str(f"mean error {errors.mean():.2e}", refresh=False)
-        if len(rows) == 1:
-            bar.unpause()  # it compiled, which says nothing of the others
-    return Fit(*map(torch.stack, zip(*rows, strict=True)))
+    factors, errors = zip(*rows, strict=True)
+    return torch.stack(factors), torch.stack(errors)
 
 
-def draw(path: Path, truth: Tensor, fit: Fit) -> None:
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    *pairs, last = figure.subplots(1, 3)
+def draw(path: Path, truth: Tensor, factors: Tensor, errors: Tensor) -> None:
+    figure, (*pairs, last) = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
     for index, axes in enumerate(pairs):
         axes.axline((1, 1), slope=1, color="tab:gray", lw=1)
-        axes.plot(truth[:, index], fit.factors[0, :, index], "x", label="first iteration")
-        axes.plot(truth[:, index], fit.factors[-1, :, index], "o", ms=4, label="last iteration")
+        axes.plot(truth[:, index], factors[0, :, index], "x", label="first iteration")
+        axes.plot(truth[:, index], factors[-1, :, index], "o", ms=4, label="last iteration")
         axes.set(title=NAMES[index], xlabel="true factor", ylabel="fitted factor")
         axes.legend()
-    last.plot(fit.errors, color="tab:blue", alpha=0.3)
+    last.plot(errors, color="tab:blue", alpha=0.3)
     last.set(title="each pendulum's error", xlabel="iteration", yscale="log")
     for axes in (*pairs, last):
         axes.grid(alpha=0.3)
     figure.savefig(path, dpi=100)
 
 
-def main() -> None:
-    args = parse_args()
+def main(args: Args) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)
     envs = gym.make_vec(
@@ -167,22 +160,18 @@ def main() -> None:
         differentiable=True,
     )
     observed = observe(envs, args)
-    fit = identify(envs, observed, args)
+    factors, errors = identify(envs, observed, args)
     envs.close()
-    folder = Path(args.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    table = torch.cat([observed.factors, fit.factors[-1]], 1).numpy()
+    args.out.mkdir(parents=True, exist_ok=True)
+    table = torch.cat([observed.factors, factors[-1]], 1).numpy()
     header = "true_mass,true_friction,fitted_mass,fitted_friction"
-    np.savetxt(folder / "factors.csv", table, "%.6g", ",", header=header, comments="")
-    draw(folder / "fit.png", observed.factors, fit)
-    print(f"Wrote factors.csv and fit.png to {folder}")
+    np.savetxt(args.out / "factors.csv", table, "%.6g", ",", header=header, comments="")
+    draw(args.out / "fit.png", observed.factors, factors, errors)
+    print(f"Wrote factors.csv and fit.png to {args.out}")
     for index, name in enumerate(NAMES):
-        off = (fit.factors[[0, -1], :, index] / observed.factors[:, index] - 1).abs().mean(1)
+        off = (factors[[0, -1], :, index] / observed.factors[:, index] - 1).abs().mean(1)
         print(f"{name}: off by {off[0]:.1%} before, {off[1]:.1%} after")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (GymbridgeError, gym.error.Error) as error:
-        raise SystemExit(str(error)) from None
+    main(tyro.cli(Args))

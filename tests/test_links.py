@@ -69,7 +69,7 @@ def test_links__finds_empty_links_and_repeated_headings() -> None:
     assert anchors(text) == {"a-b-c", "one", "one-1"}
 
 
-FRAMES = {"record_video", "sb3_atari"}  # of films
+FRAMES = {"sb3_atari"}  # of films
 
 
 @pytest.mark.parametrize(

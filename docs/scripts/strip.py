@@ -1,4 +1,4 @@
-"""Join films of `examples/record_video.py` into `docs/img/strip.gif`, side by side.
+"""Join films of `gymbridge rollout --video` into `docs/img/strip.gif`, side by side.
 
     python docs/scripts/strip.py "Brax: ant=runs/videos/ant-v0.mp4" "EnvPool: lander=…"
 

@@ -1,26 +1,20 @@
-"""Measure one pair in this process: ``python measure.py ant spring out.json [--unroll]``.
+"""Measure one pair in this process: ``python measure.py ant spring [--unroll]`` prints JSON.
 
 Floats have 64 bits if ``JAX_ENABLE_X64=1`` is in the environment, 32 bits otherwise.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import resource
-import time
 import warnings
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
-from bridge import Bridge
+import tyro
 from engines import uses_mjx
-from reference import Inputs, Outcome, Reference
+from rollouts import Bridge, Inputs, Outcome, Reference
 from table import FORWARD
-
-from gymbridge.errors import EnvContractError
 
 NUM_ENVS = 16
 STEPS = 16
@@ -30,16 +24,6 @@ SMOOTH = 1e-3  # how well differences of two steps agree where the loss is smoot
 MOVES, MOVED = 4, 1e-13  # of the noise, to see where the derivative jumps
 SIZES = (1.0, 0.05, 0.0025)  # of actions, tried until the rollout is not chaotic
 CALM = {"float32": 1e-5, "float64": 1e-10}  # by what jax's gradient moves at most under one ulp
-
-
-class Rollout(NamedTuple):
-    """The inputs of a rollout, and jax's results for them."""
-
-    size: float  # of the actions
-    inputs: Inputs
-    norms: dict[str, float]  # of the gradients of both parts of the loss, before they are balanced
-    wanted: Outcome
-    sensitivity: dict[str, float]
 
 
 def relative(found: np.ndarray, wanted: np.ndarray) -> float:
@@ -53,11 +37,15 @@ def compare(found: Outcome, wanted: Outcome) -> dict[str, float]:
     return {key: relative(found.gradients[key], wanted.gradients[key]) for key in found.gradients}
 
 
-def draw_rollout(reference: Reference) -> Rollout:
+def draw_rollout(reference: Reference) -> tuple[Inputs, Outcome, dict[str, Any]]:
     """Return the first rollout whose gradient is well-conditioned, else the gentlest one.
 
     Where steps are chaotic, no two programs agree on a gradient. The choice depends on how far
     jax's own gradient moves under one ulp, and not on the difference to our gradient.
+
+    Returns:
+        Its inputs, jax's results for them, and what is known of both: the size of the actions, the
+        norms of the gradients of both parts of the loss before they are balanced, and the moves.
     """
     for size in SIZES:
         rng = np.random.default_rng(0)
@@ -66,7 +54,7 @@ def draw_rollout(reference: Reference) -> Rollout:
         moves = sensitivity(reference, inputs, wanted, rng)
         if max(moves.values()) <= CALM[str(reference.dtype)]:
             break
-    return Rollout(size, inputs, norms, wanted, moves)
+    return inputs, wanted, {"size": size, "norms": norms, "sensitivity": moves}
 
 
 def draw_inputs(reference: Reference, rng: np.random.Generator, size: float) -> Inputs:
@@ -146,7 +134,6 @@ def finite_differences(
         "kept": float((steady & smooth).mean()),
         "median": float(np.median(kept)) if kept.size else None,
         "max": float(kept.max()) if kept.size else None,
-        "slope": float(np.median(np.abs(slopes[1]))),
     }
 
 
@@ -172,7 +159,6 @@ def forward_mode(
     return {
         "finite": bool(np.isfinite(slopes).all()),
         "calm": float(calm.mean()),
-        "median": float(np.median(kept)) if kept.size else None,
         "max": float(kept.max()) if kept.size else None,
     }
 
@@ -189,68 +175,39 @@ def measure_rows(slopes: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return np.where(size > 0, size, 1)
 
 
-def measure(name: str, backend: str, *, unroll: bool) -> dict[str, Any]:
-    """Return all measurements of a pair, with the float type of this process."""
-    began = time.process_time()
-    try:
-        bridge = Bridge(name, backend, NUM_ENVS)
-    except EnvContractError as error:
-        return {"refused": str(error)}
-    reference = Reference(name, backend, NUM_ENVS)
-    size, inputs, norms, wanted, moves = draw_rollout(reference)
+def measure(name: str, backend: str, *, unroll: bool = False) -> None:
+    """Print all measurements of a pair, with the float type of this process.
+
+    Args:
+        name: Name of the environment.
+        backend: Physics backend of Brax, or "playground".
+        unroll: Compare `unroll` with steps, too.
+    """
+    warnings.filterwarnings("ignore", message="Brax System")
+    bridge, reference = (kind(name, backend, NUM_ENVS) for kind in (Bridge, Reference))
+    inputs, wanted, known = draw_rollout(reference)
     found = bridge.differentiate(inputs)
-    figures: dict[str, Any] = {
-        "floats": str(reference.dtype),
+    figures = known | {
         "optimised": not jax.config.read("jax_disable_most_optimizations"),
-        "size": size,
-        "norms": norms,
         "finite": all(bool(np.isfinite(part).all()) for part in wanted.gradients.values()),
         "ended": float(wanted.ended[-1].mean()),
         "used": 1 - float(wanted.ended[:-1].sum() / wanted.ended.size),
         "same_ends": bool((wanted.ended == found.ended).all()),
         "losses": relative(found.losses, wanted.losses),
         "equality": compare(found, wanted),
-        "sensitivity": moves,
     }
-    if reference.dtype == np.float64:
-        parts = {"unroll": unroll, "forward": uses_mjx(backend)}
-        figures |= measure_open_loop(reference, bridge, inputs, **parts)
-    return figures | {"seconds": round(time.process_time() - began)}
-
-
-def measure_open_loop(
-    reference: Reference, bridge: Bridge, inputs: Inputs, *, unroll: bool, forward: bool
-) -> dict[str, Any]:
-    """Return the measurements without a policy: central differences, forward mode and `unroll`."""
-    rng = np.random.default_rng(0)
-    inputs = inputs._replace(policy=np.zeros_like(inputs.policy))
-    found = bridge.differentiate(inputs)
-    gradient = found.gradients["noise"]
-    figures = {"differences": finite_differences(reference, inputs, gradient, rng)}
-    if forward:
-        figures["forward"] = forward_mode(reference, inputs, gradient, rng)
-    if unroll:
-        figures["unroll"] = compare(bridge.unroll(inputs), found)
-    return figures
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name")
-    parser.add_argument("backend")
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--unroll", action="store_true")
-    parser.add_argument(
-        "--seconds", type=int, help="processor time in seconds after which the process is ended"
-    )
-    options = parser.parse_args()
-    if options.seconds:
-        # Beyond the first limit SIGXCPU ends the process, beyond the second one SIGKILL.
-        resource.setrlimit(resource.RLIMIT_CPU, (options.seconds, options.seconds + 60))
-    warnings.filterwarnings("ignore", message="Brax System")
-    figures = measure(options.name, options.backend, unroll=options.unroll)
-    options.out.write_text(json.dumps(figures), encoding="utf-8")
+    if reference.dtype == np.float64:  # without a policy
+        rng = np.random.default_rng(0)
+        inputs = inputs._replace(policy=np.zeros_like(inputs.policy))
+        found = bridge.differentiate(inputs)
+        gradient = found.gradients["noise"]
+        figures["differences"] = finite_differences(reference, inputs, gradient, rng)
+        if uses_mjx(backend):
+            figures["forward"] = forward_mode(reference, inputs, gradient, rng)
+        if unroll:
+            figures["unroll"] = compare(bridge.unroll(inputs), found)
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(measure, config=(tyro.conf.PositionalRequiredArgs,))

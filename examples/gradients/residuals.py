@@ -1,20 +1,22 @@
 """How much memory a step keeps for its backward pass, per environment.
 
-    python examples/gradients/residuals.py [ant/spring G1JoystickFlatTerrain/playground …]
+    python examples/gradients/residuals.py --tasks ant/spring G1JoystickFlatTerrain/playground
 
 Steps are traced and not compiled. Beside what a step keeps by default stand what it keeps with
 ``mjx_solver_gradient="implicit"`` and with ``residuals="recompute"``, which is the state.
+
+Needs: pip install '.[brax,playground,examples]'.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import tyro
 from engines import make_env, uses_mjx
 
 from gymbridge.private.mjx import SolverGradient
@@ -55,15 +57,18 @@ def measure(task: str) -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tasks", nargs="*", default=TASKS, help="such as hopper/mjx")
+def main(tasks: tuple[str, ...] = TASKS) -> None:
+    """Print a table.
+
+    Args:
+        tasks: Names and backends, such as hopper/mjx.
+    """
     warnings.filterwarnings("ignore", message="Brax System")
     print(
         "| task | a step keeps | with `implicit` | with `recompute` "
         f"| environments per GB in a window of {WINDOW} steps |\n|---|---:|---:|---:|---:|"
     )
-    for task in parser.parse_args().tasks:
+    for task in tasks:
         found = measure(task)
         cells = [f"{found[key]:.3g} MB" if key in found else "" for key in (*MODES, "recompute")]
         room = math.floor(1e3 / (WINDOW * found["auto"]))
@@ -71,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

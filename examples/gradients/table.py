@@ -1,4 +1,4 @@
-"""Result files to Markdown, and the bars."""
+"""Results to Markdown, and the bars."""
 
 from __future__ import annotations
 
@@ -21,116 +21,99 @@ HEAD = (
 
 def find_faults(result: dict[str, Any]) -> list[str]:
     """Return which bars a measured pair misses."""
-    single, double = result.get("float32", {}), result["float64"]
-    faults = [figures["failed"] for figures in (single, double) if "failed" in figures]
-    if faults:
-        return faults
-    measured = [floats for floats in ("float32", "float64") if floats in result]
-    for floats, figures in ((floats, result[floats]) for floats in measured):
+    measured = {floats: result[floats] for floats in ("float32", "float64") if floats in result}
+    faults = []
+    for floats, figures in measured.items():
+        if "failed" in figures:
+            return [figures["failed"]]
         if not figures["finite"]:
             faults.append(f"{floats}: the reference's own gradient is not finite")
         if not figures["same_ends"]:
             faults.append(f"{floats}: episodes ended in other steps")
-    if not all(result[floats]["finite"] for floats in measured):
+    if not all(figures["finite"] for figures in measured.values()):
         return faults
-    for key, equality in single.get("equality", {}).items():
-        if not (equality <= EQUAL_32 or _is_ill_conditioned(single)):
-            faults.append(f"float32, {key}: {equality:.1e}")
-    for key, equality in {"losses": double["losses"], **double["equality"]}.items():
-        if not equality <= EQUAL_64:
-            faults.append(f"float64, {key}: {equality:.1e}")
-    for key, equality in double.get("unroll", {}).items():
-        if not equality <= EQUAL_64:
-            faults.append(f"unroll, {key}: {equality:.1e}")
-    faults += _forward_faults(double.get("forward", {"max": 0}))
-    differences = double["differences"]
-    if differences["median"] is None:
-        return [*faults, "no row is smooth within the stencil"]
-    if not differences["median"] <= DIFFERENCES_MEDIAN:
-        faults.append(f"differences, median: {differences['median']:.1e}")
-    if not differences["max"] <= DIFFERENCES_MAX:
-        faults.append(f"differences, max: {differences['max']:.1e}")
-    return faults
-
-
-def _forward_faults(forward: dict[str, Any]) -> list[str]:
+    single, double = result.get("float32", {}), result["float64"]
+    by_parts = {
+        "float32": {} if _is_ill_conditioned(single) else single.get("equality", {}),
+        "float64": {"losses": double["losses"], **double["equality"]},
+        "unroll": double.get("unroll", {}),
+    }
+    checks = [
+        (f"{name}, {part}", figure, EQUAL_32 if name == "float32" else EQUAL_64)
+        for name, parts in by_parts.items()
+        for part, figure in parts.items()
+    ]
+    forward, differences = double.get("forward", {"max": 0}), double["differences"]
     if not forward.get("finite", True):
-        return ["forward mode: a slope is not finite"]
-    if forward["max"] is None:
-        return ["forward mode: its slope jumps in every row"]
-    return [] if forward["max"] <= FORWARD else [f"forward mode: {forward['max']:.1e}"]
+        faults.append("forward mode: a slope is not finite")
+    elif forward["max"] is None:
+        faults.append("forward mode: its slope jumps in every row")
+    else:
+        checks.append(("forward mode", forward["max"], FORWARD))
+    if differences["median"] is None:
+        faults.append("no row is smooth within the stencil")
+    else:
+        checks.append(("differences, median", differences["median"], DIFFERENCES_MEDIAN))
+        checks.append(("differences, max", differences["max"], DIFFERENCES_MAX))
+    return faults + [f"{name}: {figure:.1e}" for name, figure, bar in checks if not figure <= bar]
 
 
 def make_table(results: list[dict[str, Any]]) -> str:
-    """Return the table of what is measured, and lists of what is refused or still missing."""
-    refused = [r for r in results if _refusal(r)]
-    missing = [r["pair"] for r in results if not {"float32", "float64"} & r.keys()]
-    rows = [r for r in results if r not in refused and r["pair"] not in missing]
-    lines = [HEAD, *map(_row, rows), ""]
-    reasons: dict[str, list[str]] = {}
-    for result in refused:
-        reasons.setdefault(_refusal(result), []).append(result["pair"])
-    lines += [f"- Refused: {', '.join(pairs)}. {reason}" for reason, pairs in reasons.items()]
-    lines += [f"- Not measured yet: {', '.join(missing)}."] if missing else []
-    return "\n".join(lines).rstrip()
-
-
-def _refusal(result: dict[str, Any]) -> str:
-    """Return why a pair is refused; "" if it is not."""
-    found = (result.get(floats, {}).get("refused", "") for floats in ("float32", "float64"))
-    return next(filter(None, found), "")
+    """Return the table of what was measured, and a list of what could not be."""
+    rows, reasons = [], {}
+    for result in results:
+        if "differences" in result["float64"]:
+            rows.append(_row(result))
+        else:
+            reasons.setdefault(find_faults(result)[0], []).append(result["pair"])
+    lost = [f"- Not measured: {', '.join(pairs)}. {reason}" for reason, pairs in reasons.items()]
+    return "\n".join([HEAD, *rows, "", *lost]).rstrip()
 
 
 def _row(result: dict[str, Any]) -> str:
-    single, double = result.get("float32", {}), result.get("float64", {})
-    differences = double.get("differences", {})
+    single, double = result.get("float32", {}), result["float64"]
+    differences, ends = double["differences"], single or double
     cells = [
         result["pair"],
-        _ends(single if "ended" in single else double),
+        f"{ends['ended']:.0%}, {ends['used']:.0%}",
         _worst(single.get("equality")),
         _worst(single.get("sensitivity")),
-        _worst(double.get("equality")),
+        _worst(double["equality"]),
         _figure(double.get("forward", {}).get("max")),
-        f"{differences['active']:.0%}" if differences else "",
-        _kept(differences),
-        _figure(differences.get("median")),
-        _figure(differences.get("max")),
-        _note(result),
+        f"{differences['active']:.0%}",
+        "{kept:.0%} ({steady:.0%} steady, {smooth:.0%} smooth)".format(**differences),
+        _figure(differences["median"]),
+        _figure(differences["max"]),
+        "; ".join(_notes(result)),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _note(result: dict[str, Any]) -> str:
+def _notes(result: dict[str, Any]) -> list[str]:
     """Return what a reader has to know of a pair."""
-    if "float64" not in result:
-        return "not complete yet"
-    notes = find_faults(result)
-    norms = result["float64"].get("norms", result.get("float32", {}).get("norms", {}))
-    silent = [part for part, norm in norms.items() if norm == 0]
+    double, notes = result["float64"], find_faults(result)
+    silent = [part for part, norm in double["norms"].items() if norm == 0]
     if silent:
         notes.append(f"{' and '.join(silent)} have no gradient by actions")
     if _is_ill_conditioned(result.get("float32", {})):
         notes.append("ill-conditioned in float32")
-    moved = max(result["float64"].get("sensitivity", {"none": 0}).values())
+    moved = max(double["sensitivity"].values())
     if moved > EQUAL_64:
         notes.append(f"ill-conditioned in float64: one ulp moves JAX's own gradient by {moved:.1e}")
     measured = [floats for floats in ("float32", "float64") if floats in result]
     sizes = {floats: result[floats].get("size", 1) for floats in measured}
     if min(sizes.values()) < 1:
-        notes.append(
-            "actions of size "
-            + " and ".join(f"{size:g} ({floats})" for floats, size in sizes.items())
-        )
-    if 0 < (calm := result["float64"].get("forward", {}).get("calm", 1)) < 1:
+        named = " and ".join(f"{size:g} ({floats})" for floats, size in sizes.items())
+        notes.append(f"actions of size {named}")
+    if 0 < (calm := double.get("forward", {}).get("calm", 1)) < 1:
         notes.append(
             f"forward mode compared in {calm:.0%} of the rows: its slope jumps in the others"
         )
-    if result["float64"].get("optimised"):
+    if double.get("optimised"):
         notes.append("compiled with LLVM's optimisations")
-    unroll = result["float64"].get("unroll")
-    if unroll:
-        notes.append(f"`unroll` equals steps to {max(unroll.values()):.0e}")
-    return "; ".join(notes)
+    if "unroll" in double:
+        notes.append(f"`unroll` equals steps to {max(double['unroll'].values()):.0e}")
+    return notes
 
 
 def _is_ill_conditioned(single: dict[str, Any]) -> bool:
@@ -138,19 +121,8 @@ def _is_ill_conditioned(single: dict[str, Any]) -> bool:
     return any(moved > EQUAL_32 for moved in single.get("sensitivity", {}).values())
 
 
-def _kept(differences: dict[str, Any]) -> str:
-    if not differences:
-        return ""
-    steady, smooth = differences["steady"], differences["smooth"]
-    return f"{differences['kept']:.0%} ({steady:.0%} steady, {smooth:.0%} smooth)"
-
-
 def _worst(figures: dict[str, float] | None) -> str:
     return _figure(max(figures.values())) if figures else ""
-
-
-def _ends(figures: dict[str, Any]) -> str:
-    return f"{figures['ended']:.0%}, {figures['used']:.0%}" if "ended" in figures else ""
 
 
 def _figure(figure: float | None) -> str:

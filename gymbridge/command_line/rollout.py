@@ -39,8 +39,8 @@ def add_to(commands: Any) -> None:
     )
     parser.set_defaults(run=run)
     add_environment(parser, None)
-    text = "MP4 video to write; needs moviepy (default: none)"
-    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help=text)
+    text = "video to write, .mp4 or .gif; needs moviepy (default: none)"
+    parser.add_argument("--video", type=Path, metavar="FILE", help=text)
     parser.add_argument(
         "--policy",
         type=Path,

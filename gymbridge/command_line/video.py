@@ -20,6 +20,9 @@ __all__ = ["Draw", "open_video"]
 Draw = Callable[[VectorEnv[Any, Any, Any]], None]
 """Draws the next frame of a batch of one."""
 
+_GIF = "fps='min(source_fps,50)',split[a][b];[a]palettegen[p];[b][p]paletteuse"
+"""Filter of ffmpeg for a GIF: colours of its own, and no more frames than viewers show in time."""
+
 
 @contextmanager
 def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
@@ -30,21 +33,21 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
 
     Raises:
         NotInstalledError: moviepy is not installed.
-        ArgumentError: The file does not end in .mp4 or cannot be written, or a frame is no picture.
+        ArgumentError: The ending is unknown, the file cannot be written, or a frame is no picture.
     """
     if path is None:
         yield lambda envs: None
         return
-    if path.suffix != ".mp4":
-        raise ArgumentError(f"`--video` must end in .mp4, got {str(path)!r}.")
+    if path.suffix not in (".mp4", ".gif"):
+        raise ArgumentError(f"`--video` must end in .mp4 or .gif, got {str(path)!r}.")
     with needs("video", "`--video`"):
         from moviepy.video.io.ffmpeg_writer import FFMPEG_VideoWriter
+    codec = {} if path.suffix == ".mp4" else {"codec": "gif", "ffmpeg_params": ["-vf", _GIF]}
     writer: FFMPEG_VideoWriter | None = None
 
     def draw(envs: VectorEnv[Any, Any, Any]) -> None:
         nonlocal writer
-        frames: Any = envs.render() or [None]
-        (frame,) = frames
+        frame: Any = (envs.render() or [None])[0]
         if np.ndim(frame) != 3:
             raise ArgumentError(
                 "`--video` needs pictures, (height, width, 3), and `render` returned "
@@ -53,8 +56,7 @@ def open_video(path: Path | None, fps: float) -> Iterator[Draw]:
         with explain(f"`--video`: {path} cannot be written"):
             if writer is None:  # not earlier: the first frame has the size
                 path.parent.mkdir(parents=True, exist_ok=True)
-                height, width, _ = frame.shape
-                writer = FFMPEG_VideoWriter(str(path), (width, height), fps)
+                writer = FFMPEG_VideoWriter(str(path), frame.shape[1::-1], fps, **codec)
             writer.write_frame(frame)
 
     try:

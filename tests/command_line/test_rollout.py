@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gymbridge.command_line import main
 from gymbridge.command_line.policies import load_policy
+from gymbridge.command_line.video import open_video
 from gymbridge.errors import ArgumentError
 from tests.support.example_runs import read_video
 from tests.support.terminals import run_in_terminal
@@ -216,6 +218,21 @@ def test_video__has_a_frame_for_each_observation(tmp_path: Path, capsys: Any) ->
     assert (frames[0] != frames[found["episodes"][0]["length"]]).any()
 
 
+@pytest.mark.parametrize(("fps", "num_frames"), [(20, 20), (50, 20), (100, 10)])
+def test_gif__keeps_its_time_and_has_at_most_fifty_frames_a_second(
+    fps: int, num_frames: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("moviepy")
+    image, path = pytest.importorskip("PIL.Image"), tmp_path / "out.gif"
+    with open_video(path, fps) as draw:
+        for shade in range(0, 200, 10):
+            frame = np.full((32, 48, 3), shade, np.uint8)
+            draw(SimpleNamespace(render=lambda frame=frame: [frame]))  # type: ignore[arg-type]
+    with image.open(path) as film:
+        assert (film.size, film.n_frames) == ((48, 32), num_frames)
+        assert film.info["duration"] * num_frames == 20_000 / fps
+
+
 class Faulty(gym.Env[Any, Any]):
     """An environment that fails where it is asked to, and draws nothing."""
 
@@ -264,7 +281,7 @@ def test_environment__that_fails_is_an_error_with_its_place(at: str, capsys: Any
 @pytest.mark.parametrize(
     ("env_id", "arguments", "text"),
     [
-        ("CartPole-v1", ["--video=out.avi"], "`--video` must end in .mp4, got 'out.avi'"),
+        ("CartPole-v1", ["--video=out.avi"], "`--video` must end in .mp4 or .gif, got 'out.avi'"),
         ("CartPole-v1", ["--video=/dev/null/out.mp4"], "/dev/null/out.mp4 cannot be written"),
         ("CartPole-v1", ["--video=folder.mp4"], "folder.mp4 cannot be written"),
         (

@@ -146,7 +146,7 @@ def test_gradients__meet_their_bars(load: Any, pair: str) -> None:
     unroll = pair == "reacher/spring"
     result: dict[str, Any] = {"pair": pair}
     with ThreadPoolExecutor(2) as pool:
-        measured = pool.map(lambda one: proof.measure(pair, one, 900, unroll=unroll), PAIRS[pair])
+        measured = pool.map(lambda one: proof.measure(pair, one, 1800, unroll=unroll), PAIRS[pair])
         result |= zip(PAIRS[pair], measured, strict=True)
     assert find_faults(result) == [], json.dumps(result, indent=1)
     double = result["float64"]

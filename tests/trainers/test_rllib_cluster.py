@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.example_runs import check_picture, read_table, run_script
+from tests.support.example_runs import read_table, run_script
 from tests.support.python_runs import run_python
 from tests.support.rllib_samples import (
     CARTPOLE,
@@ -54,14 +54,10 @@ def test_rllib_example__solves_cart_pole_and_plays_what_it_saved(tmp_path):
         int(steps),
         pytest.approx(float(mean), abs=0.01),
     )
-    check_picture(tmp_path / "saved" / "learning_curve.png")
     play = f"--evaluate={tmp_path}/saved"
     played = run_script("rllib_ppo", play, **LOCAL).lines[-1]
     mean = re.fullmatch(r"EnvPool/CartPole-v1: mean return (\S+) over 16 episodes", played)[1]
     assert float(mean) >= 450
-    for env_id, text in {"Pog-v5": "`Pog` doesn't exist", "Pendulum-v1": "cannot act in"}.items():
-        log = run_script("rllib_ppo", f"--env-id=EnvPool/{env_id}", play, code=1, **LOCAL).log
-        assert text in log.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")
