@@ -1,78 +1,162 @@
-"""Every benchmark runs once with a tiny budget, and prints or writes what it measured."""
+"""Cases of every kind run once in tiny sizes; results become tables, and pages have them."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import re
-import shlex
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.example_runs import EXAMPLES, call_script, load_script, run_script
+from tests.support.example_runs import EXAMPLES, run_script
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+DOCS = EXAMPLES.parent / "docs"
 
-BENCHMARKS = {
-    "all_cores": """--case '["fast", 4, "NextStep", "numpy"]' --rounds=1 --seconds=0.01""",
-    "async_step": "--rounds=1 --count=2",
-    "brax_step": "--rounds=1 --count=2 --only fast",
-    "end_to_end": "--seeds 1 --max-steps=1",
-    "envpool_step": "--rounds=1",
-    "gradients": "--rounds=1 --rows arrays",
-    "ppo_on_device": "gymbridge --task=inverted_pendulum --seconds=0 --out=result.json",
-    "repeat": "1 cleanrl_step.py --rounds=1",
-    # It runs on_device.py.
-    "run_all": "--device=cpu --sizes 2 --rounds=1 --only=^CartPole|^variants.*NextStep",
-    "sb3_step": "--rounds=1",
-    "throughput": "--rounds=1 --seconds=0.01 --values=2 --tasks=^CartPole-v1 --routes=numpy.*Next",
+CASES: dict[tuple[str, str], dict[str, Any]] = {
+    ("async_pool", "CartPole, 32 of 64 envs at a time"): {},
+    ("async_pool", "LunarLander-v3, 2 at a time"): {},
+    ("brax", "fast, 256 envs"): {},
+    ("cleanrl", "CartPole-v1, 8 envs"): {},
+    ("core_limits", "fast, 256 envs"): {"num_steps": 3},
+    ("gpu", "step of CartpoleBalance (Playground, torch policy)"): {},
+    ("gradients", "inverted_pendulum, 200 windows of 32 steps"): {"num_windows": 10},
+    ("gradients", "inverted_pendulum, window of 32 steps"): {"num_steps": 2},
+    ("gpu_training", "PPO on ant (gymbridge)"): {"seconds": 0},
+    ("physics", "humanoid (spring), drawn physics"): {"name": "hopper"},
+    ("physics", "inverted_pendulum (spring)"): {"num_steps": 3},
+    ("playground", "CartpoleBalance (jax), 64 envs"): {},
+    ("pong", "8 games"): {"n_steps": 2},
+    ("pool_in_jax", "64 CartPoles, SameStep"): {},
+    ("sb3", "8 CartPoles"): {},
+    ("sb3_training", "CartPole-v1 to 450"): {"max_steps": 1},
+    ("snapshots", "ant (spring), 4,096 envs"): {"name": "fast"},
+    ("suites", "jumanji's Game2048"): {},
+    ("torch_views", "HalfCheetah-v4, a step"): {},
     # In 20 steps, three rollouts of which are 15, TorchRL's wrapper would compile again.
-    "trainers_step": "--rounds=1 --steps=5",
+    ("torch_views", "Pong-v5, rollout of 100 steps"): {"num_steps": 5},
+    ("torch_views", "inverted_pendulum, rollout of 100 steps"): {"num_steps": 5},
+    ("variants", "variants of a step of ant, NextStep"): {},
 }
-IN_OWN_PROCESS = ("all_cores", "ppo_on_device", "run_all")
-SMALLER = {
-    "playground_step": {"CASES": {("CartpoleBalance", "jax"): None}, "NUM_ENVS": 2},
-    "randomization_step": {"TASK": "hopper", "NUM_ENVS": 2, "SCAN_STEPS": 3},
-    "suites_step": {"NUM_ENVS": 2},
-}
-"""Benchmarks whose constants are made smaller."""
+"""Set and name of a case, and keywords that make it smaller."""
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_benchmark__prints_what_it_measured(name, tmp_path):
-    call = run_script if name in IN_OWN_PROCESS else call_script
-    printed = call(f"benchmarks/{name}", *shlex.split(BENCHMARKS[name]), cwd=tmp_path)
-    assert re.search(r"\n\| .*\d|\[\d+\.\d| steps\n", printed.out), printed.out
-
-
-@pytest.mark.needs_opengl
-def test_benchmark_of_frames__prints_its_rows(tmp_path):
-    printed = run_script("benchmarks/rendering", "--rounds=1", cwd=tmp_path)
-    assert printed.out.count("\n| ") == 5
-
-
-def test_benchmark_of_atari__has_its_rows(monkeypatch):
+@pytest.fixture
+def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Import the harness's modules by name; they are gone after the test."""
     monkeypatch.syspath_prepend(EXAMPLES / "benchmarks")
-    module = load_script(EXAMPLES / "benchmarks" / "atari_step.py")
-    rows = [*module.sb3_rows(2, rounds=1, updates=1), module.ale_row(2, rounds=1)]
-    assert all(row.microseconds > 0 for row in rows)
+    before = {*sys.modules}
+    yield importlib.import_module
+    for name in {*sys.modules} - before:
+        if str(EXAMPLES) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
 
 
-@pytest.mark.parametrize("name", SMALLER)
-def test_benchmark__runs_on_a_smaller_task(name, tmp_path, monkeypatch):
-    pytest.importorskip("jumanji")
-    monkeypatch.syspath_prepend(EXAMPLES / "benchmarks")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--rounds=1", "--count=1"])
-    module = load_script(EXAMPLES / "benchmarks" / f"{name}.py")
-    for constant, value in SMALLER[name].items():
-        monkeypatch.setattr(module, constant, value)
-    module.main()
-    results = (tmp_path / "runs" / f"{name}.json").read_text("utf-8")
-    assert json.loads(results)["results"]
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("one", "smaller"), CASES.items(), ids=" ".join)
+def test_case__has_its_figures(one: tuple[str, str], smaller: dict[str, Any], harness: Any) -> None:
+    case = harness("cases").find_case(*one)
+    if one[0] == "pong":
+        pytest.importorskip("ale_py")
+    case = case._replace(options={**case.options, **smaller})
+    found = harness("job").measure(case, 2, "cpu", 2, 1e-3)
+    if rates := found.get("steps_per_second"):
+        assert all(rate > 0 for rounds in rates.values() for rate in rounds)
+        assert found["over"] != []
+        assert {name for *pair, _ in found["over"] for name in pair} <= rates.keys()
+    else:
+        assert found.keys() & {"figures", "progress", "trainings"}
 
 
-def test_benchmark_of_snapshots__has_its_row(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLES / "benchmarks")
-    module = load_script(EXAMPLES / "benchmarks" / "snapshots.py")
-    assert module.snapshot_row("fast", 2, tmp_path, rounds=1).microseconds > 0
+@pytest.mark.slow
+def test_run__notes_what_fails__and_goes_on(tmp_path: Path) -> None:
+    if importlib.util.find_spec("gymnax"):
+        pytest.skip("needs a library that is not installed")
+    command = ("suites", "threads", "--quick", "--only=gymnax|FrozenLake", f"--out={tmp_path}")
+    first = run_script("benchmarks/run", *command)
+    assert "No module named 'gymnax'" in first.out
+    assert "FrozenLake-v1: one thread over default" in re.sub(r"\s+", " ", first.out)
+    files = [tmp_path / "engine" / f"{name}.json" for name in ("suites", "threads")]
+    before = [json.loads(file.read_text("utf-8"))["results"] for file in files]
+    assert "failed" in before[0][0]
+    assert all(len(rounds) == 2 for rounds in before[1][0]["steps_per_second"].values())
+    run_script("benchmarks/run", *command)  # all is there
+    assert [json.loads(file.read_text("utf-8"))["results"] for file in files] == before
+    run_script("benchmarks/run", *command, "--again=failed")
+    after = [json.loads(file.read_text("utf-8"))["results"] for file in files]
+    assert after[1] == before[1]
+    assert len(after[0]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_routes__have_a_process_each(tmp_path: Path) -> None:
+    run_script("benchmarks/run", "infos", "--quick", f"--out={tmp_path}")
+    [found] = json.loads((tmp_path / "routes" / "infos.json").read_text("utf-8"))["results"]
+    assert found["batch"] == 64
+    assert len(found["steps_per_second"]) == 3
+    assert all(len(rounds) == 2 for rounds in found["steps_per_second"].values())
+
+
+def test_every_route__is_of_a_case_and_can_be_chosen(harness: Any) -> None:
+    cases, routes = harness("cases"), harness("routes")
+    tasks = {
+        case.options["task"]
+        for one in cases.SETS.values()
+        for case in one.cases
+        if case.make == "routes:routes_to"
+    }
+    assert tasks == {*routes.TASKS}
+    largest = routes.routes_to(4096, "cpu", task="CartPole-v1").steps
+    assert "SyncVectorEnv" in largest
+    assert "AsyncVectorEnv" not in largest
+    some = routes.routes_to(2, "cpu", task="CartPole-v1", only="^SB3").steps
+    assert [*some] == ["SB3 DummyVecEnv", "SB3 SubprocVecEnv"]
+
+
+def test_pages__have_the_tables_of_the_results(harness: Any) -> None:
+    tables, sets = harness("tables"), harness("cases").SETS
+    found = {}
+    for page in DOCS.rglob("*.md"):
+        text = page.read_text("utf-8")
+        for name, table in re.findall(r"<!-- table: (\w+) -->\n(.*?)\n<!-- end -->", text, re.S):
+            assert sets[name].page == page.stem
+            found[name] = table
+    shown_as_text = {"core_views", "core_limits", "variants"}
+    assert found.keys() == sets.keys() - shown_as_text
+    made = {name: tables.make_table(name, DOCS / "measured") for name in found}
+    measured = {name: table for name, table in made.items() if table}
+    assert len(measured) > 10
+    assert measured == {name: found[name] for name in measured}
+
+
+def test_ratios__are_of_medians__and_their_range_of_rounds_or_processes(harness: Any) -> None:
+    tables = harness("tables")
+
+    def result(*rounds: float) -> dict[str, Any]:
+        speeds = {"ours": [*rounds], "theirs": [1000.0] * len(rounds)}
+        over = [["ours", "theirs", 1.5]]
+        given = {"case": "a", "value": 2, "axis": "environments", "batch": 2, "note": ""}
+        return given | {"steps_per_second": speeds, "over": over}
+
+    row = "a: ours over theirs"
+    one = [result(400, 500, 1000)]
+    [[_, cells]] = tables.ratios(one)
+    assert cells == [row, "4,000.0", "+2,000", "2.00 (1.20 to 2.40)", "<= 1.50, missed", ""]
+    several = [result(500, 500), result(1000, 1000), result(800, 800)]
+    [[_, cells]] = tables.ratios(several)
+    assert cells[3:5] == ["1.25 (1.00 to 2.00)", "<= 1.50"]
+
+
+def test_results_of_another_machine__are_kept_apart(tmp_path: Path) -> None:
+    file = tmp_path / "engine" / "threads.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"results": [{"machine": "another, 8 cores"}]}), "utf-8")
+    found = run_script("benchmarks/run", "threads", "--quick", f"--out={tmp_path}", code=1)
+    assert "has results of another machine; give other --out." in found.log

@@ -246,7 +246,7 @@ def test_names_of_libraries__exist() -> None:
 SCRIPTS = ROOT / "docs" / "scripts"
 
 
-@pytest.mark.parametrize("name", ["all_cores", "autoreset", "how_it_works", "summary"])
+@pytest.mark.parametrize("name", ["autoreset", "how_it_works", "summary"])
 def test_picture__is_what_its_script_draws(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     script = load_script(SCRIPTS / f"{name}.py")

@@ -113,7 +113,6 @@ QUICK = (
         "--total-steps=256 --num-envs=4 --num-steps=8 --games=8",
         r"256 moves in \d+ s\nMoving first: .* of 4 games\nMoving second: won \d, ",
     ),
-    Run("benchmarks/charts", f"{ROOT}/docs/measured/cartpole.json", r"\.svg"),
 )
 """Of the normal leg."""
 

@@ -1,8 +1,8 @@
 """Step every robot of Playground in every mode, beside Playground's own functions.
 
-Each robot has a result file of its own in `docs/robots`, or in `docs/robots/warp` over MuJoCo Warp,
-and a process for each part of it: the comparison and the times. A part that is in the file is not
-run again, so the command goes on where it stopped. The tables become a part of
+Each robot has a result file of its own in `docs/measured/robots`, or in its folder `warp` over
+MuJoCo Warp, and a process for each part of it: the comparison and the times. A part that is in the
+file is not run again, so the command goes on where it stopped. The tables become a part of
 `docs/reference/robots.md`::
 
     python docs/scripts/robots.py [--compare] [NAME ...]
@@ -34,7 +34,7 @@ from typing import Any
 
 from gymbridge.playground.tasks import PLAYGROUND_SUITES
 
-FOLDER = Path(__file__).parents[1] / "robots"
+FOLDER = Path(__file__).parents[1] / "measured" / "robots"
 FOLDERS = {"jax": FOLDER, "warp": FOLDER / "warp"}
 """Of the result files, by implementation of MJX."""
 

@@ -1,86 +1,444 @@
-"""What `run_all.py` runs: a list of cases, the most important first."""
+"""The cases, by set: what is timed, over what, at which sizes, and the bar. Data alone.
+
+A set has a file of results and a table of a page. `make` names the function that builds a case, and
+is imported in the process that measures it.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-SIZES = (256, 4096, 16384, 65536)
-BAR_SIZE = 4096
-"""Environments for which the bars are meant."""
+NEXT, SAME, DISABLED = MODES = ("NextStep", "SameStep", "Disabled")
+IN_MODE = {mode: {"autoreset_mode": mode} for mode in MODES}
+PLACES = {"all cores": {"device": "cpu:all"}, "one device": {"device": "cpu"}}
+"""Keywords by name; the batch over all cores is the first, since it starts JAX for all."""
+
+SPRING = {"backend": "spring"}
+BRAX = {"backend": "generalized"}
+MJX = {"name": "reacher", "backend": "mjx", "num_steps": 16}
+HESSIAN = {"name": "reacher", "method": "product", "num_steps": 8, "bar": 1.5}
+PLAYGROUND = ("CartpoleBalance", "Go1JoystickFlatTerrain")
 
 
 class Case(NamedTuple):
-    """A script, run once or once for each size, in a process of its own."""
+    """Functions that are timed in turn, at one value or at several.
+
+    Attributes:
+        name: In the table.
+        make: "module:function", of a value, the device and `options`. It returns a
+            `steps.Contest`, or what it found by itself.
+        options: Keywords of the function.
+        values: What varies: how many environments there are, or what `axis` says.
+        axis: What the values are.
+        apart: Whether each function has a process of its own.
+        batch: Environment steps in a step of the batch; None for the value.
+        processes: That measure it, one after the other.
+        rounds: Turns of each function.
+        seconds: Of a turn.
+        limit: Seconds after which its process is ended.
+        quick: Keywords besides, that make it tiny.
+    """
 
     name: str
-    script: str
-    arguments: tuple[str, ...]  # with {device}, {size}, {rounds} and {out}, a file for its result
-    sizes: tuple[int, ...] = ()  # environments; none: the script has its own
-    is_bar: bool = False
-    seconds: int = 180  # limit of a process
+    make: str
+    options: Mapping[str, Any] = {}
+    values: tuple[int, ...] = (256,)
+    axis: str = "environments"
+    apart: bool = False
+    batch: int | None = None
+    processes: int = 5
+    rounds: int = 9
+    seconds: float = 0.2
+    limit: int = 600
+    quick: Mapping[str, Any] = {}
 
 
-def timed(name: str, contest: str, sizes: tuple[int, ...] = SIZES, *, is_bar: bool = False) -> Case:
-    """Return a case of `on_device.py`; gradients and variants take longer to compile."""
-    flags = ("--device={device}", "--size={size}", "--rounds={rounds}", "--out={out}")
-    seconds = 300 if name.startswith("gradient") else 250 if name.startswith("variants") else 180
-    return Case(name, "on_device.py", (contest, *flags), sizes, is_bar, seconds)
+class Set(NamedTuple):
+    """Cases whose results are in one file, `<page>/<name of the set>.json`, and in one table.
+
+    Attributes:
+        page: Name of the page.
+        cases: What is measured.
+        table: Kind of the table; see `tables.py`.
+    """
+
+    page: str
+    cases: tuple[Case, ...]
+    table: str = "ratios"
 
 
-def varied(what: str, contest: str, device: str) -> Case:
-    """Return a case with variants of a step, at the size of the bars; a CPU tries it out."""
-    case = timed(f"variants of {what}", contest, (BAR_SIZE,), is_bar=True)
-    flags = ("--seconds=0.03",) if device == "cpu" else ()
-    return case._replace(arguments=(*case.arguments, *flags))
+def beside(
+    title: str, env_id: str, num_envs: int, bars: Mapping[str, float | None], /, **options: Any
+) -> Case:
+    """Return a case of `steps.beside_engine`: `ways`, or the modes that have bars."""
+    ways = {way: IN_MODE[way] for way in bars if way in IN_MODE}
+    options = {"env_id": env_id, "ways": ways, "bars": bars, **options}
+    return Case(title, "steps:beside_engine", options, (num_envs,))
 
 
-def trained(library: str, task: str, *, is_bar: bool = False) -> Case:
-    """Return a case of `ppo_on_device.py`, whose own limit is shorter."""
-    flags = (f"--task={task}", "--device={device}", "--out={out}")
-    name = f"PPO on {task} ({library})"
-    return Case(name, "ppo_on_device.py", (library, *flags), (), is_bar, 300)
+def on_pool(task: str, num_envs: int, next_step: float, same_step: float) -> Case:
+    """Return a step of EnvPool beside its own, with its default threads and with ours."""
+    threads = "EnvPool with as many threads"
+    bars = {NEXT: next_step, SAME: same_step, f"{NEXT} over {threads}": None}
+    engines = {"EnvPool": {"num_threads": 0}, threads: {}}
+    title = f"{task}, {num_envs:,} envs"
+    return beside(title, f"EnvPool/{task}", num_envs, bars, engines=engines)
 
 
-def printed(script: str, *flags: str) -> Case:
-    """Return a case that keeps the table which a script prints, on JAX's default device."""
-    name = " ".join((script, *(flag for flag in flags if "{" not in flag)))
-    return Case(name, script, ("--rounds={rounds}", *flags), (), False, 300)
+def on_threads(task: str) -> Case:
+    """Return EnvPool's own step by the number of threads."""
+    engines = {"default threads": {"num_threads": 0}, "one thread": {"num_threads": 1}}
+    bars = {"one thread over default threads": None}
+    case = beside(task, f"EnvPool/{task}", 8, bars, engines=engines, ways={})
+    return case._replace(values=(8, 64, 256, 1024), processes=1)
 
 
-def cases(device: str) -> list[Case]:
-    """Return all cases for "cpu" or "cuda"; those with a bar come first."""
-    task = "inverted_pendulum" if device == "cpu" else "ant"
-    stepped = "fast" if device == "cpu" else "ant"
-    pool_sizes = (8, 64, 512, 4096)
-    return [
-        varied(f"a step of {stepped}, NextStep", "variants_next_step", device),
-        varied(f"a step of {stepped}, SameStep", "variants_same_step", device),
-        varied("CUDA graphs of Warp (CartpoleBalance)", "warp_modes", device),
-        timed("step of ant (Brax, spring, torch policy)", "step", is_bar=True),
-        timed("gradient of a window (ant, spring, 16 steps)", "window", is_bar=True),
-        timed("step of ant over TorchRL (spring)", "torchrl", (256, 4096), is_bar=True),
-        trained("gymbridge", task, is_bar=True),
-        trained("Brax", task, is_bar=True),
-        timed(
-            "gradient of a window over TorchRL (ant)", "torchrl_window", (256, 4096), is_bar=True
+def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) -> Case:
+    """Return a step over all cores and on one device, in a mode and with arrays."""
+    engine, more = ("Playground", {}) if task in PLAYGROUND else ("Brax", SPRING)
+    mode, arrays = given or (NEXT, "numpy")
+    options = {"autoreset_mode": mode, "arrays": arrays, **more}
+    options["engines"] = {"engine": {"arrays": "numpy"}}
+    bars = {"all cores": bar, "one device": None}
+    title = f"{task}, {num_envs:,} envs, {mode}, {arrays}"
+    case = beside(title, f"{engine}/{task}-v0", num_envs, bars, ways=PLACES, **options)
+    return case._replace(processes=3, seconds=0.4)
+
+
+def by_size(task: str) -> Case:
+    """Return `on_cores` over the batch size."""
+    sizes = (1, 4, 16, 64, 256, 1024, 4096)
+    return on_cores(task, 1)._replace(name=task, values=sizes, processes=1, rounds=5, seconds=0.2)
+
+
+def routed(task: str, *values: int, only: str = "", **changed: Any) -> Case:
+    """Return the routes to a task, each in a process of its own."""
+    case = Case(task, "routes:routes_to", {"task": task, "only": only}, values, apart=True)
+    return case._replace(**{"processes": 1, "rounds": 5, "seconds": 0.5} | changed)
+
+
+def views(title: str, function: str, num_envs: int, /, **options: Any) -> Case:
+    """Return a case of a trainer's view."""
+    return Case(title, f"views:{function}", options, (num_envs,))
+
+
+def gradient(title: str, num_envs: int, processes: int = 3, /, **options: Any) -> Case:
+    """Return a gradient beside the same in plain JAX."""
+    return Case(title, "gradients:window", options, (num_envs,), processes=processes)
+
+
+def on_gpu(title: str, make: str, *sizes: int, **options: Any) -> Case:
+    """Return a case whose policy and batch are on a GPU."""
+    sizes = sizes or (256, 4096, 16384, 65536)
+    return Case(title, make, options, sizes, processes=1, rounds=7, limit=300)
+
+
+NO_BARS = {NEXT: None, SAME: None}
+PENDULUM, REACHER = "Brax/inverted_pendulum-v0", "Brax/reacher-v0"
+TORCHRL = gradient("inverted_pendulum, window of 16 steps", 64)._replace(
+    make="gradients:routes",
+    options={"only": "policy"},
+    apart=True,
+    rounds=3,
+    limit=1200,
+    quick={"num_steps": 2},
+)
+ENGINE = {
+    "brax": (
+        beside("inverted_pendulum, 256 envs", PENDULUM, 256, {NEXT: 1.2, SAME: 1.2}, **BRAX),
+        beside("fast, 256 envs", "Brax/fast-v0", 256, {**NO_BARS, DISABLED: None}, **BRAX),
+        beside("reacher, 256 envs", REACHER, 256, dict.fromkeys(MODES, 1.10), **BRAX),
+        beside(
+            "reacher, 1,024 envs",
+            REACHER,
+            1024,
+            {"limit of 100 steps over no limit": 1.10},
+            ways={
+                "no limit": {"max_episode_steps": -1},
+                "limit of 100 steps": {"max_episode_steps": 100},
+            },
+            engines={},
+            stagger=100,
+            **BRAX,
         ),
-        timed("gradient of an unroll (ant, spring, 16 steps)", "unroll"),
-        timed("other steps of ant (Brax, spring, torch policy)", "other_steps"),
-        timed("step of CartpoleBalance (Playground, torch policy)", "playground"),
-        timed("step of CartpoleBalance, warp (Playground)", "playground_warp"),
-        timed("rollout of ant (Brax, spring, 32 steps)", "functional"),
-        timed("CartPole-v1 (EnvPool)", "CartPole-v1", pool_sizes),
-        timed("HalfCheetah-v4 (EnvPool)", "HalfCheetah-v4", pool_sizes),
-        timed("Pong-v5 (EnvPool)", "Pong-v5", (8, 64, 512)),
-        trained("SB3", task),
-        printed("brax_step.py"),
-        printed("randomization_step.py"),
-        printed("snapshots.py"),
-        printed("gradients.py", "--device={device}", "--rows", "arrays", "window", "unroll"),
-        printed("gradients.py", "--device={device}", "--rows", "memory"),
-        printed("trainers_step.py"),
-        printed("envpool_step.py"),
-        printed("sb3_step.py"),
-        printed("cleanrl_step.py"),
-        printed("async_step.py"),
-    ]
+    ),
+    "physics": (
+        Case("humanoid (spring), drawn physics", "physics:randomization", processes=3),
+        Case("CartpoleBalance, 256 envs", "physics:playground", {"bar": 1.12}, processes=3),
+        Case("inverted_pendulum (spring)", "physics:functional", {"bar": 1.25}, processes=3),
+    ),
+    "playground": tuple(
+        Case(
+            f"{name} ({impl}), 64 envs",
+            "physics:playground",
+            {"name": name, "impl": impl, "bar": bar},
+            (64,),
+        )
+        for name, impl, bar in (
+            ("Go1JoystickFlatTerrain", "jax", 1.15),
+            ("CartpoleBalance", "jax", None),
+            ("CartpoleBalance", "warp", 1.20),
+            ("HopperHop", "warp", None),
+        )
+    ),
+    "suites": (
+        Case("jumanji's Game2048", "suites:jumanji", {}, (1024,), processes=3),
+        Case("gymnax's CartPole", "suites:gymnax", {}, (1024,), processes=3),
+    ),
+    "envpool": (
+        on_pool("CartPole-v1", 8, 0.90, 1.20),
+        on_pool("CartPole-v1", 64, 1.10, 1.50),
+        on_pool("CartPole-v1", 1024, 1.05, 1.40),
+        on_pool("Pong-v5", 8, 1.03, 1.08),
+        on_pool("HalfCheetah-v4", 8, 1.03, 1.08),
+    ),
+    "pool_in_jax": tuple(
+        Case(f"64 CartPoles, {mode}", "pools:in_jax", {"mode": mode}, (64,), processes=3)
+        for mode in (NEXT, SAME)
+    ),
+    "async_pool": (
+        Case("CartPole, 32 of 64 envs at a time", "pools:turns", {}, (64,), batch=32),
+        *(
+            Case(
+                f"{task}, {part} at a time", "pools:as_ready", {"task": task, "part": part}, (size,)
+            )
+            for task, size, part in (
+                ("HumanoidStandup-v5", 4, 1),
+                ("Ant-v5", 4, 1),
+                ("LunarLander-v3", 8, 2),
+            )
+        ),
+    ),
+    "threads": tuple(
+        map(on_threads, ("CartPole-v1", "Acrobot-v1", "FrozenLake-v1", "HalfCheetah-v4"))
+    ),
+}
+RATES = {
+    "cartpole": (routed("CartPole-v1", 64, rounds=9),),
+    "ant": (routed("ant (Brax, spring)", 1024, rounds=7),),
+    "inverted_pendulum": (routed("inverted_pendulum (Brax, generalized)", 256, rounds=7),),
+    "cartpole_balance": (routed("CartpoleBalance (Playground)", 256, rounds=7),),
+}
+LENGTHS = {"axis": "steps of an episode", "values": (1, 2, 5, 20, 100, 1000)}
+CURVES = {
+    "sizes_cartpole": (routed("CartPole-v1", 1, 16, 256, 4096, 16384),),
+    "sizes_inverted_pendulum": (
+        routed(
+            "inverted_pendulum (Brax, generalized)",
+            *(1, 16, 256, 4096),
+            only="^bare|^Brax|^gymbridge, numpy",
+        ),
+    ),
+    "restarts": (
+        routed("restarts of Pendulum (EnvPool, 64 environments)", batch=64, **LENGTHS),
+        routed("restarts of reacher (Brax, spring, 256 environments)", batch=256, **LENGTHS),
+    ),
+    "infos": (
+        routed(
+            "infos (no physics, 64 environments)",
+            *(0, 1, 4, 16, 64),
+            axis="infos in a step",
+            batch=64,
+        ),
+    ),
+    "devices": (
+        routed(
+            "devices (Brax, ant, spring, 1024 environments)", 1, 2, 4, axis="devices", batch=1024
+        ),
+    ),
+}
+TRAINERS = {
+    "sb3": (
+        views("8 CartPoles", "sb3", 8),
+        views("64 CartPoles", "sb3", 64, over_step=2.0, bar=1 / 3),
+    ),
+    "pong": tuple(
+        views(f"{size} games", "pong", size)._replace(rounds=5, limit=1800, quick={"n_steps": 2})
+        for size in (8, 16)
+    ),
+    "torch_views": (
+        views("inverted_pendulum, rollout of 100 steps", "torchrl_loop", 256),
+        views("inverted_pendulum, rollout, each in a process", "torchrl_brax", 256)._replace(
+            apart=True, rounds=3, quick={"num_steps": 2}
+        ),
+        views("Pong-v5, rollout of 100 steps", "torchrl_pong", 8),
+        views("HalfCheetah-v4, a step", "rsl_rl", 64),
+    ),
+    "cleanrl": (
+        views("CartPole-v1, 8 envs", "cleanrl", 8),
+        views("CartPole-v1, 64 envs", "cleanrl", 64, bar=1.20),
+        views("HalfCheetah-v4, 8 envs", "cleanrl", 8, task="HalfCheetah-v4"),
+    ),
+}
+DRAWN = {
+    "ways": {"with render_mode": {"render_mode": "rgb_array"}, "without": {}},
+    "bars": {"with render_mode over without": 1.05},
+    "engines": {},
+}
+OTHER = {
+    "snapshots": (Case("ant (spring), 4,096 envs", "files:snapshots", {}, (4096,)),),
+    "frames": (
+        Case("a frame of ant (spring)", "files:frame", {"name": "ant"}, (1,)),
+        Case("a frame of inverted_pendulum (spring)", "files:frame", {}, (1,)),
+        beside("64 CartPoles, nothing drawn", "EnvPool/CartPole-v1", 64, {}, **DRAWN),
+        beside("64 inverted_pendulums, nothing drawn", PENDULUM, 64, {}, **SPRING, **DRAWN),
+    ),
+}
+SCALING = {
+    "cores": (
+        *(
+            on_cores(task, size, bar, mode, arrays)
+            for task, size in (("ant", 1024), ("humanoid", 256))
+            for arrays, bar in (("numpy", 0.65), ("torch", 0.70))
+            for mode in (NEXT, SAME)
+        ),
+        on_cores("ant", 128, 0.85),
+        on_cores("inverted_pendulum", 256),
+        on_cores("CartpoleBalance", 1024, 1.10),
+        on_cores("Go1JoystickFlatTerrain", 64),
+        on_cores("Go1JoystickFlatTerrain", 256, 0.75),
+        Case("gradient of a window of 8 steps of ant", "gradients:over_cores"),
+    ),
+    "core_views": tuple(
+        views(f"{trainer}'s view of 1,024 ants", "on_cores", 1024, trainer=trainer)
+        for trainer in ("Stable-Baselines3", "CleanRL", "TorchRL", "rsl_rl")
+    ),
+    "core_limits": (
+        Case("ant, 1,024 envs", "cores:limit", {"name": "ant"}, (1024,)),
+        Case("humanoid, 256 envs", "cores:limit", {"name": "humanoid"}),
+        Case("fast, 256 envs", "cores:parts", processes=1),
+    ),
+}
+GPU = {
+    "variants": (
+        on_gpu("variants of a step of ant, NextStep", "gpu:variants", 4096, mode=NEXT),
+        on_gpu("variants of a step of ant, SameStep", "gpu:variants", 4096, mode=SAME),
+        on_gpu("CUDA graphs of Warp (CartpoleBalance)", "gpu:warp_modes", 4096),
+    ),
+    "gpu": (
+        on_gpu("step of ant (Brax, spring, torch policy)", "gpu:step"),
+        on_gpu(
+            "gradient of a window (ant, spring, 16 steps)",
+            "gradients:window",
+            name="ant",
+            num_steps=16,
+        ),
+        on_gpu("step of ant over TorchRL (spring)", "gpu:torchrl", 256, 4096),
+        on_gpu(
+            "gradient of a window over TorchRL (ant)",
+            "gradients:routes",
+            *(256, 4096),
+            name="ant",
+            only="policy",
+            bar=0.05,
+        )._replace(apart=True),
+        on_gpu(
+            "gradient of an unroll (ant, spring, 16 steps)",
+            "gradients:window",
+            name="ant",
+            num_steps=16,
+            method="actions",
+        ),
+        on_gpu("step of CartpoleBalance (Playground, torch policy)", "gpu:playground"),
+        on_gpu("step of CartpoleBalance, warp (Playground)", "gpu:playground", impl="warp"),
+        on_gpu(
+            "rollout of ant (Brax, spring, 32 steps)",
+            "physics:functional",
+            name="ant",
+            num_steps=32,
+        ),
+        on_gpu(
+            "CartPole-v1 (EnvPool)",
+            "steps:beside_engine",
+            *(64, 512, 4096),
+            env_id="EnvPool/CartPole-v1",
+            ways={"gymbridge, numpy": {}, "gymbridge, torch": {"arrays": "torch"}},
+            bars={"gymbridge, numpy": None, "gymbridge, torch": None},
+            engines={"EnvPool's own class": {"num_threads": 0}},
+        ),
+    ),
+}
+
+
+def sets(page: str, cases: Mapping[str, Any], table: str = "ratios") -> dict[str, Set]:
+    """Return sets of one page by name."""
+    return {name: Set(page, these, table) for name, these in cases.items()}
+
+
+SETS: dict[str, Set] = {
+    **sets("engine", ENGINE),
+    **sets("routes", RATES, "rates"),
+    **sets("routes", CURVES, "curves"),
+    "gradients": Set(
+        "gradients",
+        (
+            beside(
+                "reacher (generalized), 256 envs, a step",
+                REACHER,
+                256,
+                {"torch over numpy": 1.05},
+                ways={"torch": {"arrays": "torch"}, "numpy": {}},
+                engines={},
+                **BRAX,
+            ),
+            gradient("inverted_pendulum, window of 32 steps", 256, 5, bar=1.20),
+            gradient("reacher, window of 32 steps", 256, 5, name="reacher", bar=2.0),
+            gradient("inverted_pendulum, 32 steps", 256, method="actions", bar=1.15),
+            gradient("reacher (MJX), window of 16 steps", 64, **MJX),
+            gradient("reacher (MJX), 16 steps", 64, **MJX, method="actions"),
+            gradient("reacher, 8 steps, Hessian times a vector", 64, **HESSIAN),
+            Case(
+                "inverted_pendulum, 200 windows of 32 steps",
+                "gradients:memory",
+                processes=1,
+                quick={"num_windows": 20},
+            ),
+            TORCHRL,
+        ),
+    ),
+    "gradient_routes": Set(
+        "gradients", (TORCHRL._replace(options={}, processes=1, rounds=9),), "rates"
+    ),
+    "sb3_training": Set(
+        "trainers",
+        tuple(
+            Case(
+                f"{task} to {target}",
+                "training:sb3_to_target",
+                {"task": task, "target": target},
+                (64,),
+                processes=1,
+                limit=3600,
+                quick={"max_steps": 1},
+            )
+            for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
+        ),
+        "trainings",
+    ),
+    **sets("trainers", TRAINERS),
+    **sets("other", OTHER),
+    **sets("scaling", SCALING),
+    "cores_by_size": Set(
+        "scaling",
+        tuple(map(by_size, ("ant", "humanoid", "inverted_pendulum", "fast", "CartpoleBalance"))),
+        "sizes",
+    ),
+    **sets("gpu", GPU),
+    "gpu_training": Set(
+        "gpu",
+        tuple(
+            on_gpu(
+                f"PPO on ant ({library})", "training:ppo_to_target", 4096, library=library
+            )._replace(quick={"seconds": 0})
+            for library in ("gymbridge", "Brax")
+        ),
+        "progress",
+    ),
+}
+"""By name."""
+
+
+def find_case(name: str, case: str) -> Case:
+    """Return a case of a set."""
+    return next(one for one in SETS[name].cases if one.name == case)

@@ -1,22 +1,15 @@
-"""What torch tensors and gradients through the simulator cost, on the CPU or a GPU.
+"""What tensors and gradients through the simulator cost, beside the same in plain JAX.
 
-    python examples/benchmarks/gradients.py [--device cuda] [--rounds 7] [--rows arrays window …]
-
-The reference of a window is one ``jax.jit(jax.value_and_grad(scan))`` of plain Brax with the same
-policy and loss, which restarts nothing; both must find the same gradient. TorchRL's row needs
-``pip install torchrl`` and is left out without it.
+The reference of a window is one `jax.jit(jax.value_and_grad(scan))` of plain Brax with the same
+policy and loss, which restarts nothing; both must find the same gradient.
 """
 
 from __future__ import annotations
 
-import argparse
 import resource
-import time
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import jax
@@ -24,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from brax import envs as brax_envs
-from timing import Row, compare, interleave, print_table, wait
+from steps import Contest, Step, over
 
 from gymbridge import BraxVectorEnv
-from gymbridge.command_line.options import at_least
+from gymbridge.command_line.timing import wait
+from gymbridge.core.cores import count_cores
 from gymbridge.private.mjx import SolverGradient
 
-warnings.filterwarnings("ignore", message="Brax System")
 KINDS = {"inverted_pendulum": "generalized", "reacher": "spring", "ant": "spring"}
 NO_ENDS: dict[str, Any] = {"ant": {"terminate_when_unhealthy": False}}
 """Keywords without which episodes end within a window."""
@@ -38,20 +31,8 @@ NO_ENDS: dict[str, Any] = {"ant": {"terminate_when_unhealthy": False}}
 BALANCE = np.array([[0.0], [2.0], [0.3], [0.5]], np.float32)
 """A linear policy that keeps the pendulum up, so that no episode ends within a window."""
 
-
-def arrays_rows(device: str, rounds: int) -> list[Row]:
-    """Compare the step with torch tensors with the step with numpy arrays."""
-    rng = np.random.default_rng(0)
-    numpy_actions = [rng.uniform(-1, 1, (256, 2)).astype(np.float32) for _ in range(64)]
-    torch_actions = [torch.as_tensor(actions, device=device) for actions in numpy_actions]
-    steps: dict[str, Callable[[int], object]] = {}
-    for arrays, actions in (("numpy", numpy_actions), ("torch", torch_actions)):
-        envs = BraxVectorEnv("reacher", 256, backend="generalized", arrays=arrays, device=device)
-        envs.reset(seed=0)
-        steps[arrays] = lambda index, envs=envs, actions=actions: envs.step(actions[index % 64])
-    times = interleave(steps, count=40, rounds=rounds)
-    taken = compare(times, "torch", "numpy")
-    return [Row("reacher generalized, 256 envs, torch over numpy", *taken, 1.05)]
+LARGEST = 1e-4
+"""By how much two gradients may differ, over the norm of one; for ants and on a GPU it is noted."""
 
 
 class Window:
@@ -98,48 +79,45 @@ class Window:
         return torch.stack(actions).cpu().numpy()
 
     def jax_policy(self) -> Callable[[], Any]:
-        """Return value and gradient with respect to a linear policy, as one compiled function."""
-        return self._jitted(partial(self._loss, self.step), self.weights)
+        """Return the gradient with respect to a linear policy, as one compiled function."""
+        return self._jitted(jax.grad(self._loss), self.weights)
 
     def jax_forward(self) -> Callable[[], Any]:
         """Return the value alone, through the environment's step as it is."""
-        function, weights = jax.jit(partial(self._loss, self.env.step)), jnp.asarray(self.weights)
-        return lambda: function(weights, self.state)
-
-    def _loss(self, env_step: Callable[..., Any], weights: Any, first: Any) -> Any:
-        def step(state: Any, _: Any) -> Any:
-            # On a GPU the default precision is less than torch's.
-            actions = jnp.matmul(state.obs, weights, precision="highest")
-            state = jax.vmap(env_step)(state, actions)
-            return state, (state.obs**2).sum() - state.reward.sum()
-
-        return jax.lax.scan(step, first, None, self.num_steps)[1].sum()
+        return self._jitted(partial(self._loss, env_step=self.env.step), self.weights)
 
     def jax_actions(self) -> Callable[[], Any]:
-        """Return value and gradient with respect to given actions, as one compiled function."""
-        return self._jitted(self._loss_of_actions, self.actions)
+        """Return the gradient with respect to given actions, as one compiled function."""
+        return self._jitted(jax.grad(self._loss_of_actions), self.actions)
 
     def jax_product(self) -> Callable[[], Any]:
         """Return the Hessian by given actions times the same, as one compiled function."""
-        pull, given = jax.grad(self._loss_of_actions), jnp.asarray(self.actions)
-        function = jax.jit(
-            lambda actions, along, first: jax.jvp(
-                lambda actions: pull(actions, first), (actions,), (along,)
-            )[1]
-        )
-        return lambda: function(given, given, self.state)
+
+        def product(actions: Any, first: Any) -> Any:
+            pull = partial(jax.grad(self._loss_of_actions), first=first)
+            return jax.jvp(pull, (actions,), (actions,))[1]
+
+        return self._jitted(product, self.actions)
+
+    def _loss(self, weights: Any, first: Any, env_step: Any = None) -> Any:
+        def act(obs: Any, _: Any) -> Any:  # on a GPU the default precision is less than torch's
+            return jnp.matmul(obs, weights, precision="highest")
+
+        return self._scan(act, first, None, env_step)
 
     def _loss_of_actions(self, actions: Any, first: Any) -> Any:
+        return self._scan(lambda _, action: action, first, actions)
+
+    def _scan(self, act: Any, first: Any, actions: Any, env_step: Any = None) -> Any:
         def step(state: Any, action: Any) -> Any:
-            state = jax.vmap(self.step)(state, action)
+            state = jax.vmap(env_step or self.step)(state, act(state.obs, action))
             return state, (state.obs**2).sum() - state.reward.sum()
 
-        return jax.lax.scan(step, first, actions)[1].sum()
+        return jax.lax.scan(step, first, actions, self.num_steps)[1].sum()
 
-    def _jitted(self, loss: Callable[..., Any], given: np.ndarray) -> Callable[[], Any]:
-        function = jax.jit(jax.value_and_grad(loss))
-        given = jnp.asarray(given)
-        return lambda: function(given, self.state)[1]
+    def _jitted(self, function: Callable[..., Any], given: np.ndarray) -> Callable[[], Any]:
+        compiled, given = jax.jit(function), jnp.asarray(given)
+        return lambda: compiled(given, self.state)
 
     def torch_policy(self) -> torch.Tensor:
         """Return the gradient with respect to a linear policy, step by step."""
@@ -183,87 +161,63 @@ def waiting(step: Callable[[], Any]) -> Callable[[int], None]:
     return lambda _: wait(step())
 
 
-def window_row(case: str, steps: dict[str, Callable[[], Any]], bar: float, rounds: int) -> Row:
-    """Compare gradients, then times."""
-    error = difference(*steps.values())
-    assert error < 1e-4, f"{case}: gradients differ by {error:.1e}"
-    timed = {name: waiting(step) for name, step in steps.items()}
-    times = interleave(timed, count=2, rounds=rounds)
-    reference, ours = timed
-    return Row(case, *compare(times, ours, reference), bar, f"gradients differ by {error:.0e}")
+def window(
+    num_envs: int,
+    device: str,
+    *,
+    name: str = "inverted_pendulum",
+    num_steps: int = 32,
+    method: str = "policy",
+    backend: str | None = None,
+    bar: float = 1.3,
+) -> Contest:
+    """Compare equal gradients: by a policy, step by step, or by the actions of an unroll.
+
+    The `method` "product" is a Hessian times a vector. Over MJX, the forward pass is a reference,
+    too.
+    """
+    given = Window(name, num_envs, num_steps, device, backend)
+    plain, ours = getattr(given, f"jax_{method}")(), getattr(given, f"torch_{method}")
+    error = difference(plain, ours)
+    if device == "cpu" and name != "ant" and error > LARGEST:
+        raise SystemExit(f"The gradients differ by {error:.1e}, and may by {LARGEST}.")
+    way = "step by step" if method == "policy" else "unroll"
+    steps, bars = {way: ours, "one JAX gradient": plain}, {(way, "one JAX gradient"): bar}
+    if backend == "mjx" and method == "policy":
+        steps["JAX's forward pass"] = given.jax_forward()
+        bars[way, "JAX's forward pass"] = 4.0
+    steps = {name: waiting(step) for name, step in steps.items()}
+    return Contest(steps, bars, num_steps, f"gradients differ by {error:.0e}")
 
 
-def window_rows(device: str, rounds: int) -> list[Row]:
-    rows = []
-    for name, bar in (("inverted_pendulum", 1.2), ("reacher", 2.0)):
-        window = Window(name, 256, 32, device)
-        steps = {"jax": window.jax_policy(), "torch": window.torch_policy}
-        case = f"{name} {KINDS[name]}, 256 envs, window of 32 steps"
-        rows.append(window_row(case, steps, bar, rounds))
-    return rows
-
-
-def solver_rows(device: str, rounds: int) -> list[Row]:
-    """Compare gradients through MJX's solver with the same in JAX, and with the forward pass."""
-    window = Window("reacher", 64, 16, device, "mjx")
-    case = "reacher mjx (implicit), 64 envs, window of 16 steps"
-    steps = {"jax": window.jax_policy(), "torch": window.torch_policy}
-    row = window_row(case, steps, 1.3, rounds)
-    timed = {"forward": waiting(window.jax_forward()), "torch": waiting(window.torch_policy)}
-    times = interleave(timed, count=2, rounds=rounds)
-    over = Row(f"{case}, over JAX's forward pass", *compare(times, "torch", "forward"), 4.0)
-    steps = {"jax": window.jax_actions(), "torch": window.torch_actions}
-    return [row, over, window_row(f"{case}, as one unroll", steps, 1.3, rounds)]
-
-
-def hessian_rows(device: str, rounds: int) -> list[Row]:
-    """Compare products with the Hessian with `jax.jvp` of `jax.grad` in one piece."""
-    window = Window("reacher", 64, 8, device)
-    steps = {"jax": window.jax_product(), "torch": window.torch_product}
-    case = "reacher spring, 64 envs, Hessian times a vector, unroll of 8 steps"
-    return [window_row(case, steps, 1.5, rounds)]
-
-
-def unroll_rows(device: str, rounds: int) -> list[Row]:
-    window = Window("inverted_pendulum", 256, 32, device)
-    steps = {"jax": window.jax_actions(), "torch": window.torch_actions}
-    case = "inverted_pendulum generalized, 256 envs, unroll of 32 steps"
-    return [window_row(case, steps, 1.15, rounds)]
-
-
-def resident() -> int:
-    """Return the bytes of memory that this process holds (Linux)."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
-
-
-def memory_rows(device: str, rounds: int) -> list[Row]:
-    """Compare the memory after the 20th and after the 200th window."""
-    window = Window("inverted_pendulum", 256, 32, device)
-    sizes, times = [], []
-    for _ in range(200):
-        start = time.perf_counter()
-        window.torch_policy()
-        times.append((time.perf_counter() - start) * 1e6)
+def memory(num_envs: int, device: str, *, num_windows: int = 200) -> dict[str, Any]:
+    """Return the memory after the last window, over that after the 20th."""
+    given, sizes = Window("inverted_pendulum", num_envs, 32, device), []
+    for _ in range(num_windows):
+        given.torch_policy()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])  # Linux
         on_gpu = torch.cuda.memory_allocated() if device != "cpu" else 0
-        sizes.append(resident() + on_gpu)
-    ratio = max(sizes[190:]) / sizes[19]
-    case = "200 windows in a row, memory after the last over that after the 20th"
-    return [Row(case, median(times), ratio, 1.02, f"{sizes[-1] / 2**20:.0f} MiB")]
+        sizes.append(pages * resource.getpagesize() + on_gpu)
+    ratio = max(sizes[-10:]) / sizes[num_windows // 10 - 1]
+    return {"figures": {"memory at the end, MiB": sizes[-1] / 2**20, "over that at 10 %": ratio}}
 
 
-def torchrl_window(window: Window, **options: Any) -> Callable[[], Any]:
+def torchrl_window(given: Window) -> Callable[[], Any]:
     """Return the same work on TorchRL's wrapper."""
     from torchrl.envs.libs.brax import BraxWrapper
 
-    options = {"requires_grad": True, "categorical_action_encoding": False, **options}
-    num_envs = window.envs.num_envs
-    theirs = BraxWrapper(window.env, batch_size=[num_envs], device=window.device, **options)
-    weights = torch.tensor(window.weights, device=window.device, requires_grad=True)
+    options: Any = {"requires_grad": True, "categorical_action_encoding": False}
+    if (
+        given.device != "cpu"
+    ):  # on a CPU it clears all that JAX compiled every 20 steps, as it comes
+        options["cache_clear_frequency"] = False
+    num_envs = given.envs.num_envs
+    theirs = BraxWrapper(given.env, batch_size=[num_envs], device=given.device, **options)
+    weights = torch.tensor(given.weights, device=given.device, requires_grad=True)
 
     def run() -> None:
         data, loss = theirs.reset(), 0
-        for _ in range(window.num_steps):
+        for _ in range(given.num_steps):
             data["action"] = data["observation"] @ weights
             data = theirs.step(data)["next"]
             loss = loss + (data["observation"] ** 2).sum() - data["reward"].sum()
@@ -272,54 +226,40 @@ def torchrl_window(window: Window, **options: Any) -> Callable[[], Any]:
     return run
 
 
-def torchrl_rows(device: str, rounds: int) -> list[Row]:
-    """Compare with TorchRL's wrapper on the same work."""
-    window = Window("inverted_pendulum", 64, 16, device)
-    try:
-        run = torchrl_window(window)
-    except ImportError:
-        return []
-    times: dict[str, list[float]] = {"ours": [], "theirs": []}
-    run()
-    for _ in range(max(2, rounds // 3)):
-        window.torch_policy()  # TorchRL traces so much anew that JAX forgets our compiled step
-        for name, step in (("ours", window.torch_policy), ("theirs", run)):
-            start = time.perf_counter()
-            wait(step())
-            times[name].append((time.perf_counter() - start) * 1e6)
-    ours = compare(times, "ours", "theirs")
-    note = (
-        f"TorchRL {median(times['theirs']) / 1e3:.0f} ms, {1 / ours.ratio.value:.0f} times as long"
-    )
-    case = "inverted_pendulum, 64 envs, window of 16 steps, over TorchRL"
-    return [Row(case, *ours, 0.01, note)]
-
-
-ROWS = {
-    "arrays": arrays_rows,
-    "window": window_rows,
-    "solver": solver_rows,
-    "unroll": unroll_rows,
-    "hessian": hessian_rows,
-    "memory": memory_rows,
-    "torchrl": torchrl_rows,
+ROUTES: dict[str, Callable[[Window], Callable[[], Any]]] = {
+    "one jitted scan, policy": Window.jax_policy,
+    "gymbridge, step by step, policy": lambda given: given.torch_policy,
+    "one jitted scan, actions": Window.jax_actions,
+    "gymbridge, unroll, actions": lambda given: given.torch_actions,
+    "TorchRL BraxWrapper, policy": torchrl_window,
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu", help="where everything is, such as cuda")
-    text = "rounds of a comparison; TorchRL has a third of them (default: %(default)s)"
-    parser.add_argument("--rounds", type=at_least(1), default=9, help=text)
-    text = "parts of the table (default: all)"
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), help=text)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    rows: list[Row] = []
-    for name in options.rows:
-        rows += ROWS[name](options.device, options.rounds)
-    print_table(rows)
+def routes(
+    num_envs: int,
+    device: str,
+    *,
+    name: str = "inverted_pendulum",
+    only: str = "",
+    num_steps: int = 16,
+    bar: float = 0.01,
+) -> Contest:
+    """Return the ways to the gradient of a window, each for a process of its own."""
+
+    def build(make: Callable[[Window], Callable[[], Any]]) -> Step:
+        return waiting(make(Window(name, num_envs, num_steps, device)))
+
+    steps = {route: partial(build, make) for route, make in ROUTES.items() if only in route}
+    pair = "gymbridge, step by step, policy", "TorchRL BraxWrapper, policy"
+    return Contest(steps, {pair: bar}, num_steps)
 
 
-if __name__ == "__main__":
-    main()
+def over_cores(num_envs: int, _: str, *, num_steps: int = 8) -> Contest:
+    """Compare the gradient of a window of ants over all cores with plain JAX on one device."""
+    jax.config.update("jax_num_cpu_devices", count_cores())  # before a bare environment starts JAX
+    places = {"all cores": "cpu:all", "one device": "cpu"}
+    windows = {name: Window("ant", num_envs, num_steps, place) for name, place in places.items()}
+    steps = {name: waiting(given.torch_actions) for name, given in windows.items()}
+    steps["one JAX gradient"] = waiting(windows["one device"].jax_actions())
+    bars = {"all cores": 0.85, "one device": None}
+    return Contest(steps, over("one JAX gradient", bars), num_steps)

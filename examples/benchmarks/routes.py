@@ -1,25 +1,29 @@
 """Ways to step the same task: bare engines, other libraries' classes, and gymbridge.
 
-A route is a function of ``num_envs``. It returns a function that takes one step of the batch, with
-actions drawn beforehand. `throughput.py` runs each in a process of its own.
+A route is a function of what varies, which is the number of environments or something else of a
+task. It returns a function of the step number, with actions drawn beforehand. Each route is built
+in a process of its own, so that a machine without one library measures the others.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from steps import Contest, Step, own_step, play, uniform
 
-Step = Callable[[], object]
 Route = Callable[[int], Step]
 
 NUM_ACTIONS = 64
+CART_POLE = "CartPole-v1"
+
 MODES = ("NextStep", "SameStep", "Disabled")
-KINDS = ("numpy", "torch", "jax")
 LARGEST = {
     "AsyncVectorEnv": 64,
     "SB3 SubprocVecEnv": 64,
@@ -29,37 +33,37 @@ LARGEST = {
 """Sizes up to which a route is measured: a process for each environment, or a very slow step."""
 
 
-def cycle(step: Callable[[Any], object], actions: list[Any]) -> Step:
+def routes_to(value: int, device: str, *, task: str, only: str = "") -> Contest:
+    """Return the routes to a task whose names match a regular expression."""
+    routes = {name: route for name, route in TASKS[task].items() if re.search(only, name)}
+    if task in BY_SIZE:
+        routes = {name: one for name, one in routes.items() if value <= LARGEST.get(name, value)}
+    return Contest({name: partial(route, value) for name, route in routes.items()})
+
+
+def cycle(step: Callable[[Any], Any], actions: Any) -> Step:
     """Return a function that steps with each of the actions in turn."""
-    index = 0
-
-    def run() -> object:
-        nonlocal index
-        index += 1
-        return step(actions[index % len(actions)])
-
-    return run
+    return lambda index: step(actions[index % len(actions)])
 
 
-def draw(space: gym.Space[Any], convert: Callable[[Any], Any] = np.asarray) -> list[Any]:
-    """Return random actions of a batch."""
-    space.seed(0)
-    return [convert(space.sample()) for _ in range(NUM_ACTIONS)]
-
-
-def of_gymnasium(make: Callable[[int], Any], num_envs: int) -> Step:
-    """Step any `VectorEnv` of numpy arrays that restarts by itself."""
-    envs = make(num_envs)
-    envs.reset(seed=0)
-    return cycle(envs.step, draw(envs.action_space))
-
-
-def of_sb3(make: Callable[[int], Any], num_envs: int) -> Step:
-    """Step a `VecEnv` of Stable-Baselines3."""
-    envs = make(num_envs)
+def of_gymnasium(make: Callable[[int], Any], value: int) -> Step:
+    """Step any batch with numpy arrays that restarts by itself; for SB3's `VecEnv`, too."""
+    envs = make(value)
     envs.reset()
-    space = gym.vector.utils.batch_space(envs.action_space, num_envs)
-    return cycle(envs.step, draw(space))
+    space = envs.action_space
+    if not hasattr(envs, "single_action_space"):
+        space = gym.vector.utils.batch_space(space, envs.num_envs)
+    space.seed(0)
+    return cycle(envs.step, [space.sample() for _ in range(NUM_ACTIONS)])
+
+
+def _of_gymnasium_s(env_id: str, mode: str) -> Route:
+    return partial(of_gymnasium, partial(gym.make_vec, env_id, vectorization_mode=mode))
+
+
+def of_gymbridge(env_id: str, num_envs: int, *, stagger: int = 0, **options: Any) -> Step:
+    """Step a batch of ours; with autoreset disabled, what ended is reset at once."""
+    return play(gym.make_vec(env_id, num_envs=num_envs, **options), stagger)
 
 
 def of_torchrl(make: Callable[[int], Any], num_envs: int) -> Step:
@@ -68,8 +72,7 @@ def of_torchrl(make: Callable[[int], Any], num_envs: int) -> Step:
 
     env = make(num_envs)
     torch.manual_seed(0)
-    draw_action = env.full_action_spec["action"].rand
-    actions, now = [draw_action() for _ in range(NUM_ACTIONS)], env.reset()
+    actions, now = [env.full_action_spec["action"].rand() for _ in range(NUM_ACTIONS)], env.reset()
 
     def step(action: Any) -> object:
         nonlocal now
@@ -80,121 +83,79 @@ def of_torchrl(make: Callable[[int], Any], num_envs: int) -> Step:
     return cycle(step, actions)
 
 
-def of_jax(make: Callable[[int], tuple[Callable[..., Any], Any, int]], num_envs: int) -> Step:
-    """Step a jitted function; observation, reward and done are fetched as numpy arrays."""
+def of_jax(make: Callable[[], Any], wrap: Callable[[Any], Any] | None, num_envs: int) -> Step:
+    """Step a task of Brax or Playground, alone or in a wrapper of its library."""
     import jax
 
-    step, state, size = make(num_envs)
-    rng, compiled = np.random.default_rng(0), jax.jit(step)
-    actions = rng.uniform(-1, 1, (NUM_ACTIONS, num_envs, size)).astype(np.float32)
-
-    def take(action: Any) -> object:
-        nonlocal state
-        state = compiled(state, action)
-        return jax.device_get((state.obs, state.reward, state.done))
-
-    return cycle(take, list(actions))
+    env = make()
+    reset, step = jax.vmap(env.reset), jax.vmap(env.step)
+    if wrap is not None:
+        env = wrap(env)
+        reset, step = env.reset, env.step
+    actions = uniform(NUM_ACTIONS, num_envs, env.action_size)
+    return own_step(reset, step, num_envs, actions, lambda s: (s.obs, s.reward, s.done))
 
 
-def of_gymbridge(env_id: str, mode: str, arrays: str, num_envs: int, **options: Any) -> Step:
-    """Step a batch of ours; with autoreset disabled, what ended is reset at once."""
-    import gymbridge
+def _make_brax(name: str, backend: str) -> Any:
+    from brax import envs as brax_envs
 
-    gym.register_envs(gymbridge)
-    options |= {"autoreset_mode": mode, "arrays": arrays}
-    envs: Any = gym.make_vec(env_id, num_envs=num_envs, **options)
-    envs.reset(seed=0)
-    to_jax = partial(_to_jax, device=envs.device)
-    to_torch = partial(_to_torch, device=envs.device)
-    convert = {"numpy": np.asarray, "torch": to_torch, "jax": to_jax}[arrays]
-
-    def step_and_reset(actions: Any) -> object:
-        obs, _, terminations, truncations, _ = envs.step(actions)
-        if bool((ended := terminations | truncations).any()):
-            obs, _ = envs.reset(options={"reset_mask": ended})
-        return obs
-
-    step = step_and_reset if mode == "Disabled" else envs.step
-    return cycle(step, draw(envs.action_space, convert))
+    return brax_envs.get_environment(name, backend=backend)
 
 
-def _to_torch(array: Any, device: Any) -> Any:
-    import torch
+def _wrap_brax(env: Any, limit: int = 1000) -> Any:
+    from brax.envs.wrappers import training
 
-    return torch.from_numpy(np.asarray(array)).to(device)
-
-
-def _to_jax(array: Any, device: Any) -> Any:
-    import jax
-
-    return jax.device_put(np.asarray(array), device)
+    return training.wrap(env, limit)
 
 
-def _ours(env_id: str, **options: Any) -> dict[str, Route]:
+def _brax_wrapper(make: Callable[[], Any], num_envs: int) -> Any:
+    from torchrl.envs import BraxWrapper
+
+    return BraxWrapper(make(), batch_size=[num_envs], device="cpu")
+
+
+def _make_balance() -> Any:
+    from mujoco_playground import registry
+
+    # The default, "warp", is made for GPUs.
+    return registry.load("CartpoleBalance", config_overrides={"impl": "jax"})
+
+
+def _wrap_playground(env: Any) -> Any:
+    from mujoco_playground import wrapper
+
+    return wrapper.wrap_for_brax_training(env, episode_length=1000)
+
+
+def _ours(env_id: str, *, cores: bool = False, **options: Any) -> dict[str, Route]:
+    """Return our routes by arrays and mode, and over all cores."""
+    places = {"": (("numpy", "torch", "jax"), MODES, {})}
+    if cores:
+        places["all cores, "] = (("numpy", "torch"), MODES[:2], {"device": "cpu:all"})
     return {
-        f"gymbridge, {arrays}, {mode}": partial(_run_ours, env_id, mode, arrays, options)
-        for arrays in KINDS
-        for mode in MODES
+        f"gymbridge, {place}{arrays}, {mode}": partial(
+            of_gymbridge, env_id, arrays=arrays, autoreset_mode=mode, **given, **options
+        )
+        for place, (kinds, modes, given) in places.items()
+        for arrays in kinds
+        for mode in modes
     }
 
 
-def _every_core(env_id: str, **options: Any) -> dict[str, Route]:
-    options["device"] = "cpu:all"
+def _of_brax(name: str, backend: str) -> dict[str, Route]:
+    make = partial(_make_brax, name, backend)
     return {
-        f"gymbridge, all cores, {arrays}, {mode}": partial(_run_ours, env_id, mode, arrays, options)
-        for arrays in ("numpy", "torch")
-        for mode in ("NextStep", "SameStep")
+        "bare jitted step": partial(of_jax, make, None),
+        "Brax training.wrap": partial(of_jax, make, _wrap_brax),
+        "TorchRL BraxWrapper": partial(of_torchrl, partial(_brax_wrapper, make)),
+        **_ours(f"Brax/{name}-v0", cores=True, backend=backend),
     }
 
 
-def _run_ours(env_id: str, mode: str, arrays: str, options: dict[str, Any], num_envs: int) -> Step:
-    return of_gymbridge(env_id, mode, arrays, num_envs, **options)
+def _sb3(kind: str, num_envs: int) -> Any:
+    from stable_baselines3.common import vec_env
 
-
-CART_POLE = "CartPole-v1"
-PENDULUM = {"env_name": "inverted_pendulum", "backend": "generalized"}
-ANT = {"env_name": "ant", "backend": "spring"}
-
-
-def _sync(num_envs: int) -> Any:
-    return gym.make_vec(CART_POLE, num_envs, vectorization_mode="sync")
-
-
-def _async(num_envs: int) -> Any:
-    return gym.make_vec(CART_POLE, num_envs, vectorization_mode="async")
-
-
-def _functional(num_envs: int) -> Any:
-    from gymnasium.envs.phys2d.cartpole import CartPoleJaxVectorEnv
-
-    return CartPoleJaxVectorEnv(num_envs=num_envs, max_episode_steps=500)
-
-
-def _pool(num_envs: int) -> Any:
-    import envpool
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return envpool.make_gymnasium(CART_POLE, num_envs=num_envs)
-
-
-def _pool_step(num_envs: int) -> Step:
-    pool = _pool(num_envs)
-    pool.reset()
-    actions = np.random.default_rng(0).integers(0, 2, (NUM_ACTIONS, num_envs))
-    return cycle(pool.step, list(actions))
-
-
-def _dummy(num_envs: int) -> Any:
-    from stable_baselines3.common.vec_env import DummyVecEnv
-
-    return DummyVecEnv([partial(gym.make, CART_POLE)] * num_envs)
-
-
-def _subproc(num_envs: int) -> Any:
-    from stable_baselines3.common.vec_env import SubprocVecEnv
-
-    return SubprocVecEnv([partial(gym.make, CART_POLE)] * num_envs)
+    return getattr(vec_env, kind)([partial(gym.make, CART_POLE)] * num_envs)
 
 
 def _serial(num_envs: int) -> Any:
@@ -203,96 +164,165 @@ def _serial(num_envs: int) -> Any:
     return SerialEnv(num_envs, partial(GymEnv, CART_POLE))
 
 
-def _brax_wrapper(named: dict[str, str], num_envs: int) -> Any:
-    from brax import envs as brax_envs
-    from torchrl.envs import BraxWrapper
+def _pool(task: str, num_envs: int, **options: Any) -> Any:
+    import envpool
 
-    return BraxWrapper(brax_envs.get_environment(**named), batch_size=[num_envs], device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return envpool.make_gymnasium(task, num_envs=num_envs, **options)
 
 
-def _gym_wrapper_step(num_envs: int) -> Step:
-    """Step Brax's class for OpenAI's `gym`, which is no longer maintained: ``pip install gym``."""
+def own_pool(num_envs: int) -> Step:
+    pool = _pool(CART_POLE, num_envs)
+    pool.reset()
+    return cycle(pool.step, np.random.default_rng(0).integers(0, 2, (NUM_ACTIONS, num_envs)))
+
+
+def _staggered_pool(limit: int) -> Step:
+    """Step EnvPool's own class, whose episodes of equal length are staggered as ours are."""
+    pool = _pool("Pendulum-v1", 64, max_episode_steps=limit)
+    pool.reset()
+    actions, ids = 2 * uniform(NUM_ACTIONS, 64, 1), np.arange(64, dtype=np.int32)
+    for index in range(min(limit, 64)):
+        if index:
+            pool.reset(ids[ids % min(limit, 64) == index])
+        for _ in range(max(limit // 64, 1)):
+            pool.step(actions[index])
+    return cycle(pool.step, actions)
+
+
+def _wrapped_reacher(limit: int) -> Step:
+    """Step Brax's own wrappers, whose restarts are of states drawn once."""
     import jax
-    from brax import envs as brax_envs
-    from brax.envs.wrappers.gym import VectorGymWrapper
 
-    envs = VectorGymWrapper(brax_envs.create(**PENDULUM, batch_size=num_envs), seed=0)
-    envs.reset()
-    rng = np.random.default_rng(0)
-    actions = list(rng.uniform(-1, 1, (NUM_ACTIONS, num_envs, 1)).astype(np.float32))
-    return cycle(lambda action: jax.device_get(envs.step(action)[:3]), actions)
+    env = _wrap_brax(_make_brax("reacher", "spring"), limit)
+
+    def reset(keys: Any) -> Any:
+        state = env.reset(keys)
+        # The wrapper counts steps as floats, in the state.
+        state.info["steps"] = jax.numpy.arange(256) % limit * 1.0
+        return state
+
+    return own_step(reset, env.step, 256, uniform(64, 256, 2), lambda s: (s.obs, s.reward, s.done))
 
 
-def _bare_brax(named: dict[str, str], num_envs: int) -> tuple[Callable[..., Any], Any, int]:
+def _restarts(env_id: str, num_envs: int, **options: Any) -> dict[str, Route]:
+    def restart(mode: str, limit: int) -> Step:
+        given = {"autoreset_mode": mode, "max_episode_steps": limit, **options}
+        return of_gymbridge(env_id, num_envs, stagger=limit, **given)
+
+    return {f"gymbridge, numpy, {mode}": partial(restart, mode) for mode in MODES[:2]}
+
+
+class Informed(gym.Env[Any, Any]):
+    """A task of one number without physics, which returns numbers as infos.
+
+    Args:
+        num_keys: How many.
+    """
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, num_keys: int) -> None:
+        self.keys = [f"metric_{index}" for index in range(num_keys)]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        """Begin at 0."""
+        super().reset(seed=seed)
+        self.position = np.zeros(1, np.float32)
+        return self.position, dict.fromkeys(self.keys, 0.0)
+
+    def step(self, action: Any) -> Any:
+        """Add the action."""
+        self.position = self.position + action
+        return self.position, 0.0, False, False, dict.fromkeys(self.keys, float(action[0]))
+
+
+def _informed_brax(mode: str, num_keys: int) -> Any:
     import jax
-    from brax import envs as brax_envs
+    import jax.numpy as jnp
+    from brax.envs import Env, State
 
-    env = brax_envs.get_environment(**named)
-    keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
-    return jax.vmap(env.step), jax.jit(jax.vmap(env.reset))(keys), env.action_size
+    from gymbridge import BraxVectorEnv
+
+    class BraxInformed(Env):
+        """`Informed` in JAX."""
+
+        observation_size, action_size, backend = 1, 1, "none"
+
+        def reset(self, rng: jax.Array) -> State:
+            zero = jnp.zeros(())
+            metrics = {f"metric_{index}": zero for index in range(num_keys)}
+            return State(None, jnp.zeros(1), zero, zero, metrics)
+
+        def step(self, state: State, action: jax.Array) -> State:
+            metrics = dict.fromkeys(state.metrics, action[0])
+            return state.replace(obs=state.obs + action, metrics=metrics)
+
+    return BraxVectorEnv(BraxInformed(), 64, autoreset_mode=mode, info_keys="all")
 
 
-def _wrapped_brax(named: dict[str, str], num_envs: int) -> tuple[Callable[..., Any], Any, int]:
+def _spread_ants(arrays: str, num_devices: int) -> Step:
+    """Step ants on several devices; without a GPU they are of XLA's making and share the cores."""
+    flag = f"--xla_force_host_platform_device_count={num_devices}"
+    os.environ["XLA_FLAGS"] = f"{flag} {os.environ.get('XLA_FLAGS', '')}"
     import jax
-    from brax import envs as brax_envs
-    from brax.envs.wrappers import training
 
-    env = training.wrap(brax_envs.get_environment(**named), episode_length=1000)
-    keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
-    return env.step, jax.jit(env.reset)(keys), env.action_size
-
-
-def _of_brax(named: dict[str, str]) -> dict[str, Route]:
-    """Return the routes of Brax and TorchRL to a task of Brax."""
-    return {
-        "bare jitted step": partial(of_jax, partial(_bare_brax, named)),
-        "Brax training.wrap": partial(of_jax, partial(_wrapped_brax, named)),
-        "TorchRL BraxWrapper": partial(of_torchrl, partial(_brax_wrapper, named)),
-    }
+    devices = jax.devices()[:num_devices]
+    if len(devices) < num_devices:
+        raise SystemExit(f"{num_devices} devices were asked for, and there are {len(devices)}.")
+    options: Mapping[str, Any] = {"backend": "spring", "device": devices}
+    return of_gymbridge("Brax/ant-v0", 1024, arrays=arrays, **options)
 
 
-def _balance(num_envs: int, *, is_wrapped: bool) -> tuple[Callable[..., Any], Any, int]:
-    import jax
-    from mujoco_playground import registry, wrapper
-
-    # The default, "warp", is made for GPUs.
-    env: Any = registry.load("CartpoleBalance", config_overrides={"impl": "jax"})
-    if is_wrapped:
-        wrapped = wrapper.wrap_for_brax_training(env, episode_length=1000)
-        reset, step = wrapped.reset, wrapped.step
-    else:
-        reset, step = jax.vmap(env.reset), jax.vmap(env.step)
-    keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
-    return step, jax.jit(reset)(keys), env.action_size
-
-
-ROUTES: dict[str, dict[str, Route]] = {
-    "CartPole-v1": {
-        "SyncVectorEnv": partial(of_gymnasium, _sync),
-        "AsyncVectorEnv": partial(of_gymnasium, _async),
-        "SB3 DummyVecEnv": partial(of_sb3, _dummy),
-        "SB3 SubprocVecEnv": partial(of_sb3, _subproc),
+BY_SIZE: dict[str, dict[str, Route]] = {
+    CART_POLE: {
+        "SyncVectorEnv": _of_gymnasium_s(CART_POLE, "sync"),
+        "AsyncVectorEnv": _of_gymnasium_s(CART_POLE, "async"),
+        "SB3 DummyVecEnv": partial(of_gymnasium, partial(_sb3, "DummyVecEnv")),
+        "SB3 SubprocVecEnv": partial(of_gymnasium, partial(_sb3, "SubprocVecEnv")),
         "TorchRL SerialEnv of GymEnv": partial(of_torchrl, _serial),
-        "Gymnasium FunctionalJaxVectorEnv": partial(of_gymnasium, _functional),
-        "EnvPool's own class": _pool_step,
+        "Gymnasium FunctionalJaxVectorEnv": _of_gymnasium_s(
+            "phys2d/CartPole-v1", "vector_entry_point"
+        ),
+        "EnvPool's own class": own_pool,
         **_ours("EnvPool/CartPole-v1"),
     },
-    "inverted_pendulum (Brax, generalized)": {
-        **_of_brax(PENDULUM),
-        "Brax VectorGymWrapper": _gym_wrapper_step,
-        **_ours("Brax/inverted_pendulum-v0", backend="generalized"),
-        **_every_core("Brax/inverted_pendulum-v0", backend="generalized"),
-    },
-    "ant (Brax, spring)": {
-        **_of_brax(ANT),
-        **_ours("Brax/ant-v0", backend="spring"),
-        **_every_core("Brax/ant-v0", backend="spring"),
-    },
+    "inverted_pendulum (Brax, generalized)": _of_brax("inverted_pendulum", "generalized"),
+    "ant (Brax, spring)": _of_brax("ant", "spring"),
     "CartpoleBalance (Playground)": {
-        "bare jitted step": partial(of_jax, partial(_balance, is_wrapped=False)),
-        "Playground wrap_for_brax_training": partial(of_jax, partial(_balance, is_wrapped=True)),
-        **_ours("Playground/CartpoleBalance-v0"),
-        **_every_core("Playground/CartpoleBalance-v0"),
+        "bare jitted step": partial(of_jax, _make_balance, None),
+        "Playground wrap_for_brax_training": partial(of_jax, _make_balance, _wrap_playground),
+        **_ours("Playground/CartpoleBalance-v0", cores=True),
     },
 }
-"""Routes by task and name."""
+"""Routes of the number of environments, by task and name."""
+
+TASKS: dict[str, dict[str, Route]] = BY_SIZE | {
+    "restarts of Pendulum (EnvPool, 64 environments)": {
+        "EnvPool's own class": _staggered_pool,
+        "SyncVectorEnv": lambda limit: play(
+            gym.make_vec("Pendulum-v1", 64, "sync", max_episode_steps=limit), limit
+        ),
+        **_restarts("EnvPool/Pendulum-v1", 64),
+    },
+    "restarts of reacher (Brax, spring, 256 environments)": {
+        "Brax training.wrap": _wrapped_reacher,
+        **_restarts("Brax/reacher-v0", 256, backend="spring"),
+    },
+    "infos (no physics, 64 environments)": {
+        "SyncVectorEnv": partial(
+            of_gymnasium, lambda count: gym.vector.SyncVectorEnv([partial(Informed, count)] * 64)
+        ),
+        **{
+            f"gymbridge, numpy, {mode}": partial(of_gymnasium, partial(_informed_brax, mode))
+            for mode in MODES[:2]
+        },
+    },
+    "devices (Brax, ant, spring, 1024 environments)": {
+        f"gymbridge, {arrays}, NextStep": partial(_spread_ants, arrays)
+        for arrays in ("numpy", "jax")
+    },
+}
+"""And routes of something else that varies."""

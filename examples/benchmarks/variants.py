@@ -11,7 +11,8 @@ returns:
   environment has its next initial state ready, and a launch of its own draws those that were used.
   An environment that ends twice between two such launches is reset in the step, as without.
 
-`run_all.py` measures them, each beside the bare step with the same compile options and buffers.
+`run.py variants` measures them, each beside the bare step with the same compile options and
+buffers.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import torch
-from contests import BARE, Contest, Physics, Step, ant, brax_task, make_policy, ours
-from timing import wait
+from gpu import BARE, Physics, ant, brax_task, make_policy, ours
+from steps import Contest, Step, over
 
+from gymbridge.command_line.timing import wait
 from gymbridge.core.episode import EpisodeRule, ResetRequest
 from gymbridge.errors import ArgumentError
 from gymbridge.jax_env.rows import begin_rows, drawn_part, where_rows
@@ -279,9 +281,9 @@ def step_variants(size: int, device: str, *, mode: str) -> Contest:
         ours_by_name[f", drawn ahead every {every}"] = again
     ours_by_name[", all three, every 16"] = vary(plain, Variant(options, True, 16))
     mine = {f"gymbridge, torch, {mode}{name}": ours(e, policy) for name, e in ours_by_name.items()}
-    peers = {f"gymbridge, torch, {mode}{name}": BARE + name for name in common if name}
-    peers[list(mine)[-1]] = list(steps)[-1]
-    bars = dict.fromkeys(mine, 1.15 if mode == "SameStep" else 1.05)
+    peers = {(f"gymbridge, torch, {mode}{name}", BARE + name): None for name in common if name}
+    peers[list(mine)[-1], list(steps)[-1]] = None
+    bars = over(BARE, dict.fromkeys(mine, 1.15 if mode == "SameStep" else 1.05))
     warm_up(steps | mine)
     note = "" if is_gpu else "a CPU has no compile options here"
-    return Contest(steps | mine, BARE, bars, note=note, peers=peers)
+    return Contest(steps | mine, {**bars, **peers}, note=note)

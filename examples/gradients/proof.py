@@ -1,7 +1,7 @@
 """Are the gradients of every differentiable environment of Brax and Playground right?
 
     python examples/gradients/proof.py --pairs ant/spring reacher/spring
-    python examples/gradients/proof.py --out docs/gradients --page PAGE
+    python examples/gradients/proof.py --out docs/measured/gradients-proof --page PAGE
 
 Each pair of environment and backend (that of Playground is "playground") is measured in 32 and in
 64 bit floats, each in a process of its own; pairs on MJX, which compile longest, in 64 bit floats

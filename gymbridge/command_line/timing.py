@@ -15,7 +15,6 @@ from gymbridge.command_line.output import LOG
 __all__ = [
     "ROUNDS",
     "fitting_count",
-    "interleave",
     "measure_rates",
     "name_processor",
     "seconds_per_call",
@@ -36,42 +35,22 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def measure_rates(
     steps: Mapping[str, Callable[[int], Any]], seconds: float, rounds: int = ROUNDS
 ) -> dict[str, list[float]]:
-    """Return the calls per second of each function in each round, by name.
+    """Return the calls per second of each function of the step number in each round, by name.
 
-    All rounds together take `seconds`, or more where a call takes longer than its share; warming up
-    comes before.
+    Functions take turns. All rounds together take `seconds`, or more where a call takes longer than
+    its share; warming up comes before. The last call of a turn is waited for.
     """
     counts = {}
     for name, step in steps.items():
         LOG.info("Warming up %s.", name)
         counts[name] = fitting_count(step, seconds / rounds / len(steps))
     LOG.info("Measuring %d rounds.", rounds)
-    times = interleave(steps, count=counts, rounds=rounds)
-    return {name: [1e6 / taken for taken in found] for name, found in times.items()}
-
-
-def interleave(
-    steps: Mapping[str, Callable[[int], Any]], *, count: int | Mapping[str, int], rounds: int
-) -> dict[str, list[float]]:
-    """Time each function in turn, round by round.
-
-    Args:
-        steps: Functions of the step number, by name.
-        count: Calls per round and function, or that of each function by name.
-        rounds: Rounds.
-
-    Returns:
-        Per name, the microseconds per call in each round. The last call of a round is waited for.
-    """
-    counts = count if isinstance(count, Mapping) else dict.fromkeys(steps, count)
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for name, step in steps.items():  # compile, wake and warm up
-        seconds_per_call(step, max(2, counts[name] // 10))
+    rates: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(1, rounds + 1):
         for name, step in steps.items():
-            times[name].append(seconds_per_call(step, counts[name]) * 1e6)
+            rates[name].append(1 / seconds_per_call(step, counts[name]))
         LOG.debug("Measured %d of %d rounds.", number, rounds)
-    return times
+    return rates
 
 
 def fitting_count(step: Callable[[int], Any], seconds: float) -> int:

@@ -1,0 +1,138 @@
+"""Measure one case in this process; `run.py` starts one for each.
+
+python examples/benchmarks/job.py SET CASE --value 256 --out result.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from multiprocessing import active_children, get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from cases import Case, find_case
+
+from gymbridge.command_line.options import at_least, positive
+from gymbridge.command_line.timing import (
+    fitting_count,
+    measure_rates,
+    name_processor,
+    seconds_per_call,
+)
+from gymbridge.core.extras import find_version
+
+LIBRARIES = ("gymnasium", "numpy", "jax", "brax", "playground", "envpool", "torch", "torchrl")
+
+
+def build(case: Case, value: int, device: str) -> Any:
+    """Return the contest of a case, or what it found by itself."""
+    module, _, name = case.make.partition(":")
+    return getattr(import_module(module), name)(value, device, **case.options)
+
+
+def measure(case: Case, value: int, device: str, rounds: int, seconds: float) -> dict[str, Any]:
+    """Return the steps per second of each function in each round, or what the case found itself."""
+    contest = build(case, value, device)
+    if isinstance(contest, Mapping):
+        return dict(contest)
+    if case.apart:
+        make = partial(serve, case, value, device)
+        rates = measure_apart(make, list(contest.steps), rounds, seconds)
+    else:
+        rates = measure_rates(contest.steps, seconds * rounds * len(contest.steps), rounds)
+    batch = case.batch or value
+    speeds = {
+        name: [batch * contest.num_steps * rate for rate in found] for name, found in rates.items()
+    }
+    over = [[*pair, bar] for pair, bar in contest.over.items() if {*pair} <= speeds.keys()]
+    return {"batch": batch, "steps_per_second": speeds, "over": over, "note": contest.note}
+
+
+def serve(case: Case, value: int, device: str, name: str, seconds: float, pipe: Connection) -> None:
+    """Build one function in a process of its own; answer each message with its calls per second."""
+    warnings.filterwarnings("ignore")  # of other libraries, about themselves
+    step = build(case, value, device).steps[name]()
+    count = fitting_count(step, seconds)
+    pipe.send("ready")
+    while pipe.recv():
+        seconds_per_call(step, 1)  # wakes its threads
+        pipe.send(1 / seconds_per_call(step, count))
+    for child in active_children():  # of `AsyncVectorEnv` and `SubprocVecEnv`
+        child.kill()
+    os._exit(0)  # engines with threads take their time to end
+
+
+def measure_apart(
+    make: Any, names: list[str], rounds: int, seconds: float
+) -> dict[str, list[float]]:
+    """Return the calls per second of functions that take turns in processes of their own."""
+    context, pipes, processes = get_context("spawn"), {}, []
+    try:
+        for name in names:
+            pipe, other = context.Pipe()
+            # No daemons: some functions have processes of their own.
+            processes.append(context.Process(target=make, args=(name, seconds, other)))
+            processes[-1].start()
+            other.close()
+            with suppress(EOFError):  # it cannot be built, and its process says why
+                pipe.recv()
+                pipes[name] = pipe
+        rates: dict[str, list[float]] = {name: [] for name in pipes}
+        for _ in range(rounds):
+            for name, pipe in pipes.items():
+                pipe.send(True)
+                rates[name].append(pipe.recv())
+        for pipe in pipes.values():
+            pipe.send(False)
+        for process in processes:
+            process.join(10)
+    finally:
+        for process in processes:
+            process.kill()
+    return rates
+
+
+def machine() -> str:
+    """Return processor, cores, GPU and the versions of what is installed, in one line."""
+    found = {name: find_version(name) for name in (*LIBRARIES, "stable-baselines3")}
+    versions = ", ".join(f"{name} {number}" for name, number in found.items() if number)
+    jax = sys.modules.get("jax")
+    is_gpu = jax and jax.default_backend() == "gpu"
+    place = f"{os.cpu_count()} cores" + (f", {jax.devices()[0].device_kind}" if is_gpu else "")
+    return f"{name_processor()}, {place}, Python {platform.python_version()}, {versions}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("set", help="name of the set")
+    parser.add_argument("case", help="name of the case")
+    parser.add_argument("--value", type=at_least(0), default=0, help="such as environments")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--rounds", type=at_least(1), default=9, help="turns of each function")
+    parser.add_argument("--seconds", type=positive, default=0.3, help="of a turn")
+    parser.add_argument("--quick", action="store_true", help="make it tiny")
+    parser.add_argument("--out", type=Path, required=True, help="file for the result")
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")  # of other libraries, about themselves
+    with suppress(ImportError):
+        import_module("torch").set_num_threads(1)  # fastest for small networks
+    case = find_case(args.set, args.case)
+    case = case._replace(options={**case.options, **(case.quick if args.quick else {})})
+    found = measure(case, args.value, args.device, args.rounds, args.seconds)
+    result = {"case": case.name, "value": args.value, "axis": case.axis, **found}
+    args.out.write_text(json.dumps(result | {"machine": machine()}), encoding="utf-8")
+    os._exit(0)  # engines with threads take their time to end
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""EnvPool: its asynchronous pool, and pools inside of JAX."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import envpool
+import numpy as np
+from steps import Contest, over, scanned
+
+from gymbridge import EnvPoolVectorEnv
+from gymbridge.command_line.bench import draw_actions, make_step
+from gymbridge.envpool import AsyncEnvPool
+from gymbridge.private.notices import quiet
+
+
+def in_jax(num_envs: int, _: str, *, mode: str) -> Contest:
+    """Compare CartPoles with jax arrays, and in a scan, with numpy arrays."""
+    num_steps = 200
+
+    def make(arrays: str) -> Any:
+        return EnvPoolVectorEnv("CartPole-v1", num_envs, autoreset_mode=mode, arrays=arrays)
+
+    steps: dict[str, Any] = {}
+    for name in ("numpy", "jax"):
+        envs = make(name)
+        steps[f"{name} arrays"] = repeat(make_step(envs, draw_actions(envs)), num_steps)
+    actions = np.random.default_rng(0).integers(0, 2, (num_steps, num_envs), np.int32)
+    envs = make("jax")
+    envs.reset(seed=0)
+    carry, _, step = envs.functional()
+    steps["functional(), one scan"] = scanned(step, carry, actions)
+    bars = {"jax arrays": 2.0, "functional(), one scan": 2.5}
+    return Contest(steps, over("numpy arrays", bars), num_steps)
+
+
+def repeat(step: Callable[[int], Any], times: int) -> Callable[[int], Any]:
+    """Return a function that takes several steps."""
+    return lambda index: [step(index * times + part) for part in range(times)][-1]
+
+
+def turn_of(pool: Any, space: Any, size: int) -> Callable[[int], None]:
+    """Return a function that receives `size` environments and sends them on."""
+    rng = np.random.default_rng(0)
+    if space.shape == ():
+        actions = rng.integers(space.n, size=(64, size), dtype=space.dtype)
+    else:
+        actions = rng.uniform(-1, 1, (64, size, *space.shape)).astype(space.dtype)
+
+    def turn(index: int) -> None:
+        *_, infos = pool.recv()
+        pool.send(actions[index % 64], infos["env_id"])
+
+    return turn
+
+
+def turns(num_envs: int, _: str, *, task: str = "CartPole-v1") -> Contest:
+    """Compare turns with EnvPool's own, one thread each; every process has pools of its own."""
+    options = {"num_envs": num_envs, "batch_size": max(num_envs // 2, 1), "num_threads": 1}
+    ours = AsyncEnvPool(task, **options)
+    ours.async_reset(seed=0)
+    with quiet():
+        own: Any = envpool.make_gymnasium(task, seed=0, **options)
+    own.async_reset()
+    both = {"AsyncEnvPool": ours, "send and recv": own}
+    space, size = ours.single_action_space, options["batch_size"]
+    steps = {name: turn_of(pool, space, size) for name, pool in both.items()}
+    return Contest(steps, over("send and recv", {"AsyncEnvPool": 1.15}), note="one thread each")
+
+
+def as_ready(num_envs: int, _: str, *, task: str, part: int) -> Contest:
+    """Compare as many steps in the order they are ready with a step of the whole batch."""
+    threads = os.cpu_count() or 1
+    pool = AsyncEnvPool(task, num_envs + part, part, num_threads=threads)
+    pool.async_reset(seed=0)
+    envs = EnvPoolVectorEnv(task, num_envs, num_threads=threads)
+    steps = {
+        "as they are ready": repeat(
+            turn_of(pool, pool.single_action_space, part), max(num_envs // part, 1)
+        ),
+        "all together": make_step(envs, draw_actions(envs)),
+    }
+    return Contest(
+        steps, over("all together", {"as they are ready": None}), note=f"{threads} threads"
+    )

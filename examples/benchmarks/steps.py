@@ -1,0 +1,148 @@
+"""Functions of the step number that cases time, and what a case returns: a `Contest`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+import gymbridge
+from gymbridge.command_line.bench import draw_actions, make_bare_step, make_step
+
+gym.register_envs(gymbridge)
+
+Step = Callable[[int], Any]
+Bars = Mapping[tuple[str, str], float | None]
+
+
+class Contest(NamedTuple):
+    """Functions that do the same work.
+
+    Attributes:
+        steps: By name; of a case with `apart`, functions without arguments that build them.
+        over: (name, reference) -> the bar for the time over the reference's, or None.
+        num_steps: Steps of the batch in one call.
+        note: What the table says beside the ratios.
+    """
+
+    steps: Mapping[str, Any]
+    over: Bars = MappingProxyType({})
+    num_steps: int = 1
+    note: str = ""
+
+
+def over(reference: str, bars: Mapping[str, float | None]) -> Bars:
+    """Return the bars of a contest over one reference."""
+    return {(name, reference): bar for name, bar in bars.items()}
+
+
+def beside_engine(
+    num_envs: int,
+    device: str,
+    *,
+    env_id: str,
+    ways: Mapping[str, Mapping[str, Any]],
+    bars: Mapping[str, float | None],
+    engines: Mapping[str, Mapping[str, Any]] | None = None,
+    stagger: int = 0,
+    **options: Any,
+) -> Contest:
+    """Compare batches with the engine's own step, as `gymbridge bench` does.
+
+    Args:
+        num_envs: Environments of each batch.
+        device: Of tensors, "cpu" or "cuda"; what JAX simulates is on its default device.
+        env_id: Id of the task.
+        ways: Keywords of each batch, by name. The first one starts JAX.
+        bars: By "name", over the first engine, or by "name over other".
+        engines: Keywords of the batch whose engine is stepped alone, by name; None for the one of
+            the first batch, "engine".
+        stagger: Steps of an episode, over which the ends are spread.
+        options: Keywords of all batches.
+    """
+
+    def make(given: Mapping[str, Any]) -> Any:
+        kwargs = options | dict(given)
+        if device != "cpu" and kwargs.get("arrays") == "torch":
+            kwargs["device"] = device
+        return gym.make_vec(env_id, num_envs=num_envs, **kwargs)
+
+    batches = {name: make(given) for name, given in ways.items()}
+    engines = {"engine": next(iter(ways.values()))} if engines is None else engines
+    alone = {name: make(given) for name, given in engines.items()}
+    steps = {name: play(envs, stagger) for name, envs in batches.items()}
+    steps |= {name: make_bare_step(envs, draw_actions(envs)) for name, envs in alone.items()}
+    pairs = {(*name.split(" over "), *engines)[:2]: bar for name, bar in bars.items()}
+    return Contest(steps, pairs, note=share_of_ends(batches))
+
+
+def play(envs: Any, stagger: int = 0) -> Step:
+    """Return the step of a batch with random actions; ends may be spread over `stagger` steps."""
+    actions = draw_actions(envs)
+    step, groups = make_step(envs, actions), min(stagger, envs.num_envs)
+    for index in range(groups):
+        if index:
+            envs.reset(options={"reset_mask": np.arange(envs.num_envs) % groups == index})
+        for _ in range(max(stagger // envs.num_envs, 1)):
+            envs.step(actions[index % len(actions)])
+    return step
+
+
+def share_of_ends(batches: Mapping[str, Any], num_steps: int = 50) -> str:
+    """Return which part of the environments ends in a step, where numpy batches restart them."""
+    found = {}
+    for name, envs in batches.items():
+        if envs.unwrapped.arrays == "numpy" and envs.metadata["autoreset_mode"].value != "Disabled":
+            actions = draw_actions(envs)[:num_steps]
+            flags = [np.logical_or(*envs.step(action)[2:4]) for action in actions]
+            found[f"{np.mean(flags):.1%}"] = name
+    return " and ".join(share for share in found if share != "0.0%") and (
+        f"{' and '.join(found)} end per step"
+    )
+
+
+def fetched(state: Any) -> Any:
+    """Return what a user sees of a state of Brax or Playground."""
+    return state.obs, state.reward, state.done, state.metrics
+
+
+def own_step(
+    reset: Any, step: Any, num_envs: int, actions: Any, seen: Callable[[Any], Any] = fetched
+) -> Step:
+    """Return an engine's compiled step of a batch, (state, action) -> state, which plays `actions`.
+
+    What is `seen` of a state is copied to numpy arrays.
+    """
+    import jax
+
+    state = jax.jit(reset)(jax.random.split(jax.random.PRNGKey(0), num_envs))
+    compiled = jax.jit(step)
+
+    def run(index: int) -> None:
+        nonlocal state
+        state = compiled(state, actions[index % len(actions)])
+        jax.tree.map(np.asarray, seen(state))
+
+    return run
+
+
+def scanned(step: Any, carry: Any, actions: Any) -> Step:
+    """Return a compiled rollout that goes on where the one before it ended."""
+    import jax
+
+    compiled = jax.jit(lambda carry, actions: jax.lax.scan(step, carry, actions))
+
+    def run(_: int) -> Any:
+        nonlocal carry
+        carry, returned = compiled(carry, actions)
+        return returned
+
+    return run
+
+
+def uniform(*shape: int) -> np.ndarray:
+    """Return random float32 actions from -1 to 1, the same ones each time."""
+    return np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)

@@ -1,0 +1,214 @@
+"""Write the tables of the docs from the results of `run.py`, and draw the picture of some rows.
+
+    python examples/benchmarks/tables.py
+
+A page has a table between the lines `<!-- table: SET -->` and `<!-- end -->`. It stays as it is
+where the set has no results yet. A ratio is that of two medians. With one process, the range is the
+10th and the 90th percentile of the ratios of single rounds; with several, the lowest and the
+highest process are beside the median one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import runpy
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import groupby
+from operator import truediv
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cases import SETS
+
+from gymbridge.command_line.timing import spread
+
+DOCS = Path(__file__).parents[2] / "docs"
+PPO_BAR = 1.5
+"""Aim for the wall clock of `ppo.py` over that of Brax's own PPO."""
+
+Result = dict[str, Any]
+Rows = list[list[str]]
+
+
+def read_results(path: Path) -> list[Result]:
+    """Return the results of a file, none if there is no such file."""
+    return json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else []
+
+
+def by_case(results: list[Result]) -> Iterator[list[Result]]:
+    """Yield what the processes found, by case and value."""
+
+    def key(result: Result) -> tuple[str, int]:
+        return result["case"], result["value"]
+
+    order = {name: place for place, name in enumerate(one["case"] for one in results)}
+    results = sorted(results, key=lambda one: (order[one["case"]], one["value"]))
+    yield from (list(found) for _, found in groupby(results, key))
+
+
+def find_ratio(found: list[Result], name: str, reference: str) -> tuple[float, float, float]:
+    """Return what a function takes over another: the median, the lowest and the highest."""
+    speeds = [one["steps_per_second"] for one in found]
+    ratios = [median(speed[reference]) / median(speed[name]) for speed in speeds]
+    if len(ratios) > 1 or len(speeds[0][name]) == 1:
+        return median(ratios), min(ratios), max(ratios)
+    rounds = spread([*map(truediv, speeds[0][reference], speeds[0][name])])
+    return ratios[0], rounds["low"], rounds["high"]
+
+
+def ratios(results: list[Result]) -> Iterator[Rows]:
+    """Yield a row for each pair of functions that is compared."""
+    rows = [["case", "us per step", "more", "ratio (range)", "bar", "note"]]
+    for found in by_case(results):
+        first = found[0]
+        title = (
+            f"{first['case']}, {first['value']:,}" if is_varied(first, results) else first["case"]
+        )
+        for label, figure in first.get("figures", {}).items():
+            rows.append([f"{title}: {label}", "", "", f"{figure:,.2f}", "", ""])
+        for name, reference, bar in first.get("over", []):
+            speeds = {one: median(first["steps_per_second"][one]) for one in (name, reference)}
+            taken, other = (1e6 * first["batch"] / speed for speed in speeds.values())
+            ratio, low, high = find_ratio(found, name, reference)
+            digits = 2 if ratio > 0.1 else 3
+            cell = f"{ratio:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+            times = f"{taken:,.1f}", f"{taken - other:+,.0f}"
+            case = f"{title}: {name} over {reference}"
+            rows.append([case, *times, cell, aim(ratio, bar), first["note"]])
+    yield rows
+
+
+def is_varied(first: Result, results: list[Result]) -> bool:
+    return len({one["value"] for one in results if one["case"] == first["case"]}) > 1
+
+
+def aim(ratio: float, bar: float | None) -> str:
+    """Return the bar, and whether it is missed."""
+    return "" if bar is None else f"<= {bar:.2f}{', missed' if round(ratio, 2) > bar else ''}"
+
+
+def rates(results: list[Result]) -> Iterator[Rows]:
+    """Yield the steps per second of each route, the fastest first."""
+    for result in results:
+        found = {name: spread(rounds) for name, rounds in result["steps_per_second"].items()}
+        rows = [["route", "steps/s (range)"]]
+        for name, one in sorted(found.items(), key=lambda item: -item[1]["median"]):
+            rows.append([name, "{median:,.0f} ({low:,.0f} to {high:,.0f})".format(**one)])
+        yield rows
+
+
+def curves(results: list[Result]) -> Iterator[Rows]:
+    """Yield the median of each route at each value, the fastest at the last first."""
+    for case in dict.fromkeys(result["case"] for result in results):
+        these = sorted(
+            (one for one in results if one["case"] == case), key=lambda one: -one["value"]
+        )
+        lines: dict[str, dict[int, str]] = defaultdict(dict)
+        for result in these:
+            rates = {name: median(found) for name, found in result["steps_per_second"].items()}
+            for name in sorted(rates, key=lambda name: -rates[name]):
+                lines[name][result["value"]] = f"{rates[name]:,.0f}"
+        yield grid(f"{case}, steps/s by {these[0]['axis']}", lines)
+
+
+def sizes(results: list[Result]) -> Iterator[Rows]:
+    """Yield the ratios of each case and function at each value."""
+    lines: dict[str, dict[int, str]] = defaultdict(dict)
+    for found in by_case(results):
+        for name, reference, _ in found[0]["over"]:
+            ratio = find_ratio(found, name, reference)[0]
+            lines[f"{found[0]['case']}, {name}"][found[0]["value"]] = f"{ratio:.2f}"
+    yield grid("environments", lines)
+
+
+def grid(title: str, lines: dict[str, dict[int, str]]) -> Rows:
+    """Return a row for each line, with its cells by value."""
+    values = sorted({value for line in lines.values() for value in line})
+    rows = [[name, *(line.get(value, "") for value in values)] for name, line in lines.items()]
+    return [[title, *(f"{value:,}" for value in values)], *rows]
+
+
+def trainings(results: list[Result]) -> Iterator[Rows]:
+    """Yield what each library took by seed."""
+    rows = [["task and target", "library", "seconds by seed", "steps by seed", "reached"]]
+    for result in results:
+        runs = sorted(result["trainings"], key=lambda run: (run["library"], run["seed"]))
+        for library, group in groupby(runs, lambda run: run["library"]):
+            these = list(group)
+            seconds = ", ".join(f"{run['seconds']:.1f}" for run in these)
+            steps = ", ".join(f"{run['steps']:,}" for run in these)
+            reached = f"{sum(run['is_reached'] for run in these)} of {len(these)}"
+            rows.append([result["case"], library, seconds, steps, reached])
+    yield rows
+
+
+def progress(results: list[Result]) -> Iterator[Rows]:
+    """Yield the wall clock of each training to its target."""
+    rows = [["training", "seconds", "of these to the first update", "steps", "mean return", "bar"]]
+    taken: dict[str, float] = {}
+    for run in results:
+        steps, seconds, mean = run["progress"][-1]
+        shown = "" if mean is None else f"{mean:,.0f} of {run['target']:,}"
+        if mean is not None and mean >= run["target"]:
+            taken[run["library"]] = seconds
+        cells = f"{seconds:.1f}", f"{run['progress'][0][1]:.1f}", f"{steps:,}", shown, ""
+        rows.append([run["case"], *cells])
+    if taken.keys() >= {"gymbridge", "Brax"}:
+        ratio = taken["gymbridge"] / taken["Brax"]
+        rows[1][-1] = f"{ratio:.2f} of Brax's, {aim(ratio, PPO_BAR)}"
+    yield rows
+
+
+TABLES = {one.__name__: one for one in (ratios, rates, curves, sizes, trainings, progress)}
+
+
+def make_table(name: str, folder: Path) -> str:
+    """Return the tables of a set in Markdown, and what failed; empty without results."""
+    results = read_results(folder / SETS[name].page / f"{name}.json")
+    good = [result for result in results if "failed" not in result]
+    parts = [write(rows) for rows in TABLES[SETS[name].table](good)] if good else []
+    failed = [
+        f"- {one['case']}, {one['value']:,}: {one['failed']}" for one in results if one not in good
+    ]
+    notes = [f"{len(found)} processes" for found in by_case(good)]
+    if set(notes) - {"1 processes"}:
+        parts.append(f"Measured by {', '.join(dict.fromkeys(notes))} of each case.")
+    return "\n\n".join([*parts, *(["\n".join(["Failed:", "", *failed])] if failed else [])])
+
+
+def write(rows: Rows) -> str:
+    """Return a Markdown table without its empty columns."""
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    texts = (columns[0][0], "bar", "note", "library")
+    marks = ["---" if column[0] in texts else "---:" for column in columns]
+    head, *lines = (f"| {' | '.join(row)} |" for row in zip(*columns, strict=True))
+    return "\n".join([head, f"|{'|'.join(marks)}|", *lines])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument(
+        "--measured", type=Path, default=DOCS / "measured", help="folder of results"
+    )
+    parser.add_argument("--pages", type=Path, default=DOCS, help="folder of the pages")
+    args = parser.parse_args()
+    for page in args.pages.rglob("*.md"):
+        before = page.read_text(encoding="utf-8")
+
+        def renew(found: re.Match[str]) -> str:
+            table = make_table(found[1], args.measured)
+            return f"<!-- table: {found[1]} -->\n{table}\n<!-- end -->" if table else found[0]
+
+        after = re.sub(r"<!-- table: (\w+) -->\n.*?<!-- end -->", renew, before, flags=re.DOTALL)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            print(page)
+    runpy.run_path(str(DOCS / "scripts" / "summary.py"), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
