@@ -62,7 +62,7 @@ def play_by_hand(envs: Any, agent: Any, num_windows: int) -> Iterator[list[Any]]
     for _ in range(num_windows):
         obs, rows = envs.detach(), []
         for _ in range(NUM_STEPS):
-            obs, rewards, terminated, truncated, infos = envs.step(agent.act(obs, explore=True))
+            obs, rewards, terminated, truncated, infos = envs.step(agent(obs, explore=True))
             features = agent.normalise(infos["final_obs"]).clamp(-10, 10)
             values = agent.target_critic(features)[:, 0]
             rows.append((rewards, values, terminated, truncated))
