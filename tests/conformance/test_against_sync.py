@@ -131,7 +131,7 @@ def assert_reached(seen: Counter[str], mode: str, limit: Any = ...) -> None:
     assert not {kind for kind in wanted if seen[kind] < 5}, seen
 
 
-@pytest.mark.parametrize(("native", "examples"), [("numpy", 60), ("torch", 30)])
+@pytest.mark.parametrize(("native", "examples"), [("numpy", 120), ("torch", 60)])
 def test_host_batch__equals_sync_vector_env(mode: str, native: str, examples: int) -> None:
     if native == "torch":
         pytest.importorskip("torch")
@@ -159,7 +159,7 @@ def test_brax_batch__equals_sync_vector_env(mode: str, num_envs: int, limit: int
     ours = shared_batch("brax", mode, num_envs=num_envs, limit=limit)
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=20)
+    @settings(max_examples=40)
     @given(BRAX_SEEDS, calls(num_envs, BRAX_SEEDS))
     def check(seed: int, sequence: list[Step | Reset]) -> None:
         duet = Duet(ours, make_brax_reference(num_envs, mode, limit, seen), seen)

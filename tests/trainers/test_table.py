@@ -148,7 +148,7 @@ WAYS = {
         "numpy",
         ("Disabled",),
         run_tianshou,
-        ", with actions that are no `Dict`; `Dict` observations one level deep",
+        ", with actions that are no `Dict`; nested `Dict` observations too",
         ("Maze-v0",),
         library="tianshou",
     ),
