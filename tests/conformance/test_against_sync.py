@@ -131,7 +131,7 @@ def assert_reached(seen: Counter[str], mode: str, limit: Any = ...) -> None:
     assert not {kind for kind in wanted if seen[kind] < 5}, seen
 
 
-@pytest.mark.parametrize(("native", "examples"), [("numpy", 120), ("torch", 60)])
+@pytest.mark.parametrize(("native", "examples"), [("numpy", 200), ("torch", 120)])
 def test_host_batch__equals_sync_vector_env(mode: str, native: str, examples: int) -> None:
     if native == "torch":
         pytest.importorskip("torch")
