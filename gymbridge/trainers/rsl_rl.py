@@ -172,9 +172,9 @@ class RslRlVecEnv(VecEnv):
             observations: Of the new episode where one ended, else of the running one.
             rewards: (num_envs,) float32.
             dones: (num_envs,) int64, 1 where an episode ended.
-            extras: "time_outs", (num_envs,) bool; and in steps that end episodes "log" and
-                "final_observations", which are the observations with which episodes ended, and
-                where none ended the observations above.
+            extras: "time_outs", (num_envs,) bool; at ends "log" and "final_observations".
+
+        Final observations are those with which episodes ended, and where none ended those above.
         """
         check_actions(actions, (self.num_envs, self.num_actions))
         actions = actions.reshape(self.num_envs, *self._low.shape)

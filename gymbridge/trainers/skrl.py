@@ -155,8 +155,9 @@ class SkrlWrapper(GymnasiumWrapper):
             rewards: (num_envs, 1) float32.
             terminations: (num_envs, 1) bool.
             truncations: (num_envs, 1) bool.
-            infos: The infos of the batch, and "final_observations", (num_envs, size) float32: those
-                with which episodes ended, and where none ended the observations above.
+            infos: The infos of the batch, and "final_observations", (num_envs, size) float32.
+
+        Final observations are those with which episodes ended, and where none ended those above.
         """
         check_actions(actions, (self.num_envs, self._num_actions))
         actions = actions.reshape(self.num_envs, *self._action_shape) + self._start
