@@ -5,7 +5,8 @@
 A page has a table between the lines `<!-- table: SET -->` and `<!-- end -->`. It stays as it is
 where the set has no results yet. A ratio is that of two medians. With one process, the range is the
 10th and the 90th percentile of the ratios of single rounds; with several, the lowest and the
-highest process are beside the median one.
+highest process are beside the median one. Two tables are of all sets: `summary` has the speeds
+that README and the picture name, and `bars` what the project aims at.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cases import SETS
+from cases import SETS, SUMMARY
 
 from gymbridge.command_line.timing import spread
 
 DOCS = Path(__file__).parents[2] / "docs"
 PPO_BAR = 1.5
 """Aim for the wall clock of `ppo.py` over that of Brax's own PPO."""
+
+PAGES = {"scaling": "../how-to/scaling.md#every-core"}
+"""Pages that are elsewhere than those of the other tables, for links of the summary."""
 
 Result = dict[str, Any]
 Rows = list[list[str]]
@@ -62,24 +66,53 @@ def find_ratio(found: list[Result], name: str, reference: str) -> tuple[float, f
 
 def ratios(results: list[Result]) -> Iterator[Rows]:
     """Yield a row for each pair of functions that is compared."""
-    rows = [["case", "us per step", "more", "ratio (range)", "bar", "note"]]
+    rows = [["case", "us per step", "more", "ratio (range)", "note"]]
     for found in by_case(results):
         first = found[0]
         title = (
             f"{first['case']}, {first['value']:,}" if is_varied(first, results) else first["case"]
         )
         for label, figure in first.get("figures", {}).items():
-            rows.append([f"{title}: {label}", "", "", f"{figure:,.2f}", "", ""])
-        for name, reference, bar in first.get("over", []):
+            rows.append([f"{title}: {label}", "", "", f"{figure:,.2f}", ""])
+        for name, reference, _ in first.get("over", []):
             speeds = {one: median(first["steps_per_second"][one]) for one in (name, reference)}
             taken, other = (1e6 * first["batch"] / speed for speed in speeds.values())
-            ratio, low, high = find_ratio(found, name, reference)
-            digits = 2 if ratio > 0.1 else 3
-            cell = f"{ratio:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
             times = f"{taken:,.1f}", f"{taken - other:+,.0f}"
             case = f"{title}: {name} over {reference}"
-            rows.append([case, *times, cell, aim(ratio, bar), first["note"]])
+            cell = with_range(*find_ratio(found, name, reference))
+            rows.append([case, *times, cell, first["note"]])
     yield rows
+
+
+def with_range(middle: float, low: float, high: float) -> str:
+    digits = 0 if middle > 10 else 2 if middle > 0.1 else 3
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def summary(folder: Path) -> Rows:
+    """Return how many times as fast a step is as another, for the rows of `SUMMARY`."""
+    rows = [["what", "beside", "times as fast (range)"]]
+    for (what, beside), (name, case, pair) in SUMMARY.items():
+        results = read_results(folder / SETS[name].page / f"{name}.json")
+        found = [one for one in results if one["case"] == case and "failed" not in one]
+        ratio, low, high = find_ratio(found, *pair.split(" over "))
+        page = PAGES.get(SETS[name].page, f"benchmarks/{SETS[name].page}.md")
+        rows.append([what, beside, f"[{with_range(1 / ratio, 1 / high, 1 / low)}]({page})"])
+    return rows
+
+
+def bars(folder: Path) -> Rows:
+    """Return each ratio that has an aim, of all sets, and whether it is reached."""
+    rows = [["set", "case", "ratio (range)", "aim"]]
+    for name, one in SETS.items():
+        results = read_results(folder / one.page / f"{name}.json")
+        for found in by_case([result for result in results if "failed" not in result]):
+            for way, reference, bar in found[0].get("over", []):
+                if bar is not None:
+                    ratio = find_ratio(found, way, reference)
+                    case = f"{found[0]['case']}: {way} over {reference}"
+                    rows.append([f"`{name}`", case, with_range(*ratio), aim(ratio[0], bar)])
+    return rows
 
 
 def is_varied(first: Result, results: list[Result]) -> bool:
@@ -164,10 +197,13 @@ def progress(results: list[Result]) -> Iterator[Rows]:
 
 
 TABLES = {one.__name__: one for one in (ratios, rates, curves, sizes, trainings, progress)}
+OVERVIEWS = {"summary": summary, "bars": bars}
 
 
 def make_table(name: str, folder: Path) -> str:
     """Return the tables of a set in Markdown, and what failed; empty without results."""
+    if name in OVERVIEWS:
+        return write(OVERVIEWS[name](folder))
     results = read_results(folder / SETS[name].page / f"{name}.json")
     good = [result for result in results if "failed" not in result]
     parts = [write(rows) for rows in TABLES[SETS[name].table](good)] if good else []
