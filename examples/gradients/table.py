@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from textwrap import shorten
 from typing import Any
 
 __all__ = ["FORWARD", "find_faults", "make_table"]
@@ -16,35 +17,32 @@ DIFFERENCES_MAX = 1e-3
 HALF = 0.5  # of the rows: where fewer are compared by differences, the note says so
 
 COLUMNS = {
-    "Brax": ("pair", "float32", "float64", "forward mode", "central differences", "note"),
-    "Playground": ("task", "float64", "forward mode", "central differences", "note"),
+    "Brax's own pipelines": ("pair", "float32", "float64", "differences", "note"),
+    "MJX": ("pair", "float64", "forward mode", "differences", "note"),
 }
 
 
 def find_faults(result: dict[str, Any]) -> list[str]:
     """Return what is wrong with a measured pair: gaps, and figures above their limits."""
-    gaps = _find_gaps(result)
-    measured = _measured(result).values()
-    if not all("failed" not in figures and figures["finite"] for figures in measured):
-        return gaps
-    checks = _list_checks(result)
-    return gaps + [f"{name}: {figure:.1e}" for name, figure, limit in checks if not figure <= limit]
+    excesses = _find_excesses(result)
+    return _find_gaps(result) + [f"{name}: {figure:.1e}" for name, figure in excesses]
 
 
 def make_table(results: list[dict[str, Any]]) -> str:
-    """Return a table of each engine's results, and a list of what could not be measured."""
-    rows: dict[str, list[str]] = {engine: [] for engine in COLUMNS}
+    """Return a table of each kind of physics, and a list of what could not be measured."""
+    rows: dict[str, list[str]] = {physics: [] for physics in COLUMNS}
     reasons: dict[str, list[str]] = {}
     for result in results:
-        engine = "Playground" if result["pair"].endswith("/playground") else "Brax"
+        pair = result["pair"]
+        physics = "MJX" if pair.endswith(("/mjx", "/playground")) else "Brax's own pipelines"
         if "differences" in result["float64"]:
-            cells = _cells(result)
-            rows[engine].append(_line(cells[column] for column in COLUMNS[engine]))
+            rows[physics].append(_line(_cells(result, COLUMNS[physics])))
         else:
-            reasons.setdefault(find_faults(result)[0], []).append(result["pair"])
+            reason = shorten(find_faults(result)[0], 120, placeholder=" …")
+            reasons.setdefault(reason, []).append(pair)
     parts = [
-        "\n".join([f"## {engine}", "", _head(engine), *lines])
-        for engine, lines in rows.items()
+        "\n".join([f"## {physics}", "", _head(COLUMNS[physics]), *lines])
+        for physics, lines in rows.items()
         if lines
     ]
     lost = [f"- Not measured: {', '.join(pairs)}. {reason}" for reason, pairs in reasons.items()]
@@ -78,27 +76,32 @@ def _find_gaps(result: dict[str, Any]) -> list[str]:
     return gaps
 
 
-def _list_checks(result: dict[str, Any]) -> Iterator[tuple[str, float, float]]:
-    """Yield the name, the figure and the limit of each comparison of a finite pair."""
+def _find_excesses(result: dict[str, Any]) -> list[tuple[str, float]]:
+    """Return the name and the figure of each comparison of a finite pair above its limit."""
+    measured = _measured(result)
+    if not all("failed" not in figures and figures["finite"] for figures in measured.values()):
+        return []
     single, double = result.get("float32", {}), result["float64"]
     by_parts = {
         "float32": {} if _is_ill_conditioned(single) else single.get("equality", {}),
         "float64": {"losses": double["losses"], **double["equality"]},
         "unroll": double.get("unroll", {}),
     }
-    for name, parts in by_parts.items():
-        for part, figure in parts.items():
-            yield f"{name}, {part}", figure, EQUAL_32 if name == "float32" else EQUAL_64
+    checks = [
+        (f"{name}, {part}", figure, EQUAL_32 if name == "float32" else EQUAL_64)
+        for name, parts in by_parts.items()
+        for part, figure in parts.items()
+    ]
     forward, differences = double.get("forward", {"max": 0}), double["differences"]
     if forward.get("finite", True) and forward["max"] is not None:
-        yield "forward mode", forward["max"], FORWARD
+        checks.append(("forward mode", forward["max"], FORWARD))
     if differences["median"] is not None:
-        yield "differences, median", differences["median"], DIFFERENCES_MEDIAN
-        yield "differences, max", differences["max"], DIFFERENCES_MAX
+        checks.append(("differences, median", differences["median"], DIFFERENCES_MEDIAN))
+        checks.append(("differences, max", differences["max"], DIFFERENCES_MAX))
+    return [(name, figure) for name, figure, limit in checks if not figure <= limit]
 
 
-def _head(engine: str) -> str:
-    columns = COLUMNS[engine]
+def _head(columns: tuple[str, ...]) -> str:
     return f"{_line(columns)}\n|---|{'---:|' * (len(columns) - 2)}---|"
 
 
@@ -106,24 +109,27 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cells(result: dict[str, Any]) -> dict[str, str]:
-    """Return the cells of a pair by their columns."""
+def _cells(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
     single, double = result.get("float32", {}), result["float64"]
     limit = math.inf if _is_ill_conditioned(single) else EQUAL_32
-    return {
-        "pair": result["pair"],
-        "task": result["pair"].removesuffix("/playground"),
+    cells = {
+        "pair": result["pair"].removesuffix("/playground"),
         "float32": _worst(single.get("equality"), limit),
         "float64": _worst(double["equality"], EQUAL_64),
         "forward mode": _figure(double.get("forward", {}).get("max"), FORWARD),
-        "central differences": _figure(double["differences"]["max"], DIFFERENCES_MAX),
-        "note": "; ".join(_notes(result)),
+        "differences": _figure(double["differences"]["max"], DIFFERENCES_MAX),
+        "note": "; ".join(_notes(result, columns)),
     }
+    return [cells[column] for column in columns]
 
 
-def _notes(result: dict[str, Any]) -> list[str]:
-    """Return what a reader has to know of a pair."""
+def _notes(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
+    """Return what a reader has to know of a pair and cannot see in the columns."""
     double, notes = result["float64"], _find_gaps(result)
+    for name, figure in _find_excesses(result):
+        kind, _, part = name.partition(", ")
+        if kind not in columns or part in ("losses", "median"):
+            notes.append(f"{name}: {figure:.1e}")
     silent = [part for part, norm in double["norms"].items() if norm == 0]
     if silent:
         notes.append(f"{' and '.join(silent)} have no gradient")
@@ -131,11 +137,10 @@ def _notes(result: dict[str, Any]) -> list[str]:
         notes.append("ill-conditioned in float32")
     moved = max(double["sensitivity"].values())
     if moved > EQUAL_64:
-        notes.append(f"ill-conditioned in float64: one ulp moves JAX's own gradient by {moved:.1e}")
+        notes.append(f"ill-conditioned in float64: {moved:.1e}")
     sizes = {floats: figures.get("size", 1) for floats, figures in _measured(result).items()}
     if min(sizes.values()) < 1:
-        named = ", ".join(f"{size:g} ({floats})" for floats, size in sizes.items())
-        notes.append(f"actions: {named}")
+        notes.append("actions: " + ", ".join(f"{size:g}" for size in sizes.values()))
     if 0 < (calm := double.get("forward", {}).get("calm", 1)) < 1:
         notes.append(f"forward mode in {calm:.0%} of the rows")
     if 0 < (kept := double["differences"]["kept"]) < HALF:
