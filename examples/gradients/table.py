@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from textwrap import shorten
 from typing import Any
 
@@ -16,9 +16,15 @@ DIFFERENCES_MEDIAN = 1e-5
 DIFFERENCES_MAX = 1e-3
 HALF = 0.5  # of the rows: where fewer are compared by differences, the note says so
 
+LIMITS = {
+    "float32": EQUAL_32,
+    "float64": EQUAL_64,
+    "forward mode": FORWARD,
+    "differences": DIFFERENCES_MAX,
+}
 COLUMNS = {
-    "Brax's own pipelines": ("pair", "float32", "float64", "differences", "note"),
-    "MJX": ("pair", "float64", "forward mode", "differences", "note"),
+    "Brax's own pipelines": ("float32", "float64", "differences"),
+    "MJX": ("float64", "forward mode", "differences"),
 }
 
 
@@ -30,23 +36,74 @@ def find_faults(result: dict[str, Any]) -> list[str]:
 
 def make_table(results: list[dict[str, Any]]) -> str:
     """Return a table of each kind of physics, and a list of what could not be measured."""
-    rows: dict[str, list[str]] = {physics: [] for physics in COLUMNS}
+    measured: dict[str, list[dict[str, Any]]] = {physics: [] for physics in COLUMNS}
     reasons: dict[str, list[str]] = {}
     for result in results:
         pair = result["pair"]
         physics = "MJX" if pair.endswith(("/mjx", "/playground")) else "Brax's own pipelines"
         if "differences" in result["float64"]:
-            rows[physics].append(_line(_cells(result, COLUMNS[physics])))
+            measured[physics].append(result)
         else:
             reason = shorten(find_faults(result)[0], 120, placeholder=" …")
             reasons.setdefault(reason, []).append(pair)
     parts = [
-        "\n".join([f"## {physics}", "", _head(COLUMNS[physics]), *lines])
-        for physics, lines in rows.items()
-        if lines
+        f"## {physics}\n\n{_make_part(found, COLUMNS[physics])}"
+        for physics, found in measured.items()
+        if found
     ]
     lost = [f"- Not measured: {', '.join(pairs)}. {reason}" for reason, pairs in reasons.items()]
     return "\n\n".join([*parts, "\n".join(lost)]).rstrip()
+
+
+def _make_part(results: list[dict[str, Any]], columns: tuple[str, ...]) -> str:
+    """Return a table with a row for each pair that has a note or a fault, and one for the others.
+
+    The row of the others has the largest figure of each column.
+    """
+    lines = [_line(["pair", *columns, "note"]), f"|---|{'---:|' * len(columns)}---|"]
+    others, names = [], []
+    for result in results:
+        name, notes = result["pair"].removesuffix("/playground"), _notes(result, columns)
+        if notes or find_faults(result):
+            figures = _format([result], columns)
+            lines.append(_line([name, *figures, "; ".join(notes)]))
+        else:
+            others.append(result)
+            names.append(name)
+    if others:
+        figures = _format(others, columns)
+        lines.append(_line([f"{len(others)} others, at most", *figures, ""]))
+        lines.append(f"\nThe others are {', '.join(names)}.")
+    return "\n".join(lines)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _format(results: Sequence[dict[str, Any]], columns: tuple[str, ...]) -> list[str]:
+    """Return the largest figure of each column with two digits, bold above its limit."""
+    limits = dict(LIMITS)
+    if any(_is_ill_conditioned(result.get("float32", {})) for result in results):
+        limits["float32"] = math.inf
+    errors = [_errors(result) for result in results]
+    cells = []
+    for column in columns:
+        found = [error[column] for error in errors if error[column] is not None]
+        cell = f"{max(found):.1e}" if found else ""
+        cells.append(cell if not found or max(found) <= limits[column] else f"**{cell}**")
+    return cells
+
+
+def _errors(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the error of a pair by the column, None where there is none."""
+    single, double = result.get("float32", {}), result["float64"]
+    return {
+        "float32": max(single["equality"].values()) if "equality" in single else None,
+        "float64": max(double["equality"].values()),
+        "forward mode": double.get("forward", {}).get("max"),
+        "differences": double["differences"]["max"],
+    }
 
 
 def _measured(result: dict[str, Any]) -> dict[str, Any]:
@@ -101,28 +158,6 @@ def _find_excesses(result: dict[str, Any]) -> list[tuple[str, float]]:
     return [(name, figure) for name, figure, limit in checks if not figure <= limit]
 
 
-def _head(columns: tuple[str, ...]) -> str:
-    return f"{_line(columns)}\n|---|{'---:|' * (len(columns) - 2)}---|"
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cells(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
-    single, double = result.get("float32", {}), result["float64"]
-    limit = math.inf if _is_ill_conditioned(single) else EQUAL_32
-    cells = {
-        "pair": result["pair"].removesuffix("/playground"),
-        "float32": _worst(single.get("equality"), limit),
-        "float64": _worst(double["equality"], EQUAL_64),
-        "forward mode": _figure(double.get("forward", {}).get("max"), FORWARD),
-        "differences": _figure(double["differences"]["max"], DIFFERENCES_MAX),
-        "note": "; ".join(_notes(result, columns)),
-    }
-    return [cells[column] for column in columns]
-
-
 def _notes(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
     """Return what a reader has to know of a pair and cannot see in the columns."""
     double, notes = result["float64"], _find_gaps(result)
@@ -151,14 +186,3 @@ def _notes(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
 def _is_ill_conditioned(single: dict[str, Any]) -> bool:
     """Whether jax's own gradient moves by more than the limit under one ulp of the weights."""
     return any(moved > EQUAL_32 for moved in single.get("sensitivity", {}).values())
-
-
-def _worst(figures: dict[str, float] | None, limit: float) -> str:
-    return _figure(max(figures.values()), limit) if figures else ""
-
-
-def _figure(figure: float | None, limit: float) -> str:
-    """Return a figure of two digits, bold above its limit."""
-    if figure is None:
-        return ""
-    return f"{figure:.1e}" if figure <= limit else f"**{figure:.1e}**"
