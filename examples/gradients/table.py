@@ -58,12 +58,15 @@ def make_table(results: list[dict[str, Any]]) -> str:
 def _make_part(results: list[dict[str, Any]], columns: tuple[str, ...]) -> str:
     """Return a table with a row for each pair that has a note or a fault, and one for the others.
 
-    The row of the others has the largest figure of each column.
+    The row of the others has the largest figure of each column. A star marks a pair with a part of
+    the loss that does not depend on the actions.
     """
     lines = [_line(["pair", *columns, "note"]), f"|---|{'---:|' * len(columns)}---|"]
     others, names = [], []
     for result in results:
-        name, notes = result["pair"].removesuffix("/playground"), _notes(result, columns)
+        name = result["pair"].removesuffix("/playground")
+        name += "*" * (0 in result["float64"]["norms"].values())
+        notes = _notes(result, columns)
         if notes or find_faults(result):
             figures = _format([result], columns)
             lines.append(_line([name, *figures, "; ".join(notes)]))
@@ -165,9 +168,6 @@ def _notes(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
         kind, _, part = name.partition(", ")
         if kind not in columns or part in ("losses", "median"):
             notes.append(f"{name}: {figure:.1e}")
-    silent = [part for part, norm in double["norms"].items() if norm == 0]
-    if silent:
-        notes.append(f"{' and '.join(silent)} have no gradient")
     if _is_ill_conditioned(result.get("float32", {})):
         notes.append("ill-conditioned in float32")
     moved = max(double["sensitivity"].values())
