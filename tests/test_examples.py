@@ -119,7 +119,6 @@ SLOW = (
         r"snake:Snake-v0: mean return ",
         CURVE,
     ),
-    Run("ppo", f"--env-id=EnvPool/Pong-v5 {TINY}", r"EnvPool/Pong-v5: mean return ", CURVE),
     Run(
         "sb3_atari",
         "--num-envs=2 --num-steps=16 --total-steps=32 --eval-episodes=1 --max-episode-steps=10",
