@@ -312,8 +312,8 @@ SCALING = {
 }
 GPU = {
     "variants": (
-        on_gpu("variants of a step of ant, NextStep", "gpu:variants", 4096, mode=NEXT),
-        on_gpu("variants of a step of ant, SameStep", "gpu:variants", 4096, mode=SAME),
+        on_gpu("variants of a step of ant, NextStep", "variants:step_variants", 4096, mode=NEXT),
+        on_gpu("variants of a step of ant, SameStep", "variants:step_variants", 4096, mode=SAME),
         on_gpu("CUDA graphs of Warp (CartpoleBalance)", "gpu:warp_modes", 4096),
     ),
     "gpu": (

@@ -155,13 +155,6 @@ def torchrl(size: int, device: str) -> Contest:
     return Contest({name: ours(envs, policy), reference: run}, over(reference, {name: 1 / 20}))
 
 
-def variants(size: int, device: str, *, mode: str) -> Contest:
-    """Compare the variants of a step in one mode."""
-    from variants import step_variants
-
-    return step_variants(size, device, mode=mode)
-
-
 def warp_modes(size: int, device: str) -> Contest:
     """Compare MuJoCo Warp's ways to keep CUDA graphs with Playground's wrapper and its default.
 
