@@ -35,7 +35,6 @@ class Case(NamedTuple):
         batch: Environment steps in a step of the batch; None for the value.
         processes: That measure it, one after the other.
         rounds: Turns of each function.
-        seconds: Of a turn.
         limit: Seconds after which its process is ended.
         quick: Keywords besides, that make it tiny.
     """
@@ -49,7 +48,6 @@ class Case(NamedTuple):
     batch: int | None = None
     processes: int = 5
     rounds: int = 9
-    seconds: float = 0.2
     limit: int = 600
     quick: Mapping[str, Any] = {}
 
@@ -103,19 +101,19 @@ def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) ->
     bars = {"all cores": bar, "one device": None}
     title = f"{task}, {num_envs:,} envs, {mode}, {arrays}"
     case = beside(title, f"{engine}/{task}-v0", num_envs, bars, ways=PLACES, **options)
-    return case._replace(processes=3, seconds=0.4)
+    return case._replace(processes=3)
 
 
 def by_size(task: str) -> Case:
     """Return `on_cores` over the batch size."""
     sizes = (1, 4, 16, 64, 256, 1024, 4096)
-    return on_cores(task, 1)._replace(name=task, values=sizes, processes=1, rounds=5, seconds=0.2)
+    return on_cores(task, 1)._replace(name=task, values=sizes, processes=1, rounds=5)
 
 
 def routed(task: str, *values: int, only: str = "", **changed: Any) -> Case:
     """Return the routes to a task, each in a process of its own."""
     case = Case(task, "routes:routes_to", {"task": task, "only": only}, values, apart=True)
-    return case._replace(**{"processes": 1, "rounds": 5, "seconds": 0.5} | changed)
+    return case._replace(**{"processes": 1, "rounds": 5} | changed)
 
 
 def views(title: str, function: str, num_envs: int, /, **options: Any) -> Case:

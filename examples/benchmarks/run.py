@@ -139,9 +139,10 @@ def run(job: Job, args: argparse.Namespace, seconds: float, rounds: int) -> dict
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, log.open("w", encoding="utf-8") as said:
         out, script = Path(folder) / "result.json", Path(__file__).with_name("job.py")
-        command = [sys.executable, str(script), job.name, job.case.name, f"--value={job.value}"]
-        command += [f"--device={args.device}", f"--rounds={rounds}", f"--out={out}"]
-        command += ["--seconds=0.001", "--quick"] if args.quick or rounds == 1 else []
+        is_quick = args.quick or rounds == 1
+        given = {"set": job.name, "case": job.case.name, "value": job.value, "out": str(out)}
+        given |= {"device": args.device, "rounds": rounds, "quick": is_quick}
+        command = [sys.executable, str(script), json.dumps(given)]
         status = wait_for(command, make_environ(args), said, seconds)
         if status == 0:
             return json.loads(out.read_text(encoding="utf-8"))
