@@ -133,6 +133,9 @@ def on_gpu(title: str, make: str, *sizes: int, **options: Any) -> Case:
 
 
 NO_BARS = {NEXT: None, SAME: None}
+LIMITS = {"no limit": {"max_episode_steps": -1}, "limit of 100 steps": {"max_episode_steps": 100}}
+WITH_LIMIT = {"limit of 100 steps over no limit": 1.10}
+STAGGERED = {"engines": {}, "stagger": 100}
 PENDULUM, REACHER = "Brax/inverted_pendulum-v0", "Brax/reacher-v0"
 TORCHRL = gradient("inverted_pendulum, window of 16 steps", 64)._replace(
     make="gradients:routes",
@@ -147,19 +150,7 @@ ENGINE = {
         beside("inverted_pendulum, 256 envs", PENDULUM, 256, {NEXT: 1.2, SAME: 1.2}, **BRAX),
         beside("fast, 256 envs", "Brax/fast-v0", 256, {**NO_BARS, DISABLED: None}, **BRAX),
         beside("reacher, 256 envs", REACHER, 256, dict.fromkeys(MODES, 1.10), **BRAX),
-        beside(
-            "reacher, 1,024 envs",
-            REACHER,
-            1024,
-            {"limit of 100 steps over no limit": 1.10},
-            ways={
-                "no limit": {"max_episode_steps": -1},
-                "limit of 100 steps": {"max_episode_steps": 100},
-            },
-            engines={},
-            stagger=100,
-            **BRAX,
-        ),
+        beside("reacher, 1,024 envs", REACHER, 1024, WITH_LIMIT, ways=LIMITS, **STAGGERED, **BRAX),
     ),
     "physics": (
         Case("humanoid (spring), drawn physics", "physics:randomization", processes=3),
@@ -212,39 +203,26 @@ ENGINE = {
         map(on_threads, ("CartPole-v1", "Acrobot-v1", "FrozenLake-v1", "HalfCheetah-v4"))
     ),
 }
+INVERTED = "inverted_pendulum (Brax, generalized)"
 RATES = {
     "cartpole": (routed("CartPole-v1", 64, rounds=9),),
     "ant": (routed("ant (Brax, spring)", 1024, rounds=7),),
-    "inverted_pendulum": (routed("inverted_pendulum (Brax, generalized)", 256, rounds=7),),
+    "inverted_pendulum": (routed(INVERTED, 256, rounds=7),),
     "cartpole_balance": (routed("CartpoleBalance (Playground)", 256, rounds=7),),
 }
+FEW = "^bare|^Brax|^gymbridge, numpy"
 LENGTHS = {"axis": "steps of an episode", "values": (1, 2, 5, 20, 100, 1000)}
+INFOS = {"axis": "infos in a step", "values": (0, 1, 4, 16, 64)}
+DEVICES = {"axis": "devices", "values": (1, 2, 4)}
 CURVES = {
     "sizes_cartpole": (routed("CartPole-v1", 1, 16, 256, 4096, 16384),),
-    "sizes_inverted_pendulum": (
-        routed(
-            "inverted_pendulum (Brax, generalized)",
-            *(1, 16, 256, 4096),
-            only="^bare|^Brax|^gymbridge, numpy",
-        ),
-    ),
+    "sizes_inverted_pendulum": (routed(INVERTED, *(1, 16, 256, 4096), only=FEW),),
     "restarts": (
         routed("restarts of Pendulum (EnvPool, 64 environments)", batch=64, **LENGTHS),
         routed("restarts of reacher (Brax, spring, 256 environments)", batch=256, **LENGTHS),
     ),
-    "infos": (
-        routed(
-            "infos (no physics, 64 environments)",
-            *(0, 1, 4, 16, 64),
-            axis="infos in a step",
-            batch=64,
-        ),
-    ),
-    "devices": (
-        routed(
-            "devices (Brax, ant, spring, 1024 environments)", 1, 2, 4, axis="devices", batch=1024
-        ),
-    ),
+    "infos": (routed("infos (no physics, 64 environments)", batch=64, **INFOS),),
+    "devices": (routed("devices (Brax, ant, spring, 1024 environments)", batch=1024, **DEVICES),),
 }
 TRAINERS = {
     "sb3": (
@@ -308,6 +286,8 @@ SCALING = {
         Case("fast, 256 envs", "cores:parts", processes=1),
     ),
 }
+ANT_16 = {"name": "ant", "num_steps": 16}
+POLICIES = {"name": "ant", "only": "policy", "bar": 0.05}
 GPU = {
     "variants": (
         on_gpu("variants of a step of ant, NextStep", "variants:step_variants", 4096, mode=NEXT),
@@ -316,26 +296,15 @@ GPU = {
     ),
     "gpu": (
         on_gpu("step of ant (Brax, spring, torch policy)", "gpu:step"),
-        on_gpu(
-            "gradient of a window (ant, spring, 16 steps)",
-            "gradients:window",
-            name="ant",
-            num_steps=16,
-        ),
+        on_gpu("gradient of a window (ant, spring, 16 steps)", "gradients:window", **ANT_16),
         on_gpu("step of ant over TorchRL (spring)", "gpu:torchrl", 256, 4096),
         on_gpu(
-            "gradient of a window over TorchRL (ant)",
-            "gradients:routes",
-            *(256, 4096),
-            name="ant",
-            only="policy",
-            bar=0.05,
+            "gradient of a window over TorchRL (ant)", "gradients:routes", 256, 4096, **POLICIES
         )._replace(apart=True),
         on_gpu(
             "gradient of an unroll (ant, spring, 16 steps)",
             "gradients:window",
-            name="ant",
-            num_steps=16,
+            **ANT_16,
             method="actions",
         ),
         on_gpu("step of CartpoleBalance (Playground, torch policy)", "gpu:playground"),
