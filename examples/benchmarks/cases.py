@@ -333,6 +333,11 @@ def sets(page: str, cases: Mapping[str, Any], table: str = "ratios") -> dict[str
     return {name: Set(page, these, table) for name, these in cases.items()}
 
 
+TENSORS = {
+    "ways": {"torch": {"arrays": "torch"}, "numpy": {}},
+    "bars": {"torch over numpy": 1.05},
+    "engines": {},
+}
 SETS: dict[str, Set] = {
     **sets("engine", ENGINE),
     **sets("routes", RATES, "rates"),
@@ -340,15 +345,7 @@ SETS: dict[str, Set] = {
     "gradients": Set(
         "gradients",
         (
-            beside(
-                "reacher (generalized), 256 envs, a step",
-                REACHER,
-                256,
-                {"torch over numpy": 1.05},
-                ways={"torch": {"arrays": "torch"}, "numpy": {}},
-                engines={},
-                **BRAX,
-            ),
+            beside("reacher (generalized), 256 envs, a step", REACHER, 256, {}, **TENSORS, **BRAX),
             gradient("inverted_pendulum, window of 32 steps", 256, 5, bar=1.20),
             gradient("reacher, window of 32 steps", 256, 5, name="reacher", bar=2.0),
             gradient("inverted_pendulum, 32 steps", 256, method="actions", bar=1.15),

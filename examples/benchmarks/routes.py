@@ -16,7 +16,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from steps import Contest, Step, own_step, play, uniform
+from steps import Contest, Physics, Step, balance, brax_task, own_step, play, uniform
 
 Route = Callable[[int], Step]
 
@@ -83,48 +83,23 @@ def of_torchrl(make: Callable[[int], Any], num_envs: int) -> Step:
     return cycle(step, actions)
 
 
-def of_jax(make: Callable[[], Any], wrap: Callable[[Any], Any] | None, num_envs: int) -> Step:
+def of_jax(make: Callable[[], Physics], num_envs: int, *, wrapped: bool = False) -> Step:
     """Step a task of Brax or Playground, alone or in a wrapper of its library."""
     import jax
 
-    env = make()
-    reset, step = jax.vmap(env.reset), jax.vmap(env.step)
-    if wrap is not None:
-        env = wrap(env)
+    task = make()
+    env, reset, step = task.env, jax.vmap(task.env.reset), jax.vmap(task.env.step)
+    if wrapped:
+        env = task.wrap(env)
         reset, step = env.reset, env.step
     actions = uniform(NUM_ACTIONS, num_envs, env.action_size)
     return own_step(reset, step, num_envs, actions, lambda s: (s.obs, s.reward, s.done))
 
 
-def _make_brax(name: str, backend: str) -> Any:
-    from brax import envs as brax_envs
-
-    return brax_envs.get_environment(name, backend=backend)
-
-
-def _wrap_brax(env: Any, limit: int = 1000) -> Any:
-    from brax.envs.wrappers import training
-
-    return training.wrap(env, limit)
-
-
-def _brax_wrapper(make: Callable[[], Any], num_envs: int) -> Any:
+def _brax_wrapper(make: Callable[[], Physics], num_envs: int) -> Any:
     from torchrl.envs import BraxWrapper
 
-    return BraxWrapper(make(), batch_size=[num_envs], device="cpu")
-
-
-def _make_balance() -> Any:
-    from mujoco_playground import registry
-
-    # The default, "warp", is made for GPUs.
-    return registry.load("CartpoleBalance", config_overrides={"impl": "jax"})
-
-
-def _wrap_playground(env: Any) -> Any:
-    from mujoco_playground import wrapper
-
-    return wrapper.wrap_for_brax_training(env, episode_length=1000)
+    return BraxWrapper(make().env, batch_size=[num_envs], device="cpu")
 
 
 def _ours(env_id: str, *, cores: bool = False, **options: Any) -> dict[str, Route]:
@@ -143,10 +118,10 @@ def _ours(env_id: str, *, cores: bool = False, **options: Any) -> dict[str, Rout
 
 
 def _of_brax(name: str, backend: str) -> dict[str, Route]:
-    make = partial(_make_brax, name, backend)
+    make = partial(brax_task, name, backend)
     return {
-        "bare jitted step": partial(of_jax, make, None),
-        "Brax training.wrap": partial(of_jax, make, _wrap_brax),
+        "bare jitted step": partial(of_jax, make),
+        "Brax training.wrap": partial(of_jax, make, wrapped=True),
         "TorchRL BraxWrapper": partial(of_torchrl, partial(_brax_wrapper, make)),
         **_ours(f"Brax/{name}-v0", cores=True, backend=backend),
     }
@@ -195,7 +170,8 @@ def _wrapped_reacher(limit: int) -> Step:
     """Step Brax's own wrappers, whose restarts are of states drawn once."""
     import jax
 
-    env = _wrap_brax(_make_brax("reacher", "spring"), limit)
+    task = brax_task("reacher", "spring")
+    env = task.wrap(task.env, episode_length=limit)
 
     def reset(keys: Any) -> Any:
         state = env.reset(keys)
@@ -292,8 +268,8 @@ BY_SIZE: dict[str, dict[str, Route]] = {
     "inverted_pendulum (Brax, generalized)": _of_brax("inverted_pendulum", "generalized"),
     "ant (Brax, spring)": _of_brax("ant", "spring"),
     "CartpoleBalance (Playground)": {
-        "bare jitted step": partial(of_jax, _make_balance, None),
-        "Playground wrap_for_brax_training": partial(of_jax, _make_balance, _wrap_playground),
+        "bare jitted step": partial(of_jax, balance),
+        "Playground wrap_for_brax_training": partial(of_jax, balance, wrapped=True),
         **_ours("Playground/CartpoleBalance-v0", cores=True),
     },
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -32,6 +33,41 @@ class Contest(NamedTuple):
     over: Bars = MappingProxyType({})
     num_steps: int = 1
     note: str = ""
+
+
+class Physics(NamedTuple):
+    """A task of JAX as its library has it."""
+
+    env: Any
+    wrap: Callable[[Any], Any]  # the library's wrapper for training
+    batch: Callable[..., Any]  # ours, of `num_envs` and keywords
+
+
+def brax_task(name: str, backend: str | None = None) -> Physics:
+    from brax import envs as brax_envs
+    from brax.envs.wrappers import training
+
+    from gymbridge import BraxVectorEnv
+
+    options: dict[str, Any] = {} if backend is None else {"backend": backend}
+    env = brax_envs.get_environment(name, **options)
+    wrap = partial(training.wrap, episode_length=1000)
+    return Physics(env, wrap, partial(BraxVectorEnv, name, **options))
+
+
+def balance(impl: str = "jax", *, graph_mode: Any = None) -> Physics:
+    """Return CartpoleBalance, over Warp with one of its ways to keep CUDA graphs."""
+    from mujoco_playground import registry, wrapper
+
+    from gymbridge import PlaygroundVectorEnv
+
+    env = registry.load("CartpoleBalance", config_overrides={"impl": impl})
+    wrap = partial(wrapper.wrap_for_brax_training, episode_length=1000)
+    if graph_mode is None:
+        return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance", impl=impl))
+    # Playground has no argument for it.
+    env._mjx_model = env._mjx_model.tree_replace({"opt._impl.graph_mode": graph_mode})
+    return Physics(env, wrap, partial(PlaygroundVectorEnv, env))
 
 
 def over(reference: str, bars: Mapping[str, float | None]) -> Bars:

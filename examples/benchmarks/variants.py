@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import torch
-from gpu import BARE, Physics, ant, brax_task, make_policy, ours
-from steps import Contest, Step, over
+from gpu import BARE, make_policy, ours
+from steps import Contest, Physics, Step, brax_task, over
 
 from gymbridge.command_line.timing import wait
 from gymbridge.core.episode import EpisodeRule, ResetRequest
@@ -259,7 +259,7 @@ def warm_up(steps: Mapping[str, Step]) -> None:
 def step_variants(size: int, device: str, *, mode: str) -> Contest:
     """Return each variant in one mode; a CPU, which only tries it out, has a smaller task."""
     is_gpu = device != "cpu"
-    physics = ant() if is_gpu else brax_task("fast")
+    physics = brax_task("ant", "spring") if is_gpu else brax_task("fast")
     policy, options = make_policy(physics.env, device), GPU_OPTIONS if is_gpu else {}
     common = {
         "": Variant(),
