@@ -15,7 +15,6 @@ from tests.support.example_runs import (
     EXAMPLES,
     call_script,
     check_picture,
-    run_script,
 )
 
 pytestmark = pytest.mark.long
@@ -32,7 +31,6 @@ class Run(NamedTuple):
     writes: str = ""  # names of files, with a blank between them
     policy: str = ""  # a file that `gymbridge rollout` plays afterwards, in this task:
     task: str = ""
-    in_process: bool = True
 
 
 FAST = '--env-id=Brax/fast-v0 --env-kwargs=\'{"backend": "spring", "max_episode_steps": 3}\''
@@ -143,12 +141,6 @@ SLOW = (
         "curves.json curves.png policy_with_3.zip policy_without_3.zip",
     ),
     Run(
-        "soak",
-        "--env-ids EnvPool/CartPole-v1 Brax/fast-v0 --steps=1500 --modes=SameStep --arrays=numpy",
-        r"Brax/fast-v0, 256 environments, SameStep, numpy: 1,500 steps, .*, passed: True",
-        in_process=False,
-    ),
-    Run(
         "gradients/residuals",
         "--tasks inverted_pendulum/spring",
         r"\| inverted_pendulum/spring \| \S+ MB",
@@ -184,8 +176,7 @@ def check_file(path: Path) -> None:
     ids=lambda run: run.script.replace("/", "-"),
 )
 def test_example__says_and_writes_what_it_promises(run, tmp_path):
-    call = call_script if run.in_process else run_script
-    printed = call(run.script, *shlex.split(run.flags), cwd=tmp_path)
+    printed = call_script(run.script, *shlex.split(run.flags), cwd=tmp_path)
     assert re.search(run.says, printed.out), printed.out
     for name in run.writes.split():
         [path] = tmp_path.rglob(name)
@@ -207,7 +198,7 @@ def test_compare_curves__draws_runs(tmp_path):
 GALLERY = ROOT / "docs" / "gallery.md"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "soak"])
+@pytest.mark.parametrize("name", NAMES)
 def test_gallery__has_each_example_with_a_small_picture(name):
     assert f"![{name}](img/gallery/{name}.png) | **{name}.py**<br>" in GALLERY.read_text("utf-8")
     picture = GALLERY.parent / "img" / "gallery" / f"{name}.png"

@@ -1,7 +1,7 @@
 """Step batches a million times, and check memory, compilations and repeated results.
 
-    python examples/soak.py                                  # all 18 cases: an hour or more
-    python examples/soak.py --modes SameStep --arrays torch --steps 10000
+    python -m tests.support.soak                             # all 18 cases: an hour or more
+    python -m tests.support.soak --modes SameStep --arrays torch --steps 10000
 
 A case is an environment, an autoreset mode and a kind of arrays. It runs twice with the same seeds
 and actions, each time in a process of its own. It passes if
@@ -12,8 +12,6 @@ and actions, each time in a process of its own. It passes if
 - both runs return the same observations, rewards and flags, bit for bit.
 
 The exit code is 1 if a case fails.
-
-Needs: pip install '.[all]'.
 """
 
 import hashlib
