@@ -207,9 +207,7 @@ def torchrl_window(given: Window) -> Callable[[], Any]:
     from torchrl.envs.libs.brax import BraxWrapper
 
     options: Any = {"requires_grad": True, "categorical_action_encoding": False}
-    if (
-        given.device != "cpu"
-    ):  # on a CPU it clears all that JAX compiled every 20 steps, as it comes
+    if given.device != "cpu":  # there it clears all that JAX compiled every 20 steps, as it comes
         options["cache_clear_frequency"] = False
     num_envs = given.envs.num_envs
     theirs = BraxWrapper(given.env, batch_size=[num_envs], device=given.device, **options)

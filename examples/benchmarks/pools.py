@@ -13,7 +13,6 @@ from steps import Contest, over, scanned
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.command_line.bench import draw_actions, make_step
 from gymbridge.envpool import AsyncEnvPool
-from gymbridge.private.notices import quiet
 
 
 def in_jax(num_envs: int, _: str, *, mode: str) -> Contest:
@@ -61,8 +60,7 @@ def turns(num_envs: int, _: str, *, task: str = "CartPole-v1") -> Contest:
     options = {"num_envs": num_envs, "batch_size": max(num_envs // 2, 1), "num_threads": 1}
     ours = AsyncEnvPool(task, **options)
     ours.async_reset(seed=0)
-    with quiet():
-        own: Any = envpool.make_gymnasium(task, seed=0, **options)
+    own: Any = envpool.make_gymnasium(task, seed=0, **options)
     own.async_reset()
     both = {"AsyncEnvPool": ours, "send and recv": own}
     space, size = ours.single_action_space, options["batch_size"]

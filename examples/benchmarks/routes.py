@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -142,9 +141,7 @@ def _serial(num_envs: int) -> Any:
 def _pool(task: str, num_envs: int, **options: Any) -> Any:
     import envpool
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return envpool.make_gymnasium(task, num_envs=num_envs, **options)
+    return envpool.make_gymnasium(task, num_envs=num_envs, **options)
 
 
 def own_pool(num_envs: int) -> Step:
@@ -191,11 +188,7 @@ def _restarts(env_id: str, num_envs: int, **options: Any) -> dict[str, Route]:
 
 
 class Informed(gym.Env[Any, Any]):
-    """A task of one number without physics, which returns numbers as infos.
-
-    Args:
-        num_keys: How many.
-    """
+    """A task of one number without physics, which returns so many numbers as infos."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
     action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
@@ -204,13 +197,11 @@ class Informed(gym.Env[Any, Any]):
         self.keys = [f"metric_{index}" for index in range(num_keys)]
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        """Begin at 0."""
         super().reset(seed=seed)
         self.position = np.zeros(1, np.float32)
         return self.position, dict.fromkeys(self.keys, 0.0)
 
     def step(self, action: Any) -> Any:
-        """Add the action."""
         self.position = self.position + action
         return self.position, 0.0, False, False, dict.fromkeys(self.keys, float(action[0]))
 
@@ -248,8 +239,7 @@ def _spread_ants(arrays: str, num_devices: int) -> Step:
     devices = jax.devices()[:num_devices]
     if len(devices) < num_devices:
         raise SystemExit(f"{num_devices} devices were asked for, and there are {len(devices)}.")
-    options: Mapping[str, Any] = {"backend": "spring", "device": devices}
-    return of_gymbridge("Brax/ant-v0", 1024, arrays=arrays, **options)
+    return of_gymbridge("Brax/ant-v0", 1024, arrays=arrays, backend="spring", device=devices)
 
 
 BY_SIZE: dict[str, dict[str, Route]] = {

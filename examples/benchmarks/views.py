@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -43,9 +42,7 @@ def bare_pool(num_envs: int, actions: Any) -> Step:
     import envpool
 
     few = np.arange(min(3, num_envs), dtype=np.int32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pool: Any = envpool.make_gymnasium(CART_POLE, num_envs=num_envs, num_threads=1)
+    pool: Any = envpool.make_gymnasium(CART_POLE, num_envs=num_envs, num_threads=1)
     pool.reset()
 
     def step(index: int) -> None:
