@@ -1,4 +1,4 @@
-"""Train SHAC through a Brax simulator; table, picture and policy go to `runs/<env id>/shac/`.
+"""Train SHAC through a Brax simulator; table and policy go to `runs/<env id>/shac/`.
 
     python examples/shac.py
     gymbridge rollout Brax/reacher-v0 --policy runs/Brax/reacher-v0/shac/policy.pt
@@ -33,14 +33,11 @@ import torch
 import tyro
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.optim import Adam
 from tqdm import tqdm
 
 import gymbridge  # noqa: F401 (registers the ids)
-
-ENV_KWARGS = '{"backend": "spring", "max_episode_steps": 100}'
 
 
 @dataclass
@@ -49,7 +46,7 @@ class Args:
 
     env_id: str = "Brax/reacher-v0"
     """Gymnasium id of the task."""
-    env_kwargs: str = ENV_KWARGS
+    env_kwargs: str = '{"backend": "spring", "max_episode_steps": 100}'
     """Further keywords of gym.make_vec, as JSON."""
     seed: int = 1
     """Seed of networks, actions and environments."""
@@ -265,18 +262,14 @@ def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
     return returns
 
 
-def write_results(folder: Path, title: str, progress: list[Any], agent: Agent) -> None:
-    """Write the policy, the rows of progress, and a picture of them."""
+def write_results(folder: Path, progress: list[Any], agent: Agent) -> None:
+    """Write the policy and the rows of progress."""
     folder.mkdir(parents=True, exist_ok=True)
     names, table = "env_steps,seconds,episodes,mean_return", np.array(progress)
     np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=names, comments="")
-    figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.add_subplot(title=title, xlabel="env steps", ylabel="mean return")
-    axes.plot(table[:, 0], table[:, 3])
-    figure.savefig(folder / "learning_curve.png", dpi=120)
     policy = torch.jit.trace(agent, torch.zeros(2, agent.obs_size))
     torch.jit.save(policy, folder / "policy.pt")
-    print(f"Wrote progress.csv, learning_curve.png and policy.pt to {folder}")
+    print(f"Wrote progress.csv and policy.pt to {folder}")
 
 
 def main(args: Args) -> None:
@@ -288,7 +281,7 @@ def main(args: Args) -> None:
     agent = Agent(envs, args.initial_std)
     progress = train(args, envs, agent)
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
-    write_results(folder, args.env_id, progress, agent)
+    write_results(folder, progress, agent)
     if returns := evaluate(envs, agent, args):
         print(f"Without noise: mean return {np.mean(returns):.2f} over {len(returns)} episodes")
     envs.close()

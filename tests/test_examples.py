@@ -50,7 +50,7 @@ QUICK = (
         "shac",
         f"{FAST} {TINY}",
         r"Brax/fast-v0: mean return \S+ after 20 ",
-        CURVE,
+        "progress.csv",
         "policy.pt",
         "Brax/fast-v0",
     ),
