@@ -38,12 +38,7 @@ LARGEST = 1e-4
 class Window:
     """The same loss over a window of steps, in plain JAX and through a batch of tensors.
 
-    Args:
-        name: Of the Brax environment.
-        num_envs: Size of the batch.
-        num_steps: Length of the window.
-        device: Where everything is.
-        backend: Brax's physics; None for those in `KINDS`.
+    `backend` is Brax's physics; None for that in `KINDS`.
     """
 
     def __init__(
@@ -58,10 +53,8 @@ class Window:
         self.envs.reset(seed=0)
         self.start = self.envs.get_state()
         self.num_steps, self.device = num_steps, str(self.envs.device)
-        rng = np.random.default_rng(0)
-        size = self.env.action_size
-        observed = self.envs.single_observation_space.shape[0]
-        self.weights = rng.normal(0, 0.1, (observed, size)).astype(np.float32)
+        size = self.envs.single_observation_space.shape[0], self.env.action_size
+        self.weights = np.random.default_rng(0).normal(0, 0.1, size).astype(np.float32)
         if name == "inverted_pendulum":
             self.weights = BALANCE
         self.actions = self._play()

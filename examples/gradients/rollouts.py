@@ -131,10 +131,7 @@ class Reference:
 class Bridge:
     """A differentiable batch in Disabled mode, in which ended environments stay as they are.
 
-    Args:
-        name: Name of the environment in its registry.
-        backend: Brax's name of the physics, or "playground".
-        num_envs: Size of the batch; row i starts its first episode with seed i.
+    Args as those of `Reference`.
     """
 
     def __init__(self, name: str, backend: str, num_envs: int) -> None:
