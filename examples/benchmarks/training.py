@@ -12,6 +12,7 @@ episodes reaches the target, or at the limit.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import sys
 import time
@@ -122,16 +123,16 @@ def ppo_to_target(_: int, device: str, *, library: str, seconds: float = LIMIT) 
 def train_gymbridge(task: Task, device: str, seconds: float) -> list[Row]:
     """Train with `examples/ppo.py`."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    import gymnasium as gym
     import ppo
     import torch
 
     torch.manual_seed(SEED)
     start = time.perf_counter()
-    options: dict[str, Any] = {"backend": task.backend, "arrays": "torch", "device": device}
-    envs = gym.make_vec(f"Brax/{task.name}-v0", num_envs=task.num_envs, **options)
     same = ("num_envs", "num_steps", "minibatches", "epochs", "total_steps")
     args = ppo.Args(
+        env_id=f"Brax/{task.name}-v0",
+        env_kwargs=json.dumps({"backend": task.backend}),
+        arrays="torch",
         seed=SEED,
         device=device,
         target_return=task.target,
@@ -139,6 +140,7 @@ def train_gymbridge(task: Task, device: str, seconds: float) -> list[Row]:
         **{name: getattr(task, name) for name in same},
         **OURS,
     )
+    envs = ppo.make_envs(args)
     agent = ppo.Agent(envs).to(device)
     built = time.perf_counter() - start
     progress = ppo.train(args, envs, agent)
