@@ -86,11 +86,6 @@ class Args:
     """Norm to which gradients are clipped."""
 
 
-def make_envs(args: Args) -> VectorEnv:
-    fixed = {"num_envs": args.num_envs, "autoreset_mode": "SameStep", "arrays": "torch"}
-    return gym.make_vec(args.env_id, differentiable=True, **json.loads(args.env_kwargs), **fixed)
-
-
 def mlp(*sizes: int) -> nn.Sequential:
     layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.ELU())]
     for layer in layers[::2]:
@@ -277,7 +272,14 @@ def main(args: Args) -> None:
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
-    envs = make_envs(args)
+    envs = gym.make_vec(
+        args.env_id,
+        num_envs=args.num_envs,
+        autoreset_mode="SameStep",
+        arrays="torch",
+        differentiable=True,
+        **json.loads(args.env_kwargs),
+    )
     agent = Agent(envs, args.initial_std)
     progress = train(args, envs, agent)
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))

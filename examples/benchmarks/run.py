@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -201,7 +202,10 @@ def run_jobs(jobs: list[Job], args: argparse.Namespace, deadline: float) -> list
             or (file, result["case"], result["value"]) not in chosen
             or (args.again == "failed" and "failed" not in result)
         ]
-    missing = [job for job in jobs if job.number > count(job, files[job.file])]
+    measured = Counter(
+        (file, one["case"], one["value"]) for file, results in files.items() for one in results
+    )
+    missing = [job for job in jobs if job.number > measured[job.file, job.case.name, job.value]]
     if args.compile:
         compile_all(missing, args, (time.monotonic() + deadline) / 2)
     progress = tqdm(missing, unit=" cases")
@@ -219,11 +223,6 @@ def run_jobs(jobs: list[Job], args: argparse.Namespace, deadline: float) -> list
         files[job.file].append(found)
         write_results(args.out / job.file, files[job.file])
     return []
-
-
-def count(job: Job, results: list[dict[str, Any]]) -> int:
-    """Return how many results of a job's case at its value there are."""
-    return sum((one["case"], one["value"]) == (job.case.name, job.value) for one in results)
 
 
 def main() -> None:

@@ -69,9 +69,8 @@ def ratios(results: list[Result]) -> Iterator[Rows]:
     rows = [["case", "us per step", "more", "ratio (range)", "note"]]
     for found in by_case(results):
         first = found[0]
-        title = (
-            f"{first['case']}, {first['value']:,}" if is_varied(first, results) else first["case"]
-        )
+        values = {one["value"] for one in results if one["case"] == first["case"]}
+        title = first["case"] + (f", {first['value']:,}" if len(values) > 1 else "")
         for label, figure in first.get("figures", {}).items():
             rows.append([f"{title}: {label}", "", "", f"{figure:,.2f}", ""])
         for name, reference, _ in first.get("over", []):
@@ -113,10 +112,6 @@ def bars(folder: Path) -> Rows:
                     case = f"{found[0]['case']}: {way} over {reference}"
                     rows.append([f"`{name}`", case, with_range(*ratio), aim(ratio[0], bar)])
     return rows
-
-
-def is_varied(first: Result, results: list[Result]) -> bool:
-    return len({one["value"] for one in results if one["case"] == first["case"]}) > 1
 
 
 def aim(ratio: float, bar: float | None) -> str:
