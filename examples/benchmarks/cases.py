@@ -24,46 +24,28 @@ PLAYGROUND = ("CartpoleBalance", "Go1JoystickFlatTerrain")
 class Case(NamedTuple):
     """Functions that are timed in turn, at one value or at several.
 
-    Attributes:
-        name: In the table.
-        make: "module:function", of a value, the device and `options`. It returns a
-            `steps.Contest`, or what it found by itself.
-        options: Keywords of the function.
-        values: What varies: how many environments there are, or what `axis` says.
-        axis: What the values are.
-        apart: Whether each function has a process of its own.
-        batch: Environment steps in a step of the batch; None for the value.
-        processes: That measure it, one after the other.
-        rounds: Turns of each function.
-        limit: Seconds after which its process is ended.
-        quick: Keywords besides, that make it tiny.
+    The function that `make` names returns a `steps.Contest`, or what it found by itself.
     """
 
-    name: str
-    make: str
-    options: Mapping[str, Any] = {}
-    values: tuple[int, ...] = (256,)
-    axis: str = "environments"
-    apart: bool = False
-    batch: int | None = None
-    processes: int = 5
-    rounds: int = 9
-    limit: int = 600
-    quick: Mapping[str, Any] = {}
+    name: str  # in the table
+    make: str  # "module:function", of a value, the device and `options`
+    options: Mapping[str, Any] = {}  # keywords of the function
+    values: tuple[int, ...] = (256,)  # how many environments there are, or what `axis` says
+    axis: str = "environments"  # what the values are
+    apart: bool = False  # whether each function has a process of its own
+    batch: int | None = None  # environment steps in a step of the batch; None for the value
+    processes: int = 5  # that measure it, one after the other
+    rounds: int = 9  # turns of each function
+    limit: int = 600  # seconds after which its process is ended
+    quick: Mapping[str, Any] = {}  # keywords that make it tiny
 
 
 class Set(NamedTuple):
-    """Cases whose results are in one file, `<page>/<name of the set>.json`, and in one table.
+    """Cases whose results are in one file, `<page>/<name of the set>.json`, and in one table."""
 
-    Attributes:
-        page: Name of the page.
-        cases: What is measured.
-        table: Kind of the table; see `tables.py`.
-    """
-
-    page: str
+    page: str  # its name
     cases: tuple[Case, ...]
-    table: str = "ratios"
+    table: str = "ratios"  # kind of the table; see `tables.py`
 
 
 def beside(

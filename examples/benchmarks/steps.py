@@ -20,19 +20,12 @@ Bars = Mapping[tuple[str, str], float | None]
 
 
 class Contest(NamedTuple):
-    """Functions that do the same work.
+    """Functions that do the same work; of a case with `apart`, functions that build them."""
 
-    Attributes:
-        steps: By name; of a case with `apart`, functions without arguments that build them.
-        over: (name, reference) -> the bar for the time over the reference's, or None.
-        num_steps: Steps of the batch in one call.
-        note: What the table says beside the ratios.
-    """
-
-    steps: Mapping[str, Any]
-    over: Bars = MappingProxyType({})
-    num_steps: int = 1
-    note: str = ""
+    steps: Mapping[str, Any]  # by name
+    over: Bars = MappingProxyType({})  # (name, reference) -> bar of the ratio of times, or None
+    num_steps: int = 1  # of the batch, in one call
+    note: str = ""  # in the table, beside the ratios
 
 
 class Physics(NamedTuple):

@@ -149,13 +149,7 @@ def compile_steps(step: Any, variant: Variant, spare: int, **options: Any) -> tu
 
 
 class VariantRunner(JaxRunner):
-    """Runs a variant; what it keeps between two calls can be lost without harm.
-
-    Args:
-        plain: The runner of the batch.
-        compiled: The functions of the variant.
-        variant: The variant.
-    """
+    """Runs a variant; what it keeps between two calls can be lost without harm."""
 
     def __init__(self, plain: JitRunner, compiled: Compiled, variant: Variant) -> None:
         self.rule, self.observe = plain.rule, plain.observe
@@ -202,10 +196,6 @@ class VariantRunner(JaxRunner):
 
 def vary(envs: Any, variant: Variant) -> Any:
     """Return a batch equal to `envs`, not yet reset, whose step is a variant.
-
-    Args:
-        envs: Batch of a JAX environment with torch or jax arrays and without gradients.
-        variant: What is changed.
 
     Raises:
         ArgumentError: The batch is of another kind, or initial states depend on what the episode
