@@ -4,8 +4,6 @@ A set has a file of results and a table of a page. `make` names the function tha
 is imported in the process that measures it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

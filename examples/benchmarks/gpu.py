@@ -4,8 +4,6 @@ A CPU can run all of them, to try them out. Each function imports the libraries 
 machine without one of them runs the others.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any

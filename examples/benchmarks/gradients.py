@@ -4,8 +4,6 @@ The reference of a window is one `jax.jit(jax.value_and_grad(scan))` of plain Br
 policy and loss, which restarts nothing; both must find the same gradient.
 """
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Measure one case in this process; `run.py` starts one for each, with a dict as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """EnvPool: its asynchronous pool, and pools inside of JAX."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

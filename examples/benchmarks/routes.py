@@ -5,8 +5,6 @@ task. It returns a function of the step number, with actions drawn beforehand. E
 in a process of its own, so that a machine without one library measures the others.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

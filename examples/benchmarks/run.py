@@ -17,8 +17,6 @@ again measures what is not there yet, and `--again` anew what is. The figures of
 `docs/measured`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -1,7 +1,5 @@
 """Functions of the step number that cases time, and what a case returns: a `Contest`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Cheap tasks of other JAX suites, beside the suites' own steps, alone and with their autoreset."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -9,8 +9,6 @@ highest process are beside the median one. Two tables are of all sets: `summary`
 that README and the picture name, and `bars` what the project aims at.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

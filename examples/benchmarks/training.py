@@ -9,8 +9,6 @@ The clock starts before the environments are built. It stops when the mean retur
 episodes reaches the target, or at the limit.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -15,8 +15,6 @@ returns:
 buffers.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Mapping

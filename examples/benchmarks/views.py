@@ -1,7 +1,5 @@
 """The views for trainers, beside our own step and beside the trainers' own environments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ A pair is ``name/backend``, where the backend is Brax's or "playground". gymbrid
 Playground, since it finds the meshes of robots; they are Playground's own objects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Floats have 64 bits if ``JAX_ENABLE_X64=1`` is in the environment, 32 bits otherwise.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from typing import Any

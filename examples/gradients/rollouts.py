@@ -5,8 +5,6 @@ rewards and observations up to the end of its episode. Rows are independent, and
 is differentiated: by the policy's weights, the noise and every float in the first state.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import jax

@@ -1,7 +1,5 @@
 """Results to Markdown, and the bars."""
 
-from __future__ import annotations
-
 from typing import Any
 
 __all__ = ["FORWARD", "find_faults", "make_table"]
