@@ -275,14 +275,7 @@ def update(args: Args, agent: Agent, adam: Adam, rollout: Rollout, last_values: 
 
 
 class Run:
-    """A training between two updates, and its file.
-
-    Args:
-        path: File of the checkpoints; None for none.
-        args: The flags.
-        envs: The environments.
-        agent: The networks.
-    """
+    """A training between two updates, and its file; without a path it has none."""
 
     def __init__(self, path: Path | None, args: Args, envs: VectorEnv, agent: Agent) -> None:
         self.path, self.args, self.envs = path, args, envs

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -21,7 +20,7 @@ class Contest(NamedTuple):
     """Functions that do the same work; of a case with `apart`, functions that build them."""
 
     steps: Mapping[str, Any]  # by name
-    over: Bars = MappingProxyType({})  # (name, reference) -> bar of the ratio of times, or None
+    over: Mapping[tuple[str, str], float | None] = {}  # (name, reference) -> bar of the ratio
     num_steps: int = 1  # of the batch, in one call
     note: str = ""  # in the table, beside the ratios
 

@@ -17,8 +17,6 @@ from gymbridge.playground.building import build_env
 from gymbridge.private.mjx import SolverGradient
 from gymbridge.private.playground import smooth_tolerance
 
-__all__ = ["make_env", "pick_obs", "step_with_gradients", "uses_mjx", "watched_step"]
-
 
 def make_env(name: str, backend: str) -> Any:
     """Return an environment of Brax or Playground."""

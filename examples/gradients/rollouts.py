@@ -16,8 +16,6 @@ from gymnasium.spaces import Box
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 
-__all__ = ["Bridge", "Inputs", "Outcome", "Reference"]
-
 
 class Inputs(NamedTuple):
     """The inputs of a rollout, as numpy arrays."""

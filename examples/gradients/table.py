@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["FORWARD", "find_faults", "make_table"]
-
 EQUAL_32 = 1e-5  # of float32, unless jax's own gradient moves by more under one ulp
 EQUAL_64 = 1e-9
 FORWARD = 1e-6
