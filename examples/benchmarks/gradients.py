@@ -69,26 +69,21 @@ class Window:
             obs = self.envs.step(actions[-1])[0]
         return torch.stack(actions).cpu().numpy()
 
-    def jax_policy(self) -> Callable[[], Any]:
-        """Return the gradient with respect to a linear policy, as one compiled function."""
-        return self._jitted(jax.grad(self._loss), self.weights)
+    def compile(self, method: str) -> Callable[[], Any]:
+        """Return the gradient by a policy or by actions, or another value, as one function."""
+        function, given = {
+            "policy": (jax.grad(self._loss), self.weights),
+            "forward": (partial(self._loss, env_step=self.env.step), self.weights),
+            "actions": (jax.grad(self._loss_of_actions), self.actions),
+            "product": (self._product, self.actions),
+        }[method]
+        compiled, given = jax.jit(function), jnp.asarray(given)
+        return lambda: compiled(given, self.state)
 
-    def jax_forward(self) -> Callable[[], Any]:
-        """Return the value alone, through the environment's step as it is."""
-        return self._jitted(partial(self._loss, env_step=self.env.step), self.weights)
-
-    def jax_actions(self) -> Callable[[], Any]:
-        """Return the gradient with respect to given actions, as one compiled function."""
-        return self._jitted(jax.grad(self._loss_of_actions), self.actions)
-
-    def jax_product(self) -> Callable[[], Any]:
-        """Return the Hessian by given actions times the same, as one compiled function."""
-
-        def product(actions: Any, first: Any) -> Any:
-            pull = partial(jax.grad(self._loss_of_actions), first=first)
-            return jax.jvp(pull, (actions,), (actions,))[1]
-
-        return self._jitted(product, self.actions)
+    def _product(self, actions: Any, first: Any) -> Any:
+        """Return the Hessian by given actions times the same."""
+        pull = partial(jax.grad(self._loss_of_actions), first=first)
+        return jax.jvp(pull, (actions,), (actions,))[1]
 
     def _loss(self, weights: Any, first: Any, env_step: Any = None) -> Any:
         def act(obs: Any, _: Any) -> Any:  # on a GPU the default precision is less than torch's
@@ -105,10 +100,6 @@ class Window:
             return state, (state.obs**2).sum() - state.reward.sum()
 
         return jax.lax.scan(step, first, actions, self.num_steps)[1].sum()
-
-    def _jitted(self, function: Callable[..., Any], given: np.ndarray) -> Callable[[], Any]:
-        compiled, given = jax.jit(function), jnp.asarray(given)
-        return lambda: compiled(given, self.state)
 
     def torch_policy(self) -> torch.Tensor:
         """Return the gradient with respect to a linear policy, step by step."""
@@ -168,14 +159,14 @@ def window(
     too.
     """
     given = Window(name, num_envs, num_steps, device, backend)
-    plain, ours = getattr(given, f"jax_{method}")(), getattr(given, f"torch_{method}")
+    plain, ours = given.compile(method), getattr(given, f"torch_{method}")
     error = difference(plain, ours)
     if device == "cpu" and name != "ant" and error > LARGEST:
         raise SystemExit(f"The gradients differ by {error:.1e}, and may by {LARGEST}.")
     way = "step by step" if method == "policy" else "unroll"
     steps, bars = {way: ours, "one JAX gradient": plain}, {(way, "one JAX gradient"): bar}
     if backend == "mjx" and method == "policy":
-        steps["JAX's forward pass"] = given.jax_forward()
+        steps["JAX's forward pass"] = given.compile("forward")
         bars[way, "JAX's forward pass"] = 4.0
     steps = {name: waiting(step) for name, step in steps.items()}
     return Contest(steps, bars, num_steps, f"gradients differ by {error:.0e}")
@@ -216,9 +207,9 @@ def torchrl_window(given: Window) -> Callable[[], Any]:
 
 
 ROUTES: dict[str, Callable[[Window], Callable[[], Any]]] = {
-    "one jitted scan, policy": Window.jax_policy,
+    "one jitted scan, policy": lambda given: given.compile("policy"),
     "gymbridge, step by step, policy": lambda given: given.torch_policy,
-    "one jitted scan, actions": Window.jax_actions,
+    "one jitted scan, actions": lambda given: given.compile("actions"),
     "gymbridge, unroll, actions": lambda given: given.torch_actions,
     "TorchRL BraxWrapper, policy": torchrl_window,
 }
@@ -249,6 +240,6 @@ def over_cores(num_envs: int, _: str, *, num_steps: int = 8) -> Contest:
     places = {"all cores": "cpu:all", "one device": "cpu"}
     windows = {name: Window("ant", num_envs, num_steps, place) for name, place in places.items()}
     steps = {name: waiting(given.torch_actions) for name, given in windows.items()}
-    steps["one JAX gradient"] = waiting(windows["one device"].jax_actions())
+    steps["one JAX gradient"] = waiting(windows["one device"].compile("actions"))
     bars = {"all cores": 0.85, "one device": None}
     return Contest(steps, over("one JAX gradient", bars), num_steps)
