@@ -8,8 +8,9 @@ returns:
   Two executables take turns, each with addresses of its own. The current state is never given away,
   so a step that fails loses nothing.
 - Initial states that are drawn ahead. An episode's key is known before it begins, so each
-  environment has its next initial state ready, and a launch of its own draws those that were used.
-  An environment that ends twice between two such launches is reset in the step, as without.
+  environment has its next initial state ready for the step, and a launch of its own draws those
+  that were used. An environment that ends twice between two such launches, or is reset by a call
+  of `reset`, begins as without.
 
 `run.py variants` measures them, each beside the bare step with the same compile options and
 buffers.
@@ -71,11 +72,7 @@ class Ahead(JaxSimulator):
     def _begin(
         self, state: Episodes, mask: jax.Array, request: ResetRequest | None, carried: Any
     ) -> Episodes:
-        if request is not None and request.options:
-            return super()._begin(state, mask, request, carried)
         taken = mask & fits(self._ahead, state)
-        if request is not None:
-            taken = taken & ~request.given
         drawn = where_rows(taken, self._ahead.rows, drawn_part(state.rows))
         rows = begin_rows(taken, drawn, state.rows)
         state = Episodes(rows, state.seed, state.episode + taken.astype("uint32"))
@@ -97,7 +94,6 @@ def draw_ahead(simulator: JaxSimulator, ahead: Episodes, state: Episodes) -> Epi
 class Compiled(NamedTuple):
     """The compiled functions of a variant."""
 
-    reset: Any  # (carry, mask, seeds, ahead)
     steps: tuple[Any, ...]  # (carry, actions, ahead, spare), one, or two that take turns
     blank: Any  # (state) -> what is drawn ahead, none of which fits
     refill: Any  # (ahead, state) -> ahead
@@ -108,16 +104,11 @@ def compile_variant(rule: EpisodeRule[JaxSimulator], infos: Any, variant: Varian
     place, part = rule.simulator.device, JaxRule(rule, of_one_device=True)
     compiled = partial(jax.jit, out_shardings=find_sharding(place))
 
-    def rule_with(ahead: Episodes | None) -> JaxRule:
-        if ahead is None:
-            return part
-        return JaxRule(EpisodeRule(Ahead(part.simulator, ahead), part.mode, part.limit))
-
-    def reset(carry: Any, mask: Any, seeds: ResetRequest, ahead: Any) -> Any:
-        return infos.collect_infos(rule_with(ahead).reset(carry, mask, seeds))
-
     def step(carry: Any, actions: Any, ahead: Any, spare: Any) -> Any:
-        return infos.collect_infos(rule_with(ahead).step(carry, actions))
+        rule = part
+        if ahead is not None:
+            rule = JaxRule(EpisodeRule(Ahead(part.simulator, ahead), part.mode, part.limit))
+        return infos.collect_infos(rule.step(carry, actions))
 
     def blank(state: Episodes) -> Episodes:
         lead = state.seed.shape
@@ -126,14 +117,10 @@ def compile_variant(rule: EpisodeRule[JaxSimulator], infos: Any, variant: Varian
         )
         return Episodes(rows, state.seed, state.episode)
 
-    def refill(ahead: Episodes, state: Episodes) -> Episodes:
-        return draw_ahead(part.simulator, ahead, state)
-
     return Compiled(
-        compiled(spread(reset, place)),
         compile_steps(spread(step, place), variant, 3, out_shardings=find_sharding(place)),
         compiled(spread(blank, place)),
-        compiled(spread(refill, place), donate_argnums=0),
+        compiled(spread(partial(draw_ahead, part.simulator), place), donate_argnums=0),
     )
 
 
@@ -150,19 +137,11 @@ class VariantRunner(JaxRunner):
     """Runs a variant; what it keeps between two calls can be lost without harm."""
 
     def __init__(self, plain: JitRunner, compiled: Compiled, variant: Variant) -> None:
-        self.rule, self.observe = plain.rule, plain.observe
-        self.compiled, self._variant, self._reset = compiled, variant, plain.reset
+        self.rule, self.observe, self.reset = plain.rule, plain.observe, plain.reset
+        self.compiled, self._variant = compiled, variant
         self._last: tuple[Any, Any] = (None, None)  # carries that the last step took and returned
         self._ahead: Episodes | None = None
-        self._count = 0  # steps since the first reset
-
-    def reset(self, carry: Any, mask: Any, seeds: ResetRequest) -> Any:
-        """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
-        if carry is None:
-            self._count = 0  # so that the next step draws ahead
-        if carry is None or self._ahead is None:
-            return self._reset(carry, mask, seeds)
-        return self.compiled.reset(carry, mask, seeds, self._ahead)
+        self._count = 0  # steps taken
 
     def step(self, carry: Any, actions: Any) -> Any:
         """Take one step; see `gymbridge.core.runner.Runner.step`."""
