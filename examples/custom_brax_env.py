@@ -1,6 +1,6 @@
 """A custom Brax environment, registered for Gymnasium and for the trainers.
 
-    python examples/ppo.py --env-id custom_brax_env:Docking-v0 --total-steps 200000 --eval-steps 200
+    python examples/ppo.py --env-id custom_brax_env:Docking-v0 --total-steps 200000
 
 Needs: pip install '.[brax,examples]'.
 

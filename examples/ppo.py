@@ -71,8 +71,6 @@ class Args:
     """Stop at this mean return of the last episodes."""
     last_episodes: int = 100
     """Episodes that the running mean covers."""
-    eval_steps: int = 1000
-    """Steps of the greedy evaluation at the end, or 0."""
     num_envs: int = 64
     """Environments stepped at once."""
     num_steps: int = 64
@@ -99,7 +97,7 @@ class Args:
     """Norm to which gradients are clipped."""
 
 
-MAY_CHANGE = {"out", "resume", "checkpoint_updates", "max_seconds", "target_return", "eval_steps"}
+MAY_CHANGE = {"out", "resume", "checkpoint_updates", "max_seconds", "target_return"}
 """Flags that may change when a run is resumed, since its learning curve does not depend on them."""
 
 
@@ -356,19 +354,6 @@ def is_done(args: Args, steps: int, episodes: int, mean: float) -> bool:
     return is_solved or steps >= args.total_steps
 
 
-@torch.no_grad()
-def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
-    """Return the returns of first episodes that end within `eval_steps`, without noise."""
-    [obs] = agent.from_env(envs.reset()[0])
-    found = torch.full((envs.num_envs,), math.nan, device=obs.device)
-    for _ in range(args.eval_steps):
-        (obs, _, terminated, truncated), returns = agent.step(envs, agent(obs))
-        found = torch.where((terminated | truncated) & found.isnan(), returns, found)
-        if not found.isnan().any():
-            break
-    return found[~found.isnan()].tolist()
-
-
 def write_results(folder: Path, title: str, progress: list[Any], agent: Agent) -> None:
     """Write the policy, the rows of progress, and a picture of them."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -393,8 +378,6 @@ def main(args: Args) -> None:
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1]))
     progress = train(args, envs, agent, folder / "checkpoint.pt")
     write_results(folder, args.env_id, progress, agent)
-    if returns := evaluate(envs, agent, args):
-        print(f"Without noise: mean return {np.mean(returns):.2f} over {len(returns)} episodes")
     envs.close()
     _, seconds, episodes, mean = progress[-1]
     print(f"{args.env_id}: mean return {mean:.2f} after {episodes} episodes, {seconds:.0f} s")

@@ -60,8 +60,6 @@ class Args:
     """Stop at this mean return of the last episodes."""
     last_episodes: int = 100
     """Episodes that the running mean covers."""
-    eval_steps: int = 1000
-    """Steps of the greedy evaluation at the end, or 0."""
     num_envs: int = 64
     """Environments stepped at once."""
     num_steps: int = 8
@@ -241,22 +239,6 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
     return progress
 
 
-@torch.no_grad()
-def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
-    """Return the returns of first episodes that end within `eval_steps`, without noise."""
-    obs, running, returns = envs.reset()[0], torch.zeros(args.num_envs), []
-    first = torch.ones(args.num_envs, dtype=torch.bool)
-    for _ in range(args.eval_steps):
-        obs, rewards, terminated, truncated, _ = envs.step(agent(obs))
-        running += rewards
-        ended = first & (terminated | truncated)
-        returns += running[ended].tolist()
-        first &= ~ended
-        if not first.any():
-            break
-    return returns
-
-
 def write_results(folder: Path, progress: list[Any], agent: Agent) -> None:
     """Write the policy and the rows of progress."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -284,8 +266,6 @@ def main(args: Args) -> None:
     progress = train(args, envs, agent)
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))
     write_results(folder, progress, agent)
-    if returns := evaluate(envs, agent, args):
-        print(f"Without noise: mean return {np.mean(returns):.2f} over {len(returns)} episodes")
     envs.close()
     _, seconds, episodes, mean = progress[-1]
     print(f"{args.env_id}: mean return {mean:.2f} after {episodes} episodes, {seconds:.0f} s")

@@ -3,9 +3,9 @@ r"""An elastic string with 32 actuators, a task where gradients win: SHAC beside
     for seed in 0 1 2; do
         python examples/shac.py --env-id string_shape:String-v0 --env-kwargs '{}' --seed $seed \
             --num-steps 50 --num-envs 16 --actor-rate 0.005 --total-steps 400000 \
-            --max-seconds 60 --eval-steps 60 --out runs/String-v0/shac/$seed
+            --max-seconds 60 --out runs/String-v0/shac/$seed
         python examples/ppo.py --env-id string_shape:String-v0 --seed $seed \
-            --max-seconds 60 --eval-steps 60 --out runs/String-v0/ppo/$seed
+            --max-seconds 60 --out runs/String-v0/ppo/$seed
     done
     python examples/compare_curves.py --title String-v0 --bottom -40 --curves \
         SHAC=runs/String-v0/shac PPO=runs/String-v0/ppo

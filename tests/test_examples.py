@@ -34,7 +34,7 @@ class Run(NamedTuple):
 
 
 FAST = '--env-id=Brax/fast-v0 --env-kwargs=\'{"backend": "spring", "max_episode_steps": 3}\''
-TINY = "--total-steps=64 --num-envs=4 --num-steps=8 --eval-steps=4"
+TINY = "--total-steps=64 --num-envs=4 --num-steps=8"
 CURVE = "progress.csv learning_curve.png"
 
 QUICK = (
