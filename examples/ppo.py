@@ -169,16 +169,6 @@ class Agent(nn.Module):
             actions = low + (actions + 1) / 2 * (high - low)
         return actions.clamp(low, high).to(low.dtype)
 
-    def step(self, envs: VectorEnv, actions: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Take actions of the action space; return what `envs.step` does, and returns (num_envs,).
-
-        Returns are those of the episodes that the step ended, and 0 elsewhere.
-        """
-        *values, infos = envs.step(actions if self.takes_tensors else actions.cpu().numpy())
-        returns = infos["episode"]["r"] if "episode" in infos else np.zeros(envs.num_envs)
-        *values, returns = self.from_env(*values, returns)
-        return values, returns.float()
-
 
 class Rollout(NamedTuple):
     """Steps in order; every field leads with (num_steps, num_envs)."""
@@ -230,10 +220,12 @@ def rollouts(envs: VectorEnv, agent: Agent, args: Args, begun: Any = None) -> It
             policy, values = agent.predict(obs)
             actions = draw(policy)
             acted = obs, actions, policy.log_prob(actions), values
-            found, returns = agent.step(envs, agent.to_space(actions))
-            obs, rewards, terminated, truncated = found
+            taken = agent.to_space(actions)
+            *found, infos = envs.step(taken if agent.takes_tensors else taken.cpu().numpy())
+            returns = infos["episode"]["r"] if "episode" in infos else np.zeros(envs.num_envs)
+            obs, rewards, terminated, truncated, returns = agent.from_env(*found, returns)
             ended = terminated | truncated
-            steps.append((*acted, rewards.float(), terminated, ended, restarts, returns))
+            steps.append((*acted, rewards.float(), terminated, ended, restarts, returns.float()))
         yield Rollout(*map(torch.stack, zip(*steps, strict=True))), agent.predict(obs)[1]
 
 
