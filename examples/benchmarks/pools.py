@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import envpool
@@ -17,15 +18,13 @@ def in_jax(num_envs: int, _: str, *, mode: str) -> Contest:
     """Compare CartPoles with jax arrays, and in a scan, with numpy arrays."""
     num_steps = 200
 
-    def make(arrays: str) -> Any:
-        return EnvPoolVectorEnv("CartPole-v1", num_envs, autoreset_mode=mode, arrays=arrays)
-
+    make = partial(EnvPoolVectorEnv, "CartPole-v1", num_envs, autoreset_mode=mode)
     steps: dict[str, Any] = {}
     for name in ("numpy", "jax"):
-        envs = make(name)
+        envs = make(arrays=name)
         steps[f"{name} arrays"] = repeat(make_step(envs, draw_actions(envs)), num_steps)
     actions = np.random.default_rng(0).integers(0, 2, (num_steps, num_envs), np.int32)
-    envs = make("jax")
+    envs = make(arrays="jax")
     envs.reset(seed=0)
     carry, _, step = envs.functional()
     steps["functional(), one scan"] = scanned(step, carry, actions)
