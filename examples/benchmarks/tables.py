@@ -89,7 +89,7 @@ def with_range(middle: float, low: float, high: float) -> str:
 def summary(folder: Path) -> Rows:
     """Return how many times as fast a step is as another, for the rows of `SUMMARY`."""
     rows = [["what", "beside", "times as fast (range)"]]
-    for (what, beside), (name, case, pair) in SUMMARY.items():
+    for (name, case, pair), (what, beside) in SUMMARY.items():
         results = read_results(folder / SETS[name].page / f"{name}.json")
         found = [one for one in results if one["case"] == case and "failed" not in one]
         ratio, low, high = find_ratio(found, *pair.split(" over "))
