@@ -116,8 +116,8 @@ def main() -> None:
     case = find_case(given["set"], given["case"])
     if given["quick"]:
         case = case._replace(options={**case.options, **case.quick})
-    place = given["value"], given["device"]
-    found = measure(case, *place, given["rounds"], 0.001 if given["quick"] else SECONDS)
+    seconds = 0.001 if given["quick"] else SECONDS
+    found = measure(case, given["value"], given["device"], given["rounds"], seconds)
     result = {"case": case.name, "value": given["value"], "axis": case.axis, **found}
     Path(given["out"]).write_text(json.dumps(result | {"machine": machine()}), encoding="utf-8")
     os._exit(0)  # engines with threads take their time to end
