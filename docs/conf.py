@@ -15,6 +15,10 @@ sys.path.append(str(Path("scripts").resolve()))
 from run_page import find_faults
 
 REPOSITORY = "https://github.com/gymbridge/gymbridge"
+SUMMARY = (
+    "Brax, MuJoCo Playground, EnvPool and any JAX environment as Gymnasium vector environments, "
+    "with torch tensors and gradients"
+)
 
 project = "gymbridge"
 author = "The gymbridge authors"
@@ -62,6 +66,23 @@ def run_tutorial(app: Sphinx, page: str, source: list[str]) -> None:
             app.env.note_reread()  # the next build runs it again
 
 
+def write_list_of_pages(app: Sphinx, error: Exception | None) -> None:
+    """Write `llms.txt`: the pages by section, with their sources in Markdown."""
+    if error or app.builder.name != "html":
+        return
+    below = app.env.toctree_includes
+
+    def list_pages(page: str) -> list[str]:
+        title, source = app.env.titles[page].astext(), f"_sources/{page}.md.txt"
+        return sum(map(list_pages, below.get(page, ())), [f"- [{title}]({source})"])
+
+    lines = [f"# {project}", "", f"> {SUMMARY}"]
+    for section in below["index"]:
+        lines += ["", f"## {app.env.titles[section].astext()}", "", *list_pages(section)]
+    Path(app.outdir, "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("build-finished", write_list_of_pages)
     app.connect("source-read", run_tutorial)
     app.connect("autodoc-process-signature", show_init)

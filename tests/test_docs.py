@@ -9,6 +9,8 @@ import ast
 import configparser
 import doctest
 import importlib
+import inspect
+import json
 import logging
 import pkgutil
 import re
@@ -21,6 +23,7 @@ import gymnasium as gym
 import pytest
 
 import gymbridge
+from gymbridge.core.snapshots import SavesState
 from gymbridge.errors import GymbridgeError, NotInstalledError
 from tests.support.example_runs import load_script
 
@@ -74,16 +77,10 @@ def test_docstring_examples__print_what_they_say(name: str) -> None:
 
 
 def code_blocks() -> list[Any]:
-    """Return each block of each page as a test case, which is named by its page and line.
-
-    The front page repeats blocks of the README; they run once.
-    """
-    blocks, seen = [], set()
+    """Return each block of each page as a test case, which is named by its page and line."""
+    blocks = []
     for page, text in PAGES.items():
         for found in BLOCK.finditer(text if page != RUN_BY_SPHINX else ""):
-            if (shown := (found["code"], found["output"])) in seen:
-                continue
-            seen.add(shown)
             line = text.count("\n", 0, found.start("code"))
             code = compile("\n" * line + found["code"], page, "exec", ast.PyCF_ONLY_AST)
             marks = [pytest.mark.slow] if found["slow"] else []
@@ -132,8 +129,7 @@ def test_code_block__runs(
 def test_code_blocks__are_found() -> None:
     pages = [text for page, text in PAGES.items() if page != RUN_BY_SPHINX]
     found = sum(text.count("\n```python\n") for text in pages)
-    repeated = PAGES["docs/index.md"].count("\n```python\n")
-    assert len(code_blocks()) == found - repeated > 30
+    assert len(code_blocks()) == found > 30
     outputs = sum(text.count("\n```text\n") for text in pages)
     assert len([block for block in code_blocks() if block.values[1]]) == outputs > 10
 
@@ -189,10 +185,68 @@ def test_commands__name_scripts_and_extras_that_exist() -> None:
             assert {*extras.split(",")} <= {*settings["options.extras_require"]}, (page, extras)
 
 
-def test_front_page__has_the_first_screen_of_the_readme() -> None:
-    readme, page = PAGES["README.md"], PAGES["docs/index.md"]
-    first_screen = readme[readme.index("\n\n") : readme.index("On one NVIDIA H200")]
-    assert first_screen.replace("](docs/", "](") in page
+@pytest.mark.usefixtures("_empty_place")
+@pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
+def test_notebook__has_the_blocks_of_its_page_and_runs_from_top_to_bottom(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for engine in ENGINES:
+        pytest.importorskip(engine)
+    page = ROOT / "docs/tutorials/quickstart.ipynb"
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    install, *cells = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert install["source"][0].startswith("%pip install ")
+    codes = ["".join(cell["source"]) for cell in cells]
+    blocks = BLOCK.finditer(PAGES["docs/tutorials/quickstart.md"])
+    assert [code.split() for code in codes] == [block["code"].split() for block in blocks]
+    names: dict[str, Any] = {"__name__": "notebook"}
+    for code, cell in zip(codes, cells, strict=True):
+        skip_without_imports(ast.parse(code))
+        exec(code, names)
+        printed = "".join(line for output in cell["outputs"] for line in output["text"])
+        assert capsys.readouterr().out.split() == printed.split()
+
+
+def read_matrix() -> list[list[str]]:
+    """Return the rows of the matrix of engines, each with its name and a cell for each engine."""
+    _, _, page = PAGES["docs/reference/limits.md"].partition("| | Brax")
+    table, _, _ = page.partition("\n\n")
+    return [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+
+
+def test_matrix__has_the_pythons_and_versions_that_are_tested() -> None:
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    pythons = re.findall(r"Python :: (3\.\d+)", settings["metadata"]["classifiers"])
+    assert settings["options"]["python_requires"] == f">={pythons[0]}"
+    rows = {row[0].split()[1]: row for row in read_matrix() if row[0].startswith("Python ")}
+    assert sorted(rows) == pythons
+    for python, file in {"3.11": "constraints.txt", "3.13": "constraints-newest.txt"}.items():
+        pins = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / file).read_text("utf-8"), re.MULTILINE))
+        first, brax, playground, _, envpool = rows[python]
+        named = re.findall(r", (\w+) ([\d.]+)", first)
+        named += [("brax", brax), ("playground", playground), ("envpool", envpool)]
+        assert [(name, pins[name.lower()]) for name, _ in named] == named
+
+
+@pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own
+def test_matrix__has_the_features_of_the_classes() -> None:
+    for engine in (*ENGINES, "mujoco_playground"):
+        pytest.importorskip(engine)
+    names = ["BraxVectorEnv", "PlaygroundVectorEnv", "JaxVectorEnv", "EnvPoolVectorEnv"]
+    features = set()
+    for first, *cells in read_matrix():
+        for feature, kind in re.findall(r"`(\w+)(=|\(\))`", first):
+            features.add(feature)
+            for name, cell in zip(names, cells, strict=True):
+                batch = getattr(gymbridge, name)
+                found = feature in inspect.signature(batch).parameters
+                if kind == "()":
+                    found = hasattr(batch, feature)
+                if feature == "save_state":  # EnvPool's method always raises an error
+                    found = issubclass(batch, SavesState)
+                assert found == (cell != "no"), (name, feature)
+    assert len(features) == 8
 
 
 @pytest.mark.filterwarnings("ignore")  # other libraries have warnings of their own

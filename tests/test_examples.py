@@ -210,7 +210,8 @@ def test_gallery__has_each_example_with_a_small_picture(name):
     ("index", "task"), [(0, "CartPole-v1"), (1, "Pendulum-v1"), (2, "Pendulum-v1")]
 )
 def test_gallery__diffs_of_cleanrl_build_a_batch(index, task):
-    diff = re.findall(r"```diff\n(.*?)```", GALLERY.read_text("utf-8"), re.DOTALL)[index]
+    page = (ROOT / "docs" / "how-to" / "trainers" / "cleanrl.md").read_text("utf-8")
+    diff = re.findall(r"```diff\n(.*?)```", page, re.DOTALL)[index]
     lines = [line[1:] for line in diff.splitlines() if line.startswith("+")]
     names: dict[str, Any] = {
         "args": argparse.Namespace(env_id=f"EnvPool/{task}", num_envs=2, seed=1, gamma=0.99)

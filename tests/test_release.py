@@ -9,6 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import gymbridge
 
 ROOT = Path(__file__).parents[1]
@@ -62,3 +64,11 @@ def test_wheel__leaves_nothing_in_the_checkout_and_shows_readme_with_whole_links
             folder = f"{source}/{'raw' if picture else 'blob'}/main/"
             assert target.startswith(folder)
             assert (ROOT / target.removeprefix(folder).partition("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_bibtex__has_the_title_and_the_address_of_the_citation(page: str) -> None:
+    (entry,) = re.findall(r"```bibtex\n(.*?)```", read(page), re.DOTALL)
+    for key, field in (("title", "title"), ("repository-code", "url")):
+        (value,) = re.findall(rf'^{key}: "(.*)"$', read("CITATION.cff"), re.MULTILINE)
+        assert f"\n  {field} = {{{value}}},\n" in entry

@@ -2,8 +2,7 @@
 
     python docs/scripts/strip.py "Brax: ant=runs/videos/ant-v0.mp4" "EnvPool: lander=…"
 
-Each film is slowed or quickened to the same length, and shown with its name. The README has the
-commands that trained the policies and filmed them.
+Each film is slowed or quickened to the same length, and shown with its name.
 """
 
 import argparse

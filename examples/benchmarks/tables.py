@@ -72,13 +72,18 @@ def ratios(results: list[Result]) -> Iterator[Rows]:
         for label, figure in first.get("figures", {}).items():
             rows.append([f"{title}: {label}", "", "", f"{figure:,.2f}", ""])
         for name, reference, _ in first.get("over", []):
-            speeds = {one: median(first["steps_per_second"][one]) for one in (name, reference)}
-            taken, other = (1e6 * first["batch"] / speed for speed in speeds.values())
+            taken, other = (find_time(found, one) for one in (name, reference))
             times = f"{taken:,.1f}", f"{taken - other:+,.0f}"
             case = f"{title}: {name} over {reference}"
             cell = with_range(*find_ratio(found, name, reference))
             rows.append([case, *times, cell, first["note"]])
     yield rows
+
+
+def find_time(found: list[Result], name: str) -> float:
+    """Return the microseconds of a step of the batch in the median process."""
+    speeds = [median(one["steps_per_second"][name]) for one in found]
+    return 1e6 * found[0]["batch"] / median(speeds)
 
 
 def with_range(middle: float, low: float, high: float) -> str:

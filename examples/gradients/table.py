@@ -1,5 +1,8 @@
-"""Results to Markdown, and the bars."""
+"""Results to Markdown, and the limits of their errors."""
 
+import math
+from collections.abc import Iterable, Sequence
+from textwrap import shorten
 from typing import Any
 
 EQUAL_32 = 1e-5  # of float32, unless jax's own gradient moves by more under one ulp
@@ -7,27 +10,133 @@ EQUAL_64 = 1e-9
 FORWARD = 1e-6
 DIFFERENCES_MEDIAN = 1e-5
 DIFFERENCES_MAX = 1e-3
+HALF = 0.5  # of the rows: where fewer are compared by differences, the note says so
 
-HEAD = (
-    "| pair | rows ended, steps used | float32 | own sensitivity | float64 "
-    "| forward mode | rows with contacts | rows kept | differences: median | max | note |\n"
-    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"
-)
+LIMITS = {
+    "float32": EQUAL_32,
+    "float64": EQUAL_64,
+    "forward mode": FORWARD,
+    "differences": DIFFERENCES_MAX,
+}
+COLUMNS = {
+    "Brax's own pipelines": ("float32", "float64", "differences"),
+    "MJX": ("float64", "forward mode", "differences"),
+}
 
 
 def find_faults(result: dict[str, Any]) -> list[str]:
-    """Return which bars a measured pair misses."""
-    measured = {floats: result[floats] for floats in ("float32", "float64") if floats in result}
-    faults = []
+    """Return what is wrong with a measured pair: gaps, and figures above their limits."""
+    excesses = _find_excesses(result)
+    return _find_gaps(result) + [f"{name}: {figure:.1e}" for name, figure in excesses]
+
+
+def make_table(results: list[dict[str, Any]]) -> str:
+    """Return a table of each kind of physics, and a list of what could not be measured."""
+    measured: dict[str, list[dict[str, Any]]] = {physics: [] for physics in COLUMNS}
+    reasons: dict[str, list[str]] = {}
+    for result in results:
+        pair = result["pair"]
+        physics = "MJX" if pair.endswith(("/mjx", "/playground")) else "Brax's own pipelines"
+        if "differences" in result["float64"]:
+            measured[physics].append(result)
+        else:
+            reason = shorten(find_faults(result)[0], 120, placeholder=" …")
+            reasons.setdefault(reason, []).append(pair)
+    parts = [
+        f"## {physics}\n\n{_make_part(found, COLUMNS[physics])}"
+        for physics, found in measured.items()
+        if found
+    ]
+    lost = [f"- Not measured: {', '.join(pairs)}. {reason}" for reason, pairs in reasons.items()]
+    return "\n\n".join([*parts, "\n".join(lost)]).rstrip()
+
+
+def _make_part(results: list[dict[str, Any]], columns: tuple[str, ...]) -> str:
+    """Return a table with a row for each pair that has a note or a fault, and one for the others.
+
+    The row of the others has the largest figure of each column. A star marks a pair with a part of
+    the loss that does not depend on the actions.
+    """
+    lines = [_line(["pair", *columns, "note"]), f"|---|{'---:|' * len(columns)}---|"]
+    others, names = [], []
+    for result in results:
+        name = result["pair"].removesuffix("/playground")
+        name += "*" * (0 in result["float64"]["norms"].values())
+        notes = _notes(result, columns)
+        if notes or find_faults(result):
+            figures = _format([result], columns)
+            lines.append(_line([name, *figures, "; ".join(notes)]))
+        else:
+            others.append(result)
+            names.append(name)
+    if others:
+        figures = _format(others, columns)
+        lines.append(_line([f"{len(others)} others, at most", *figures, ""]))
+        lines.append(f"\nThe others are {', '.join(names)}.")
+    return "\n".join(lines)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _format(results: Sequence[dict[str, Any]], columns: tuple[str, ...]) -> list[str]:
+    """Return the largest figure of each column with two digits, bold above its limit."""
+    limits = dict(LIMITS)
+    if any(_is_ill_conditioned(result.get("float32", {})) for result in results):
+        limits["float32"] = math.inf
+    errors = [_errors(result) for result in results]
+    cells = []
+    for column in columns:
+        found = [error[column] for error in errors if error[column] is not None]
+        cell = f"{max(found):.1e}" if found else ""
+        cells.append(cell if not found or max(found) <= limits[column] else f"**{cell}**")
+    return cells
+
+
+def _errors(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the error of a pair by the column, None where there is none."""
+    single, double = result.get("float32", {}), result["float64"]
+    return {
+        "float32": max(single["equality"].values()) if "equality" in single else None,
+        "float64": max(double["equality"].values()),
+        "forward mode": double.get("forward", {}).get("max"),
+        "differences": double["differences"]["max"],
+    }
+
+
+def _measured(result: dict[str, Any]) -> dict[str, Any]:
+    return {floats: result[floats] for floats in ("float32", "float64") if floats in result}
+
+
+def _find_gaps(result: dict[str, Any]) -> list[str]:
+    """Return what could not be compared."""
+    measured, gaps = _measured(result), []
     for floats, figures in measured.items():
         if "failed" in figures:
             return [figures["failed"]]
         if not figures["finite"]:
-            faults.append(f"{floats}: the reference's own gradient is not finite")
+            gaps.append(f"{floats}: the reference's own gradient is not finite")
         if not figures["same_ends"]:
-            faults.append(f"{floats}: episodes ended in other steps")
+            gaps.append(f"{floats}: episodes ended in other steps")
     if not all(figures["finite"] for figures in measured.values()):
-        return faults
+        return gaps
+    double = result["float64"]
+    forward = double.get("forward", {"max": 0})
+    if not forward.get("finite", True):
+        gaps.append("forward mode: a slope is not finite")
+    elif forward["max"] is None:
+        gaps.append("forward mode: its slope jumps in every row")
+    if double["differences"]["median"] is None:
+        gaps.append("no row is smooth within the stencil")
+    return gaps
+
+
+def _find_excesses(result: dict[str, Any]) -> list[tuple[str, float]]:
+    """Return the name and the figure of each comparison of a finite pair above its limit."""
+    measured = _measured(result)
+    if not all("failed" not in figures and figures["finite"] for figures in measured.values()):
+        return []
     single, double = result.get("float32", {}), result["float64"]
     by_parts = {
         "float32": {} if _is_ill_conditioned(single) else single.get("equality", {}),
@@ -40,86 +149,36 @@ def find_faults(result: dict[str, Any]) -> list[str]:
         for part, figure in parts.items()
     ]
     forward, differences = double.get("forward", {"max": 0}), double["differences"]
-    if not forward.get("finite", True):
-        faults.append("forward mode: a slope is not finite")
-    elif forward["max"] is None:
-        faults.append("forward mode: its slope jumps in every row")
-    else:
+    if forward.get("finite", True) and forward["max"] is not None:
         checks.append(("forward mode", forward["max"], FORWARD))
-    if differences["median"] is None:
-        faults.append("no row is smooth within the stencil")
-    else:
+    if differences["median"] is not None:
         checks.append(("differences, median", differences["median"], DIFFERENCES_MEDIAN))
         checks.append(("differences, max", differences["max"], DIFFERENCES_MAX))
-    return faults + [f"{name}: {figure:.1e}" for name, figure, bar in checks if not figure <= bar]
+    return [(name, figure) for name, figure, limit in checks if not figure <= limit]
 
 
-def make_table(results: list[dict[str, Any]]) -> str:
-    """Return the table of what was measured, and a list of what could not be."""
-    rows, reasons = [], {}
-    for result in results:
-        if "differences" in result["float64"]:
-            rows.append(_row(result))
-        else:
-            reasons.setdefault(find_faults(result)[0], []).append(result["pair"])
-    lost = [f"- Not measured: {', '.join(pairs)}. {reason}" for reason, pairs in reasons.items()]
-    return "\n".join([HEAD, *rows, "", *lost]).rstrip()
-
-
-def _row(result: dict[str, Any]) -> str:
-    single, double = result.get("float32", {}), result["float64"]
-    differences, ends = double["differences"], single or double
-    cells = [
-        result["pair"],
-        f"{ends['ended']:.0%}, {ends['used']:.0%}",
-        _worst(single.get("equality")),
-        _worst(single.get("sensitivity")),
-        _worst(double["equality"]),
-        _figure(double.get("forward", {}).get("max")),
-        f"{differences['active']:.0%}",
-        "{kept:.0%} ({steady:.0%} steady, {smooth:.0%} smooth)".format(**differences),
-        _figure(differences["median"]),
-        _figure(differences["max"]),
-        "; ".join(_notes(result)),
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def _notes(result: dict[str, Any]) -> list[str]:
-    """Return what a reader has to know of a pair."""
-    double, notes = result["float64"], find_faults(result)
-    silent = [part for part, norm in double["norms"].items() if norm == 0]
-    if silent:
-        notes.append(f"{' and '.join(silent)} have no gradient by actions")
+def _notes(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
+    """Return what a reader has to know of a pair and cannot see in the columns."""
+    double, notes = result["float64"], _find_gaps(result)
+    for name, figure in _find_excesses(result):
+        kind, _, part = name.partition(", ")
+        if kind not in columns or part in ("losses", "median"):
+            notes.append(f"{name}: {figure:.1e}")
     if _is_ill_conditioned(result.get("float32", {})):
         notes.append("ill-conditioned in float32")
     moved = max(double["sensitivity"].values())
     if moved > EQUAL_64:
-        notes.append(f"ill-conditioned in float64: one ulp moves JAX's own gradient by {moved:.1e}")
-    measured = [floats for floats in ("float32", "float64") if floats in result]
-    sizes = {floats: result[floats].get("size", 1) for floats in measured}
+        notes.append(f"ill-conditioned in float64: {moved:.1e}")
+    sizes = {floats: figures.get("size", 1) for floats, figures in _measured(result).items()}
     if min(sizes.values()) < 1:
-        named = " and ".join(f"{size:g} ({floats})" for floats, size in sizes.items())
-        notes.append(f"actions of size {named}")
+        notes.append("actions: " + ", ".join(f"{size:g}" for size in sizes.values()))
     if 0 < (calm := double.get("forward", {}).get("calm", 1)) < 1:
-        notes.append(
-            f"forward mode compared in {calm:.0%} of the rows: its slope jumps in the others"
-        )
-    if double.get("optimised"):
-        notes.append("compiled with LLVM's optimisations")
-    if "unroll" in double:
-        notes.append(f"`unroll` equals steps to {max(double['unroll'].values()):.0e}")
+        notes.append(f"forward mode in {calm:.0%} of the rows")
+    if 0 < (kept := double["differences"]["kept"]) < HALF:
+        notes.append(f"differences in {kept:.0%} of the rows")
     return notes
 
 
 def _is_ill_conditioned(single: dict[str, Any]) -> bool:
-    """Whether jax's own gradient moves by more than the bar under one ulp of the weights."""
+    """Whether jax's own gradient moves by more than the limit under one ulp of the weights."""
     return any(moved > EQUAL_32 for moved in single.get("sensitivity", {}).values())
-
-
-def _worst(figures: dict[str, float] | None) -> str:
-    return _figure(max(figures.values())) if figures else ""
-
-
-def _figure(figure: float | None) -> str:
-    return "" if figure is None else f"{figure:.1e}"
