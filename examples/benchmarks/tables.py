@@ -15,7 +15,6 @@ import re
 import runpy
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import groupby
 from operator import truediv
 from pathlib import Path
 from statistics import median
@@ -41,15 +40,12 @@ def read_results(path: Path) -> list[Result]:
     return json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else []
 
 
-def by_case(results: list[Result]) -> Iterator[list[Result]]:
-    """Yield what the processes found, by case and value."""
-
-    def key(result: Result) -> tuple[str, int]:
-        return result["case"], result["value"]
-
-    order = {name: place for place, name in enumerate(one["case"] for one in results)}
-    results = sorted(results, key=lambda one: (order[one["case"]], one["value"]))
-    yield from (list(found) for _, found in groupby(results, key))
+def by_case(results: list[Result]) -> list[list[Result]]:
+    """Return what the processes found, by case and value."""
+    cases, found = [one["case"] for one in results], defaultdict(list)
+    for one in results:
+        found[cases.index(one["case"]), one["value"]].append(one)
+    return [found[key] for key in sorted(found)]
 
 
 def find_ratio(found: list[Result], name: str, reference: str) -> tuple[float, float, float]:
@@ -167,12 +163,13 @@ def trainings(results: list[Result]) -> Iterator[Rows]:
     """Yield what each library took by seed."""
     rows = [["task and target", "library", "seconds by seed", "steps by seed", "reached"]]
     for result in results:
-        runs = sorted(result["trainings"], key=lambda run: (run["library"], run["seed"]))
-        for library, group in groupby(runs, lambda run: run["library"]):
-            these = list(group)
-            seconds = ", ".join(f"{run['seconds']:.1f}" for run in these)
-            steps = ", ".join(f"{run['steps']:,}" for run in these)
-            reached = f"{sum(run['is_reached'] for run in these)} of {len(these)}"
+        found = defaultdict(list)
+        for run in sorted(result["trainings"], key=lambda run: (run["library"], run["seed"])):
+            found[run["library"]].append(run)
+        for library, runs in found.items():
+            seconds = ", ".join(f"{run['seconds']:.1f}" for run in runs)
+            steps = ", ".join(f"{run['steps']:,}" for run in runs)
+            reached = f"{sum(run['is_reached'] for run in runs)} of {len(runs)}"
             rows.append([result["case"], library, seconds, steps, reached])
     yield rows
 
