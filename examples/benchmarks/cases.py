@@ -43,7 +43,7 @@ class Set(NamedTuple):
 
     page: str  # its name
     cases: tuple[Case, ...]
-    table: str = "ratios"  # kind of the table; see `tables.py`
+    table: str  # kind of the table; see `tables.py`
 
 
 def beside(
@@ -308,77 +308,67 @@ GPU = {
 }
 
 
-def sets(page: str, cases: Mapping[str, Any], table: str = "ratios") -> dict[str, Set]:
-    """Return sets of one page by name."""
-    return {name: Set(page, these, table) for name, these in cases.items()}
-
-
 TENSORS = {
     "ways": {"torch": {"arrays": "torch"}, "numpy": {}},
     "bars": {"torch over numpy": 1.05},
     "engines": {},
 }
-SETS: dict[str, Set] = {
-    **sets("engine", ENGINE),
-    **sets("routes", RATES, "rates"),
-    **sets("routes", CURVES, "curves"),
-    "gradients": Set(
-        "gradients",
-        (
-            beside("reacher (generalized), 256 envs, a step", REACHER, 256, {}, **TENSORS, **BRAX),
-            gradient("inverted_pendulum, window of 32 steps", 256, 5, bar=1.20),
-            gradient("reacher, window of 32 steps", 256, 5, name="reacher", bar=2.0),
-            gradient("inverted_pendulum, 32 steps", 256, method="actions", bar=1.15),
-            gradient("reacher (MJX), window of 16 steps", 64, **MJX),
-            gradient("reacher (MJX), 16 steps", 64, **MJX, method="actions"),
-            gradient("reacher, 8 steps, Hessian times a vector", 64, **HESSIAN),
-            Case(
-                "inverted_pendulum, 200 windows of 32 steps",
-                "gradients:memory",
-                processes=1,
-                quick={"num_windows": 20},
-            ),
-            TORCHRL,
+GRADIENTS = {
+    "gradients": (
+        beside("reacher (generalized), 256 envs, a step", REACHER, 256, {}, **TENSORS, **BRAX),
+        gradient("inverted_pendulum, window of 32 steps", 256, 5, bar=1.20),
+        gradient("reacher, window of 32 steps", 256, 5, name="reacher", bar=2.0),
+        gradient("inverted_pendulum, 32 steps", 256, method="actions", bar=1.15),
+        gradient("reacher (MJX), window of 16 steps", 64, **MJX),
+        gradient("reacher (MJX), 16 steps", 64, **MJX, method="actions"),
+        gradient("reacher, 8 steps, Hessian times a vector", 64, **HESSIAN),
+        Case(
+            "inverted_pendulum, 200 windows of 32 steps",
+            "gradients:memory",
+            processes=1,
+            quick={"num_windows": 20},
         ),
+        TORCHRL,
     ),
-    "gradient_routes": Set(
-        "gradients", (TORCHRL._replace(options={}, processes=1, rounds=9),), "rates"
-    ),
-    "sb3_training": Set(
-        "trainers",
-        tuple(
-            Case(
-                f"{task} to {target}",
-                "training:sb3_to_target",
-                {"task": task, "target": target},
-                (64,),
-                processes=1,
-                limit=3600,
-                quick={"max_steps": 1},
-            )
-            for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
-        ),
-        "trainings",
-    ),
-    **sets("trainers", TRAINERS),
-    **sets("other", OTHER),
-    **sets("scaling", SCALING),
-    "cores_by_size": Set(
-        "scaling",
-        tuple(map(by_size, ("ant", "humanoid", "inverted_pendulum", "fast", "CartpoleBalance"))),
-        "sizes",
-    ),
-    **sets("gpu", GPU),
-    "gpu_training": Set(
-        "gpu",
-        tuple(
-            on_gpu(
-                f"PPO on ant ({library})", "training:ppo_to_target", 4096, library=library
-            )._replace(quick={"seconds": 0})
-            for library in ("gymbridge", "Brax")
-        ),
-        "progress",
-    ),
+}
+TRAININGS = tuple(
+    Case(
+        f"{task} to {target}",
+        "training:sb3_to_target",
+        {"task": task, "target": target},
+        (64,),
+        processes=1,
+        limit=3600,
+        quick={"max_steps": 1},
+    )
+    for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
+)
+TRAININGS_ON_GPU = tuple(
+    on_gpu(f"PPO on ant ({library})", "training:ppo_to_target", 4096, library=library)._replace(
+        quick={"seconds": 0}
+    )
+    for library in ("gymbridge", "Brax")
+)
+BY_SIZE = tuple(map(by_size, ("ant", "humanoid", "inverted_pendulum", "fast", "CartpoleBalance")))
+ROUTES = (TORCHRL._replace(options={}, processes=1, rounds=9),)
+
+SETS = {
+    name: Set(page, cases, table)
+    for page, table, these in (
+        ("engine", "ratios", ENGINE),
+        ("routes", "rates", RATES),
+        ("routes", "curves", CURVES),
+        ("gradients", "ratios", GRADIENTS),
+        ("gradients", "rates", {"gradient_routes": ROUTES}),
+        ("trainers", "trainings", {"sb3_training": TRAININGS}),
+        ("trainers", "ratios", TRAINERS),
+        ("other", "ratios", OTHER),
+        ("scaling", "ratios", SCALING),
+        ("scaling", "sizes", {"cores_by_size": BY_SIZE}),
+        ("gpu", "ratios", GPU),
+        ("gpu", "progress", {"gpu_training": TRAININGS_ON_GPU}),
+    )
+    for name, cases in these.items()
 }
 """By name."""
 
