@@ -64,7 +64,6 @@ BELONGS = {
     "examples/ddp.py": "tests/test_scaling.py",
     "examples/engines/": "mjlab",
     "examples/gradients/": "tests/gradients/test_proof.py",
-    "examples/soak.py": "tests/test_soak.py",
     "examples/suites/": "tests/jax_env",
     "README.md": "tests/test_docs.py",
     "tests/command_line/": "wheel",

@@ -1,6 +1,6 @@
 """A custom Brax environment, registered for Gymnasium and for the trainers.
 
-    python examples/ppo.py --env-id custom_brax_env:Docking-v0 --total-steps 200000 --eval-steps 200
+    python examples/ppo.py --env-id custom_brax_env:Docking-v0 --total-steps 200000
 
 Needs: pip install '.[brax,examples]'.
 
@@ -9,7 +9,7 @@ pipeline, its observation is a dict, and it terminates episodes itself: `BraxVec
 more than a `brax.envs.Env`. The part of the id before the colon is the module that registers it.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import jax
@@ -23,6 +23,9 @@ class Docking(Env):
     """A craft with two thrusters; it terminates where it docks and where it leaves the plane."""
 
     dt = 0.1
+    observation_size: ClassVar = {"craft": 4, "dock": 2}
+    action_size = 2  # thrusters; each takes a value in [-1, 1], the default range of actions
+    backend = ""  # no physics of Brax
 
     def reset(self, rng: jax.Array) -> State:
         """Return a state at rest, with craft and dock at random places in [-1, 1]."""
@@ -43,21 +46,6 @@ class Docking(Env):
         reward = 10.0 * is_docked - 10.0 * is_lost - self.dt * distance
         done = (is_docked | is_lost).astype(jnp.float32)
         return state.replace(obs=obs, reward=reward, done=done, metrics={"distance": distance})
-
-    @property
-    def observation_size(self) -> dict[str, int]:
-        """Length of each part of an observation."""
-        return {"craft": 4, "dock": 2}
-
-    @property
-    def action_size(self) -> int:
-        """Number of thrusters; each takes a value in [-1, 1], the default range of actions."""
-        return 2
-
-    @property
-    def backend(self) -> str:
-        """An empty text, since there is no physics of Brax."""
-        return ""
 
 
 def _distance(obs: dict[str, jax.Array]) -> jax.Array:

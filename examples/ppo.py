@@ -7,7 +7,7 @@
 Needs: pip install '.[brax,envpool,examples]', or the extra of another engine.
 
 With torch arrays everything is on `--device`, and a step of JAX does not synchronise with the host.
-Actions: Discrete, Box. Observations: arrays (images go through a CNN), Discrete, Dict of these.
+Actions: Discrete, Box. Observations: arrays, which are flattened, Discrete, Dict of these.
 `--resume` continues a run that stopped or was killed, with the curve of an uninterrupted run.
 
 In `AutoresetMode.NEXT_STEP` the step after the end of an episode ignores its action and begins the
@@ -18,7 +18,6 @@ the critic's value of the final observation, which the step that ends the episod
 import json
 import logging
 import math
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -72,8 +71,6 @@ class Args:
     """Stop at this mean return of the last episodes."""
     last_episodes: int = 100
     """Episodes that the running mean covers."""
-    eval_steps: int = 1000
-    """Steps of the greedy evaluation at the end, or 0."""
     num_envs: int = 64
     """Environments stepped at once."""
     num_steps: int = 64
@@ -100,7 +97,7 @@ class Args:
     """Norm to which gradients are clipped."""
 
 
-MAY_CHANGE = {"out", "resume", "checkpoint_updates", "max_seconds", "target_return", "eval_steps"}
+MAY_CHANGE = {"out", "resume", "checkpoint_updates", "max_seconds", "target_return"}
 """Flags that may change when a run is resumed, since its learning curve does not depend on them."""
 
 
@@ -114,20 +111,13 @@ def flatten(space: spaces.Space, obs: Any, device: torch.device) -> Tensor:
     return obs.reshape(len(obs), -1)
 
 
-def nature_cnn(channels: int, *size: int) -> nn.Module:
-    """Return the CNN of Mnih et al. (2015), from (n, channels, height, width) to (n, 512)."""
-    convs = nn.Conv2d(channels, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3)
-    cnn = nn.Sequential(*(layer for conv in convs for layer in (conv, nn.ReLU())), nn.Flatten())
-    return cnn.extend([nn.Linear(cnn(torch.zeros(1, channels, *size)).shape[1], 512), nn.ReLU()])
-
-
 def mlp(*sizes: int) -> nn.Module:
     layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.Tanh())]
     return nn.Sequential(*layers[:-1])
 
 
 class Agent(nn.Module):
-    """A policy and a critic; for images they share the CNN, otherwise nothing."""
+    """A policy and a critic, which share nothing but normalised observations."""
 
     def __init__(self, envs: VectorEnv, initial_std: float = 1.0) -> None:
         super().__init__()
@@ -141,20 +131,14 @@ class Agent(nn.Module):
         self.register_buffer("bounds", torch.as_tensor(np.array(bounds)))
         sample = flatten(self.obs_space, envs.observation_space.sample(), torch.device("cpu"))
         self.obs_size = size = sample.shape[1]
-        shape, dtype = self.obs_space.shape or (), self.obs_space.dtype
-        self.is_image = len(shape) == 3 and dtype == "uint8" and np.median(shape) > 35
-        if self.is_image:
-            self.channel_axis = int(np.argmin(shape))
-            self.cnn = nature_cnn(*np.moveaxis(np.empty(shape), self.channel_axis, 0).shape)
-        sizes = [512] if self.is_image else [size, 64, 64]
-        self.actor, self.critic = mlp(*sizes, outputs), mlp(*sizes, 1)
+        self.actor, self.critic = mlp(size, 64, 64, outputs), mlp(size, 64, 64, 1)
         for weights in self.parameters():
             nn.init.orthogonal_(weights, 2**0.5) if weights.ndim > 1 else nn.init.zeros_(weights)
         nn.init.orthogonal_(self.actor[-1].weight, 0.01)  # begin with all actions alike
         self.log_std = nn.Parameter(torch.full((outputs,), math.log(initial_std)))
         # A batch norm averages means and variances, and applies the averages in eval mode. It is
         # part of the policy that is saved, as a wrapper of the environments would not be.
-        self.obs_norm = nn.BatchNorm1d(sizes[0], affine=False, momentum=None).eval()
+        self.obs_norm = nn.BatchNorm1d(size, affine=False, momentum=None).eval()
 
     def forward(self, obs: Tensor) -> Tensor:
         """Return the likeliest actions for observations (n, ...), in the action space."""
@@ -162,11 +146,7 @@ class Agent(nn.Module):
 
     def predict(self, obs: Tensor) -> tuple[Distribution, Tensor]:
         """Return the distribution of actions, and the values (n,)."""
-        if self.is_image:
-            images = obs.unflatten(1, self.obs_space.shape).movedim(1 + self.channel_axis, 1)
-            features = self.cnn(images / 255)
-        else:
-            features = self.obs_norm(obs.float()).clamp(-10, 10)
+        features = self.obs_norm(obs.float()).clamp(-10, 10)
         scores, values = self.actor(features), self.critic(features).squeeze(-1)
         if self.is_discrete:
             return Categorical(logits=scores, validate_args=False), values
@@ -188,16 +168,6 @@ class Agent(nn.Module):
         if self.action_space.is_bounded():
             actions = low + (actions + 1) / 2 * (high - low)
         return actions.clamp(low, high).to(low.dtype)
-
-    def step(self, envs: VectorEnv, actions: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Take actions of the action space; return what `envs.step` does, and returns (num_envs,).
-
-        Returns are those of the episodes that the step ended, and 0 elsewhere.
-        """
-        *values, infos = envs.step(actions if self.takes_tensors else actions.cpu().numpy())
-        returns = infos["episode"]["r"] if "episode" in infos else np.zeros(envs.num_envs)
-        *values, returns = self.from_env(*values, returns)
-        return values, returns.float()
 
 
 class Rollout(NamedTuple):
@@ -250,10 +220,12 @@ def rollouts(envs: VectorEnv, agent: Agent, args: Args, begun: Any = None) -> It
             policy, values = agent.predict(obs)
             actions = draw(policy)
             acted = obs, actions, policy.log_prob(actions), values
-            found, returns = agent.step(envs, agent.to_space(actions))
-            obs, rewards, terminated, truncated = found
+            taken = agent.to_space(actions)
+            *found, infos = envs.step(taken if agent.takes_tensors else taken.cpu().numpy())
+            returns = infos["episode"]["r"] if "episode" in infos else np.zeros(envs.num_envs)
+            obs, rewards, terminated, truncated, returns = agent.from_env(*found, returns)
             ended = terminated | truncated
-            steps.append((*acted, rewards.float(), terminated, ended, restarts, returns))
+            steps.append((*acted, rewards.float(), terminated, ended, restarts, returns.float()))
         yield Rollout(*map(torch.stack, zip(*steps, strict=True))), agent.predict(obs)[1]
 
 
@@ -288,20 +260,12 @@ def update(args: Args, agent: Agent, adam: Adam, rollout: Rollout, last_values: 
             (policy_loss + value_loss - entropy_bonus).backward()
             nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
             adam.step()
-    if not agent.is_image:  # not earlier: old and new log_probs need the same normalisation
-        agent.obs_norm.train()(obs.float())
-        agent.obs_norm.eval()
+    agent.obs_norm.train()(obs.float())  # not earlier: all log_probs need the same normalisation
+    agent.obs_norm.eval()
 
 
 class Run:
-    """A training between two updates, and its file.
-
-    Args:
-        path: File of the checkpoints; None for none.
-        args: The flags.
-        envs: The environments.
-        agent: The networks.
-    """
+    """A training between two updates, and its file; without a path it has none."""
 
     def __init__(self, path: Path | None, args: Args, envs: VectorEnv, agent: Agent) -> None:
         self.path, self.args, self.envs = path, args, envs
@@ -330,11 +294,8 @@ class Run:
             "envs": torch.from_numpy(np.fromfile(beside, np.uint8)),
             "rest": (ended, self.returns, self.progress),
         }
-        with beside.open("wb") as file:
-            torch.save(saved, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path)
+        torch.save(saved, beside)
+        beside.replace(self.path)
 
     def load(self) -> tuple[Any, Tensor]:
         """Restore all of it; return the observations, and which episodes had just ended."""
@@ -385,19 +346,6 @@ def is_done(args: Args, steps: int, episodes: int, mean: float) -> bool:
     return is_solved or steps >= args.total_steps
 
 
-@torch.no_grad()
-def evaluate(envs: VectorEnv, agent: Agent, args: Args) -> list[float]:
-    """Return the returns of first episodes that end within `eval_steps`, without noise."""
-    [obs] = agent.from_env(envs.reset()[0])
-    found = torch.full((envs.num_envs,), math.nan, device=obs.device)
-    for _ in range(args.eval_steps):
-        (obs, _, terminated, truncated), returns = agent.step(envs, agent(obs))
-        found = torch.where((terminated | truncated) & found.isnan(), returns, found)
-        if not found.isnan().any():
-            break
-    return found[~found.isnan()].tolist()
-
-
 def write_results(folder: Path, title: str, progress: list[Any], agent: Agent) -> None:
     """Write the policy, the rows of progress, and a picture of them."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -422,8 +370,6 @@ def main(args: Args) -> None:
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1]))
     progress = train(args, envs, agent, folder / "checkpoint.pt")
     write_results(folder, args.env_id, progress, agent)
-    if returns := evaluate(envs, agent, args):
-        print(f"Without noise: mean return {np.mean(returns):.2f} over {len(returns)} episodes")
     envs.close()
     _, seconds, episodes, mean = progress[-1]
     print(f"{args.env_id}: mean return {mean:.2f} after {episodes} episodes, {seconds:.0f} s")

@@ -140,11 +140,6 @@ def save_policy(runner: OnPolicyRunner, env: RslRlVecEnv, groups: list[str], pat
     torch.jit.script(act).save(path)
 
 
-def read(env: RslRlVecEnv, obs: Any) -> Any:
-    """Return observations as a saved policy takes them."""
-    return dict(obs) if isinstance(env.envs.observation_space, spaces.Dict) else obs["policy"]
-
-
 @torch.no_grad()
 def evaluate(env: RslRlVecEnv, act: Any) -> float:
     """Return the mean return of the first episode of each environment."""
@@ -153,7 +148,7 @@ def evaluate(env: RslRlVecEnv, act: Any) -> float:
     running = torch.ones(env.num_envs, device=env.device)
     returns = torch.zeros_like(running)
     while running.any():
-        obs, rewards, dones, _ = env.step(act(read(env, obs)))
+        obs, rewards, dones, _ = env.step(act(obs))
         returns += rewards * running
         running *= 1 - dones
     return returns.mean().item()
@@ -185,7 +180,7 @@ def main(args: Args) -> None:
     runner.logger.writer.flush()
     write_progress(folder, started, args.num_steps * env.num_envs)
     print(f"Wrote logs, progress.csv and policy.pt to {folder}")
-    mean = evaluate(env, torch.jit.load(folder / "policy.pt", env.device))
+    mean = evaluate(env, runner.get_inference_policy(str(env.device)))
     print(f"{args.env_id}: mean return {mean:.2f} over {env.num_envs} episodes without noise")
 
 

@@ -10,7 +10,6 @@ Needs: pip install '.[sb3,envpool,examples]'.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,11 +39,6 @@ class Args:
     """Folder for the policy."""
 
 
-def falling(value: float) -> Callable[[float], float]:
-    """Return a schedule that falls from `value` to 0 over the training."""
-    return lambda remaining: value * remaining
-
-
 def main(args: Args) -> None:
     start = time.perf_counter()
     torch.set_num_threads(1)  # fastest for small networks
@@ -59,8 +53,8 @@ def main(args: Args) -> None:
         n_epochs=20,
         gamma=0.98,
         gae_lambda=0.8,
-        learning_rate=falling(1e-3),
-        clip_range=falling(0.2),
+        learning_rate=lambda remaining: 1e-3 * remaining,
+        clip_range=lambda remaining: 0.2 * remaining,
         seed=args.seed,
         device="cpu",
     )

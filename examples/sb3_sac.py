@@ -36,8 +36,6 @@ class Args:
     """Steps of training."""
     num_envs: int = 16
     """Environments stepped at once."""
-    gradient_steps: int = 8
-    """Gradient steps per step of the batch."""
     eval_episodes: int = 32
     """Episodes played before and after."""
     seed: int = 0
@@ -63,7 +61,7 @@ def main(args: Args) -> None:
         "MlpPolicy",
         monitored,
         learning_starts=1600,
-        gradient_steps=args.gradient_steps,
+        gradient_steps=8,  # for each step of the batch
         gamma=0.95,
         learning_rate=1e-3,
         policy_kwargs={"net_arch": [128, 128]},

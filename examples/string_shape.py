@@ -3,9 +3,9 @@ r"""An elastic string with 32 actuators, a task where gradients win: SHAC beside
     for seed in 0 1 2; do
         python examples/shac.py --env-id string_shape:String-v0 --env-kwargs '{}' --seed $seed \
             --num-steps 50 --num-envs 16 --actor-rate 0.005 --total-steps 400000 \
-            --max-seconds 60 --eval-steps 60 --out runs/String-v0/shac/$seed
+            --max-seconds 60 --out runs/String-v0/shac/$seed
         python examples/ppo.py --env-id string_shape:String-v0 --seed $seed \
-            --max-seconds 60 --eval-steps 60 --out runs/String-v0/ppo/$seed
+            --max-seconds 60 --out runs/String-v0/ppo/$seed
     done
     python examples/compare_curves.py --title String-v0 --bottom -40 --curves \
         SHAC=runs/String-v0/shac PPO=runs/String-v0/ppo
@@ -33,6 +33,8 @@ class String(Env):
 
     size, stiffness, damping, strength = 32, 16.0, 0.2, 3.0
     dt, substeps = 0.1, 4
+    observation_size, action_size = 3 * size, size
+    backend = ""  # no physics of Brax
 
     def reset(self, rng: jax.Array) -> State:
         """Return a straight string at rest, and a shape of three random waves."""
@@ -54,21 +56,6 @@ class String(Env):
             place = place + self.dt / self.substeps * velocity
         reward = -jnp.square(place - shape).mean()
         return state.replace(obs=jnp.concatenate([place, velocity, shape]), reward=reward)
-
-    @property
-    def observation_size(self) -> int:
-        """Number of places, velocities and heights of the shape."""
-        return 3 * self.size
-
-    @property
-    def action_size(self) -> int:
-        """Number of actuators."""
-        return self.size
-
-    @property
-    def backend(self) -> str:
-        """An empty text, since there is no physics of Brax."""
-        return ""
 
 
 def make_string(**kwargs: Any) -> BraxVectorEnv:

@@ -201,7 +201,7 @@ def run_killed(command: list[str], checkpoint: Path) -> None:
 
 @pytest.mark.slow
 def test_ppo__killed_and_resumed_has_the_results_of_an_unbroken_run(tmp_path):
-    sizes = ("--total-steps=1200", "--num-envs=3", "--num-steps=10", "--epochs=2", "--eval-steps=9")
+    sizes = ("--total-steps=1200", "--num-envs=3", "--num-steps=10", "--epochs=2")
     flags = ("--env-id=Brax/fast-v0", '--env-kwargs={"max_episode_steps": 7}', *sizes)
     flags = (*flags, "--arrays=torch", "--checkpoint-updates=1")
     script = str(EXAMPLES / "ppo.py")
@@ -218,4 +218,3 @@ def test_ppo__killed_and_resumed_has_the_results_of_an_unbroken_run(tmp_path):
         curves.append(table[["env_steps", "episodes", "mean_return"]])
     np.testing.assert_array_equal(*curves)
     assert outputs[0] == outputs[1]
-    assert "Without noise" in outputs[0]

@@ -80,6 +80,7 @@ def test_variants__play_the_same_episodes_to_the_bit(
         assert_same(play(variants.vary(plain, variant), options), expected)
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_initial_states_drawn_ahead__are_used_once(variants: Any, mode: str) -> None:
     plain = glide(autoreset_mode=mode, max_episode_steps=1)
     envs = variants.vary(plain, variants.Variant(refill_every=8))
@@ -88,8 +89,6 @@ def test_initial_states_drawn_ahead__are_used_once(variants: Any, mode: str) -> 
     plain.reset(seed=0)
     for count in range(6):
         found, expected = envs.step(actions)[0], plain.step(actions)[0]
-        if mode == "Disabled":
-            found, expected = envs.reset()[0], plain.reset()[0]
         if count == 0:  # what is drawn ahead from now on is marked
             ahead, episode = envs._runner._ahead, plain.get_state().leaves["episode"]
             rows = jax.tree.map(jnp.zeros_like, ahead.rows)

@@ -4,8 +4,6 @@ A set has a file of results and a table of a page. `make` names the function tha
 is imported in the process that measures it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -24,48 +22,28 @@ PLAYGROUND = ("CartpoleBalance", "Go1JoystickFlatTerrain")
 class Case(NamedTuple):
     """Functions that are timed in turn, at one value or at several.
 
-    Attributes:
-        name: In the table.
-        make: "module:function", of a value, the device and `options`. It returns a
-            `steps.Contest`, or what it found by itself.
-        options: Keywords of the function.
-        values: What varies: how many environments there are, or what `axis` says.
-        axis: What the values are.
-        apart: Whether each function has a process of its own.
-        batch: Environment steps in a step of the batch; None for the value.
-        processes: That measure it, one after the other.
-        rounds: Turns of each function.
-        seconds: Of a turn.
-        limit: Seconds after which its process is ended.
-        quick: Keywords besides, that make it tiny.
+    The function that `make` names returns a `steps.Contest`, or what it found by itself.
     """
 
-    name: str
-    make: str
-    options: Mapping[str, Any] = {}
-    values: tuple[int, ...] = (256,)
-    axis: str = "environments"
-    apart: bool = False
-    batch: int | None = None
-    processes: int = 5
-    rounds: int = 9
-    seconds: float = 0.2
-    limit: int = 600
-    quick: Mapping[str, Any] = {}
+    name: str  # in the table
+    make: str  # "module:function", of a value, the device and `options`
+    options: Mapping[str, Any] = {}  # keywords of the function
+    values: tuple[int, ...] = (256,)  # how many environments there are, or what `axis` says
+    axis: str = "environments"  # what the values are
+    apart: bool = False  # whether each function has a process of its own
+    batch: int | None = None  # environment steps in a step of the batch; None for the value
+    processes: int = 5  # that measure it, one after the other
+    rounds: int = 9  # turns of each function
+    limit: int = 600  # seconds after which its process is ended
+    quick: Mapping[str, Any] = {}  # keywords that make it tiny
 
 
 class Set(NamedTuple):
-    """Cases whose results are in one file, `<page>/<name of the set>.json`, and in one table.
+    """Cases whose results are in one file, `<page>/<name of the set>.json`, and in one table."""
 
-    Attributes:
-        page: Name of the page.
-        cases: What is measured.
-        table: Kind of the table; see `tables.py`.
-    """
-
-    page: str
+    page: str  # its name
     cases: tuple[Case, ...]
-    table: str = "ratios"
+    table: str  # kind of the table; see `tables.py`
 
 
 def beside(
@@ -103,19 +81,19 @@ def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) ->
     bars = {"all cores": bar, "one device": None}
     title = f"{task}, {num_envs:,} envs, {mode}, {arrays}"
     case = beside(title, f"{engine}/{task}-v0", num_envs, bars, ways=PLACES, **options)
-    return case._replace(processes=3, seconds=0.4)
+    return case._replace(processes=3)
 
 
 def by_size(task: str) -> Case:
     """Return `on_cores` over the batch size."""
     sizes = (1, 4, 16, 64, 256, 1024, 4096)
-    return on_cores(task, 1)._replace(name=task, values=sizes, processes=1, rounds=5, seconds=0.2)
+    return on_cores(task, 1)._replace(name=task, values=sizes, processes=1, rounds=5)
 
 
 def routed(task: str, *values: int, only: str = "", **changed: Any) -> Case:
     """Return the routes to a task, each in a process of its own."""
     case = Case(task, "routes:routes_to", {"task": task, "only": only}, values, apart=True)
-    return case._replace(**{"processes": 1, "rounds": 5, "seconds": 0.5} | changed)
+    return case._replace(**{"processes": 1, "rounds": 5} | changed)
 
 
 def views(title: str, function: str, num_envs: int, /, **options: Any) -> Case:
@@ -135,6 +113,9 @@ def on_gpu(title: str, make: str, *sizes: int, **options: Any) -> Case:
 
 
 NO_BARS = {NEXT: None, SAME: None}
+LIMITS = {"no limit": {"max_episode_steps": -1}, "limit of 100 steps": {"max_episode_steps": 100}}
+WITH_LIMIT = {"limit of 100 steps over no limit": 1.10}
+STAGGERED = {"engines": {}, "stagger": 100}
 PENDULUM, REACHER = "Brax/inverted_pendulum-v0", "Brax/reacher-v0"
 TORCHRL = gradient("inverted_pendulum, window of 16 steps", 64)._replace(
     make="gradients:routes",
@@ -149,19 +130,7 @@ ENGINE = {
         beside("inverted_pendulum, 256 envs", PENDULUM, 256, {NEXT: 1.2, SAME: 1.2}, **BRAX),
         beside("fast, 256 envs", "Brax/fast-v0", 256, {**NO_BARS, DISABLED: None}, **BRAX),
         beside("reacher, 256 envs", REACHER, 256, dict.fromkeys(MODES, 1.10), **BRAX),
-        beside(
-            "reacher, 1,024 envs",
-            REACHER,
-            1024,
-            {"limit of 100 steps over no limit": 1.10},
-            ways={
-                "no limit": {"max_episode_steps": -1},
-                "limit of 100 steps": {"max_episode_steps": 100},
-            },
-            engines={},
-            stagger=100,
-            **BRAX,
-        ),
+        beside("reacher, 1,024 envs", REACHER, 1024, WITH_LIMIT, ways=LIMITS, **STAGGERED, **BRAX),
     ),
     "physics": (
         Case("humanoid (spring), drawn physics", "physics:randomization", processes=3),
@@ -214,39 +183,26 @@ ENGINE = {
         map(on_threads, ("CartPole-v1", "Acrobot-v1", "FrozenLake-v1", "HalfCheetah-v4"))
     ),
 }
+INVERTED = "inverted_pendulum (Brax, generalized)"
 RATES = {
     "cartpole": (routed("CartPole-v1", 64, rounds=9),),
     "ant": (routed("ant (Brax, spring)", 1024, rounds=7),),
-    "inverted_pendulum": (routed("inverted_pendulum (Brax, generalized)", 256, rounds=7),),
+    "inverted_pendulum": (routed(INVERTED, 256, rounds=7),),
     "cartpole_balance": (routed("CartpoleBalance (Playground)", 256, rounds=7),),
 }
+FEW = "^bare|^Brax|^gymbridge, numpy"
 LENGTHS = {"axis": "steps of an episode", "values": (1, 2, 5, 20, 100, 1000)}
+INFOS = {"axis": "infos in a step", "values": (0, 1, 4, 16, 64)}
+DEVICES = {"axis": "devices", "values": (1, 2, 4)}
 CURVES = {
     "sizes_cartpole": (routed("CartPole-v1", 1, 16, 256, 4096, 16384),),
-    "sizes_inverted_pendulum": (
-        routed(
-            "inverted_pendulum (Brax, generalized)",
-            *(1, 16, 256, 4096),
-            only="^bare|^Brax|^gymbridge, numpy",
-        ),
-    ),
+    "sizes_inverted_pendulum": (routed(INVERTED, *(1, 16, 256, 4096), only=FEW),),
     "restarts": (
         routed("restarts of Pendulum (EnvPool, 64 environments)", batch=64, **LENGTHS),
         routed("restarts of reacher (Brax, spring, 256 environments)", batch=256, **LENGTHS),
     ),
-    "infos": (
-        routed(
-            "infos (no physics, 64 environments)",
-            *(0, 1, 4, 16, 64),
-            axis="infos in a step",
-            batch=64,
-        ),
-    ),
-    "devices": (
-        routed(
-            "devices (Brax, ant, spring, 1024 environments)", 1, 2, 4, axis="devices", batch=1024
-        ),
-    ),
+    "infos": (routed("infos (no physics, 64 environments)", batch=64, **INFOS),),
+    "devices": (routed("devices (Brax, ant, spring, 1024 environments)", batch=1024, **DEVICES),),
 }
 TRAINERS = {
     "sb3": (
@@ -310,34 +266,25 @@ SCALING = {
         Case("fast, 256 envs", "cores:parts", processes=1),
     ),
 }
+ANT_16 = {"name": "ant", "num_steps": 16}
+POLICIES = {"name": "ant", "only": "policy", "bar": 0.05}
 GPU = {
     "variants": (
-        on_gpu("variants of a step of ant, NextStep", "gpu:variants", 4096, mode=NEXT),
-        on_gpu("variants of a step of ant, SameStep", "gpu:variants", 4096, mode=SAME),
+        on_gpu("variants of a step of ant, NextStep", "variants:step_variants", 4096, mode=NEXT),
+        on_gpu("variants of a step of ant, SameStep", "variants:step_variants", 4096, mode=SAME),
         on_gpu("CUDA graphs of Warp (CartpoleBalance)", "gpu:warp_modes", 4096),
     ),
     "gpu": (
         on_gpu("step of ant (Brax, spring, torch policy)", "gpu:step"),
-        on_gpu(
-            "gradient of a window (ant, spring, 16 steps)",
-            "gradients:window",
-            name="ant",
-            num_steps=16,
-        ),
+        on_gpu("gradient of a window (ant, spring, 16 steps)", "gradients:window", **ANT_16),
         on_gpu("step of ant over TorchRL (spring)", "gpu:torchrl", 256, 4096),
         on_gpu(
-            "gradient of a window over TorchRL (ant)",
-            "gradients:routes",
-            *(256, 4096),
-            name="ant",
-            only="policy",
-            bar=0.05,
+            "gradient of a window over TorchRL (ant)", "gradients:routes", 256, 4096, **POLICIES
         )._replace(apart=True),
         on_gpu(
             "gradient of an unroll (ant, spring, 16 steps)",
             "gradients:window",
-            name="ant",
-            num_steps=16,
+            **ANT_16,
             method="actions",
         ),
         on_gpu("step of CartpoleBalance (Playground, torch policy)", "gpu:playground"),
@@ -361,153 +308,130 @@ GPU = {
 }
 
 
-def sets(page: str, cases: Mapping[str, Any], table: str = "ratios") -> dict[str, Set]:
-    """Return sets of one page by name."""
-    return {name: Set(page, these, table) for name, these in cases.items()}
+TENSORS = {
+    "ways": {"torch": {"arrays": "torch"}, "numpy": {}},
+    "bars": {"torch over numpy": 1.05},
+    "engines": {},
+}
+GRADIENTS = {
+    "gradients": (
+        beside("reacher (generalized), 256 envs, a step", REACHER, 256, {}, **TENSORS, **BRAX),
+        gradient("inverted_pendulum, window of 32 steps", 256, 5, bar=1.20),
+        gradient("reacher, window of 32 steps", 256, 5, name="reacher", bar=2.0),
+        gradient("inverted_pendulum, 32 steps", 256, method="actions", bar=1.15),
+        gradient("reacher (MJX), window of 16 steps", 64, **MJX),
+        gradient("reacher (MJX), 16 steps", 64, **MJX, method="actions"),
+        gradient("reacher, 8 steps, Hessian times a vector", 64, **HESSIAN),
+        Case(
+            "inverted_pendulum, 200 windows of 32 steps",
+            "gradients:memory",
+            processes=1,
+            quick={"num_windows": 20},
+        ),
+        TORCHRL,
+    ),
+}
+TRAININGS = tuple(
+    Case(
+        f"{task} to {target}",
+        "training:sb3_to_target",
+        {"task": task, "target": target},
+        (64,),
+        processes=1,
+        limit=3600,
+        quick={"max_steps": 1},
+    )
+    for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
+)
+TRAININGS_ON_GPU = tuple(
+    on_gpu(f"PPO on ant ({library})", "training:ppo_to_target", 4096, library=library)._replace(
+        quick={"seconds": 0}
+    )
+    for library in ("gymbridge", "Brax")
+)
+BY_SIZE = tuple(map(by_size, ("ant", "humanoid", "inverted_pendulum", "fast", "CartpoleBalance")))
+ROUTES = (TORCHRL._replace(options={}, processes=1, rounds=9),)
 
-
-SETS: dict[str, Set] = {
-    **sets("engine", ENGINE),
-    **sets("routes", RATES, "rates"),
-    **sets("routes", CURVES, "curves"),
-    "gradients": Set(
-        "gradients",
-        (
-            beside(
-                "reacher (generalized), 256 envs, a step",
-                REACHER,
-                256,
-                {"torch over numpy": 1.05},
-                ways={"torch": {"arrays": "torch"}, "numpy": {}},
-                engines={},
-                **BRAX,
-            ),
-            gradient("inverted_pendulum, window of 32 steps", 256, 5, bar=1.20),
-            gradient("reacher, window of 32 steps", 256, 5, name="reacher", bar=2.0),
-            gradient("inverted_pendulum, 32 steps", 256, method="actions", bar=1.15),
-            gradient("reacher (MJX), window of 16 steps", 64, **MJX),
-            gradient("reacher (MJX), 16 steps", 64, **MJX, method="actions"),
-            gradient("reacher, 8 steps, Hessian times a vector", 64, **HESSIAN),
-            Case(
-                "inverted_pendulum, 200 windows of 32 steps",
-                "gradients:memory",
-                processes=1,
-                quick={"num_windows": 20},
-            ),
-            TORCHRL,
-        ),
-    ),
-    "gradient_routes": Set(
-        "gradients", (TORCHRL._replace(options={}, processes=1, rounds=9),), "rates"
-    ),
-    "sb3_training": Set(
-        "trainers",
-        tuple(
-            Case(
-                f"{task} to {target}",
-                "training:sb3_to_target",
-                {"task": task, "target": target},
-                (64,),
-                processes=1,
-                limit=3600,
-                quick={"max_steps": 1},
-            )
-            for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
-        ),
-        "trainings",
-    ),
-    **sets("trainers", TRAINERS),
-    **sets("other", OTHER),
-    **sets("scaling", SCALING),
-    "cores_by_size": Set(
-        "scaling",
-        tuple(map(by_size, ("ant", "humanoid", "inverted_pendulum", "fast", "CartpoleBalance"))),
-        "sizes",
-    ),
-    **sets("gpu", GPU),
-    "gpu_training": Set(
-        "gpu",
-        tuple(
-            on_gpu(
-                f"PPO on ant ({library})", "training:ppo_to_target", 4096, library=library
-            )._replace(quick={"seconds": 0})
-            for library in ("gymbridge", "Brax")
-        ),
-        "progress",
-    ),
+SETS = {
+    name: Set(page, cases, table)
+    for page, table, these in (
+        ("engine", "ratios", ENGINE),
+        ("routes", "rates", RATES),
+        ("routes", "curves", CURVES),
+        ("gradients", "ratios", GRADIENTS),
+        ("gradients", "rates", {"gradient_routes": ROUTES}),
+        ("trainers", "trainings", {"sb3_training": TRAININGS}),
+        ("trainers", "ratios", TRAINERS),
+        ("other", "ratios", OTHER),
+        ("scaling", "ratios", SCALING),
+        ("scaling", "sizes", {"cores_by_size": BY_SIZE}),
+        ("gpu", "ratios", GPU),
+        ("gpu", "progress", {"gpu_training": TRAININGS_ON_GPU}),
+    )
+    for name, cases in these.items()
 }
 """By name."""
 
 
 SUMMARY = {
-    ("a step of Brax's ant, 1,024 environments on all cores", "bare Brax on one device"): (
-        "cores",
-        "ant, 1,024 envs, SameStep, numpy",
-        "all cores over engine",
+    ("cores", "ant, 1,024 envs, SameStep, numpy", "all cores over engine"): (
+        "a step of Brax's ant, 1,024 environments on all cores",
+        "bare Brax on one device",
     ),
-    ("a step of Brax's ant, 1,024 environments on one device", "bare Brax"): (
-        "cores",
-        "ant, 1,024 envs, SameStep, numpy",
-        "one device over engine",
+    ("cores", "ant, 1,024 envs, SameStep, numpy", "one device over engine"): (
+        "a step of Brax's ant, 1,024 environments on one device",
+        "bare Brax",
     ),
-    ("a step of Brax's inverted pendulum, 256 environments", "bare Brax"): (
-        "brax",
-        "inverted_pendulum, 256 envs",
-        "SameStep over engine",
+    ("brax", "inverted_pendulum, 256 envs", "SameStep over engine"): (
+        "a step of Brax's inverted pendulum, 256 environments",
+        "bare Brax",
     ),
-    ("a step of Playground's Go1, 64 environments", "bare Playground"): (
-        "playground",
-        "Go1JoystickFlatTerrain (jax), 64 envs",
-        "SameStep over Playground",
+    ("playground", "Go1JoystickFlatTerrain (jax), 64 envs", "SameStep over Playground"): (
+        "a step of Playground's Go1, 64 environments",
+        "bare Playground",
     ),
-    ("a step of Brax's `fast`, 256 environments, which simulates nothing", "bare Brax"): (
-        "brax",
-        "fast, 256 envs",
-        "SameStep over engine",
+    ("brax", "fast, 256 envs", "SameStep over engine"): (
+        "a step of Brax's `fast`, 256 environments, which simulates nothing",
+        "bare Brax",
     ),
-    ("a step of EnvPool's CartPole, 64 environments", "EnvPool's step"): (
-        "envpool",
-        "CartPole-v1, 64 envs",
-        "SameStep over EnvPool",
+    ("envpool", "CartPole-v1, 64 envs", "SameStep over EnvPool"): (
+        "a step of EnvPool's CartPole, 64 environments",
+        "EnvPool's step",
     ),
-    ("a step of EnvPool's Pong, 8 environments", "EnvPool's step"): (
-        "envpool",
-        "Pong-v5, 8 envs",
-        "SameStep over EnvPool",
+    ("envpool", "Pong-v5, 8 envs", "SameStep over EnvPool"): (
+        "a step of EnvPool's Pong, 8 environments",
+        "EnvPool's step",
     ),
-    (
+    ("gradients", "inverted_pendulum, window of 32 steps", "step by step over one JAX gradient"): (
         "the gradient of 32 steps of Brax's inverted pendulum, 256 environments",
         "one compiled scan of JAX",
-    ): ("gradients", "inverted_pendulum, window of 32 steps", "step by step over one JAX gradient"),
+    ),
     (
-        "the gradient of 16 steps of Brax's inverted pendulum, 64 environments",
-        "TorchRL's `BraxWrapper`",
-    ): (
         "gradients",
         "inverted_pendulum, window of 16 steps",
         "gymbridge, step by step, policy over TorchRL BraxWrapper, policy",
+    ): (
+        "the gradient of 16 steps of Brax's inverted pendulum, 64 environments",
+        "TorchRL's `BraxWrapper`",
     ),
-    (
+    ("torch_views", "inverted_pendulum, rollout, each in a process", "view over BraxWrapper"): (
         "a rollout of Brax's inverted pendulum in TorchRL, 256 environments",
         "TorchRL's `BraxWrapper`",
-    ): ("torch_views", "inverted_pendulum, rollout, each in a process", "view over BraxWrapper"),
-    ("a step of CartPole in SB3, 64 environments", "SB3's `DummyVecEnv`"): (
-        "sb3",
-        "64 CartPoles",
-        "make_vec_env over SB3's, monitors and all",
     ),
-    ("a step of CartPole in SB3, 8 environments", "SB3's `DummyVecEnv`"): (
-        "sb3",
-        "8 CartPoles",
-        "make_vec_env over SB3's, monitors and all",
+    ("sb3", "64 CartPoles", "make_vec_env over SB3's, monitors and all"): (
+        "a step of CartPole in SB3, 64 environments",
+        "SB3's `DummyVecEnv`",
     ),
-    ("a step of Pong in SB3, 8 games", "SB3's `make_atari_env`"): (
-        "pong",
-        "8 games",
-        "make_atari_env, step over SB3's make_atari_env, step",
+    ("sb3", "8 CartPoles", "make_vec_env over SB3's, monitors and all"): (
+        "a step of CartPole in SB3, 8 environments",
+        "SB3's `DummyVecEnv`",
+    ),
+    ("pong", "8 games", "make_atari_env, step over SB3's make_atari_env, step"): (
+        "a step of Pong in SB3, 8 games",
+        "SB3's `make_atari_env`",
     ),
 }
-"""What is compared, beside what, and the set, the case and "name over other" that measure it."""
+"""What is compared, beside what, by the set, the case and the "name over other" that measure it."""
 
 
 def find_case(name: str, case: str) -> Case:

@@ -1,7 +1,5 @@
 """What a machine's cores can give, and what a cheap step over all of them consists of."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from multiprocessing import get_context

@@ -1,7 +1,5 @@
 """Snapshots beside numpy's files, and frames beside Brax's."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile

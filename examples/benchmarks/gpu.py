@@ -4,58 +4,15 @@ A CPU can run all of them, to try them out. Each function imports the libraries 
 machine without one of them runs the others.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from steps import Contest, Step, over
+from steps import Contest, Physics, Step, balance, brax_task, over
 from torch import nn
 
 BARE = "bare jitted step"
-
-
-class Physics(NamedTuple):
-    """A task as its library has it."""
-
-    env: Any
-    wrap: Callable[[Any], Any]  # the library's wrapper for training
-    batch: Callable[..., Any]  # ours, of `num_envs` and keywords
-
-
-def ant() -> Physics:
-    return brax_task("ant", "spring")
-
-
-def brax_task(name: str, backend: str | None = None) -> Physics:
-    from brax import envs as brax_envs
-    from brax.envs.wrappers import training
-
-    from gymbridge import BraxVectorEnv
-
-    options: dict[str, Any] = {} if backend is None else {"backend": backend}
-    env = brax_envs.get_environment(name, **options)
-    wrap = partial(training.wrap, episode_length=1000)
-    return Physics(env, wrap, partial(BraxVectorEnv, name, **options))
-
-
-def balance(impl: str = "jax", *, graph_mode: Any = None) -> Physics:
-    """Return CartpoleBalance, over Warp with one of its ways to keep CUDA graphs."""
-    from mujoco_playground import registry, wrapper
-
-    from gymbridge import PlaygroundVectorEnv
-
-    env = registry.load("CartpoleBalance", config_overrides={"impl": impl})
-    wrap = partial(wrapper.wrap_for_brax_training, episode_length=1000)
-    if graph_mode is None:
-        return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance", impl=impl))
-    # Playground has no argument for it.
-    env._mjx_model = env._mjx_model.tree_replace({"opt._impl.graph_mode": graph_mode})
-    return Physics(env, wrap, partial(PlaygroundVectorEnv, env))
 
 
 def make_policy(env: Any, device: str) -> nn.Module:
@@ -116,7 +73,7 @@ def steps_of(
 def step(size: int, device: str) -> Contest:
     """Compare all modes and Brax's own wrapper with the bare step."""
     modes = ("NextStep", "SameStep", "Disabled")
-    steps = steps_of(ant(), size, device, modes, wrapped="Brax training.wrap")
+    steps = steps_of(brax_task("ant", "spring"), size, device, modes, wrapped="Brax training.wrap")
     bars = dict.fromkeys([name for name in steps if "Step" in name], 1.15)
     return Contest(steps, over(BARE, dict.fromkeys(list(steps)[1:]) | bars))
 
@@ -139,7 +96,7 @@ def torchrl(size: int, device: str) -> Contest:
     """
     from torchrl.envs import BraxWrapper
 
-    physics = ant()
+    physics = brax_task("ant", "spring")
     policy = make_policy(physics.env, device)
     options = {"batch_size": [size], "device": device, "cache_clear_frequency": False}
     theirs = BraxWrapper(physics.env, **options)
@@ -153,13 +110,6 @@ def torchrl(size: int, device: str) -> Contest:
     envs = physics.batch(size, arrays="torch", device=device, autoreset_mode="SameStep")
     name, reference = "gymbridge, torch, SameStep", "TorchRL BraxWrapper"
     return Contest({name: ours(envs, policy), reference: run}, over(reference, {name: 1 / 20}))
-
-
-def variants(size: int, device: str, *, mode: str) -> Contest:
-    """Compare the variants of a step in one mode."""
-    from variants import step_variants
-
-    return step_variants(size, device, mode=mode)
 
 
 def warp_modes(size: int, device: str) -> Contest:

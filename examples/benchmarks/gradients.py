@@ -4,8 +4,6 @@ The reference of a window is one `jax.jit(jax.value_and_grad(scan))` of plain Br
 policy and loss, which restarts nothing; both must find the same gradient.
 """
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable
 from functools import partial
@@ -38,12 +36,7 @@ LARGEST = 1e-4
 class Window:
     """The same loss over a window of steps, in plain JAX and through a batch of tensors.
 
-    Args:
-        name: Of the Brax environment.
-        num_envs: Size of the batch.
-        num_steps: Length of the window.
-        device: Where everything is.
-        backend: Brax's physics; None for those in `KINDS`.
+    `backend` is Brax's physics; None for that in `KINDS`.
     """
 
     def __init__(
@@ -58,10 +51,8 @@ class Window:
         self.envs.reset(seed=0)
         self.start = self.envs.get_state()
         self.num_steps, self.device = num_steps, str(self.envs.device)
-        rng = np.random.default_rng(0)
-        size = self.env.action_size
-        observed = self.envs.single_observation_space.shape[0]
-        self.weights = rng.normal(0, 0.1, (observed, size)).astype(np.float32)
+        size = self.envs.single_observation_space.shape[0], self.env.action_size
+        self.weights = np.random.default_rng(0).normal(0, 0.1, size).astype(np.float32)
         if name == "inverted_pendulum":
             self.weights = BALANCE
         self.actions = self._play()
@@ -78,26 +69,21 @@ class Window:
             obs = self.envs.step(actions[-1])[0]
         return torch.stack(actions).cpu().numpy()
 
-    def jax_policy(self) -> Callable[[], Any]:
-        """Return the gradient with respect to a linear policy, as one compiled function."""
-        return self._jitted(jax.grad(self._loss), self.weights)
+    def compile(self, method: str) -> Callable[[], Any]:
+        """Return the gradient by a policy or by actions, or another value, as one function."""
+        function, given = {
+            "policy": (jax.grad(self._loss), self.weights),
+            "forward": (partial(self._loss, env_step=self.env.step), self.weights),
+            "actions": (jax.grad(self._loss_of_actions), self.actions),
+            "product": (self._product, self.actions),
+        }[method]
+        compiled, given = jax.jit(function), jnp.asarray(given)
+        return lambda: compiled(given, self.state)
 
-    def jax_forward(self) -> Callable[[], Any]:
-        """Return the value alone, through the environment's step as it is."""
-        return self._jitted(partial(self._loss, env_step=self.env.step), self.weights)
-
-    def jax_actions(self) -> Callable[[], Any]:
-        """Return the gradient with respect to given actions, as one compiled function."""
-        return self._jitted(jax.grad(self._loss_of_actions), self.actions)
-
-    def jax_product(self) -> Callable[[], Any]:
-        """Return the Hessian by given actions times the same, as one compiled function."""
-
-        def product(actions: Any, first: Any) -> Any:
-            pull = partial(jax.grad(self._loss_of_actions), first=first)
-            return jax.jvp(pull, (actions,), (actions,))[1]
-
-        return self._jitted(product, self.actions)
+    def _product(self, actions: Any, first: Any) -> Any:
+        """Return the Hessian by given actions times the same."""
+        pull = partial(jax.grad(self._loss_of_actions), first=first)
+        return jax.jvp(pull, (actions,), (actions,))[1]
 
     def _loss(self, weights: Any, first: Any, env_step: Any = None) -> Any:
         def act(obs: Any, _: Any) -> Any:  # on a GPU the default precision is less than torch's
@@ -114,10 +100,6 @@ class Window:
             return state, (state.obs**2).sum() - state.reward.sum()
 
         return jax.lax.scan(step, first, actions, self.num_steps)[1].sum()
-
-    def _jitted(self, function: Callable[..., Any], given: np.ndarray) -> Callable[[], Any]:
-        compiled, given = jax.jit(function), jnp.asarray(given)
-        return lambda: compiled(given, self.state)
 
     def torch_policy(self) -> torch.Tensor:
         """Return the gradient with respect to a linear policy, step by step."""
@@ -177,14 +159,14 @@ def window(
     too.
     """
     given = Window(name, num_envs, num_steps, device, backend)
-    plain, ours = getattr(given, f"jax_{method}")(), getattr(given, f"torch_{method}")
+    plain, ours = given.compile(method), getattr(given, f"torch_{method}")
     error = difference(plain, ours)
     if device == "cpu" and name != "ant" and error > LARGEST:
         raise SystemExit(f"The gradients differ by {error:.1e}, and may by {LARGEST}.")
     way = "step by step" if method == "policy" else "unroll"
     steps, bars = {way: ours, "one JAX gradient": plain}, {(way, "one JAX gradient"): bar}
     if backend == "mjx" and method == "policy":
-        steps["JAX's forward pass"] = given.jax_forward()
+        steps["JAX's forward pass"] = given.compile("forward")
         bars[way, "JAX's forward pass"] = 4.0
     steps = {name: waiting(step) for name, step in steps.items()}
     return Contest(steps, bars, num_steps, f"gradients differ by {error:.0e}")
@@ -207,9 +189,7 @@ def torchrl_window(given: Window) -> Callable[[], Any]:
     from torchrl.envs.libs.brax import BraxWrapper
 
     options: Any = {"requires_grad": True, "categorical_action_encoding": False}
-    if (
-        given.device != "cpu"
-    ):  # on a CPU it clears all that JAX compiled every 20 steps, as it comes
+    if given.device != "cpu":  # there it clears all that JAX compiled every 20 steps, as it comes
         options["cache_clear_frequency"] = False
     num_envs = given.envs.num_envs
     theirs = BraxWrapper(given.env, batch_size=[num_envs], device=given.device, **options)
@@ -227,9 +207,9 @@ def torchrl_window(given: Window) -> Callable[[], Any]:
 
 
 ROUTES: dict[str, Callable[[Window], Callable[[], Any]]] = {
-    "one jitted scan, policy": Window.jax_policy,
+    "one jitted scan, policy": lambda given: given.compile("policy"),
     "gymbridge, step by step, policy": lambda given: given.torch_policy,
-    "one jitted scan, actions": Window.jax_actions,
+    "one jitted scan, actions": lambda given: given.compile("actions"),
     "gymbridge, unroll, actions": lambda given: given.torch_actions,
     "TorchRL BraxWrapper, policy": torchrl_window,
 }
@@ -260,6 +240,6 @@ def over_cores(num_envs: int, _: str, *, num_steps: int = 8) -> Contest:
     places = {"all cores": "cpu:all", "one device": "cpu"}
     windows = {name: Window("ant", num_envs, num_steps, place) for name, place in places.items()}
     steps = {name: waiting(given.torch_actions) for name, given in windows.items()}
-    steps["one JAX gradient"] = waiting(windows["one device"].jax_actions())
+    steps["one JAX gradient"] = waiting(windows["one device"].compile("actions"))
     bars = {"all cores": 0.85, "one device": None}
     return Contest(steps, over("one JAX gradient", bars), num_steps)

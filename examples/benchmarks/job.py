@@ -1,11 +1,5 @@
-"""Measure one case in this process; `run.py` starts one for each.
+"""Measure one case in this process; `run.py` starts one for each, with a dict as JSON."""
 
-python examples/benchmarks/job.py SET CASE --value 256 --out result.json
-"""
-
-from __future__ import annotations
-
-import argparse
 import json
 import os
 import platform
@@ -22,7 +16,6 @@ from typing import Any
 
 from cases import Case, find_case
 
-from gymbridge.command_line.options import at_least, positive
 from gymbridge.command_line.timing import (
     fitting_count,
     measure_rates,
@@ -30,6 +23,9 @@ from gymbridge.command_line.timing import (
     seconds_per_call,
 )
 from gymbridge.core.extras import find_version
+
+SECONDS = 0.3
+"""Of a turn of a function."""
 
 LIBRARIES = ("gymnasium", "numpy", "jax", "brax", "playground", "envpool", "torch", "torchrl")
 
@@ -113,24 +109,17 @@ def machine() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("set", help="name of the set")
-    parser.add_argument("case", help="name of the case")
-    parser.add_argument("--value", type=at_least(0), default=0, help="such as environments")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--rounds", type=at_least(1), default=9, help="turns of each function")
-    parser.add_argument("--seconds", type=positive, default=0.3, help="of a turn")
-    parser.add_argument("--quick", action="store_true", help="make it tiny")
-    parser.add_argument("--out", type=Path, required=True, help="file for the result")
-    args = parser.parse_args()
+    given = json.loads(sys.argv[1])
     warnings.filterwarnings("ignore")  # of other libraries, about themselves
     with suppress(ImportError):
         import_module("torch").set_num_threads(1)  # fastest for small networks
-    case = find_case(args.set, args.case)
-    case = case._replace(options={**case.options, **(case.quick if args.quick else {})})
-    found = measure(case, args.value, args.device, args.rounds, args.seconds)
-    result = {"case": case.name, "value": args.value, "axis": case.axis, **found}
-    args.out.write_text(json.dumps(result | {"machine": machine()}), encoding="utf-8")
+    case = find_case(given["set"], given["case"])
+    if given["quick"]:
+        case = case._replace(options={**case.options, **case.quick})
+    seconds = 0.001 if given["quick"] else SECONDS
+    found = measure(case, given["value"], given["device"], given["rounds"], seconds)
+    result = {"case": case.name, "value": given["value"], "axis": case.axis, **found}
+    Path(given["out"]).write_text(json.dumps(result | {"machine": machine()}), encoding="utf-8")
     os._exit(0)  # engines with threads take their time to end
 
 

@@ -3,8 +3,6 @@
 The references are compiled by this module. They never restart an episode.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

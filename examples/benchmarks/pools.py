@@ -1,9 +1,8 @@
 """EnvPool: its asynchronous pool, and pools inside of JAX."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import envpool
@@ -13,22 +12,19 @@ from steps import Contest, over, scanned
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.command_line.bench import draw_actions, make_step
 from gymbridge.envpool import AsyncEnvPool
-from gymbridge.private.notices import quiet
 
 
 def in_jax(num_envs: int, _: str, *, mode: str) -> Contest:
     """Compare CartPoles with jax arrays, and in a scan, with numpy arrays."""
     num_steps = 200
 
-    def make(arrays: str) -> Any:
-        return EnvPoolVectorEnv("CartPole-v1", num_envs, autoreset_mode=mode, arrays=arrays)
-
+    make = partial(EnvPoolVectorEnv, "CartPole-v1", num_envs, autoreset_mode=mode)
     steps: dict[str, Any] = {}
     for name in ("numpy", "jax"):
-        envs = make(name)
+        envs = make(arrays=name)
         steps[f"{name} arrays"] = repeat(make_step(envs, draw_actions(envs)), num_steps)
     actions = np.random.default_rng(0).integers(0, 2, (num_steps, num_envs), np.int32)
-    envs = make("jax")
+    envs = make(arrays="jax")
     envs.reset(seed=0)
     carry, _, step = envs.functional()
     steps["functional(), one scan"] = scanned(step, carry, actions)
@@ -61,8 +57,7 @@ def turns(num_envs: int, _: str, *, task: str = "CartPole-v1") -> Contest:
     options = {"num_envs": num_envs, "batch_size": max(num_envs // 2, 1), "num_threads": 1}
     ours = AsyncEnvPool(task, **options)
     ours.async_reset(seed=0)
-    with quiet():
-        own: Any = envpool.make_gymnasium(task, seed=0, **options)
+    own: Any = envpool.make_gymnasium(task, seed=0, **options)
     own.async_reset()
     both = {"AsyncEnvPool": ours, "send and recv": own}
     space, size = ours.single_action_space, options["batch_size"]

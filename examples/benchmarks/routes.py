@@ -5,18 +5,15 @@ task. It returns a function of the step number, with actions drawn beforehand. E
 in a process of its own, so that a machine without one library measures the others.
 """
 
-from __future__ import annotations
-
 import os
 import re
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from steps import Contest, Step, own_step, play, uniform
+from steps import Contest, Physics, Step, balance, brax_task, own_step, play, uniform
 
 Route = Callable[[int], Step]
 
@@ -83,48 +80,23 @@ def of_torchrl(make: Callable[[int], Any], num_envs: int) -> Step:
     return cycle(step, actions)
 
 
-def of_jax(make: Callable[[], Any], wrap: Callable[[Any], Any] | None, num_envs: int) -> Step:
+def of_jax(make: Callable[[], Physics], num_envs: int, *, wrapped: bool = False) -> Step:
     """Step a task of Brax or Playground, alone or in a wrapper of its library."""
     import jax
 
-    env = make()
-    reset, step = jax.vmap(env.reset), jax.vmap(env.step)
-    if wrap is not None:
-        env = wrap(env)
+    task = make()
+    env, reset, step = task.env, jax.vmap(task.env.reset), jax.vmap(task.env.step)
+    if wrapped:
+        env = task.wrap(env)
         reset, step = env.reset, env.step
     actions = uniform(NUM_ACTIONS, num_envs, env.action_size)
     return own_step(reset, step, num_envs, actions, lambda s: (s.obs, s.reward, s.done))
 
 
-def _make_brax(name: str, backend: str) -> Any:
-    from brax import envs as brax_envs
-
-    return brax_envs.get_environment(name, backend=backend)
-
-
-def _wrap_brax(env: Any, limit: int = 1000) -> Any:
-    from brax.envs.wrappers import training
-
-    return training.wrap(env, limit)
-
-
-def _brax_wrapper(make: Callable[[], Any], num_envs: int) -> Any:
+def _brax_wrapper(make: Callable[[], Physics], num_envs: int) -> Any:
     from torchrl.envs import BraxWrapper
 
-    return BraxWrapper(make(), batch_size=[num_envs], device="cpu")
-
-
-def _make_balance() -> Any:
-    from mujoco_playground import registry
-
-    # The default, "warp", is made for GPUs.
-    return registry.load("CartpoleBalance", config_overrides={"impl": "jax"})
-
-
-def _wrap_playground(env: Any) -> Any:
-    from mujoco_playground import wrapper
-
-    return wrapper.wrap_for_brax_training(env, episode_length=1000)
+    return BraxWrapper(make().env, batch_size=[num_envs], device="cpu")
 
 
 def _ours(env_id: str, *, cores: bool = False, **options: Any) -> dict[str, Route]:
@@ -143,10 +115,10 @@ def _ours(env_id: str, *, cores: bool = False, **options: Any) -> dict[str, Rout
 
 
 def _of_brax(name: str, backend: str) -> dict[str, Route]:
-    make = partial(_make_brax, name, backend)
+    make = partial(brax_task, name, backend)
     return {
-        "bare jitted step": partial(of_jax, make, None),
-        "Brax training.wrap": partial(of_jax, make, _wrap_brax),
+        "bare jitted step": partial(of_jax, make),
+        "Brax training.wrap": partial(of_jax, make, wrapped=True),
         "TorchRL BraxWrapper": partial(of_torchrl, partial(_brax_wrapper, make)),
         **_ours(f"Brax/{name}-v0", cores=True, backend=backend),
     }
@@ -167,9 +139,7 @@ def _serial(num_envs: int) -> Any:
 def _pool(task: str, num_envs: int, **options: Any) -> Any:
     import envpool
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return envpool.make_gymnasium(task, num_envs=num_envs, **options)
+    return envpool.make_gymnasium(task, num_envs=num_envs, **options)
 
 
 def own_pool(num_envs: int) -> Step:
@@ -195,7 +165,8 @@ def _wrapped_reacher(limit: int) -> Step:
     """Step Brax's own wrappers, whose restarts are of states drawn once."""
     import jax
 
-    env = _wrap_brax(_make_brax("reacher", "spring"), limit)
+    task = brax_task("reacher", "spring")
+    env = task.wrap(task.env, episode_length=limit)
 
     def reset(keys: Any) -> Any:
         state = env.reset(keys)
@@ -215,11 +186,7 @@ def _restarts(env_id: str, num_envs: int, **options: Any) -> dict[str, Route]:
 
 
 class Informed(gym.Env[Any, Any]):
-    """A task of one number without physics, which returns numbers as infos.
-
-    Args:
-        num_keys: How many.
-    """
+    """A task of one number without physics, which returns so many numbers as infos."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float32)
     action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
@@ -228,13 +195,11 @@ class Informed(gym.Env[Any, Any]):
         self.keys = [f"metric_{index}" for index in range(num_keys)]
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        """Begin at 0."""
         super().reset(seed=seed)
         self.position = np.zeros(1, np.float32)
         return self.position, dict.fromkeys(self.keys, 0.0)
 
     def step(self, action: Any) -> Any:
-        """Add the action."""
         self.position = self.position + action
         return self.position, 0.0, False, False, dict.fromkeys(self.keys, float(action[0]))
 
@@ -272,8 +237,7 @@ def _spread_ants(arrays: str, num_devices: int) -> Step:
     devices = jax.devices()[:num_devices]
     if len(devices) < num_devices:
         raise SystemExit(f"{num_devices} devices were asked for, and there are {len(devices)}.")
-    options: Mapping[str, Any] = {"backend": "spring", "device": devices}
-    return of_gymbridge("Brax/ant-v0", 1024, arrays=arrays, **options)
+    return of_gymbridge("Brax/ant-v0", 1024, arrays=arrays, backend="spring", device=devices)
 
 
 BY_SIZE: dict[str, dict[str, Route]] = {
@@ -292,8 +256,8 @@ BY_SIZE: dict[str, dict[str, Route]] = {
     "inverted_pendulum (Brax, generalized)": _of_brax("inverted_pendulum", "generalized"),
     "ant (Brax, spring)": _of_brax("ant", "spring"),
     "CartpoleBalance (Playground)": {
-        "bare jitted step": partial(of_jax, _make_balance, None),
-        "Playground wrap_for_brax_training": partial(of_jax, _make_balance, _wrap_playground),
+        "bare jitted step": partial(of_jax, balance),
+        "Playground wrap_for_brax_training": partial(of_jax, balance, wrapped=True),
         **_ours("Playground/CartpoleBalance-v0", cores=True),
     },
 }

@@ -17,8 +17,6 @@ again measures what is not there yet, and `--again` anew what is. The figures of
 `docs/measured`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
@@ -29,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,9 +138,10 @@ def run(job: Job, args: argparse.Namespace, seconds: float, rounds: int) -> dict
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, log.open("w", encoding="utf-8") as said:
         out, script = Path(folder) / "result.json", Path(__file__).with_name("job.py")
-        command = [sys.executable, str(script), job.name, job.case.name, f"--value={job.value}"]
-        command += [f"--device={args.device}", f"--rounds={rounds}", f"--out={out}"]
-        command += ["--seconds=0.001", "--quick"] if args.quick or rounds == 1 else []
+        is_quick = args.quick or rounds == 1
+        given = {"set": job.name, "case": job.case.name, "value": job.value, "out": str(out)}
+        given |= {"device": args.device, "rounds": rounds, "quick": is_quick}
+        command = [sys.executable, str(script), json.dumps(given)]
         status = wait_for(command, make_environ(args), said, seconds)
         if status == 0:
             return json.loads(out.read_text(encoding="utf-8"))
@@ -200,7 +200,10 @@ def run_jobs(jobs: list[Job], args: argparse.Namespace, deadline: float) -> list
             or (file, result["case"], result["value"]) not in chosen
             or (args.again == "failed" and "failed" not in result)
         ]
-    missing = [job for job in jobs if job.number > count(job, files[job.file])]
+    measured = Counter(
+        (file, one["case"], one["value"]) for file, results in files.items() for one in results
+    )
+    missing = [job for job in jobs if job.number > measured[job.file, job.case.name, job.value]]
     if args.compile:
         compile_all(missing, args, (time.monotonic() + deadline) / 2)
     progress = tqdm(missing, unit=" cases")
@@ -218,11 +221,6 @@ def run_jobs(jobs: list[Job], args: argparse.Namespace, deadline: float) -> list
         files[job.file].append(found)
         write_results(args.out / job.file, files[job.file])
     return []
-
-
-def count(job: Job, results: list[dict[str, Any]]) -> int:
-    """Return how many results of a job's case at its value there are."""
-    return sum((one["case"], one["value"]) == (job.case.name, job.value) for one in results)
 
 
 def main() -> None:

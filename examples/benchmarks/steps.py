@@ -1,9 +1,7 @@
 """Functions of the step number that cases time, and what a case returns: a `Contest`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -19,19 +17,47 @@ Bars = Mapping[tuple[str, str], float | None]
 
 
 class Contest(NamedTuple):
-    """Functions that do the same work.
+    """Functions that do the same work; of a case with `apart`, functions that build them."""
 
-    Attributes:
-        steps: By name; of a case with `apart`, functions without arguments that build them.
-        over: (name, reference) -> the bar for the time over the reference's, or None.
-        num_steps: Steps of the batch in one call.
-        note: What the table says beside the ratios.
-    """
+    steps: Mapping[str, Any]  # by name
+    over: Mapping[tuple[str, str], float | None] = {}  # (name, reference) -> bar of the ratio
+    num_steps: int = 1  # of the batch, in one call
+    note: str = ""  # in the table, beside the ratios
 
-    steps: Mapping[str, Any]
-    over: Bars = MappingProxyType({})
-    num_steps: int = 1
-    note: str = ""
+
+class Physics(NamedTuple):
+    """A task of JAX as its library has it."""
+
+    env: Any
+    wrap: Callable[[Any], Any]  # the library's wrapper for training
+    batch: Callable[..., Any]  # ours, of `num_envs` and keywords
+
+
+def brax_task(name: str, backend: str | None = None) -> Physics:
+    from brax import envs as brax_envs
+    from brax.envs.wrappers import training
+
+    from gymbridge import BraxVectorEnv
+
+    options: dict[str, Any] = {} if backend is None else {"backend": backend}
+    env = brax_envs.get_environment(name, **options)
+    wrap = partial(training.wrap, episode_length=1000)
+    return Physics(env, wrap, partial(BraxVectorEnv, name, **options))
+
+
+def balance(impl: str = "jax", *, graph_mode: Any = None) -> Physics:
+    """Return CartpoleBalance, over Warp with one of its ways to keep CUDA graphs."""
+    from mujoco_playground import registry, wrapper
+
+    from gymbridge import PlaygroundVectorEnv
+
+    env = registry.load("CartpoleBalance", config_overrides={"impl": impl})
+    wrap = partial(wrapper.wrap_for_brax_training, episode_length=1000)
+    if graph_mode is None:
+        return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance", impl=impl))
+    # Playground has no argument for it.
+    env._mjx_model = env._mjx_model.tree_replace({"opt._impl.graph_mode": graph_mode})
+    return Physics(env, wrap, partial(PlaygroundVectorEnv, env))
 
 
 def over(reference: str, bars: Mapping[str, float | None]) -> Bars:

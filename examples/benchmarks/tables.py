@@ -9,15 +9,12 @@ highest process are beside the median one. Two tables are of all sets: `summary`
 that README and the picture name, and `bars` what the project aims at.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re
 import runpy
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import groupby
 from operator import truediv
 from pathlib import Path
 from statistics import median
@@ -43,15 +40,12 @@ def read_results(path: Path) -> list[Result]:
     return json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else []
 
 
-def by_case(results: list[Result]) -> Iterator[list[Result]]:
-    """Yield what the processes found, by case and value."""
-
-    def key(result: Result) -> tuple[str, int]:
-        return result["case"], result["value"]
-
-    order = {name: place for place, name in enumerate(one["case"] for one in results)}
-    results = sorted(results, key=lambda one: (order[one["case"]], one["value"]))
-    yield from (list(found) for _, found in groupby(results, key))
+def by_case(results: list[Result]) -> list[list[Result]]:
+    """Return what the processes found, by case and value."""
+    cases, found = [one["case"] for one in results], defaultdict(list)
+    for one in results:
+        found[cases.index(one["case"]), one["value"]].append(one)
+    return [found[key] for key in sorted(found)]
 
 
 def find_ratio(found: list[Result], name: str, reference: str) -> tuple[float, float, float]:
@@ -69,9 +63,8 @@ def ratios(results: list[Result]) -> Iterator[Rows]:
     rows = [["case", "us per step", "more", "ratio (range)", "note"]]
     for found in by_case(results):
         first = found[0]
-        title = (
-            f"{first['case']}, {first['value']:,}" if is_varied(first, results) else first["case"]
-        )
+        values = {one["value"] for one in results if one["case"] == first["case"]}
+        title = first["case"] + (f", {first['value']:,}" if len(values) > 1 else "")
         for label, figure in first.get("figures", {}).items():
             rows.append([f"{title}: {label}", "", "", f"{figure:,.2f}", ""])
         for name, reference, _ in first.get("over", []):
@@ -97,7 +90,7 @@ def with_range(middle: float, low: float, high: float) -> str:
 def summary(folder: Path) -> Rows:
     """Return how many times as fast a step is as another, for the rows of `SUMMARY`."""
     rows = [["what", "beside", "times as fast (range)"]]
-    for (what, beside), (name, case, pair) in SUMMARY.items():
+    for (name, case, pair), (what, beside) in SUMMARY.items():
         results = read_results(folder / SETS[name].page / f"{name}.json")
         found = [one for one in results if one["case"] == case and "failed" not in one]
         ratio, low, high = find_ratio(found, *pair.split(" over "))
@@ -118,10 +111,6 @@ def bars(folder: Path) -> Rows:
                     case = f"{found[0]['case']}: {way} over {reference}"
                     rows.append([f"`{name}`", case, with_range(*ratio), aim(ratio[0], bar)])
     return rows
-
-
-def is_varied(first: Result, results: list[Result]) -> bool:
-    return len({one["value"] for one in results if one["case"] == first["case"]}) > 1
 
 
 def aim(ratio: float, bar: float | None) -> str:
@@ -174,12 +163,13 @@ def trainings(results: list[Result]) -> Iterator[Rows]:
     """Yield what each library took by seed."""
     rows = [["task and target", "library", "seconds by seed", "steps by seed", "reached"]]
     for result in results:
-        runs = sorted(result["trainings"], key=lambda run: (run["library"], run["seed"]))
-        for library, group in groupby(runs, lambda run: run["library"]):
-            these = list(group)
-            seconds = ", ".join(f"{run['seconds']:.1f}" for run in these)
-            steps = ", ".join(f"{run['steps']:,}" for run in these)
-            reached = f"{sum(run['is_reached'] for run in these)} of {len(these)}"
+        found = defaultdict(list)
+        for run in sorted(result["trainings"], key=lambda run: (run["library"], run["seed"])):
+            found[run["library"]].append(run)
+        for library, runs in found.items():
+            seconds = ", ".join(f"{run['seconds']:.1f}" for run in runs)
+            steps = ", ".join(f"{run['steps']:,}" for run in runs)
+            reached = f"{sum(run['is_reached'] for run in runs)} of {len(runs)}"
             rows.append([result["case"], library, seconds, steps, reached])
     yield rows
 

@@ -9,9 +9,8 @@ The clock starts before the environments are built. It stops when the mean retur
 episodes reaches the target, or at the limit.
 """
 
-from __future__ import annotations
-
 import contextlib
+import json
 import math
 import sys
 import time
@@ -87,27 +86,17 @@ class Task(NamedTuple):
     backend: str
     target: float
     num_envs: int
-    unroll: int  # steps of a piece of a rollout
-    batch: int  # pieces in a minibatch
+    num_steps: int  # of each environment between two updates
+    unroll: int  # steps of a piece of a rollout, of which Brax makes minibatches
     minibatches: int
     epochs: int
-    updates: int  # at most
-
-    @property
-    def num_steps(self) -> int:
-        """Steps of each environment between two updates."""
-        return self.unroll * self.batch * self.minibatches // self.num_envs
-
-    @property
-    def total_steps(self) -> int:
-        """Steps of all environments in all updates."""
-        return self.updates * self.num_steps * self.num_envs
+    total_steps: int  # at most
 
 
-ANT = Task("ant", "spring", 3000, 4096, 5, 2048, 32, 4, 300)
-PENDULUM = Task(
-    "inverted_pendulum", "generalized", 30, 64, 8, 64, 4, 8, 20
-)  # tries it out on a CPU
+ANT = Task("ant", "spring", 3000, 4096, 80, 5, 32, 4, 98_304_000)
+PENDULUM = Task("inverted_pendulum", "generalized", 30, 64, 32, 8, 4, 8, 40_960)
+"""It tries the training out on a CPU."""
+
 COMMON: dict[str, Any] = {"learning_rate": 3e-4, "gae_lambda": 0.95, "max_grad_norm": 0.5}
 OURS = {**COMMON, "gamma": 0.97, "clip": 0.3, "entropy_coef": 1e-2, "value_coef": 0.25}
 BRAX = {
@@ -132,16 +121,16 @@ def ppo_to_target(_: int, device: str, *, library: str, seconds: float = LIMIT) 
 def train_gymbridge(task: Task, device: str, seconds: float) -> list[Row]:
     """Train with `examples/ppo.py`."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    import gymnasium as gym
     import ppo
     import torch
 
     torch.manual_seed(SEED)
     start = time.perf_counter()
-    options: dict[str, Any] = {"backend": task.backend, "arrays": "torch", "device": device}
-    envs = gym.make_vec(f"Brax/{task.name}-v0", num_envs=task.num_envs, **options)
     same = ("num_envs", "num_steps", "minibatches", "epochs", "total_steps")
     args = ppo.Args(
+        env_id=f"Brax/{task.name}-v0",
+        env_kwargs=json.dumps({"backend": task.backend}),
+        arrays="torch",
         seed=SEED,
         device=device,
         target_return=task.target,
@@ -149,6 +138,7 @@ def train_gymbridge(task: Task, device: str, seconds: float) -> list[Row]:
         **{name: getattr(task, name) for name in same},
         **OURS,
     )
+    envs = ppo.make_envs(args)
     agent = ppo.Agent(envs).to(device)
     built = time.perf_counter() - start
     progress = ppo.train(args, envs, agent)
@@ -170,6 +160,7 @@ def train_brax(task: Task, _: str, seconds: float) -> list[Row]:
     sizes = {"policy_hidden_layer_sizes": (64, 64), "value_hidden_layer_sizes": (64, 64)}
     rows: list[Row] = []
     mean, start = float("nan"), time.perf_counter()
+    update = task.num_steps * task.num_envs
 
     def note(steps: int, metrics: Any) -> None:
         nonlocal mean
@@ -185,11 +176,11 @@ def train_brax(task: Task, _: str, seconds: float) -> list[Row]:
         train.train(
             brax_envs.get_environment(task.name, backend=task.backend),
             num_timesteps=task.total_steps,
-            num_evals=task.updates + 1,
+            num_evals=task.total_steps // update + 1,
             episode_length=1000,
             num_envs=task.num_envs,
             unroll_length=task.unroll,
-            batch_size=task.batch,
+            batch_size=update // task.unroll // task.minibatches,
             num_minibatches=task.minibatches,
             num_updates_per_batch=task.epochs,
             network_factory=partial(networks.make_ppo_networks, activation=jax.nn.tanh, **sizes),

@@ -8,14 +8,13 @@ returns:
   Two executables take turns, each with addresses of its own. The current state is never given away,
   so a step that fails loses nothing.
 - Initial states that are drawn ahead. An episode's key is known before it begins, so each
-  environment has its next initial state ready, and a launch of its own draws those that were used.
-  An environment that ends twice between two such launches is reset in the step, as without.
+  environment has its next initial state ready for the step, and a launch of its own draws those
+  that were used. An environment that ends twice between two such launches, or is reset by a call
+  of `reset`, begins as without.
 
 `run.py variants` measures them, each beside the bare step with the same compile options and
 buffers.
 """
-
-from __future__ import annotations
 
 import copy
 import os
@@ -27,8 +26,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import torch
-from gpu import BARE, Physics, ant, brax_task, make_policy, ours
-from steps import Contest, Step, over
+from gpu import BARE, make_policy, ours
+from steps import Contest, Physics, Step, brax_task, over
 
 from gymbridge.command_line.timing import wait
 from gymbridge.core.episode import EpisodeRule, ResetRequest
@@ -73,11 +72,7 @@ class Ahead(JaxSimulator):
     def _begin(
         self, state: Episodes, mask: jax.Array, request: ResetRequest | None, carried: Any
     ) -> Episodes:
-        if request is not None and request.options:
-            return super()._begin(state, mask, request, carried)
         taken = mask & fits(self._ahead, state)
-        if request is not None:
-            taken = taken & ~request.given
         drawn = where_rows(taken, self._ahead.rows, drawn_part(state.rows))
         rows = begin_rows(taken, drawn, state.rows)
         state = Episodes(rows, state.seed, state.episode + taken.astype("uint32"))
@@ -99,7 +94,6 @@ def draw_ahead(simulator: JaxSimulator, ahead: Episodes, state: Episodes) -> Epi
 class Compiled(NamedTuple):
     """The compiled functions of a variant."""
 
-    reset: Any  # (carry, mask, seeds, ahead)
     steps: tuple[Any, ...]  # (carry, actions, ahead, spare), one, or two that take turns
     blank: Any  # (state) -> what is drawn ahead, none of which fits
     refill: Any  # (ahead, state) -> ahead
@@ -110,16 +104,11 @@ def compile_variant(rule: EpisodeRule[JaxSimulator], infos: Any, variant: Varian
     place, part = rule.simulator.device, JaxRule(rule, of_one_device=True)
     compiled = partial(jax.jit, out_shardings=find_sharding(place))
 
-    def rule_with(ahead: Episodes | None) -> JaxRule:
-        if ahead is None:
-            return part
-        return JaxRule(EpisodeRule(Ahead(part.simulator, ahead), part.mode, part.limit))
-
-    def reset(carry: Any, mask: Any, seeds: ResetRequest, ahead: Any) -> Any:
-        return infos.collect_infos(rule_with(ahead).reset(carry, mask, seeds))
-
     def step(carry: Any, actions: Any, ahead: Any, spare: Any) -> Any:
-        return infos.collect_infos(rule_with(ahead).step(carry, actions))
+        rule = part
+        if ahead is not None:
+            rule = JaxRule(EpisodeRule(Ahead(part.simulator, ahead), part.mode, part.limit))
+        return infos.collect_infos(rule.step(carry, actions))
 
     def blank(state: Episodes) -> Episodes:
         lead = state.seed.shape
@@ -128,14 +117,10 @@ def compile_variant(rule: EpisodeRule[JaxSimulator], infos: Any, variant: Varian
         )
         return Episodes(rows, state.seed, state.episode)
 
-    def refill(ahead: Episodes, state: Episodes) -> Episodes:
-        return draw_ahead(part.simulator, ahead, state)
-
     return Compiled(
-        compiled(spread(reset, place)),
         compile_steps(spread(step, place), variant, 3, out_shardings=find_sharding(place)),
         compiled(spread(blank, place)),
-        compiled(spread(refill, place), donate_argnums=0),
+        compiled(spread(partial(draw_ahead, part.simulator), place), donate_argnums=0),
     )
 
 
@@ -149,28 +134,14 @@ def compile_steps(step: Any, variant: Variant, spare: int, **options: Any) -> tu
 
 
 class VariantRunner(JaxRunner):
-    """Runs a variant; what it keeps between two calls can be lost without harm.
-
-    Args:
-        plain: The runner of the batch.
-        compiled: The functions of the variant.
-        variant: The variant.
-    """
+    """Runs a variant; what it keeps between two calls can be lost without harm."""
 
     def __init__(self, plain: JitRunner, compiled: Compiled, variant: Variant) -> None:
-        self.rule, self.observe = plain.rule, plain.observe
-        self.compiled, self._variant, self._reset = compiled, variant, plain.reset
+        self.rule, self.observe, self.reset = plain.rule, plain.observe, plain.reset
+        self.compiled, self._variant = compiled, variant
         self._last: tuple[Any, Any] = (None, None)  # carries that the last step took and returned
         self._ahead: Episodes | None = None
-        self._count = 0  # steps since the first reset
-
-    def reset(self, carry: Any, mask: Any, seeds: ResetRequest) -> Any:
-        """Begin new episodes; see `gymbridge.core.runner.Runner.reset`."""
-        if carry is None:
-            self._count = 0  # so that the next step draws ahead
-        if carry is None or self._ahead is None:
-            return self._reset(carry, mask, seeds)
-        return self.compiled.reset(carry, mask, seeds, self._ahead)
+        self._count = 0  # steps taken
 
     def step(self, carry: Any, actions: Any) -> Any:
         """Take one step; see `gymbridge.core.runner.Runner.step`."""
@@ -200,14 +171,8 @@ class VariantRunner(JaxRunner):
         return ahead
 
 
-def vary(envs: Any, variant: Variant, like: Any = None) -> Any:
+def vary(envs: Any, variant: Variant) -> Any:
     """Return a batch equal to `envs`, not yet reset, whose step is a variant.
-
-    Args:
-        envs: Batch of a JAX environment with torch or jax arrays and without gradients.
-        variant: What is changed.
-        like: A batch from here and an equal variant but for `refill_every`, whose compiled
-            functions it shares; None for its own.
 
     Raises:
         ArgumentError: The batch is of another kind, or initial states depend on what the episode
@@ -225,7 +190,7 @@ def vary(envs: Any, variant: Variant, like: Any = None) -> Any:
             f"`variant.refill_every` must be 0 for this environment, got {variant.refill_every}: "
             f"its episodes begin with what the one before has left, {list(carried)}."
         )
-    compiled = like._runner.compiled if like else compile_variant(plain.rule, envs._infos, variant)
+    compiled = compile_variant(plain.rule, envs._infos, variant)
     varied._runner = VariantRunner(plain, compiled, variant)
     return varied
 
@@ -261,7 +226,7 @@ def warm_up(steps: Mapping[str, Step]) -> None:
 def step_variants(size: int, device: str, *, mode: str) -> Contest:
     """Return each variant in one mode; a CPU, which only tries it out, has a smaller task."""
     is_gpu = device != "cpu"
-    physics = ant() if is_gpu else brax_task("fast")
+    physics = brax_task("ant", "spring") if is_gpu else brax_task("fast")
     policy, options = make_policy(physics.env, device), GPU_OPTIONS if is_gpu else {}
     common = {
         "": Variant(),
@@ -273,14 +238,12 @@ def step_variants(size: int, device: str, *, mode: str) -> Contest:
     start = jax.jit(jax.vmap(physics.env.reset))(keys)
     steps = {BARE + name: bare(physics, start, policy, given) for name, given in common.items()}
     plain = physics.batch(size, arrays="torch", device=device, autoreset_mode=mode)
-    ours_by_name = {name: vary(plain, given) for name, given in common.items()}
-    ahead = vary(plain, Variant(refill_every=8))
-    ours_by_name[", drawn ahead every 8"] = ahead
-    for every in (16, 32):
-        again = vary(plain, Variant(refill_every=every), like=ahead)
-        ours_by_name[f", drawn ahead every {every}"] = again
-    ours_by_name[", all three, every 16"] = vary(plain, Variant(options, True, 16))
-    mine = {f"gymbridge, torch, {mode}{name}": ours(e, policy) for name, e in ours_by_name.items()}
+    ahead = {
+        ", drawn ahead every 16": Variant(refill_every=16),
+        ", all three": Variant(options, has_spares=True, refill_every=16),
+    }
+    batches = {name: vary(plain, given) for name, given in (common | ahead).items()}
+    mine = {f"gymbridge, torch, {mode}{name}": ours(e, policy) for name, e in batches.items()}
     peers = {(f"gymbridge, torch, {mode}{name}", BARE + name): None for name in common if name}
     peers[list(mine)[-1], list(steps)[-1]] = None
     bars = over(BARE, dict.fromkeys(mine, 1.15 if mode == "SameStep" else 1.05))

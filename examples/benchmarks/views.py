@@ -1,8 +1,5 @@
 """The views for trainers, beside our own step and beside the trainers' own environments."""
 
-from __future__ import annotations
-
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from routes import cycle
-from steps import Contest, Step, over, play, share_of_ends, uniform
+from steps import Contest, Step, brax_task, over, play, share_of_ends, uniform
 
 from gymbridge.trainers.cleanrl import make_cleanrl
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
@@ -43,9 +40,7 @@ def bare_pool(num_envs: int, actions: Any) -> Step:
     import envpool
 
     few = np.arange(min(3, num_envs), dtype=np.int32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pool: Any = envpool.make_gymnasium(CART_POLE, num_envs=num_envs, num_threads=1)
+    pool: Any = envpool.make_gymnasium(CART_POLE, num_envs=num_envs, num_threads=1)
     pool.reset()
 
     def step(index: int) -> None:
@@ -62,12 +57,8 @@ def sb3(
     from stable_baselines3.common.env_util import make_vec_env as make_sb3
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    def make_batch() -> Any:
-        return gym.make_vec("EnvPool/CartPole-v1", num_envs=num_envs, autoreset_mode="SameStep")
-
-    def make_dummy() -> DummyVecEnv:
-        return DummyVecEnv([partial(gym.make, CART_POLE)] * num_envs)
-
+    make_batch = partial(gym.make_vec, "EnvPool/CartPole-v1", num_envs, autoreset_mode="SameStep")
+    make_dummy = partial(DummyVecEnv, [partial(gym.make, CART_POLE)] * num_envs)
     actions = np.random.default_rng(0).integers(0, 2, (64, num_envs))
     steps = {
         "our step": step_of(make_batch(), actions),
@@ -162,11 +153,11 @@ def torchrl_brax(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
     """Compare them with TorchRL's `BraxWrapper`, which clears what JAX compiled every 20 steps."""
 
     def theirs() -> Step:
-        from brax import envs as brax_envs
         from torchrl.envs import BraxWrapper
 
-        brax_env = brax_envs.get_environment("inverted_pendulum", backend="generalized")
-        return rollout_of(BraxWrapper(brax_env, batch_size=[num_envs], device="cpu"), num_steps)
+        brax_env = brax_task("inverted_pendulum", "generalized").env
+        env = BraxWrapper(brax_env, batch_size=[num_envs], device="cpu")
+        return rollout_of(env, num_steps)
 
     def ours() -> Step:
         env = make_torchrl("Brax/inverted_pendulum-v0", num_envs, backend="generalized")
@@ -182,11 +173,10 @@ def torchrl_pong(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
 
     env_id = "EnvPool/Pong-v5"
     batch = gym.make_vec(env_id, num_envs=num_envs, autoreset_mode="Disabled")
-    both = {
-        "view": make_torchrl(env_id, num_envs),
-        "GymWrapper of a numpy batch": GymWrapper(batch),
+    steps = {
+        "view": rollout_of(make_torchrl(env_id, num_envs), num_steps),
+        "GymWrapper of a numpy batch": rollout_of(GymWrapper(batch), num_steps),
     }
-    steps = {name: rollout_of(env, num_steps) for name, env in both.items()}
     return Contest(steps, over("GymWrapper of a numpy batch", {"view": 1.05}), num_steps)
 
 
@@ -194,10 +184,8 @@ def rsl_rl(num_envs: int, _: str) -> Contest:
     """Compare steps of the view for rsl_rl with our own."""
     import torch
 
-    def make() -> Any:
-        options: dict[str, Any] = {"autoreset_mode": "SameStep", "arrays": "torch"}
-        return gym.make_vec("EnvPool/HalfCheetah-v4", num_envs=num_envs, **options)
-
+    options = {"autoreset_mode": "SameStep", "arrays": "torch"}
+    make = partial(gym.make_vec, "EnvPool/HalfCheetah-v4", num_envs, **options)
     actions = torch.from_numpy(uniform(64, num_envs, 6))
     both = {"RslRlVecEnv": RslRlVecEnv(make()), "our step": make()}
     steps = {name: step_of(envs, actions) for name, envs in both.items()}

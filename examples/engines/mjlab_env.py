@@ -8,8 +8,6 @@ mjlab draws from one random stream for the whole batch. So a seed determines the
 not that of an environment: its episodes depend on `num_envs` and on when others end.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager

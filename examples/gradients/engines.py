@@ -4,8 +4,6 @@ A pair is ``name/backend``, where the backend is Brax's or "playground". gymbrid
 Playground, since it finds the meshes of robots; they are Playground's own objects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,8 +16,6 @@ from mujoco_playground import registry
 from gymbridge.playground.building import build_env
 from gymbridge.private.mjx import SolverGradient
 from gymbridge.private.playground import smooth_tolerance
-
-__all__ = ["make_env", "pick_obs", "step_with_gradients", "uses_mjx", "watched_step"]
 
 
 def make_env(name: str, backend: str) -> Any:

@@ -16,8 +16,6 @@ with ``JAX_DISABLE_MOST_OPTIMIZATIONS=0``.
 Needs: pip install '.[brax,playground,examples]'.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -8,8 +8,6 @@ Steps are traced and not compiled. Beside what a step keeps by default stand wha
 Needs: pip install '.[brax,playground,examples]'.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any

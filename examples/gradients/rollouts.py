@@ -5,8 +5,6 @@ rewards and observations up to the end of its episode. Rows are independent, and
 is differentiated: by the policy's weights, the noise and every float in the first state.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import jax
@@ -17,8 +15,6 @@ from engines import make_env, pick_obs, step_with_gradients, watched_step
 from gymnasium.spaces import Box
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
-
-__all__ = ["Bridge", "Inputs", "Outcome", "Reference"]
 
 
 class Inputs(NamedTuple):
@@ -131,10 +127,7 @@ class Reference:
 class Bridge:
     """A differentiable batch in Disabled mode, in which ended environments stay as they are.
 
-    Args:
-        name: Name of the environment in its registry.
-        backend: Brax's name of the physics, or "playground".
-        num_envs: Size of the batch; row i starts its first episode with seed i.
+    Args as those of `Reference`.
     """
 
     def __init__(self, name: str, backend: str, num_envs: int) -> None:

@@ -1,26 +1,20 @@
 """Results to Markdown, and the limits of their errors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from textwrap import shorten
 from typing import Any
 
-__all__ = ["FORWARD", "find_faults", "make_table"]
-
-EQUAL_32 = 1e-5  # of float32, unless jax's own gradient moves by more under one ulp
-EQUAL_64 = 1e-9
 FORWARD = 1e-6
-DIFFERENCES_MEDIAN = 1e-5
-DIFFERENCES_MAX = 1e-3
 HALF = 0.5  # of the rows: where fewer are compared by differences, the note says so
 
 LIMITS = {
-    "float32": EQUAL_32,
-    "float64": EQUAL_64,
+    "float32": 1e-5,  # unless jax's own gradient moves by more under one ulp
+    "float64": 1e-9,
+    "unroll": 1e-9,
     "forward mode": FORWARD,
-    "differences": DIFFERENCES_MAX,
+    "differences": 1e-3,
+    "differences, median": 1e-5,
 }
 COLUMNS = {
     "Brax's own pipelines": ("float32", "float64", "differences"),
@@ -30,8 +24,8 @@ COLUMNS = {
 
 def find_faults(result: dict[str, Any]) -> list[str]:
     """Return what is wrong with a measured pair: gaps, and figures above their limits."""
-    excesses = _find_excesses(result)
-    return _find_gaps(result) + [f"{name}: {figure:.1e}" for name, figure in excesses]
+    gaps, excesses = _judge(result)
+    return gaps + [f"{name}: {figure:.1e}" for name, figure in excesses]
 
 
 def make_table(results: list[dict[str, Any]]) -> str:
@@ -113,34 +107,18 @@ def _measured(result: dict[str, Any]) -> dict[str, Any]:
     return {floats: result[floats] for floats in ("float32", "float64") if floats in result}
 
 
-def _find_gaps(result: dict[str, Any]) -> list[str]:
-    """Return what could not be compared."""
+def _judge(result: dict[str, Any]) -> tuple[list[str], list[tuple[str, float]]]:
+    """Return what could not be compared, and the name and the figure of what is above a limit."""
     measured, gaps = _measured(result), []
     for floats, figures in measured.items():
         if "failed" in figures:
-            return [figures["failed"]]
+            return [figures["failed"]], []
         if not figures["finite"]:
             gaps.append(f"{floats}: the reference's own gradient is not finite")
         if not figures["same_ends"]:
             gaps.append(f"{floats}: episodes ended in other steps")
     if not all(figures["finite"] for figures in measured.values()):
-        return gaps
-    double = result["float64"]
-    forward = double.get("forward", {"max": 0})
-    if not forward.get("finite", True):
-        gaps.append("forward mode: a slope is not finite")
-    elif forward["max"] is None:
-        gaps.append("forward mode: its slope jumps in every row")
-    if double["differences"]["median"] is None:
-        gaps.append("no row is smooth within the stencil")
-    return gaps
-
-
-def _find_excesses(result: dict[str, Any]) -> list[tuple[str, float]]:
-    """Return the name and the figure of each comparison of a finite pair above its limit."""
-    measured = _measured(result)
-    if not all("failed" not in figures and figures["finite"] for figures in measured.values()):
-        return []
+        return gaps, []
     single, double = result.get("float32", {}), result["float64"]
     by_parts = {
         "float32": {} if _is_ill_conditioned(single) else single.get("equality", {}),
@@ -148,30 +126,36 @@ def _find_excesses(result: dict[str, Any]) -> list[tuple[str, float]]:
         "unroll": double.get("unroll", {}),
     }
     checks = [
-        (f"{name}, {part}", figure, EQUAL_32 if name == "float32" else EQUAL_64)
+        (f"{name}, {part}", figure, LIMITS[name])
         for name, parts in by_parts.items()
         for part, figure in parts.items()
     ]
     forward, differences = double.get("forward", {"max": 0}), double["differences"]
-    if forward.get("finite", True) and forward["max"] is not None:
+    if not forward.get("finite", True):
+        gaps.append("forward mode: a slope is not finite")
+    elif forward["max"] is None:
+        gaps.append("forward mode: its slope jumps in every row")
+    else:
         checks.append(("forward mode", forward["max"], FORWARD))
-    if differences["median"] is not None:
-        checks.append(("differences, median", differences["median"], DIFFERENCES_MEDIAN))
-        checks.append(("differences, max", differences["max"], DIFFERENCES_MAX))
-    return [(name, figure) for name, figure, limit in checks if not figure <= limit]
+    if differences["median"] is None:
+        gaps.append("no row is smooth within the stencil")
+    else:
+        checks.append(("differences, median", differences["median"], LIMITS["differences, median"]))
+        checks.append(("differences, max", differences["max"], LIMITS["differences"]))
+    return gaps, [(name, figure) for name, figure, limit in checks if not figure <= limit]
 
 
 def _notes(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
     """Return what a reader has to know of a pair and cannot see in the columns."""
-    double, notes = result["float64"], _find_gaps(result)
-    for name, figure in _find_excesses(result):
+    double, (notes, excesses) = result["float64"], _judge(result)
+    for name, figure in excesses:
         kind, _, part = name.partition(", ")
         if kind not in columns or part in ("losses", "median"):
             notes.append(f"{name}: {figure:.1e}")
     if _is_ill_conditioned(result.get("float32", {})):
         notes.append("ill-conditioned in float32")
     moved = max(double["sensitivity"].values())
-    if moved > EQUAL_64:
+    if moved > LIMITS["float64"]:
         notes.append(f"ill-conditioned in float64: {moved:.1e}")
     sizes = {floats: figures.get("size", 1) for floats, figures in _measured(result).items()}
     if min(sizes.values()) < 1:
@@ -185,4 +169,4 @@ def _notes(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
 
 def _is_ill_conditioned(single: dict[str, Any]) -> bool:
     """Whether jax's own gradient moves by more than the limit under one ulp of the weights."""
-    return any(moved > EQUAL_32 for moved in single.get("sensitivity", {}).values())
+    return any(moved > LIMITS["float32"] for moved in single.get("sensitivity", {}).values())

@@ -1,4 +1,4 @@
-"""Batches that drift: one for each bar of `examples/soak.py`, whose processes find them by id."""
+"""Batches that drift: one for each bar of the soak, whose processes find them by id."""
 
 from __future__ import annotations
 
