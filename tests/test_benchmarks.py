@@ -101,7 +101,7 @@ def test_run__notes_what_fails__and_goes_on(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_routes__have_a_process_each(tmp_path: Path) -> None:
     run_script("benchmarks/run", "infos", "--quick", f"--out={tmp_path}")
-    [found] = json.loads((tmp_path / "routes" / "infos.json").read_text("utf-8"))["results"]
+    [found] = json.loads((tmp_path / "ways" / "infos.json").read_text("utf-8"))["results"]
     assert found["batch"] == 64
     assert len(found["steps_per_second"]) == 3
     assert all(len(rounds) == 2 for rounds in found["steps_per_second"].values())

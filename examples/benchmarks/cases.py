@@ -356,10 +356,10 @@ SETS = {
     name: Set(page, cases, table)
     for page, table, these in (
         ("engine", "ratios", ENGINE),
-        ("routes", "rates", RATES),
-        ("routes", "curves", CURVES),
+        ("ways", "rates", RATES),
+        ("ways", "curves", CURVES),
         ("gradients", "ratios", GRADIENTS),
-        ("gradients", "rates", {"gradient_routes": ROUTES}),
+        ("gradients", "rates", {"gradient_ways": ROUTES}),
         ("trainers", "trainings", {"sb3_training": TRAININGS}),
         ("trainers", "ratios", TRAINERS),
         ("other", "ratios", OTHER),

@@ -122,7 +122,7 @@ def rates(results: list[Result]) -> Iterator[Rows]:
     """Yield the steps per second of each route, the fastest first."""
     for result in results:
         found = {name: spread(rounds) for name, rounds in result["steps_per_second"].items()}
-        rows = [["route", "steps/s (range)"]]
+        rows = [["way", "steps/s (range)"]]
         for name, one in sorted(found.items(), key=lambda item: -item[1]["median"]):
             rows.append([name, "{median:,.0f} ({low:,.0f} to {high:,.0f})".format(**one)])
         yield rows
