@@ -209,9 +209,10 @@ TRAINERS = {
         views("8 CartPoles", "sb3", 8),
         views("64 CartPoles", "sb3", 64, over_step=2.0, bar=1 / 3),
     ),
-    "pong": tuple(
-        views(f"{size} games", "pong", size)._replace(rounds=5, limit=1800, quick={"n_steps": 2})
-        for size in (8, 16)
+    "pong": (
+        views("8 games", "pong", 8)._replace(
+            processes=2, rounds=3, limit=1800, quick={"n_steps": 2}
+        ),
     ),
     "torch_views": (
         views("inverted_pendulum, rollout of 100 steps", "torchrl_loop", 256),

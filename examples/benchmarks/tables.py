@@ -214,7 +214,7 @@ def make_table(name: str, folder: Path) -> str:
 def write(rows: Rows) -> str:
     """Return a Markdown table without its empty columns."""
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    texts = (columns[0][0], "bar", "note", "library")
+    texts = (columns[0][0], "aim", "beside", "case", "library", "note")
     marks = ["---" if column[0] in texts else "---:" for column in columns]
     head, *lines = (f"| {' | '.join(row)} |" for row in zip(*columns, strict=True))
     return "\n".join([head, f"|{'|'.join(marks)}|", *lines])
