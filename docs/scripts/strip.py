@@ -1,4 +1,4 @@
-"""Join films of `gymbridge rollout --video` into `docs/img/strip.gif`, side by side.
+"""Join films of `gymbridge rollout --video` into `docs/img/strip.gif`, two in a row.
 
     python docs/scripts/strip.py "Brax: ant=runs/videos/ant-v0.mp4" "EnvPool: lander=…"
 
@@ -27,20 +27,22 @@ def main() -> None:
     from PIL import Image, ImageDraw, ImageFont
 
     width, height = SIZE
-    strip = [Image.new("RGB", (width * len(args.pairs), height)) for _ in range(FRAMES)]
-    for column, pair in enumerate(args.pairs):
+    rows = -(-len(args.pairs) // 2)
+    strip = [Image.new("RGB", (width * 2, height * rows)) for _ in range(FRAMES)]
+    for number, pair in enumerate(args.pairs):
+        left, top = width * (number % 2), height * (number // 2)
         name, _, file = pair.partition("=")
         with VideoFileClip(file) as film:
             for index, canvas in enumerate(strip):
                 frame = film.get_frame(index * film.duration / FRAMES)
-                canvas.paste(Image.fromarray(frame).resize(SIZE), (column * width, 0))
-                draw, font = ImageDraw.Draw(canvas), ImageFont.load_default(14)
-                place = (column * width + 8, 6)
-                draw.text(place, name, "white", font, stroke_width=2, stroke_fill="black")
+                canvas.paste(Image.fromarray(frame).resize(SIZE), (left, top))
+                draw, font = ImageDraw.Draw(canvas), ImageFont.load_default(18)
+                draw.rectangle((left, top, left + width, top + 26), "black")
+                draw.text((left + 8, top + 2), name, "white", font)
     # One palette for all frames, so that they differ only where something moves.
-    mosaic = Image.new("RGB", (strip[0].width, 4 * height))
+    mosaic = Image.new("RGB", (strip[0].width, 4 * strip[0].height))
     for row in range(4):
-        mosaic.paste(strip[row * FRAMES // 4], (0, row * height))
+        mosaic.paste(strip[row * FRAMES // 4], (0, row * strip[0].height))
     palette = mosaic.quantize(COLORS, Image.Quantize.MAXCOVERAGE)
     first, *others = (
         canvas.quantize(palette=palette, dither=Image.Dither.NONE) for canvas in strip

@@ -31,13 +31,13 @@ ROWS = {
         "BraxWrapper",
     ),
 }
-"""The first cell of each row, and what the picture calls it and its reference."""
+"""What each row is of, and what the picture calls it and its reference."""
 
 
 def read_speeds(page: str) -> dict[str, float]:
-    """Return how many times as fast each row is, by its first cell."""
-    rows = re.findall(r"^\| (.*?) \| .*\| \[([\d.]+) \(", page, flags=re.MULTILINE)
-    return {name: float(speed) for name, speed in rows}
+    """Return how many times as fast each row is, by what it is of."""
+    rows = re.findall(r"^\| \[([\d.]+) .*?\) \| (.*?) \| ", page, flags=re.MULTILINE)
+    return {name: float(speed) for speed, name in rows}
 
 
 def main() -> None:

@@ -89,13 +89,13 @@ def with_range(middle: float, low: float, high: float) -> str:
 
 def summary(folder: Path) -> Rows:
     """Return how many times as fast a step is as another, for the rows of `SUMMARY`."""
-    rows = [["what", "beside", "times as fast (range)"]]
+    rows = [["times as fast (range)", "what", "beside"]]
     for (name, case, pair), (what, beside) in SUMMARY.items():
         results = read_results(folder / SETS[name].page / f"{name}.json")
         found = [one for one in results if one["case"] == case and "failed" not in one]
         ratio, low, high = find_ratio(found, *pair.split(" over "))
         page = PAGES.get(SETS[name].page, f"benchmarks/{SETS[name].page}.md")
-        rows.append([what, beside, f"[{with_range(1 / ratio, 1 / high, 1 / low)}]({page})"])
+        rows.append([f"[{with_range(1 / ratio, 1 / high, 1 / low)}]({page})", what, beside])
     return rows
 
 
@@ -214,7 +214,7 @@ def make_table(name: str, folder: Path) -> str:
 def write(rows: Rows) -> str:
     """Return a Markdown table without its empty columns."""
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    texts = (columns[0][0], "aim", "beside", "case", "library", "note")
+    texts = (columns[0][0], "aim", "beside", "case", "library", "note", "what")
     marks = ["---" if column[0] in texts else "---:" for column in columns]
     head, *lines = (f"| {' | '.join(row)} |" for row in zip(*columns, strict=True))
     return "\n".join([head, f"|{'|'.join(marks)}|", *lines])
