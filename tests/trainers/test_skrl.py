@@ -20,7 +20,7 @@ from skrl.memories.torch import RandomMemory
 from skrl.models.torch import CategoricalMixin, DeterministicMixin, GaussianMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 
-from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, EpisodeEndedError
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.skrl import SkrlWrapper, with_final_observations
 from tests.support.cartpole import next_states
@@ -228,19 +228,6 @@ def test_ppo__learns_on_a_wrapped_batch(wrap: Any, env_id: str, mode: str, array
     rewards = agent.memory.get_tensor_by_name("rewards")
     assert rewards.shape == (NUM_STEPS, NUM_ENVS, 1)
     assert rewards.isfinite().all()
-
-
-def test_disabled__is_never_reset_by_skrl() -> None:
-    batch = gym.make_vec(
-        "EnvPool/Pendulum-v1", num_envs=2, autoreset_mode="Disabled", max_episode_steps=2
-    )
-    envs = wrap_env(batch)
-    envs.reset()
-    for _ in range(2):
-        envs.step(torch.zeros(2, 1))
-    envs.reset()
-    with pytest.raises(EpisodeEndedError):
-        envs.step(torch.zeros(2, 1))
 
 
 @pytest.mark.parametrize(
