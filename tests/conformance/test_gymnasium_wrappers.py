@@ -6,7 +6,6 @@ words.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from gymnasium import wrappers as single
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 
-from tests.support.batches import MODES, leaves, make_task, to_numpy
+from tests.support.batches import MODES, make_task
 from tests.support.player import calls
 from tests.support.trees import assert_same
 
@@ -129,32 +128,6 @@ def test_batch__and_its_wrapper_are_those_of_each_environment(
         assert_alike(call.found, call.again(each))
     assert terminations or name or env_id not in TERMINATES
     each.close()
-
-
-LIBRARIES = {"numpy": "numpy", "torch": "torch", "jax": "jax.numpy"}
-
-
-@pytest.mark.parametrize(
-    ("name", "arrays", "target"),
-    [
-        ("NumpyToTorch", "numpy", "torch"),
-        ("JaxToTorch", "jax", "torch"),
-        ("JaxToNumpy", "jax", "numpy"),
-        *(("ArrayConversion", *pair) for pair in itertools.permutations(LIBRARIES, 2)),
-    ],
-)
-def test_array_conversion__gives_the_other_kind(name: str, arrays: str, target: str) -> None:
-    pytest.importorskip("array_api_compat")
-    ours, library = (pytest.importorskip(LIBRARIES[kind]) for kind in (arrays, target))
-    kwargs = {"env_xp": ours, "target_xp": library} if name == "ArrayConversion" else {}
-    envs = getattr(vector, name)(make_task(BRAX, arrays=arrays), **kwargs)
-    plain = make_task(BRAX)
-    actions = np.array(plain.action_space.sample())
-    found = [envs.reset(seed=0), envs.step(library.asarray(actions))]
-    for returned, expected in zip(found, [plain.reset(seed=0), plain.step(actions)], strict=True):
-        kind = library.Tensor if target == "torch" else library.ndarray
-        assert all(isinstance(array, kind) for array in [*returned[:-1], *leaves(returned[-1])])
-        assert_same([to_numpy(x) for x in returned[:-1]], [*expected[:-1]])
 
 
 @pytest.mark.parametrize("env_id", [CARTPOLE, pytest.param(BRAX, marks=pytest.mark.slow)])
