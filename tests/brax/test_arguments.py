@@ -123,12 +123,7 @@ ARGUMENTS = {
         "`residuals='recompute'` needs `differentiable=True`",
     ),
     "gradients of numpy's": ({"differentiable": True}, "needs `arrays='torch'`, got 'numpy'"),
-    "gradients of jax's": (
-        {"differentiable": True, "arrays": "jax"},
-        "needs `arrays='torch'`, got 'jax'",
-    ),
     "no repeats": ({"action_repeat": 0}, "`action_repeat` must be at least 1"),
-    "no envs": ({"num_envs": 0}, "`num_envs` must be at least 1"),
 }
 
 

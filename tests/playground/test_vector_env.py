@@ -37,9 +37,6 @@ def test_episodes__are_those_of_a_plain_loop(mode: str) -> None:
     [
         ({"action_repeat": REPEAT, "episode_length": LENGTH}, {}, LIMIT),
         ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"action_repeat": 1}, LENGTH),
-        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"action_repeat": 4}, 2),
-        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"max_episode_steps": 9}, 9),
-        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"max_episode_steps": -1}, None),
         ({"episode_length": LENGTH}, {}, LENGTH),
         ({"action_repeat": REPEAT}, {}, None),
         ({}, {"action_repeat": 3}, None),
