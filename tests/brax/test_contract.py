@@ -28,18 +28,6 @@ def _step_once(brax_env: Any, **kwargs: Any) -> tuple[Any, ...]:
     return envs, *envs.step(np.ones(envs.action_space.shape, envs.action_space.dtype))
 
 
-def test_custom_env__needs_neither_sys_nor_pipeline_state() -> None:
-    env = SampleEnv()
-    assert not hasattr(env, "sys")
-    envs, obs, rewards, terminations, truncations, _ = _step_once(env)
-    assert envs.single_action_space == spaces.Box(-1, 1, (1,), np.float32)
-    assert envs.single_observation_space == spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    assert envs.max_episode_steps is None
-    np.testing.assert_array_equal(obs[:, 0], 1)
-    np.testing.assert_array_equal(rewards, np.ones(3, np.float32), strict=True)
-    np.testing.assert_array_equal(terminations | truncations, np.zeros(3, bool), strict=True)
-
-
 @pytest.mark.parametrize("mapping", [dict, FrozenDict])
 def test_custom_env__with_nested_mapping_observations_has_dict_spaces(mapping: Any) -> None:
     def make_obs(count: Any) -> Any:

@@ -78,14 +78,6 @@ def test_custom_env__without_a_configuration_of_the_usual_kind_has_no_limit_and_
     assert infos["steps"].tolist() == [1] * 3
 
 
-def test_env_object__is_left_as_it_was() -> None:
-    env = SampleMjxEnv(make_config(episode_length=LENGTH))
-    before = dict(vars(env))
-    PlaygroundVectorEnv(env, 2, max_episode_steps=2, action_repeat=2)
-    assert vars(env) == before
-    assert env._config.to_dict() == make_config(episode_length=LENGTH).to_dict()
-
-
 class Doubled(wrapper.Wrapper):
     """A wrapper of a user, which neither batches nor restarts."""
 
