@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import wrappers as single
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 
-from tests.support.batches import MODES, make_task
+from tests.support.batches import MODES
 from tests.support.player import calls
 from tests.support.trees import assert_same
 
 pytest.importorskip("envpool.registration")
+pytest.importorskip("brax.envs")
 
 CARTPOLE = "EnvPool/CartPole-v1"
 CAR = "EnvPool/CarRacing-v3"
@@ -105,11 +107,11 @@ def test_batch__and_its_wrapper_are_those_of_each_environment(
         pytest.importorskip("cv2")
     num_envs, wrappers = 3, ()
     limit, num_steps = (9, 25) if name else (25, 60)
-    envs = make_task(env_id, num_envs, autoreset_mode=mode, max_episode_steps=limit)
+    envs: Any = gym.make_vec(env_id, num_envs, autoreset_mode=mode, max_episode_steps=limit)
     if name:
         envs = getattr(vector, name)(envs, **kwargs)
         wrappers = (lambda env: getattr(single, name)(env, **kwargs),)
-    each = make_task(
+    each = gym.make_vec(
         env_id,
         num_envs,
         vectorization_mode="sync",
@@ -133,8 +135,9 @@ def test_batch__and_its_wrapper_are_those_of_each_environment(
 @pytest.mark.parametrize("env_id", [CARTPOLE, pytest.param(BRAX, marks=pytest.mark.slow)])
 def test_processes_of_gymnasium__have_an_environment_each(env_id: str) -> None:
     spawn = {"context": "spawn"}  # JAX, which other tests have started, does not fork
-    apart = make_task(env_id, 2, vectorization_mode="async", vector_kwargs=spawn)
-    together = make_task(env_id, 2, vectorization_mode="sync")
+    options: Any = {"num_envs": 2, "max_episode_steps": 9}
+    apart = gym.make_vec(env_id, vectorization_mode="async", vector_kwargs=spawn, **options)
+    together = gym.make_vec(env_id, vectorization_mode="sync", **options)
     assert_same(list(apart.reset(seed=3)), list(together.reset(seed=3)))
     together.action_space.seed(0)
     for _ in range(12):

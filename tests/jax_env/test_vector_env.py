@@ -180,12 +180,6 @@ def test_state__may_be_empty() -> None:
     assert len(envs.render()) == 2
 
 
-def test_limit__is_the_environment_s_own_by_default() -> None:
-    assert JaxVectorEnv(Glide()).max_episode_steps == 4
-    assert JaxVectorEnv(Glide(), max_episode_steps=-1).max_episode_steps is None
-    assert JaxVectorEnv(Drift()).max_episode_steps is None
-
-
 class Burst(Glide):
     """Its state overflows where the action is 1, and its observation does not show it."""
 
