@@ -6,22 +6,8 @@ import os
 
 import pytest
 
-from tests.support.gpu_runs import FOLDER, is_gpu_run, prepare_cpu_run, prepare_gpu_run
+from tests.support.gpu_runs import FOLDER, prepare_cpu_run, prepare_gpu_run
 from tests.support.python_runs import run_python
-
-
-@pytest.mark.parametrize(
-    ("markers", "device", "wanted"),
-    [
-        ("gpu", "cuda", True),
-        ("gpu and not slow", "cuda:1", True),
-        ("gpu", "cpu", False),
-        ("not slow and not gpu", "cuda", False),
-        ("slow or needs_qt5", "cuda", False),
-    ],
-)
-def test_run_on_a_gpu__is_known_by_its_markers(markers: str, device: str, wanted: bool) -> None:
-    assert is_gpu_run(markers, device) == wanted
 
 
 def test_variables__are_for_the_gpu_unless_they_were_set(monkeypatch: pytest.MonkeyPatch) -> None:

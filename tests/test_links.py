@@ -67,15 +67,3 @@ def test_links__finds_empty_links_and_repeated_headings() -> None:
     )
     assert list(links(text)) == [("", "y.md"), ("", "z.svg"), ("t", "#one-1")]
     assert anchors(text) == {"a-b-c", "one", "one-1"}
-
-
-FRAMES = {"sb3_atari"}  # of films
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "docs/img").rglob("*.png")), ids=lambda path: path.stem
-)
-def test_plots__stand_on_any_ground(path: Path) -> None:
-    image = pytest.importorskip("PIL.Image")
-    with image.open(path) as plot:
-        assert (plot.convert("RGBA").getpixel((0, 0))[3] < 8) == (path.stem not in FRAMES)

@@ -12,7 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import TimeLimit
 
-from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, EpisodeEndedError
+from gymbridge.errors import ArgumentError, ArgumentTypeError, EpisodeEndedError
 from gymbridge.single_env import SingleEnv, make_envpool
 from tests.support.system_libraries import OPENGL, has_libraries
 
@@ -134,21 +134,3 @@ def test_spec__in_json_rebuilds_the_environment(env_id: str, kwargs: dict[str, A
 def test_arguments__of_a_batch_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ArgumentError, match=f"`{name}` cannot be given for a single environment"):
         make_envpool(task_id="CartPole-v1", **{name: value})
-
-
-def test_view__closes_the_batch() -> None:
-    env = gym.make("EnvPool/CartPole-v1")
-    env.reset(seed=0)
-    view = env.unwrapped
-    env.close()
-    with pytest.raises(ClosedError):
-        view.step(0)
-
-
-def test_tensor_that_numpy_cannot_read__is_refused_with_the_way_out() -> None:
-    env = gym.make("EnvPool/Pendulum-v1")
-    env.reset(seed=0)
-    action = pytest.importorskip("torch").zeros(1)
-    with pytest.raises(ArgumentTypeError, match=r"detach\(\)"):
-        env.step(action.clone().requires_grad_())
-    env.step(action)

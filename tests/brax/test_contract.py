@@ -28,18 +28,6 @@ def _step_once(brax_env: Any, **kwargs: Any) -> tuple[Any, ...]:
     return envs, *envs.step(np.ones(envs.action_space.shape, envs.action_space.dtype))
 
 
-def test_custom_env__needs_neither_sys_nor_pipeline_state() -> None:
-    env = SampleEnv()
-    assert not hasattr(env, "sys")
-    envs, obs, rewards, terminations, truncations, _ = _step_once(env)
-    assert envs.single_action_space == spaces.Box(-1, 1, (1,), np.float32)
-    assert envs.single_observation_space == spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    assert envs.max_episode_steps is None
-    np.testing.assert_array_equal(obs[:, 0], 1)
-    np.testing.assert_array_equal(rewards, np.ones(3, np.float32), strict=True)
-    np.testing.assert_array_equal(terminations | truncations, np.zeros(3, bool), strict=True)
-
-
 @pytest.mark.parametrize("mapping", [dict, FrozenDict])
 def test_custom_env__with_nested_mapping_observations_has_dict_spaces(mapping: Any) -> None:
     def make_obs(count: Any) -> Any:
@@ -73,19 +61,6 @@ def test_custom_env__with_nested_mapping_observations_has_dict_spaces(mapping: A
     assert obs in envs.observation_space
 
 
-def test_custom_env__may_put_python_numbers_where_arrays_belong() -> None:
-    def step(state: brax_envs.State, action: jax.Array) -> brax_envs.State:
-        return count_on(state, action, reward=1.5, done=0.0, metrics={"speed": 2.0, "hits": 1})
-
-    *_, rewards, terminations, _, infos = _step_once(
-        SampleEnv(lambda rng: start(rng, reward=0.0, metrics={"speed": 0.0, "hits": 0}), step)
-    )
-    np.testing.assert_array_equal(rewards, np.full(3, 1.5, np.float32), strict=True)
-    np.testing.assert_array_equal(terminations, np.zeros(3, bool), strict=True)
-    np.testing.assert_array_equal(infos["speed"], np.full(3, 2, np.float32), strict=True)
-    np.testing.assert_array_equal(infos["hits"], np.ones(3, np.int32), strict=True)
-
-
 @pytest.mark.parametrize(
     ("before", "after"), [(False, True), (0, 1), (jnp.float16(0), jnp.float32(1))], ids=repr
 )
@@ -100,19 +75,6 @@ def test_custom_env__may_use_any_type_for_rewards_and_ends(before: Any, after: A
     np.testing.assert_array_equal(rewards, np.full(3, 2, np.float32), strict=True)
     np.testing.assert_array_equal(terminations, np.ones(3, bool), strict=True)
     assert not truncations.any()
-
-
-def test_custom_env__may_change_its_state_in_place() -> None:
-    def step(state: brax_envs.State, action: jax.Array) -> brax_envs.State:
-        state.metrics.update(speed=state.metrics["speed"] + 1)
-        state.info["steps"] += 1
-        return count_on(state, action)
-
-    def reset(rng: jax.Array) -> brax_envs.State:
-        return start(rng, metrics={"speed": 0.0}, info={"steps": 0})
-
-    *_, infos = _step_once(SampleEnv(reset, step), action_repeat=2)
-    assert (infos["speed"].tolist(), infos["steps"].tolist()) == ([2.0] * 3, [2] * 3)
 
 
 @dataclasses.dataclass

@@ -17,10 +17,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymbridge.errors import ArgumentError, BrokenRulesError, GymbridgeError
 from gymbridge.testing import RULES, check_vector_env
 from gymbridge.testing.checker.rule import Ledger, Place, Rule
-from tests.support.offenders import NEXT, SAME, NoInfos, float_flags
+from tests.support.offenders import NEXT, SAME, float_flags
 from tests.support.offenders_of_ends import (
     final_observation_of_another,
-    noise_in_final_observation,
     swapped_final_observations,
 )
 from tests.support.walks import Walk, make_walks
@@ -185,25 +184,6 @@ def test_rules__are_listed_in_the_documentation() -> None:
 def test_rules__have_ids_of_their_own() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES) > 50
     assert all(rule.sentence.endswith(".") and rule.source for rule in RULES)
-
-
-def test_rule__that_was_not_reached_says_why() -> None:
-    """Each check of the other tests looks whether there is a reason; here some are looked at."""
-    report = check_vector_env(lambda: SyncVectorEnv([lambda: Walk(5)]), steps=40)
-    notes = {result.id: result.note for result in report.results}
-    assert notes["render"] == 'Needs `render_mode="rgb_array"`.'
-    assert notes["limit-kept"] == "Needs `spec.max_episode_steps` and an episode that ends."
-    noisy = check_vector_env(lambda: make_walks(SAME, kind=noise_in_final_observation), steps=40)
-    notes = {result.id: result.note for result in noisy.results}
-    final = "A run with NextStep would differ: `seed-repeats` is broken."
-    assert notes["same-step-final-value"] == final
-    assert notes["writable"] == "Needs `seed-repeats` to hold."
-    stopped = check_vector_env(lambda: make_walks(NEXT, kind=NoInfos), steps=40)
-    notes = {result.id: result.note for result in stopped.results}
-    assert notes["rewards"] == "A run stopped: `reset-returns` is broken."
-    assert "A run stopped: the environment lacks what calls need." in str(
-        check_vector_env(lambda: None)
-    )
 
 
 @pytest.mark.parametrize("fault", [swapped_final_observations, final_observation_of_another])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from typing import Any
@@ -37,22 +36,6 @@ def test_check__says_how_far_it_is(capsys: Any, monkeypatch: pytest.MonkeyPatch)
     said = capsys.readouterr().err
     assert "gymbridge check: The first run of 2: 1 steps taken, about" in said
     assert re.search(r"^gymbridge check: Test \d+ of \d+, neighbours: \d+ steps", said, re.M)
-
-
-def test_check__estimates_the_time_to_go(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = itertools.count()  # each call takes a second
-    monkeypatch.setattr("gymbridge.testing.checker.progress.perf_counter", lambda: next(clock))
-    with caplog.at_level("DEBUG", "gymbridge"):
-        assert main(["check", "Acrobot-v1", *SAME_STEP, "--steps=100"]) == 0
-    said = [record.getMessage() for record in caplog.records if record.levelname == "DEBUG"]
-    found = [re.search(r"about (\d+) s to go", text) for text in said]
-    left = [int(number[1]) if number else 0 for number in found]
-    assert left[80] == 20  # of the first run
-    start = next(index for index, text in enumerate(said) if text.startswith("Test 1 "))
-    for done in range(start, len(said), 100):
-        assert 0.4 < (left[done] + 100) / (len(said) - done + 100) < 2.5
 
 
 @pytest.mark.usefixtures("_envpool")

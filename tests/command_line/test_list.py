@@ -44,14 +44,6 @@ def test_list__prints_one_line_for_each_id(capsys: Any) -> None:
     assert [line.split()[0] for line in lines] == own_ids()
 
 
-def test_list__has_room_for_more_than_long_ids_in_a_terminal() -> None:
-    command = [sys.executable, "-m", "gymbridge", "list", "ant"]
-    lines = run_in_terminal(command, 80)[0].splitlines()
-    assert max(map(len, lines)) == 80
-    assert lines[1].split()[:3] == ["Brax/ant-v0", "brax", "1000"]
-    assert lines[-1] == f"{len(lines) - 3} ids"
-
-
 def test_list__cuts_nothing_in_a_pipe(capsys: Any) -> None:
     assert main(["list", "envpool/tsp-"]) == 0
     _, line = capsys.readouterr().out.splitlines()

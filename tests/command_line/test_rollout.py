@@ -182,12 +182,6 @@ def test_policy__that_cannot_be_read_is_an_error(name: str, text: str, tmp_path:
         load_policy(tmp_path / name, gym.make_vec("CartPole-v1"), 0)
 
 
-def test_policy__of_other_observations_is_an_error(right: Path, capsys: Any) -> None:
-    assert run("EnvPool/FrozenLake-v1", "--policy", str(right)) == 2
-    printed = capsys.readouterr().err
-    assert f"{right} cannot act on observations in MultiDiscrete([16]" in printed
-
-
 @pytest.mark.parametrize(
     ("missing", "name", "text"),
     [

@@ -82,14 +82,3 @@ def test_human_rendering__shows_a_window(
     with pytest.raises((ValueError, AssertionError)):
         vector.HumanRendering(envs)
     envs.close()
-
-
-def test_view__for_people_opens_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pygame")
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    with pytest.warns(UserWarning, match="HumanRendering"):
-        env = gym.make(CARTPOLE, render_mode="human")
-    assert env.render_mode == "human"
-    env.reset(seed=0)
-    env.step(0)
-    env.close()

@@ -6,20 +6,21 @@ words.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import wrappers as single
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import vector
 
-from tests.support.batches import MODES, leaves, make_task, to_numpy
+from tests.support.batches import MODES
 from tests.support.player import calls
 from tests.support.trees import assert_same
 
 pytest.importorskip("envpool.registration")
+pytest.importorskip("brax.envs")
 
 CARTPOLE = "EnvPool/CartPole-v1"
 CAR = "EnvPool/CarRacing-v3"
@@ -106,11 +107,11 @@ def test_batch__and_its_wrapper_are_those_of_each_environment(
         pytest.importorskip("cv2")
     num_envs, wrappers = 3, ()
     limit, num_steps = (9, 25) if name else (25, 60)
-    envs = make_task(env_id, num_envs, autoreset_mode=mode, max_episode_steps=limit)
+    envs: Any = gym.make_vec(env_id, num_envs, autoreset_mode=mode, max_episode_steps=limit)
     if name:
         envs = getattr(vector, name)(envs, **kwargs)
         wrappers = (lambda env: getattr(single, name)(env, **kwargs),)
-    each = make_task(
+    each = gym.make_vec(
         env_id,
         num_envs,
         vectorization_mode="sync",
@@ -131,37 +132,12 @@ def test_batch__and_its_wrapper_are_those_of_each_environment(
     each.close()
 
 
-LIBRARIES = {"numpy": "numpy", "torch": "torch", "jax": "jax.numpy"}
-
-
-@pytest.mark.parametrize(
-    ("name", "arrays", "target"),
-    [
-        ("NumpyToTorch", "numpy", "torch"),
-        ("JaxToTorch", "jax", "torch"),
-        ("JaxToNumpy", "jax", "numpy"),
-        *(("ArrayConversion", *pair) for pair in itertools.permutations(LIBRARIES, 2)),
-    ],
-)
-def test_array_conversion__gives_the_other_kind(name: str, arrays: str, target: str) -> None:
-    pytest.importorskip("array_api_compat")
-    ours, library = (pytest.importorskip(LIBRARIES[kind]) for kind in (arrays, target))
-    kwargs = {"env_xp": ours, "target_xp": library} if name == "ArrayConversion" else {}
-    envs = getattr(vector, name)(make_task(BRAX, arrays=arrays), **kwargs)
-    plain = make_task(BRAX)
-    actions = np.array(plain.action_space.sample())
-    found = [envs.reset(seed=0), envs.step(library.asarray(actions))]
-    for returned, expected in zip(found, [plain.reset(seed=0), plain.step(actions)], strict=True):
-        kind = library.Tensor if target == "torch" else library.ndarray
-        assert all(isinstance(array, kind) for array in [*returned[:-1], *leaves(returned[-1])])
-        assert_same([to_numpy(x) for x in returned[:-1]], [*expected[:-1]])
-
-
 @pytest.mark.parametrize("env_id", [CARTPOLE, pytest.param(BRAX, marks=pytest.mark.slow)])
 def test_processes_of_gymnasium__have_an_environment_each(env_id: str) -> None:
     spawn = {"context": "spawn"}  # JAX, which other tests have started, does not fork
-    apart = make_task(env_id, 2, vectorization_mode="async", vector_kwargs=spawn)
-    together = make_task(env_id, 2, vectorization_mode="sync")
+    options: Any = {"num_envs": 2, "max_episode_steps": 9}
+    apart = gym.make_vec(env_id, vectorization_mode="async", vector_kwargs=spawn, **options)
+    together = gym.make_vec(env_id, vectorization_mode="sync", **options)
     assert_same(list(apart.reset(seed=3)), list(together.reset(seed=3)))
     together.action_space.seed(0)
     for _ in range(12):

@@ -19,20 +19,6 @@ from tests.support.batches import shared_batch
 from tests.support.player import play
 from tests.support.trees import assert_same
 
-NUM_ENVS = 4
-
-
-def test_bad_step_some__is_told_its_rule() -> None:
-    rows = np.ones(NUM_ENVS, bool)
-    for mode in ("NextStep", "SameStep"):
-        envs = shared_batch("host", mode, num_envs=NUM_ENVS)
-        with pytest.raises(ArgumentError, match=f"needs `autoreset_mode='Disabled'`, got '{mode}'"):
-            envs.step_some(np.zeros(NUM_ENVS, int), rows)
-    envs = shared_batch("host", "Disabled", num_envs=NUM_ENVS)
-    envs.reset(seed=0)
-    with pytest.raises(ArgumentError, match=r"`mask` must have shape `\(4,\)`, got \(2,\)"):
-        envs.step_some(np.zeros(NUM_ENVS, int), rows[:2])
-
 
 class LaidOut(VectorWrapper):
     """A batch whose steps are those of `step_time_steps`, in Gymnasium's layout."""

@@ -12,7 +12,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gymbridge import BridgeVectorEnv
-from gymbridge.errors import ArgumentError, ClosedError
+from gymbridge.errors import ClosedError
 from gymbridge.testing import ScriptedSimulator
 from tests.support.batches import make_batch, shared_batch
 from tests.support.scripted_rows import EchoSimulator, ScriptedEnv
@@ -70,13 +70,6 @@ def test_set_attr__gives_what_call_finds(scripted: str, values: Any, found: Any)
     for envs in (make_batch(scripted), reference()):
         envs.set_attr("note", values)
         assert envs.call("note", *([[0] * 5] if callable(values) else [])) == found
-
-
-@pytest.mark.parametrize("name", ["action_space", "np_random_seed", "lengths"])
-def test_set_attr__refuses_what_is_built_in(scripted: str, name: str) -> None:
-    envs = make_batch(scripted)
-    with pytest.raises(ArgumentError, match=f"`{name}` .*is built"):
-        envs.set_attr(name, 1)
 
 
 def test_call__shares_the_engine_s_attributes_and_calls_its_methods() -> None:

@@ -23,20 +23,6 @@ def test_box__has_no_bounds_where_envpool_declares_the_smallest_positive_float(d
     assert space == spaces.Box(-np.inf, np.inf, (3,), dtype)
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Box(-1.0, 1.0, (2,), np.float32),
-        spaces.Box(0, np.finfo(np.float32).max, (2,), np.float32),
-        spaces.Box(0, 255, (2,), np.uint8),
-        spaces.Box(np.float32([-4.8, -np.inf]), np.float32([4.8, np.inf])),
-    ],
-    ids=str,
-)
-def test_box__keeps_other_bounds(space: spaces.Box) -> None:
-    assert to_space(space) == space
-
-
 def fake_spec(**parts: Any) -> Any:
     """Return what `Layout` reads of a spec; EnvPool has no single-player task with Dict actions."""
     keys = ["info:env_id", "info:players.env_id", "elapsed_step", "done", "reward", "trunc"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,8 @@ from gymbridge.envpool.tasks import (
     load_tasks,
 )
 from gymbridge.errors import SimulationError
-from tests.support.envpool_runs import MODES, collect_episodes, make
+from tests.support.envpool_runs import make
 from tests.support.player import calls, play
-from tests.support.trees import assert_same
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "envpool.md"
 
@@ -171,64 +169,10 @@ def test_limits_of_ids__are_none_where_the_pool_computes_them() -> None:
     assert {gym.spec(envpool_id(name)).max_episode_steps for name in zero} == {None}
 
 
-CONFIGS = {
-    # task, its limit -> what the pool gets: a number of the configuration, and its least and most
-    ("CartPole-v1", 7): ("max_episode_steps", BEYOND, 2**31 - 2),
-    ("Pong-v5", None): ("max_episode_steps", BEYOND, 2**31 - 2),
-    ("LaneKeeping-v0", 7): ("duration", 10**6, 10**6),
-    ("MiniGrid-Empty-5x5-v0", 7): ("max_episode_steps", 7, 7),
-    ("MiniGrid-Empty-5x5-v0", None): ("max_episode_steps", 100, 100),
-    ("AlohaHandOver-v1", 7): ("max_episode_steps", 7, 7),
-    ("MuJoCoPlayground/AlohaHandOver-v1", -1): ("max_episode_steps", BEYOND, 2**31 - 2),
-    ("gfootball/academy_empty_goal_close-v1", 7): ("max_episode_steps", 6, 6),
-    ("gfootball/academy_empty_goal_close-v1", 1): ("max_episode_steps", 1, 1),
-    ("gfootball/academy_empty_goal_close-v1", None): ("max_episode_steps", 400, 400),
-    ("MazeEasy-v0", 7): ("max_episode_steps", 500, 2**31 - 1),
-    ("D1Basic-v1", 7): ("max_episode_steps", 10**6, 2**29),
-}
-
-
-@pytest.mark.parametrize(
-    ("task_id", "limit"),
-    [
-        pytest.param(
-            *case,
-            marks=[pytest.mark.needs_qt5] if load_tasks()[case[0]]["family"] == "procgen" else [],
-        )
-        for case in CONFIGS
-    ],
-)
-def test_pool__is_configured_as_the_rule_says(task_id: str, limit: int | None) -> None:
-    name, least, most = CONFIGS[task_id, limit]
-    value = getattr(make(task_id, 1, max_episode_steps=limit).get_attr("config")[0], name)
-    assert least <= value <= most
-
-
 @pytest.mark.parametrize("frame_skip", [1, 4, 35])
 def test_vizdoom__timeout_fits_into_an_int32(frame_skip: int) -> None:
     (config,) = make("D1Basic-v1", 1, frame_skip=frame_skip).get_attr("config")
     assert 10**6 < (config.max_episode_steps + 1) * frame_skip < 2**31
-
-
-@pytest.mark.slow
-def test_atari__has_an_episode_per_life_and_a_new_game_after_a_cut_in_every_mode() -> None:
-    first, *others = (
-        collect_episodes(
-            make("Breakout-v5", 2, mode, episodic_life=True, max_episode_steps=30), 8, seed=0
-        )
-        for mode in MODES
-    )
-    for other in others:
-        assert_same(other, first)
-    seen = set()
-    for story in first:
-        for episode, following in pairwise(story):
-            end = episode[-1]
-            lives, new_lives = (int(moment.info["lives"]) for moment in (end, following[0]))
-            assert new_lives == (5 if end.truncated or lives == 0 else lives)
-            seen.add((lives, end.truncated))
-    assert {lives for lives, _ in seen} == {0, 1, 2, 3, 4, 5}
-    assert {is_cut for _, is_cut in seen} == {True, False}
 
 
 def test_docs__name_every_keeper_and_no_other() -> None:

@@ -6,7 +6,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -108,15 +107,6 @@ def test_turns__give_each_player_the_view_the_reward_and_the_legal_moves() -> No
     assert not infos["rewards"].any()
 
 
-def test_illegal_action__ends_the_game_by_the_rule_of_the_pool() -> None:
-    envs = make("TicTacToe-v1", 1)
-    first = envs.reset(seed=0)[1]["current_player"][0]
-    envs.step([4])
-    _, rewards, terminations, _, infos = envs.step([4])
-    assert (rewards[0], terminations[0]) == (-1, True)
-    assert infos["rewards"][0, [1 - first, first]].tolist() == [-1, 1]
-
-
 def test_players_at_once__have_an_axis_and_add_up_their_rewards() -> None:
     envs = make("IntersectionMultiAgent-v0", 3)
     assert (envs.num_players, envs.takes_turns) == (2, False)
@@ -181,10 +171,3 @@ def test_asynchronous_pool__has_the_same_games() -> None:
             assert_same(obs, returned[0][table])
             assert (reward, terminated) == (returned[1][table], returned[2][table])
             assert_same(rewards, returned[-1]["rewards"][table])
-
-
-def test_single_environment__is_a_game() -> None:
-    env = gym.make("EnvPool/TicTacToe-v1")
-    assert env.reset(seed=0)[1]["rewards"].shape == (2,)
-    assert env.step(4)[4]["legal_action_mask"].sum() == 8
-    env.close()

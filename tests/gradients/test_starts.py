@@ -13,22 +13,9 @@ from brax import envs as brax_envs
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentTypeError, EnvContractError
-from tests.support.point_mass import NUM_ENVS, Motion, PointMass, make_batch
+from tests.support.point_mass import NUM_ENVS, Motion, Started, make_batch
 
 SPEED = torch.full((NUM_ENVS, 2), 0.1)
-
-
-class Started(PointMass):
-    """A point mass that begins its simulation as Brax's environments do."""
-
-    def pipeline_init(self, q: Any, qd: Any) -> Motion:
-        return Motion(q, qd)
-
-    def reset(self, rng: Any) -> brax_envs.State:
-        state = super().reset(rng)
-        motion: Any = state.pipeline_state
-        motion = self.pipeline_init(motion.q, motion.qd)
-        return state.replace(pipeline_state=motion, obs=self._obs(motion))
 
 
 class Looping(Started):

@@ -48,10 +48,6 @@ NESTED = Dict(a=Dict(b=Box(0, 1, (3,), np.int8)))
 BROKEN: list[tuple[dict[str, Any], str]] = [
     (stepped(0, jnp.int32(0)), r"`state` is float32\[\] after `reset` and int32\[\] after `step`"),
     (
-        begun({"x": np.zeros(2)}) | stepped(0, {"x": np.zeros(3)}),
-        r"`state\['x'\]` is float32\[2\] after `reset` and float32\[3\] after `step`",
-    ),
-    (
         begun({"x": 0.0, "y": 0.0}) | stepped(0, {"x": 0.0}),
         r"`state\['y'\]` comes from `reset` alone",
     ),
@@ -64,7 +60,6 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ),
     (begun(obs={"c": OBS}) | {"observation_space": NESTED}, r"with the keys \['a'\], got \['c'\]"),
     ({"observation_space": NESTED}, r"a dict of \['a'\], got float32\[2\]"),
-    (begun(obs={"a": OBS}), r"`observation` of `reset` must fit .* got \['a'\]"),
     (stepped(2, OBS), r"`reward` of `step` must be a number .* got float32\[2\]"),
     (stepped(3, 0.0), r"`terminated` of `step` must be a bool .* got float32\[\]"),
     (stepped(4, np.zeros(2, bool)), r"`truncated` of `step` must be a bool .* got bool\[2\]"),
@@ -92,20 +87,8 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ),
     ({"info_defaults": {"a": 0}}, r"`info_defaults\['a'\]` is the default of an info that neither"),
     (
-        begun(info={"a": {}}) | stepped(5, {"a": {}}) | {"info_defaults": {"a": {"b": 0}}},
-        r"`info_defaults\['a'\]\['b'\]` is the default of an info that neither",
-    ),
-    (
         begun(info={"a": {}}) | stepped(5, {"a": {"b": OBS}}) | {"info_defaults": {"a": 0}},
         r"`info_defaults\['a'\]` must be a dict, got 0",
-    ),
-    (
-        begun(info={"a": {"b": {"c": OBS, "d": OBS}}}) | {"info_defaults": {"a": {"b": {"c": 0}}}},
-        r"`info\['a'\]\['b'\]\['d'\]` comes from `reset` alone",
-    ),
-    (
-        begun(info={"a": 0}) | stepped(5, {"a": 0}) | {"info_defaults": {"a": 0.5}},
-        r"`info_defaults\['a'\]` must fit the info, int32\[\], got 0.5",
     ),
     *(
         (
@@ -114,12 +97,6 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         )
         for before, after in (({}, 0.0), (0.0, {}), (0.0, {"b": 0.0}))
     ),
-    (
-        begun(info={"a": {}})
-        | stepped(5, {"a": {"b": OBS}})
-        | {"info_defaults": {"a": {"b": np.zeros(3)}}},
-        r"`info_defaults\['a'\]\['b'\]` must fit the info, float32\[2\], got",
-    ),
     *(
         (
             begun(info={"a": np.int8(0)}) | {"info_defaults": {"a": value}},
@@ -127,9 +104,12 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         )
         for value in (300, 0.5, np.inf, np.nan, None, 10**30)
     ),
+    (
+        begun(info={"a": OBS}) | {"info_defaults": {"a": np.zeros(3)}},
+        r"`info_defaults\['a'\]` must fit the info, float32\[2\], got",
+    ),
     (begun({"a": "text"}), r"`state\['a'\]` of `reset` must be an array or .*, got str"),
     (stepped(0, Sample), r"`state` of `step` must be an array or a pytree of arrays, got "),
-    (stepped(5, {"a": "text"}), r"`info\['a'\]` of `step` must be an array or .*, got str"),
     ({"info_defaults": ["a"]}, r"`Sample.info_defaults` must be a dict, got \['a'\]"),
     ({"reset_options": ["wind"]}, r"`Sample.reset_options` must be a dict, got \['wind'\]"),
     ({"reset_options": {"reset_mask": Box(0, 1)}}, r"options\['reset_mask'\]` needs another name"),

@@ -163,15 +163,6 @@ def test_copies__step_in_threads_of_their_own() -> None:
         assert np.array_equal(observations, seen)
 
 
-def test_spec__is_copied() -> None:
-    import gymnasium as gym
-
-    first = gym.make_vec("Brax/fast-v0", num_envs=2, max_episode_steps=7)
-    second = copy.copy(first)
-    assert second.spec == first.spec
-    assert second.spec is not first.spec
-
-
 @COPIES
 def test_attributes_of_a_derived_class(duplicate: Callable[[Any], Any]) -> None:
     """As in any object: `deepcopy` copies them."""

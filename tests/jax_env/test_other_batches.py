@@ -78,19 +78,16 @@ def test_snapshot__of_another_environment_or_version_is_refused(
     "spoil",
     [
         lambda leaves: leaves.pop("elapsed"),
-        lambda leaves: leaves.update(more=np.zeros(4)),
-        lambda leaves: leaves.update(elapsed=np.zeros(3, np.int32)),
-        lambda leaves: leaves.update(elapsed=np.zeros(4, np.float32)),
         lambda leaves: leaves.update(elapsed=[0] * 4),
         lambda leaves: leaves["elapsed"].delete(),
     ],
-    ids=["missing", "beyond", "shape", "dtype", "list", "donated"],
+    ids=["missing", "list", "donated"],
 )
 def test_snapshot__with_other_leaves_is_refused(spoil: Any) -> None:
     envs = another()
     leaves = dict(envs.get_state().leaves)
     spoil(leaves)
-    with pytest.raises(ArgumentError, match=r"whose leaf '(elapsed|more)' is"):
+    with pytest.raises(ArgumentError, match=r"whose leaf 'elapsed' is"):
         envs.set_state(envs.get_state()._replace(leaves=leaves))
 
 

@@ -180,11 +180,8 @@ def test_html__names_the_rule(pendulums: BraxVectorEnv) -> None:
         (([],), {}, ArgumentError, "at least one snapshot"),
         ((state,), {}, ArgumentTypeError, "list of what `get_state` returned, got Snapshot"),
         (([1],), {}, ArgumentTypeError, "`state` must be what `get_state` returned, got int"),
-        ((3,), {}, ArgumentTypeError, "got int"),
         ((), {"index": 2}, ArgumentError, "`index` must be below 2, got 2"),
-        ((), {"index": -1}, ArgumentError, "`index` must be at least 0"),
         ((), {"height": 0}, ArgumentError, "`height` must be at least 1"),
-        ((), {"height": "1"}, ArgumentTypeError, "`height` must be an int"),
     ]:
         with pytest.raises(error, match=message):
             pendulums.render_html(*arguments, **options)

@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 
 import gymbridge
-from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
+from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentError, ClosedError, ResetNeededError
 from gymbridge.wrappers import RecordEpisodeStatistics
 from tests.support.batches import KINDS, Cell, cells, make_batch, shared_batch, to_numpy
 from tests.support.brax_samples import SampleEnv, start
 from tests.support.falling_ball import make_ball
 from tests.support.player import play
-from tests.support.playground_samples import SampleMjxEnv, make_config
 from tests.support.python_runs import run_python
 from tests.support.trees import assert_same, scribble
 
@@ -164,19 +163,6 @@ def test_calls__need_episodes_and_an_open_batch(tmp_path: Path) -> None:
     envs.close()
     with pytest.raises(ClosedError):
         envs.get_state()
-
-
-def test_raising_batch_and_playground__have_snapshots(tmp_path: Path) -> None:
-    for envs in (
-        make_batch("brax", limit=3, nonfinite="raise"),
-        PlaygroundVectorEnv(SampleMjxEnv(make_config()), 4),
-    ):
-        envs.reset(seed=0)
-        run(envs, 3)
-        envs.save_state(tmp_path / "state")
-        wanted = run(envs, 4)
-        envs.load_state(tmp_path / "state")
-        assert_same(run(envs, 4), wanted)
 
 
 def test_snapshot__names_the_version_without_installed_metadata(

@@ -13,34 +13,19 @@ from brax import envs as brax_envs
 
 from gymbridge import BraxVectorEnv
 from gymbridge.errors import ArgumentError
-from tests.support.point_mass import Motion, PointMass
+from tests.support.point_mass import Motion, Started
 from tests.support.trees import assert_same
 
 Q = np.array([[0.1, 0.2], [0.4, -0.3], [0, 0.02]], np.float32)
 QD = np.array([[0.5, -0.5]] * 3, np.float32)
 
 
-class Begun(PointMass):
-    """A point mass that begins its simulation as Brax's environments do."""
-
-    def pipeline_init(self, q: Any, qd: Any) -> Motion:
-        return Motion(q, qd)
-
-    def reset(self, rng: Any) -> brax_envs.State:
-        state = super().reset(rng)
-        motion: Any = self.begin(*state.pipeline_state)
-        return state.replace(pipeline_state=motion, obs=self._obs(motion))
-
-    def begin(self, q: Any, qd: Any) -> Motion:
-        return self.pipeline_init(q, qd)
-
-
-class ByKeyword(Begun):
+class ByKeyword(Started):
     def begin(self, q: Any, qd: Any) -> Motion:
         return self.pipeline_init(q=q, qd=qd)
 
 
-class Compiled(Begun):
+class Compiled(Started):
     """JAX keeps the trace of its `reset`, in which there is nothing to put in."""
 
     def __init__(self) -> None:
@@ -50,11 +35,11 @@ class Compiled(Begun):
 
 @cache
 def begun() -> BraxVectorEnv:
-    return BraxVectorEnv(Begun(), 3, autoreset_mode="SameStep")
+    return BraxVectorEnv(Started(), 3, autoreset_mode="SameStep")
 
 
 def test_episode__begins_there() -> None:
-    env, envs, actions = Begun(), begun(), np.full((3, 2), 0.3, np.float32)
+    env, envs, actions = Started(), begun(), np.full((3, 2), 0.3, np.float32)
     envs.reset(seed=0)
     obs = envs.reset(options={"q": Q, "qd": QD})[0]
     np.testing.assert_allclose(obs, np.c_[np.cos(Q), QD], atol=1e-6)
@@ -131,7 +116,7 @@ def test_environment_whose_begin_is_not_seen__has_no_such_option(env: Any) -> No
 
 @pytest.mark.parametrize("has_own", [True, False])
 def test_environment__is_left_as_it_was(has_own: bool) -> None:
-    env: Any = Begun()
+    env: Any = Started()
     if has_own:
         env.pipeline_init = env.pipeline_init
     before = dict(vars(env))

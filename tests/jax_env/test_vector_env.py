@@ -23,7 +23,6 @@ from tests.support.own_jax import make_oracle
 from tests.support.trees import assert_same
 
 NUM_ENVS = 4
-SAME_STEP: dict[str, Any] = {"autoreset_mode": "SameStep"}
 MASK = np.array([True, False, True, False])
 
 
@@ -157,33 +156,6 @@ def test_render__draws_by_the_environment_s_own_function() -> None:
     assert JaxVectorEnv(Glide()).metadata["render_modes"] == []
     with pytest.raises(KeywordError, match=r"'render_mode' for Glide.*no method `render\(state\)`"):
         JaxVectorEnv(Glide(), render_mode="rgb_array")
-
-
-class Bandit(Glide):
-    """It has no state."""
-
-    def reset(self, key: Any) -> Any:
-        return (), jnp.zeros(2), {}
-
-    def step(self, key: Any, state: Any, action: Any) -> Any:
-        return (), action, jax.random.normal(key), True, False, {}
-
-    def render(self, state: Any) -> Any:
-        return np.zeros((2, 2, 3), np.uint8)
-
-
-def test_state__may_be_empty() -> None:
-    envs = JaxVectorEnv(Bandit(), 2, render_mode="rgb_array", **SAME_STEP)
-    envs.reset(seed=0)
-    rewards = envs.step(np.ones((2, 2), np.float32))[1]
-    assert len({0.0, *rewards.tolist()}) == 3
-    assert len(envs.render()) == 2
-
-
-def test_limit__is_the_environment_s_own_by_default() -> None:
-    assert JaxVectorEnv(Glide()).max_episode_steps == 4
-    assert JaxVectorEnv(Glide(), max_episode_steps=-1).max_episode_steps is None
-    assert JaxVectorEnv(Drift()).max_episode_steps is None
 
 
 class Burst(Glide):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,14 +17,8 @@ from gymbridge.engines import ENGINES
 from gymbridge.errors import SimulationError
 from gymbridge.jax_env.env import Drawn
 from gymbridge.jax_env.viewer import make_page
-from tests.support.brax_samples import check_traces
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
-
-
-@cache
-def build(name: str) -> Any:
-    return PlaygroundVectorEnv(name, 2, autoreset_mode="Disabled")
 
 
 @pytest.mark.parametrize("name", dm_control_suite.ALL_ENVS)
@@ -33,7 +26,7 @@ def test_task__is_traced_with_its_limit_and_shown_by_braxs_viewer_but_for_ellips
     name: str,
 ) -> None:
     """Construction traces `reset` and `step`. The viewer needs neither, so its state is made up."""
-    envs = build(name)
+    envs = PlaygroundVectorEnv(name, 2, autoreset_mode="Disabled")
     assert envs.max_episode_steps == ENGINES["Playground"].load_tasks()[name].limit
     model = envs.get_attr("mj_model")[0]
     data = SimpleNamespace(xpos=np.zeros((1, model.nbody, 3)), xquat=np.ones((1, model.nbody, 4)))
@@ -44,12 +37,3 @@ def test_task__is_traced_with_its_limit_and_shown_by_braxs_viewer_but_for_ellips
             show()
     else:
         assert "brax-viewer" in show()
-
-
-CLASSES = {getattr(kind, "func", kind): name for name, kind in dm_control_suite._envs.items()}
-
-
-@pytest.mark.parametrize("name", CLASSES.values())
-def test_class_of_tasks__passes_the_rules(name: str) -> None:
-    """The names of a class differ in numbers of its rewards alone."""
-    check_traces(build(name)._simulator)

@@ -37,9 +37,6 @@ def test_episodes__are_those_of_a_plain_loop(mode: str) -> None:
     [
         ({"action_repeat": REPEAT, "episode_length": LENGTH}, {}, LIMIT),
         ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"action_repeat": 1}, LENGTH),
-        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"action_repeat": 4}, 2),
-        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"max_episode_steps": 9}, 9),
-        ({"action_repeat": REPEAT, "episode_length": LENGTH}, {"max_episode_steps": -1}, None),
         ({"episode_length": LENGTH}, {}, LENGTH),
         ({"action_repeat": REPEAT}, {}, None),
         ({}, {"action_repeat": 3}, None),
@@ -79,14 +76,6 @@ def test_custom_env__without_a_configuration_of_the_usual_kind_has_no_limit_and_
     envs.reset(seed=0)
     infos = envs.step(np.ones((3, 1), np.float32))[-1]
     assert infos["steps"].tolist() == [1] * 3
-
-
-def test_env_object__is_left_as_it_was() -> None:
-    env = SampleMjxEnv(make_config(episode_length=LENGTH))
-    before = dict(vars(env))
-    PlaygroundVectorEnv(env, 2, max_episode_steps=2, action_repeat=2)
-    assert vars(env) == before
-    assert env._config.to_dict() == make_config(episode_length=LENGTH).to_dict()
 
 
 class Doubled(wrapper.Wrapper):

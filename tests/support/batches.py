@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -156,15 +155,6 @@ def cells(
                 marks = pytest.mark.slow if is_slow else ()
                 found.append(pytest.param(cell, marks=marks, id="-".join(cell)))
     return found
-
-
-def make_task(env_id: str, num_envs: int = 3, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
-    """Return a batch by its id, whose episodes of CartPole and of Brax take 9 steps at most."""
-    if env_id.startswith("Brax"):
-        pytest.importorskip("brax.envs")
-    is_short = env_id in ("EnvPool/CartPole-v1", "Brax/fast-v0")
-    limit = {"max_episode_steps": 9} if is_short else {}
-    return gym.make_vec(env_id, num_envs, **limit | kwargs)
 
 
 def draw_actions(envs: VectorEnv, rng: np.random.Generator) -> np.ndarray:

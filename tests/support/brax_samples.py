@@ -9,9 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from brax import envs as brax_envs
-from gymnasium.vector import AutoresetMode
-
-from gymbridge.core.episode import EpisodeRule, ResetRequest
 
 
 class SampleEnv(brax_envs.Env):
@@ -73,23 +70,3 @@ def episode_key(seed: int, episode: int) -> jax.Array:
 def under(num_envs: int, *rows: int) -> dict[str, Any]:
     """Return the reset options that name these rows."""
     return {"reset_mask": np.isin(np.arange(num_envs), rows)}
-
-
-def check_traces(simulator: Any) -> None:
-    """Trace the rule: what goes into the next call of either verb is what came out of the last."""
-    size, space = simulator.num_envs, simulator.single_action_space
-    rule: Any = EpisodeRule(simulator, AutoresetMode.SAME_STEP, 1000)
-    mask, seeds = (
-        jnp.ones(size, bool),
-        ResetRequest(jnp.zeros(size, jnp.uint32), jnp.ones(size, bool)),
-    )
-    first = jax.eval_shape(lambda: rule.reset(None, mask, seeds))
-    actions = jax.ShapeDtypeStruct((size, *space.shape), jnp.float32)
-    after = jax.eval_shape(rule.step, first.carry, actions)
-    again = jax.eval_shape(lambda carry: rule.reset(carry, mask, seeds), after.carry)
-    for one in (after, again):
-        assert jax.tree.structure(one.carry) == jax.tree.structure(first.carry)
-        for new, old in zip(jax.tree.leaves(one.carry), jax.tree.leaves(first.carry), strict=True):
-            assert (new.shape, new.dtype, new.weak_type) == (old.shape, old.dtype, old.weak_type)
-    obs, space = after.time_step.obs, simulator.single_observation_space
-    assert (obs.shape, obs.dtype) == ((size, *space.shape), space.dtype)

@@ -17,10 +17,10 @@ from tests.support.envpool_runs import (
     MODES,
     act_all,
     check_results,
-    collect_episodes,
     make,
     make_plain,
 )
+from tests.support.episode_runs import episodes
 from tests.support.player import play
 from tests.support.trees import assert_same, scribble
 
@@ -75,7 +75,7 @@ def check_rules(task_id: str) -> None:
     stories = []
     for mode in MODES:
         envs = make(task_id, NUM_ENVS, mode, max_episode_steps=LIMIT)
-        stories.append(collect_episodes(envs, 2, seed=SEED))
+        stories.append(episodes(envs, 2000, SEED, act=partial(act_all, envs), complete=2))
         act = partial(act_all, envs, 0)
         check_results(envs, play(envs, LIMIT + 3, seed=None, act=act, touch=write))
     assert_same(stories[1], stories[0])

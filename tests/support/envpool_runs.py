@@ -1,9 +1,8 @@
-"""Runs of EnvPool tasks, their episodes without the mode's way to return them, and checks."""
+"""Batches of EnvPool's tasks, their actions, and checks of what they return."""
 
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from typing import Any
 
 import envpool
@@ -13,7 +12,7 @@ from gymnasium.vector import VectorEnv
 
 from gymbridge import BridgeVectorEnv, EnvPoolVectorEnv
 from gymbridge.envpool.simulator import EnvPoolSimulator
-from tests.support.episode_runs import Episodes, episodes, row_of
+from tests.support.episode_runs import row_of
 from tests.support.trees import walk_infos
 
 MODES = ("Disabled", "SameStep", "NextStep")
@@ -71,11 +70,6 @@ def leaves_of(tree: Any) -> list[Any]:
 def as_ints(obs: Any) -> list[np.ndarray]:
     """Return the arrays of a batch, the bits as `MultiBinary` has them."""
     return [leaf.view(np.int8) if leaf.dtype == np.bool_ else leaf for leaf in leaves_of(obs)]
-
-
-def collect_episodes(envs: BridgeVectorEnv, num_episodes: int, *, seed: int) -> Episodes:
-    """Return the first episodes of each environment, all of them complete."""
-    return episodes(envs, 2000, seed, act=partial(act_all, envs), complete=num_episodes)
 
 
 def check_results(envs: VectorEnv, log: list[Any]) -> None:

@@ -1,10 +1,11 @@
-"""Runs of scripts, as a user runs them and in this process, and what they have to leave behind."""
+"""Runs of scripts, a user's and those of pages, and what they have to leave behind."""
 
 from __future__ import annotations
 
 import importlib.util
 import io
 import logging
+import re
 import runpy
 import sys
 import warnings
@@ -50,6 +51,15 @@ def call_script(name: str, *arguments: Any, cwd: Any, code: int = 0) -> Printed:
     found = Printed(*(stream.getvalue() for stream in printed[:2]))
     assert ended == code, found.log
     return found
+
+
+def run_page_script(page: str) -> dict[str, Any]:
+    """Run the script of a trainer's page, which takes seconds, and return its variables."""
+    text = (EXAMPLES.parent / "docs" / "how-to" / "trainers" / page).read_text(encoding="utf-8")
+    (code,) = re.findall(r"<!-- slow -->\n```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, page, "exec"), names)
+    return names
 
 
 def load_script(path: Path) -> Any:

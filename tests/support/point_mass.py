@@ -65,6 +65,21 @@ class PointMass(brax_envs.Env):
         return {"flat": flat, "near": motion.q > 0} if self.is_dict else flat
 
 
+class Started(PointMass):
+    """A point mass that begins its simulation as Brax's environments do."""
+
+    def pipeline_init(self, q: Any, qd: Any) -> Motion:
+        return Motion(q, qd)
+
+    def reset(self, rng: Any) -> brax_envs.State:
+        state = super().reset(rng)
+        motion: Any = self.begin(*state.pipeline_state)
+        return state.replace(pipeline_state=motion, obs=self._obs(motion))
+
+    def begin(self, q: Any, qd: Any) -> Motion:
+        return self.pipeline_init(q, qd)
+
+
 def make_batch(
     env: brax_envs.Env | None = None,
     num_envs: int = NUM_ENVS,

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 from gymnasium.spaces import Box
+from gymnasium.vector import VectorWrapper
 
 from gymbridge import BraxVectorEnv, JaxEnv, JaxVectorEnv, PlaygroundVectorEnv
 from tests.support.brax_samples import SampleEnv
@@ -34,6 +35,13 @@ def counting_batch(
     """Return tensors of a Brax environment that counts, or does what two functions say."""
     options = {"arrays": "torch", "autoreset_mode": mode, **options}
     return BraxVectorEnv(SampleEnv(reset, step), num_envs, **options)
+
+
+class Silent(VectorWrapper):
+    """A batch whose steps have no infos."""
+
+    def step(self, actions: Any) -> Any:
+        return *super().step(actions)[:4], {}
 
 
 class _Wheel(JaxEnv):

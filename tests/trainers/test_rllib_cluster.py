@@ -22,7 +22,6 @@ from tests.support.rllib_samples import (
     SEED,
     cluster_utils,
     make_config,
-    ppo,
     ray,
 )
 
@@ -146,17 +145,3 @@ def test_cluster__trains_on_brax(cluster):
     moved = algo.get_module().get_state()
     assert any(not np.array_equal(weights[name], moved[name]) for name in weights)
     algo.stop()
-
-
-def test_algorithm__goes_on_from_a_checkpoint(cluster, tmp_path):
-    algo = make_config(CARTPOLE).build_algo()
-    first = algo.train()["env_runners"]["num_env_steps_sampled_lifetime"]
-    algo.save_to_path(str(tmp_path))
-    weights = algo.get_module().get_state()
-    algo.stop()
-    twin = ppo.PPO.from_checkpoint(str(tmp_path))
-    kept = twin.get_module().get_state()
-    assert all(np.array_equal(weights[name], kept[name]) for name in weights)
-    assert twin.env_runner.env.unwrapped.num_envs == NUM_ENVS
-    assert twin.train()["env_runners"]["num_env_steps_sampled_lifetime"] > first
-    twin.stop()

@@ -9,7 +9,6 @@ import pytest
 from gymnasium.vector import VectorWrapper
 
 from gymbridge import EnvPoolVectorEnv
-from gymbridge.errors import EnvContractError
 from gymbridge.trainers.row_steps import step_rows
 from tests.support.references import BareBatch
 from tests.support.trees import assert_same
@@ -50,14 +49,6 @@ def test_batch_without_final_infos__has_its_final_observations(final_obs: Any) -
     rows = step_rows("envs", BareBatch(final_obs), np.array([0, 0]))
     final = {"a": ARRAY[1]} if isinstance(final_obs, dict) else ARRAY[1]
     assert_same(rows.ended, ([1], [final], [{}]))
-
-
-def test_batch_without_final_observations__is_named() -> None:
-    envs: Any = BareBatch(ARRAY)
-    step = envs.step
-    envs.step = lambda actions: (*step(actions)[:4], {})
-    with pytest.raises(EnvContractError, match=r"`envs` ended .* environments \[1\] without"):
-        step_rows("envs", envs, np.array([0, 0]))
 
 
 def double(step: Any) -> Any:

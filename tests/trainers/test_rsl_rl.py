@@ -179,18 +179,6 @@ def test_return_that_is_not_finite__is_forgotten_with_its_episode() -> None:
     assert logs[3]["/episode/return"].isfinite()
 
 
-def test_curiosity__finds_what_it_reads() -> None:
-    env = make_rsl_rl(PENDULUM, NUM_ENVS, max_episode_steps=5)
-    config = copy.deepcopy(RSL_RL_CFG)
-    rnd = {"num_outputs": 1, "predictor_hidden_dims": [8], "target_hidden_dims": [8]}
-    config["algorithm"]["rnd_cfg"] = {"weight": 0.1, **rnd}
-    config["obs_groups"]["rnd_state"] = ["policy"]
-    runner = OnPolicyRunner(env, config, device="cpu")
-    runner.learn(1)
-    assert runner.alg.intrinsic_rewards.shape == (NUM_ENVS,)
-    assert runner.alg.intrinsic_rewards.isfinite().all()
-
-
 def final_value_ppo() -> Any:
     return load_script(EXAMPLES / "rsl_rl_ppo.py").FinalValuePPO
 

@@ -20,11 +20,17 @@ from skrl.memories.torch import RandomMemory
 from skrl.models.torch import CategoricalMixin, DeterministicMixin, GaussianMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 
-from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError, EpisodeEndedError
+from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.skrl import SkrlWrapper, with_final_observations
 from tests.support.cartpole import next_states
-from tests.support.small_batches import GAMMA, counting_batch, wheel_batch, wheel_values
+from tests.support.small_batches import (
+    GAMMA,
+    Silent,
+    counting_batch,
+    wheel_batch,
+    wheel_values,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "skrl.md"
 CART_POLE = "EnvPool/CartPole-v1"
@@ -183,13 +189,6 @@ def test_agent__stays_an_agent() -> None:
     assert agent.memory is not copied.memory
 
 
-class Dropped(gym.vector.VectorWrapper):
-    """A wrapper that returns no infos."""
-
-    def step(self, actions: Any) -> Any:
-        return *super().step(actions)[:4], {}
-
-
 def test_agent__is_refused_where_final_observations_are_not_its_own() -> None:
     with pytest.raises(ArgumentTypeError, match=r"must be a skrl.agents.torch.Agent, got ABCMeta"):
         with_final_observations(PPO)  # type: ignore[type-var]
@@ -197,7 +196,7 @@ def test_agent__is_refused_where_final_observations_are_not_its_own() -> None:
     message = r"must be those of 2 environments, got none; give the trainer a `SkrlWrapper`"
     with pytest.raises(ArgumentError, match=message):
         train(numpy, with_final_observations(make_agent(numpy)), 1)
-    dropped = SkrlWrapper(Dropped(cart_poles(2, "SameStep", arrays="torch")))
+    dropped = SkrlWrapper(Silent(cart_poles(2, "SameStep", arrays="torch")))
     with pytest.raises(ArgumentError, match=r"whose batch keeps `infos\['final_obs'\]`"):
         train(dropped, with_final_observations(make_agent(dropped)), 1, headless=True)
     env = SkrlWrapper(cart_poles(NUM_ENVS, "SameStep", arrays="torch"))
@@ -206,41 +205,6 @@ def test_agent__is_refused_where_final_observations_are_not_its_own() -> None:
         agent.memory = RandomMemory(memory_size=NUM_STEPS, num_envs=2)
     with pytest.raises(ArgumentError, match=r"of 2 environments, got those of 4 environments"):
         train(env, agents, 1)
-
-
-@pytest.mark.parametrize(
-    ("wrap", "env_id", "mode", "arrays"),
-    [
-        (wrap_env, "EnvPool/Pendulum-v1", "SameStep", "numpy"),
-        (SkrlWrapper, "Brax/fast-v0", "SameStep", "torch"),
-    ],
-)
-def test_ppo__learns_on_a_wrapped_batch(wrap: Any, env_id: str, mode: str, arrays: str) -> None:
-    options: Any = {"autoreset_mode": mode, "max_episode_steps": 10, "arrays": arrays}
-    envs = wrap(gym.make_vec(env_id, num_envs=NUM_ENVS, **options))
-    assert envs.num_envs == NUM_ENVS
-    agent = make_agent(envs, Policy, learning_epochs=2)
-    before = [parameter.detach().clone() for parameter in agent.policy.parameters()]
-    train(envs, with_final_observations(agent) if wrap is SkrlWrapper else agent, 2 * NUM_STEPS)
-    after = list(agent.policy.parameters())
-    assert all(parameter.isfinite().all() for parameter in after)
-    assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
-    rewards = agent.memory.get_tensor_by_name("rewards")
-    assert rewards.shape == (NUM_STEPS, NUM_ENVS, 1)
-    assert rewards.isfinite().all()
-
-
-def test_disabled__is_never_reset_by_skrl() -> None:
-    batch = gym.make_vec(
-        "EnvPool/Pendulum-v1", num_envs=2, autoreset_mode="Disabled", max_episode_steps=2
-    )
-    envs = wrap_env(batch)
-    envs.reset()
-    for _ in range(2):
-        envs.step(torch.zeros(2, 1))
-    envs.reset()
-    with pytest.raises(EpisodeEndedError):
-        envs.step(torch.zeros(2, 1))
 
 
 @pytest.mark.parametrize(

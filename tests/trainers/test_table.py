@@ -32,7 +32,7 @@ from gymbridge.trainers.sb3 import Sb3VecEnv
 from gymbridge.trainers.skrl import SkrlWrapper
 from gymbridge.trainers.torchrl import TorchRLEnv
 from tests.support.batches import KINDS, MODES
-from tests.support.small_batches import playground_batch
+from tests.support.small_batches import Silent, playground_batch
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trainers" / "index.md"
 NUM_ENVS, NUM_STEPS = 4, 9
@@ -273,13 +273,6 @@ def test_batch_of_gymnasium__needs_the_arrays_and_the_mode(name: str) -> None:
             way.run(envs)
     if way.arrays == "numpy" and not way.library:
         assert way.run(batches[2]).shape == (NUM_STEPS, NUM_ENVS)
-
-
-class Silent(gym.vector.VectorWrapper):
-    """A batch without infos."""
-
-    def step(self, actions: Any) -> Any:
-        return *super().step(actions)[:4], {}
 
 
 SAME_STEP = [name for name in OURS if HERE[name].modes == ("SameStep",) and not HERE[name].library]

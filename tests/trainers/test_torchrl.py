@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import torch
-from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, TransformedEnv
+from torchrl.envs import GymEnv, GymWrapper
 from torchrl.envs.utils import check_env_specs
 
 from tests.support.torchrl_samples import roll_out
@@ -61,43 +61,6 @@ def assert_final_observations(rollout: Any) -> None:
     assert ((final[..., 2].abs() > 0.2) | (final[..., 0].abs() > 2.4))[ends].all()
     assert (initial[ends].abs() < 0.06).all()
     assert torch.equal(final[~ends], initial[~ends])
-
-
-def count_steps(mode: str) -> TransformedEnv:
-    return TransformedEnv(wrap(CART_POLE, mode), StepCounter(15), auto_unwrap=True)
-
-
-def in_series(mode: str) -> SerialEnv:
-    return SerialEnv(2, lambda: wrap(CART_POLE, mode))
-
-
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [
-        (lambda: wrap("EnvPool/Pong-v5", "SameStep"), r"incompatible.*for key reward"),
-        (lambda: wrap(CART_POLE, "NextStep"), "SAME_STEP or DISABLED"),
-        (
-            lambda: roll_out(count_steps("SameStep"), policy=None),
-            "reset mask that does not match the done mask",
-        ),
-        (
-            lambda: roll_out(in_series("Disabled"), policy=None),
-            r"output with shape \[4, 1\] doesn't match",
-        ),
-    ],
-    ids=["infos", "NextStep", "StepCounter", "SerialEnv"],
-)
-def test_limit__is_as_the_page_says(run: Any, message: str) -> None:
-    """Gymnasium's own batches have the last two; the page is to be shortened if one passes."""
-    with pytest.raises(RuntimeError, match=message):
-        run()
-
-
-def test_other_mode__has_no_such_limit() -> None:
-    check_env_specs(wrap("EnvPool/Pong-v5", "Disabled"))
-    assert_final_observations(roll_out(in_series("SameStep"), policy=None))
-    rollout = roll_out(count_steps("Disabled"), policy=None)
-    assert rollout["next", "step_count"].max() == 15
 
 
 @pytest.mark.parametrize("env_id", ["EnvPool/Pendulum-v1", "Brax/fast-v0"])

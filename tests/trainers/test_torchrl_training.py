@@ -21,7 +21,6 @@ from torchrl.envs import (
     SerialEnv,
     StepCounter,
     TransformedEnv,
-    VecNormV2,
 )
 from torchrl.envs.utils import check_env_specs
 
@@ -87,21 +86,6 @@ def test_transforms__work() -> None:
     assert (rollout["next", "episode_reward"] == rollout["next", "step_count"]).all()
     ends = rollout["next", "done"][:, :-1, 0]
     assert (rollout["step_count"][:, 1:, 0][ends] == 0).all()
-
-
-@pytest.mark.filterwarnings("ignore:Support of VecNormV2")
-def test_vec_norm__has_the_moments_of_all_environments() -> None:
-    """With the arguments that the docs name. What it returns next is what the policy sees."""
-    norm = VecNormV2(in_keys=["observation"], reduce_batch_dims=True, decay=1.0)
-    env = TransformedEnv(make_cart_pole(), norm)
-    check_env_specs(env)
-    rollout = roll_out(env, 400, policy=None)
-    late = rollout["next", "observation"][:, 200:].reshape(-1, 4)
-    assert (late.mean(0).abs() < 0.3).all()
-    assert ((late.std(0) > 0.7) & (late.std(0) < 1.4)).all()
-    goes_on = ~rollout["next", "done"][:, :-1, 0]
-    following = rollout["observation"][:, 1:][goes_on]
-    assert torch.equal(rollout["next", "observation"][:, :-1][goes_on], following)
 
 
 @pytest.mark.parametrize(

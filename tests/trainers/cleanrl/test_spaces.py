@@ -103,7 +103,7 @@ def test_make__seeds_random_actions_as_make_env_does(seed: int) -> None:
         ({"env_id": 7}, ArgumentTypeError, r"`env_id`.*got int.*CleanRLVectorEnv\(envs\)"),
         ({"seed": -1}, ArgumentError, "`seed`"),
         ({"seed": 1.5}, ArgumentTypeError, "`seed`"),
-        ({"normalize": True}, ArgumentError, r"`normalize`.*'env'.*'batch'.*got True"),
+        ({"normalize": "rows"}, ArgumentError, r"`normalize`.*'env'.*'batch'.*got 'rows'"),
         ({"gamma": 1.5, "normalize": "env"}, ArgumentError, r"`gamma`.*0 to 1, got 1\.5"),
         ({"gamma": "high", "normalize": "env"}, ArgumentError, "`gamma`"),
         ({"env_id": "Nothing-v0"}, gym.error.NameNotFound, "Nothing"),

@@ -17,7 +17,7 @@ from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.rl_games import RlGamesVecEnv, make_rl_games, register_rl_games
 from tests.support.cartpole import check_transitions
-from tests.support.page_scripts import run_page_script
+from tests.support.example_runs import run_page_script
 from tests.support.small_batches import counting_batch, playground_batch
 
 CARTPOLE = "EnvPool/CartPole-v1"

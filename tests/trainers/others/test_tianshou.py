@@ -17,7 +17,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
 from gymbridge.trainers.tianshou import TianshouVectorEnv, make_tianshou
 from gymbridge.wrappers import RescaleAction
 from tests.support.cartpole import check_transitions
-from tests.support.page_scripts import run_page_script
+from tests.support.example_runs import run_page_script
 from tests.support.small_batches import counting_batch, playground_batch
 
 CARTPOLE = "EnvPool/CartPole-v1"

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from stable_baselines3.common import env_util
 from stable_baselines3.common.atari_wrappers import AtariWrapper
-from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import load_results
-from stable_baselines3.common.vec_env import VecFrameStack
 
 from gymbridge.errors import ArgumentError
 from gymbridge.trainers.sb3 import make_atari_env
@@ -91,22 +89,6 @@ def test_time_limit__ends_a_game() -> None:
     for _ in range(5):
         infos = envs.step(np.zeros(2, int))[3]
     assert [info["episode"]["l"] for info in infos] == [20, 20]
-    envs.close()
-
-
-class NoOps:
-    """A policy of SB3's interface."""
-
-    def predict(self, obs: Any, state: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
-        assert obs.shape == (1, 4, 84, 84)
-        return np.zeros(1, int), state
-
-
-def test_scripts_of_sb3__stack_and_evaluate_games() -> None:
-    keywords = {"max_episode_steps": 3}
-    envs = VecFrameStack(make_atari_env("EnvPool/Pong-v5", env_kwargs=keywords), 4)
-    returns, lengths = evaluate_policy(NoOps(), envs, 2, return_episode_rewards=True)
-    assert (returns, lengths) == ([0.0, 0.0], [12, 12])
     envs.close()
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import torch
-from gymnasium.wrappers import FilterObservation
 from stable_baselines3 import A2C, PPO, SAC
 from stable_baselines3.common.vec_env import VecMonitor
 from torch.nn.utils import parameters_to_vector
@@ -17,7 +16,7 @@ from torch.nn.utils import parameters_to_vector
 from gymbridge.envpool.pool import Pool
 from gymbridge.errors import ResetNeededError
 from gymbridge.trainers.sb3 import make_vec_env
-from tests.support.sb3_samples import KindsEnv, dummy, sync
+from tests.support.sb3_samples import dummy, sync
 
 
 @pytest.fixture(autouse=True)
@@ -30,11 +29,6 @@ def _one_thread() -> Iterator[None]:
 
 CART_POLE = partial(gym.make, "CartPole-v1", max_episode_steps=11)
 PENDULUM = partial(gym.make, "Pendulum-v1", max_episode_steps=7)
-
-
-def flag_env() -> gym.Env[Any, Any]:
-    """Return one without an image, whose integers begin at 4."""
-    return FilterObservation(KindsEnv(start=4), ["kind", "vector"])
 
 
 @pytest.mark.parametrize(
@@ -60,13 +54,6 @@ def test_algorithms__learn_the_same_as_on_dummy_vec_env(
     assert torch.equal(*learned)
     assert returns[0] == returns[1]
     assert len(returns[0]) >= 8
-
-
-def test_observations_of_several_parts__are_learned_from() -> None:
-    model = PPO("MultiInputPolicy", sync(flag_env), seed=1, n_steps=8, batch_size=8)
-    assert model.learn(64).num_timesteps == 64
-    with pytest.raises(AssertionError):  # SB3 itself knows no integers that begin at 4
-        PPO("MultiInputPolicy", dummy(flag_env), n_steps=8, batch_size=8).learn(8)
 
 
 def test_interrupted_learning__says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

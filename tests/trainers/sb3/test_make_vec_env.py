@@ -11,7 +11,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.wrappers import vector as wrappers
-from stable_baselines3 import A2C
 from stable_baselines3.common import env_util
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
@@ -88,11 +87,6 @@ def test_make_vec_env_of_sb3__takes_our_ids_and_draws_seeds(
     obs = envs.reset()
     assert envs.get_attr("np_random_seed") == [seed, seed + 1]
     np.testing.assert_array_equal(gym.make_vec("EnvPool/CartPole-v1", 2).reset(seed=seed)[0], obs)
-
-
-@pytest.mark.parametrize("env_id", ["EnvPool/CartPole-v1", "Brax/fast-v0"])
-def test_algorithm_of_sb3__takes_our_ids(env_id: str) -> None:
-    assert A2C("MlpPolicy", env_id).learn(8).num_timesteps >= 8
 
 
 @pytest.mark.parametrize("seed", [3, None])
