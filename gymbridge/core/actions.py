@@ -37,15 +37,10 @@ _INT64 = np.iinfo(np.int64)
 def make_action_reader(
     space: spaces.Space[Any], lead: tuple[int, ...], make_leaf: LeafMaker
 ) -> ActionReader:
-    """Return the function that checks a batch of actions for `space` and puts it into its dtype.
+    """Return the function that checks a batch of actions and puts it into the dtype of `space`.
 
-    Casts follow numpy's ``same_kind`` rule.
-
-    Args:
-        space: The single action space: `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`, or a
-            `Dict` of such.
-        lead: Dimensions of a batch, (num_envs,) in a step.
-        make_leaf: Function that makes the reader of one kind of arrays.
+    `space` is that of one action, and `lead` are the dimensions of a batch, (num_envs,) in a step.
+    `make_leaf` makes the reader of one kind of arrays. Casts follow numpy's ``same_kind`` rule.
     """
     if isinstance(space, spaces.Dict):
         subspaces = cast("spaces.Dict[Any]", space).spaces.items()

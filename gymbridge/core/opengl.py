@@ -92,7 +92,7 @@ def make_context() -> Any:
             _failures.append(message)
         raise NotInstalledError(message) from error
     _makers.add(os.getpid())
-    return context  # frames have buffers of their own, of any size
+    return context  # its size does not matter: frames have other buffers
 
 
 def find_library(kind: str) -> str | None:

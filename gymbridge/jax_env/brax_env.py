@@ -40,7 +40,7 @@ def to_brax(env: JaxEnv) -> brax_envs.Env:
     Returns:
         In its `State`, ``pipeline_state`` is that of `env`, and ``done`` is 1 after either flag.
         ``info`` has "infos", those of `env`, and "time_out", 1 where the task truncates the
-        episode. Infos that are one float each are ``metrics``, too.
+        episode. Infos that are one float each are also ``metrics``.
 
     Raises:
         ArgumentTypeError: `env` is not a `JaxEnv`.

@@ -30,7 +30,7 @@ from gymbridge.private.mjx import read_solver_gradient
 __all__ = ["RandomizedEnv", "RandomizedEpisode", "translate"]
 
 _STREAM = 0x70687973
-"""Folded into an episode's key, so that its physics are drawn from a stream of their own."""
+"""Folded into an episode's key for its physics, so that they have another random stream."""
 
 
 def translate(

@@ -59,7 +59,7 @@ class JaxSimulator:
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
-        summed: Names of infos that add up, too.
+        summed: Names of infos that add up as well.
         guarded: Whether a row that produces NaN or Inf ends with its last finite observation.
         calls: LAPACK calls on many matrices that a step may have at the same time, if it has any.
     """
@@ -79,7 +79,7 @@ class JaxSimulator:
         calls: int = 2,
     ) -> None:
         self.num_envs, self.task_limit = num_envs, task_limit
-        # Whoever chose the place has said how many calls of LAPACK a step has.
+        # `JaxVectorEnv`, which chose the place, has said how many calls of LAPACK a step has.
         self.device = start_jax_on(device, num_envs, calls=0)
         self.num_devices = len(getattr(self.device, "device_set", [None]))
         check_spread(num_envs, self.num_devices)
@@ -247,7 +247,6 @@ class JaxSimulator:
         return Episodes(begin_rows(mask, drawn, state.rows), seed, episode)
 
     def _reset_every(self, seed: jax.Array, episode: jax.Array, options: dict[str, Any]) -> Row:
-        """Return fresh rows everywhere."""
         return self._reset_rows(_episode_keys(seed, episode), **options)
 
     def _reset_under(

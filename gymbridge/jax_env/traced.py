@@ -118,7 +118,9 @@ class TracedEnv:
         for names in given_together(self.options):
             given = {name: self.options[name].like for name in names}
             if names != self._always.keys():
-                _check_options(begun, run("reset", reset, KEY, given))
+                chosen = run("reset", reset, KEY, given)
+                for part, before, after in zip(_RESET, begun, chosen, strict=True):
+                    check_structure(part, before, after, ("reset", "reset with options"))
             self._resets[names] = close(reset, KEY, given)
 
     def reset(self, key: jax.Array, options: Mapping[str, Any]) -> tuple[Any, TimeStep]:
@@ -169,16 +171,10 @@ def _step(env: JaxEnv, key: Any, state: Any, action: Any) -> tuple[Any, ...]:
 
 def _close(run: Callable[..., Any], verb: str, function: Callable[..., Any], state: Any) -> Any:
     """Return a method of a state as it is traced here; see `close`."""
-    # A function of its own, since JAX keeps traces by function, and bound methods can be equal.
+    # A new function, since JAX keeps traces by function, and bound methods can be equal.
     fresh = jax.jit(lambda state: function(state))
     run(verb, fresh, state)
     return close(fresh, state)
-
-
-def _check_options(begun: tuple[Any, ...], chosen: tuple[Any, ...]) -> None:
-    """Raise unless `reset` returns the same leaves with options as without."""
-    for part, before, after in zip(_RESET, begun, chosen, strict=True):
-        check_structure(part, before, after, ("reset", "reset with options"))
 
 
 def _fill(infos: Any, defaults: Mapping[str, Any]) -> Any:

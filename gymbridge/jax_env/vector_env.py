@@ -83,13 +83,10 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         vars(envs).update(others)
         return envs
 
+    _reset = apart()(BridgeVectorEnv._reset)
     _step = with_transfers(BridgeVectorEnv._step)
     step_time_steps = with_transfers(BridgeVectorEnv.step_time_steps)
     render = with_transfers(BridgeVectorEnv.render)
-
-    @apart()
-    def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
-        return super()._reset(seed, options)
 
     @apart()
     def get_state(self) -> Snapshot:
@@ -97,7 +94,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
 
         Returns:
             snapshot: Arrays without a graph, which later calls do not change. A batch with other
-                arrays, on another device or without gradients can be restored from it, too.
+                arrays, on another device or without gradients can also be restored from it.
 
         Raises:
             ResetNeededError: Before the first `reset`.
@@ -227,7 +224,6 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             return make_pure(self._runner.rule, self._infos, self._running("functional"))
 
     def _give(self, state: Snapshot) -> Any:
-        """Return the carry that a snapshot holds."""
         check_snapshot(state)
         check_same_batch(state.batch, self._about)
         if len(state.seeds) != self.num_envs:
