@@ -49,7 +49,7 @@ class Shared(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The environment of a batch, and what it says of its episodes."""
+    """The environment of a batch, and the defaults that come with it."""
 
     env: JaxEnv
     limit: int | None  # default time limit in steps of the batch

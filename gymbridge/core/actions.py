@@ -26,10 +26,10 @@ __all__ = [
 ]
 
 ActionReader = Callable[[Any], Any]
-"""From what the user gave to what the simulator takes."""
+"""Converts a user's actions to the simulator's arrays."""
 
 LeafMaker = Callable[[spaces.Space[Any], tuple[int, ...]], ActionReader]
-"""From a space without subspaces and the dimensions of a batch to the reader of its actions."""
+"""Returns the reader for a space without subspaces and the dimensions of a batch."""
 
 _INT64 = np.iinfo(np.int64)
 
@@ -85,7 +85,7 @@ class NumpyReader:
         self._is_float = self._dtype.kind == "f"
 
     def __call__(self, actions: Any) -> np.ndarray:
-        """Return the actions in the dtype of the space; maybe the argument itself."""
+        """Return the actions in the dtype of the space, uncopied if possible."""
         array = actions if type(actions) is np.ndarray else to_array(actions)
         check_shape(array, self._shape)
         if self._is_float:

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 STEP_INFOS = ("nonfinite",)
-"""Infos about the step itself: with SameStep they are not taken from the new episode."""
+"""Names of infos about the finished step, which SameStep does not take from the new episode."""
 
 
 def truncated_unless_terminated(terminated: Any, truncated: Any) -> Any:

@@ -39,8 +39,8 @@ __all__ = ["BridgeVectorEnv"]
 class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     """A `gymnasium.vector.VectorEnv` over any `Simulator`.
 
-    It is pickled and copied as its arguments: the copy is a new batch, which is not yet reset. One
-    of a JAX engine is copied by `FunctionalVectorEnv.__copy__`.
+    It is pickled and copied as its arguments: the copy is a new batch, which is not yet reset. A
+    batch of a JAX engine is copied by `FunctionalVectorEnv.__copy__`.
 
     Args:
         simulator: The batch of simulations; see `Simulator`.
@@ -208,7 +208,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         known = merge_seeds(given, mask, self.np_random_seed)
         seeds = fold_seeds(known if self._carry is None else given, self.seed_range)
         seeds = seeds._replace(options=others or None)
-        # Nothing of what was before is needed where every episode begins from a given seed.
+        # A reset of all environments with given seeds needs no previous carry.
         carry = None if is_all and seeds.given.all() else self._carry
         self._wait_for_reads()
         try:
@@ -360,14 +360,14 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         return self.call(name)
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
-        """Give each environment a new attribute; a list or tuple has one value for each.
+        """Give each environment a user-defined attribute; a list or tuple has one value for each.
 
         What the batch, the engine's object, EnvPool's configuration or Brax's ``sys`` has is fixed
         when the batch is built, as are keywords of its class. None of it can be set: setting it
         would change nothing.
 
         Raises:
-            ArgumentError: The name is such a one, or a list has another length than `num_envs`.
+            ArgumentError: The attribute is fixed, or a list has another length than `num_envs`.
             ClosedError: After `close`.
         """
         check_open(self)
@@ -399,7 +399,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             BusyError: Another call of the batch is running.
         """
         if self.is_forked or not hasattr(self, "_one_thread"):
-            # A pool's threads, for which closing waits, stayed in the parent. Gymnasium 1.2 also
+            # After a fork the pool's threads are gone, so closing would hang. Gymnasium 1.2 also
             # closes what its constructor refused.
             return
         with self._one_thread:

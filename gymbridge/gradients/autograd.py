@@ -259,7 +259,7 @@ class _Node(torch.autograd.Function):
             )
         kept: _Kept = token.kept
         cotangents = _read_gradients(gradients, ctx.like)
-        if torch.is_grad_enabled():  # with `create_graph=True`
+        if torch.is_grad_enabled():  # Torch sets it for `create_graph=True`.
             _check_origins(kept)
             sources = (*kept.tensors, *gradients)
             tensors = ctx.call.pull_traced(kept, cotangents, sources).tensors

@@ -294,6 +294,7 @@ class _Float:
 
 _FLOAT = _Float()
 _OPAQUE = (_Float, Packed)
+"""Classes whose objects are leaves of a result."""
 
 
 def _split(result: Returned) -> tuple[tuple[Any, ...], Returned]:

@@ -66,7 +66,7 @@ class _BraxEnv(brax_envs.Env):
         self.observation_size = sizes if isinstance(sizes, dict) else sizes[0]
         space: Any = traced.action_space
         self._action, self.action_size = action_struct(space), space.shape[0]
-        low, high = space.low / 2, space.high / 2  # a half each, whose difference is finite
+        low, high = space.low / 2, space.high / 2  # The difference of halves is finite.
         self._middle, self._half = high + low, high - low
 
     def reset(self, rng: jax.Array) -> brax_envs.State:

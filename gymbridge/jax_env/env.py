@@ -47,7 +47,7 @@ class Drawing(NamedTuple):
 
 
 class EnvMetadata(NamedTuple):
-    """What an environment says of itself besides its functions and spaces."""
+    """What is known of an environment besides its functions and spaces."""
 
     name: str
     """What it is called in messages, such as "Reacher (backend spring)"."""
@@ -178,7 +178,7 @@ class JaxEnv(ABC):
         return state
 
     def _env_metadata(self) -> EnvMetadata:
-        """Return what the batch knows of the environment besides its functions and spaces."""
+        """Return what is known of the environment besides its functions and spaces."""
         name, coordinates = self.name or type(self).__name__, self.coordinates
         if not isinstance(coordinates, Coordinates):  # A user's attribute may have that name.
             coordinates = None

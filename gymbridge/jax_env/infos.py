@@ -34,8 +34,9 @@ def make_info_selector(
     entries with the name of a metric. If a metric and an entry have the same reserved name, the
     metric is in the dict ``"metrics"`` inside that dict. PRNG keys are left out.
 
-    `state` has the shapes of one environment's. `info_keys` is None for what fits into about 1 kB
-    per environment, "all", or a list of names. `carried` names further entries of ``state.info``.
+    `state` is that of one environment, as shapes and dtypes. `info_keys` is None for what fits into
+    about 1 kB per environment, "all", or a list of names. `carried` names further entries of
+    ``state.info``.
     """
     places = _find_places(state)
     chosen = _choose(places, info_keys) | _choose_carried(places, carried)

@@ -100,7 +100,7 @@ class RandomizedEnv(JaxEnv):
         }
 
     def _env_metadata(self) -> EnvMetadata:
-        """Return what the environment says of itself; frames show the physics of the episodes."""
+        """Return the metadata of the environment; frames show the physics of the episodes."""
         found = self._metadata
 
         def draw(states: RandomizedEpisode, count: int) -> Drawn:
@@ -146,7 +146,7 @@ class RandomizedEnv(JaxEnv):
         return {**info, "randomization": dict(physics)}
 
     def _check_read(self, shapes: Physics) -> None:
-        """Raise for leaves that neither `reset` nor `step` reads, so that drawing them is vain."""
+        """Raise for leaves that neither `reset` nor `step` reads, so that a draw has no effect."""
         env, name = self._env, self._metadata.name
         state, action = jax.eval_shape(env.reset, KEY)[0], action_struct(self.action_space)
 

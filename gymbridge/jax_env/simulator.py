@@ -79,9 +79,10 @@ class JaxSimulator:
         calls: int = 2,
     ) -> None:
         self.num_envs, self.task_limit = num_envs, task_limit
-        # `JaxVectorEnv`, which chose the place, has said how many calls of LAPACK a step has.
+        # `JaxVectorEnv`, which chose the place, has reserved threads for LAPACK.
         self.device = start_jax_on(device, num_envs, calls=0)
-        self.num_devices = len(getattr(self.device, "device_set", [None]))
+        devices = getattr(self.device, "device_set", {self.device})
+        self.num_devices = len(devices)
         check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat
         metadata = env.metadata
@@ -111,10 +112,9 @@ class JaxSimulator:
         self._reset_rows = jax.vmap(self.reset_row)
         rows = guard_step(env, self.step_row) if guarded else jax.vmap(self.step_row)
         self._step_rows: Callable[[Row, Any], Row] = rows
-        # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
+        # Each reset costs as much as a chunk; those of an eighth of the batch cost least on a CPU.
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
         # XLA reads the condition of a loop on the host, for which an accelerator waits each time.
-        devices = getattr(self.device, "device_set", {self.device})
         self._resets_in_chunks = all(device.platform == "cpu" for device in devices)
 
     def split(self) -> JaxSimulator:

@@ -54,7 +54,7 @@ class TracedEnv:
     Attributes:
         observation_space: Space of one observation, in JAX's dtypes.
         action_space: Space of one action.
-        metadata: What the environment says of itself.
+        metadata: What is known of the environment, an `EnvMetadata`.
         drawing: How it is drawn.
         options: Options of `reset`, by name.
         carried: Names of the options that are infos, and outlive an episode.
@@ -72,7 +72,7 @@ class TracedEnv:
     def __init__(self, env: JaxEnv, info_keys: Sequence[str] | str | None = None) -> None:
         self.metadata = env._env_metadata()
         name = self.metadata.name
-        # By its own method unless it says otherwise.
+        # Without a `Drawing`, the environment's method `render` draws.
         self.drawing = self.metadata.drawing or draw_by(getattr(env, "render", None), name)
         self.observation_space = cast_space(
             read_space(env, "observation_space", name), jax.dtypes.canonicalize_dtype

@@ -172,8 +172,8 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """Return the derivatives of the next step, in every environment, without taking it.
 
         The state is the generalised positions, velocities and activations of the mechanism. What
-        derives from them is computed anew, and all else, such as infos and random streams, is held
-        as it is. A quaternion is four numbers. The derivatives are those of the physics: episodes
+        derives from them is computed anew, and all else, such as infos and random streams, stays as
+        it is. A quaternion is four numbers. The derivatives are those of the physics: episodes
         neither end nor begin, and NaN and Inf are returned as they come, such as those that MJX's
         derivative can have where its solver finds nothing to do. This needs no
         ``differentiable=True`` and no graph.
@@ -181,7 +181,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         Args:
             actions: (num_envs, ...), as in `step`.
             fields: Names of float leaves of the state, by which to linearise instead, as they are
-                in `physics_state_fields`. All other leaves are held as they are. None for the
+                in `physics_state_fields`. All other leaves stay as they are. None for the
                 coordinates of the mechanism, which a `JaxEnv` does not have.
 
         Returns:

@@ -34,7 +34,7 @@ def starting_at(env: Any, place: Callable[[Any, Any], tuple[Any, Any]]) -> Itera
             args = (*place(*args[:2]), *args[2:])
         return own(*args, **kwargs)
 
-    with suppress(AttributeError):  # of a frozen one
+    with suppress(AttributeError):  # A frozen environment raises it.
         if own is not None:
             env.pipeline_init = begin
     try:

@@ -302,7 +302,7 @@ def _is_same(before: Any, now: Any) -> bool:
         return True
     try:
         return np.array_equal(before, now, equal_nan=True)
-    except TypeError:  # such as keys of jax.random, which numpy cannot hold
+    except TypeError:  # Numpy cannot hold keys of `jax.random`.
         return True
 
 

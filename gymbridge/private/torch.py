@@ -19,7 +19,7 @@ __all__ = ["check_context", "check_not_freed"]
 def check_context(leaves: list[torch.Tensor]) -> None:
     """Raise where torch would treat a step as a function without side effects."""
     task_id: Any = getattr(torch._C, "_current_graph_task_id", None)
-    if task_id is not None and task_id() != -1:  # inside a backward pass
+    if task_id is not None and task_id() != -1:  # A backward pass runs.
         raise SimulationError(
             "A batch cannot be stepped inside a backward pass: `torch.utils.checkpoint` would step "
             "it a second time, from another state. Use `residuals='recompute'` instead."

@@ -44,7 +44,7 @@ def start_jax_on(device: Any, num_envs: int, *, calls: int = 2) -> Any:
         SimulationError: This process was forked after JAX had started.
     """
     place = read_device(device)
-    check_not_forked()  # before a lock that another thread of the parent may have had
+    check_not_forked()  # A thread of the parent may have had the lock.
     with _starting:
         if isinstance(place, EveryDevice):
             place = _choose(place, num_envs, calls)

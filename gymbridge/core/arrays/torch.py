@@ -101,7 +101,7 @@ def _to_torch(array: Any, fetch: Converter) -> Any:
         return torch.from_numpy(found) if isinstance(found, np.ndarray) else found
     parts = array.take_apart([*map(fetch, array.buffers)])
     tensors = [torch.from_numpy(x) if type(x) is np.ndarray else x.data for x in parts]
-    if array.buffers[0].ndim > 2:  # several steps
+    if array.buffers[0].ndim > 2:  # `unroll` stacks steps.
         tensors = [tensor.contiguous() for tensor in tensors]
     return array.structure.unflatten(tensors)
 
@@ -274,7 +274,7 @@ class TensorReader(ArrayReader):
             if self._bounds:
                 actions = torch.clamp(_to_int64(actions), *self._bounds)
             return actions.to(self._dtype)
-        except NotImplementedError as error:  # Such as torch.bits8 and torch.uint4.
+        except NotImplementedError as error:  # Torch cannot cast bits8 and uint4.
             raise ArgumentTypeError(
                 f"`actions` must have a dtype that torch casts, got {actions.dtype}: {error}"
             ) from error

@@ -117,7 +117,7 @@ class Check:
         return list(islice(self.rerun(driver), num_calls))
 
     def first_ends(self) -> Iterator[tuple[str, int]]:
-        """Yield each kind of end in the record, and the index of the first call with such an end."""
+        """Yield each kind of end in the record, and the index of the first call that has it."""
         for kind in ("termination", "truncation"):
             found = (index for index, call in enumerate(self.record) if kind in call.end_kinds)
             yield from ((kind, index) for index in islice(found, 1))

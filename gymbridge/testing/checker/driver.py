@@ -83,7 +83,7 @@ class Driver:
         if given:
             self.expect(OPTIONS, {"reset_mask": mask}, given["options"])
         self._judge(call)
-        if given and self.ledger.is_broken(RESET_MASK):  # so that any episode may go on
+        if given and self.ledger.is_broken(RESET_MASK):  # Any episode may go on.
             self.kinds = [""] * self.num_envs
             raise StoppedError(f"`{RESET_MASK.id}` is broken")
         return call
