@@ -21,11 +21,11 @@ NumberSpace: TypeAlias = "spaces.Box[Any] | spaces.Discrete[Any] | spaces.MultiD
 
 def space_leaves(space: Space[Any]) -> Iterator[Space[Any]]:
     """Yield the space itself, or those in a `Dict` and its `Dict`s."""
-    if not isinstance(space, spaces.Dict):
+    if isinstance(space, spaces.Dict):
+        for part in cast("spaces.Dict[Any]", space).spaces.values():
+            yield from space_leaves(part)
+    else:
         yield space
-        return
-    for part in cast("spaces.Dict[Any]", space).spaces.values():
-        yield from space_leaves(part)
 
 
 def cast_space(space: Space[Any], to_dtype: Callable[[Any], Any]) -> Space[Any]:

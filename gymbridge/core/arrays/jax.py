@@ -103,7 +103,11 @@ def pack_arrays(tree: Any) -> Packed:
     """Return copies of a tree of numpy arrays in a few buffers, in the dtypes that JAX has."""
     leaves, structure = jax.tree.flatten(tree)
     leaves = [leaf.astype(jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in leaves]
-    return pack(leaves, partial(np.concatenate, axis=None), structure, always=True)
+    return pack(leaves, _join_on_host, structure, always=True)
+
+
+def _join_on_host(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([array.reshape(-1) for array in arrays])
 
 
 def unpack_tree(packed: Any) -> Any:
