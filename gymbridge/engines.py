@@ -2,8 +2,8 @@
 
 Ids are ``Brax/<name>-v0``, ``Playground/<name>-v0`` and ``EnvPool/<task id>``. The lists ship with
 the package, so registering imports no engine. A slash inside an EnvPool task id becomes a dot,
-since Gymnasium's ids have one namespace. A task that is not supported has no id. Nor has a name
-without a version where EnvPool has it with one, too.
+since Gymnasium's ids have one namespace. Tasks that are not supported have no id, and neither have
+names without a version where EnvPool also has the name with one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,7 @@ from gymbridge.brax.tasks import BRAX_LIMIT, BRAX_NAMES
 from gymbridge.envpool.tasks import derives_limit, limit_enforced_by, load_tasks
 from gymbridge.playground.tasks import PLAYGROUND_SUITES
 
-__all__ = [
-    "ENGINES",
-    "Engine",
-    "TaskFacts",
-    "envpool_id",
-    "find_engine",
-    "register_all",
-]
+__all__ = ["ENGINES", "Engine", "TaskFacts", "envpool_id", "find_engine", "register_all"]
 
 
 def envpool_id(task_id: str) -> str:
@@ -88,10 +81,6 @@ class Engine(NamedTuple):
         return self.load_tasks().get(str(kwargs.get(self.task_keyword)), unknown)
 
 
-def _brax_tasks() -> Mapping[str, TaskFacts]:
-    return dict.fromkeys(BRAX_NAMES, TaskFacts("brax", BRAX_LIMIT, BRAX_LIMIT))
-
-
 @cache
 def _playground_tasks() -> Mapping[str, TaskFacts]:
     return {
@@ -129,7 +118,7 @@ ENGINES = {
         extra="brax",
         task_keyword="brax_env",
         make_id="Brax/{}-v0".format,
-        load_tasks=_brax_tasks,
+        load_tasks=lambda: dict.fromkeys(BRAX_NAMES, TaskFacts("brax", BRAX_LIMIT, BRAX_LIMIT)),
         keeps_limit=lambda name: False,
         bare_step="gymbridge.jax_env.bare_step:make_bare_step",
     ),

@@ -137,13 +137,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def unexpected_keyword(owner: str, name: str, target: str, advice: str) -> KeywordError:
     """Return the error for an unknown keyword, worded as in Python.
 
-    TorchRL looks for ``__init__() got an unexpected keyword argument '...'`` in the text.
-
-    Args:
-        owner: Name of the class that was called.
-        name: The keyword.
-        target: What should have been built, such as the task's name.
-        advice: What to do, a sentence without its full stop or with a question mark.
+    TorchRL looks for ``__init__() got an unexpected keyword argument '...'`` in the text. `owner`
+    is the class that was called, `target` what it should have built, and `advice` a sentence
+    without its full stop, or with a question mark.
 
     Example:
         >>> print(unexpected_keyword("Env", "skip", "'Pong'", "leave it out"))

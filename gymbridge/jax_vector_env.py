@@ -49,7 +49,7 @@ class Shared(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The environment of a batch, and what it says of its episodes."""
+    """The environment of a batch, and the defaults that come with it."""
 
     env: JaxEnv
     limit: int | None  # default time limit in steps of the batch
@@ -216,7 +216,9 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
         """
         with self._one_thread:
             runner, carry = self._graph("unroll")
-            outcome = runner.unroll(carry, self._read_window(actions))
+            lead = _window_length(actions), self.num_envs
+            read = make_action_reader(self.single_action_space, lead, self._make_reader)
+            outcome = runner.unroll(carry, read(actions))
             returned = self._infos.to_gymnasium(outcome)
             self._carry = outcome.carry
             return returned
@@ -226,8 +228,8 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
         """All floats of the engine's state, (num_envs, S); see `physics_state_fields` for columns.
 
         The tensor is part of the graph, so it can have a gradient and hooks. Writing into it
-        changes nothing. Assign a tensor instead, with or without a graph of its own. The current
-        observation has columns of its own, which are not computed again from the others.
+        changes nothing. Assign a tensor instead, with or without a graph. The current observation
+        has columns as well, which are not computed again from the others.
 
         Raises:
             ArgumentTypeError: An assigned value is not a dense tensor of the same dtype.
@@ -264,18 +266,12 @@ class JaxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repor
             )
         return runner
 
-    def _read_window(self, actions: Any) -> Any:
-        """Return the checked actions of T steps."""
-        length = _window_length(actions)
-        lead = (length, self.num_envs)
-        return make_action_reader(self.single_action_space, lead, self._make_reader)(actions)
-
 
 def takes_keywords_of(*others: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     """Let the signature of a constructor show keywords that it hands on.
 
-    `inspect.signature` then has, in the place of ``**kwargs``, the keyword-only parameters of the
-    others, which are functions or classes, too.
+    `inspect.signature` then has the keyword-only parameters of other functions or classes before
+    ``**kwargs``.
     """
 
     def show(init: Any) -> Any:
@@ -302,7 +298,6 @@ def _keyword_only(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _recipe_of(env: Any) -> Recipe:
-    """Return the recipe of an environment that is built."""
     if not isinstance(env, JaxEnv):
         hint = f"an instance of it, {env.__name__}()" if isinstance(env, type) else "a subclass"
         raise ArgumentTypeError(f"`env` must be a gymbridge.JaxEnv, got {env!r}; pass {hint}.")
@@ -315,7 +310,6 @@ def _recipe_of(env: Any) -> Recipe:
 
 
 def _choose_runner(arrays: str, nonfinite: str, differentiable: bool, residuals: str) -> MakeRunner:
-    """Return the runner of a batch."""
     if nonfinite not in _NONFINITE:
         raise ArgumentError(f"`nonfinite` must be one of {_NONFINITE}, got {nonfinite!r}.")
     if nonfinite == "raise" and arrays != "numpy":

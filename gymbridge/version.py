@@ -3,4 +3,4 @@
 __all__ = ["__version__"]
 
 __version__ = "0.1.0"
-"""Version of this release; a snapshot carries it, too."""
+"""Version of this release; a snapshot also carries it."""

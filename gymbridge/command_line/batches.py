@@ -25,8 +25,8 @@ def make_batch(env_id: str, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
 def explain(failure: str) -> Iterator[None]:
     """Raise an error of an environment or an engine as an ArgumentError that begins with a text.
 
-    Errors of gymbridge and of Gymnasium stay as they are: they say what to do. One of an unknown id
-    names similar ids, or `gymbridge list`.
+    Errors of gymbridge and of Gymnasium stay as they are: they say what to do. The error of an
+    unknown id names similar ids, or `gymbridge list`.
     """
     try:
         yield

@@ -73,7 +73,7 @@ def _try(find: Callable[[], str]) -> str:
     """Return what a function finds out, or its error."""
     try:
         return find()
-    except Exception as error:  # of a driver, for example
+    except Exception as error:  # A driver may raise anything.
         return f"{type(error).__name__}: {error}"
 
 

@@ -110,10 +110,9 @@ def read_catalogue() -> Iterator[Entry]:
 
 
 def _lines(found: list[Entry]) -> list[str]:
-    """Return a table; a terminal cuts its lines.
+    """Return a table. A terminal cuts its lines, so the widest column is the last.
 
-    A terminal has room for few wide cells, so that a long id moves the rest of its own line alone.
-    The last column is the widest, since a terminal cuts it first.
+    In a terminal a column has half of the width at most; a longer id moves the rest of its line.
     """
     rows = [("id", "family", "limit", "action space", "observation space")] + [
         (env_id, family or "-", str(limit or "-"), actions or "-", observations or "-")

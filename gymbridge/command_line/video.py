@@ -21,7 +21,7 @@ Draw = Callable[[VectorEnv[Any, Any, Any]], None]
 """Draws the next frame of a batch of one."""
 
 _GIF = "fps='min(source_fps,50)',split[a][b];[a]palettegen[p];[b][p]paletteuse"
-"""Filter of ffmpeg for a GIF: colours of its own, and no more frames than viewers show in time."""
+"""Filter of ffmpeg for a GIF: the video's colours, and no more frames than viewers can show."""
 
 
 @contextmanager

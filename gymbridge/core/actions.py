@@ -26,10 +26,10 @@ __all__ = [
 ]
 
 ActionReader = Callable[[Any], Any]
-"""From what the user gave to what the simulator takes."""
+"""Converts a user's actions to the simulator's arrays."""
 
 LeafMaker = Callable[[spaces.Space[Any], tuple[int, ...]], ActionReader]
-"""From a space without subspaces and the dimensions of a batch to the reader of its actions."""
+"""Returns the reader for a space without subspaces and the dimensions of a batch."""
 
 _INT64 = np.iinfo(np.int64)
 
@@ -37,15 +37,10 @@ _INT64 = np.iinfo(np.int64)
 def make_action_reader(
     space: spaces.Space[Any], lead: tuple[int, ...], make_leaf: LeafMaker
 ) -> ActionReader:
-    """Return the function that checks a batch of actions for `space` and puts it into its dtype.
+    """Return the function that checks a batch of actions and puts it into the dtype of `space`.
 
-    Casts follow numpy's ``same_kind`` rule.
-
-    Args:
-        space: The single action space: `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`, or a
-            `Dict` of such.
-        lead: Dimensions of a batch, (num_envs,) in a step.
-        make_leaf: Function that makes the reader of one kind of arrays.
+    `space` is that of one action, and `lead` are the dimensions of a batch, (num_envs,) in a step.
+    `make_leaf` makes the reader of one kind of arrays. Casts follow numpy's ``same_kind`` rule.
     """
     if isinstance(space, spaces.Dict):
         subspaces = cast("spaces.Dict[Any]", space).spaces.items()
@@ -90,7 +85,7 @@ class NumpyReader:
         self._is_float = self._dtype.kind == "f"
 
     def __call__(self, actions: Any) -> np.ndarray:
-        """Return the actions in the dtype of the space; maybe the argument itself."""
+        """Return the actions in the dtype of the space, uncopied if possible."""
         array = actions if type(actions) is np.ndarray else to_array(actions)
         check_shape(array, self._shape)
         if self._is_float:

@@ -1,11 +1,11 @@
 """The core: what a simulator is, and the one place where episodes end and begin again.
 
 The three autoreset modes of Gymnasium differ only in when a restart mask is applied, never in
-physics. So an engine implements two methods that take masks, `restart` and `advance`, and this
-module applies the autoreset rule and the time limit for every engine. It names no array library:
-masks are combined with ``&``, ``|`` and ``~``, and everything else is passed on as pytrees. So a
-runner can compile the rule and a pure simulator as one function, or call the rule over arrays of
-numpy or torch::
+physics. An engine implements two methods that take masks, `restart` and `advance`, and this module
+applies the autoreset rule and the time limit for every engine. It names no array library: masks are
+combined with ``&``, ``|`` and ``~``, and everything else is passed on as pytrees. A runner can
+compile the rule and a pure simulator as one function, or call the rule over arrays of numpy or
+torch::
 
     the limit   elapsed = 0 where restarted, else elapsed + 1
                 truncated = (time_step.truncated | elapsed >= limit) & ~terminated
@@ -32,13 +32,14 @@ __all__ = [
     "StepResult",
     "TimeStep",
     "View",
+    "count_rows",
     "split_done",
     "truncate_at_limit",
     "truncated_unless_terminated",
 ]
 
 STEP_INFOS = ("nonfinite",)
-"""Infos about the step itself: with SameStep they are not taken from the new episode."""
+"""Names of infos about the finished step, which SameStep does not take from the new episode."""
 
 
 def truncated_unless_terminated(terminated: Any, truncated: Any) -> Any:
@@ -69,7 +70,8 @@ def split_done(done: Any, timeout: Any) -> tuple[Any, Any]:
     return terminated, truncated_unless_terminated(terminated, done)
 
 
-def _count_rows(mask: Any) -> Any:
+def count_rows(mask: Any) -> Any:
+    """Return a mask of numpy or jax, (num_envs,) bool, as int32 with 1 where it is True."""
     return mask.astype("int32")
 
 
@@ -225,8 +227,7 @@ class EpisodeRule(Generic[_SimulatorT]):
         simulator: The batch of simulations.
         mode: When ended rows restart.
         limit: Steps after which an episode is truncated, or None for never.
-        count: Function from a mask, (num_envs,) bool, to int32 with 1 where it is True. By default
-            that of arrays of numpy and jax.
+        count: `count_rows`, or the same for another library of arrays.
     """
 
     def __init__(
@@ -234,7 +235,7 @@ class EpisodeRule(Generic[_SimulatorT]):
         simulator: _SimulatorT,
         mode: AutoresetMode,
         limit: int | None,
-        count: Callable[[Any], Any] = _count_rows,
+        count: Callable[[Any], Any] = count_rows,
     ) -> None:
         self.simulator, self.mode, self.limit, self._count = simulator, mode, limit, count
 

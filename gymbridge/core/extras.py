@@ -42,13 +42,11 @@ EXTRAS = {
 def needs(extra: str, user: str) -> Generator[None]:
     """Import libraries of an extra inside the block, or raise an error that says how to install it.
 
-    Args:
-        extra: Name of the extra.
-        user: What needs the libraries, as the subject of a sentence.
+    `user` is what needs the libraries, as the subject of a sentence. The error for a missing module
+    of gymbridge passes unchanged, since that is a bug.
 
     Raises:
-        NotInstalledError: An import in the block fails. One of gymbridge's own modules that is
-            missing is a bug, so that `ImportError` passes unchanged.
+        NotInstalledError: An import in the block fails.
     """
     try:
         yield

@@ -1,11 +1,11 @@
 """Time steps laid out as Gymnasium's vector infos.
 
-Each key ``k`` has a mask ``_k``, (num_envs,) bool, of the environments that have the value. Nested
-dicts have masks, too. The layout is that of `gymnasium.vector.VectorEnv._add_info`.
+Each key ``k`` has a mask ``_k``, (num_envs,) bool, of the environments that have the value, also in
+nested dicts. The layout is that of `gymnasium.vector.VectorEnv._add_info`.
 
 With numpy arrays the keys are those of `SyncVectorEnv`: some are there only in a step that ended an
-episode. To know whether one ended, a step has to read values on the host. So with torch and jax
-arrays the keys are the same in every step.
+episode, for which values are read on the host. With torch and jax arrays nothing is read, and the
+keys are the same in every step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gymbridge.core.arrays.adapter import (
     map_arrays,
 )
 from gymbridge.core.episode import STEP_INFOS, StepResult, TimeStep
-from gymbridge.core.rows import Tree, has_rows, split_rows
+from gymbridge.core.rows import Tree, has_rows, to_objects
 
 __all__ = [
     "RESERVED_INFOS",
@@ -47,10 +47,7 @@ class InfoLayout(Protocol):
     """How the infos of a batch are laid out for its user, in two parts."""
 
     def collect_infos(self, outcome: StepResult) -> Any:
-        """Return what can be done on the simulator's arrays, with the same `carry`.
-
-        A runner may compile it.
-        """
+        """Return what can be done on the simulator's arrays; a runner may compile it."""
         ...
 
     def to_gymnasium(self, returned: Any) -> Step:
@@ -134,8 +131,8 @@ class DenseInfos:
     not, so ``final_obs`` is the true next observation without indexing. The masks say which rows
     ended.
 
-    Where nobody can write into arrays, all keys share two masks. Elsewhere each key has a mask of
-    its own, which a runner that compiles `collect_infos` writes on the device.
+    Where nobody can write into arrays, all keys share two masks. Elsewhere each key has a copy,
+    which a runner that compiles `collect_infos` writes on the device.
     """
 
     def __init__(self, adapter: ArrayAdapter, *, has_final: bool) -> None:
@@ -152,7 +149,7 @@ class DenseInfos:
             self._pack, self._read = pack, identity
 
     def collect_infos(self, outcome: StepResult) -> Returned:
-        """Return the outcome with its masks, and with what was final in arrays of its own."""
+        """Return the outcome with its masks, and with copies of what was final."""
         time_step, shown = outcome.time_step, outcome.shown
         info, terminated, truncated = time_step.info, time_step.terminated, time_step.truncated
         over = final_obs = final_info = None
@@ -220,21 +217,12 @@ def mask_info(info: dict[str, Tree], mask: np.ndarray) -> dict[str, Any]:
 def make_final_infos(final: TimeStep, over: np.ndarray) -> dict[str, Any]:
     """Return the keys of the episodes that ended in this step.
 
-    Args:
-        final: The time step before the restarts.
-        over: (num_envs,) bool, rows that ended, at least one.
-
-    Returns:
-        final_obs: (num_envs,) object, the final observation of each ended row, None elsewhere.
-        final_info: The final infos with masks, zero in the other rows.
-        _final_obs, _final_info: (num_envs,) bool, `over`.
+    `final` is the time step before the restarts, and `over`, (num_envs,) bool, has the rows that
+    ended, at least one. The final observations are objects, None elsewhere, and the final infos are
+    zero in the other rows.
     """
-    ids = over.nonzero()[0]
-    final_obs = np.empty(over.shape, dtype=object)
-    for index, row in zip(ids.tolist(), split_rows(final.obs, ids), strict=True):
-        final_obs[index] = row
     return {
-        "final_obs": final_obs,
+        "final_obs": to_objects(final.obs, over),
         "_final_obs": over.copy(),
         "final_info": make_infos(mask_info(final.info, over), over),
         "_final_info": over.copy(),

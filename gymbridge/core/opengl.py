@@ -77,7 +77,7 @@ def make_context() -> Any:
     try:
         if kind not in _LIBRARIES:
             context = mujoco.GLContext(64, 64)
-        else:  # in a thread: making one takes away what is current in its own
+        else:  # In another thread, since a new context unsets the thread's current one.
             library = importlib.import_module(f"mujoco.{kind}")
             with ThreadPoolExecutor(1) as thread:
                 context = thread.submit(library.GLContext, 64, 64).result()
@@ -92,7 +92,7 @@ def make_context() -> Any:
             _failures.append(message)
         raise NotInstalledError(message) from error
     _makers.add(os.getpid())
-    return context  # frames have buffers of their own, of any size
+    return context  # Its size does not matter: frames have other buffers.
 
 
 def find_library(kind: str) -> str | None:

@@ -170,16 +170,10 @@ def merge_seeds(
 
 
 def fold_seeds(seeds: Sequence[int | None], seed_range: int) -> ResetRequest:
-    """Return the seeds as an engine takes them.
+    """Return the seeds, an int of 0 or more or None for each environment, as an engine takes them.
 
-    Args:
-        seeds: A non-negative int of any size, or None, for each environment.
-        seed_range: Largest seed that is used as it is. A larger one is hashed into 0 to
-            `seed_range` by `numpy.random.SeedSequence`, always to the same number.
-
-    Returns:
-        values: (num_envs,) uint32, 0 where no seed was given.
-        given: (num_envs,) bool, True where a seed was given.
+    `numpy.random.SeedSequence` hashes a seed above `seed_range` into 0 to `seed_range`, always to
+    the same number. Where no seed was given, the value is 0.
     """
     given = np.array([seed is not None for seed in seeds], np.bool_)
     values = [_fold(seed, seed_range) if seed else 0 for seed in seeds]
@@ -207,11 +201,8 @@ def read_options(
 ) -> tuple[np.ndarray | None, dict[str, Any]]:
     """Return the reset mask, (num_envs,) bool or None for all rows, and other options by name.
 
-    Args:
-        options: None, or a dict.
-        num_envs: Size of the batch.
-        to_numpy: Function (name, mask in the user's kind of arrays) -> numpy mask, which is copied.
-        readers: Functions that read further options, by name; see `Simulator.reset_options`.
+    `to_numpy` is (name, mask in the user's kind of arrays) -> numpy mask, which is copied.
+    `readers` are those of `Simulator.reset_options`.
     """
     if options is None:
         return None, {}
@@ -233,7 +224,7 @@ def read_options(
 def read_array(label: str, value: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Return numbers of any array library as a new numpy array; `label` is what errors call it.
 
-    Casts follow numpy's ``same_kind`` rule, and integers become floats, too.
+    Casts follow numpy's ``same_kind`` rule, and integers also become floats.
     """
     try:
         array = np.asarray(value.cpu() if hasattr(value, "cpu") else value)
@@ -252,7 +243,7 @@ def read_mask(name: str, mask: Any, num_envs: int, short: str = "mask") -> np.nd
     """Return a copy of a mask of environments, (num_envs,) bool; errors have Gymnasium's words."""
     if not isinstance(mask, np.ndarray):
         raise ArgumentTypeError(f"{name} must be a numpy array, got {type(mask)}")
-    mask = np.asarray(cast("np.ndarray", mask))  # a masked array has arithmetic of its own
+    mask = np.asarray(cast("np.ndarray", mask))  # a masked array computes differently
     check_mask(name, mask, num_envs)
     if not mask.any():
         raise ArgumentError(

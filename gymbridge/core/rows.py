@@ -20,6 +20,7 @@ __all__ = [
     "split_infos",
     "split_rows",
     "take_infos",
+    "to_objects",
 ]
 
 FINAL_KEYS = frozenset({"final_obs", "_final_obs", "final_info", "_final_info"})
@@ -54,19 +55,20 @@ def split_rows(batch: Tree, ids: np.ndarray) -> list[Any]:
     return list(rows)
 
 
+def to_objects(batch: Tree, mask: np.ndarray) -> np.ndarray:
+    """Return the rows of a batch under a mask as objects, (num_envs,), and None elsewhere."""
+    rows, ids = np.empty(mask.shape, object), mask.nonzero()[0]
+    for index, row in zip(ids.tolist(), split_rows(batch, ids), strict=True):
+        rows[index] = row
+    return rows
+
+
 def split_infos(infos: dict[str, Any], num_envs: int, *, keeps_dtypes: bool = False) -> Infos:
-    """Return one new dict per environment.
+    """Return one new dict per environment from infos with masks, without their final keys.
 
-    Args:
-        infos: (num_envs, ...) arrays and nested dicts of such, with (num_envs,) bool masks. The
-            final keys are left out.
-        num_envs: Size of the batch.
-        keeps_dtypes: Whether numbers of (num_envs,) arrays stay numpy's instead of Python's. Bools
-            are always Python's: `SyncVectorEnv` makes bool arrays of these only.
-
-    Returns:
-        Per environment its values: scalars for (num_envs,) arrays, otherwise copies of the rows,
-        objects too. Nothing is shared with the infos or between two dicts.
+    Values of (num_envs,) arrays are Python's scalars. With `keeps_dtypes` only bools are, since
+    `SyncVectorEnv` makes bool arrays of Python's only. Other values are copies of the rows, also of
+    objects. Nothing is shared with the infos or between two dicts.
     """
     rows: Infos = []
     for key, value in infos.items():

@@ -17,7 +17,6 @@ class Runner(Protocol):
     """`reset` and `step` of one batch; both return what `InfoLayout.collect_infos` does.
 
     Its `freeze` and `unpack` are for classes that keep a `Carry` between two calls.
-
     """
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: ResetRequest) -> Any:

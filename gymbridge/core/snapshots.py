@@ -66,7 +66,7 @@ class SavesState(ABC):
     def load_state(self, path: str | os.PathLike[str]) -> Any:
         """Restore the batch from a file that `save_state` wrote.
 
-        It works in a new process, too, and before the first `reset`.
+        It also works in a new process, and before the first `reset`.
 
         Args:
             path: Path of the file.

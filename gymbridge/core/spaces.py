@@ -21,19 +21,18 @@ NumberSpace: TypeAlias = "spaces.Box[Any] | spaces.Discrete[Any] | spaces.MultiD
 
 def space_leaves(space: Space[Any]) -> Iterator[Space[Any]]:
     """Yield the space itself, or those in a `Dict` and its `Dict`s."""
-    if not isinstance(space, spaces.Dict):
+    if isinstance(space, spaces.Dict):
+        for part in cast("spaces.Dict[Any]", space).spaces.values():
+            yield from space_leaves(part)
+    else:
         yield space
-        return
-    for part in cast("spaces.Dict[Any]", space).spaces.values():
-        yield from space_leaves(part)
 
 
 def cast_space(space: Space[Any], to_dtype: Callable[[Any], Any]) -> Space[Any]:
     """Return the space with other dtypes, such as 32 bits for 64 where JAX has no 64-bit arrays.
 
-    Args:
-        space: `Box`, `Discrete`, `MultiDiscrete` or a `Dict` of such; others come back as they are.
-        to_dtype: Function from a numpy dtype to the dtype that replaces it.
+    `to_dtype` is the function from a numpy dtype to the dtype that replaces it. Spaces other than
+    `Box`, `Discrete`, `MultiDiscrete` and a `Dict` of such come back as they are.
 
     Example:
         >>> from gymnasium.spaces import Discrete
@@ -65,10 +64,7 @@ def _cast_bound(bound: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def keep_apart(wrapper: VectorWrapper[Any, Any, Any, Any, Any]) -> None:
-    """Give a wrapper spaces and metadata of its own, since trainers write into those they get.
-
-    Gymnasium's wrappers hand out those of the batch.
-    """
+    """Give a wrapper copies of the batch's spaces and metadata, since trainers write into those."""
     for name in (
         "single_observation_space",
         "single_action_space",

@@ -18,10 +18,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 __all__ = ["fit_spec", "keep_spec", "name_device", "reduce_batch"]
 
 
-def keep_spec(spec: EnvSpec | None) -> EnvSpec | None:
+def keep_spec(spec: EnvSpec) -> EnvSpec:
     """Return a copy of a spec whose keywords JSON can hold: devices by name, numbers, lists."""
-    if spec is None:
-        return None
     spec = copy.copy(spec)
     # Before `deepcopy`, since a `jax.Device` cannot be copied.
     spec.kwargs = _to_plain(spec.kwargs)
@@ -33,9 +31,9 @@ def fit_spec(spec: EnvSpec | None, limit: int | None, mode: AutoresetMode) -> En
 
     Gymnasium's spec has the task's own limit, whatever the user gave.
     """
-    spec = keep_spec(spec)
     if spec is None:
         return None
+    spec = keep_spec(spec)
     spec.max_episode_steps = limit
     if "max_episode_steps" in spec.kwargs:
         del spec.kwargs["max_episode_steps"]  # `make_vec` passes the spec's on.

@@ -31,12 +31,7 @@ from gymbridge.core.requests import (
 from gymbridge.core.runner import HostRunner, MakeRunner
 from gymbridge.core.specs import fit_spec, reduce_batch
 from gymbridge.core.sub_envs import SubEnvs
-from gymbridge.errors import (
-    ArgumentError,
-    EpisodeEndedError,
-    GymbridgeError,
-    ResetNeededError,
-)
+from gymbridge.errors import ArgumentError, EpisodeEndedError, GymbridgeError, ResetNeededError
 
 __all__ = ["BridgeVectorEnv"]
 
@@ -44,8 +39,8 @@ __all__ = ["BridgeVectorEnv"]
 class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     """A `gymnasium.vector.VectorEnv` over any `Simulator`.
 
-    It is pickled and copied as its arguments: the copy is a new batch, which is not yet reset. One
-    of a JAX engine is copied by `FunctionalVectorEnv.__copy__`.
+    It is pickled and copied as its arguments: the copy is a new batch, which is not yet reset. A
+    batch of a JAX engine is copied by `FunctionalVectorEnv.__copy__`.
 
     Args:
         simulator: The batch of simulations; see `Simulator`.
@@ -126,12 +121,12 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._runner = make_runner(rule, self._infos)
         options = simulator.reset_options
         self._readers = {name: self._runner.link(read) for name, read in options.items()}
-        # Reading flags costs nothing on the host; elsewhere ended rows are held instead.
+        # Reading flags costs nothing on the host; elsewhere ended rows stay as they are instead.
         is_readable = native == "numpy" or not adapter.is_dense
         self._refuses_ended = rule.refuses_ended and is_readable
         self._read_ended = identity if native == "numpy" else adapter.to_user
         self._seeds: tuple[int, ...] | None = None
-        self._carry: Any = None  # What the runner keeps between two calls.
+        self._carry: Any = None  # what the runner keeps between two calls
         self._one_thread = OneThread()
         self.sub_envs = SubEnvs(simulator)
         note_batch(self)
@@ -213,13 +208,13 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         known = merge_seeds(given, mask, self.np_random_seed)
         seeds = fold_seeds(known if self._carry is None else given, self.seed_range)
         seeds = seeds._replace(options=others or None)
-        # Nothing of what was before is needed where every episode begins from a given seed.
+        # A reset of all environments with given seeds needs no previous carry.
         carry = None if is_all and seeds.given.all() else self._carry
         self._wait_for_reads()
         try:
             outcome = self._runner.reset(carry, self._to_runner(mask), seeds)
             obs, *_, infos = self._infos.to_gymnasium(outcome)
-        # A signal handler may raise anything, too. Our own errors come before the engine is called.
+        # A signal handler may raise anything. Our own errors come before the engine is called.
         except BaseException as error:
             # The engine may have taken the seeds, so the next reset gives it `np_random_seed`.
             if carry is None and not isinstance(error, GymbridgeError):
@@ -317,7 +312,11 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         actions = self._read_actions(actions)
         if self._refuses_ended:
             ended = carry.ended if rows is None else carry.ended & rows
-            _check_running(self._read_ended(ended))
+            if (ids := np.flatnonzero(self._read_ended(ended))).size:
+                raise EpisodeEndedError(
+                    f"Environments {ids.tolist()} have ended and autoreset is disabled; call "
+                    "`reset(options={'reset_mask': terminations | truncations})` before `step`."
+                )
         if rows is not None:
             self._wait_for_reads()
             carry = self._runner.freeze(carry, ~rows)
@@ -361,14 +360,14 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         return self.call(name)
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
-        """Give each environment an attribute of your own; a list or tuple has one value for each.
+        """Give each environment a user-defined attribute; a list or tuple has one value for each.
 
         What the batch, the engine's object, EnvPool's configuration or Brax's ``sys`` has is fixed
         when the batch is built, as are keywords of its class. None of it can be set: setting it
         would change nothing.
 
         Raises:
-            ArgumentError: The name is such a one, or a list has another length than `num_envs`.
+            ArgumentError: The attribute is fixed, or a list has another length than `num_envs`.
             ClosedError: After `close`.
         """
         check_open(self)
@@ -400,8 +399,8 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             BusyError: Another call of the batch is running.
         """
         if self.is_forked or not hasattr(self, "_one_thread"):
-            # A pool's threads, for which closing waits, stayed in the parent; and Gymnasium 1.2
-            # closes what its constructor refused, too.
+            # After a fork the pool's threads are gone, so closing would hang. Gymnasium 1.2 also
+            # closes what its constructor refused.
             return
         with self._one_thread:
             self._carry, self.closed = None, True
@@ -410,12 +409,3 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
                     self._renderer.close()
             finally:
                 self._simulator.close()
-
-
-def _check_running(ended: Any) -> None:
-    ids = np.flatnonzero(ended)
-    if ids.size:
-        raise EpisodeEndedError(
-            f"Environments {ids.tolist()} have ended and autoreset is disabled; call "
-            "`reset(options={'reset_mask': terminations | truncations})` before `step`."
-        )

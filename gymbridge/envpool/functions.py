@@ -4,8 +4,8 @@ The carry of these functions is a number, the turn in which the pool answered. A
 few buffers that the compiled function takes apart.
 
 Each call needs the carry of the one before, which is what keeps callbacks in order. JAX's ordered
-effects would, too. But after an error in a function that JAX runs asynchronously they fail with it
-in every later function of the thread (https://github.com/jax-ml/jax/issues/37587).
+effects are not used: after an error in a function that JAX runs asynchronously they fail with it in
+every later function of the thread (https://github.com/jax-ml/jax/issues/37587).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _AfterCallbacks(OneThread):
     """The lock of the class, which waits for what JAX has still to run in this thread."""
 
     def __enter__(self) -> None:
-        # An error of a function is for whoever called it.
+        # The error of a function is raised where its result is used.
         with suppress(jax.errors.JaxRuntimeError):
             jax.effects_barrier()
         self.enter_callback()
@@ -51,12 +51,9 @@ class _AfterCallbacks(OneThread):
 
 
 class PoolFunctions:
-    """`reset` and `step` of one pool; see `EnvPoolVectorEnv.functional`.
+    """`reset` and `step` of the pool of a batch with jax arrays on one device, `place`.
 
-    Args:
-        runner: Runner of a batch with jax arrays.
-        carry: Its carry, of which only shapes are used here.
-        place: Device of the batch.
+    See `EnvPoolVectorEnv.functional`. Of `carry`, only shapes are used at first.
 
     Attributes:
         lock: For the calls of the batch, since a pool serves one at a time.

@@ -94,10 +94,7 @@ def read_task(task_id: Any) -> str:
 
 
 def read_config(task_id: str, kwargs: dict[str, Any], owner: str) -> dict[str, Any]:
-    """Check the user's keywords and return the default configuration of a task.
-
-    `owner` is the class that got the keywords, for errors.
-    """
+    """Check the user's keywords for `owner`, a class, and return a task's default configuration."""
     with name_task("describe", task_id):
         config = envpool.make_spec(task_id).config._asdict()
     known = (config.keys() - _OWNED.keys()) | _MAKE_KEYWORDS
@@ -129,7 +126,13 @@ def _check_values(task_id: str, config: dict[str, Any], kwargs: dict[str, Any]) 
     if spec == "MiniGridEnvSpec" and "env_name" in kwargs:
         _check_env_name(kwargs["env_name"])
     if spec == "AtariEnvSpec" and kwargs.keys() & {"task", "base_path"}:
-        _check_rom(**{name: kwargs.get(name, config[name]) for name in ("task", "base_path")})
+        task, base_path = (kwargs.get(name, config[name]) for name in ("task", "base_path"))
+        rom = Path(str(base_path), "atari", "roms", f"{task}.bin")
+        if not rom.is_file():
+            raise ArgumentError(
+                f"`task` and `base_path` must name an Atari ROM that exists, got {task!r} and "
+                f"{str(base_path)!r}: there is no file {rom}."
+            )
 
 
 def _check_env_name(env_name: Any) -> None:
@@ -139,13 +142,4 @@ def _check_env_name(env_name: Any) -> None:
         raise ArgumentError(
             f"`env_name` must be one of EnvPool's MiniGrid environments, got {env_name!r}; "
             f"{nearest(str(env_name), known)}"
-        )
-
-
-def _check_rom(task: Any, base_path: Any) -> None:
-    rom = Path(str(base_path), "atari", "roms", f"{task}.bin")
-    if not rom.is_file():
-        raise ArgumentError(
-            f"`task` and `base_path` must name an Atari ROM that exists, got {task!r} and "
-            f"{str(base_path)!r}: there is no file {rom}."
         )

@@ -1,7 +1,7 @@
 """The tasks of an installed EnvPool that is newer than the shipped list.
 
-Importing EnvPool takes two seconds, and `import gymbridge` imports no engine. So a process of its
-own reads EnvPool's registry, once for each version, and leaves the list in the user's cache.
+Importing EnvPool takes two seconds, and `import gymbridge` imports no engine. Another process reads
+EnvPool's registry, once for each version, and leaves the list in the user's cache.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Such a pool returns environments in the order in which its workers finish them, and observations and
 rewards in one row for each player of each environment. It waits until `batch_size` environments are
-ready, whatever was sent (envpool/core/async_envpool.h: ``is_sync_``). So it returns small blocks,
+ready, whatever was sent (envpool/core/async_envpool.h: ``is_sync_``). Here it returns small blocks,
 and has a few spare environments, which are reset to fill the last block.
 """
 

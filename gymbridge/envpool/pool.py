@@ -29,14 +29,9 @@ class Pool:
     """The environments of one task; `build` makes them, and a further `build` replaces them.
 
     A pool cannot be asked what it has done. Therefore `turn` counts the calls that change episodes.
-    After a call that Ctrl-C or an error interrupted, the user's state has an earlier turn. So has
-    a state with which somebody else went on.
-
-    Args:
-        task_id: EnvPool's name of the task.
-        config: Keywords for `envpool.make`.
-        idle: Actions by leaf, each (num_envs, ...), for steps that ignore actions.
-        players: The task's, which decide how rows are exchanged.
+    After a call that Ctrl-C or an error interrupted, the user's state has an earlier turn, as has a
+    state with which somebody else went on. `idle` are actions by leaf, each (num_envs, ...), for
+    steps that ignore actions. `players` decide how rows are exchanged.
     """
 
     def __init__(
@@ -99,10 +94,10 @@ class Pool:
         """Receive the results that an interrupted call left in the pool, if there are any."""
         self.turn += 1
         if self._players.count > 1:  # Such a pool would wait for more.
-            return self.build(self._seeds)
-        while len(self.receive()[0]):
-            pass
-        return None
+            self.build(self._seeds)
+        else:
+            while len(self.receive()[0]):
+                pass
 
     def send(self, ids: np.ndarray, actions: list[np.ndarray]) -> None:
         """Step the environments `ids`, (count,) int32; actions by leaf are contiguous."""

@@ -13,7 +13,7 @@ __all__ = ["Progress"]
 class Progress:
     """What is known of each environment of an asynchronous pool since it was built.
 
-    Where steps are cheap, Python's own work is a large part of the time. So indices are intp, which
+    Where steps are cheap, Python's own work is a large part of the time. Indices are intp, which
     numpy looks up faster than int32, and numbers are arrays, which it adds and compares faster.
 
     Attributes:
@@ -55,7 +55,7 @@ class Progress:
         Args:
             ids: (batch_size,) int32.
             ended: (batch_size,) bool, as the pool reports it; it may be returned as terminations.
-            truncated: (batch_size,) bool, as the pool reports it; it may be returned, too.
+            truncated: (batch_size,) bool, as the pool reports it; it may also be returned.
             rewards: (batch_size,) float32; set to 0 where an episode begins.
         """
         rows = ids.astype(np.intp)

@@ -1,8 +1,7 @@
 """Frames of EnvPool's environments, which EnvPool itself draws.
 
 Its MuJoCo families end the process if no OpenGL context is current in the calling thread, because
-MuJoCo's loader then finds no functions. So a context of the `mujoco` package is made current around
-each call.
+MuJoCo's loader then finds no functions. Each call is made with a context of the `mujoco` package.
 """
 
 from __future__ import annotations
@@ -30,13 +29,10 @@ __all__ = ["PoolRenderer", "check_pixels", "is_mujoco"]
 
 
 class PoolRenderer:
-    """Draws the environments of a pool.
+    """Draws the environments of a pool, whose task is of a family.
 
-    Args:
-        pool: The pool.
-        family: The family of its task.
-        view: Size and camera of the frames. The camera is the number of a camera of the model, or
-            -1 for the default. A number that the model lacks is an error of the first `draw`.
+    The camera of `view` is the number of a camera of the model, or -1 for the default. A number
+    that the model lacks is an error of the first `draw`.
     """
 
     def __init__(self, pool: Pool, family: str, view: View) -> None:

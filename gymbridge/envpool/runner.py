@@ -1,9 +1,9 @@
 """The runner of a pool: a quick step with the same results as the plain rule.
 
-A pool's workers fall asleep while Python runs between two exchanges, so Python there
-costs more than its own time. The quick step counts and copies while the pool works. It looks
-at the limit only when an episode can have reached it, and leaves restarts to the pool where the
-pool itself ended the episode. Tests compare it with `HostRunner` over the same simulator.
+A pool's workers fall asleep while Python runs between two exchanges, so Python there costs more
+than its own time. The quick step counts and copies while the pool works. It looks at the limit only
+when an episode can have reached it, and leaves restarts to the pool where the pool itself ended the
+episode. Tests compare it with `HostRunner` over the same simulator.
 """
 
 from __future__ import annotations
@@ -42,11 +42,7 @@ class PoolCarry(NamedTuple):
 
 
 class PoolRunner(Runner):
-    """Runs the rule over an `EnvPoolSimulator`.
-
-    Attributes:
-        rule: The episode rule that it runs.
-    """
+    """Runs an episode rule, the attribute `rule`, over an `EnvPoolSimulator`."""
 
     def __init__(self, rule: EpisodeRule[EnvPoolSimulator], infos: InfoLayout) -> None:
         simulator = rule.simulator
@@ -72,10 +68,7 @@ class PoolRunner(Runner):
         return carry._replace(ended=carry.ended | rows, has_own_truncation=True)
 
     def show(self, carry: PoolCarry, shown: np.ndarray | None) -> Any:
-        """Return a result with the arrays of a step's, or of a reset's under a mask.
-
-        Its values are old; it is for those who have to know shapes beforehand.
-        """
+        """Return old values with the shapes of a step's result, or of a reset's under a mask."""
         time_step = self._layout.read(carry.state.values)
         return self._infos.collect_infos(StepResult(carry, time_step, shown=shown))
 

@@ -111,22 +111,22 @@ LIMIT_KEEPERS = {
     "LevelBasedForaging-v0": "task",  # Its episodes end at 100 steps by themselves.
     "Jumanji/LevelBasedForaging-v0": "task",
 }
-"""Who keeps the limit, "core", "pool" or "task", by family or task id, as the documentation's table
-has it. The core keeps that of every other task."""
+"""Where the limit is enforced, "core", "pool" or "task", by family or task id, as in the table of
+docs/reference/envpool.md. The core enforces the limit of every other task."""
 
 
 def limit_enforced_by(task_id: str, family: str) -> str:
-    """Return who keeps the time limit of a task: "core", "pool" or "task"."""
+    """Return where the time limit of a task is enforced: "core", "pool" or "task"."""
     return LIMIT_KEEPERS.get(task_id) or LIMIT_KEEPERS.get(family, "core")
 
 
 def limit_keywords(
     keeper: str, family: str, limit: int | None, kwargs: Mapping[str, Any]
 ) -> dict[str, int]:
-    """Return the keywords that give a pool the limit which it needs beside its keeper.
+    """Return the keywords for the limit that a pool needs, wherever the limit is enforced.
 
     `limit` is the user's in steps, None for none, and `kwargs` are the user's keywords. A pool
-    whose keeper is the core needs them for the task's own limit as well.
+    whose limit the core enforces needs them for the task's own limit as well.
     """
     if keeper == "task":
         return {}

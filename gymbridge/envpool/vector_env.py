@@ -47,10 +47,10 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
 
     Attributes:
         num_players: Number of players of an environment.
-        takes_turns: Whether one of several players moves in each step. Then observations and legal
-            actions are those of ``infos["current_player"]``, and a reward is that of the player who
-            moved. If all move at once, observations and actions have an axis of players, and a
-            reward is the sum. ``infos["rewards"]``, (num_envs, players), has each player's.
+        takes_turns: Whether one of several players moves in each step. If so, observations and
+            legal actions are those of ``infos["current_player"]``, and a reward is that of the
+            player who moved. If all move at once, observations and actions have an axis of players,
+            and a reward is the sum. ``infos["rewards"]``, (num_envs, players), has each player's.
 
     Raises:
         UnknownTaskError: The installed EnvPool has no such task.
@@ -109,14 +109,14 @@ class EnvPoolVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, r
     def functional(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
         """Return the batch as functions, which `jax.jit` and `jax.lax.scan` take.
 
-        Each call of them is a callback that takes the exact step on the host. Modes,
-        limits, restarts and infos are those of the class; with Disabled, ended environments stay as
-        they are until their reset, with reward 0.
+        Each call of them is a callback that takes the exact step on the host. Modes, limits,
+        restarts and infos are those of the class; with Disabled, ended environments stay as they
+        are until their reset, with reward 0.
 
-        The episodes live in the pool and cannot be copied. So ``carry`` stands for their present
-        state, and serves for one call of `step` or `reset`, which returns the next one. After that
-        an older carry is an error of JAX that says so, and so is a `step` of the class. A reset of
-        every environment, by the class or with any carry, begins new episodes.
+        The episodes live in the pool and cannot be copied. Therefore ``carry`` stands for their
+        present state, and serves for one call of `step` or `reset`, which returns the next one.
+        After that, an older carry raises an error of JAX, and a `step` of the class raises as well.
+        A reset of every environment, by the class or with any carry, begins new episodes.
 
         Returns:
             ``carry``, a number, and two functions: ``reset(carry, mask) -> (carry, (observations,

@@ -71,12 +71,10 @@ class JaxFunction:
             return jax.vjp(lambda *given: function(given, rest), *inputs, has_aux=True)
 
         def record(inputs: tuple[Any, ...], rest: Any) -> Any:
-            """Return the same with the vjp as it is kept."""
             outputs, vjp, aux = differentiate(inputs, rest)
             return outputs, pack_tree(vjp) if joins else vjp, aux
 
         def apply(kept: Any, cotangents: tuple[Any, ...]) -> Any:
-            """Return what the vjp makes of the cotangents."""
             announce("a backward pass", "minutes")
             if recompute:
                 return differentiate(*kept)[1](cotangents)
@@ -126,16 +124,14 @@ class JaxFunction:
 class _Gradient:
     """The backward pass of a function of jax, as a function that has a backward pass itself.
 
+    `differentiate` is (inputs, rest) -> (outputs, vjp, aux), and `pull` is compiled, (residuals,
+    cotangents) -> gradients.
+
     The gradient g(x, c) of f at x is the vjp, linear in c. Given a gradient v of g, that of x is
     the derivative of g along v, since second derivatives are symmetric, and that of c is the
     derivative of f along v. One pass in forward mode over the vjp gives both, as ``jax.jvp`` of
     ``jax.grad`` does. It passes loops, and where a gradient is cut it selects zeros, while reverse
     mode would multiply a NaN by them.
-
-    Args:
-        differentiate: (inputs, rest) -> (outputs, vjp, aux).
-        pull: The compiled backward pass, (residuals, cotangents) -> gradients.
-        to_torch: Conversion of a gradient to a tensor.
     """
 
     def __init__(
@@ -263,7 +259,7 @@ class _Node(torch.autograd.Function):
             )
         kept: _Kept = token.kept
         cotangents = _read_gradients(gradients, ctx.like)
-        if torch.is_grad_enabled():  # with `create_graph=True`
+        if torch.is_grad_enabled():  # Torch sets it for `create_graph=True`.
             _check_origins(kept)
             sources = (*kept.tensors, *gradients)
             tensors = ctx.call.pull_traced(kept, cotangents, sources).tensors

@@ -19,9 +19,7 @@ __all__ = ["Packing", "is_float"]
 class Packing:
     """Float leaves of a carry as one array.
 
-    Args:
-        carry: Shapes and dtypes of a carry.
-        names: Name of each leaf that is packed, and None for the others, in their order.
+    `names` has the name of each leaf that is packed, and None for the others, in their order.
 
     Attributes:
         dtype: Dtype of the array, which can hold every leaf that is packed.
@@ -66,20 +64,17 @@ def _split(ends: tuple[int, ...], joined: jax.Array) -> list[jax.Array]:
 
 
 def _join(ends: tuple[int, ...], columns: list[jax.Array]) -> jax.Array:
-    write = partial(_write, ends)
-    return jax.lax.platform_dependent(*columns, cpu=write, default=_concatenate)
+    return jax.lax.platform_dependent(
+        *columns, cpu=partial(_write, ends), default=lambda *columns: jnp.concatenate(columns, 1)
+    )
 
 
 def _write(ends: tuple[int, ...], *columns: jax.Array) -> jax.Array:
-    """Write each array in its place; see `pack_tree` for why."""
+    """Write each array in its place, since XLA concatenates element by element on a CPU."""
     joined = jnp.zeros((columns[0].shape[0], ends[-1]), columns[0].dtype)
     for start, column in zip(ends[:-1], jax.lax.optimization_barrier(columns), strict=True):
         joined = jax.lax.dynamic_update_slice(joined, column, (0, start))
     return joined
-
-
-def _concatenate(*columns: jax.Array) -> jax.Array:
-    return jnp.concatenate(columns, 1)
 
 
 # The gradient of one is the other, where JAX would add up an array of the whole size for each leaf.

@@ -54,11 +54,7 @@ class GraphCarry(NamedTuple):
 class GraphRunner(JaxRunner):
     """Runs the rule over tensors, with a graph if an input requires grad.
 
-    Args:
-        rule: Episode rule of the batch.
-        infos: The layout of its infos.
-        recompute: Whether a backward pass computes each step again instead of keeping what it needs
-            of it.
+    With `recompute`, a backward pass computes each step again instead of keeping what it needs.
 
     Raises:
         EnvContractError: Actions are not floats, the state has complex numbers, or reverse mode
@@ -72,7 +68,7 @@ class GraphRunner(JaxRunner):
         check_differentiable(simulator)
         self.rule, self._to_torch = JaxRule(rule), choose_to_torch(place)
         self._sharding = sharding = find_sharding(place)
-        # Parts of their own, since bound methods of this one would be a circle that keeps what was
+        # In another object, since bound methods of this one would be a circle that keeps what was
         # compiled alive.
         pure = _PackedRule(rule, infos, recompute)
         self.packing = packing = pure.packing
@@ -132,7 +128,7 @@ class GraphRunner(JaxRunner):
 
     @_eager
     def observe(self, carry: GraphCarry) -> Any:
-        """Return the current observation as tensors of their own, without a graph."""
+        """Return a copy of the current observation as tensors, without a graph."""
         return map_arrays(self._to_torch, self._read_obs(carry.packed, carry.rest))
 
     @_eager
@@ -212,7 +208,7 @@ class GraphRunner(JaxRunner):
 
     def _join(self, carry: GraphCarry, tensors: Iterator[Any], result: Returned) -> Returned:
         """Return the result as tensors, with those that have a gradient in their place."""
-        leaves, structure = jax.tree.flatten(result, is_leaf=_is_handed_over)
+        leaves, structure = jax.tree.flatten(result, is_leaf=lambda x: isinstance(x, _OPAQUE))
         joined = [next(tensors) if leaf is _FLOAT else self._to_torch(leaf) for leaf in leaves]
         return jax.tree.unflatten(structure, joined)._replace(carry=carry)
 
@@ -222,12 +218,7 @@ class _PackedRule:
 
     Those for `JaxFunction` take packed and other leaves of the carry, leaves of the actions, and
     what else is given. They return the new leaves, what has a gradient of the time step, and the
-    rest of it.
-
-    Args:
-        rule: Episode rule of the batch.
-        infos: The layout of its infos.
-        recompute: Whether the backward pass of `unroll` computes each step again.
+    rest of it. With `recompute`, the backward pass of `unroll` computes each step again.
     """
 
     def __init__(self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, recompute: bool) -> None:
@@ -302,10 +293,8 @@ class _Float:
 
 
 _FLOAT = _Float()
-
-
-def _is_handed_over(leaf: Any) -> bool:
-    return leaf is _FLOAT or isinstance(leaf, Packed)
+_OPAQUE = (_Float, Packed)
+"""Classes whose objects are leaves of a result."""
 
 
 def _split(result: Returned) -> tuple[tuple[Any, ...], Returned]:

@@ -40,7 +40,7 @@ def to_brax(env: JaxEnv) -> brax_envs.Env:
     Returns:
         In its `State`, ``pipeline_state`` is that of `env`, and ``done`` is 1 after either flag.
         ``info`` has "infos", those of `env`, and "time_out", 1 where the task truncates the
-        episode. Infos that are one float each are ``metrics``, too.
+        episode. Infos that are one float each are also ``metrics``.
 
     Raises:
         ArgumentTypeError: `env` is not a `JaxEnv`.
@@ -66,7 +66,7 @@ class _BraxEnv(brax_envs.Env):
         self.observation_size = sizes if isinstance(sizes, dict) else sizes[0]
         space: Any = traced.action_space
         self._action, self.action_size = action_struct(space), space.shape[0]
-        low, high = space.low / 2, space.high / 2  # a half each, whose difference is finite
+        low, high = space.low / 2, space.high / 2  # The difference of halves is finite.
         self._middle, self._half = high + low, high - low
 
     def reset(self, rng: jax.Array) -> brax_envs.State:

@@ -101,7 +101,7 @@ def _check_arrays(name: str, tree: Any, verb: str) -> None:
             raise EnvContractError(
                 f"`{name}{jax.tree_util.keystr(path)}` of `{verb}` must be an array or a pytree of "
                 f"arrays, got {type(leaf).__name__}. Keep what is no array as an attribute of the "
-                "environment, and register a class of your own by `jax.tree_util`."
+                "environment, and register your class by `jax.tree_util`."
             )
 
 
@@ -207,7 +207,11 @@ def _merge_infos(
         if (first is None or second is None) and name not in defaults:
             raise _missing_info(here, *(("reset", "step") if first is None else ("step", "reset")))
         if _is_nested(here, first, second):
-            inner = _read_inner_defaults(here, defaults.get(name, {}))
+            inner = to_plain(defaults.get(name, {}))
+            if not isinstance(inner, Mapping):
+                raise ArgumentError(
+                    f"`info_defaults{_index(*here)}` must be a dict, got {inner!r}."
+                )
             likes[name], fitted[name] = _merge_infos(here, first or {}, second or {}, inner)
             continue
         if first is not None and second is not None:
@@ -238,13 +242,6 @@ def _missing_info(path: tuple[str, ...], lacks: str, has: str) -> EnvContractErr
         f"`reset` and `step` must return the same infos, but `info{_index(*path)}` comes from "
         f"`{has}` alone; return it from `{lacks}` too, or declare `{declared}` in `info_defaults`."
     )
-
-
-def _read_inner_defaults(path: tuple[str, ...], defaults: Any) -> Mapping[str, Any]:
-    plain = to_plain(defaults)
-    if isinstance(plain, Mapping):
-        return plain
-    raise ArgumentError(f"`info_defaults{_index(*path)}` must be a dict, got {defaults!r}.")
 
 
 def _read_default(path: tuple[str, ...], like: Any, default: Any) -> jax.Array:

@@ -1,4 +1,4 @@
-"""What a user hears of compilations, on the logger `gymbridge`."""
+"""Logs what is compiled and how to keep it, on the logger `gymbridge`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["announce", "log_compilation"]
 _LOG = logging.getLogger("gymbridge")
 
 _SLOW = 5.0
-"""Seconds of a compilation after which a user hears how to keep what is compiled."""
+"""Seconds of a compilation after which a warning says how to keep what is compiled."""
 
 _SAID = threading.Event()
 

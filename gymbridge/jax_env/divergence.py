@@ -98,12 +98,9 @@ def _make_finite(leaf: jax.Array) -> jax.Array:
 def _zero_gradient_on_divergence(step: Any, physics_leaves: Any) -> Any:
     """Return the step of a batch with a vjp that is exactly zero in the rows that diverged in it.
 
-    It is also zero where one of the `physics_leaves` stopped being finite. Such a row diverges in a
-    later step, and the zero gradient from there, times an infinite slope in this one, would be NaN.
-
-    Args:
-        step: (rows, actions) -> (rows, (num_envs,) bool, those that diverged).
-        physics_leaves: Function from rows to the leaves whose overflow counts.
+    It is also zero where one of the `physics_leaves` of a row stopped being finite. Such a row
+    diverges in a later step, and the zero gradient from there, times an infinite slope in this one,
+    would be NaN. `step` returns the rows, and those that diverged as (num_envs,) bool.
     """
     guarded = jax.custom_vjp(step)
 

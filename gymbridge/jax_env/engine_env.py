@@ -102,7 +102,7 @@ class EngineEnv(JaxEnv):
         # method, although the environment may have changed since.
         self._begins_with: list[Any] = []
         begin = partial(_begin_at, fields.starting_at, env, self._begins_with)
-        if mjx_solver_gradient:  # one of its own, since `self._solver` says what the step runs
+        if mjx_solver_gradient:  # `self._solver` is for the step alone.
             begin = SolverGradient(mjx_solver_gradient).wrap(begin)
         self._reset = jax.jit(lambda key, physics, start: call(physics, begin, start, key))
         self._step = jax.jit(lambda state, action, physics: call(physics, step, state, action))
@@ -193,7 +193,6 @@ class EngineEnv(JaxEnv):
         return getattr(state, self._fields.physics)
 
     def _env_metadata(self) -> EnvMetadata:
-        """Return what the batch knows of the environment besides its functions and spaces."""
         unwrapped = self._env.unwrapped
         backend = getattr(unwrapped, "backend", None)
         found = EnvMetadata(
@@ -376,7 +375,7 @@ def _declared(env: Any, name: str, given: Space[Any] | None) -> Space[Any] | Non
 
 
 def _unit_box(action_size: int) -> spaces.Box:
-    dtype: Any = jax.dtypes.canonicalize_dtype(float).type  # As the physics.
+    dtype: Any = jax.dtypes.canonicalize_dtype(float).type  # The physics has this dtype.
     return spaces.Box(-1.0, 1.0, (int(action_size),), dtype)
 
 

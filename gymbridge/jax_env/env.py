@@ -47,7 +47,7 @@ class Drawing(NamedTuple):
 
 
 class EnvMetadata(NamedTuple):
-    """What an environment says of itself besides its functions and spaces."""
+    """What is known of an environment besides its functions and spaces."""
 
     name: str
     """What it is called in messages, such as "Reacher (backend spring)"."""
@@ -74,9 +74,9 @@ class JaxEnv(ABC):
     without a batch axis. A state is any pytree of arrays, with the same shapes and dtypes from both
     methods. Everything else has a default.
 
-    The methods are traced when a batch is built, and called no more. So they draw with the keys
-    that they get, branch by `jax.numpy.where` or `jax.lax.cond`, and attributes that change
-    afterwards have no effect on that batch.
+    The methods are traced when a batch is built, and called no more. They draw with the keys that
+    they get, and branch by `jax.numpy.where` or `jax.lax.cond`. Attributes that change afterwards
+    have no effect on that batch.
 
     Attributes:
         observation_space: Space of one observation: `Box`, `Discrete`, `MultiDiscrete`,
@@ -178,10 +178,7 @@ class JaxEnv(ABC):
         return state
 
     def _env_metadata(self) -> EnvMetadata:
-        """Return what the batch knows of the environment besides its functions and spaces.
-
-        The translation of an engine has its own.
-        """
+        """Return what is known of the environment besides its functions and spaces."""
         name, coordinates = self.name or type(self).__name__, self.coordinates
         if not isinstance(coordinates, Coordinates):  # A user's attribute may have that name.
             coordinates = None

@@ -21,6 +21,7 @@ _RESERVED = {*RESERVED_INFOS, "info", "randomization"}
 _SOURCES = ("metrics", "info")
 
 Path = tuple[str, ...]
+Places = dict[Path, tuple[Path, int]]
 
 
 def make_info_selector(
@@ -33,10 +34,9 @@ def make_info_selector(
     entries with the name of a metric. If a metric and an entry have the same reserved name, the
     metric is in the dict ``"metrics"`` inside that dict. PRNG keys are left out.
 
-    Args:
-        state: Shapes of one environment's state.
-        info_keys: None for what fits into about 1 kB per environment, "all", or a list of names.
-        carried: Names of further entries of ``state.info``.
+    `state` is that of one environment, as shapes and dtypes. `info_keys` is None for what fits into
+    about 1 kB per environment, "all", or a list of names. `carried` names further entries of
+    ``state.info``.
     """
     places = _find_places(state)
     chosen = _choose(places, info_keys) | _choose_carried(places, carried)
@@ -64,11 +64,11 @@ def _flatten(state: Any) -> dict[Path, Any]:
     }
 
 
-def _find_places(state: Any) -> dict[Path, tuple[Path, int]]:
+def _find_places(state: Any) -> Places:
     """Return the place of each leaf in the infos, and its size in bytes."""
     leaves = {path: leaf for path, leaf in _flatten(state).items() if not _holds_key(leaf)}
     names = {source: {path[1] for path in leaves if path[0] == source} for source in _SOURCES}
-    places: dict[Path, tuple[Path, int]] = {}
+    places: Places = {}
     for path, leaf in sorted(leaves.items(), key=lambda item: _SOURCES.index(item[0][0])):
         source, name = path[:2]
         is_taken = name in _RESERVED or name.startswith("_")
@@ -83,9 +83,7 @@ def _find_places(state: Any) -> dict[Path, tuple[Path, int]]:
     return places
 
 
-def _choose(
-    places: dict[Path, tuple[Path, int]], info_keys: Sequence[str] | str | None
-) -> dict[Path, Path]:
+def _choose(places: Places, info_keys: Sequence[str] | str | None) -> dict[Path, Path]:
     names = read_info_keys(info_keys, {path[1] for path in places})
     if names is not None:
         return {path: target for path, (target, _) in places.items() if path[1] in names}
@@ -96,9 +94,7 @@ def _choose(
     return chosen
 
 
-def _choose_carried(
-    places: dict[Path, tuple[Path, int]], carried: Collection[str]
-) -> dict[Path, Path]:
+def _choose_carried(places: Places, carried: Collection[str]) -> dict[Path, Path]:
     own = {path: target for path, (target, _) in places.items() if path == ("info", *target)}
     known = {path[1] for path in own}
     if missing := sorted({*carried} - known):

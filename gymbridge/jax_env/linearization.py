@@ -34,10 +34,7 @@ class Linearization(NamedTuple):
 
 
 class Linearizer:
-    """The compiled linearisation of a batch in some leaves of its state.
-
-    Args:
-        fields: Names of float leaves; None for the coordinates that the environment names.
+    """The compiled linearisation of a batch in float leaves, or for None in its coordinates.
 
     Attributes:
         fields: Columns of each leaf, by name.

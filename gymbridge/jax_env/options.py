@@ -49,7 +49,7 @@ class Kept(NamedTuple):
     """A value that outlives an episode."""
 
     value: Any
-    is_given: Any  # bool; where it is False, `reset` has a value of its own
+    is_given: Any  # bool; where it is False, `reset` chooses the value
 
 
 def read_reset_options(env: JaxEnv) -> dict[str, Option]:
@@ -62,12 +62,9 @@ def read_reset_options(env: JaxEnv) -> dict[str, Option]:
 
 
 def read_carried(env: JaxEnv) -> tuple[dict[str, Option], dict[str, np.ndarray]]:
-    """Return what an environment carries from one episode to the next, as options of `reset`.
+    """Return what outlives an episode as options of `reset` by name, whose values are `Kept`.
 
-    Returns:
-        options: By name; their values are `Kept`.
-        defaults: What takes the place of a value that is not given, for those that the environment
-            does not look after itself.
+    The second dict has defaults for those that are not given, unless the environment has them.
     """
     options, defaults = {}, {}
     for name, space in read_mapping(env, "carried").items():
@@ -123,11 +120,8 @@ def _read_option(env: JaxEnv, name: str, space: Any, attribute: str = "reset_opt
             f"{label} must be Box, Discrete, MultiDiscrete or MultiBinary, got {space!r}."
         )
     check_range(label, space)
-    _check_keyword(env, name, label)
-    like = action_struct(space)
+    default, like = _read_keyword(env, name, label), action_struct(space)
     read = partial(_read_values, name, cast_space(space, lambda _: like.dtype))
-    parameter = inspect.signature(env.reset).parameters.get(name)
-    default = None if parameter is None else parameter.default
     return Option(read, like, _read_default(default, like, space))
 
 
@@ -165,7 +159,8 @@ def given_together(options: Mapping[str, Option]) -> list[frozenset[str]]:
     ]
 
 
-def _check_keyword(env: JaxEnv, name: str, label: str) -> None:
+def _read_keyword(env: JaxEnv, name: str, label: str) -> Any:
+    """Return the default of an option in the signature of `reset`, None if it takes any keyword."""
     parameters = inspect.signature(env.reset).parameters
     found = parameters.get(name)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -182,6 +177,7 @@ def _check_keyword(env: JaxEnv, name: str, label: str) -> None:
             f"{label} must have a default in `reset`, as in `def reset(self, key, {name}=0)`, "
             "since a restart has no options."
         )
+    return None if found is None else found.default
 
 
 def _read_values(name: str, space: Space[Any], given: Any, mask: np.ndarray) -> np.ndarray:

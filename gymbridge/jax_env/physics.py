@@ -21,11 +21,9 @@ __all__ = ["PhysicsDraw"]
 class PhysicsDraw:
     """Function from a key to the leaves of a model that vary.
 
-    Args:
-        leaves: Leaves of the model.
-        function: (model, key) -> physics by dotted path; or, as Brax and Playground have it,
-            (model, (1, 2) keys) -> (model with leaves (1, ...), the same tree with 0 for these
-            leaves and None for the others).
+    The user's function is (model, key) -> physics by dotted path; or, as Brax and Playground have
+    it, (model, (1, 2) keys) -> (model with leaves (1, ...), the same tree with 0 for these leaves
+    and None for the others).
 
     Attributes:
         shapes: Shapes and dtypes of the leaves that vary, by dotted path.
@@ -172,10 +170,7 @@ def _is_same(leaf: Any, own: Any) -> bool:
 
 
 def _take_row(name: str, own: Any, leaf: Any, axis: Any) -> jax.Array:
-    """Return the one row of a leaf that was drawn for a batch of one key; all of it without axis.
-
-    Without an axis every environment has it, as with `jax.vmap`.
-    """
+    """Return the row of a leaf drawn for one key; without an axis all of it, as in `jax.vmap`."""
     if axis is None:
         return _to_array(name, leaf)
     shape = np.shape(own)

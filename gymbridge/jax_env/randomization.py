@@ -30,7 +30,7 @@ from gymbridge.private.mjx import read_solver_gradient
 __all__ = ["RandomizedEnv", "RandomizedEpisode", "translate"]
 
 _STREAM = 0x70687973
-"""Folded into an episode's key, so that its physics are drawn from a stream of their own."""
+"""Folded into an episode's key for its physics, so that they have another random stream."""
 
 
 def translate(
@@ -100,7 +100,7 @@ class RandomizedEnv(JaxEnv):
         }
 
     def _env_metadata(self) -> EnvMetadata:
-        """Return what the environment says of itself; frames show the physics of the episodes."""
+        """Return the metadata of the environment; frames show the physics of the episodes."""
         found = self._metadata
 
         def draw(states: RandomizedEpisode, count: int) -> Drawn:
@@ -146,7 +146,7 @@ class RandomizedEnv(JaxEnv):
         return {**info, "randomization": dict(physics)}
 
     def _check_read(self, shapes: Physics) -> None:
-        """Raise for leaves that neither `reset` nor `step` reads, so that drawing them is vain."""
+        """Raise for leaves that neither `reset` nor `step` reads, so that a draw has no effect."""
         env, name = self._env, self._metadata.name
         state, action = jax.eval_shape(env.reset, KEY)[0], action_struct(self.action_space)
 

@@ -25,7 +25,7 @@ mujoco: Any = importlib.import_module("mujoco")
 
 _SIZE = (320, 240)
 _TRACKING = "track"
-"""A camera of this name follows the robot; Gymnasium and EnvPool show it by default, too."""
+"""A camera of this name follows the robot; Gymnasium and EnvPool also show it by default."""
 
 _DATA = {
     "qpos": ("q", "qpos"),
@@ -40,11 +40,7 @@ class MujocoRenderer:
     """Draws positions as ``mujoco.Renderer`` does, and keeps its context, scene and buffers.
 
     Brax's and Playground's own functions make a renderer in each call (brax/io/image.py,
-    mujoco_playground/_src/mjx_env.py).
-
-    Args:
-        model: The `mujoco.MjModel` of the physics; a copy is drawn.
-        view: Size and camera.
+    mujoco_playground/_src/mjx_env.py). A copy of the `mujoco.MjModel` of the physics is drawn.
     """
 
     def __init__(self, model: Any, view: View) -> None:

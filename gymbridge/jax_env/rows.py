@@ -51,7 +51,6 @@ def reset_row(env: TracedEnv, key: jax.Array, /, **options: Any) -> Row:
 
 
 def _step(env: TracedEnv, row: Row, action: Any) -> Row:
-    """Return one row after one step of its environment."""
     if row.key is None or row.steps is None:
         key, steps = jnp.zeros(KEY.shape, KEY.dtype), None
     else:
@@ -90,13 +89,7 @@ def drawn_part(row: Row) -> Row:
 
 
 def begin_rows(mask: jax.Array, drawn: Row, rows: Row) -> Row:
-    """Return rows with what was drawn of them, and zero for all else under `mask`.
-
-    Args:
-        mask: (num_envs,) bool, rows whose episode begins.
-        drawn: Their `drawn_part`, and that of the others.
-        rows: As they were.
-    """
+    """Return rows with what was `drawn` of them, and zero for the rest under a (num_envs,) mask."""
     seen = rows.seen
     info = {name: seen.info[name] & ~mask for name in STEP_INFOS if name in seen.info}
     seen = TimeStep(

@@ -58,7 +58,7 @@ class JaxRunner(Runner, Protocol):
         return carry
 
     def observe(self, carry: Any) -> Any:
-        """Return the current observation, in arrays of their own."""
+        """Return a copy of the current observation."""
         ...
 
     def apply(self, function: Callable[[Carry, Any], Any], carry: Any, actions: Any) -> Any:

@@ -59,7 +59,7 @@ class JaxSimulator:
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
-        summed: Names of infos that add up, too.
+        summed: Names of infos that add up as well.
         guarded: Whether a row that produces NaN or Inf ends with its last finite observation.
         calls: LAPACK calls on many matrices that a step may have at the same time, if it has any.
     """
@@ -79,9 +79,10 @@ class JaxSimulator:
         calls: int = 2,
     ) -> None:
         self.num_envs, self.task_limit = num_envs, task_limit
-        # Whoever chose the place has said how many calls of LAPACK a step has.
+        # `JaxVectorEnv`, which chose the place, has reserved threads for LAPACK.
         self.device = start_jax_on(device, num_envs, calls=0)
-        self.num_devices = len(getattr(self.device, "device_set", [None]))
+        devices = getattr(self.device, "device_set", {self.device})
+        self.num_devices = len(devices)
         check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat
         metadata = env.metadata
@@ -111,10 +112,9 @@ class JaxSimulator:
         self._reset_rows = jax.vmap(self.reset_row)
         rows = guard_step(env, self.step_row) if guarded else jax.vmap(self.step_row)
         self._step_rows: Callable[[Row, Any], Row] = rows
-        # A fresh reset costs as much as its chunk; an eighth of the batch costs least on CPU.
+        # Each reset costs as much as a chunk; those of an eighth of the batch cost least on a CPU.
         self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
         # XLA reads the condition of a loop on the host, for which an accelerator waits each time.
-        devices = getattr(self.device, "device_set", {self.device})
         self._resets_in_chunks = all(device.platform == "cpu" for device in devices)
 
     def split(self) -> JaxSimulator:
@@ -247,7 +247,6 @@ class JaxSimulator:
         return Episodes(begin_rows(mask, drawn, state.rows), seed, episode)
 
     def _reset_every(self, seed: jax.Array, episode: jax.Array, options: dict[str, Any]) -> Row:
-        """Return fresh rows everywhere."""
         return self._reset_rows(_episode_keys(seed, episode), **options)
 
     def _reset_under(

@@ -13,14 +13,10 @@ __all__ = ["find_sharding", "spread"]
 def spread(
     function: Callable[..., Any], place: Any, *, in_axes: Any = 0, out_axes: Any = 0
 ) -> Callable[..., Any]:
-    """Return a function of the rows of one device as a function of the whole batch.
+    """Return a function of trees of the rows of one device as a function of the whole batch.
 
-    Args:
-        function: Function of trees of arrays.
-        place: Where the batch is, a `jax.Device` or `jax.sharding.NamedSharding`.
-        in_axes: Axis of the environments in the arguments: one number, or a tuple with one for each
-            argument.
-        out_axes: The same for what the function returns.
+    `place` is a `jax.Device` or `jax.sharding.NamedSharding`. `in_axes` is the axis of the
+    environments in the arguments, one number or a tuple, and `out_axes` that in the result.
     """
     if not hasattr(place, "mesh"):
         return function

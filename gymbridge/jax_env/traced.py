@@ -54,7 +54,7 @@ class TracedEnv:
     Attributes:
         observation_space: Space of one observation, in JAX's dtypes.
         action_space: Space of one action.
-        metadata: What the environment says of itself.
+        metadata: What is known of the environment, an `EnvMetadata`.
         drawing: How it is drawn.
         options: Options of `reset`, by name.
         carried: Names of the options that are infos, and outlive an episode.
@@ -72,7 +72,7 @@ class TracedEnv:
     def __init__(self, env: JaxEnv, info_keys: Sequence[str] | str | None = None) -> None:
         self.metadata = env._env_metadata()
         name = self.metadata.name
-        # By its own method unless it says otherwise.
+        # Without a `Drawing`, the environment's method `render` draws.
         self.drawing = self.metadata.drawing or draw_by(getattr(env, "render", None), name)
         self.observation_space = cast_space(
             read_space(env, "observation_space", name), jax.dtypes.canonicalize_dtype
@@ -118,7 +118,9 @@ class TracedEnv:
         for names in given_together(self.options):
             given = {name: self.options[name].like for name in names}
             if names != self._always.keys():
-                _check_options(begun, run("reset", reset, KEY, given))
+                chosen = run("reset", reset, KEY, given)
+                for part, before, after in zip(_RESET, begun, chosen, strict=True):
+                    check_structure(part, before, after, ("reset", "reset with options"))
             self._resets[names] = close(reset, KEY, given)
 
     def reset(self, key: jax.Array, options: Mapping[str, Any]) -> tuple[Any, TimeStep]:
@@ -169,16 +171,10 @@ def _step(env: JaxEnv, key: Any, state: Any, action: Any) -> tuple[Any, ...]:
 
 def _close(run: Callable[..., Any], verb: str, function: Callable[..., Any], state: Any) -> Any:
     """Return a method of a state as it is traced here; see `close`."""
-    # A function of its own, since JAX keeps traces by function, and bound methods can be equal.
+    # A new function, since JAX keeps traces by function, and bound methods can be equal.
     fresh = jax.jit(lambda state: function(state))
     run(verb, fresh, state)
     return close(fresh, state)
-
-
-def _check_options(begun: tuple[Any, ...], chosen: tuple[Any, ...]) -> None:
-    """Raise unless `reset` returns the same leaves with options as without."""
-    for part, before, after in zip(_RESET, begun, chosen, strict=True):
-        check_structure(part, before, after, ("reset", "reset with options"))
 
 
 def _fill(infos: Any, defaults: Mapping[str, Any]) -> Any:

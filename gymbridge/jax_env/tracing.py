@@ -40,12 +40,8 @@ _OTHERS = {Path(jax.__file__).parent, Path(__file__).parents[1]}
 def trace(owner: str, package: str, verb: str, function: Callable[..., Any], *args: Any) -> Any:
     """Return the shapes and dtypes of what a function of an environment returns.
 
-    Args:
-        owner: What the function belongs to, such as "the Brax environment Ant".
-        package: The engine's package, whose releases may not fit that of JAX; "" for none.
-        verb: The function's name in errors.
-        function: The function.
-        *args: Its arguments, or their shapes and dtypes.
+    `owner` is what the function belongs to, such as "the Brax environment Ant", and `verb` its name
+    in errors. `package` is the engine's, whose releases may not fit that of JAX; "" for none.
 
     Raises:
         SimulationError: The function fails while it is traced; the message has file and line, if
@@ -76,8 +72,8 @@ def trace(owner: str, package: str, verb: str, function: Callable[..., Any], *ar
 def close(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
     """Return a function as it is traced now; a call runs this trace and not the function.
 
-    So nothing that changes later has an effect: attributes that the function reads, numpy arrays
-    that are written into, a function that is put in its place, and settings of JAX for traces. A
+    Nothing that changes later has an effect: attributes that the function reads, numpy arrays that
+    are written into, a function that is put in its place, and settings of JAX for traces. A
     `jax.custom_vjp` rule is still called when a gradient is traced. A function that `jax.jit` has
     traced for arguments like these is not run again.
     """

@@ -83,13 +83,10 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         vars(envs).update(others)
         return envs
 
+    _reset = apart()(BridgeVectorEnv._reset)
     _step = with_transfers(BridgeVectorEnv._step)
     step_time_steps = with_transfers(BridgeVectorEnv.step_time_steps)
     render = with_transfers(BridgeVectorEnv.render)
-
-    @apart()
-    def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
-        return super()._reset(seed, options)
 
     @apart()
     def get_state(self) -> Snapshot:
@@ -97,7 +94,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
 
         Returns:
             snapshot: Arrays without a graph, which later calls do not change. A batch with other
-                arrays, on another device or without gradients can be restored from it, too.
+                arrays, on another device or without gradients can also be restored from it.
 
         Raises:
             ResetNeededError: Before the first `reset`.
@@ -175,8 +172,8 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         """Return the derivatives of the next step, in every environment, without taking it.
 
         The state is the generalised positions, velocities and activations of the mechanism. What
-        derives from them is computed anew, and all else, such as infos and random streams, is held
-        as it is. A quaternion is four numbers. The derivatives are those of the physics: episodes
+        derives from them is computed anew, and all else, such as infos and random streams, stays as
+        it is. A quaternion is four numbers. The derivatives are those of the physics: episodes
         neither end nor begin, and NaN and Inf are returned as they come, such as those that MJX's
         derivative can have where its solver finds nothing to do. This needs no
         ``differentiable=True`` and no graph.
@@ -184,7 +181,7 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
         Args:
             actions: (num_envs, ...), as in `step`.
             fields: Names of float leaves of the state, by which to linearise instead, as they are
-                in `physics_state_fields`. All other leaves are held as they are. None for the
+                in `physics_state_fields`. All other leaves stay as they are. None for the
                 coordinates of the mechanism, which a `JaxEnv` does not have.
 
         Returns:
@@ -227,7 +224,6 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
             return make_pure(self._runner.rule, self._infos, self._running("functional"))
 
     def _give(self, state: Snapshot) -> Any:
-        """Return the carry that a snapshot holds."""
         check_snapshot(state)
         check_same_batch(state.batch, self._about)
         if len(state.seeds) != self.num_envs:

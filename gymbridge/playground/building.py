@@ -23,12 +23,7 @@ from gymbridge.jax_env.engine_env import StateFields
 from gymbridge.playground.meshes import find_menagerie
 from gymbridge.playground.warp import WithoutShared, prepare_warp, set_contact_capacity
 from gymbridge.private.jax import default_promotion
-from gymbridge.private.playground import (
-    hide_iterations,
-    meshes_of,
-    registered,
-    starting_at,
-)
+from gymbridge.private.playground import hide_iterations, meshes_of, registered, starting_at
 
 __all__ = ["FIELDS", "build_env", "check_once", "episode_steps", "find_impl"]
 
@@ -99,7 +94,6 @@ def build_env(env: Any, config: Any, config_overrides: Any, impl: str, num_envs:
 
 
 def _load(name: str, config: Any, overrides: dict[str, Any], impl: str, num_envs: int) -> Any:
-    """Return a registered environment."""
     if name not in (names := registered()):
         known = nearest(name, names)
         raise UnknownTaskError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,19 +21,14 @@ _IN_WHEEL = "mujoco/playground/assets/mujoco_menagerie"
 
 
 @contextmanager
-def find_menagerie(robot: str, needed: Iterable[str], own: Path) -> Iterator[Path]:
+def find_menagerie(robot: str, needed: Collection[str], own: Path) -> Iterator[Path]:
     """Give a folder in which Playground finds the meshes of a robot; nothing is downloaded.
 
-    Each folder of mujoco_menagerie is taken from the first place that has it: Playground's own, the
-    checkout `MENAGERIE_ROOT`, the cache of the package `mujoco-menagerie`, EnvPool's packages of
-    assets. If they are not all in Playground's own, the folder is a temporary one with links.
-
-    Args:
-        robot: Its name, for errors.
-        needed: Names of the folders that it reads; none if they are not known.
-        own: Where Playground clones mujoco_menagerie.
+    Each folder of mujoco_menagerie is taken from the first place that has it: `own`, Playground's
+    clone, the checkout `MENAGERIE_ROOT`, the cache of the package `mujoco-menagerie`, EnvPool's
+    packages of assets. If those that are `needed`, as far as known, are not all in `own`, the
+    folder is a temporary one with links.
     """
-    needed = tuple(needed)
     if own.is_dir() and all((own / name).is_dir() for name in needed):
         yield own
         return

@@ -16,13 +16,7 @@ from gymbridge.core.requests import read_number
 from gymbridge.errors import ArgumentError, NotInstalledError
 from gymbridge.jax_env.tracing import KEY
 
-__all__ = [
-    "WithoutShared",
-    "check_alone",
-    "fit_contacts",
-    "prepare_warp",
-    "set_contact_capacity",
-]
+__all__ = ["WithoutShared", "check_alone", "fit_contacts", "prepare_warp", "set_contact_capacity"]
 
 _LEAST, _MOST = 1024, 8192
 """Environments that the contact capacity in Playground's configurations is meant for."""
@@ -118,8 +112,8 @@ class WithoutShared(wrapper.Wrapper):
     """An environment over Warp whose states hold only what each environment has for itself.
 
     Warp keeps contacts and solver arrays of all environments together, in arrays without an axis
-    for environments. They are overwritten in each step before they are read. So `reset` and `step`
-    return None in their place, and `step` puts zeros there before it calls the environment.
+    for environments. They are overwritten in each step before they are read. Therefore `reset` and
+    `step` return None in their place, and `step` puts zeros there before it calls the environment.
     """
 
     def __init__(self, env: Any) -> None:
@@ -152,20 +146,12 @@ class WithoutShared(wrapper.Wrapper):
         return replace(state, data=jax.tree.unflatten(self._structure, own))
 
     def _find_shared(self) -> list[Any]:
-        """Return the shape of each leaf that is shared, and None for the others.
-
-        They are those whose shape is the same for two sizes of a batch.
-        """
+        """Return the shape of each leaf that has it for two sizes of a batch, None for others."""
         if self._shared is None:
-            small, large = (
-                jax.eval_shape(jax.vmap(lambda key: self.env.reset(key).data), _keys(size))
-                for size in (2, 3)
-            )
+            reset = jax.vmap(lambda key: self.env.reset(key).data)
+            keys = (jax.ShapeDtypeStruct((size, *KEY.shape), KEY.dtype) for size in (2, 3))
+            small, large = (jax.eval_shape(reset, some) for some in keys)
             leaves = zip(jax.tree.leaves(small), jax.tree.leaves(large), strict=True)
             self._shared = [one if one.shape == other.shape else None for one, other in leaves]
             self._structure = jax.tree.structure(small)
         return self._shared
-
-
-def _keys(size: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((size, *KEY.shape), KEY.dtype)

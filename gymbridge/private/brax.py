@@ -23,10 +23,8 @@ def registered() -> dict[str, Any]:
 def starting_at(env: Any, place: Callable[[Any, Any], tuple[Any, Any]]) -> Iterator[None]:
     """Let an environment begin its simulation at other positions and velocities inside the block.
 
-    Args:
-        env: The unwrapped environment. Nothing changes if it has no `pipeline_init`, calls it with
-            keywords, or is frozen.
-        place: Function from the positions and velocities of `pipeline_init` to those that it gets.
+    `place` replaces those that `pipeline_init` gets. Nothing changes if the unwrapped environment
+    has no such method, calls it with keywords, or is frozen.
     """
     own: Any = getattr(env, "pipeline_init", None)
     is_set = "pipeline_init" in vars(env)
@@ -36,7 +34,7 @@ def starting_at(env: Any, place: Callable[[Any, Any], tuple[Any, Any]]) -> Itera
             args = (*place(*args[:2]), *args[2:])
         return own(*args, **kwargs)
 
-    with suppress(AttributeError):  # of a frozen one
+    with suppress(AttributeError):  # A frozen environment raises it.
         if own is not None:
             env.pipeline_init = begin
     try:

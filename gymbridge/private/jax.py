@@ -68,14 +68,10 @@ def count_threads(cores: int, devices: int, calls: int = 2) -> int:
     """Return the size of XLA's pool with which no step waits for ever; at least `cores`.
 
     In jaxlib 0.10.2 a LAPACK call on many matrices keeps a thread of XLA's pool and waits for
-    other threads of the pool, which has one for each core or CPU device. If all are in such a call,
-    none is left. In a pool of one thread, a call does all of its work itself.
-
-    Args:
-        cores: Cores that this process may use.
-        devices: CPU devices that JAX has.
-        calls: LAPACK calls that a device may be in at the same time. A step of MJX has two: it
-            factorizes the mass matrix, and the mass matrix with damping.
+    other threads of the pool, which has one for each core or CPU device. If every thread is in such
+    a call, XLA deadlocks. In a pool of one thread, a call does all of its work itself. `calls` are
+    those that a device may be in at the same time. A step of MJX has two: it factorizes the mass
+    matrix, and the mass matrix with damping.
     """
     size = max(cores, devices)
     return max(size, calls * devices + 1) if calls and size > 1 else size
@@ -224,8 +220,9 @@ def keeps_old_traces(function: Callable[..., Any], *args: Any) -> bool:
     The answer is whether a trace and a new one differ in the number of values that are read. Where
     a version of JAX lacks metadata, it is False.
     """
-    before, now = _trace_twice(function, args)
-    return _count_values(before) != _count_values(now)
+    traces = _trace_twice(function, args)
+    before, now = (sum(len(_values(part)) for part in _parts(trace)) for trace in traces)
+    return before != now
 
 
 def fixes_draws(function: Callable[..., Any], *args: Any) -> bool:
@@ -287,10 +284,6 @@ def _values(part: Any) -> list[Any]:
     return [*taken, *getattr(part, "jaxpr", part).outvars]
 
 
-def _count_values(trace: Any) -> int:
-    return sum(len(_values(part)) for part in _parts(trace))
-
-
 def _literals(part: Any) -> list[Any]:
     return [value for value in _values(part) if hasattr(value, "val")]
 
@@ -309,7 +302,7 @@ def _is_same(before: Any, now: Any) -> bool:
         return True
     try:
         return np.array_equal(before, now, equal_nan=True)
-    except TypeError:  # such as keys of jax.random, which numpy cannot hold
+    except TypeError:  # Numpy cannot hold keys of `jax.random`.
         return True
 
 

@@ -64,7 +64,9 @@ class SolverGradient:
     """
 
     def __init__(self, mode: str) -> None:
-        self.mode, self.unsupported_reason, self.is_used = mode, _find_unsupported_reason(), False
+        with _lock:
+            self.unsupported_reason = _install()
+        self.mode, self.is_used = mode, False
         if self.unsupported_reason and mode != "auto":
             raise EnvContractError(
                 f"`mjx_solver_gradient={mode!r}` is not possible: {self.unsupported_reason}"
@@ -102,15 +104,9 @@ def _solver() -> Any:
     return importlib.import_module("mujoco.mjx._src.solver")
 
 
-def _find_unsupported_reason() -> str | None:
-    """Return what this version of MJX lacks, with advice; None if it lacks nothing."""
-    with _lock:
-        return _install()
-
-
 @cache
 def _install() -> str | None:
-    """Let `solver.solve`, which MJX looks up while it is traced, ask which way to go."""
+    """Let `solver.solve` ask which way to go, or return what this version of MJX lacks."""
     solver = _solver()
     missing = [name for name in _NAMES if not _has(solver, name)]
     if not missing and not {"jax", "while_loop"} <= set(solver.solve.__code__.co_names):

@@ -1,9 +1,9 @@
 """Hides the notices of engines and their libraries when they are imported or describe a task.
 
-Other threads print and warn at the same time. So nothing is put in the place of `sys.stdout` or of
-the list of filters, as `contextlib.redirect_stdout` and `warnings.catch_warnings` do: of two such
-blocks, the one that ends last brings back what the other had put there. Here entries are added to
-lists, in one operation each, and taken out of the same lists.
+Other threads print and warn at the same time. `contextlib.redirect_stdout` and
+`warnings.catch_warnings` replace `sys.stdout` and the list of filters: of two such blocks, the one
+that ends last brings back what the other had put there. Here entries are added to lists, in one
+operation each, and taken out of the same lists.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class QuietLoader(SourceFileLoader):
     """Runs a module whose notices are not printed."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module with a `print` of its own, which leaves the notices out."""
+        """Run the module with another `print`, which leaves the notices out."""
         vars(module)["print"] = _print_others
         super().exec_module(module)
         del vars(module)["print"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, wraps
 from pathlib import Path
@@ -41,7 +41,7 @@ _MESHES = {
 }
 """Folders of mujoco_menagerie that the robots in a package of Playground's read."""
 
-FindMenagerie = Callable[[str, Iterable[str], Path], AbstractContextManager[Path]]
+FindMenagerie = Callable[[str, Collection[str], Path], AbstractContextManager[Path]]
 """From a robot, the folders of mujoco_menagerie that it reads, and Playground's own folder, to the
 folder in which Playground finds them while the context lasts."""
 
@@ -59,11 +59,8 @@ def hide_iterations(env: Any) -> None:
     """Hide what Warp prints where the solver has used up its iterations; overflows still show.
 
     Most robots have few iterations on purpose, so that Warp would print lines for most environments
-    in each step. MJX in JAX prints nothing.
-
-    Args:
-        env: An environment of a registered class, built with ``impl="warp"``. It stays as it is if
-            it has no `_mjx_model`, or if MJX prints no such lines, as before mujoco-mjx 3.13.
+    in each step. MJX in JAX prints nothing. An environment stays as it is if it has no
+    `_mjx_model`, or if MJX prints no such lines, as before mujoco-mjx 3.13.
     """
     model: Any = getattr(env.unwrapped, "_mjx_model", None)
     options: Any = getattr(getattr(model, "opt", None), "_impl", None)
@@ -113,9 +110,7 @@ def _smooth_once() -> None:
 def starting_at(_: Any, place: Callable[[Any, Any], tuple[Any, Any]]) -> Iterator[None]:
     """Let environments begin their simulation at other positions and velocities inside the block.
 
-    Args:
-        place: Function from the positions and velocities that `mjx_env.make_data` returns to those
-            in their place; the environment computes all else of them.
+    `place` replaces those that `mjx_env.make_data` returns; the environment computes all else.
     """
     module: Any = registry.mjx_env
 

@@ -18,12 +18,13 @@ __all__ = ["check_context", "check_not_freed"]
 
 def check_context(leaves: list[torch.Tensor]) -> None:
     """Raise where torch would treat a step as a function without side effects."""
-    if _is_in_backward_pass():
+    task_id: Any = getattr(torch._C, "_current_graph_task_id", None)
+    if task_id is not None and task_id() != -1:  # A backward pass runs.
         raise SimulationError(
             "A batch cannot be stepped inside a backward pass: `torch.utils.checkpoint` would step "
             "it a second time, from another state. Use `residuals='recompute'` instead."
         )
-    if _has_dual_level() and any(
+    if getattr(forward_ad, "_current_level", -1) >= 0 and any(
         forward_ad.unpack_dual(leaf).tangent is not None for leaf in leaves
     ):
         raise SimulationError(
@@ -35,7 +36,7 @@ def check_not_freed(error: RuntimeError) -> None:
     """Raise where torch could not read what a node keeps, because a backward pass has freed it.
 
     Torch advises `retain_graph=True`. If `detach` was forgotten, that only makes the graph longer.
-    An error of a user's hook may reach this function, too.
+    An error of a user's hook may also reach this function.
     """
     if "backward through the graph a second time" in str(error):
         raise SimulationError(
@@ -44,12 +45,3 @@ def check_not_freed(error: RuntimeError) -> None:
             "the observation that it returns. Only for two backward passes through the same steps, "
             "pass `retain_graph=True` to the first one."
         ) from None
-
-
-def _is_in_backward_pass() -> bool:
-    task_id: Any = getattr(torch._C, "_current_graph_task_id", None)
-    return task_id is not None and task_id() != -1
-
-
-def _has_dual_level() -> bool:
-    return getattr(forward_ad, "_current_level", -1) >= 0

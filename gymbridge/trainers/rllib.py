@@ -44,18 +44,18 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
 
     Pass the class to ``config.env_runners(env_runner_cls=BridgeEnvRunner)``; Ray builds it.
 
-    Seeds: RLlib seeds runner w with ``seed + w``, and a batch adds i for its environment i. So
+    Seeds: RLlib seeds runner w with ``seed + w``, and a batch adds i for its environment i, so
     neighbouring runners would share all but one of their seeds. This class seeds environment i of
     runner w with ``seed + w * num_envs + i``, and does so only once: RLlib seeds again before each
     sample of whole episodes, so every sample would have the same episodes. Evaluation runners are
     seeded each time, so that every evaluation plays the same episodes.
 
-    Share of the machine: for a runner in a process of its own, Ray reserves
-    `num_cpus_per_env_runner` cores. An EnvPool id gets that number as ``num_threads``, unless
-    `env_config` has one; a callable must set it itself. JAX on the CPU gets it by ``NPROC``, unless
-    that is set; for 2 cores it gets 3, without which steps of MJX can wait for ever. With
-    `num_gpus_per_env_runner`, JAX takes GPU memory as it needs it instead of
-    three quarters at once, unless ``XLA_PYTHON_CLIENT_PREALLOCATE`` is set.
+    Share of the machine: for a runner in another process, Ray reserves `num_cpus_per_env_runner`
+    cores. An EnvPool id gets that number as ``num_threads``, unless `env_config` has one; a
+    callable must set it itself. JAX on the CPU gets it by ``NPROC``, unless that is set; for 2
+    cores it gets 3, without which steps of MJX can wait for ever. With `num_gpus_per_env_runner`,
+    JAX takes GPU memory as it needs it instead of three quarters at once, unless
+    ``XLA_PYTHON_CLIENT_PREALLOCATE`` is set.
 
     Raises:
         ArgumentError: The batch does not restart by NextStep, which RLlib expects, or does not

@@ -38,10 +38,7 @@ class Rows(NamedTuple):
 
 
 def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
-    """Take one step of a SameStep batch, without Gymnasium's layout of infos if it is ours.
-
-    `name` is the argument that took the batch, for errors.
-    """
+    """Take a step of a SameStep batch, the argument `name`; ours without Gymnasium's infos."""
     is_ours = isinstance(envs, BridgeVectorEnv) and type(envs).step is BridgeVectorEnv.step
     if is_ours and "step" not in vars(envs):
         return _step_own(envs, actions)

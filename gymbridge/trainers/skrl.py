@@ -100,7 +100,7 @@ class SkrlWrapper(GymnasiumWrapper):
         kinds = spaces.Box, spaces.Discrete, spaces.MultiDiscrete
         check_spaces(envs, "skrl", kinds, (*kinds, spaces.Dict))
         super().__init__(envs)
-        # Copies, which models and agents may write into. What is not here, skrl takes of `envs`.
+        # Copies, which models and agents may write into. skrl reads other attributes from `envs`.
         single_spaces = envs.single_observation_space, envs.single_action_space
         self.single_observation_space, self.single_action_space = copy.deepcopy(single_spaces)
         self.metadata = copy.deepcopy(envs.metadata)

@@ -24,8 +24,8 @@ class ArrayLibrary(NamedTuple):
     copy: Callable[[Any], Any]  # array -> the same values, which a user may write into or donate
     detach: Callable[[Any], Any]  # array -> the same values without a graph
     compile: Callable[[Callable[..., Any]], Callable[..., Any]]  # two static arguments come first
-    put: Callable[[Any, Any, int], Any]  # (values, device, num_envs) -> array of its own
-    to_numpy: Callable[[Any], np.ndarray]  # array -> its values, in memory of their own
+    put: Callable[[Any, Any, int], Any]  # (values, device, num_envs) -> new array
+    to_numpy: Callable[[Any], np.ndarray]  # array -> a copy of its values
 
 
 @cache
@@ -86,7 +86,7 @@ def select(library: ArrayLibrary, mask: Any, chosen: Any, others: Any) -> Any:
 
 
 def map_leaves(convert: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """Return a dict of what a function makes of each leaf, given that leaf of the others, too."""
+    """Return a dict of what a function makes of each leaf, given also that leaf of the others."""
     if not isinstance(tree, dict):
         return convert(tree, *others)
     return {key: map_leaves(convert, tree[key], *(other[key] for other in others)) for key in tree}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.wrappers.utils import create_zero_array
 
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.players import check_turns
@@ -101,7 +102,8 @@ class NormalizeObservation(_Normalizer, ObservationWrapper):
         super().__init__(env, _show, epsilon=epsilon, statistics=statistics, clip=clip)
         bound = np.inf if clip is None else clip
         self.single_observation_space = _bound_space(self.single_observation_space, bound)
-        self._remember(_make_moments(self.single_observation_space, self.num_envs, statistics))
+        zeros = create_zero_array(self.single_observation_space)
+        self._remember(map_leaves(lambda x: no_moments(env.num_envs, x.shape, statistics), zeros))
 
 
 def _bound_space(space: Any, bound: float) -> Space[Any]:
@@ -110,12 +112,6 @@ def _bound_space(space: Any, bound: float) -> Space[Any]:
     if not isinstance(space, spaces.Box):
         raise ArgumentError(f"`env` must have observations in Boxes to normalise, got {space}.")
     return spaces.Box(-bound, bound, space.shape, np.float32)
-
-
-def _make_moments(space: Any, num_envs: int, statistics: str) -> Any:
-    if isinstance(space, spaces.Dict):
-        return {key: _make_moments(part, num_envs, statistics) for key, part in space.items()}
-    return no_moments(num_envs, space.shape, statistics)
 
 
 def _show(

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, create_empty_array
 
 from gymbridge.core.arrays.adapter import map_arrays
-from gymbridge.core.rows import has_rows, split_rows
+from gymbridge.core.rows import has_rows, to_objects
 from gymbridge.errors import EnvContractError
 from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves, select
@@ -40,7 +40,7 @@ class _Seen(NamedTuple):
 
 
 class ObservationWrapper(BatchWrapper):
-    """A wrapper with observations of its own; `show` is explained in `_Rule`.
+    """A wrapper with other observations; `show` is explained in `_Rule`.
 
     A class declares its `single_observation_space`, and then calls `_remember`.
     """
@@ -76,7 +76,7 @@ class ObservationWrapper(BatchWrapper):
             self._library, rule, self._state, step.obs, reached, ended, some
         )
         if final is not None:
-            final = _to_rows(final, ended[0] | ended[1]) if is_numpy else final
+            final = to_objects(final, ended[0] | ended[1]) if is_numpy else final
             infos = {**infos, "final_obs": final}
         return step._replace(obs=self._current(step.obs), infos=infos)
 
@@ -128,11 +128,3 @@ def _find_reached(step: Step) -> Any:
         return filled
 
     return fill(step.obs, [step.infos["final_obs"][index] for index in ids])
-
-
-def _to_rows(final: Any, ended: np.ndarray) -> np.ndarray:
-    """Return final observations as objects, None where no episode ended."""
-    rows, ids = np.empty(len(ended), object), ended.nonzero()[0]
-    for index, row in zip(ids.tolist(), split_rows(final, ids), strict=True):
-        rows[index] = row
-    return rows

@@ -30,16 +30,12 @@ _ON_ONE = ("numpy", "torch")
 
 
 def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayAdapter:
-    """Return the adapter between a runner's arrays and the user's.
+    """Return the adapter between a runner's arrays, of the kind `native`, and the user's `arrays`.
 
-    Args:
-        native: Kind of the runner's arrays.
-        arrays: Kind of the user's.
-        device: Where the user's arrays are, as `gymbridge.core.devices.read_device` returns it;
-            None for the simulator's own device. Several devices need a runner on JAX; torch arrays
-            need them on the CPU, which is one device to torch. All CPU devices are one for EnvPool,
-            whose threads are on every core.
-        num_envs: Size of the batch.
+    `device` is where the user's arrays are, as `gymbridge.core.devices.read_device` returns it, or
+    None for the simulator's own device. Several devices need a runner on JAX; torch arrays need
+    them on the CPU, which is one device to torch. All CPU devices are one for EnvPool, whose
+    threads are on every core.
 
     Raises:
         ArgumentError: `arrays` is an unknown kind, the device does not exist, or several devices
@@ -50,8 +46,14 @@ def make_adapter(native: str, arrays: Any, device: Any, num_envs: int) -> ArrayA
         raise ArgumentError(f"`arrays` must be one of {ARRAYS}, got {arrays!r}.")
     if isinstance(device, EveryDevice):
         device = _settle(native, device, num_envs)
-    if isinstance(device, tuple) and (native in _ON_ONE or arrays == "torch"):
-        _check_several(native, device)
+    if isinstance(device, tuple) and (
+        native in _ON_ONE or (arrays == "torch" and device[0].kind != "cpu")
+    ):
+        raise ArgumentError(
+            "`device` must be one device for EnvPool, and for torch arrays and gradients on GPUs, "
+            f"got [{', '.join(map(str, device))}]; with torch run one process per device, as "
+            "examples/ddp.py does."
+        )
     if native == "torch":
         of_host = None if arrays == "torch" else make_adapter("numpy", arrays, None, num_envs)
         from gymbridge.core.arrays.tensors import make_tensor_adapter
@@ -76,16 +78,6 @@ def _settle(native: str, devices: EveryDevice, num_envs: int) -> Place:
     from gymbridge.core.arrays.jax_devices import start_jax_on
 
     return cast("Place", read_device(start_jax_on(devices, num_envs)))
-
-
-def _check_several(native: str, devices: tuple[Device, ...]) -> None:
-    """Raise unless a batch of tensors, or of an engine on the host, can be on several devices."""
-    if native in _ON_ONE or devices[0].kind != "cpu":
-        raise ArgumentError(
-            "`device` must be one device for EnvPool, and for torch arrays and gradients on GPUs, "
-            f"got [{', '.join(map(str, devices))}]; with torch run one process per device, as "
-            "examples/ddp.py does."
-        )
 
 
 def make_numpy_adapter(native: str, device: Any) -> ArrayAdapter:

@@ -12,13 +12,13 @@ from gymnasium import Space
 
 from gymbridge.core.actions import LeafMaker, NumpyReader, check_shape, int64_bounds
 from gymbridge.core.arrays.packing import Packed
+from gymbridge.core.episode import count_rows
 
 __all__ = [
     "ArrayAdapter",
     "ArrayReader",
     "Converter",
     "copy_array",
-    "count_rows",
     "fetch_together",
     "gather",
     "gather_array",
@@ -40,14 +40,6 @@ def identity(tree: Any) -> Any:
 def copy_array(array: Any) -> Any:
     """Return a copy of an array of numpy or jax."""
     return array.copy()
-
-
-_INT32 = np.dtype(np.int32)
-
-
-def count_rows(mask: Any) -> Any:
-    """Return a mask of numpy or jax, (num_envs,) bool, as int32 with 1 where it is True."""
-    return mask.astype(_INT32)
 
 
 class ArrayAdapter(NamedTuple):
@@ -95,12 +87,8 @@ class _ClippingReader(NumpyReader):
 class ArrayReader(ABC):
     """Reads arrays of one library on one device, and numpy arrays; integers are clipped.
 
-    Args:
-        space: Space of one action, without subspaces.
-        lead: Dimensions of a batch.
-        place: Device of the batch.
-        hand_over: Function from the library's arrays to the simulator's.
-        upload: Function from numpy arrays, which may belong to the user, to the simulator's.
+    `hand_over` makes the simulator's arrays of the library's, and `upload` makes them of numpy
+    arrays, which may belong to the user. `space` and `lead` are those of a `LeafMaker`.
     """
 
     def __init__(
@@ -158,10 +146,7 @@ def list_arrays(tree: Any) -> list[Any]:
 
 
 def jax_to_numpy(tree: Any) -> Any:
-    """Return a tree with every leaf as a numpy array of its own, writable.
-
-    A view of a `jax.Array` is read-only and shares the buffer with the simulator, so it is copied.
-    """
+    """Return a tree with a writable numpy copy of each leaf, since a view would be read-only."""
     return map_arrays(partial(_to_numpy, np.array), tree)
 
 

@@ -43,9 +43,8 @@ def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
     Nobody can write into jax arrays, and a compiled step returns new ones, so these are passed on
     as they are. The arrays of a host simulator are copied to the device in one transfer.
     """
-    adapt = partial(
-        ArrayAdapter, "jax", read_mask=_read_mask, to_space=_to_space, shares_masks=True
-    )
+    to_space = partial(cast_space, to_dtype=jax.dtypes.canonicalize_dtype)
+    adapt = partial(ArrayAdapter, "jax", read_mask=_read_mask, to_space=to_space, shares_masks=True)
     if native == "numpy":
         place = find_jax_device(device or Device("cpu", 0))
         to_user = partial(upload_packed, place=place)
@@ -55,10 +54,6 @@ def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
     upload = partial(_upload, place=place)
     reader = partial(_JaxReader, place=place, hand_over=identity, upload=upload)
     return adapt(identity, reader, library=jnp, device=place)
-
-
-def _to_space(space: Space[Any]) -> Space[Any]:
-    return cast_space(space, jax.dtypes.canonicalize_dtype)
 
 
 def _upload(array: np.ndarray, place: Any) -> jax.Array:
@@ -80,10 +75,7 @@ def _read_mask(name: str, mask: Any) -> Any:
 
 
 def pack_tree(tree: Any) -> Any:
-    """Return a tree of arrays in a few buffers, within a function that JAX compiles.
-
-    Where none can be joined, it is the tree itself.
-    """
+    """Return a tree in a few buffers, or itself if none can be joined, while JAX compiles."""
     leaves, structure = jax.tree.flatten(tree)
     packed = pack(leaves, _join, structure)
     return packed if len(packed.buffers) < len(leaves) else tree
@@ -93,18 +85,13 @@ def _join(arrays: list[Any]) -> jax.Array:
     """Return arrays one behind another in a flat one."""
     runs = [[*run] for _, run in itertools.groupby(arrays, id)]
     repeated = [jnp.broadcast_to(run[0], (len(run), *run[0].shape)) for run in runs]
-    return jax.lax.platform_dependent(*repeated, cpu=_write, default=_concatenate)
-
-
-def _concatenate(*arrays: jax.Array) -> jax.Array:
-    return jnp.concatenate([array.reshape(-1) for array in arrays])
+    return jax.lax.platform_dependent(
+        *repeated, cpu=_write, default=lambda *arrays: jnp.concatenate(arrays, None)
+    )
 
 
 def _write(*arrays: jax.Array) -> jax.Array:
-    """Write each array in its place.
-
-    On a CPU XLA computes a concatenation element by element, and chooses the array for each.
-    """
+    """Write each array in its place, since XLA concatenates element by element on a CPU."""
     end, flat = 0, jnp.zeros(sum(array.size for array in arrays), arrays[0].dtype)
     for array in jax.lax.optimization_barrier(arrays):
         flat = jax.lax.dynamic_update_slice(flat, array.reshape(-1), (end,))

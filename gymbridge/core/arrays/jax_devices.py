@@ -34,20 +34,17 @@ _THREADS: list[int] = []
 def start_jax_on(device: Any, num_envs: int, *, calls: int = 2) -> Any:
     """Return where a batch is, a `jax.Device` or `jax.sharding.NamedSharding`.
 
-    Args:
-        device: As a user gives it. "cpu:all" asks JAX for a CPU device per core if it has not
-            started, and stands for the largest number of devices that divides `num_envs`.
-        num_envs: Size of the batch.
-        calls: LAPACK calls on many matrices that a step may have at the same time. JAX is started
-            with the threads that `count_threads` says; see also `check_threads`. More threads than
-            needed make steps slower.
+    "cpu:all" asks JAX for a CPU device per core if it has not started, and stands for the largest
+    number of devices that divides `num_envs`. `calls` are the LAPACK calls on many matrices that a
+    step may have at the same time: JAX is started with the threads that `count_threads` says, and
+    with no more, which would make steps slower.
 
     Raises:
         ArgumentError: JAX has no such device, or it has started with fewer CPU devices than cores.
         SimulationError: This process was forked after JAX had started.
     """
     place = read_device(device)
-    check_not_forked()  # before a lock that another thread of the parent may have had
+    check_not_forked()  # A thread of the parent may have had the lock.
     with _starting:
         if isinstance(place, EveryDevice):
             place = _choose(place, num_envs, calls)
@@ -64,7 +61,7 @@ def _choose(devices: EveryDevice, num_envs: int, calls: int) -> Place:
 
 
 def _find_every(devices: EveryDevice, calls: int) -> tuple[Device, ...]:
-    # Whoever has set a number of CPU devices, here or by XLA's flag, gets all of those.
+    # A number of CPU devices that the user has set, here or by XLA's flag, is used as it is.
     config, flags = cast("Any", jax.config), os.environ.get("XLA_FLAGS", "")
     is_chosen = config.jax_num_cpu_devices != -1 or "host_platform_device_count" in flags
     wanted = count_cores() if devices.kind == "cpu" and not is_chosen else 1
@@ -99,11 +96,8 @@ def _start_jax(place: Place | None, calls: int) -> Any:
 def check_threads(place: Any, num_envs: int, calls: int, factorizes: Callable[[], bool]) -> None:
     """Warn if the steps of a batch can wait for ever, since JAX has started with few threads.
 
-    Args:
-        place: From `start_jax_on`.
-        num_envs: Size of the batch.
-        calls: LAPACK calls on many matrices that a device may be in at the same time.
-        factorizes: Whether the environment has any. It is asked only where threads are few.
+    `place` is from `start_jax_on`, and `calls` are those of a device. `factorizes` says whether the
+    environment has any; it is asked only where threads are few.
     """
     devices: Any = getattr(place, "device_set", {place})
     cpus = sum(one.platform == "cpu" for one in devices)

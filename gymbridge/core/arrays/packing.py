@@ -39,14 +39,10 @@ class Run(NamedTuple):
 class Packed:
     """Arrays as a few buffers; JAX knows it as a tree of them.
 
-    Joined arrays lie behind one another in buffers of shape (1, columns). If several devices pack
-    arrays that lead with their own rows, the buffers together have a row for each device. If
-    `jax.lax.scan` stacks buffers, they lead with the number of its steps.
-
-    Args:
-        buffers: The buffers.
-        runs: Where the arrays lie in them.
-        structure: Tree of the arrays, for whoever packed it; hashable.
+    `runs` say where the arrays lie in the buffers, and `structure` is their tree, which can be
+    hashed. Joined arrays lie behind one another in buffers of shape (1, columns). If several
+    devices pack arrays that lead with their own rows, the buffers together have a row for each
+    device. If `jax.lax.scan` stacks buffers, they lead with the number of its steps.
     """
 
     __slots__ = ("buffers", "runs", "structure")
@@ -55,10 +51,7 @@ class Packed:
         self.buffers, self.runs, self.structure = buffers, runs, structure
 
     def take_apart(self, buffers: Sequence[Any]) -> list[Any]:
-        """Return the arrays in their order, as views where the library of the buffers has them.
-
-        The buffers are `buffers`, or what was made of them.
-        """
+        """Return the arrays in `buffers`, or in what was made of them, as views if possible."""
         found: dict[int, Any] = {}
         for run in self.runs:
             found.update(zip(run.places, _read_run(buffers[run.buffer], run), strict=True))
@@ -84,13 +77,10 @@ def pack(
     *,
     always: bool = False,
 ) -> Packed:
-    """Return arrays in buffers.
+    """Return arrays of numpy, or of jax within a function that it compiles, in buffers.
 
-    Args:
-        arrays: Arrays of numpy, or of jax within a function that it compiles.
-        join: Function of that library from arrays of one dtype to one flat array.
-        structure: See `Packed`.
-        always: Whether large arrays are joined too, and few of a dtype.
+    `join` makes one flat array of several of one dtype. With `always`, large arrays are joined as
+    well, and few of a dtype.
     """
     joined: dict[Any, dict[tuple[int, ...], list[int]]] = {}
     small = [_is_joined(array, always) for array in arrays]
@@ -116,10 +106,7 @@ def pack(
 
 
 def _is_joined(array: Any, always: bool) -> bool:
-    """Return whether an array is of a dtype that numpy itself has, and small without being empty.
-
-    With `always` the dtype alone counts.
-    """
+    """Return whether the dtype is one of numpy's own and, unless `always`, the array is small."""
     dtype, size = array.dtype, math.prod(array.shape)
     is_plain = isinstance(dtype, np.dtype) and dtype.char in PLAIN
     return is_plain and (always or 0 < size * dtype.itemsize <= _SMALL)

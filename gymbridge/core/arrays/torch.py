@@ -56,7 +56,10 @@ def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     if native == "numpy":
         place = find_torch_device(cast("Device", device or Device("cpu", 0)))
         reader = partial(TensorReader, place=place, hand_over=_to_host, upload=identity)
-        return adapt(_make_uploader(place), reader, device=place)
+        to_user: Converter = partial(upload_packed, place=place)
+        if place.type == "cpu":
+            to_user = partial(map_arrays, torch.from_numpy)
+        return adapt(to_user, reader, device=place)
     import jax.numpy as jnp
 
     from gymbridge.core.arrays.jax import pack_tree
@@ -81,11 +84,7 @@ def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
 
 
 def choose_to_torch(place: Any) -> Converter:
-    """Return the conversion of an array of jax to a tensor, and of what is packed to its tree.
-
-    On a CPU small arrays are copied: that is quicker than DLPack, by which others share their
-    memory. What is spread over CPU devices becomes one tensor.
-    """
+    """Return the conversion of an array of jax to a tensor, and of what is packed to its tree."""
     if hasattr(place, "mesh"):
         return partial(_to_torch, fetch=gather_array)
     return partial(_to_torch, fetch=_fetch if place.platform == "cpu" else torch.from_dlpack)
@@ -94,15 +93,15 @@ def choose_to_torch(place: Any) -> Converter:
 def _to_torch(array: Any, fetch: Converter) -> Any:
     """Return a tensor, or the tree of tensors of what is packed.
 
-    Each has a version counter of its own: with views of one tensor, to write into one info would
-    make a backward pass through another fail.
+    No two share a version counter: with views of one tensor, to write into one info would make a
+    backward pass through another fail.
     """
     if not isinstance(array, Packed):
         found = fetch(array)
         return torch.from_numpy(found) if isinstance(found, np.ndarray) else found
     parts = array.take_apart([*map(fetch, array.buffers)])
     tensors = [torch.from_numpy(x) if type(x) is np.ndarray else x.data for x in parts]
-    if array.buffers[0].ndim > 2:  # several steps
+    if array.buffers[0].ndim > 2:  # `unroll` stacks steps.
         tensors = [tensor.contiguous() for tensor in tensors]
     return array.structure.unflatten(tensors)
 
@@ -163,11 +162,7 @@ def _make_waiter(place: torch.device) -> Callable[[], None]:
 
     token = torch.zeros(1, device=place)
     follow = jax.jit(lambda token: token + 1)  # a kernel, which waits for what it reads
-
-    def wait() -> None:
-        follow(_share_with_jax(token))
-
-    return wait
+    return lambda: follow(_share_with_jax(token))
 
 
 def _valueless(error: RuntimeError) -> ArgumentTypeError:
@@ -204,25 +199,15 @@ def _to_host(tensor: torch.Tensor) -> np.ndarray:
 
 
 def choose_upload(place: torch.device) -> Converter:
-    """Return the function from a numpy array to a tensor of its own on a device."""
+    """Return the function from a numpy array to a new tensor on a device."""
     if place.type == "cpu":
         return partial(torch.tensor, device=place)
     return partial(upload_packed, place=place)
 
 
 def _upload_to_jax(array: np.ndarray, place: torch.device) -> Any:
-    """Return a numpy array as `torch_to_jax` gives tensors on an accelerator.
-
-    By the same way as tensors, so that a compiled function takes both for one kind of argument.
-    """
+    """Return a numpy array as tensors come, so that a compiled function takes both alike."""
     return _share_with_jax(upload_packed(array, place))
-
-
-def _make_uploader(place: torch.device) -> Converter:
-    """Return the function from a tree of numpy arrays to tensors on a device."""
-    if place.type == "cpu":
-        return partial(map_arrays, torch.from_numpy)
-    return partial(upload_packed, place=place)
 
 
 def upload_packed(tree: Any, place: torch.device) -> Any:
@@ -234,11 +219,11 @@ def upload_packed(tree: Any, place: torch.device) -> Any:
     buffer until its transfer is over.
     """
     leaves = list_arrays(tree)
-    sizes = [-(-leaf.nbytes // 16) * 16 for leaf in leaves]
+    padded = [leaf.tobytes().ljust(-(-leaf.nbytes // 16) * 16, b"\0") for leaf in leaves]
     pin = place.type != "cpu"
-    host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=pin, device="cpu")
+    host = torch.empty(sum(map(len, padded)), dtype=torch.uint8, pin_memory=pin, device="cpu")
     packed = pack(
-        [_as_bytes(leaf, size) for leaf, size in zip(leaves, sizes, strict=True)],
+        [np.frombuffer(part, np.uint8) for part in padded],
         partial(np.concatenate, out=host.numpy()),
         always=True,
     )
@@ -249,11 +234,6 @@ def upload_packed(tree: Any, place: torch.device) -> Any:
         return next(parts)[: leaf.nbytes].view(dtype).view(leaf.shape).clone()
 
     return map_arrays(take, tree)
-
-
-def _as_bytes(array: np.ndarray, size: int) -> np.ndarray:
-    """Return the bytes of an array, and zeros behind them."""
-    return np.frombuffer(array.tobytes().ljust(size, b"\0"), np.uint8)
 
 
 class TensorReader(ArrayReader):
@@ -280,8 +260,10 @@ class TensorReader(ArrayReader):
                 f"'{actions.device}'; use actions.to('{place}')."
             )
         if actions.layout != torch.strided or actions.is_nested or actions.is_quantized:
+            kind = f"{actions.layout} of {actions.dtype}"
             raise ArgumentTypeError(
-                f"`actions` must be a dense tensor, got {_name_kind(actions)}; use "
+                f"`actions` must be a dense tensor, got "
+                f"{'a nested tensor' if actions.is_nested else kind}; use "
                 f"actions.{'dequantize' if actions.is_quantized else 'to_dense'}()."
             )
 
@@ -292,7 +274,7 @@ class TensorReader(ArrayReader):
             if self._bounds:
                 actions = torch.clamp(_to_int64(actions), *self._bounds)
             return actions.to(self._dtype)
-        except NotImplementedError as error:  # Such as torch.bits8 and torch.uint4.
+        except NotImplementedError as error:  # Torch cannot cast bits8 and uint4.
             raise ArgumentTypeError(
                 f"`actions` must have a dtype that torch casts, got {actions.dtype}: {error}"
             ) from error
@@ -304,10 +286,6 @@ def _to_int64(actions: torch.Tensor) -> torch.Tensor:
         return actions.to(torch.int64)
     signed = actions.view(torch.int64)  # Torch has hardly any arithmetic for uint64.
     return torch.where(signed < 0, torch.iinfo(torch.int64).max, signed)
-
-
-def _name_kind(actions: torch.Tensor) -> str:
-    return "a nested tensor" if actions.is_nested else f"{actions.layout} of {actions.dtype}"
 
 
 def _check_castable(actions: torch.Tensor, dtype: torch.dtype, space: Space[Any]) -> None:

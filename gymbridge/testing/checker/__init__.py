@@ -78,7 +78,7 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
             ledger.note_stop("the environment lacks what calls need")
     finally:
         for envs in made:
-            with contextlib.suppress(Exception):  # which `check_close` has reported
+            with contextlib.suppress(Exception):  # `check_close` has reported it.
                 envs.close()
     mode = read_mode(made[0])
     return Report(

@@ -117,10 +117,7 @@ class Check:
         return list(islice(self.rerun(driver), num_calls))
 
     def first_ends(self) -> Iterator[tuple[str, int]]:
-        """Yield each kind of end, and the index in the record of the first call with such an end.
-
-        A kind that the recorded run did not reach is left out.
-        """
+        """Yield each kind of end in the record, and the index of the first call that has it."""
         for kind in ("termination", "truncation"):
             found = (index for index, call in enumerate(self.record) if kind in call.end_kinds)
             yield from ((kind, index) for index in islice(found, 1))
@@ -136,13 +133,8 @@ class Check:
     ) -> bool:
         """Record whether calls returned what was recorded, but for infos, and return it.
 
-        Args:
-            rule: The rule that asks for it.
-            calls: Calls to compare.
-            recorded: Calls to compare them with.
-            rows: (num_envs,) bool, environments to compare; None for all.
-            kinds: For a rule of ends, the kind of end by environment.
-            parts: What to compare.
+        `rows`, (num_envs,) bool, has the environments to compare, None for all, and `parts` names
+        what is compared. For a rule of ends, `kinds` has the kind of end by environment.
         """
         chosen = range(self.num_envs) if rows is None else np.flatnonzero(rows).tolist()
         for call, other in zip(calls, recorded, strict=False):

@@ -90,7 +90,7 @@ def _check_batch_space(envs: Any, ledger: Ledger, rule: Rule, kind: str) -> None
 
 
 def _has_different_spaces(envs: Any) -> bool:
-    """Return whether environments have spaces of their own, as `SyncVectorEnv` lets them."""
+    """Return whether the spaces of environments differ, as `SyncVectorEnv` lets them."""
     return read(read(envs, "unwrapped"), "observation_mode") == "different"
 
 

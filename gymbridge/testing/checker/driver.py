@@ -83,7 +83,7 @@ class Driver:
         if given:
             self.expect(OPTIONS, {"reset_mask": mask}, given["options"])
         self._judge(call)
-        if given and self.ledger.is_broken(RESET_MASK):  # so that any episode may go on
+        if given and self.ledger.is_broken(RESET_MASK):  # Any episode may go on.
             self.kinds = [""] * self.num_envs
             raise StoppedError(f"`{RESET_MASK.id}` is broken")
         return call
@@ -121,11 +121,7 @@ class Driver:
                 yield self.reset(mask=call.ended)
 
     def expect(self, rule: Rule, *found: Any, env: Any = None, kind: str = "") -> bool:
-        """Record whether the call that runs, or one environment in it, keeps a rule.
-
-        `found` is what is expected and seen, and whether the rule is kept, as `Ledger.expect` has
-        it.
-        """
+        """Record whether this call, or one environment in it, keeps a rule; see `Ledger.expect`."""
         place = self._place if env is None else self._place._replace(env=int(env))
         return self.ledger.expect(rule, *found, place=place, kind=kind)
 

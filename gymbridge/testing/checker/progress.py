@@ -22,7 +22,6 @@ class Progress:
     """
 
     def __init__(self, num_steps: int) -> None:
-        """Expect a first run of `num_steps` steps."""
         self.stage, self._wanted = f"The first run of {num_steps:,}", num_steps
         self._start = perf_counter()
 

@@ -233,8 +233,8 @@ def check_writes(check: Check) -> None:
 def check_final_values(check: Check) -> None:
     """Repeat the recorded run in an environment with NextStep, and compare how episodes end.
 
-    There a restart takes a step of its own, so each environment is compared by its own clock, and
-    only as long as both runs are equal up to the step that ends an episode.
+    There a restart takes one more step, so each environment's steps are counted apart. They are
+    compared only as long as both runs are equal up to the step that ends an episode.
     """
     ledger = check.ledger
     for rule in filter(ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
@@ -293,7 +293,7 @@ def _is_alike(check: Check, call: Call, env: int, index: int) -> bool:
     if index >= len(check.record):
         return False
     recorded, kind = check.record[index], call.end_kinds[env]
-    # Other calls begin the episode that the recorded call began, too.
+    # Other calls begin the same episode as the recorded call.
     if not call.kinds[env]:
         is_same = same(call.rewards[env], recorded.rewards[env])
         if kind != recorded.end_kinds[env] or not is_same:

@@ -118,7 +118,7 @@ def _compare_mask(
 ) -> None:
     """Look which environments go on as in the recorded run: those that the mask leaves out.
 
-    Where a reset of all environments would change nothing, either, there is nothing to see.
+    Where a reset of all environments changes nothing, nothing is judged.
     """
     is_independent = not check.ledger.is_broken(INDEPENDENT_EPISODES)
     names = {True: "an episode that goes on", False: "a new episode"}

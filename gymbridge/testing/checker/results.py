@@ -119,7 +119,7 @@ def judge_infos(driver: Driver, call: Call) -> None:
     is_numpy = all(isinstance(array, np.ndarray) for array in arrays_in(call.returned[-1]))
     for path, value, mask in entries(call.infos):
         if "final_obs" in path[:-1]:
-            continue  # an observation of several arrays
+            continue  # An observation may have several arrays.
         rule, key = INFO_MASKS if len(path) == 1 else INNER_MASKS, path[-1]
         is_mask = is_array(mask) and mask.shape == shape and mask.dtype == np.bool_
         driver.expect(rule, f"`_{key}`, bool of shape {shape}", mask, is_mask)

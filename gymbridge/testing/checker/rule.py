@@ -23,7 +23,7 @@ _END_KINDS = ("termination", "truncation")
 
 
 class StoppedError(Exception):
-    """Raised when a run cannot go on, with the reason if that tells about other runs, too."""
+    """Raised when a run cannot go on, with the reason if that matters to other runs."""
 
 
 class Rule(NamedTuple):
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
         source: Where Gymnasium 1.4 says or does so. Paths are relative to its package, those with
             ``tests/`` to its repository.
         level: "gymnasium" or "extra".
-        of_ends: True if the rule is about ended episodes. Then its outcome is "held" only if both a
+        of_ends: True if the rule is about ended episodes: its outcome is "held" only if both a
             termination and a truncation kept it.
         modes: Autoreset modes to which the rule applies.
         documented_in: The only mode for which Gymnasium documents the rule, or None; in other modes
@@ -90,13 +90,8 @@ class Ledger:
     ) -> bool:
         """Record that a rule was reached and whether it was kept, and return that.
 
-        Args:
-            rule: The rule.
-            expected: Text or value that the rule asks for.
-            seen: Text or value that was seen.
-            is_kept: Whether the rule was kept; None if it asks that `seen` equals `expected`.
-            place: Where it was seen.
-            kind: For a rule of ends, "termination" or "truncation".
+        `expected` and `seen` are texts or values. If `is_kept` is None, the rule asks that they are
+        equal. For a rule of ends, `kind` is "termination" or "truncation".
         """
         is_kept = same(expected, seen) if is_kept is None else is_kept
         self._counts[rule.id][kind] += 1

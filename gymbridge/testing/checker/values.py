@@ -57,7 +57,7 @@ def to_numpy(tree: Any) -> Any:
     """Return a copy of a tree with all of its arrays in numpy; other objects are not copied."""
     if isinstance(tree, Mapping):
         return {key: to_numpy(value) for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):  # such as `GraphInstance`
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):  # `GraphInstance` is one.
         return type(tree)(*map(to_numpy, tree))
     if isinstance(tree, tuple | list):
         return tuple(map(to_numpy, tree))
@@ -146,7 +146,7 @@ def _same_arrays(left: np.ndarray, right: np.ndarray) -> bool:
     if left.shape != right.shape:
         return False
     if left.dtype == object or right.dtype == object:
-        if left.ndim == 0:  # Such as an int of more than 64 bits.
+        if left.ndim == 0:  # An int of more than 64 bits is one.
             return _same_objects(left[()], right[()])
         return all(map(same, left.flat, right.flat))
     are_floats = left.dtype.kind in "fc" and right.dtype.kind in "biufc"

@@ -92,7 +92,7 @@ def make_cleanrl(
 
 def _normalize(envs: Any, statistics: str, gamma: float) -> ClipReward:
     """Return a batch in the wrappers that continuous PPO has around each environment."""
-    envs = RecordEpisodeStatistics(envs)  # of the task's own rewards
+    envs = RecordEpisodeStatistics(envs)  # It records the task's own rewards.
     space = envs.single_action_space
     if isinstance(space, Box):
         envs = TransformAction(envs, partial(np.clip, a_min=space.low, a_max=space.high))

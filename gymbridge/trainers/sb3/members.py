@@ -20,9 +20,9 @@ class Members:
     """The members of the environments of a batch, whatever vector wrappers are around it.
 
     A batch that holds one `gymnasium.Env` per row, as `SyncVectorEnv` does, has those of each row.
-    One of gymbridge, or with environments in other processes, is asked by `call` and `set_attr`, as
-    `gymnasium.vector.AsyncVectorEnv` has them. In a batch without `call`, each environment has the
-    attributes of the batch.
+    A batch of gymbridge, or with environments in other processes, is asked by `call` and
+    `set_attr`, as `gymnasium.vector.AsyncVectorEnv` has them. In a batch without `call`, each
+    environment has the attributes of the batch.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:

@@ -22,16 +22,11 @@ _LOG = logging.getLogger("gymbridge")
 def load_actor(
     path: Path, envs: VectorEnv[Any, Any, Any], statistics: Path | None = None
 ) -> Callable[[Any], Any]:
-    """Return a function from observations to the deterministic actions of a saved policy.
+    """Return a function from observations of a batch to deterministic actions of a saved policy.
 
-    It warns where the model was trained in a `VecNormalize` and `statistics` is None, if the model
-    shows it: PPO and A2C keep an observation before normalisation, other algorithms one in any
-    case.
-
-    Args:
-        path: File that ``save`` of an algorithm of Stable-Baselines3 wrote.
-        envs: The batch to act in. The policy was trained in a `Sb3VecEnv` of such a batch.
-        statistics: File that ``save`` of the `VecNormalize` wrote in which it was trained, or None.
+    The policy was trained in a `Sb3VecEnv` of such a batch, and `statistics` is the file of its
+    `VecNormalize`, or None. For None it warns where the model was trained in one and shows it: PPO
+    and A2C keep an observation before normalisation, other algorithms one in any case.
     """
     loaded: Any = load_from_zip_file(path, device="cpu")
     data, parameters, _ = loaded

@@ -201,8 +201,7 @@ class Sb3VecEnv(VecEnv):
             AttributeError: One of them has no such attribute.
             IndexError: An index lies outside the batch.
         """
-        ids = self._read_indices(indices)
-        return self._members.get(attr_name, ids)
+        return self._members.get(attr_name, self._read_indices(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Set an attribute of each environment to the same value.
