@@ -171,8 +171,14 @@ class VariantRunner(JaxRunner):
         return ahead
 
 
-def vary(envs: Any, variant: Variant) -> Any:
+def vary(envs: Any, variant: Variant, like: Any = None) -> Any:
     """Return a batch equal to `envs`, not yet reset, whose step is a variant.
+
+    Args:
+        envs: Batch of a JAX environment with torch or jax arrays and without gradients.
+        variant: What is changed.
+        like: A batch from here and an equal variant but for `refill_every`, whose compiled
+            functions it shares; None compiles them.
 
     Raises:
         ArgumentError: The batch is of another kind, or initial states depend on what the episode
@@ -190,7 +196,7 @@ def vary(envs: Any, variant: Variant) -> Any:
             f"`variant.refill_every` must be 0 for this environment, got {variant.refill_every}: "
             f"its episodes begin with what the one before has left, {list(carried)}."
         )
-    compiled = compile_variant(plain.rule, envs._infos, variant)
+    compiled = like._runner.compiled if like else compile_variant(plain.rule, envs._infos, variant)
     varied._runner = VariantRunner(plain, compiled, variant)
     return varied
 
@@ -238,11 +244,12 @@ def step_variants(size: int, device: str, *, mode: str) -> Contest:
     start = jax.jit(jax.vmap(physics.env.reset))(keys)
     steps = {BARE + name: bare(physics, start, policy, given) for name, given in common.items()}
     plain = physics.batch(size, arrays="torch", device=device, autoreset_mode=mode)
-    ahead = {
-        ", drawn ahead every 16": Variant(refill_every=16),
-        ", all three": Variant(options, has_spares=True, refill_every=16),
-    }
-    batches = {name: vary(plain, given) for name, given in (common | ahead).items()}
+    batches = {name: vary(plain, given) for name, given in common.items()}
+    ahead = None
+    for every in (8, 16, 32):
+        ahead = vary(plain, Variant(refill_every=every), like=ahead)
+        batches[f", drawn ahead every {every}"] = ahead
+    batches[", all three, every 16"] = vary(plain, Variant(options, True, 16))
     mine = {f"gymbridge, torch, {mode}{name}": ours(e, policy) for name, e in batches.items()}
     peers = {(f"gymbridge, torch, {mode}{name}", BARE + name): None for name in common if name}
     peers[list(mine)[-1], list(steps)[-1]] = None
