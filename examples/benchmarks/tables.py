@@ -100,17 +100,19 @@ def summary(folder: Path) -> Rows:
 
 
 def bars(folder: Path) -> Rows:
-    """Return each ratio that has an aim, of all sets, and whether it is reached."""
-    rows = [["set", "case", "ratio (range)", "aim"]]
+    """Return each ratio of all sets that misses its aim, and how many reach theirs."""
+    rows, reached = [["set", "case", "ratio (range)", "aim"]], 0
     for name, one in SETS.items():
         results = read_results(folder / one.page / f"{name}.json")
         for found in by_case([result for result in results if "failed" not in result]):
             for way, reference, bar in found[0].get("over", []):
-                if bar is not None:
-                    ratio = find_ratio(found, way, reference)
-                    case = f"{found[0]['case']}: {way} over {reference}"
-                    rows.append([f"`{name}`", case, with_range(*ratio), aim(ratio[0], bar)])
-    return rows
+                ratio = find_ratio(found, way, reference)
+                if bar is None or round(ratio[0], 2) <= bar:
+                    reached += bar is not None
+                    continue
+                case = f"{found[0]['case']}: {way} over {reference}"
+                rows.append([f"`{name}`", case, with_range(*ratio), f"<= {bar:.2f}"])
+    return [*rows, ["all", f"{reached} other ratios", "", "reached"]]
 
 
 def aim(ratio: float, bar: float | None) -> str:
