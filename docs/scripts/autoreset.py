@@ -1,6 +1,6 @@
 """Draw what `step` returns in each autoreset mode, from a run of each mode.
 
-The task counts its steps, and an episode ends at its third. Writes `docs/img/autoreset.svg`::
+The task counts its steps, and an episode ends at its second. Writes `docs/img/autoreset.svg`::
 
     python docs/scripts/autoreset.py
 """
@@ -16,7 +16,7 @@ from gymbridge.testing.scripted import scripted_vector_env
 
 PICTURE = Path(__file__).parents[1] / "img" / "autoreset.svg"
 STYLE = Path(__file__).parents[2] / "examples/benchmarks/pages.mplstyle"
-LENGTH, CALLS = 3, 6
+LENGTH, CALLS = 2, 4
 COLOURS = ("#bcd7f5", "#ffdca8")
 
 
@@ -57,7 +57,7 @@ def draw(axes: Any, mode: str, calls: list[Call]) -> None:
     for x, call in enumerate(calls):
         colour = COLOURS[call.episode % 2]
         edge = "#c0392b" if call.ended else "#727983"
-        box = plt.Rectangle((x + 0.06, 0), 0.88, 1, fc=colour, ec=edge, lw=2.5 if call.ended else 1)
+        box = plt.Rectangle((x + 0.03, 0), 0.94, 1, fc=colour, ec=edge, lw=2.5 if call.ended else 1)
         axes.add_patch(box)
         lines = [f"obs {call.observation}"]
         if call.reward is not None:
@@ -67,11 +67,11 @@ def draw(axes: Any, mode: str, calls: list[Call]) -> None:
         if call.final is not None:
             lines.append(f"final_obs {call.final}")
         axes.text(
-            x + 0.5, 0.5, "\n".join(lines), ha="center", va="center", fontsize=7, color="black"
+            x + 0.5, 0.5, "\n".join(lines), ha="center", va="center", fontsize=10, color="black"
         )
-        axes.text(x + 0.5, 1.08, call.name, ha="center", va="bottom", fontsize=7)
+        axes.text(x + 0.5, 1.08, call.name, ha="center", va="bottom", fontsize=10)
     axes.set(xlim=(0, CALLS + 1), ylim=(-0.1, 1.6))
-    axes.set_title(mode, loc="left", fontsize=10, fontweight="bold")
+    axes.set_title(mode, loc="left", fontsize=12, fontweight="bold")
     axes.axis("off")
 
 
@@ -79,7 +79,7 @@ def main() -> None:
     """Write the picture."""
     plt.style.use(STYLE)
     modes = ("NextStep", "SameStep", "Disabled")
-    figure, rows = plt.subplots(len(modes), figsize=(5.2, 4.6), layout="constrained")
+    figure, rows = plt.subplots(len(modes), figsize=(5.2, 5), layout="constrained")
     for axes, mode in zip(rows, modes, strict=True):
         draw(axes, mode, run(mode))
     # Text stays text.
