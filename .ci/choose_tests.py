@@ -32,6 +32,7 @@ BELONGS = {
     "gymbridge/core/arrays/tensors.py": "mjlab",
     "gymbridge/core/opengl.py": _RENDERING,
     "gymbridge/core/processes.py": "tests/test_processes.py tests/test_threads.py",
+    "gymbridge/core/runner.py": "tests/test_soak.py",
     "gymbridge/envpool/": "tests/envpool tests/conformance tests/faults",
     "gymbridge/envpool/rendering.py": _RENDERING,
     "gymbridge/errors.py": "tests/faults",
