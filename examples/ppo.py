@@ -302,7 +302,7 @@ class Run:
         if self.path is None or not self.path.exists():
             raise SystemExit(f"There is no checkpoint {self.path}: omit `--resume`.")
         saved, flags = torch.load(self.path, "cpu", weights_only=True), asdict(self.args)
-        odd = {k: v for k, v in saved["flags"].items() if v != flags[k] and k not in MAY_CHANGE}
+        odd = {k: v for k, v in saved["flags"].items() if v != flags.get(k) and k not in MAY_CHANGE}
         if odd:
             raise SystemExit(f"{self.path} is of a run with other flags: {odd}.")
         beside = self.path.with_suffix(".tmp")

@@ -29,7 +29,7 @@ __all__ = ["PoolRenderer", "check_pixels", "is_mujoco"]
 
 
 class PoolRenderer:
-    """Draws the environments of a pool, whose task is of a family.
+    """Draws the environments of a pool; `family` is that of its task.
 
     The camera of `view` is the number of a camera of the model, or -1 for the default. A number
     that the model lacks is an error of the first `draw`.
