@@ -138,8 +138,8 @@ def unexpected_keyword(owner: str, name: str, target: str, advice: str) -> Keywo
     """Return the error for an unknown keyword, worded as in Python.
 
     TorchRL looks for ``__init__() got an unexpected keyword argument '...'`` in the text. `owner`
-    is the class that was called, `target` what it should have built, and `advice` a sentence
-    without its full stop, or with a question mark.
+    is the class that was called, `name` the keyword, `target` what it should have built, and
+    `advice` a sentence without its full stop, or with a question mark.
 
     Example:
         >>> print(unexpected_keyword("Env", "skip", "'Pong'", "leave it out"))
