@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("mjlab")
 
 import gymnasium as gym
-import mjlab_env
 import torch
 from mjlab.envs import ManagerBasedRlEnv
 from mjlab.managers.termination_manager import TerminationTermCfg
 from mjlab.tasks.registry import load_env_cfg, load_rl_cfg, register_mjlab_task
 
+from examples.engines import mjlab_env
 from gymbridge.errors import ArgumentError
 from gymbridge.testing import check_vector_env
 from tests.support.batches import MODES
