@@ -69,7 +69,7 @@ def on_threads(task: str) -> Case:
     engines = {"default threads": {"num_threads": 0}, "one thread": {"num_threads": 1}}
     bars = {"one thread over default threads": None}
     case = beside(task, f"EnvPool/{task}", 8, bars, engines=engines, ways={})
-    return case._replace(values=(8, 64, 256, 1024), processes=1)
+    return case._replace(values=(8, 64, 1024), processes=1)
 
 
 def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) -> Case:
@@ -86,7 +86,7 @@ def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) ->
 
 def by_size(task: str) -> Case:
     """Return `on_cores` over the batch size."""
-    sizes = (1, 4, 16, 64, 256, 1024, 4096)
+    sizes = (16, 64, 256, 1024, 4096)
     return on_cores(task, 1)._replace(name=task, values=sizes, processes=1, rounds=5)
 
 
@@ -179,30 +179,23 @@ ENGINE = {
             )
         ),
     ),
-    "threads": tuple(
-        map(on_threads, ("CartPole-v1", "Acrobot-v1", "FrozenLake-v1", "HalfCheetah-v4"))
-    ),
+    "threads": (on_threads("CartPole-v1"), on_threads("HalfCheetah-v4")),
 }
-INVERTED = "inverted_pendulum (Brax, generalized)"
 RATES = {
     "cartpole": (routed("CartPole-v1", 64, rounds=9),),
     "ant": (routed("ant (Brax, spring)", 1024, rounds=7),),
-    "inverted_pendulum": (routed(INVERTED, 256, rounds=7),),
+    "inverted_pendulum": (routed("inverted_pendulum (Brax, generalized)", 256, rounds=7),),
     "cartpole_balance": (routed("CartpoleBalance (Playground)", 256, rounds=7),),
 }
-FEW = "^bare|^Brax|^gymbridge, numpy"
-LENGTHS = {"axis": "steps of an episode", "values": (1, 2, 5, 20, 100, 1000)}
+LENGTHS = {"axis": "steps of an episode", "values": (1, 5, 20, 100, 1000)}
 INFOS = {"axis": "infos in a step", "values": (0, 1, 4, 16, 64)}
-DEVICES = {"axis": "devices", "values": (1, 2, 4)}
 CURVES = {
-    "sizes_cartpole": (routed("CartPole-v1", 1, 16, 256, 4096, 16384),),
-    "sizes_inverted_pendulum": (routed(INVERTED, *(1, 16, 256, 4096), only=FEW),),
+    "sizes_cartpole": (routed("CartPole-v1", 1, 16, 256, 4096),),
     "restarts": (
         routed("restarts of Pendulum (EnvPool, 64 environments)", batch=64, **LENGTHS),
         routed("restarts of reacher (Brax, spring, 256 environments)", batch=256, **LENGTHS),
     ),
     "infos": (routed("infos (no physics, 64 environments)", batch=64, **INFOS),),
-    "devices": (routed("devices (Brax, ant, spring, 1024 environments)", batch=1024, **DEVICES),),
 }
 TRAINERS = {
     "sb3": (
@@ -264,7 +257,6 @@ SCALING = {
     "core_limits": (
         Case("ant, 1,024 envs", "cores:limit", {"name": "ant"}, (1024,)),
         Case("humanoid, 256 envs", "cores:limit", {"name": "humanoid"}),
-        Case("fast, 256 envs", "cores:parts", processes=1),
     ),
 }
 ANT_16 = {"name": "ant", "num_steps": 16}
@@ -350,7 +342,7 @@ TRAININGS_ON_GPU = tuple(
     )
     for library in ("gymbridge", "Brax")
 )
-BY_SIZE = tuple(map(by_size, ("ant", "humanoid", "inverted_pendulum", "fast", "CartpoleBalance")))
+BY_SIZE = tuple(map(by_size, ("ant", "inverted_pendulum", "CartpoleBalance")))
 ROUTES = (TORCHRL._replace(options={}, processes=1, rounds=9),)
 
 SETS = {

@@ -1,14 +1,9 @@
-"""What a machine's cores can give, and what a cheap step over all of them consists of."""
+"""What a machine's cores can give."""
 
-import time
-from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from statistics import median
-from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from steps import Contest, Step, over
 
 from gymbridge.command_line.bench import draw_actions, make_bare_step
@@ -54,35 +49,3 @@ def limit(num_envs: int, _: str, *, name: str) -> Contest:
         "one process": bare_ants(name, num_envs),
     }
     return Contest(steps, over("one process", {"a process for each core": None}))
-
-
-def parts(num_envs: int, _: str, *, num_steps: int = 700) -> dict[str, Any]:
-    """Return what a step without physics spends its time on, on one device and on all."""
-    make = partial(gym.make_vec, "Brax/fast-v0", num_envs=num_envs)
-    batches: dict[str, Any] = {
-        name: make(device=place) for name, place in (("all cores", "cpu:all"), ("one", "cpu"))
-    }
-    found: dict[str, float] = {}
-    for name, envs in batches.items():
-        envs.reset(seed=0)
-        times = [parts_of_step(envs.unwrapped) for _ in range(num_steps)][num_steps // 3 :]
-        for part, taken in zip(
-            ("call", "wait", "hand over"), zip(*times, strict=True), strict=True
-        ):
-            found[f"{name}: {part}, us"] = median(taken)
-    return {"figures": found}
-
-
-def parts_of_step(envs: Any) -> list[float]:
-    """Step a batch; return the microseconds of the call, of waiting, and of handing over."""
-    import jax
-
-    given, begun = envs._read_actions(np.zeros((envs.num_envs, 1), np.float32)), time.perf_counter()
-    outcome = envs._runner.step(envs._carry, given)
-    called = time.perf_counter()
-    jax.block_until_ready(outcome.time_step)
-    waited = time.perf_counter()
-    envs._infos.to_gymnasium(outcome)
-    handed = time.perf_counter()
-    envs._carry = outcome.carry
-    return [1e6 * seconds for seconds in (called - begun, waited - called, handed - waited)]

@@ -57,11 +57,11 @@ def playground(
     impl: str = "jax",
     bar: float | None = None,
 ) -> Contest:
-    """Compare two modes with Playground's step, which fetches the same infos."""
+    """Compare modes and arrays with Playground's step, which fetches the same infos."""
     steps: dict[str, Any] = {}
-    for mode in ("NextStep", "SameStep"):
-        envs = PlaygroundVectorEnv(name, num_envs, impl=impl, autoreset_mode=mode)
-        steps[mode] = play(envs)
+    for mode, arrays in (("SameStep", "torch"), ("NextStep", "numpy"), ("SameStep", "numpy")):
+        envs = PlaygroundVectorEnv(name, num_envs, impl=impl, arrays=arrays, autoreset_mode=mode)
+        steps[mode if arrays == "numpy" else f"{mode}, {arrays}"] = play(envs)
     engine, actions = envs._simulator.engine.unwrapped, uniform(64, *envs.action_space.shape)
     infos = envs.step(actions[0])[4]
     names = {*infos, *infos.get("info", ())}
@@ -71,7 +71,9 @@ def playground(
 
     reset, step = jax.vmap(engine.reset), jax.vmap(engine.step)
     steps["Playground"] = own_step(reset, step, num_envs, actions, seen)
-    return Contest(steps, over("Playground", {"NextStep": bar, "SameStep": bar}))
+    return Contest(
+        steps, over("Playground", dict.fromkeys(("NextStep", "SameStep", "SameStep, torch"), bar))
+    )
 
 
 def functional(

@@ -5,7 +5,6 @@ task. It returns a function of the step number, with actions drawn beforehand. E
 in a process of its own, so that a machine without one library measures the others.
 """
 
-import os
 import re
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +19,8 @@ Route = Callable[[int], Step]
 NUM_ACTIONS = 64
 CART_POLE = "CartPole-v1"
 
-MODES = ("NextStep", "SameStep", "Disabled")
+KINDS = ("numpy", "torch", "jax")
+MODES = ("NextStep", "SameStep")
 LARGEST = {
     "AsyncVectorEnv": 64,
     "SB3 SubprocVecEnv": 64,
@@ -101,26 +101,25 @@ def _brax_wrapper(make: Callable[[], Physics], num_envs: int) -> Any:
 
 def _ours(env_id: str, *, cores: bool = False, **options: Any) -> dict[str, Route]:
     """Return our routes by arrays and mode, and over all cores."""
-    places = {"": (("numpy", "torch", "jax"), MODES, {})}
+    chosen = {f"{arrays}, {mode}": {"arrays": arrays} for arrays in KINDS for mode in MODES}
+    chosen["numpy, Disabled"] = {}
     if cores:
-        places["all cores, "] = (("numpy", "torch"), MODES[:2], {"device": "cpu:all"})
+        chosen |= {f"all cores, numpy, {mode}": {"device": "cpu:all"} for mode in MODES}
     return {
-        f"gymbridge, {place}{arrays}, {mode}": partial(
-            of_gymbridge, env_id, arrays=arrays, autoreset_mode=mode, **given, **options
+        f"gymbridge, {name}": partial(
+            of_gymbridge, env_id, autoreset_mode=name.split(", ")[-1], **given, **options
         )
-        for place, (kinds, modes, given) in places.items()
-        for arrays in kinds
-        for mode in modes
+        for name, given in chosen.items()
     }
 
 
-def _of_brax(name: str, backend: str) -> dict[str, Route]:
+def _of_brax(name: str, backend: str, **options: Any) -> dict[str, Route]:
     make = partial(brax_task, name, backend)
     return {
         "bare jitted step": partial(of_jax, make),
         "Brax training.wrap": partial(of_jax, make, wrapped=True),
         "TorchRL BraxWrapper": partial(of_torchrl, partial(_brax_wrapper, make)),
-        **_ours(f"Brax/{name}-v0", cores=True, backend=backend),
+        **_ours(f"Brax/{name}-v0", backend=backend, **options),
     }
 
 
@@ -182,7 +181,7 @@ def _restarts(env_id: str, num_envs: int, **options: Any) -> dict[str, Route]:
         given = {"autoreset_mode": mode, "max_episode_steps": limit, **options}
         return of_gymbridge(env_id, num_envs, stagger=limit, **given)
 
-    return {f"gymbridge, numpy, {mode}": partial(restart, mode) for mode in MODES[:2]}
+    return {f"gymbridge, numpy, {mode}": partial(restart, mode) for mode in MODES}
 
 
 class Informed(gym.Env[Any, Any]):
@@ -228,18 +227,6 @@ def _informed_brax(mode: str, num_keys: int) -> Any:
     return BraxVectorEnv(BraxInformed(), 64, autoreset_mode=mode, info_keys="all")
 
 
-def _spread_ants(arrays: str, num_devices: int) -> Step:
-    """Step ants on several devices; without a GPU they are of XLA's making and share the cores."""
-    flag = f"--xla_force_host_platform_device_count={num_devices}"
-    os.environ["XLA_FLAGS"] = f"{flag} {os.environ.get('XLA_FLAGS', '')}"
-    import jax
-
-    devices = jax.devices()[:num_devices]
-    if len(devices) < num_devices:
-        raise SystemExit(f"{num_devices} devices were asked for, and there are {len(devices)}.")
-    return of_gymbridge("Brax/ant-v0", 1024, arrays=arrays, backend="spring", device=devices)
-
-
 BY_SIZE: dict[str, dict[str, Route]] = {
     CART_POLE: {
         "SyncVectorEnv": _of_gymnasium_s(CART_POLE, "sync"),
@@ -254,11 +241,11 @@ BY_SIZE: dict[str, dict[str, Route]] = {
         **_ours("EnvPool/CartPole-v1"),
     },
     "inverted_pendulum (Brax, generalized)": _of_brax("inverted_pendulum", "generalized"),
-    "ant (Brax, spring)": _of_brax("ant", "spring"),
+    "ant (Brax, spring)": _of_brax("ant", "spring", cores=True),
     "CartpoleBalance (Playground)": {
         "bare jitted step": partial(of_jax, balance),
         "Playground wrap_for_brax_training": partial(of_jax, balance, wrapped=True),
-        **_ours("Playground/CartpoleBalance-v0", cores=True),
+        **_ours("Playground/CartpoleBalance-v0"),
     },
 }
 """Routes of the number of environments, by task and name."""
@@ -281,12 +268,8 @@ TASKS: dict[str, dict[str, Route]] = BY_SIZE | {
         ),
         **{
             f"gymbridge, numpy, {mode}": partial(of_gymnasium, partial(_informed_brax, mode))
-            for mode in MODES[:2]
+            for mode in MODES
         },
-    },
-    "devices (Brax, ant, spring, 1024 environments)": {
-        f"gymbridge, {arrays}, NextStep": partial(_spread_ants, arrays)
-        for arrays in ("numpy", "jax")
     },
 }
 """And routes of something else that varies."""
