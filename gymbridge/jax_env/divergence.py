@@ -14,15 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gymbridge.core.episode import TimeStep
+from gymbridge.core.episode import NONFINITE, TimeStep
 from gymbridge.errors import DivergedError
 from gymbridge.jax_env.rows import Row, cut_gradients, where_rows
 from gymbridge.jax_env.traced import TracedEnv
 
-__all__ = ["FLAG", "check_divergence", "guard_reset", "guard_step"]
-
-FLAG = "nonfinite"
-"""The info that says which rows diverged, one of `core.episode.STEP_INFOS`."""
+__all__ = ["check_divergence", "guard_reset", "guard_step"]
 
 
 def guard_reset(reset: Callable[..., Row]) -> Callable[..., Row]:
@@ -68,7 +65,7 @@ def guard_step(env: TracedEnv, step: Callable[[Row, Any], Row]) -> Callable[[Row
 
 
 def _with_flag(row: Row, diverged: jax.Array) -> Row:
-    info = {**row.seen.info, FLAG: diverged}
+    info = {**row.seen.info, NONFINITE: diverged}
     return row._replace(seen=row.seen._replace(info=info))
 
 

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
+from gymbridge.core.episode import NONFINITE, Carry, EpisodeRule, ResetRequest, StepResult
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.runner import Runner
 from gymbridge.jax_env.compilation import log_compilation
-from gymbridge.jax_env.divergence import FLAG, check_divergence
+from gymbridge.jax_env.divergence import check_divergence
 from gymbridge.jax_env.simulator import JaxSimulator
 from gymbridge.jax_env.spreading import find_sharding, spread
 
@@ -92,7 +92,7 @@ class JitRunner(JaxRunner):
             log_compilation("step", simulator)
             outcome = part.step(carry, actions)
             found = infos.collect_infos(outcome)
-            return (found, outcome.time_step.info[FLAG]) if raises else found
+            return (found, outcome.time_step.info[NONFINITE]) if raises else found
 
         def step_or_raise(carry: Any, actions: Any) -> Any:
             found, diverged = run(carry, actions)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import configparser
 import json
 import platform
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gymbridge
 from gymbridge.command_line import info, main
-from gymbridge.core.extras import EXTRAS, find_version, install_command
-
-SETUP = Path(__file__).parents[2] / "setup.cfg"
+from gymbridge.core.extras import find_version, install_command
 
 
 @pytest.fixture(autouse=True)
@@ -72,24 +68,6 @@ def test_info__says_what_installs_what_is_missing(
         f"{extra:<27}  not installed: {install_command(extra)}"
         for extra in ("brax", "playground", "robots", "jax")
     ]
-
-
-def test_extras__are_those_of_the_package() -> None:
-    """Leaves out versions, and the extras for work on gymbridge itself."""
-    config = configparser.ConfigParser()
-    config.read(SETUP, encoding="utf-8")
-    listed = dict(config["options.extras_require"])
-    for own in ("examples", "test", "docs", "all"):
-        del listed[own]
-
-    def brought(extra: str) -> set[str]:
-        own = re.findall(r"^(?!gymbridge|#)([\w-]+)", listed[extra], re.MULTILINE)
-        others = re.findall(r"^gymbridge\[(\w+)\]", listed[extra], re.MULTILINE)
-        return set(own).union(*map(brought, others))
-
-    assert {extra: set(found) for extra, found in EXTRAS.items()} == {
-        extra: brought(extra) for extra in listed
-    }
 
 
 @pytest.mark.slow
