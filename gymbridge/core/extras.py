@@ -34,13 +34,13 @@ def read_extras() -> dict[str, tuple[str, ...]]:
         lines = requires("gymbridge") or []
     except PackageNotFoundError:
         return {}
-    found = map(re.compile(r"([\w.-]+)(?:\[([\w-]+)\])?.*; extra == .([\w-]+)").match, lines)
+    found = map(re.compile(r"([\w.-]+)(?:\[([\w-]+)\])?.*\bextra == .([\w-]+)").match, lines)
     listed: dict[str, list[tuple[str, str]]] = {}
     for name, part, extra in (match.groups("") for match in found if match):
         listed.setdefault(extra.replace("-", "_"), []).append((name, part.replace("-", "_")))
 
     def install(extra: str) -> Iterator[str]:
-        for name, part in listed[extra]:
+        for name, part in listed.get(extra, ()):
             yield from install(part) if name == "gymbridge" else (name,)
 
     return {extra: (*install(extra),) for extra in listed if extra not in _FOR_DEVELOPERS}
