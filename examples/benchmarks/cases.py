@@ -93,7 +93,7 @@ def by_size(task: str) -> Case:
 def routed(task: str, *values: int, only: str = "", **changed: Any) -> Case:
     """Return the routes to a task, each in a process of its own."""
     case = Case(task, "routes:routes_to", {"task": task, "only": only}, values, apart=True)
-    return case._replace(**{"processes": 1, "rounds": 5} | changed)
+    return case._replace(**{"processes": 1, "rounds": 5, "limit": 1800} | changed)
 
 
 def views(title: str, function: str, num_envs: int, /, **options: Any) -> Case:
