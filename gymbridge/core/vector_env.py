@@ -115,8 +115,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         options = simulator.reset_options
         self._readers = {name: self._runner.link(read) for name, read in options.items()}
         # Reading flags costs nothing on the host; elsewhere ended rows stay as they are instead.
-        is_readable = "numpy" in (native, arrays)
-        self._refuses_ended = rule.refuses_ended and is_readable
+        self._refuses_ended = rule.refuses_ended and "numpy" in (native, arrays)
         self._read_ended = identity if native == "numpy" else adapter.to_user
         self._seeds: tuple[int, ...] | None = None
         self._carry: Any = None  # what the runner keeps between two calls

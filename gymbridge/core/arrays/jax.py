@@ -45,13 +45,9 @@ def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
         to_user = partial(upload_packed, place=place)
         return adapt(to_user, partial(_HostReader, place=place), device=place)
     place = find_jax_device(device)
-    reader = partial(_JaxReader, place=place, upload=partial(_upload, place=place))
+    # From a copy, since jax may share memory with what it is given.
+    reader = partial(_JaxReader, place=place, upload=lambda x: jax.device_put(x.copy(), place))
     return adapt(identity, reader, library=jnp, device=place)
-
-
-def _upload(array: np.ndarray, place: Any) -> jax.Array:
-    """Return an array on a device; from a copy, with which jax may share memory."""
-    return jax.device_put(array.copy(), place)
 
 
 def _read_mask(name: str, mask: Any) -> Any:

@@ -142,13 +142,21 @@ def torch_to_jax(tensor: torch.Tensor) -> Any:
     It is a copy, since the user may write into the tensor while the function still runs. On the CPU
     it is a numpy array, which is quicker to pass than an array made by `jax.dlpack`.
     """
+    if tensor.device.type == "cpu":
+        return np.array(_to_host(tensor), order="C")
+    return _share_with_jax(tensor.detach().clone(memory_format=torch.contiguous_format))
+
+
+def _to_host(tensor: torch.Tensor) -> np.ndarray:
+    """Return the values of a tensor, on the CPU in its own memory."""
     try:
-        if tensor.device.type == "cpu":
-            return np.array(tensor.numpy(force=True), order="C")
-        copy = tensor.detach().clone(memory_format=torch.contiguous_format)
+        return tensor.numpy(force=True)
     except RuntimeError as error:
-        raise _valueless(error) from error
-    return _share_with_jax(copy)
+        raise ArgumentTypeError(
+            f"`actions` must hold values, got a tensor that has none ({error}). Tensors inside a "
+            "transformation of torch.func have none: a batch has a state and cannot be stepped "
+            "there."
+        ) from error
 
 
 def _share_with_jax(tensor: torch.Tensor) -> Any:
@@ -189,13 +197,6 @@ def _make_waiter(place: torch.device) -> Callable[[], None]:
     return lambda: follow(_share_with_jax(token))
 
 
-def _valueless(error: RuntimeError) -> ArgumentTypeError:
-    return ArgumentTypeError(
-        f"`actions` must hold values, got a tensor that has none ({error}). Tensors inside a "
-        "transformation of torch.func have none: a batch has a state and cannot be stepped there."
-    )
-
-
 def _read_mask(name: str, mask: Any) -> Any:
     """Return a mask as numpy, or what was given, to be refused by others; see `ArrayAdapter`."""
     if isinstance(mask, np.ndarray):
@@ -213,13 +214,6 @@ def _read_mask(name: str, mask: Any) -> Any:
         return mask.cpu().numpy()
     except RuntimeError as error:  # Nested tensors and torch.func's raise.
         raise ArgumentTypeError(f"{name} must hold bools that numpy can read: {error}") from error
-
-
-def _to_host(tensor: torch.Tensor) -> np.ndarray:
-    try:
-        return tensor.detach().cpu().resolve_neg().numpy()
-    except RuntimeError as error:
-        raise _valueless(error) from error
 
 
 def _choose_upload(place: torch.device) -> Converter:
