@@ -15,13 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from gymbridge.core.arrays.adapter import (
-    ArrayAdapter,
-    Converter,
-    copy_array,
-    identity,
-    map_arrays,
-)
+from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, copy_array, identity, map_arrays
 from gymbridge.core.episode import STEP_INFOS, StepResult, TimeStep
 from gymbridge.core.rows import Tree, has_rows, to_objects
 
