@@ -29,7 +29,7 @@ BELONGS = {
     "gymbridge/command_line/": "tests/command_line wheel",
     "gymbridge/core/": "tests/conformance tests/core tests/faults gymnasium wheel",
     "gymbridge/core/arrays/": "tests/gradients gpu",
-    "gymbridge/core/arrays/tensors.py": "mjlab",
+    "gymbridge/core/arrays/torch.py": "mjlab",
     "gymbridge/core/opengl.py": _RENDERING,
     "gymbridge/core/processes.py": "tests/test_processes.py tests/test_threads.py",
     "gymbridge/core/runner.py": "tests/test_soak.py",

@@ -66,7 +66,6 @@ ENGINE_ROOMS = {
     "torch": {
         "command_line.info",
         "command_line.policies",
-        "core.arrays.tensors",
         "core.arrays.torch",
         "gradients.*",
         "jax_vector_env",

@@ -16,8 +16,6 @@ __all__ = [
     "ActionReader",
     "LeafMaker",
     "NumpyReader",
-    "check_castable",
-    "check_integers",
     "check_shape",
     "int64_bounds",
     "make_action_reader",
@@ -88,12 +86,22 @@ class NumpyReader:
         """Return the actions in the dtype of the space, uncopied if possible."""
         array = actions if type(actions) is np.ndarray else to_array(actions)
         check_shape(array, self._shape)
-        if self._is_float:
-            check_castable(array, self._dtype)
-        else:
-            check_integers(array, self._space)
+        self._check_dtype(array)
+        if not self._is_float:
             array = self._fit(array)
         return array if array.dtype == self._dtype else array.astype(self._dtype)
+
+    def _check_dtype(self, array: Any) -> None:
+        """Raise unless an array, or whatever has the `dtype` of one, can be cast to the space's."""
+        dtype = array.dtype
+        if self._is_float:
+            if dtype != self._dtype and not np.can_cast(dtype, self._dtype, "same_kind"):
+                raise ArgumentTypeError(
+                    f"`actions` must be castable to {self._dtype} (numpy's 'same_kind'), got "
+                    f"{dtype}."
+                )
+        elif dtype.kind not in "iub":
+            raise ArgumentTypeError(f"`actions` must be integers for {self._space}, got {dtype}.")
 
     def _fit(self, array: np.ndarray) -> np.ndarray:
         """Return the integers if all lie in the space."""
@@ -121,20 +129,6 @@ class _DiscreteReader(NumpyReader):
         ):
             return actions if actions.dtype == self._dtype else actions.astype(self._dtype)
         return super().__call__(actions)
-
-
-def check_castable(array: Any, dtype: np.dtype[Any]) -> None:
-    """Raise unless an array, or whatever has the `dtype` of one, can be cast to `dtype`."""
-    if array.dtype != dtype and not np.can_cast(array.dtype, dtype, "same_kind"):
-        raise ArgumentTypeError(
-            f"`actions` must be castable to {dtype} (numpy's 'same_kind'), got {array.dtype}."
-        )
-
-
-def check_integers(array: Any, space: spaces.Space[Any]) -> None:
-    """Raise unless an array, or whatever has the `dtype` of one, holds integers or bools."""
-    if array.dtype.kind not in "iub":
-        raise ArgumentTypeError(f"`actions` must be integers for {space}, got {array.dtype}.")
 
 
 def int64_bounds(space: spaces.Space[Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -49,8 +49,6 @@ def read_device(device: Any) -> Place | EveryDevice | None:
     """
     if hasattr(device, "mesh"):
         device = list(device.mesh.devices.flat)
-    if isinstance(device, EveryDevice):
-        return device
     if isinstance(device, str) and (match := re.fullmatch(r"([a-z]+):all", device)):
         return EveryDevice(match[1])
     if not isinstance(device, list | tuple):

@@ -70,8 +70,7 @@ def split_done(done: Any, timeout: Any) -> tuple[Any, Any]:
         done: (num_envs,) bool, episodes that ended.
         timeout: (num_envs,) bool, the engine's mark; it counts only where an episode ended.
     """
-    terminated = done & ~timeout
-    return terminated, truncated_unless_terminated(terminated, done)
+    return done & ~timeout, done & timeout
 
 
 def count_rows(mask: Any) -> Any:
@@ -232,6 +231,10 @@ class EpisodeRule(Generic[_SimulatorT]):
         mode: When ended rows restart.
         limit: Steps after which an episode is truncated, or None for never.
         count: `count_rows`, or the same for another library of arrays.
+
+    Attributes:
+        refuses_ended: Whether the user has to reset ended rows before the next step.
+        restarts_ended: Whether a step restarts the rows that it ends.
     """
 
     def __init__(
@@ -242,16 +245,8 @@ class EpisodeRule(Generic[_SimulatorT]):
         count: Callable[[Any], Any] = count_rows,
     ) -> None:
         self.simulator, self.mode, self.limit, self._count = simulator, mode, limit, count
-
-    @property
-    def refuses_ended(self) -> bool:
-        """Whether the user has to reset ended rows before the next step."""
-        return self.mode == AutoresetMode.DISABLED
-
-    @property
-    def restarts_ended(self) -> bool:
-        """Whether a step restarts the rows that it ends."""
-        return self.mode == AutoresetMode.SAME_STEP
+        self.refuses_ended = mode == AutoresetMode.DISABLED
+        self.restarts_ended = mode == AutoresetMode.SAME_STEP
 
     def reset(self, carry: Carry | None, mask: Any, seeds: ResetRequest | None) -> StepResult:
         """Begin new episodes under `mask`, (num_envs,) bool; if `carry` is None, the first ones.
@@ -259,44 +254,29 @@ class EpisodeRule(Generic[_SimulatorT]):
         Rows outside the mask keep observation, elapsed steps and a pending restart.
         """
         if carry is None:
-            state, time_step = self.simulator.restart(None, mask, seeds)
-            elapsed, ended = 0 * self._count(mask), ~mask
-        else:
-            state, time_step = self.simulator.restart(carry.state, mask, seeds)
-            elapsed, ended = self._clear(carry.elapsed, mask), carry.ended & ~mask
+            carry = Carry(None, self._count(mask), mask)
+        state, time_step = self.simulator.restart(carry.state, mask, seeds)
+        elapsed, ended = self._clear(carry.elapsed, mask), carry.ended & ~mask
         return StepResult(Carry(state, elapsed, ended), time_step, shown=mask)
 
     def step(self, carry: Carry, actions: Any) -> StepResult:
         """Take one step in every row, by the rule of the mode."""
-        if self.mode == AutoresetMode.NEXT_STEP:
-            return self._next_step(carry, actions)
-        if self.mode == AutoresetMode.SAME_STEP:
-            return self._same_step(carry, actions)
-        return self._disabled(carry, actions)
-
-    def _next_step(self, carry: Carry, actions: Any) -> StepResult:
-        state, time_step = self.simulator.advance(carry.state, actions, carry.ended, None)
-        elapsed = self._clear(carry.elapsed + 1, carry.ended)
-        time_step = self._truncate(time_step, elapsed)
-        ended = time_step.terminated | time_step.truncated
-        return StepResult(Carry(state, elapsed, ended), time_step)
-
-    def _same_step(self, carry: Carry, actions: Any) -> StepResult:
-        state, time_step = self.simulator.advance(carry.state, actions, None, None)
-        elapsed = carry.elapsed + 1
+        ended = carry.ended
+        if self.restarts_ended:
+            restart, freeze, elapsed = None, None, carry.elapsed + 1
+        elif self.refuses_ended:
+            restart, freeze, elapsed = None, ended, carry.elapsed + self._count(~ended)
+        else:
+            restart, freeze, elapsed = ended, None, self._clear(carry.elapsed + 1, ended)
+        state, time_step = self.simulator.advance(carry.state, actions, restart, freeze)
         final = self._truncate(time_step, elapsed)
         over = final.terminated | final.truncated
+        if not self.restarts_ended:
+            return StepResult(Carry(state, elapsed, over), final)
         state, initial = self.simulator.restart(state, over, None)
         kept = {key: final.info[key] for key in STEP_INFOS if key in final.info}
         seen = final._replace(obs=initial.obs, info={**initial.info, **kept})
         return StepResult(Carry(state, self._clear(elapsed, over), over & ~over), seen, final)
-
-    def _disabled(self, carry: Carry, actions: Any) -> StepResult:
-        state, time_step = self.simulator.advance(carry.state, actions, None, carry.ended)
-        elapsed = carry.elapsed + self._count(~carry.ended)
-        time_step = self._truncate(time_step, elapsed)
-        ended = time_step.terminated | time_step.truncated
-        return StepResult(Carry(state, elapsed, ended), time_step)
 
     def _truncate(self, time_step: TimeStep, elapsed: Any) -> TimeStep:
         """Return the time step with the time limit in its `truncated`."""

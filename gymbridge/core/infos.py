@@ -15,13 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from gymbridge.core.arrays.adapter import (
-    ArrayAdapter,
-    Converter,
-    copy_array,
-    identity,
-    map_arrays,
-)
+from gymbridge.core.arrays.adapter import ArrayAdapter, Converter, copy_array, identity, map_arrays
 from gymbridge.core.episode import STEP_INFOS, StepResult, TimeStep
 from gymbridge.core.rows import Tree, has_rows, to_objects
 
@@ -57,9 +51,9 @@ class InfoLayout(Protocol):
 
 def make_info_layout(adapter: ArrayAdapter, num_envs: int, *, has_final: bool) -> InfoLayout:
     """Return the layout for a kind of arrays; `has_final` says that steps restart what they end."""
-    if adapter.is_dense:
-        return DenseInfos(adapter, has_final=has_final)
-    return SparseInfos(adapter, num_envs)
+    if adapter.arrays == "numpy":
+        return SparseInfos(adapter, num_envs)
+    return DenseInfos(adapter, has_final=has_final)
 
 
 class SparseInfos:
@@ -103,17 +97,6 @@ class SparseInfos:
         return time_step, over, self._receive(outcome.final)
 
 
-class _Found(NamedTuple):
-    """What a call found besides observations and rewards."""
-
-    terminated: Any
-    truncated: Any
-    info: dict[str, Any]
-    final_info: dict[str, Any] | None
-    shown: Any  # (num_envs,) bool, rows that have infos
-    over: Any  # (num_envs,) bool, rows that ended; None if no step restarts episodes
-
-
 class Returned(NamedTuple):
     """What a call returns, in the runner's arrays."""
 
@@ -138,12 +121,11 @@ class DenseInfos:
     def __init__(self, adapter: ArrayAdapter, *, has_final: bool) -> None:
         self._to_user, self._copy, self._has_final = adapter.to_user, adapter.copy, has_final
         self._library = adapter.library
-        if adapter.shares_masks:
-            self._pack, self._read = adapter.pack, partial(_lay_out, copy_mask=identity)
-        else:
+        self._pack, self._read = identity, partial(_lay_out, copy_mask=identity)
+        if adapter.arrays != "jax":  # Others can be written into.
             copy_mask = adapter.copy if adapter.pack is identity else identity
 
-            def pack(found: _Found) -> Any:
+            def pack(found: Any) -> Any:
                 return adapter.pack(_lay_out(found, copy_mask))
 
             self._pack, self._read = pack, identity
@@ -161,7 +143,7 @@ class DenseInfos:
                 final = time_step if outcome.final is None else outcome.final
                 final_obs, final_info = map_arrays(self._copy, (final.obs, final.info))
                 over = terminated | truncated
-        found = _Found(terminated, truncated, info, final_info, shown, over)
+        found = terminated, truncated, info, final_info, shown, over
         obs, reward = time_step.obs, time_step.reward
         return Returned(outcome.carry, obs, reward, final_obs, self._pack(found))
 
@@ -181,8 +163,12 @@ class DenseInfos:
         return map_arrays(keep, info)
 
 
-def _lay_out(found: _Found, copy_mask: Converter) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the flags, and the infos with a mask beside each key but ``final_obs`` itself."""
+def _lay_out(found: Any, copy_mask: Converter) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the flags, and the infos with a mask beside each key but ``final_obs`` itself.
+
+    `found` has both flags, the infos, those of the time step before restarts or None, the mask of
+    rows that have infos, and the mask of rows that ended.
+    """
     terminated, truncated, info, final_info, shown, over = found
     infos = make_infos(info, shown, copy_mask)
     if final_info is not None:

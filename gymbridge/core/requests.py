@@ -77,16 +77,13 @@ def read_limit(max_episode_steps: Any, task_limit: int | None) -> int | None:
     """
     if max_episode_steps is None:
         return task_limit if task_limit is None or task_limit < 2**31 else None
-    if _is_integer(max_episode_steps) and max_episode_steps == -1:
-        return None
-    try:
-        limit = read_count("max_episode_steps", max_episode_steps)
-    except ArgumentError as error:
+    limit = read_number("max_episode_steps", max_episode_steps)
+    if limit < 1 and limit != -1:
         raise ArgumentError(
             "`max_episode_steps` must be at least 1, None for the task's own limit or -1 for no "
             f"limit, got {max_episode_steps}."
-        ) from error
-    return limit if limit < 2**31 else None
+        )
+    return limit if 0 < limit < 2**31 else None
 
 
 def read_info_keys(
@@ -129,7 +126,10 @@ def read_seed(seed: Any) -> int | None:
         return None
     if not _is_integer(seed):
         raise ArgumentTypeError(f"`seed` must be None or an int, got {seed!r}.")
-    return _check_seed(seed)
+    if seed < 0:  # Python does not write out an int of more than 4300 digits
+        shown = seed if seed >= -(2**99) else "less than -2**99"
+        raise ArgumentError(f"`seed` must be 0 or more, got {shown}.")
+    return int(seed)
 
 
 def read_seeds(seed: Any, num_envs: int) -> list[int | None]:
@@ -137,11 +137,9 @@ def read_seeds(seed: Any, num_envs: int) -> list[int | None]:
 
     From an int s, environment i gets s + i.
     """
-    if seed is None:
-        return [None] * num_envs
-    if _is_integer(seed):
-        first = _check_seed(seed)
-        return [first + index for index in range(num_envs)]
+    if seed is None or _is_integer(seed):
+        first = read_seed(seed)
+        return [None if first is None else first + index for index in range(num_envs)]
     if not _is_list(seed):
         raise ArgumentTypeError(
             f"`seed` must be None, an int or a list of ints and Nones, got {type(seed).__name__}."
@@ -186,26 +184,20 @@ def _fold(seed: int, seed_range: int) -> int:
     return int(np.random.SeedSequence(seed).generate_state(1)[0]) % (seed_range + 1)
 
 
-def _check_seed(seed: Any) -> int:
-    if seed < 0:  # Python does not write out an int of more than 4300 digits
-        shown = seed if seed >= -(2**99) else "less than -2**99"
-        raise ArgumentError(f"`seed` must be 0 or more, got {shown}.")
-    return int(seed)
-
-
 def read_options(
     options: Any,
     num_envs: int,
     to_numpy: Callable[[str, Any], Any] = lambda name, mask: mask,
     readers: Mapping[str, Callable[[Any, np.ndarray], Any]] = {},
-) -> tuple[np.ndarray | None, dict[str, Any]]:
-    """Return the reset mask, (num_envs,) bool or None for all rows, and other options by name.
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the reset mask, (num_envs,) bool, all True for none, and other options by name.
 
     `to_numpy` is (name, mask in the user's kind of arrays) -> numpy mask, which is copied.
     `readers` are those of `Simulator.reset_options`.
     """
+    mask = np.ones(num_envs, np.bool_)
     if options is None:
-        return None, {}
+        return mask, {}
     if not isinstance(options, Mapping):
         raise ArgumentTypeError(f"`options` must be a dict, got {type(options).__name__}.")
     options, known = cast("Mapping[Any, Any]", options), {"reset_mask", *readers}
@@ -214,11 +206,10 @@ def read_options(
             raise ArgumentError(
                 f"`options` has the unknown key {key!r}; {nearest(str(key), known)}"
             )
-    name, mask = "`options['reset_mask']`", None
     if "reset_mask" in options:
+        name = "`options['reset_mask']`"
         mask = read_mask(name, to_numpy(name, options["reset_mask"]), num_envs, "reset_mask")
-    rows = np.ones(num_envs, np.bool_) if mask is None else mask
-    return mask, {key: readers[key](options[key], rows) for key in options if key in readers}
+    return mask, {key: readers[key](options[key], mask) for key in options if key in readers}
 
 
 def read_array(label: str, value: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:

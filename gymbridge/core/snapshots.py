@@ -192,8 +192,8 @@ def _read(path: Path) -> Snapshot:
             with np.load(file, allow_pickle=False) as entries:
                 header = json.loads(entries[_HEADER])
                 leaves = {
-                    leaf["name"]: _from_plain(leaf, entries[f"arr_{index}"])
-                    for index, leaf in enumerate(header["leaves"])
+                    leaf["name"]: entries[f"arr_{k}"].view(leaf["dtype"]).reshape(leaf["shape"])
+                    for k, leaf in enumerate(header["leaves"])
                 }
             seeds = tuple(int(seed, 16) for seed in header["seeds"])
             snapshot = Snapshot(header["batch"], seeds, leaves)
@@ -210,8 +210,3 @@ def _to_plain(array: np.ndarray) -> np.ndarray:
     """Return an array of numpy's own dtypes; others, such as bfloat16, would need a pickle."""
     is_numpy_s = array.dtype.type.__module__ == "numpy"
     return array if is_numpy_s else array.view(f"u{array.dtype.itemsize}")
-
-
-def _from_plain(leaf: dict[str, Any], array: np.ndarray) -> np.ndarray:
-    """Return an array with the dtype and shape that the header has for it."""
-    return array.view(np.dtype(leaf["dtype"])).reshape(leaf["shape"])

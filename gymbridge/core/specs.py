@@ -15,25 +15,20 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-__all__ = ["fit_spec", "keep_spec", "name_device", "reduce_batch"]
-
-
-def keep_spec(spec: EnvSpec) -> EnvSpec:
-    """Return a copy of a spec whose keywords JSON can hold: devices by name, numbers, lists."""
-    spec = copy.copy(spec)
-    # Before `deepcopy`, since a `jax.Device` cannot be copied.
-    spec.kwargs = _to_plain(spec.kwargs)
-    return copy.deepcopy(spec)
+__all__ = ["fit_spec", "name_device", "reduce_batch"]
 
 
 def fit_spec(spec: EnvSpec | None, limit: int | None, mode: AutoresetMode) -> EnvSpec | None:
-    """Return what `keep_spec` does, with the limit and the mode in force.
+    """Return a copy of a spec with the limit and the mode in force, whose keywords JSON can hold.
 
-    Gymnasium's spec has the task's own limit, whatever the user gave.
+    Devices are there by name. Gymnasium's spec has the task's own limit, whatever the user gave.
     """
     if spec is None:
         return None
-    spec = keep_spec(spec)
+    spec = copy.copy(spec)
+    # Before `deepcopy`, since a `jax.Device` cannot be copied.
+    spec.kwargs = _to_plain(spec.kwargs)
+    spec = copy.deepcopy(spec)
     spec.max_episode_steps = limit
     if "max_episode_steps" in spec.kwargs:
         del spec.kwargs["max_episode_steps"]  # `make_vec` passes the spec's on.
@@ -50,12 +45,7 @@ def reduce_batch(envs: VectorEnv[Any, Any, Any], args: Sequence[Any], kwargs: An
     return _rebuild, (type(envs), tuple(map(name_device, args)), kwargs, envs.spec)
 
 
-def _rebuild(
-    kind: type[VectorEnv[Any, Any, Any]],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    spec: EnvSpec | None,
-) -> VectorEnv[Any, Any, Any]:
+def _rebuild(kind: type[Any], args: Any, kwargs: dict[str, Any], spec: EnvSpec | None) -> Any:
     envs = kind(*args, **kwargs)
     envs.spec = spec
     return envs

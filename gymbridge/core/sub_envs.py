@@ -84,8 +84,7 @@ class SubEnvs:
     def _check_settable(self, envs: VectorEnv[Any, Any, Any], name: str) -> None:
         first = name.partition(".")[0]  # "opt" of "opt.gravity"
         is_fixed = (
-            first in _SHARED
-            or _defines(envs, first.removeprefix("_"))
+            _defines(envs, first.removeprefix("_"))
             or any(_defines(self._simulator.engine, one) for one in (first, f"_{first}"))
             or first in _field_names(self._simulator.built_with)
             or first in inspect.signature(type(envs.unwrapped).__init__).parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,23 +12,13 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from gymbridge.core import requests
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import ArrayAdapter, identity
-from gymbridge.core.devices import read_device
 from gymbridge.core.episode import EpisodeRule, Simulator, TimeStep, View
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread, check_open, note_batch
-from gymbridge.core.requests import (
-    draw_seeds,
-    fold_seeds,
-    merge_seeds,
-    read_autoreset_mode,
-    read_limit,
-    read_mask,
-    read_options,
-    read_seeds,
-)
 from gymbridge.core.runner import HostRunner, MakeRunner
 from gymbridge.core.specs import fit_spec, reduce_batch
 from gymbridge.core.sub_envs import SubEnvs
@@ -62,6 +53,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             over several; None for numpy arrays.
         autoreset_mode: The mode, also in `metadata`.
         max_episode_steps: The limit in force, or None.
+        seed_range: The largest seed that the engine uses as it is; see `reset` for larger ones.
         sub_envs: Attributes of the single environments; see `call`.
 
     Example:
@@ -100,10 +92,11 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         make_runner: MakeRunner = HostRunner,
         view: View | None = None,
     ) -> None:
-        adapter = make_adapter(native, arrays, read_device(device), simulator.num_envs)
+        adapter = make_adapter(native, arrays, device)
         self.arrays, self.device = adapter.arrays, adapter.device
-        self.autoreset_mode = read_autoreset_mode(autoreset_mode)
-        self.max_episode_steps = read_limit(max_episode_steps, simulator.task_limit)
+        self.autoreset_mode = requests.read_autoreset_mode(autoreset_mode)
+        self.max_episode_steps = requests.read_limit(max_episode_steps, simulator.task_limit)
+        self.seed_range = simulator.seed_range
         metadata = copy.deepcopy(simulator.metadata)
         self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None if view is None else "rgb_array"
@@ -122,8 +115,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         options = simulator.reset_options
         self._readers = {name: self._runner.link(read) for name, read in options.items()}
         # Reading flags costs nothing on the host; elsewhere ended rows stay as they are instead.
-        is_readable = native == "numpy" or not adapter.is_dense
-        self._refuses_ended = rule.refuses_ended and is_readable
+        self._refuses_ended = rule.refuses_ended and "numpy" in (native, arrays)
         self._read_ended = identity if native == "numpy" else adapter.to_user
         self._seeds: tuple[int, ...] | None = None
         self._carry: Any = None  # what the runner keeps between two calls
@@ -157,15 +149,10 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         self._spec = fit_spec(spec, self.max_episode_steps, self.autoreset_mode)
 
     @property
-    def seed_range(self) -> int:
-        """The largest seed that the engine uses as it is; see `reset` for larger ones."""
-        return self._simulator.seed_range
-
-    @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The seed last given to each environment, or one drawn from the operating system."""
         if self._seeds is None:
-            self._seeds = draw_seeds(self.num_envs, self.seed_range)
+            self._seeds = requests.draw_seeds(self.num_envs, self.seed_range)
         return self._seeds
 
     def reset(
@@ -197,19 +184,17 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _reset(self, seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
         check_open(self)
-        mask, others = read_options(options, self.num_envs, self._read_mask, self._readers)
-        given = read_seeds(seed, self.num_envs)
-        if self._carry is None and mask is not None and not mask.all():
+        mask, others = requests.read_options(options, self.num_envs, self._read_mask, self._readers)
+        given = requests.read_seeds(seed, self.num_envs)
+        if self._carry is None and not mask.all():
             raise ResetNeededError(
                 "`options['reset_mask']` needs running episodes; call `reset()` without it first."
             )
-        is_all = mask is None
-        mask = np.ones(self.num_envs, np.bool_) if mask is None else mask
-        known = merge_seeds(given, mask, self.np_random_seed)
-        seeds = fold_seeds(known if self._carry is None else given, self.seed_range)
+        known = requests.merge_seeds(given, mask, self.np_random_seed)
+        seeds = requests.fold_seeds(known if self._carry is None else given, self.seed_range)
         seeds = seeds._replace(options=others or None)
         # A reset of all environments with given seeds needs no previous carry.
-        carry = None if is_all and seeds.given.all() else self._carry
+        carry = None if mask.all() and seeds.given.all() else self._carry
         self._wait_for_reads()
         try:
             outcome = self._runner.reset(carry, self._to_runner(mask), seeds)
@@ -248,7 +233,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             BusyError, ClosedError: As in `reset`.
         """
         with self._one_thread:
-            return self._step(actions, None)
+            return self._step(actions, None, self._infos.to_gymnasium)
 
     def step_some(self, actions: Any, mask: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take one step in the environments under `mask`; the others stay as they are.
@@ -270,9 +255,9 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
                 "`step_some` needs `autoreset_mode='Disabled'`, got "
                 f"{self.autoreset_mode.value!r}, where a step also restarts ended episodes."
             )
-        rows = read_mask("`mask`", self._read_mask("`mask`", mask), self.num_envs)
+        rows = requests.read_mask("`mask`", self._read_mask("`mask`", mask), self.num_envs)
         with self._one_thread:
-            return self._step(actions, self._to_runner(rows))
+            return self._step(actions, self._to_runner(rows), self._infos.to_gymnasium)
 
     def step_time_steps(self, actions: Any) -> tuple[TimeStep, np.ndarray, TimeStep | None]:
         """Take one step, as `step` does, and return infos of every environment without masks.
@@ -289,26 +274,14 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
             raise ArgumentError(
                 f"`step_time_steps` needs numpy arrays, not {self.arrays}; use `step`."
             )
+        # With numpy arrays the layout is a `SparseInfos`, which has this method.
+        infos: Any = self._infos
         with self._one_thread:
-            outcome = self._advance(actions, None)
-            # With numpy arrays the layout is a `SparseInfos`, which has this method.
-            infos: Any = self._infos
-            returned = infos.to_time_steps(outcome)
-            self._carry = outcome.carry
-            return returned
+            return self._step(actions, None, infos.to_time_steps)
 
-    def _step(self, actions: Any, rows: np.ndarray | None) -> Any:
-        outcome = self._advance(actions, rows)
-        returned = self._infos.to_gymnasium(outcome)
-        self._carry = outcome.carry
-        return returned
-
-    def _advance(self, actions: Any, rows: np.ndarray | None) -> Any:
-        """Take one step in all rows, or in those of a mask."""
-        carry = self._carry
-        if carry is None:
-            check_open(self)
-            carry = self._running("step")  # raises
+    def _step(self, actions: Any, rows: np.ndarray | None, lay_out: Callable[[Any], Any]) -> Any:
+        """Take one step in all rows, or in those of a mask; `lay_out` makes the returned values."""
+        carry = self._running("step") if self._carry is None else self._carry  # the former raises
         actions = self._read_actions(actions)
         if self._refuses_ended:
             ended = carry.ended if rows is None else carry.ended & rows
@@ -320,7 +293,10 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
         if rows is not None:
             self._wait_for_reads()
             carry = self._runner.freeze(carry, ~rows)
-        return self._runner.step(carry, actions)
+        outcome = self._runner.step(carry, actions)
+        returned = lay_out(outcome)
+        self._carry = outcome.carry
+        return returned
 
     def render(self) -> tuple[np.ndarray, ...]:
         """Draw each environment as it is now.
@@ -376,6 +352,7 @@ class BridgeVectorEnv(VectorEnv[Any, Any, Any]):
     def _running(self, name: str) -> Any:
         """Return the carry for a method without actions, or raise: it needs running episodes."""
         if self._carry is None:
+            check_open(self)
             raise ResetNeededError(f"`{name}` needs running episodes; call `reset()` first.")
         self._wait_for_reads()
         return self._carry

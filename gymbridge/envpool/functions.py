@@ -22,9 +22,8 @@ from jax.experimental import io_callback
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
 from gymbridge.core.arrays.adapter import map_arrays
-from gymbridge.core.arrays.jax import make_traced_reader, pack_arrays, unpack_tree
+from gymbridge.core.arrays.jax import TracedReader, pack_arrays, unpack_tree
 from gymbridge.core.arrays.packing import Packed
-from gymbridge.core.devices import read_device
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread
 from gymbridge.core.requests import check_mask, fold_seeds
@@ -67,10 +66,10 @@ class PoolFunctions:
         self._holds_ended = rule.refuses_ended
         # The newest carry, which these functions or the batch left.
         self._held = carry
-        adapter = make_adapter("jax", "jax", read_device(place), self._num_envs)
+        adapter = make_adapter("jax", "jax", place)
         self._infos = make_info_layout(adapter, self._num_envs, has_final=rule.restarts_ended)
         space = adapter.to_space(simulator.single_action_space)
-        self._read_actions = make_action_reader(space, (self._num_envs,), make_traced_reader)
+        self._read_actions = make_action_reader(space, (self._num_envs,), TracedReader)
         self._no_seeds = fold_seeds([None] * self._num_envs, simulator.seed_range)
         everywhere = np.ones(self._num_envs, np.bool_)
         self._reset_shapes, self._step_shapes = (

@@ -85,7 +85,6 @@ class FunctionalVectorEnv(SavesState, BridgeVectorEnv):
 
     _reset = apart()(BridgeVectorEnv._reset)
     _step = with_transfers(BridgeVectorEnv._step)
-    step_time_steps = with_transfers(BridgeVectorEnv.step_time_steps)
     render = with_transfers(BridgeVectorEnv.render)
 
     @apart()

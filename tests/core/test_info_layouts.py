@@ -28,7 +28,7 @@ LAST = np.array([False, False, True])
 
 
 def make_adapter(arrays: str, to_user: Converter = identity) -> ArrayAdapter:
-    return ArrayAdapter(arrays, to_user, NumpyReader, shares_masks=arrays == "jax")
+    return ArrayAdapter(arrays, to_user, NumpyReader)
 
 
 def make_time_step(

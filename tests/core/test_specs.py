@@ -13,7 +13,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.core.specs import keep_spec, name_device
+from gymbridge.core.specs import fit_spec, name_device
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.testing import ScriptedSimulator, scripted_vector_env
 
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
 )
 def test_spec__holds_what_json_can_hold(given: Any, kept: Any) -> None:
     spec = EnvSpec("Own-v0", kwargs={"value": given})
-    plain = keep_spec(spec)
+    plain = fit_spec(spec, 9, AutoresetMode.NEXT_STEP)
     assert plain is not None
     assert plain.kwargs == {"value": kept}
     assert type(plain.kwargs["value"]) is type(kept)
@@ -50,7 +50,7 @@ def test_spec__is_apart_from_the_one_that_was_given() -> None:
         lines = ()
 
     log = Log()
-    spec = keep_spec(EnvSpec("Own-v0", kwargs={"log": log}))
+    spec = fit_spec(EnvSpec("Own-v0", kwargs={"log": log}), 9, AutoresetMode.NEXT_STEP)
     assert spec is not None
     assert type(spec.kwargs["log"]) is Log
     assert spec.kwargs["log"] is not log

@@ -322,7 +322,7 @@ def test_brax__says_how_many_factorizations_run_at_a_time(
 def test_several_gpus__are_no_place_for_tensors_and_several_devices_none_for_envpool() -> None:
     several = tuple(Device("cuda", index) for index in range(2))
     with pytest.raises(ArgumentError, match=r"torch arrays.*\[cuda:0, cuda:1\].*examples/ddp\.py"):
-        make_adapter("jax", "torch", several, 4)
+        make_adapter("jax", "torch", several)
     with pytest.raises(ArgumentError, match="must be one device for EnvPool"):
         EnvPoolVectorEnv("CartPole-v1", 4, device=TWO, arrays="jax")
     with pytest.raises(ArgumentError, match="one device for EnvPool, got 'cuda:all'"):

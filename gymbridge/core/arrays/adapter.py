@@ -58,33 +58,11 @@ class ArrayAdapter(NamedTuple):
     to_runner: Converter = identity  # numpy mask -> the runner's
     device: Any = None  # where the user's arrays are; None for numpy
     pack: Converter = identity  # flags and infos, in a compiled function -> `Packed`
-    shares_masks: bool = False  # whether nobody can write into a mask that several keys share
     # Before a call without actions: memory that the user's library still reads is not written yet.
     wait_for_reads: Callable[[], None] = lambda: None
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether steps read no values on the host, so that all steps have the same infos."""
-        return self.arrays != "numpy"
 
-
-class _ClippingReader(NumpyReader):
-    """Reads numpy arrays in a batch of torch or jax arrays: integers are clipped, not checked."""
-
-    def __init__(self, space: Space[Any], lead: tuple[int, ...]) -> None:
-        super().__init__(space, lead)
-        if not self._is_float:
-            self._low, self._high = int64_bounds(space)
-
-    def _fit(self, array: np.ndarray) -> np.ndarray:
-        if array.dtype.kind == "u" and array.itemsize == 8:
-            # Larger ones would become negative below.
-            array = np.minimum(array, np.iinfo(np.int64).max)
-        # Quicker than `np.clip`.
-        return np.minimum(np.maximum(array.astype(np.int64), self._low), self._high)
-
-
-class ArrayReader(ABC):
+class ArrayReader(NumpyReader, ABC):
     """Reads arrays of one library on one device, and numpy arrays; integers are clipped.
 
     `hand_over` makes the simulator's arrays of the library's, and `upload` makes them of numpy
@@ -96,22 +74,29 @@ class ArrayReader(ABC):
         space: Space[Any],
         lead: tuple[int, ...],
         *,
-        place: Any,
-        hand_over: Callable[[Any], Any],
-        upload: Callable[[np.ndarray], Any],
+        place: Any = None,
+        hand_over: Converter = identity,
+        upload: Converter = identity,
     ) -> None:
-        self._space, self._place = space, place
-        self._hand_over, self._upload = hand_over, upload
-        self._shape = (*lead, *(space.shape or ()))
-        self._read_numpy = _ClippingReader(space, lead)
+        super().__init__(space, lead)
+        self._place, self._hand_over, self._upload = place, hand_over, upload
+        if not self._is_float:
+            self._low, self._high = int64_bounds(space)
 
     def __call__(self, actions: Any) -> Any:
         """Return the actions as the simulator takes them."""
         if isinstance(actions, np.ndarray):
-            return self._upload(self._read_numpy(actions))
+            return self._upload(super().__call__(actions))
         self._check(actions)
         check_shape(actions, self._shape)
         return self._hand_over(self._cast(actions))
+
+    def _fit(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind == "u" and array.itemsize == 8:
+            # Larger ones would become negative below.
+            array = np.minimum(array, np.iinfo(np.int64).max)
+        # Quicker than `np.clip`.
+        return np.minimum(np.maximum(array.astype(np.int64), self._low), self._high)
 
     @abstractmethod
     def _check(self, actions: Any) -> None:

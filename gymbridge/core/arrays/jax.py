@@ -13,7 +13,6 @@ import numpy as np
 from gymnasium import Space
 from jax.core import Tracer
 
-from gymbridge.core.actions import check_castable, check_integers, int64_bounds
 from gymbridge.core.arrays.adapter import ArrayAdapter, ArrayReader, identity
 from gymbridge.core.arrays.jax_devices import find_jax_device
 from gymbridge.core.arrays.packing import Packed, pack
@@ -22,19 +21,15 @@ from gymbridge.core.spaces import cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
+    "TracedReader",
     "make_jax_adapter",
-    "make_traced_reader",
     "pack_arrays",
     "pack_tree",
     "unpack_tree",
     "upload_packed",
 ]
 
-jax.tree_util.register_pytree_node(
-    Packed,
-    lambda packed: (packed.buffers, (packed.runs, packed.structure)),
-    lambda layout, buffers: Packed(buffers, *layout),
-)
+jax.tree_util.register_dataclass(Packed, ["buffers"], ["runs", "structure"])
 
 
 def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
@@ -44,21 +39,15 @@ def make_jax_adapter(native: str, device: Place | None) -> ArrayAdapter:
     as they are. The arrays of a host simulator are copied to the device in one transfer.
     """
     to_space = partial(cast_space, to_dtype=jax.dtypes.canonicalize_dtype)
-    adapt = partial(ArrayAdapter, "jax", read_mask=_read_mask, to_space=to_space, shares_masks=True)
+    adapt = partial(ArrayAdapter, "jax", read_mask=_read_mask, to_space=to_space)
     if native == "numpy":
         place = find_jax_device(device or Device("cpu", 0))
         to_user = partial(upload_packed, place=place)
-        reader = partial(_HostReader, place=place, hand_over=identity, upload=identity)
-        return adapt(to_user, reader, device=place)
+        return adapt(to_user, partial(_HostReader, place=place), device=place)
     place = find_jax_device(device)
-    upload = partial(_upload, place=place)
-    reader = partial(_JaxReader, place=place, hand_over=identity, upload=upload)
+    # From a copy, since jax may share memory with what it is given.
+    reader = partial(_JaxReader, place=place, upload=lambda x: jax.device_put(x.copy(), place))
     return adapt(identity, reader, library=jnp, device=place)
-
-
-def _upload(array: np.ndarray, place: Any) -> jax.Array:
-    """Return an array on a device; from a copy, with which jax may share memory."""
-    return jax.device_put(array.copy(), place)
 
 
 def _read_mask(name: str, mask: Any) -> Any:
@@ -103,11 +92,7 @@ def pack_arrays(tree: Any) -> Packed:
     """Return copies of a tree of numpy arrays in a few buffers, in the dtypes that JAX has."""
     leaves, structure = jax.tree.flatten(tree)
     leaves = [leaf.astype(jax.dtypes.canonicalize_dtype(leaf.dtype)) for leaf in leaves]
-    return pack(leaves, _join_on_host, structure, always=True)
-
-
-def _join_on_host(arrays: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([array.reshape(-1) for array in arrays])
+    return pack(leaves, partial(np.concatenate, axis=None), structure, always=True)
 
 
 def unpack_tree(packed: Any) -> Any:
@@ -136,9 +121,7 @@ def upload_packed(tree: Any, place: Any) -> Any:
 class _JaxReader(ArrayReader):
     def __init__(self, space: Space[Any], lead: tuple[int, ...], **options: Any) -> None:
         super().__init__(space, lead, **options)
-        self._dtype = np.dtype(space.dtype)
-        self._is_float = self._dtype.kind == "f"
-        self._convert = jax.jit(self._fit)
+        self._convert = jax.jit(self._fit_traced)
         self._is_spread = hasattr(self._place, "mesh")
 
     def _check(self, actions: Any) -> None:
@@ -159,46 +142,34 @@ class _JaxReader(ArrayReader):
     def _cast(self, actions: jax.Array) -> Any:
         if self._is_spread:  # The same devices may come in another order.
             actions = jax.device_put(actions, self._place)
-        if not self._is_float:
-            check_integers(actions, self._space)
-            return self._convert(actions)
-        check_castable(actions, self._dtype)
+        self._check_dtype(actions)
         # A weak type would compile the step once more.
-        is_ready = actions.dtype == self._dtype and not actions.weak_type
+        is_ready = self._is_float and actions.dtype == self._dtype and not actions.weak_type
         return actions if is_ready else self._convert(actions)
 
-    def _fit(self, actions: jax.Array) -> jax.Array:
+    def _fit_traced(self, actions: jax.Array) -> jax.Array:
+        """Return actions as the space has them; integers are clipped in a dtype that holds both."""
         if self._is_float:
             return actions.astype(self._dtype)
-        return _clip(actions, *int64_bounds(self._space), self._dtype)
+        wide = jnp.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
+        if actions.dtype.kind == "u":
+            actions = jnp.minimum(actions, min(wide.max, jnp.iinfo(actions.dtype).max))
+        bounds = np.clip((self._low, self._high), wide.min, wide.max).astype(wide.dtype)
+        return jnp.clip(actions.astype(wide.dtype), *bounds).astype(self._dtype)
 
 
 class _HostReader(_JaxReader):
     """Reads for a simulator on the host: once they are there, they are like numpy actions."""
 
     def _cast(self, actions: jax.Array) -> np.ndarray:
-        return self._read_numpy(np.asarray(actions))
+        return self(np.asarray(actions))
 
 
-class _TracedReader(_JaxReader):
+class TracedReader(_JaxReader):
     """Reads inside a function that JAX transforms, where actions have a shape and no values yet."""
 
     def _check(self, actions: Any) -> None:
         _check_numbers(actions)
-
-
-def make_traced_reader(space: Space[Any], lead: tuple[int, ...]) -> ArrayReader:
-    """Return the reader of actions inside a function that JAX transforms; a `LeafMaker`."""
-    return _TracedReader(space, lead, place=None, hand_over=identity, upload=identity)
-
-
-def _clip(actions: jax.Array, low: Any, high: Any, dtype: Any) -> jax.Array:
-    """Return integers in the range of their space; in a dtype that holds both before the cast."""
-    wide = jnp.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
-    if actions.dtype.kind == "u":
-        actions = jnp.minimum(actions, min(wide.max, jnp.iinfo(actions.dtype).max))
-    bounds = (np.clip(bound, wide.min, wide.max).astype(wide.dtype) for bound in (low, high))
-    return jnp.clip(actions.astype(wide.dtype), *bounds).astype(dtype)
 
 
 def _check_numbers(actions: Any) -> None:

@@ -47,20 +47,20 @@ def start_jax_on(device: Any, num_envs: int, *, calls: int = 2) -> Any:
     check_not_forked()  # A thread of the parent may have had the lock.
     with _starting:
         if isinstance(place, EveryDevice):
-            place = _choose(place, num_envs, calls)
+            place = read_device(_choose(place, num_envs, calls))
         return _start_jax(place, calls)
 
 
-def _choose(devices: EveryDevice, num_envs: int, calls: int) -> Place:
-    """Return the largest number of devices that divides the batch, or one device."""
+def _choose(devices: EveryDevice, num_envs: int, calls: int) -> list[Any]:
+    """Return the largest number of devices that divides the batch."""
     every = _find_every(devices, calls)
     count = next(size for size in range(len(every), 0, -1) if num_envs % size == 0)
     if count < len(every) and num_envs > 1:
         _say_idle(str(devices), num_envs, count, len(every))
-    return every[:count] if count > 1 else every[0]
+    return every[:count]
 
 
-def _find_every(devices: EveryDevice, calls: int) -> tuple[Device, ...]:
+def _find_every(devices: EveryDevice, calls: int) -> list[Any]:
     # A number of CPU devices that the user has set, here or by XLA's flag, is used as it is.
     config, flags = cast("Any", jax.config), os.environ.get("XLA_FLAGS", "")
     is_chosen = config.jax_num_cpu_devices != -1 or "host_platform_device_count" in flags
@@ -77,10 +77,10 @@ def _find_every(devices: EveryDevice, calls: int) -> tuple[Device, ...]:
             f"built, call jax.config.update('jax_num_cpu_devices', {wanted}), and set the "
             f"environment variable NPROC to {threads}, so that no device waits for a thread."
         )
-    return tuple(cast("Device", read_device(one)) for one in found)
+    return found
 
 
-def _start_jax(place: Place | None, calls: int) -> Any:
+def _start_jax(place: Any, calls: int) -> Any:
     """Return the device as JAX knows it, which starts with enough threads if it has not started."""
     chosen = re.search(r"host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     devices = max(1, cast("Any", jax.config).jax_num_cpu_devices, int(chosen[1]) if chosen else 1)
@@ -112,13 +112,11 @@ def check_threads(place: Any, num_envs: int, calls: int, factorizes: Callable[[]
 @cache
 def _say_threads(threads: int, needed: int) -> None:
     _LOG.warning(
-        "JAX has started with %d threads for its operations on CPUs, and this environment "
+        f"JAX has started with {threads} threads for its operations on CPUs, and this environment "
         "factorizes matrices. A step that factorizes many can then wait for ever. This was seen "
-        "with jaxlib 0.10.2 and not with 0.12.0.1; you have %s. Set the environment variable NPROC "
-        "to %d before JAX starts, or build this batch first. This is logged once for each number.",
-        threads,
-        version("jaxlib"),
-        needed,
+        f"with jaxlib 0.10.2 and not with 0.12.0.1; you have {version('jaxlib')}. Set the "
+        f"environment variable NPROC to {needed} before JAX starts, or build this batch first. "
+        "This is logged once for each number."
     )
 
 
@@ -127,13 +125,8 @@ def _say_idle(name: str, num_envs: int, count: int, available: int) -> None:
     below = num_envs - num_envs % available
     sizes = " or ".join(str(size) for size in (below, below + available) if size)
     _LOG.warning(
-        "`device=%r` runs num_envs=%d on %d of %d devices, since each gets as many environments; "
-        "%s would use all. This is logged once for each size.",
-        name,
-        num_envs,
-        count,
-        available,
-        sizes,
+        f"`device={name!r}` runs num_envs={num_envs} on {count} of {available} devices, since each "
+        f"gets as many environments; {sizes} would use all. This is logged once for each size."
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import Space
 
-from gymbridge.core.actions import int64_bounds
+from gymbridge.core.actions import ActionReader
 from gymbridge.core.arrays.adapter import (
     ArrayAdapter,
     ArrayReader,
@@ -20,17 +20,14 @@ from gymbridge.core.arrays.adapter import (
     list_arrays,
     map_arrays,
 )
-from gymbridge.core.arrays.packing import PLAIN, Packed, pack
-from gymbridge.core.devices import Device, Place, read_device
+from gymbridge.core.arrays.packing import PLAIN, Packed
+from gymbridge.core.devices import Place, read_device
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
-    "TensorReader",
     "choose_to_torch",
-    "choose_upload",
-    "find_torch_device",
+    "make_tensor_adapter",
     "make_torch_adapter",
-    "read_mask",
     "torch_to_jax",
     "upload_packed",
 ]
@@ -39,26 +36,15 @@ _SMALL = 1 << 18
 """Bytes up to which an array on the CPU is copied, which takes less time than DLPack."""
 
 
-def find_torch_device(device: Device) -> torch.device:
-    """Return the device as torch knows it."""
-    try:
-        return torch.empty(0, device="cpu" if device.kind == "cpu" else str(device)).device
-    except (RuntimeError, AssertionError) as error:
-        raise ArgumentError(
-            f"`device` must be one that torch has, got '{device}': {error} A build of torch with "
-            "CUDA is needed for 'cuda'; see https://pytorch.org/get-started."
-        ) from error
-
-
 def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     """Return the adapter to a user of torch tensors."""
-    adapt = partial(ArrayAdapter, "torch", read_mask=read_mask)
+    adapt = partial(ArrayAdapter, "torch", read_mask=_read_mask)
     if native == "numpy":
-        place = find_torch_device(cast("Device", device or Device("cpu", 0)))
-        reader = partial(TensorReader, place=place, hand_over=_to_host, upload=identity)
-        to_user: Converter = partial(upload_packed, place=place)
+        place = _find_device(device)
+        to_user = partial(upload_packed, place=place)
         if place.type == "cpu":
             to_user = partial(map_arrays, torch.from_numpy)
+        reader = partial(_TensorReader, place=place, hand_over=_to_host)
         return adapt(to_user, reader, device=place)
     import jax.numpy as jnp
 
@@ -66,21 +52,59 @@ def make_torch_adapter(native: str, device: Place | None) -> ArrayAdapter:
     from gymbridge.core.arrays.jax_devices import find_jax_device
 
     found: Any = find_jax_device(device)
-    to_torch = choose_to_torch(found)
     named: Any = read_device(found)
-    place = find_torch_device(named[0] if isinstance(named, tuple) else named)
+    place = _find_device(named[0] if isinstance(named, tuple) else named)
     if native == "graph":
-        to_user, hand_over, upload = identity, identity, choose_upload(place)
+        to_user, hand_over, upload = identity, identity, _choose_upload(place)
+    elif place.type == "cpu":
+        to_user = partial(map_arrays, choose_to_torch(found))
+        hand_over, upload = torch_to_jax, np.array
     else:
-        upload = np.array if place.type == "cpu" else partial(_upload_to_jax, place=place)
-        to_user, hand_over = partial(map_arrays, to_torch), torch_to_jax
-        if place.type != "cpu":
-            to_user = partial(_share_with_torch, place=place)
-    options: dict[str, Any] = {"library": jnp, "device": place, "pack": pack_tree}
-    if place.type != "cpu":
-        options["wait_for_reads"] = _make_waiter(place)
-    reader = partial(TensorReader, place=place, hand_over=hand_over, upload=upload)
-    return adapt(to_user, reader, **options)
+        to_user, hand_over = partial(_share_with_torch, place=place), torch_to_jax
+        upload = partial(_upload_to_jax, place=place)
+    reader = partial(_TensorReader, place=place, hand_over=hand_over, upload=upload)
+    adapter = adapt(to_user, reader, library=jnp, device=place, pack=pack_tree)
+    return adapter if place.type == "cpu" else adapter._replace(wait_for_reads=_make_waiter(place))
+
+
+def make_tensor_adapter(device: Any, of_host: ArrayAdapter | None) -> ArrayAdapter:
+    """Return the adapter of a simulator of tensors on a device, or on the CPU for None.
+
+    `of_host` is the adapter between a simulator of numpy arrays and a user of other arrays. For
+    None, the user gets the simulator's own tensors.
+    """
+    place = _find_device(device)
+    send = _choose_upload(place)
+    if of_host is None:
+        # A policy's graph ends here: a simulator that writes into its buffers would extend it.
+        reader = partial(_TensorReader, place=place, hand_over=torch.Tensor.detach, upload=send)
+        adapter = ArrayAdapter("torch", identity, reader, read_mask=_read_mask, device=place)
+    else:
+        to_user, make_leaf = of_host.to_user, of_host.make_action_reader
+        fetch = partial(map_arrays, partial(torch.Tensor.numpy, force=True))
+
+        def make_reader(space: Space[Any], lead: tuple[int, ...]) -> ActionReader:
+            read = make_leaf(space, lead)
+            return lambda actions: send(read(actions))
+
+        adapter = of_host._replace(
+            to_user=lambda tree: to_user(fetch(tree)), make_action_reader=make_reader
+        )
+    return adapter._replace(
+        library=torch, copy=torch.clone, count_rows=torch.Tensor.int, to_runner=send
+    )
+
+
+def _find_device(device: Any) -> torch.device:
+    """Return the device as torch knows it; the CPU for None."""
+    try:
+        is_cpu = device is None or device.kind == "cpu"
+        return torch.empty(0, device="cpu" if is_cpu else str(device)).device
+    except (RuntimeError, AssertionError) as error:
+        raise ArgumentError(
+            f"`device` must be one that torch has, got '{device}': {error} A build of torch with "
+            "CUDA is needed for 'cuda'; see https://pytorch.org/get-started."
+        ) from error
 
 
 def choose_to_torch(place: Any) -> Converter:
@@ -118,13 +142,21 @@ def torch_to_jax(tensor: torch.Tensor) -> Any:
     It is a copy, since the user may write into the tensor while the function still runs. On the CPU
     it is a numpy array, which is quicker to pass than an array made by `jax.dlpack`.
     """
+    if tensor.device.type == "cpu":
+        return np.array(_to_host(tensor), order="C")
+    return _share_with_jax(tensor.detach().clone(memory_format=torch.contiguous_format))
+
+
+def _to_host(tensor: torch.Tensor) -> np.ndarray:
+    """Return the values of a tensor, on the CPU in its own memory."""
     try:
-        if tensor.device.type == "cpu":
-            return np.array(tensor.numpy(force=True), order="C")
-        copy = tensor.detach().clone(memory_format=torch.contiguous_format)
+        return tensor.numpy(force=True)
     except RuntimeError as error:
-        raise _valueless(error) from error
-    return _share_with_jax(copy)
+        raise ArgumentTypeError(
+            f"`actions` must hold values, got a tensor that has none ({error}). Tensors inside a "
+            "transformation of torch.func have none: a batch has a state and cannot be stepped "
+            "there."
+        ) from error
 
 
 def _share_with_jax(tensor: torch.Tensor) -> Any:
@@ -165,14 +197,7 @@ def _make_waiter(place: torch.device) -> Callable[[], None]:
     return lambda: follow(_share_with_jax(token))
 
 
-def _valueless(error: RuntimeError) -> ArgumentTypeError:
-    return ArgumentTypeError(
-        f"`actions` must hold values, got a tensor that has none ({error}). Tensors inside a "
-        "transformation of torch.func have none: a batch has a state and cannot be stepped there."
-    )
-
-
-def read_mask(name: str, mask: Any) -> Any:
+def _read_mask(name: str, mask: Any) -> Any:
     """Return a mask as numpy, or what was given, to be refused by others; see `ArrayAdapter`."""
     if isinstance(mask, np.ndarray):
         return mask
@@ -191,14 +216,7 @@ def read_mask(name: str, mask: Any) -> Any:
         raise ArgumentTypeError(f"{name} must hold bools that numpy can read: {error}") from error
 
 
-def _to_host(tensor: torch.Tensor) -> np.ndarray:
-    try:
-        return tensor.detach().cpu().resolve_neg().numpy()
-    except RuntimeError as error:
-        raise _valueless(error) from error
-
-
-def choose_upload(place: torch.device) -> Converter:
+def _choose_upload(place: torch.device) -> Converter:
     """Return the function from a numpy array to a new tensor on a device."""
     if place.type == "cpu":
         return partial(torch.tensor, device=place)
@@ -220,14 +238,10 @@ def upload_packed(tree: Any, place: torch.device) -> Any:
     """
     leaves = list_arrays(tree)
     padded = [leaf.tobytes().ljust(-(-leaf.nbytes // 16) * 16, b"\0") for leaf in leaves]
-    pin = place.type != "cpu"
-    host = torch.empty(sum(map(len, padded)), dtype=torch.uint8, pin_memory=pin, device="cpu")
-    packed = pack(
-        [np.frombuffer(part, np.uint8) for part in padded],
-        partial(np.concatenate, out=host.numpy()),
-        always=True,
-    )
-    parts = iter(packed.take_apart([host.to(place, non_blocking=True)[None]]))
+    sizes, pin = [*map(len, padded)], place.type != "cpu"
+    host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=pin, device="cpu")
+    np.concatenate([np.frombuffer(part, np.uint8) for part in padded], out=host.numpy())
+    parts = iter(host.to(place, non_blocking=True).split(sizes))
 
     def take(leaf: np.ndarray) -> torch.Tensor:
         dtype = torch.from_numpy(np.empty(0, leaf.dtype)).dtype
@@ -236,15 +250,14 @@ def upload_packed(tree: Any, place: torch.device) -> Any:
     return map_arrays(take, tree)
 
 
-class TensorReader(ArrayReader):
+class _TensorReader(ArrayReader):
     """Reads tensors on one device, and numpy arrays; see `ArrayReader`."""
 
     def __init__(self, space: Space[Any], lead: tuple[int, ...], **options: Any) -> None:
         super().__init__(space, lead, **options)
-        self._dtype = torch.from_numpy(np.empty(0, space.dtype)).dtype
-        self._bounds: list[torch.Tensor] = []
-        if not self._dtype.is_floating_point:
-            bounds = int64_bounds(space)
+        self._kind = torch.from_numpy(np.empty(0, space.dtype)).dtype
+        if not self._is_float:
+            bounds = self._low, self._high
             self._bounds = [torch.as_tensor(bound, device=self._place) for bound in bounds]
 
     def _check(self, actions: Any) -> None:
@@ -268,12 +281,12 @@ class TensorReader(ArrayReader):
             )
 
     def _cast(self, actions: torch.Tensor) -> torch.Tensor:
-        if actions.dtype != self._dtype:
-            _check_castable(actions, self._dtype, self._space)
+        if actions.dtype != self._kind:
+            _check_castable(actions, self._kind, self._space)
         try:
-            if self._bounds:
+            if not self._is_float:
                 actions = torch.clamp(_to_int64(actions), *self._bounds)
-            return actions.to(self._dtype)
+            return actions.to(self._kind)
         except NotImplementedError as error:  # Torch cannot cast bits8 and uint4.
             raise ArgumentTypeError(
                 f"`actions` must have a dtype that torch casts, got {actions.dtype}: {error}"

@@ -27,7 +27,7 @@ def native(request: pytest.FixtureRequest) -> str:
 
 
 def read(space: Any, arrays: str, actions: Any, native: str = "jax") -> Any:
-    adapter = make_adapter(native, arrays, Device("cpu", 0), 4)
+    adapter = make_adapter(native, arrays, Device("cpu", 0))
     reader = make_action_reader(adapter.to_space(space), (NUM_ENVS,), adapter.make_action_reader)
     return reader(actions)
 
