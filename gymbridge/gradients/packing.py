@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gymbridge.core.arrays.jax import join_columns
 from gymbridge.core.episode import Carry
 
 __all__ = ["Packing", "is_float"]
@@ -22,40 +21,33 @@ class Packing:
     `names` has the name of each leaf that is packed, and None for the others, in their order.
 
     Attributes:
-        dtype: Dtype of the array, which can hold every leaf that is packed.
-        size: Number of its columns.
         fields: Columns of each leaf, by name.
     """
 
     def __init__(self, carry: Carry, names: list[str | None]) -> None:
         leaves, self._structure = jax.tree.flatten(carry)
-        self._is_packed = [name is not None for name in names]
-        floats = [leaf for leaf, name in zip(leaves, names, strict=True) if name is not None]
-        self._floats = floats
-        self.dtype = jnp.result_type(*[leaf.dtype for leaf in floats])
-        sizes = [int(np.prod(leaf.shape[1:], dtype=int)) for leaf in floats]
+        named = {place: name for place, name in enumerate(names) if name is not None}
+        self._floats = floats = {place: leaves[place] for place in named}
+        self._dtype = jnp.result_type(*[leaf.dtype for leaf in floats.values()])
+        sizes = [int(np.prod(leaf.shape[1:], dtype=int)) for leaf in floats.values()]
         self._ends = tuple(itertools.accumulate(sizes, initial=0))
-        self.size = self._ends[-1]
-        columns = zip(filter(None, names), itertools.pairwise(self._ends), strict=True)
+        columns = zip(named.values(), itertools.pairwise(self._ends), strict=True)
         self.fields = {name: slice(*ends) for name, ends in columns}
 
     def pack(self, carry: Carry) -> tuple[jax.Array, tuple[Any, ...]]:
-        """Return the leaves that are packed, (num_envs, size), and the others."""
-        leaves = [*zip(jax.tree.leaves(carry), self._is_packed, strict=True)]
-        floats = [leaf for leaf, is_packed in leaves if is_packed]
-        columns = [leaf.reshape(leaf.shape[0], -1).astype(self.dtype) for leaf in floats]
-        others = tuple(leaf for leaf, is_packed in leaves if not is_packed)
-        return _join_columns(self._ends, columns), others
+        """Return the leaves that are packed, (num_envs, columns), and the others."""
+        others = dict(enumerate(jax.tree.leaves(carry)))
+        floats = [others.pop(place) for place in self._floats]
+        columns = [leaf.reshape(leaf.shape[0], -1).astype(self._dtype) for leaf in floats]
+        return _join_columns(self._ends, columns), tuple(others.values())
 
     def unpack(self, packed: Any, rest: tuple[Any, ...]) -> Carry:
-        """Return the carry with these float leaves, (num_envs, size), and these others."""
-        columns = _split_columns(self._ends, packed)
-        floats: Iterator[Any] = (
-            column.reshape(like.shape).astype(like.dtype)
-            for column, like in zip(columns, self._floats, strict=True)
-        )
-        others = iter(rest)
-        leaves = [next(floats) if is_packed else next(others) for is_packed in self._is_packed]
+        """Return the carry with these float leaves, (num_envs, columns), and these others."""
+        floats, others = iter(_split_columns(self._ends, packed)), iter(rest)
+        leaves = [
+            next(others) if like is None else next(floats).reshape(like.shape).astype(like.dtype)
+            for like in map(self._floats.get, range(self._structure.num_leaves))
+        ]
         return jax.tree.unflatten(self._structure, leaves)
 
 
@@ -64,17 +56,7 @@ def _split(ends: tuple[int, ...], joined: jax.Array) -> list[jax.Array]:
 
 
 def _join(ends: tuple[int, ...], columns: list[jax.Array]) -> jax.Array:
-    return jax.lax.platform_dependent(
-        *columns, cpu=partial(_write, ends), default=lambda *columns: jnp.concatenate(columns, 1)
-    )
-
-
-def _write(ends: tuple[int, ...], *columns: jax.Array) -> jax.Array:
-    """Write each array in its place, since XLA concatenates element by element on a CPU."""
-    joined = jnp.zeros((columns[0].shape[0], ends[-1]), columns[0].dtype)
-    for start, column in zip(ends[:-1], jax.lax.optimization_barrier(columns), strict=True):
-        joined = jax.lax.dynamic_update_slice(joined, column, (0, start))
-    return joined
+    return join_columns(columns)
 
 
 # The gradient of one is the other, where JAX would add up an array of the whole size for each leaf.

@@ -22,6 +22,7 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError
 
 __all__ = [
     "TracedReader",
+    "join_columns",
     "make_jax_adapter",
     "pack_arrays",
     "pack_tree",
@@ -74,18 +75,24 @@ def _join(arrays: list[Any]) -> jax.Array:
     """Return arrays one behind another in a flat one."""
     runs = [[*run] for _, run in itertools.groupby(arrays, id)]
     repeated = [jnp.broadcast_to(run[0], (len(run), *run[0].shape)) for run in runs]
+    return join_columns([array.reshape(1, -1) for array in repeated])[0]
+
+
+def join_columns(arrays: list[Any]) -> jax.Array:
+    """Return arrays (rows, ...) with two axes and one dtype beside one another."""
     return jax.lax.platform_dependent(
-        *repeated, cpu=_write, default=lambda *arrays: jnp.concatenate(arrays, None)
+        *arrays, cpu=_write, default=lambda *arrays: jnp.concatenate(arrays, 1)
     )
 
 
 def _write(*arrays: jax.Array) -> jax.Array:
     """Write each array in its place, since XLA concatenates element by element on a CPU."""
-    end, flat = 0, jnp.zeros(sum(array.size for array in arrays), arrays[0].dtype)
+    width = sum(array.shape[1] for array in arrays)
+    end, joined = 0, jnp.zeros((arrays[0].shape[0], width), arrays[0].dtype)
     for array in jax.lax.optimization_barrier(arrays):
-        flat = jax.lax.dynamic_update_slice(flat, array.reshape(-1), (end,))
-        end += array.size
-    return flat
+        joined = jax.lax.dynamic_update_slice(joined, array, (0, end))
+        end += array.shape[1]
+    return joined
 
 
 def pack_arrays(tree: Any) -> Packed:
