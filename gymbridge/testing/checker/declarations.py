@@ -8,7 +8,7 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_differing_spaces, batch_space
 
-from gymbridge.testing.checker.rule import EXTRA, Ledger, Rule
+from gymbridge.testing.checker.rule import Ledger, Rule, extra
 from gymbridge.testing.checker.values import read
 
 __all__ = ["can_be_driven", "check_declarations", "single_observation_spaces"]
@@ -46,18 +46,16 @@ RENDER_MODE = Rule(
     '`render_mode` is None or one of `metadata["render_modes"]`.',
     "core.py, `Env.render`; wrappers/vector/rendering.py",
 )
-MODE_ATTRIBUTE = Rule(
+MODE_ATTRIBUTE = extra(
     "mode-attribute",
     "`autoreset_mode` is also an attribute, equal to that in `metadata`.",
     "vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
-    EXTRA,
     needs="`autoreset-mode` to hold",
 )
-OWN_METADATA = Rule(
+OWN_METADATA = extra(
     "own-metadata",
     "Each instance has its own `metadata`: a change in one is not seen in another.",
     "tests/vector/test_sync_vector_env.py, `test_metadata_sync_vector_env`",
-    EXTRA,
     needs="`metadata` that is a dict",
 )
 
