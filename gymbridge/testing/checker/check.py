@@ -23,7 +23,7 @@ from gymbridge.testing.checker.rule import Ledger, Rule
 from gymbridge.testing.checker.statistics import Statistics
 from gymbridge.testing.checker.values import describe, same
 
-__all__ = ["RESULTS", "Check", "goes_on"]
+__all__ = ["RESULTS", "Check", "find_difference", "goes_on"]
 
 _ENOUGH = 4
 """Ends of each kind after which the recorded run may stop."""
@@ -140,7 +140,7 @@ class Check:
         kinds = np.broadcast_to(kinds, self.num_envs)
         for call, other in zip(calls, recorded, strict=False):
             for env in chosen:
-                unlike = _find_difference(call, other, env, parts)
+                unlike = find_difference(call, other, env, parts)
                 found = unlike or (other.observations[env], call.observations[env])
                 place, kind = call.at(env), kinds[env]
                 self.ledger.expect(rule, *found, unlike is None, place=place, kind=kind)
@@ -156,7 +156,7 @@ def goes_on(calls: Sequence[Call], recorded: Sequence[Call], env: int) -> bool:
     SameStep has begun the next episode, the final observation is compared.
     """
     pairs = zip(calls, recorded, strict=False)
-    return not any(_find_difference(*pair, env, _list_parts(pair[0], env)) for pair in pairs)
+    return not any(find_difference(*pair, env, _list_parts(pair[0], env)) for pair in pairs)
 
 
 def _list_parts(call: Call, env: int) -> Sequence[str]:
@@ -165,7 +165,7 @@ def _list_parts(call: Call, env: int) -> Sequence[str]:
     return RESULTS if call.final_obs[env] is None else ("final_obs", *RESULTS[1:])
 
 
-def _find_difference(
+def find_difference(
     call: Call, other: Call, env: int, parts: Sequence[str]
 ) -> tuple[str, str] | None:
     """Return the first result of the other call that this one does not repeat, and its own."""

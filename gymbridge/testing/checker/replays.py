@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.check import RESULTS, Check
+from gymbridge.testing.checker.check import RESULTS, Check, find_difference
 from gymbridge.testing.checker.driver import Driver
 from gymbridge.testing.checker.rule import Rule, StoppedError, extra, of_next_step, of_same_step
 from gymbridge.testing.checker.seeds import REPEATS
@@ -143,10 +143,9 @@ def _compare_neighbours(
             is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES) and check.expect_same(
                 INDEPENDENT_EPISODES, *pair, stays, parts=RESULTS
             )
-            if is_whole:
-                for env in np.flatnonzero(stays).tolist():
-                    if not same(call.final_obs[env], recorded.final_obs[env]):
-                        yield call, recorded, env
+            for env in np.flatnonzero(stays & is_whole).tolist():
+                if not same(call.final_obs[env], recorded.final_obs[env]):
+                    yield call, recorded, env
         have_differed |= bool((call.ended != recorded.ended)[~stays].any())
         in_first &= ~recorded.ended
         if not in_first.any() and not is_whole:
@@ -173,8 +172,7 @@ def _compare_restart(check: Check, index: int, kind: str) -> None:
         for path in changed_infos(call.infos, recorded.infos, env)
     }
     call, recorded, after = check.driver.reset(mask=mask), *check.record[index + 1 : index + 3]
-    parts = ("observations",)
-    if not check.expect_same(AUTORESET_IS_RESET, [call], [recorded], mask, kind, parts):
+    if not check.expect_same(AUTORESET_IS_RESET, [call], [recorded], mask, kind, RESULTS[:1]):
         return
     for env in np.flatnonzero(mask).tolist():
         found, wanted = (
@@ -268,10 +266,8 @@ def _is_alike(check: Check, call: Call, env: int, index: int) -> bool:
         return False
     recorded, kind = check.record[index], call.end_kinds[env]
     # Other calls begin the same episode as the recorded call.
-    if not call.kinds[env]:
-        is_same = same(call.rewards[env], recorded.rewards[env])
-        if kind != recorded.end_kinds[env] or not is_same:
-            return False
+    if not call.kinds[env] and find_difference(call, recorded, env, RESULTS[1:]):
+        return False
     obs, final_obs = call.observations[env], recorded.final_obs[env]
     # Equal but for rounding is not enough, since the difference may grow.
     if not kind:

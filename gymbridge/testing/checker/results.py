@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.driver import RESET_MASK, Driver
 from gymbridge.testing.checker.rule import Rule, extra
-from gymbridge.testing.checker.values import arrays_in, entries, is_array, same, to_numpy
+from gymbridge.testing.checker.values import arrays_in, attempt, entries, is_array, same, to_numpy
 
 __all__ = ["OwnershipJudge", "judge_flags", "judge_infos", "judge_partial_reset"]
 
@@ -93,10 +93,9 @@ def _find_change(call: Call) -> str:
     """Return what has changed in the results of a call since it returned them."""
     names = ("observations", "rewards", "terminations", "truncations", "infos")
     names = (names[0], names[-1]) if len(call.values) == 2 else names
-    try:
-        now = to_numpy(call.returned)
-    except Exception as error:  # An array of JAX may have been donated.
-        return repr(error)
+    now = attempt(to_numpy, call.returned)
+    if isinstance(now, Exception):  # An array of JAX may have been donated.
+        return repr(now)
     rows = zip(names, now, call.values, strict=True)
     changed = (f"{name} changed" for name, value, old in rows if not same(value, old))
     return next(changed, "no change")
