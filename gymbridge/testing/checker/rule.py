@@ -57,12 +57,12 @@ class Rule(NamedTuple):
 extra = partial(Rule, level=EXTRA)
 """Returns a rule of level "extra"; it takes the arguments of `Rule`."""
 
-_in_mode = partial(Rule, of_ends=True, needs="a known autoreset mode and an episode that ends")
+_of_ends = partial(Rule, of_ends=True, needs="a known autoreset mode and an episode that ends")
 
-of_next_step = partial(_in_mode, modes=(AutoresetMode.NEXT_STEP,))
+of_next_step = partial(_of_ends, modes=(AutoresetMode.NEXT_STEP,))
 """Returns a rule about ends of episodes in NextStep; it takes the arguments of `Rule`."""
 
-of_same_step = partial(_in_mode, modes=(AutoresetMode.SAME_STEP,))
+of_same_step = partial(_of_ends, modes=(AutoresetMode.SAME_STEP,))
 """Returns a rule about ends of episodes in SameStep; it takes the arguments of `Rule`."""
 
 
