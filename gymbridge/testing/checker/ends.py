@@ -18,9 +18,7 @@ __all__ = ["LengthJudge", "judge_final_keys", "judge_next_step"]
 
 _MODES = "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py"
 
-NEXT_FLAGS = of_next_step(
-    "next-step-flags", "The step after an end has both flags False.", _MODES
-)
+NEXT_FLAGS = of_next_step("next-step-flags", "The step after an end has both flags False.", _MODES)
 NEXT_REWARD = of_next_step("next-step-reward", "The step after an end has reward 0.", _MODES)
 FINAL_OBS = of_same_step(
     "same-step-final-obs",

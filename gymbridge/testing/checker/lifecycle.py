@@ -25,9 +25,7 @@ _SYNC = "vector/sync_vector_env.py, `SyncVectorEnv`"
 _reader = partial(extra, source=_SYNC, needs="`set_attr`")
 
 CALL = _reader("call", "`call(name)` returns a tuple with a value of each environment.")
-GET_ATTR = _reader(
-    "get-attr", "`get_attr(name)` returns a tuple with a value of each environment."
-)
+GET_ATTR = _reader("get-attr", "`get_attr(name)` returns a tuple with a value of each environment.")
 SET_ATTR = extra(
     "set-attr",
     "`set_attr(name, values)` gives each environment its value; a list of another length is a "
