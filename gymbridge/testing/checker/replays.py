@@ -215,7 +215,7 @@ def _compare_with_next_step(check: Check) -> str:
     """Compare, and return what is in the way if nothing could be compared."""
     for rule in filter(check.ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
         return f"A run with NextStep would differ: `{rule.id}` is broken."
-    envs = None
+    envs: Any = None
     try:
         envs = _make_reference(check)
         if envs is None:
