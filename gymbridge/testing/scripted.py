@@ -89,13 +89,11 @@ class ScriptedSimulator:
     ) -> tuple[ScriptedEpisodes, TimeStep]:
         """Begin new episodes under `mask`; see `gymbridge.core.episode.Simulator.restart`."""
         if state is None:
-            assert seeds is not None, "the first state needs seeds"
             zeros = np.zeros(self.num_envs, np.int64)
             state = ScriptedEpisodes(
-                seeds.values.copy(), zeros, zeros, zeros, zeros.astype(np.float32)
+                zeros.astype(np.uint32), zeros, zeros, zeros, zeros.astype(np.float32)
             )
-        else:
-            state = self._begin(state, mask, seeds)
+        state = self._begin(state, mask, seeds)
         return state, self._time_step(state)
 
     def advance(

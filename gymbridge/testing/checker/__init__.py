@@ -10,8 +10,8 @@ from gymnasium.vector import AutoresetMode
 
 from gymbridge.core.requests import read_count
 from gymbridge.testing.checker import (
-    calls,
     declarations,
+    driver,
     ends,
     lifecycle,
     replays,
@@ -23,11 +23,11 @@ from gymbridge.testing.checker import (
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.report import Evidence, Report, Result
 from gymbridge.testing.checker.rule import Ledger, Rule, StoppedError
-from gymbridge.testing.checker.values import read_mode
+from gymbridge.testing.checker.values import attempt, read_mode
 
 __all__ = ["RULES", "Evidence", "Report", "Result", "Rule", "check_vector_env"]
 
-_MODULES = (declarations, calls, results, seeds, statistics, ends, replays, requests, lifecycle)
+_MODULES = (declarations, driver, results, seeds, statistics, ends, replays, requests, lifecycle)
 _NAMED = (value for module in _MODULES for value in vars(module).values())
 
 RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for rule in _NAMED if isinstance(rule, Rule)))
@@ -148,7 +148,5 @@ def _probe(check: Check, probe: Callable[[Check], None]) -> None:
 
 
 def _name(envs: Any) -> str:
-    try:
-        return str(envs)
-    except Exception:  # Its text may name attributes that it lacks.
-        return type(envs).__name__
+    text = attempt(str, envs)  # It may name attributes that the environment lacks.
+    return type(envs).__name__ if isinstance(text, Exception) else text

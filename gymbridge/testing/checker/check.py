@@ -23,7 +23,7 @@ from gymbridge.testing.checker.rule import Ledger, Rule
 from gymbridge.testing.checker.statistics import Statistics
 from gymbridge.testing.checker.values import describe, same
 
-__all__ = ["RESULTS", "Check", "goes_on"]
+__all__ = ["RESULTS", "Check", "find_difference", "goes_on"]
 
 _ENOUGH = 4
 """Ends of each kind after which the recorded run may stop."""
@@ -81,8 +81,7 @@ class Check:
     @property
     def num_steps_to_end(self) -> int:
         """Steps of the recorded run before the first that ends an episode."""
-        ended = (index for index, call in enumerate(self.record) if call.ended.any())
-        return next(ended, len(self.record)) - 1
+        return min((index for _, index in self.first_ends()), default=len(self.record)) - 1
 
     def rows(self, offset: int = 0) -> list[Iterator[Any]]:
         """Return each environment's actions in the recorded run, or others with an offset."""
@@ -128,21 +127,23 @@ class Check:
         calls: list[Call],
         recorded: list[Call],
         rows: np.ndarray | None = None,
-        kinds: Sequence[str] | None = None,
+        kinds: np.ndarray | str = "",
         parts: Sequence[str] = (*RESULTS, "final_obs"),
     ) -> bool:
         """Record whether calls returned what was recorded, but for infos, and return it.
 
         `rows`, (num_envs,) bool, has the environments to compare, None for all, and `parts` names
-        what is compared. For a rule of ends, `kinds` has the kind of end by environment.
+        what is compared. For a rule of ends, `kinds` is the kind of end, of all environments or by
+        environment.
         """
         chosen = range(self.num_envs) if rows is None else np.flatnonzero(rows).tolist()
+        kinds = np.broadcast_to(kinds, self.num_envs)
         for call, other in zip(calls, recorded, strict=False):
             for env in chosen:
-                unlike = _find_difference(call, other, env, parts)
-                expected, seen = unlike or (other.observations[env], call.observations[env])
-                place, kind = call.at(env), kinds[env] if kinds else ""
-                self.ledger.expect(rule, expected, seen, unlike is None, place=place, kind=kind)
+                unlike = find_difference(call, other, env, parts)
+                found = unlike or (other.observations[env], call.observations[env])
+                place, kind = call.at(env), kinds[env]
+                self.ledger.expect(rule, *found, unlike is None, place=place, kind=kind)
                 if unlike:
                     return False
         return True
@@ -155,7 +156,7 @@ def goes_on(calls: Sequence[Call], recorded: Sequence[Call], env: int) -> bool:
     SameStep has begun the next episode, the final observation is compared.
     """
     pairs = zip(calls, recorded, strict=False)
-    return not any(_find_difference(*pair, env, _list_parts(pair[0], env)) for pair in pairs)
+    return not any(find_difference(*pair, env, _list_parts(pair[0], env)) for pair in pairs)
 
 
 def _list_parts(call: Call, env: int) -> Sequence[str]:
@@ -164,7 +165,7 @@ def _list_parts(call: Call, env: int) -> Sequence[str]:
     return RESULTS if call.final_obs[env] is None else ("final_obs", *RESULTS[1:])
 
 
-def _find_difference(
+def find_difference(
     call: Call, other: Call, env: int, parts: Sequence[str]
 ) -> tuple[str, str] | None:
     """Return the first result of the other call that this one does not repeat, and its own."""

@@ -8,32 +8,27 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_differing_spaces, batch_space
 
-from gymbridge.testing.checker.rule import EXTRA, Ledger, Rule
+from gymbridge.testing.checker.rule import Ledger, Rule, extra
 from gymbridge.testing.checker.values import read
 
 __all__ = ["can_be_driven", "check_declarations", "single_observation_spaces"]
 
-_TESTS = "tests/vector/testing_utils.py"
+_BASE = "vector/vector_env.py, `VectorEnv`"
+_BATCHES = "tests/vector/testing_utils.py; vector/sync_vector_env.py, `SyncVectorEnv.__init__`"
 
-VECTOR_ENV = Rule(
-    "vector-env",
-    "The factory returns a `gymnasium.vector.VectorEnv`.",
-    "vector/vector_env.py, `VectorEnv`",
-)
-NUM_ENVS = Rule("num-envs", "`num_envs` is a positive int.", "vector/vector_env.py, `VectorEnv`")
-SPACES = Rule(
-    "spaces", "The four spaces are `gymnasium.Space`s.", "vector/vector_env.py, `VectorEnv`"
-)
+VECTOR_ENV = Rule("vector-env", "The factory returns a `gymnasium.vector.VectorEnv`.", _BASE)
+NUM_ENVS = Rule("num-envs", "`num_envs` is a positive int.", _BASE)
+SPACES = Rule("spaces", "The four spaces are `gymnasium.Space`s.", _BASE)
 BATCH_OBSERVATIONS = Rule(
     "batch-observation-space",
     "`observation_space` is `batch_space(single_observation_space, num_envs)`.",
-    f"{_TESTS}; vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
+    _BATCHES,
     needs="a space that is equal to a copy of itself",
 )
 BATCH_ACTIONS = Rule(
     "batch-action-space",
     "`action_space` is `batch_space(single_action_space, num_envs)`.",
-    f"{_TESTS}; vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
+    _BATCHES,
     needs="a space that is equal to a copy of itself",
 )
 AUTORESET_MODE = Rule(
@@ -46,18 +41,16 @@ RENDER_MODE = Rule(
     '`render_mode` is None or one of `metadata["render_modes"]`.',
     "core.py, `Env.render`; wrappers/vector/rendering.py",
 )
-MODE_ATTRIBUTE = Rule(
+MODE_ATTRIBUTE = extra(
     "mode-attribute",
     "`autoreset_mode` is also an attribute, equal to that in `metadata`.",
     "vector/sync_vector_env.py, `SyncVectorEnv.__init__`",
-    EXTRA,
     needs="`autoreset-mode` to hold",
 )
-OWN_METADATA = Rule(
+OWN_METADATA = extra(
     "own-metadata",
     "Each instance has its own `metadata`: a change in one is not seen in another.",
     "tests/vector/test_sync_vector_env.py, `test_metadata_sync_vector_env`",
-    EXTRA,
     needs="`metadata` that is a dict",
 )
 

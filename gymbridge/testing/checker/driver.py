@@ -12,21 +12,10 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from gymbridge.testing.checker.calls import (
-    ACTIONS,
-    FLAGS,
-    IN_SPACE,
-    OBSERVATIONS,
-    OPTIONS,
-    RESET_MASK,
-    RESET_RETURNS,
-    REWARDS,
-    STEP_RETURNS,
-    Call,
-)
+from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.declarations import single_observation_spaces
 from gymbridge.testing.checker.policy import batch_actions, draw_actions
-from gymbridge.testing.checker.rule import Ledger, Place, Rule, StoppedError
+from gymbridge.testing.checker.rule import Ledger, Place, Rule, StoppedError, extra
 from gymbridge.testing.checker.values import contains, fits, is_array, read_mode, rows_of, to_numpy
 
 __all__ = ["Driver", "Judge"]
@@ -36,6 +25,52 @@ Judge = Callable[["Driver", Call], None]
 
 _PATIENCE = 20
 """Steps among which there should be one that ends no episode."""
+
+_TEST = "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`"
+
+RESET_RETURNS = Rule(
+    "reset-returns",
+    "`reset` returns observations and a dict of infos, without an error.",
+    "vector/vector_env.py, `VectorEnv.reset`",
+)
+STEP_RETURNS = Rule(
+    "step-returns",
+    "`step` takes an action for each environment and returns observations, rewards, terminations, "
+    "truncations and a dict of infos, without an error.",
+    "vector/vector_env.py, `VectorEnv.step`",
+)
+OBSERVATIONS = Rule(
+    "observations",
+    "Observations have the structure, shapes and dtypes of the batched space.",
+    _TEST,
+)
+IN_SPACE = Rule(
+    "observations-in-space",
+    "Each observation, including those in `final_obs`, lies in `single_observation_space`.",
+    "utils/passive_env_checker.py, `check_obs`",
+)
+REWARDS = Rule("rewards", "Rewards are a floating-point array of shape (num_envs,).", _TEST)
+FLAGS = Rule(
+    "flags", "Terminations and truncations are boolean arrays of shape (num_envs,).", _TEST
+)
+RESET_MASK = Rule(
+    "reset-mask",
+    "`reset(options={'reset_mask': mask})` begins episodes where the mask is True, and only there.",
+    "tests/vector/test_vector_env.py, `test_partial_reset`",
+    documented_in=AutoresetMode.DISABLED,
+    needs="two environments",
+)
+OPTIONS = extra(
+    "options-unchanged",
+    "`reset` does not change the caller's `options`.",
+    "not kept: `SyncVectorEnv.reset` removes `reset_mask`",
+    needs="two environments",
+)
+ACTIONS = extra(
+    "actions-unchanged",
+    "`step` does not change the caller's actions.",
+    "not stated; kept by all of Gymnasium's vector environments",
+)
 
 
 class Driver:
@@ -48,7 +83,7 @@ class Driver:
         single_spaces: Space of a single observation, for each environment.
         observation_space: Space of a batch of observations.
         last: The last call, or None.
-        kinds: (num_envs,) texts, how the episode ended where a restart is pending, "" elsewhere.
+        kinds: (num_envs,) str, how the episode ended where a restart is pending, "" elsewhere.
         num_steps: Steps taken.
     """
 
@@ -61,7 +96,7 @@ class Driver:
         self.observation_space = batch_space(envs.single_observation_space, self.num_envs)
         self.single_spaces = single_observation_spaces(envs)
         self.last: Call | None = None
-        self.kinds = [""] * self.num_envs
+        self.kinds = np.full(self.num_envs, "")
         self.num_steps = 0
         self._place = Place()
 
@@ -84,7 +119,7 @@ class Driver:
             self.expect(OPTIONS, {"reset_mask": mask}, given["options"])
         self._judge(call)
         if given and self.ledger.is_broken(RESET_MASK):  # Any episode may go on.
-            self.kinds = [""] * self.num_envs
+            self.kinds = np.full(self.num_envs, "")
             raise StoppedError(f"`{RESET_MASK.id}` is broken")
         return call
 
@@ -133,7 +168,7 @@ class Driver:
             if not any(self.kinds):
                 return
             if self.mode == AutoresetMode.DISABLED:
-                self.reset(mask=np.array(self.kinds) != "")
+                self.reset(mask=self.kinds != "")
             else:
                 self.step(next(policy))
 
@@ -144,7 +179,7 @@ class Driver:
         wanted = f"a tuple of {length}, the last a dict"
         # Every run needs these rules. Others are judged by more than this call.
         reason = f"`{rule.id}` is broken" if rule in (RESET_RETURNS, STEP_RETURNS) else ""
-        kinds, self.kinds = self.kinds, [""] * self.num_envs
+        kinds, self.kinds = self.kinds, np.full(self.num_envs, "")
         returned = self.ledger.require(rule, wanted, function, self._place, reason)
         is_tuple = isinstance(returned, tuple) and len(returned) == length
         is_kept = is_tuple and isinstance(returned[-1], Mapping)
@@ -167,7 +202,7 @@ class Driver:
         is_kept = fits(self.observation_space, obs, is_batch=True)
         is_partial = rule is RESET_MASK  # Some adapters return the rows under the mask alone.
         if not is_partial or not is_kept:
-            shapes = _shapes_of(self.observation_space), _shapes(obs)
+            shapes = _shapes(self.observation_space), _shapes(obs)
             self.expect(rule if is_partial else OBSERVATIONS, *shapes, is_kept)
         if is_partial and not is_kept:
             raise StoppedError(f"`{rule.id}` is broken")
@@ -204,24 +239,18 @@ class Driver:
         for judge in self._judges:
             judge(self, call)
         if call.mask is not None:
-            self.kinds = np.where(call.mask, "", call.kinds).tolist()
+            self.kinds = np.where(call.mask, "", call.kinds)
         elif self.mode not in (None, AutoresetMode.SAME_STEP):
             self.kinds = call.end_kinds
         self.last = call
 
 
-def _shapes_of(space: gym.Space[Any]) -> str:
-    inner = space.spaces if isinstance(space, spaces.Dict | spaces.Tuple) else None
-    if inner is None:
-        return f"{space.dtype} of shape {space.shape}"
-    return f"the structure of {type(space).__name__}({inner})"
-
-
 def _shapes(value: Any) -> str:
+    """Return the dtypes and shapes of a value, or of those in a space, in their structure."""
     if isinstance(value, Mapping):
         return str({key: _shapes(inner) for key, inner in value.items()})
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | spaces.Tuple):
         return str(tuple(map(_shapes, value)))
-    if is_array(value):
+    if is_array(value) or isinstance(value, gym.Space):
         return f"{value.dtype} of shape {value.shape}"
     return f"{type(value).__name__}"

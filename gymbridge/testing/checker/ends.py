@@ -9,48 +9,28 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.calls import IN_SPACE, Call
-from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import EXTRA, Rule
+from gymbridge.testing.checker.calls import Call
+from gymbridge.testing.checker.driver import IN_SPACE, Driver
+from gymbridge.testing.checker.rule import Rule, extra, of_next_step, of_same_step
 from gymbridge.testing.checker.values import contains, fits, is_array, read
 
 __all__ = ["LengthJudge", "judge_final_keys", "judge_next_step"]
 
 _MODES = "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py"
 
-NEXT_FLAGS = Rule(
-    "next-step-flags",
-    "The step after an end has both flags False.",
-    _MODES,
-    of_ends=True,
-    modes=(AutoresetMode.NEXT_STEP,),
-    needs="a known autoreset mode and an episode that ends",
-)
-NEXT_REWARD = Rule(
-    "next-step-reward",
-    "The step after an end has reward 0.",
-    _MODES,
-    of_ends=True,
-    modes=(AutoresetMode.NEXT_STEP,),
-    needs="a known autoreset mode and an episode that ends",
-)
-FINAL_OBS = Rule(
+NEXT_FLAGS = of_next_step("next-step-flags", "The step after an end has both flags False.", _MODES)
+NEXT_REWARD = of_next_step("next-step-reward", "The step after an end has reward 0.", _MODES)
+FINAL_OBS = of_same_step(
     "same-step-final-obs",
     "`final_obs` holds an observation for each environment that "
     "ended, and `_final_obs` is True exactly there.",
     f"{_MODES}, `test_same_step_final_obs`",
-    of_ends=True,
-    modes=(AutoresetMode.SAME_STEP,),
-    needs="a known autoreset mode and an episode that ends",
 )
-FINAL_INFO = Rule(
+FINAL_INFO = of_same_step(
     "same-step-final-info",
     "`final_info` is a dict of the final infos, and `_final_info` is True exactly for "
     "environments that ended.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`",
-    of_ends=True,
-    modes=(AutoresetMode.SAME_STEP,),
-    needs="a known autoreset mode and an episode that ends",
 )
 NO_FINAL_KEYS = Rule(
     "no-final-keys",
@@ -65,11 +45,10 @@ LIMIT_KEPT = Rule(
     "envs/registration.py, `EnvSpec`; wrappers/common.py, `TimeLimit`",
     needs="`spec.max_episode_steps` and an episode that ends",
 )
-TRUNCATED_AT_LIMIT = Rule(
+TRUNCATED_AT_LIMIT = extra(
     "truncated-at-limit",
     "If `spec.max_episode_steps` is set, only episodes of that length are truncated.",
     "other truncations are allowed: core.py, `Env.step`",
-    EXTRA,
     needs="`spec.max_episode_steps` and a truncation",
 )
 
@@ -138,7 +117,7 @@ class LengthJudge:
         if driver.mode is None or not self._limit:
             return
         if call.mask is None:
-            self._lengths = np.where(call.waiting, 0, self._lengths + 1)
+            self._lengths = np.where(call.kinds != "", 0, self._lengths + 1)
             self._judge(driver, call, self._limit)
         self._lengths[call.ended if call.mask is None else call.mask] = 0
 

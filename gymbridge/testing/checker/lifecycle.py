@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
+from functools import partial
 from itertools import islice
+from operator import methodcaller
 from typing import Any
 
 import gymnasium as gym
@@ -14,34 +15,22 @@ from gymnasium.envs.registration import EnvSpec
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.policy import batch_actions
 from gymbridge.testing.checker.results import OWNERSHIP
-from gymbridge.testing.checker.rule import EXTRA, Rule
+from gymbridge.testing.checker.rule import Rule, extra
 from gymbridge.testing.checker.seeds import REPEATS, mix_seeds
-from gymbridge.testing.checker.values import is_array, read, read_mode, same, to_numpy
+from gymbridge.testing.checker.values import attempt, is_array, read, read_mode, same, to_numpy
 
 __all__ = ["check_attributes", "check_close", "check_frames", "check_pickle", "check_spec"]
 
 _SYNC = "vector/sync_vector_env.py, `SyncVectorEnv`"
+_reader = partial(extra, source=_SYNC, needs="`set_attr`")
 
-CALL = Rule(
-    "call",
-    "`call(name)` returns a tuple with a value of each environment.",
-    _SYNC,
-    EXTRA,
-    needs="`set_attr`",
-)
-GET_ATTR = Rule(
-    "get-attr",
-    "`get_attr(name)` returns a tuple with a value of each environment.",
-    _SYNC,
-    EXTRA,
-    needs="`set_attr`",
-)
-SET_ATTR = Rule(
+CALL = _reader("call", "`call(name)` returns a tuple with a value of each environment.")
+GET_ATTR = _reader("get-attr", "`get_attr(name)` returns a tuple with a value of each environment.")
+SET_ATTR = extra(
     "set-attr",
     "`set_attr(name, values)` gives each environment its value; a list of another length is a "
     "`ValueError`.",
     _SYNC,
-    EXTRA,
 )
 RENDER = Rule(
     "render",
@@ -49,11 +38,10 @@ RENDER = Rule(
     "vector/vector_env.py, `VectorEnv.render`; wrappers/vector/rendering.py",
     needs='`render_mode="rgb_array"`',
 )
-RENDER_PURE = Rule(
+RENDER_PURE = extra(
     "render-pure",
     "`render` does not change the run.",
     "not stated by Gymnasium",
-    EXTRA,
     needs='`render_mode="rgb_array"` and `seed-repeats` to hold',
 )
 SPEC = Rule(
@@ -62,11 +50,10 @@ SPEC = Rule(
     "tests/envs/registration/test_make_vec.py, `test_make_vec_with_spec`",
     needs="a `spec`",
 )
-PICKLE = Rule(
+PICKLE = extra(
     "pickle",
     "A pickled copy runs as the original does.",
     "not stated",
-    EXTRA,
     needs="`seed-repeats` to hold",
 )
 CLOSE = Rule(
@@ -74,11 +61,10 @@ CLOSE = Rule(
     "`close` sets `closed`, and a second `close` is not an error.",
     "vector/vector_env.py, `VectorEnv.close`",
 )
-CLOSED_REFUSED = Rule(
+CLOSED_REFUSED = extra(
     "closed-refused",
     "`reset` and `step` after `close` are errors.",
     "vector/async_vector_env.py, `AsyncVectorEnv`",
-    EXTRA,
 )
 
 _ATTRIBUTE = "attribute_of_the_check"
@@ -91,10 +77,7 @@ def check_attributes(check: Check) -> None:
     ledger.require(SET_ATTR, "no error", lambda: envs.set_attr(_ATTRIBUTE, values))
     ledger.expect(SET_ATTR, values, values)
     for rule, name in ((GET_ATTR, "get_attr"), (CALL, "call")):
-        try:
-            seen: Any = getattr(envs, name)(_ATTRIBUTE)
-        except Exception as error:
-            seen = error
+        seen = attempt(methodcaller(name, _ATTRIBUTE), envs)
         is_kept = isinstance(seen, tuple) and same(seen, values)
         ledger.expect(rule, tuple(values), seen, is_kept)
     expected, longer = f"a ValueError for {len(values) + 1} values", [*values, 0]
@@ -134,8 +117,7 @@ def check_spec(check: Check) -> None:
     names = ("num_envs", "observation_space", "action_space", "render_mode", "spec")
     unlike = [name for name in names if not same(read(again, name), read(envs, name))]
     unlike += [] if read_mode(again) == read_mode(envs) else ["autoreset_mode"]
-    with contextlib.suppress(Exception):
-        again.close()
+    attempt(again.close)
     seen = f"another {unlike[0]}" if unlike else "an equal environment"
     check.ledger.expect(SPEC, "an equal environment", seen)
 
@@ -150,8 +132,7 @@ def check_pickle(check: Check) -> None:
             other = ledger.require(PICKLE, "a copy", lambda: check.drive(copy))
             check.expect_same(PICKLE, check.replay(other, 20), check.record)
     finally:
-        with contextlib.suppress(Exception):
-            copy.close()
+        attempt(lambda: copy.close())
 
 
 def check_close(check: Check) -> None:

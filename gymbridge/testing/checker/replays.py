@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -15,11 +15,11 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.check import RESULTS, Check
+from gymbridge.testing.checker.check import RESULTS, Check, find_difference
 from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import EXTRA, Rule, StoppedError
+from gymbridge.testing.checker.rule import Rule, StoppedError, extra, of_next_step, of_same_step
 from gymbridge.testing.checker.seeds import REPEATS
-from gymbridge.testing.checker.values import arrays_in, infos_of, read, same
+from gymbridge.testing.checker.values import arrays_in, attempt, changed_infos, infos_of, read, same
 
 __all__ = [
     "check_final_values",
@@ -31,13 +31,12 @@ __all__ = [
 
 _NEXT = AutoresetMode.NEXT_STEP
 _SYNC = "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`"
+_of_autoreset = partial(extra, of_ends=True, modes=(_NEXT,))
 
-NEXT_ACTION = Rule(
+NEXT_ACTION = of_next_step(
     "next-step-action",
     "The step after an end ignores the action.",
     "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py",
-    of_ends=True,
-    modes=(_NEXT,),
     needs="`seed-repeats` to hold and an episode that ends",
 )
 INDEPENDENT_STEPS = Rule(
@@ -46,55 +45,41 @@ INDEPENDENT_STEPS = Rule(
     '"multiple independent copies": vector/vector_env.py, `VectorEnv`',
     needs="`seed-repeats` to hold and neighbours whose ends another action moves in the meantime",
 )
-INDEPENDENT_EPISODES = Rule(
+INDEPENDENT_EPISODES = extra(
     "independent-episodes",
     "No episode of an environment depends on the other environments.",
     "vector/sync_vector_env.py, `SyncVectorEnv`, where each has a random generator of its own",
-    EXTRA,
     needs="`seed-repeats` to hold and neighbours whose ends another action moves",
 )
-AUTORESET_IS_RESET = Rule(
+AUTORESET_IS_RESET = _of_autoreset(
     "autoreset-is-reset",
     "An autoreset begins the same episode that a partial `reset` would begin.",
     _SYNC,
-    EXTRA,
-    of_ends=True,
-    modes=(_NEXT,),
     needs="`seed-repeats` to hold and two calls after an end",
 )
-AUTORESET_INFOS = Rule(
+AUTORESET_INFOS = _of_autoreset(
     "autoreset-infos",
     "The step after an end returns the infos that a partial `reset` would return.",
     _SYNC,
-    EXTRA,
-    of_ends=True,
-    modes=(_NEXT,),
     needs="`autoreset-is-reset` to hold and infos of a partial reset",
 )
-MASK_CLEARS = Rule(
+MASK_CLEARS = _of_autoreset(
     "reset-mask-clears",
     "A partial `reset` clears a pending restart: the next step takes its action.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
-    EXTRA,
-    of_ends=True,
-    modes=(_NEXT,),
     needs="`autoreset-is-reset` to hold and two calls after an end",
 )
-WRITABLE = Rule(
+WRITABLE = extra(
     "writable",
     "The caller can write into NumPy results, and this does not change the run.",
     "vector/sync_vector_env.py, `copy=True`",
-    EXTRA,
     needs="`seed-repeats` to hold",
 )
-FINAL_VALUE = Rule(
+FINAL_VALUE = of_same_step(
     "same-step-final-value",
     "`final_obs` holds the observation with which NextStep ends the same episode.",
     "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py, "
     "`test_same_step_final_obs`",
-    of_ends=True,
-    modes=(AutoresetMode.SAME_STEP,),
-    needs="a known autoreset mode and an episode that ends",
 )
 
 _TRIALS = 6
@@ -105,10 +90,10 @@ def check_ignored_actions(check: Check) -> None:
     """Repeat the run with other actions in the steps that restart episodes."""
     driver = check.driver
     rows = zip(check.policy(), check.policy(1), strict=True)
-    policy = (_mix(*row, [not kind for kind in driver.kinds]) for row in rows)
+    policy = (_mix(*row, driver.kinds == "") for row in rows)
     for call, recorded in zip(check.rerun(driver, policy), check.record, strict=False):
-        waiting, kinds = recorded.waiting, recorded.kinds
-        if not check.expect_same(NEXT_ACTION, [call], [recorded], waiting, kinds):
+        kinds = recorded.kinds
+        if not check.expect_same(NEXT_ACTION, [call], [recorded], kinds != "", kinds):
             return
 
 
@@ -152,19 +137,15 @@ def _compare_neighbours(
             pair = [call], [recorded]
             # With an end in SameStep, the observation is the next episode's.
             begun = recorded.ended & (check.driver.mode == AutoresetMode.SAME_STEP)
-            both = (in_first & ~begun, RESULTS), (in_first & begun, RESULTS[1:])
-            if not all(
-                check.expect_same(INDEPENDENT_STEPS, *pair, rows, parts=parts)
-                for rows, parts in both
-            ):
-                return
+            for rows, parts in ((in_first & ~begun, RESULTS), (in_first & begun, RESULTS[1:])):
+                if not check.expect_same(INDEPENDENT_STEPS, *pair, rows, parts=parts):
+                    return
             is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES) and check.expect_same(
                 INDEPENDENT_EPISODES, *pair, stays, parts=RESULTS
             )
-            if is_whole:
-                for env in np.flatnonzero(stays).tolist():
-                    if not same(call.final_obs[env], recorded.final_obs[env]):
-                        yield call, recorded, env
+            for env in np.flatnonzero(stays & is_whole).tolist():
+                if not same(call.final_obs[env], recorded.final_obs[env]):
+                    yield call, recorded, env
         have_differed |= bool((call.ended != recorded.ended)[~stays].any())
         in_first &= ~recorded.ended
         if not in_first.any() and not is_whole:
@@ -174,37 +155,28 @@ def _compare_neighbours(
 def check_restarts(check: Check) -> None:
     """Reset by a mask the environments that the recorded run restarted by itself, and compare."""
     for kind, index in check.first_ends():
-        if index + 2 >= len(check.record):
-            continue
-        calls = check.replay(check.driver, index + 1)
-        mask = np.array(calls[-1].end_kinds) == kind
-        if mask.any():
-            _compare_restart(check, index, mask, kind, _changing_infos(check, calls))
+        if index + 2 < len(check.record):
+            _compare_restart(check, index, kind)
 
 
-def _changing_infos(check: Check, calls: list[Call]) -> set[str]:
-    """Return the paths of infos that differ when the run is repeated, such as times."""
-    changing: set[str] = set()
-    for call, recorded in zip(calls, check.record, strict=False):
-        for env in range(check.num_envs):
-            now, then = infos_of(call.infos, env), infos_of(recorded.infos, env)
-            changing |= {path for path in now.keys() & then if not same(now[path], then[path])}
-    return changing
-
-
-def _compare_restart(
-    check: Check, index: int, mask: np.ndarray, kind: str, changing: set[str]
-) -> None:
-    call, recorded = check.driver.reset(mask=mask), check.record[index + 1]
-    kinds = [kind] * check.num_envs
-    is_same = check.expect_same(
-        AUTORESET_IS_RESET, [call], [recorded], mask, kinds, parts=("observations",)
-    )
-    if not is_same:
+def _compare_restart(check: Check, index: int, kind: str) -> None:
+    """Reset after a recorded call in which episodes ended, and compare with the next two."""
+    calls = check.replay(check.driver, index + 1)
+    mask = calls[-1].end_kinds == kind
+    if not mask.any():
         return
-    for env in np.flatnonzero(mask):
+    changing = {  # from run to run, such as times
+        path
+        for call, recorded in zip(calls, check.record, strict=False)
+        for env in range(check.num_envs)
+        for path in changed_infos(call.infos, recorded.infos, env)
+    }
+    call, recorded, after = check.driver.reset(mask=mask), *check.record[index + 1 : index + 3]
+    if not check.expect_same(AUTORESET_IS_RESET, [call], [recorded], mask, kind, RESULTS[:1]):
+        return
+    for env in np.flatnonzero(mask).tolist():
         found, wanted = (
-            {path: info for path, info in infos_of(infos, int(env)).items() if path not in changing}
+            {path: info for path, info in infos_of(infos, env).items() if path not in changing}
             for infos in (recorded.infos, call.infos)
         )
         if wanted:
@@ -212,7 +184,7 @@ def _compare_restart(
             place = recorded.at(env)
             check.ledger.expect(AUTORESET_INFOS, wanted, found, is_kept, place=place, kind=kind)
     step = check.driver.step(check.actions_of(index + 2))
-    check.expect_same(MASK_CLEARS, [step], [check.record[index + 2]], mask, kinds)
+    check.expect_same(MASK_CLEARS, [step], [after], mask, kind)
 
 
 def check_writes(check: Check) -> None:
@@ -236,26 +208,26 @@ def check_final_values(check: Check) -> None:
     There a restart takes one more step, so each environment's steps are counted apart. They are
     compared only as long as both runs are equal up to the step that ends an episode.
     """
-    ledger = check.ledger
-    for rule in filter(ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
-        obstacle = f"A run with NextStep would differ: `{rule.id}` is broken."
-        ledger.obstacles[FINAL_VALUE.id] = obstacle
-        return
-    envs = None
+    check.ledger.obstacles[FINAL_VALUE.id] = _compare_with_next_step(check)
+
+
+def _compare_with_next_step(check: Check) -> str:
+    """Compare, and return what is in the way if nothing could be compared."""
+    for rule in filter(check.ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
+        return f"A run with NextStep would differ: `{rule.id}` is broken."
+    envs: Any = None
     try:
         envs = _make_reference(check)
         if envs is None:
-            obstacle = "`make_env` takes no `autoreset_mode`, and there is no spec to build from."
-        else:
-            _compare_finals(check, check.drive(envs, is_judged=False))
-            obstacle = "With NextStep, no episode was the same until its end."
+            return "`make_env` takes no `autoreset_mode`, and there is no spec to build from."
+        _compare_finals(check, check.drive(envs, is_judged=False))
     except StoppedError as error:
-        obstacle = f"The run with NextStep failed: {error.__cause__ or error!r}."
+        return f"The run with NextStep failed: {error.__cause__ or error!r}."
     except Exception as error:  # A factory may know no other mode.
-        obstacle = f"No environment with NextStep could be built: {error!r}."
-    ledger.obstacles[FINAL_VALUE.id] = obstacle
-    with contextlib.suppress(Exception):
-        envs.close()  # type: ignore[union-attr]
+        return f"No environment with NextStep could be built: {error!r}."
+    finally:
+        attempt(lambda: envs.close())
+    return "With NextStep, no episode was the same until its end."
 
 
 def _make_reference(check: Check) -> Any:
@@ -294,10 +266,8 @@ def _is_alike(check: Check, call: Call, env: int, index: int) -> bool:
         return False
     recorded, kind = check.record[index], call.end_kinds[env]
     # Other calls begin the same episode as the recorded call.
-    if not call.kinds[env]:
-        is_same = same(call.rewards[env], recorded.rewards[env])
-        if kind != recorded.end_kinds[env] or not is_same:
-            return False
+    if not call.kinds[env] and find_difference(call, recorded, env, RESULTS[1:]):
+        return False
     obs, final_obs = call.observations[env], recorded.final_obs[env]
     # Equal but for rounding is not enough, since the difference may grow.
     if not kind:

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.calls import RESET_MASK, Call
+from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.check import Check, goes_on
-from gymbridge.testing.checker.driver import Driver
+from gymbridge.testing.checker.driver import RESET_MASK, Driver
 from gymbridge.testing.checker.policy import batch_actions
 from gymbridge.testing.checker.replays import INDEPENDENT_EPISODES, INDEPENDENT_STEPS
-from gymbridge.testing.checker.rule import EXTRA, Rule
+from gymbridge.testing.checker.rule import Rule, extra
 from gymbridge.testing.checker.seeds import REPEATS, mix_seeds
-from gymbridge.testing.checker.values import arrays_in, rows_of, same, to_numpy
+from gymbridge.testing.checker.values import arrays_in, attempt, rows_of, same, to_numpy
 
 __all__ = [
     "check_action_counts",
@@ -26,8 +26,6 @@ __all__ = [
     "check_step_before_reset",
 ]
 
-_DISABLED = AutoresetMode.DISABLED
-
 _SIZES = 32
 """Masks to try; of more environments not every size is tried."""
 
@@ -36,14 +34,13 @@ MASK_ERRORS = Rule(
     "A `reset_mask` that is not a bool array is a `TypeError`; one of another shape or without "
     "True is a `ValueError`.",
     "tests/vector/test_vector_env.py, `test_partial_reset_failure`",
-    documented_in=_DISABLED,
+    documented_in=AutoresetMode.DISABLED,
 )
-MASK_SEED = Rule(
+MASK_SEED = extra(
     "reset-mask-seed",
     "`reset(seed=s, options={'reset_mask': mask})` begins the episodes of seed s where the mask "
     "is True, or is an error; the same with a list of seeds.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
-    EXTRA,
     needs="`seed-repeats` and `reset-mask` to hold, and two environments",
 )
 ACTION_COUNT = Rule(
@@ -51,32 +48,28 @@ ACTION_COUNT = Rule(
     "Fewer or more actions than environments are an error.",
     "tests/vector/test_vector_env.py, `test_action_count_compatibility`",
 )
-ACTION_LIST = Rule(
+ACTION_LIST = extra(
     "action-list",
     "If observations are NumPy arrays, `step` accepts a list of single actions.",
     "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`",
-    EXTRA,
     needs="`seed-repeats` to hold and observations in NumPy",
 )
-REFUSED_STEP = Rule(
+REFUSED_STEP = extra(
     "refused-step",
     "A `step` that raises an error because of its actions does not change the run.",
     "not kept by `SyncVectorEnv`",
-    EXTRA,
     needs="`seed-repeats` and `action-count` to hold, and two environments",
 )
-BEFORE_RESET = Rule(
+BEFORE_RESET = extra(
     "step-before-reset",
     "`step` before the first `reset` is an error.",
     "wrappers/common.py, `OrderEnforcing`",
-    EXTRA,
 )
-ENDED_REFUSED = Rule(
+ENDED_REFUSED = extra(
     "ended-refused",
     "`step` does not advance an ended environment: it raises an error, or returns the same "
     "observation with reward 0.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`, which asserts",
-    EXTRA,
     of_ends=True,
     modes=(AutoresetMode.DISABLED,),
     needs="`seed-repeats` to hold and an episode that ends",
@@ -141,7 +134,7 @@ def check_mask_seeds(check: Check) -> None:
     if check.num_envs < 2:
         return
     for seed in (check.seed, mix_seeds(check)[0]):
-        check.replay(driver, min(2, len(check.record)))
+        check.replay(driver, 2)
         driver.settle()
         given = {"seed": seed, "options": {"reset_mask": mask.copy()}}
         if not check.ledger.is_refused(MASK_SEED, driver.envs.reset, **given):
@@ -200,28 +193,23 @@ def check_ended(check: Check) -> None:
     driver = check.other
     driver.settle()
     for kind, index in check.first_ends():
-        try:
-            driver.envs.reset(seed=check.seed)
-        except Exception:  # The error for the first kind closed it, as that of `AsyncVectorEnv`.
-            return
+        if isinstance(attempt(driver.envs.reset, seed=check.seed), Exception):
+            return  # The error for the first kind closed it, as that of `AsyncVectorEnv`.
         before = check.replay(driver, index + 1)[-1]
-        driver.kinds = [""] * check.num_envs
+        driver.kinds = np.full(check.num_envs, "")
         actions = batch_actions(driver.envs.single_action_space, next(check.policy(3)))
-        try:
-            returned = to_numpy(driver.envs.step(actions))
-        except Exception as error:
-            is_kept, seen = True, error
-        else:
-            is_kept, seen = _is_as_it_was(driver, before, kind, returned)
+        is_kept, seen = True, attempt(driver.envs.step, actions)
+        if not isinstance(seen, Exception):
+            is_kept, seen = _is_as_it_was(driver, before, kind, seen)
         expected = "an error, or the same observation with reward 0"
-        place = before.place
-        check.ledger.expect(ENDED_REFUSED, expected, seen, is_kept, place=place, kind=kind)
+        check.ledger.expect(ENDED_REFUSED, expected, seen, is_kept, place=before.place, kind=kind)
 
 
 def _is_as_it_was(driver: Driver, before: Call, kind: str, returned: Any) -> tuple[bool, Any]:
-    env = before.end_kinds.index(kind)
+    env = np.argmax(before.end_kinds == kind)
     try:
-        row, reward = rows_of(driver.observation_space, returned[0])[env], returned[1][env]
+        obs, rewards, *_ = to_numpy(returned)
+        row, reward = rows_of(driver.observation_space, obs)[env], rewards[env]
         is_kept = same(row, before.observations[env]) and not reward
         return is_kept, f"observation {row} with reward {reward}"
     except Exception:  # The results may have any form.

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.calls import RESET_MASK, Call
-from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import EXTRA, Rule
-from gymbridge.testing.checker.values import arrays_in, entries, is_array, same, to_numpy
+from gymbridge.testing.checker.calls import Call
+from gymbridge.testing.checker.driver import RESET_MASK, Driver
+from gymbridge.testing.checker.rule import Rule, extra
+from gymbridge.testing.checker.values import arrays_in, attempt, entries, is_array, same, to_numpy
 
 __all__ = ["OwnershipJudge", "judge_flags", "judge_infos", "judge_partial_reset"]
 
@@ -30,11 +30,10 @@ INFO_MASKS = Rule(
     _INFOS,
     needs="infos",
 )
-INNER_MASKS = Rule(
+INNER_MASKS = extra(
     "inner-info-masks",
     "Each key of a dict in infos has such a mask in that dict.",
     f"{_INFOS}; not kept: `RecordEpisodeStatistics`",
-    EXTRA,
     needs="a dict in infos",
 )
 INFO_LENGTHS = Rule(
@@ -43,18 +42,16 @@ INFO_LENGTHS = Rule(
     f"{_INFOS}; wrappers/vector/dict_info_to_list.py",
     needs="infos",
 )
-INFO_ZEROS = Rule(
+INFO_ZEROS = extra(
     "info-zeros",
     "NumPy infos are zero, False or None where their mask is False.",
     _INFOS,
-    EXTRA,
     needs="NumPy infos with a mask that is False somewhere",
 )
-EXACT_TIES = Rule(
+EXACT_TIES = extra(
     "exact-ties",
     "An episode is never terminated and truncated in the same step.",
     "allowed: wrappers/common.py, `TimeLimit`",
-    EXTRA,
     needs="an episode that ends",
 )
 RESET_MASK_INFOS = Rule(
@@ -96,10 +93,9 @@ def _find_change(call: Call) -> str:
     """Return what has changed in the results of a call since it returned them."""
     names = ("observations", "rewards", "terminations", "truncations", "infos")
     names = (names[0], names[-1]) if len(call.values) == 2 else names
-    try:
-        now = to_numpy(call.returned)
-    except Exception as error:  # An array of JAX may have been donated.
-        return repr(error)
+    now = attempt(to_numpy, call.returned)
+    if isinstance(now, Exception):  # An array of JAX may have been donated.
+        return repr(now)
     rows = zip(names, now, call.values, strict=True)
     changed = (f"{name} changed" for name, value, old in rows if not same(value, old))
     return next(changed, "no change")

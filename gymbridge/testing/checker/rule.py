@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.report import Evidence, Result
-from gymbridge.testing.checker.values import describe, same
+from gymbridge.testing.checker.values import attempt, describe, same
 
-__all__ = ["EXTRA", "GYMNASIUM", "Ledger", "Place", "Rule", "StoppedError"]
+__all__ = ["Ledger", "Place", "Rule", "StoppedError", "extra", "of_next_step", "of_same_step"]
 
 GYMNASIUM = "gymnasium"
 """Level of rules that Gymnasium documents, or that all of its own vector environments keep."""
@@ -51,6 +52,18 @@ class Rule(NamedTuple):
     modes: tuple[AutoresetMode, ...] = tuple(AutoresetMode)
     documented_in: AutoresetMode | None = None
     needs: str = ""
+
+
+extra = partial(Rule, level=EXTRA)
+"""Returns a rule of level "extra"; it takes the arguments of `Rule`."""
+
+_of_ends = partial(Rule, of_ends=True, needs="a known autoreset mode and an episode that ends")
+
+of_next_step = partial(_of_ends, modes=(AutoresetMode.NEXT_STEP,))
+"""Returns a rule about ends of episodes in NextStep; it takes the arguments of `Rule`."""
+
+of_same_step = partial(_of_ends, modes=(AutoresetMode.SAME_STEP,))
+"""Returns a rule about ends of episodes in SameStep; it takes the arguments of `Rule`."""
 
 
 class Place(NamedTuple):
@@ -125,11 +138,9 @@ class Ledger:
         **given: Any,
     ) -> None:
         """Record whether a call raises an error of a kind, as a rule asks for."""
-        try:
-            seen: Any = f"no error, but {type(function(*args, **given)).__name__}"
-        except Exception as error:
-            seen = error
-        self.expect(rule, expected, seen, isinstance(seen, kind))
+        found = attempt(function, *args, **given)
+        seen = found if isinstance(found, Exception) else f"no error, but {type(found).__name__}"
+        self.expect(rule, expected, seen, isinstance(found, kind))
 
     def is_refused(self, rule: Rule, function: Any, *args: Any, **given: Any) -> bool:
         """Return whether a call raises; if so, record that the rule, which allows it, was kept."""

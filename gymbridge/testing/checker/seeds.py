@@ -12,8 +12,8 @@ from gymnasium.vector import AutoresetMode
 from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.check import Check
 from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import EXTRA, Place, Rule, StoppedError
-from gymbridge.testing.checker.values import same, to_numpy
+from gymbridge.testing.checker.rule import Place, Rule, StoppedError, extra
+from gymbridge.testing.checker.values import attempt, same, to_numpy
 
 __all__ = ["check_clearing", "check_seed_forms", "check_seeds", "check_unseeded_reset", "mix_seeds"]
 
@@ -50,24 +50,21 @@ CLEARS_ENDS = Rule(
     modes=(AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED),
     needs="`seed-repeats` to hold and an episode that ends",
 )
-SEQUENCE = Rule(
+SEQUENCE = extra(
     "seed-sequence",
     "`reset(seed=s)` seeds environment i with s + i.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
-    EXTRA,
     needs="`seed-repeats` to hold, two environments and random initial observations",
 )
-LISTS = Rule(
+LISTS = extra(
     "seed-list",
     "`reset` takes a list with a seed for each environment; another length is a `ValueError`.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
-    EXTRA,
 )
-NONES = Rule(
+NONES = extra(
     "seed-list-none",
     "None in a list of seeds continues that environment's random stream, or is an error.",
     "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
-    EXTRA,
     needs="`seed-repeats`, `unseeded-reset` and `seed-list` to hold",
 )
 
@@ -117,10 +114,7 @@ def check_unseeded_reset(check: Check) -> None:
     (first,) = check.replay(driver, 1)
     seeds = (check.seed, tuple(range(check.seed, check.seed + check.num_envs)))
     for _ in range(2):
-        try:
-            found: Any = to_numpy(driver.envs.np_random_seed)
-        except Exception as error:
-            found = error
+        found = attempt(lambda: to_numpy(driver.envs.np_random_seed))
         is_kept = any(same(found, wanted) for wanted in seeds)
         check.ledger.expect(RECORDED, f"{seeds[0]} or {seeds[1]}", found, is_kept, place=place)
         driver.reset()
@@ -145,7 +139,7 @@ def check_clearing(check: Check) -> None:
         if kind in driver.kinds:  # With SameStep no restart waits.
             again, actions = [driver.reset(check.seed)], check.policy()
             again += map(driver.step, islice(actions, min(2, check.num_steps_to_end)))
-            check.expect_same(CLEARS_ENDS, again, check.record, kinds=[kind] * check.num_envs)
+            check.expect_same(CLEARS_ENDS, again, check.record, kinds=kind)
 
 
 def check_seed_forms(check: Check) -> None:

@@ -15,8 +15,8 @@ from gymnasium.vector import AutoresetMode
 
 from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import EXTRA, Ledger, Place, Rule
-from gymbridge.testing.checker.values import infos_of, same
+from gymbridge.testing.checker.rule import Ledger, Place, Rule, extra, of_same_step
+from gymbridge.testing.checker.values import changed_infos, infos_of, same
 
 __all__ = ["Statistics"]
 
@@ -30,20 +30,17 @@ FINAL_OBSERVATION = Rule(
     of_ends=True,
     needs="a final observation unlike the next initial one, or four different ones",
 )
-SAME_STEP_INFOS = Rule(
+SAME_STEP_INFOS = of_same_step(
     "same-step-infos",
     "Outside `final_info`, infos of an environment whose episode ended are those of its new "
     "episode.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`",
-    of_ends=True,
-    modes=(AutoresetMode.SAME_STEP,),
     needs="infos unlike those in `final_info`, or four different ones",
 )
-FRESH_STATES = Rule(
+FRESH_STATES = extra(
     "fresh-states",
     "If initial observations are random, each new episode draws another one.",
     "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`",
-    EXTRA,
     needs="a later initial observation unlike the first, or four different ones",
 )
 
@@ -99,7 +96,7 @@ class Statistics:
         if driver.mode == AutoresetMode.SAME_STEP:
             self._compare_infos(call)
         if call.mask is None and not call.ended[0] and not call.kinds[0]:
-            self._note_changes(call, before)
+            self._varying |= changed_infos(call.infos, before.infos, 0)
 
     def note_initials(self, mode: AutoresetMode | None, record: list[Call]) -> None:
         """Compare the episodes that the last call of a run begins with those of its `reset`."""
@@ -128,12 +125,6 @@ class Statistics:
                 if shared:
                     seen = {path: now[path] for path in shared}
                     self._infos.add(is_equal, kind, call.at(env), seen)
-
-    def _note_changes(self, call: Call, before: Call) -> None:
-        then = infos_of(before.infos, 0)
-        for path, value in infos_of(call.infos, 0).items():
-            if path in then and not same(value, then[path]):
-                self._varying.add(path)
 
 
 def _beginnings(

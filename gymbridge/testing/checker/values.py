@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +13,8 @@ from gymnasium.vector.utils import iterate
 
 __all__ = [
     "arrays_in",
+    "attempt",
+    "changed_infos",
     "contains",
     "describe",
     "entries",
@@ -44,6 +46,14 @@ def read(envs: Any, name: str) -> Any:
         return getattr(envs, name, None)
     except Exception:  # A property may raise anything.
         return None
+
+
+def attempt(function: Callable[..., Any], *args: Any, **given: Any) -> Any:
+    """Return what a call returns, or the error that it raises."""
+    try:
+        return function(*args, **given)
+    except Exception as error:
+        return error
 
 
 def read_mode(envs: Any) -> AutoresetMode | None:
@@ -185,6 +195,12 @@ def infos_of(infos: Mapping[str, Any], env: int) -> dict[str, Any]:
         and value.shape[:1] == np.shape(mask) != ()
         and mask[env]
     }
+
+
+def changed_infos(left: Mapping[str, Any], right: Mapping[str, Any], env: int) -> set[str]:
+    """Return the paths of the infos that an environment has in both, with other values."""
+    now, then = infos_of(left, env), infos_of(right, env)
+    return {path for path in now.keys() & then if not same(now[path], then[path])}
 
 
 def fits(space: gym.Space[Any], value: Any, *, is_batch: bool) -> bool:
