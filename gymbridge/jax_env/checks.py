@@ -266,27 +266,22 @@ def _index(*path: str) -> str:
     return "".join(f"[{name!r}]" for name in path)
 
 
-def _check_names(infos: Infos) -> None:
+def _check_names(infos: Infos, *path: str) -> None:
     """Raise for names that Gymnasium or the batch uses, and for values that are not numbers."""
-    for name in infos:
-        if name in RESERVED_INFOS or str(name).startswith("_"):
-            raise EnvContractError(
-                f"`info[{name!r}]` needs another name: one without a leading underscore, since "
-                f"masks have such names, and none of {sorted(RESERVED_INFOS)}."
-            )
-    _check_values(infos, "info")
-
-
-def _check_values(infos: Infos, path: str) -> None:
     for name, like in infos.items():
-        here = f"{path}[{name!r}]"
+        here = f"info{_index(*path, name)}"
+        if not path and (name in RESERVED_INFOS or str(name).startswith("_")):
+            raise EnvContractError(
+                f"`{here}` needs another name: one without a leading underscore, since masks have "
+                f"such names, and none of {sorted(RESERVED_INFOS)}."
+            )
         if not isinstance(name, str) or name.removeprefix("_") in infos.keys() - {name}:
             raise EnvContractError(
                 f"`{here}` needs another name: a text, and not that of the mask of another info. "
                 "With Brax or Playground, `info_keys` can leave it out."
             )
         if isinstance(like, dict):
-            _check_values(like, here)
+            _check_names(like, *path, name)
         elif not (hasattr(like, "dtype") and _is_number(like.dtype)):
             raise EnvContractError(
                 f"`{here}` must be an array of numbers or bools, got {_show(like)}."

@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 from gymnasium.vector.utils import batch_space
@@ -23,7 +24,6 @@ from gymbridge.jax_env.tracing import action_struct
 __all__ = [
     "Kept",
     "Option",
-    "carry",
     "carry_tree",
     "given_together",
     "read_carried",
@@ -50,6 +50,10 @@ class Kept(NamedTuple):
 
     value: Any
     is_given: Any  # bool; where it is False, `reset` chooses the value
+
+    def over(self, own: Any) -> Any:
+        """Return the value of one row where it is given, and otherwise its own, a tree alike."""
+        return jax.tree.map(partial(jnp.where, self.is_given), self.value, own)
 
 
 def read_reset_options(env: JaxEnv) -> dict[str, Option]:
