@@ -110,6 +110,9 @@ class EngineEnv(JaxEnv):
             lambda state, action, physics: check("step", call(physics, env.step, state, action))
         )
         self._trace(action_space, observation_space, info_keys, carried)
+        backend = getattr(env.unwrapped, "backend", None)
+        self.name = f"{type(env.unwrapped).__name__}{f' (backend {backend})' if backend else ''}"
+        self.step_seconds, self.coordinates = _find_step_seconds(env), self._find_coordinates()
         self._randomization: Randomization | None = None
         if randomization_fn is not None:
             self._randomize(randomization_fn)
@@ -140,19 +143,19 @@ class EngineEnv(JaxEnv):
         kept = {*carried, *({preserved} if is_carriable(begun.info.get(preserved)) else ())}
         self._select_info = make_info_selector(begun, info_keys, kept)
         self.carried: Mapping[str, Any] = {
-            name: carry_tree(name, begun.info[name]) for name in sorted(kept)
+            name: carry_tree(begun.info[name], name) for name in sorted(kept)
         }
         names = _OF_MJX[:2] if hasattr(self.physics_leaves(begun), "qpos") else _OF_BRAX
         # Without any where the environment does not begin its simulation in this trace.
         start = dict(zip(names, self._begins_with, strict=False))
         self._start = {
-            name: carry_tree(name, like) for name, like in start.items() if name not in kept
+            name: carry_tree(like, name) for name, like in start.items() if name not in kept
         }
         self.reset_options: Mapping[str, Any] = self._start
 
     def _randomize(self, function: Callable[..., Any]) -> None:
         """Let each episode draw its physics."""
-        randomization = Randomization(self._env_metadata().name, self._leaves, function)
+        randomization = Randomization(self.name, self._leaves, function)
 
         def run(physics: Physics, key: Any, state: Any, action: Any) -> Any:
             return self._reset(key, physics, None), self._step(state, action, physics)
@@ -161,15 +164,14 @@ class EngineEnv(JaxEnv):
         self._randomization = randomization
         self.reset_options = {"randomization": randomization.option, **self._start}
 
-    def reset(
-        self, key: jax.Array, randomization: dict[str, Kept] | None = None, **given: Kept
-    ) -> tuple[Any, ...]:
+    def reset(self, key: jax.Array, **given: Any) -> tuple[Any, ...]:
         """Begin an episode, with physics that are drawn or given where there is a function.
 
         Positions and velocities that are given take the place of the environment's own where its
         simulation begins. What is carried takes its place in ``state.info`` after the reset.
         """
-        physics = self._randomization and self._randomization.draw(key, randomization)
+        drawn = self._randomization
+        physics = None if drawn is None else drawn.draw(key, given["randomization"])
         start = [given[name] for name in self._start]
         state = self._reset(key, physics, start or None)
         zero: dict[str, Any] = {
@@ -218,16 +220,8 @@ class EngineEnv(JaxEnv):
         return kept if isinstance(kept, RandomizedEpisode) else (kept, None)
 
     def _env_metadata(self) -> EnvMetadata:
-        unwrapped = self._env.unwrapped
-        backend = getattr(unwrapped, "backend", None)
-        found = EnvMetadata(
-            name=f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}",
-            engine=self._env,
-            step_seconds=_find_step_seconds(self._env),
-            coordinates=self._find_coordinates(),
-            model=self._leaves.model,
-            state_name="State",
-        )
+        found = super()._env_metadata()
+        found = found._replace(engine=self._env, model=self._leaves.model, state_name="State")
         found = found._replace(drawing=self._describe_drawing(found))
         reason = self._solver and self._solver.unsupported_reason
         return found._replace(loop_advice=reason) if reason else found

@@ -17,7 +17,7 @@ from gymbridge.errors import (
     nearest,
 )
 from gymbridge.jax_env.model import ModelLeaves, Physics
-from gymbridge.jax_env.options import Kept, Option, read_tree
+from gymbridge.jax_env.options import Kept, Option, carry_tree
 from gymbridge.jax_env.physics import PhysicsDraw
 from gymbridge.jax_env.tracing import KEY
 from gymbridge.private.jax import keeps_old_traces, used_inputs
@@ -59,16 +59,19 @@ class Randomization:
             raise EnvContractError(f"`randomization_fn` needs a model, and {name} has none.")
         draw = PhysicsDraw(leaves, function)
         self._name, self._draw, self._shapes = name, jax.jit(draw), draw.shapes
-        flag = jax.ShapeDtypeStruct((), np.dtype(bool))
-        like = {path: Kept(shape, flag) for path, shape in draw.shapes.items()}
-        self.option = Option(partial(_read_given, draw.shapes), like)
+        leaves_of = {
+            path: carry_tree(shape, "randomization", path) for path, shape in draw.shapes.items()
+        }
+        self.option = Option(
+            partial(_read_given, leaves_of),
+            {path: option.like for path, option in leaves_of.items()},
+            {path: option.default for path, option in leaves_of.items()},
+        )
 
-    def draw(self, key: jax.Array, given: dict[str, Kept] | None) -> Physics:
+    def draw(self, key: jax.Array, given: dict[str, Kept]) -> Physics:
         """Return the physics of an episode; those that are given by path are not drawn."""
-        physics: Physics = self._draw(jax.random.fold_in(key, _STREAM))
-        for path, kept in (given or {}).items():
-            physics[path] = kept.over(physics[path])
-        return physics
+        physics = self._draw(jax.random.fold_in(key, _STREAM))
+        return {path: kept.over(physics[path]) for path, kept in given.items()}
 
     def check_read(self, run: Callable[..., Any], *args: Any) -> None:
         """Raise for leaves that the environment never reads, so that a draw has no effect.
@@ -98,22 +101,25 @@ class Randomization:
             )
 
 
-def _read_given(shapes: Physics, given: Any, mask: np.ndarray) -> dict[str, Kept]:
+def _read_given(options: Mapping[str, Option], given: Any, mask: np.ndarray) -> dict[str, Kept]:
     """Return ``options["randomization"]`` as (num_envs, ...) arrays; zeros if not given."""
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(
             "`options['randomization']` must be a dict from dotted paths to arrays, got "
             f"{type(given).__name__}."
         )
-    values = {
-        name: np.zeros((*mask.shape, *like.shape), like.dtype) for name, like in shapes.items()
+    if unknown := [name for name in given if name not in options]:
+        raise ArgumentError(
+            f"`options['randomization'][{unknown[0]!r}]` is not a leaf that `randomization_fn` "
+            f"varies; {nearest(str(unknown[0]), options)}"
+        )
+
+    def repeat(value: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(value, (*mask.shape, *value.shape))
+
+    return {
+        path: option.read(given[path], mask)
+        if path in given
+        else jax.tree.map(repeat, option.default)
+        for path, option in options.items()
     }
-    for name, value in given.items():
-        label = f"`options['randomization'][{name!r}]`"
-        if name not in shapes:
-            raise ArgumentError(
-                f"{label} is not a leaf that `randomization_fn` varies; "
-                f"{nearest(str(name), shapes)}"
-            )
-        values[name] = read_tree(label, shapes[name], value, mask)
-    return {name: Kept(value, np.full(mask.shape, name in given)) for name, value in values.items()}
