@@ -207,7 +207,13 @@ def _merge_infos(
         here, first, second = (*path, name), begun.get(name), stepped.get(name)
         if (first is None or second is None) and name not in defaults:
             raise _missing_info(here, *(("reset", "step") if first is None else ("step", "reset")))
-        if _is_nested(here, first, second):
+        kinds = {isinstance(side, dict) for side in (first, second) if side is not None}
+        if len(kinds) == 2:
+            raise EnvContractError(
+                f"`info{index(*here)}` is {_show(first)} after `reset` and {_show(second)} after "
+                "`step`; return a dict from both, or an array."
+            )
+        if True in kinds:
             inner = to_plain(defaults.get(name, {}))
             if not isinstance(inner, Mapping):
                 raise ArgumentError(f"`info_defaults{index(*here)}` must be a dict, got {inner!r}.")
@@ -219,17 +225,6 @@ def _merge_infos(
         if name in defaults:
             fitted[name] = _read_default(here, likes[name], defaults[name])
     return likes, fitted
-
-
-def _is_nested(path: tuple[str, ...], first: Any, second: Any) -> bool:
-    """Return whether an info is a dict, in each method that returns it."""
-    kinds = {isinstance(side, dict) for side in (first, second) if side is not None}
-    if len(kinds) == 2:
-        raise EnvContractError(
-            f"`info{index(*path)}` is {_show(first)} after `reset` and {_show(second)} after "
-            "`step`; return a dict from both, or an array."
-        )
-    return True in kinds
 
 
 def _missing_info(path: tuple[str, ...], lacks: str, has: str) -> EnvContractError:

@@ -174,17 +174,10 @@ class EngineEnv(JaxEnv):
         physics = None if drawn is None else drawn.draw(key, given["randomization"])
         start = [given[name] for name in self._start]
         state = self._reset(key, physics, start or None)
-        zero: dict[str, Any] = {
-            name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")
-        }
-        info = {
-            name: kept.over(state.info[name])
-            for name, kept in given.items()
-            if name in self.carried
-        }
-        if info:
-            zero["info"] = type(state.info)({**state.info, **info})
-        state = replace(state, **zero)
+        info = {name: given[name].over(state.info[name]) for name in self.carried}
+        info = type(state.info)({**state.info, **info}) if info else state.info
+        reward, done = jnp.zeros_like(state.reward), jnp.zeros_like(state.done)
+        state = replace(state, reward=reward, done=done, info=info)
         episode, info = self._join(state, physics)
         return episode, state.obs, info
 
