@@ -23,8 +23,7 @@ from gymbridge.private.notices import quiet
 
 with needs("brax", "BraxVectorEnv"):
     import_mujoco()
-    from gymbridge.jax_env.engine_env import StateFields
-    from gymbridge.jax_env.randomization import translate
+    from gymbridge.jax_env.engine_env import EngineEnv, StateFields
     from gymbridge.jax_vector_env import (
         JaxVectorEnv,
         Recipe,
@@ -115,13 +114,13 @@ class BraxVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride, repo
         Box(-1.0, 1.0, (1,), float32)
     """
 
-    @takes_keywords_of(JaxVectorEnv, translate)
+    @takes_keywords_of(JaxVectorEnv, EngineEnv)
     def __init__(self, brax_env: str | brax_envs.Env, num_envs: int = 1, **kwargs: Any) -> None:
-        shared, engines, others = sort_keywords(kwargs, JaxVectorEnv, translate)
+        shared, engines, others = sort_keywords(kwargs, JaxVectorEnv, EngineEnv)
 
         def make(found: Shared) -> Task:
             built = _make_brax_env(brax_env, others)
-            env = translate(built, FIELDS, found.info_keys, found.differentiable, **engines)
+            env = EngineEnv(built, FIELDS, found.info_keys, found.differentiable, **engines)
             limit = BRAX_LIMIT if isinstance(brax_env, str) else None
             return Task(env, limit, found.action_repeat or 1)
 

@@ -24,6 +24,7 @@ __all__ = [
     "check_range",
     "check_scalars",
     "check_summed",
+    "index",
     "read_mapping",
     "read_space",
     "to_plain",
@@ -197,7 +198,7 @@ def _merge_infos(
     """Return what `check_infos` returns for the dict of infos at a path."""
     if unknown := [name for name in defaults if name not in begun and name not in stepped]:
         raise ArgumentError(
-            f"`info_defaults{_index(*path, unknown[0])}` is the default of an info that neither "
+            f"`info_defaults{index(*path, unknown[0])}` is the default of an info that neither "
             "`reset` nor `step` returns."
         )
     likes: Infos = {}
@@ -206,31 +207,24 @@ def _merge_infos(
         here, first, second = (*path, name), begun.get(name), stepped.get(name)
         if (first is None or second is None) and name not in defaults:
             raise _missing_info(here, *(("reset", "step") if first is None else ("step", "reset")))
-        if _is_nested(here, first, second):
+        kinds = {isinstance(side, dict) for side in (first, second) if side is not None}
+        if len(kinds) == 2:
+            raise EnvContractError(
+                f"`info{index(*here)}` is {_show(first)} after `reset` and {_show(second)} after "
+                "`step`; return a dict from both, or an array."
+            )
+        if True in kinds:
             inner = to_plain(defaults.get(name, {}))
             if not isinstance(inner, Mapping):
-                raise ArgumentError(
-                    f"`info_defaults{_index(*here)}` must be a dict, got {inner!r}."
-                )
+                raise ArgumentError(f"`info_defaults{index(*here)}` must be a dict, got {inner!r}.")
             likes[name], fitted[name] = _merge_infos(here, first or {}, second or {}, inner)
             continue
         if first is not None and second is not None:
-            check_structure(f"info{_index(*here)}", first, second, ("reset", "step"))
+            check_structure(f"info{index(*here)}", first, second, ("reset", "step"))
         likes[name] = second if first is None else first
         if name in defaults:
             fitted[name] = _read_default(here, likes[name], defaults[name])
     return likes, fitted
-
-
-def _is_nested(path: tuple[str, ...], first: Any, second: Any) -> bool:
-    """Return whether an info is a dict, in each method that returns it."""
-    kinds = {isinstance(side, dict) for side in (first, second) if side is not None}
-    if len(kinds) == 2:
-        raise EnvContractError(
-            f"`info{_index(*path)}` is {_show(first)} after `reset` and {_show(second)} after "
-            "`step`; return a dict from both, or an array."
-        )
-    return True in kinds
 
 
 def _missing_info(path: tuple[str, ...], lacks: str, has: str) -> EnvContractError:
@@ -239,7 +233,7 @@ def _missing_info(path: tuple[str, ...], lacks: str, has: str) -> EnvContractErr
     for name in reversed(path):
         declared = f"{{{name!r}: {declared}}}"
     return EnvContractError(
-        f"`reset` and `step` must return the same infos, but `info{_index(*path)}` comes from "
+        f"`reset` and `step` must return the same infos, but `info{index(*path)}` comes from "
         f"`{has}` alone; return it from `{lacks}` too, or declare `{declared}` in `info_defaults`."
     )
 
@@ -257,36 +251,31 @@ def _read_default(path: tuple[str, ...], like: Any, default: Any) -> jax.Array:
         return jnp.asarray(np.broadcast_to(cast, like.shape))
     except (TypeError, ValueError) as error:
         raise ArgumentError(
-            f"`info_defaults{_index(*path)}` must fit the info, {_show(like)}, got {default!r}."
+            f"`info_defaults{index(*path)}` must fit the info, {_show(like)}, got {default!r}."
         ) from error
 
 
-def _index(*path: str) -> str:
+def index(*path: str) -> str:
     """Return how a value at a path is reached in nested dicts."""
     return "".join(f"[{name!r}]" for name in path)
 
 
-def _check_names(infos: Infos) -> None:
+def _check_names(infos: Infos, *path: str) -> None:
     """Raise for names that Gymnasium or the batch uses, and for values that are not numbers."""
-    for name in infos:
-        if name in RESERVED_INFOS or str(name).startswith("_"):
-            raise EnvContractError(
-                f"`info[{name!r}]` needs another name: one without a leading underscore, since "
-                f"masks have such names, and none of {sorted(RESERVED_INFOS)}."
-            )
-    _check_values(infos, "info")
-
-
-def _check_values(infos: Infos, path: str) -> None:
     for name, like in infos.items():
-        here = f"{path}[{name!r}]"
+        here = f"info{index(*path, name)}"
+        if not path and (name in RESERVED_INFOS or str(name).startswith("_")):
+            raise EnvContractError(
+                f"`{here}` needs another name: one without a leading underscore, since masks have "
+                f"such names, and none of {sorted(RESERVED_INFOS)}."
+            )
         if not isinstance(name, str) or name.removeprefix("_") in infos.keys() - {name}:
             raise EnvContractError(
                 f"`{here}` needs another name: a text, and not that of the mask of another info. "
                 "With Brax or Playground, `info_keys` can leave it out."
             )
         if isinstance(like, dict):
-            _check_values(like, here)
+            _check_names(like, *path, name)
         elif not (hasattr(like, "dtype") and _is_number(like.dtype)):
             raise EnvContractError(
                 f"`{here}` must be an array of numbers or bools, got {_show(like)}."

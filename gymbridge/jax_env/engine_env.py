@@ -1,13 +1,13 @@
 """Environments of Brax's kind, translated to a `JaxEnv`: Brax's own and Playground's.
 
 Their `reset` and `step` return one dataclass with `obs`, `reward`, `done`, `metrics`, `info` and
-the state of the simulation. It is the state here, and what a user sees is taken out of it.
+the state of the simulation. It is the state here, and what a user sees is taken out of it. Where
+physics are drawn, those of the episode are beside it.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,17 +27,14 @@ from gymbridge.jax_env.infos import is_carriable, make_info_selector
 from gymbridge.jax_env.model import ModelLeaves, Physics
 from gymbridge.jax_env.options import Kept, carry_tree
 from gymbridge.jax_env.own_rendering import draw_by
+from gymbridge.jax_env.randomization import Randomization, RandomizedEpisode
 from gymbridge.jax_env.rendering import MujocoRenderer
-from gymbridge.jax_env.rows import where_rows
 from gymbridge.jax_env.tracing import KEY, action_struct, to_strong, trace
 from gymbridge.jax_env.viewer import make_page
-from gymbridge.private.jax import current_trace, default_promotion, keeps_old_traces
-from gymbridge.private.mjx import SolverGradient
+from gymbridge.private.jax import current_trace, keeps_old_traces
+from gymbridge.private.mjx import SolverGradient, read_solver_gradient
 
 __all__ = ["EngineEnv", "StateFields"]
-
-_MODEL_LOCK = threading.RLock()
-"""Held in each trace, since in another thread's the environment may have another model."""
 
 _POSITIONS = ("q", "qd", "qpos", "qvel")
 _OF_MJX = ("qpos", "qvel", "act")
@@ -60,54 +57,65 @@ class StateFields(NamedTuple):
 
 
 class EngineEnv(JaxEnv):
-    """One environment of an engine.
+    """One environment of an engine. Its keyword-only arguments are those that all engines share.
 
     Args:
         env: The environment, unbatched and without training wrappers.
         fields: Names in its engine.
-        action_space: Space of one action, where the environment declares none.
-        observation_space: Space of one observation, where the environment declares none.
         info_keys: Which infos there are; see `make_info_selector`.
+        differentiable: Whether `step` has a backward pass.
+        randomization_fn: Function that draws the physics of each episode; see `Randomization`.
         carried: Names of entries of ``state.info`` that outlive their episode; see `JaxEnv`. The
             entry that the engine's own wrapper keeps is among them without being named, if it is
             an array or nested dicts of some.
-        mjx_solver_gradient: How gradients of `step` pass MJX's solver, see `SolverGradient`; None
-            without gradients.
-
-    Attributes:
-        leaves: Leaves of its model; None if it has none.
+        mjx_solver_gradient: How gradients of `step` pass MJX's solver, see `SolverGradient`.
+        action_space: Space of one action, where the environment declares none.
+        observation_space: Space of one observation, where the environment declares none.
     """
 
     def __init__(
         self,
         env: Any,
         fields: StateFields,
+        info_keys: Sequence[str] | str | None,
+        differentiable: bool,
         *,
+        randomization_fn: Callable[..., Any] | None = None,
+        carried: Sequence[str] = (),
+        mjx_solver_gradient: str = "auto",
         action_space: Space[Any] | None = None,
         observation_space: Space[Any] | None = None,
-        info_keys: Sequence[str] | str | None = None,
-        carried: Sequence[str] = (),
-        mjx_solver_gradient: str | None = None,
     ) -> None:
         _refuse_training_wrappers(env, fields)
         _check_carried(carried)
         self._env, self._fields = env, fields
-        with _MODEL_LOCK:
-            model = getattr(env.unwrapped, fields.model, None)
-        self.leaves = None if model is None else ModelLeaves(model)
-        self._solver = SolverGradient(mjx_solver_gradient) if mjx_solver_gradient else None
-        call = partial(_call_with, env.unwrapped, fields.model, self.leaves)
-        step = self._solver.wrap(env.step) if self._solver else env.step
-        # Functions of this object alone: JAX would take the trace that it made of an equal bound
-        # method, although the environment may have changed since.
+        self._leaves = leaves = ModelLeaves(env.unwrapped, fields.model)
+        mode = read_solver_gradient(mjx_solver_gradient, differentiable=differentiable)
+        self._solver = SolverGradient(mode) if mode else None
+
+        def run(physics: Physics | None, function: Callable[..., Any], *args: Any) -> Any:
+            with leaves.replaced(physics):
+                return function(*args)
+
+        self._call = call = self._solver.wrap(run) if self._solver else run
         self._begins_with: list[Any] = []
         begin = partial(_begin_at, fields.starting_at, env, self._begins_with)
-        if mjx_solver_gradient:  # `self._solver` is for the step alone.
-            begin = SolverGradient(mjx_solver_gradient).wrap(begin)
-        self._reset = jax.jit(lambda key, physics, start: call(physics, begin, start, key))
-        self._step = jax.jit(lambda state, action, physics: call(physics, step, state, action))
-        self._call = call
+        check = partial(_to_state, fields.state)
+        # Functions of this object alone: JAX would take the trace that it made of an equal bound
+        # method, although the environment may have changed since.
+        self._reset = jax.jit(
+            lambda key, physics, start: check("reset", call(physics, begin, start, key))
+        )
+        self._step = jax.jit(
+            lambda state, action, physics: check("step", call(physics, env.step, state, action))
+        )
         self._trace(action_space, observation_space, info_keys, carried)
+        backend = getattr(env.unwrapped, "backend", None)
+        self.name = f"{type(env.unwrapped).__name__}{f' (backend {backend})' if backend else ''}"
+        self.step_seconds, self.coordinates = _find_step_seconds(env), self._find_coordinates()
+        self._randomization: Randomization | None = None
+        if randomization_fn is not None:
+            self._randomize(randomization_fn)
 
     def _trace(
         self, action_space: Any, observation_space: Any, info_keys: Any, carried: Sequence[str]
@@ -115,74 +123,75 @@ class EngineEnv(JaxEnv):
         """Find out what the states have, and check what the later check does not know of."""
         env, owner = self._env, type(self._env.unwrapped).__name__
         run = partial(trace, f"the {self._fields.engine} environment {owner}", self._fields.package)
-        begun = run("reset", partial(self._run, "reset", self._reset), KEY, None, None)
+        begun = run("reset", self._reset, KEY, None, None)
         _check_scalars(begun)
         self._begun = begun = to_strong(begun)
         inferred = _to_space(begun.obs)
-        declared = _declared(env, "observation_space", observation_space)
-        self.observation_space = inferred if declared is None else declared
-        declared = _declared(env, "action_space", action_space)
-        self.action_space = _unit_box(env.action_size) if declared is None else declared
-        seen, action = (
-            action_struct(read_space(self, name, owner))
-            for name in ("observation_space", "action_space")
+        self.observation_space = _declared(
+            env, "observation_space", observation_space, lambda: inferred
         )
-        if seen != action_struct(inferred):
-            raise ArgumentError(
-                "`observation_space` must be that of what the environment returns, "
-                f"{inferred}, got {self.observation_space}."
-            )
-        run("step", partial(self._run, "step", self._step), begun, action, None)
+        self.action_space = _declared(
+            env, "action_space", action_space, lambda: _unit_box(env.action_size)
+        )
+        action = action_struct(read_space(self, "action_space", owner))
+        if self._solver:
+            self._solver.is_used = False  # until the step runs it
+        run("step", self._step, begun, action, None)
         if self._solver:
             _check_solver(self._solver, owner, self._step, begun, action)
         preserved = self._fields.preserved
         kept = {*carried, *({preserved} if is_carriable(begun.info.get(preserved)) else ())}
         self._select_info = make_info_selector(begun, info_keys, kept)
         self.carried: Mapping[str, Any] = {
-            name: carry_tree(name, begun.info[name]) for name in sorted(kept)
+            name: carry_tree(begun.info[name], name) for name in sorted(kept)
         }
-        is_mjx = hasattr(getattr(begun, self._fields.physics), "qpos")
-        names = _OF_MJX[:2] if is_mjx else _OF_BRAX
+        names = _OF_MJX[:2] if hasattr(self.physics_leaves(begun), "qpos") else _OF_BRAX
         # Without any where the environment does not begin its simulation in this trace.
         start = dict(zip(names, self._begins_with, strict=False))
-        self.reset_options: Mapping[str, Any] = {
-            name: carry_tree(name, like) for name, like in start.items() if name not in kept
+        self._start = {
+            name: carry_tree(like, name) for name, like in start.items() if name not in kept
         }
+        self.reset_options: Mapping[str, Any] = self._start
 
-    def reset(
-        self, key: jax.Array, physics: Physics | None = None, **given: Kept
-    ) -> tuple[Any, ...]:
-        """Begin an episode, with the model's own leaves or others in their place.
+    def _randomize(self, function: Callable[..., Any]) -> None:
+        """Let each episode draw its physics."""
+        randomization = Randomization(self.name, self._leaves, function)
+
+        def run(physics: Physics, key: Any, state: Any, action: Any) -> Any:
+            return self._reset(key, physics, None), self._step(state, action, physics)
+
+        randomization.check_read(run, self._begun, action_struct(self.action_space))
+        self._randomization = randomization
+        self.reset_options = {"randomization": randomization.option, **self._start}
+
+    def reset(self, key: jax.Array, **given: Any) -> tuple[Any, ...]:
+        """Begin an episode, with physics that are drawn or given where there is a function.
 
         Positions and velocities that are given take the place of the environment's own where its
         simulation begins. What is carried takes its place in ``state.info`` after the reset.
         """
-        start = [given[name] for name in self.reset_options] if given else None
-        state = self._run("reset", self._reset, key, physics, start or None)
-        zero: dict[str, Any] = {
-            name: jnp.zeros_like(getattr(state, name)) for name in ("reward", "done")
-        }
-        info = {
-            name: where_rows(kept.is_given, kept.value, state.info[name])
-            for name, kept in given.items()
-            if name in self.carried
-        }
-        if info:
-            zero["info"] = type(state.info)({**state.info, **info})
-        state = replace(state, **zero)
-        return state, state.obs, self._select_info(state)
+        drawn = self._randomization
+        physics = None if drawn is None else drawn.draw(key, given["randomization"])
+        start = [given[name] for name in self._start]
+        state = self._reset(key, physics, start or None)
+        info = {name: given[name].over(state.info[name]) for name in self.carried}
+        info = type(state.info)({**state.info, **info}) if info else state.info
+        reward, done = jnp.zeros_like(state.reward), jnp.zeros_like(state.done)
+        state = replace(state, reward=reward, done=done, info=info)
+        episode, info = self._join(state, physics)
+        return episode, state.obs, info
 
-    def step(
-        self, key: Any, state: Any, action: Any, physics: Physics | None = None
-    ) -> tuple[Any, ...]:
+    def step(self, key: Any, state: Any, action: Any) -> tuple[Any, ...]:
         """Take one simulator step; `info["truncation"]` is Brax's name for an end by timeout."""
         del key  # these environments keep one in their state
-        state = self._run("step", self._step, state, action, physics)
+        state, physics = self._split(state)
+        state = self._step(state, action, physics)
         # The width of a flag means nothing, and Brax's own differ under x64.
         state = replace(state, done=jnp.asarray(state.done, self._begun.done.dtype))
         done = state.done > 0
         timeout = state.info["truncation"] > 0 if "truncation" in state.info else done & False
-        return state, state.obs, state.reward, *split_done(done, timeout), self._select_info(state)
+        episode, info = self._join(state, physics)
+        return episode, state.obs, state.reward, *split_done(done, timeout), info
 
     def positions(self, state: Any) -> Any:
         """Return the generalised positions and velocities; none without physics."""
@@ -190,19 +199,22 @@ class EngineEnv(JaxEnv):
 
     def physics_leaves(self, state: Any) -> Any:
         """Return the whole state of the simulation."""
-        return getattr(state, self._fields.physics)
+        return getattr(self._split(state)[0], self._fields.physics)
+
+    def _join(self, state: Any, physics: Physics | None) -> tuple[Any, dict[str, Any]]:
+        """Return what is kept, and its infos: with the physics of the episode where they vary."""
+        info = self._select_info(state)
+        if physics is None:
+            return state, info
+        return RandomizedEpisode(state, physics), {**info, "randomization": dict(physics)}
+
+    def _split(self, kept: Any) -> tuple[Any, Physics | None]:
+        """Return the engine's state in what is kept, and the physics of the episode or None."""
+        return kept if isinstance(kept, RandomizedEpisode) else (kept, None)
 
     def _env_metadata(self) -> EnvMetadata:
-        unwrapped = self._env.unwrapped
-        backend = getattr(unwrapped, "backend", None)
-        found = EnvMetadata(
-            name=f"{type(unwrapped).__name__}{f' (backend {backend})' if backend else ''}",
-            engine=self._env,
-            step_seconds=_as_seconds(_read(self._env, "dt")),
-            coordinates=self._find_coordinates(),
-            model=None if self.leaves is None else self.leaves.model,
-            state_name="State",
-        )
+        found = super()._env_metadata()
+        found = found._replace(engine=self._env, model=self._leaves.model, state_name="State")
         found = found._replace(drawing=self._describe_drawing(found))
         reason = self._solver and self._solver.unsupported_reason
         return found._replace(loop_advice=reason) if reason else found
@@ -221,7 +233,8 @@ class EngineEnv(JaxEnv):
 
     def _drawn(self, states: Any, count: int) -> Drawn:
         """Return what frames of a batch of states are drawn from."""
-        return Drawn(states, count, self.physics_leaves(states), {})
+        own, physics = self._split(states)
+        return Drawn(own, count, self.physics_leaves(own), physics or {})
 
     def _find_coordinates(self) -> Coordinates | None:
         """Return the coordinates of its states, whose `write` also takes the physics of a row.
@@ -239,34 +252,34 @@ class EngineEnv(JaxEnv):
         else:
             return None
 
-        def write(state: Any, leaves: Sequence[Any], physics: Physics | None = None) -> Any:
+        def write(state: Any, leaves: Sequence[Any]) -> Any:
+            own, physics = self._split(state)
             if is_mjx:
-                new = dict(zip(kept, leaves, strict=True))
-                return replace(state, **{field: replace(getattr(state, field), **new)})
-            return replace(state, **{field: self._call(physics, env.pipeline_init, *leaves)})
+                placed = replace(getattr(own, field), **dict(zip(kept, leaves, strict=True)))
+            else:
+                placed = self._call(physics, env.pipeline_init, *leaves)
+            return self._join(replace(own, **{field: placed}), physics)[0]
 
         return Coordinates(tuple(f"{field}.{name}" for name in kept), write)
 
-    def _run(self, verb: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return a state with observations in plain dicts and rewards that are floats."""
-        state = function(*args)
-        parts = ("obs", "reward", "done", "metrics", "info", "replace")
-        if not all(hasattr(state, name) for name in parts):
-            raise EnvContractError(
-                f"`{verb}` must return a {self._fields.state}, got {type(state).__name__}."
-            )
-        for name in ("metrics", "info"):
-            found = getattr(state, name)
-            if not isinstance(found, Mapping):
-                raise EnvContractError(f"`State.{name}` must be a dict, got {found}.")
-        reward = jax.tree.map(_as_float, state.reward)
-        return replace(state, obs=to_plain(state.obs), reward=reward)
+
+def _to_state(kind: str, verb: str, state: Any) -> Any:
+    """Return a state with observations in plain dicts and rewards that are floats."""
+    parts = ("obs", "reward", "done", "metrics", "info", "replace")
+    if not all(hasattr(state, name) for name in parts):
+        raise EnvContractError(f"`{verb}` must return a {kind}, got {type(state).__name__}.")
+    for name in ("metrics", "info"):
+        found = getattr(state, name)
+        if not isinstance(found, Mapping):
+            raise EnvContractError(f"`State.{name}` must be a dict, got {found}.")
+    reward = jax.tree.map(_as_float, state.reward)
+    return replace(state, obs=to_plain(state.obs), reward=reward)
 
 
 def _check_carried(names: Any) -> None:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise ArgumentTypeError(f"`carried` must be a list of names, got {names!r}.")
-    if taken := {"self", "key", "physics", "reset_mask"}.intersection(names):
+    if taken := {"self", "key", "reset_mask"}.intersection(names):
         raise ArgumentError(
             f"`carried` must not have {taken.pop()!r}: `reset` has an argument of that name. "
             "Rename the entry of `state.info`."
@@ -290,30 +303,10 @@ def _begin_at(
         found[:] = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in arrays]
         if start is None:
             return own
-        return [where_rows(x.is_given, x.value, q) for x, q in zip(start, arrays, strict=True)]
+        return [kept.over(leaf) for kept, leaf in zip(start, arrays, strict=True)]
 
     with starting_at(env.unwrapped, place):
         return env.reset(key)
-
-
-def _call_with(
-    env: Any,
-    name: str,
-    leaves: ModelLeaves | None,
-    physics: Physics | None,
-    function: Callable[..., Any],
-    *args: Any,
-) -> Any:
-    """Call a function of the environment while its model has other leaves, as a trace does."""
-    with _MODEL_LOCK, default_promotion():
-        if not physics or leaves is None:
-            return function(*args)
-        model, own = leaves.replace(physics), getattr(env, name)
-        try:
-            setattr(env, name, model)
-            return function(*args)
-        finally:
-            setattr(env, name, own)
 
 
 def _refuse_training_wrappers(env: Any, fields: StateFields) -> None:
@@ -330,8 +323,9 @@ def _refuse_training_wrappers(env: Any, fields: StateFields) -> None:
 
 
 def _as_float(leaf: Any) -> Any:
-    is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
-    return leaf if is_float else jnp.asarray(leaf, jnp.float32)
+    array = jnp.asarray(leaf)
+    is_float = jnp.issubdtype(array.dtype, jnp.floating)
+    return array if is_float else jnp.asarray(array, jnp.float32)
 
 
 def _check_scalars(state: Any) -> None:
@@ -363,15 +357,18 @@ def _check_solver(solver: SolverGradient, name: str, step: Any, state: Any, acti
         )
 
 
-def _declared(env: Any, name: str, given: Space[Any] | None) -> Space[Any] | None:
-    """Return the space that an environment declares, or what the user gave in its place."""
+def _declared(
+    env: Any, name: str, given: Space[Any] | None, make_default: Callable[[], Space[Any]]
+) -> Any:
+    """Return the space that an environment declares, or else the user's, or else the default."""
     own = getattr(env, name, None)
-    own = own if isinstance(own, Space) else None
-    if own is not None and given is not None and own != given:
+    if not isinstance(own, Space):
+        return make_default() if given is None else given
+    if given is not None and own != given:
         raise ArgumentError(
             f"`{name}` is declared by the environment as {own}, got {given}; leave it out."
         )
-    return own if own is not None else given
+    return own
 
 
 def _unit_box(action_size: int) -> spaces.Box:
@@ -389,11 +386,11 @@ def _to_space(struct: Any) -> Space[Any]:
         raise EnvContractError(
             f"`State.obs` must have a bool, integer or float dtype of numpy, got {dtype}."
         )
-    if dtype.kind == "b":
-        return spaces.Box(0, 1, struct.shape, dtype)
     if dtype.kind in "iu":
-        return spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, struct.shape, dtype)
-    return spaces.Box(-np.inf, np.inf, struct.shape, dtype.type)
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    else:
+        low, high = (0, 1) if dtype.kind == "b" else (-np.inf, np.inf)
+    return spaces.Box(low, high, struct.shape, dtype.type)
 
 
 def _own_render(env: Any, fields: StateFields) -> Callable[[Any], Any] | None:
@@ -413,10 +410,10 @@ def _read(env: Any, path: str) -> Any:
         return None
 
 
-def _as_seconds(value: Any) -> float | None:
+def _find_step_seconds(env: Any) -> float | None:
     """Return a step's simulated seconds, if they are any."""
     try:
-        seconds = float(value)
+        seconds = float(_read(env, "dt"))
     except (TypeError, ValueError):
         return None
     return seconds if 0 < seconds < math.inf else None

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from gymbridge.core.infos import RESERVED_INFOS
 from gymbridge.core.requests import read_info_keys
@@ -21,7 +20,6 @@ _RESERVED = {*RESERVED_INFOS, "info", "randomization"}
 _SOURCES = ("metrics", "info")
 
 Path = tuple[str, ...]
-Places = dict[Path, tuple[Path, int]]
 
 
 def make_info_selector(
@@ -38,18 +36,21 @@ def make_info_selector(
     about 1 kB per environment, "all", or a list of names. `carried` names further entries of
     ``state.info``.
     """
-    places = _find_places(state)
-    chosen = _choose(places, info_keys) | _choose_carried(places, carried)
+    leaves = {path: leaf for path, leaf in _flatten(state).items() if not _holds_key(leaf)}
+    names = {path[:2] for path in leaves}
+    places = {path: _find_place(path, names) for path in leaves}
+    shown = _choose(leaves, info_keys) | _choose_carried(places, carried)
+    chosen = {path: place for path, place in places.items() if path in shown}
 
     def select(batched: Any) -> dict[str, Any]:
         infos: dict[str, Any] = {}
         found = _flatten(batched)
         # An entry that `step` lacks is found when its state is compared with that of `reset`.
-        for source, target in chosen.items():
+        for path, (*parents, name) in chosen.items():
             branch = infos
-            for part in target[:-1]:
+            for part in parents:
                 branch = branch.setdefault(part, {})
-            branch[target[-1]] = found.get(source)
+            branch[name] = found.get(path)
         return infos
 
     return select
@@ -57,52 +58,47 @@ def make_info_selector(
 
 def _flatten(state: Any) -> dict[Path, Any]:
     """Return the leaves of metrics and info by path; ("metrics", name) or ("info", name, …)."""
-    leaves = jax.tree_util.tree_flatten_with_path({"metrics": state.metrics, "info": state.info})[0]
     return {
-        tuple(jax.tree_util.keystr((entry,), simple=True) for entry in path): leaf
-        for path, leaf in leaves
+        (source, *(jax.tree_util.keystr((entry,), simple=True) for entry in path)): leaf
+        for source in _SOURCES
+        for path, leaf in jax.tree_util.tree_flatten_with_path(getattr(state, source))[0]
     }
 
 
-def _find_places(state: Any) -> Places:
-    """Return the place of each leaf in the infos, and its size in bytes."""
-    leaves = {path: leaf for path, leaf in _flatten(state).items() if not _holds_key(leaf)}
-    names = {source: {path[1] for path in leaves if path[0] == source} for source in _SOURCES}
-    places: Places = {}
-    for path, leaf in sorted(leaves.items(), key=lambda item: _SOURCES.index(item[0][0])):
-        source, name = path[:2]
-        is_taken = name in _RESERVED or name.startswith("_")
-        collides = all(name in names[other] for other in _SOURCES)
-        if is_taken and collides and source == "metrics":
-            target = ("info", *path)
-        elif is_taken or (collides and source == "info"):
-            target = ("info", *path[1:])
-        else:
-            target = path[1:]
-        places[path] = (target, int(np.prod(leaf.shape, dtype=int)) * leaf.dtype.itemsize)
-    return places
+def _find_place(path: Path, names: Collection[Path]) -> Path:
+    """Return the place of a leaf in the infos; `names` has the first two parts of all paths."""
+    source, name = path[:2]
+    is_taken = name in _RESERVED or name.startswith("_")
+    collides = all((other, name) in names for other in _SOURCES)
+    if is_taken and collides and source == "metrics":
+        return ("info", *path)
+    if is_taken or (collides and source == "info"):
+        return ("info", *path[1:])
+    return path[1:]
 
 
-def _choose(places: Places, info_keys: Sequence[str] | str | None) -> dict[Path, Path]:
-    names = read_info_keys(info_keys, {path[1] for path in places})
+def _choose(leaves: dict[Path, Any], info_keys: Sequence[str] | str | None) -> set[Path]:
+    names = read_info_keys(info_keys, {path[1] for path in leaves})
     if names is not None:
-        return {path: target for path, (target, _) in places.items() if path[1] in names}
-    chosen, spent = {}, 0
-    for path, (target, size) in places.items():
+        return {path for path in leaves if path[1] in names}
+    chosen, spent = set[Path](), 0
+    for path, leaf in leaves.items():
+        size = leaf.size * leaf.dtype.itemsize
         if spent + size <= _BYTES_PER_ENV:
-            chosen[path], spent = target, spent + size
+            chosen.add(path)
+            spent += size
     return chosen
 
 
-def _choose_carried(places: Places, carried: Collection[str]) -> dict[Path, Path]:
-    own = {path: target for path, (target, _) in places.items() if path == ("info", *target)}
+def _choose_carried(places: dict[Path, Path], carried: Collection[str]) -> set[Path]:
+    own = {path for path, place in places.items() if path == ("info", *place)}
     known = {path[1] for path in own}
     if missing := sorted({*carried} - known):
         raise ArgumentError(
             f"`carried` must name entries of `state.info` that are infos of that name, got "
             f"{missing[0]!r}; {nearest(missing[0], known)}"
         )
-    return {path: target for path, target in own.items() if path[1] in carried}
+    return {path for path in own if path[1] in carried}
 
 
 def is_carriable(entry: Any) -> bool:

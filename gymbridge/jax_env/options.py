@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from gymnasium import Space
 from gymnasium.vector.utils import batch_space
@@ -16,19 +17,17 @@ from gymnasium.vector.utils import batch_space
 from gymbridge.core.requests import read_array
 from gymbridge.core.spaces import ARRAY_SPACES, cast_space
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.jax_env.checks import check_range, read_mapping
+from gymbridge.jax_env.checks import check_range, index, read_mapping
 from gymbridge.jax_env.env import JaxEnv
 from gymbridge.jax_env.tracing import action_struct
 
 __all__ = [
     "Kept",
     "Option",
-    "carry",
     "carry_tree",
     "given_together",
     "read_carried",
     "read_reset_options",
-    "read_tree",
 ]
 
 _MOST_TRACES = 16
@@ -50,6 +49,10 @@ class Kept(NamedTuple):
 
     value: Any
     is_given: Any  # bool; where it is False, `reset` chooses the value
+
+    def over(self, own: Any) -> Any:
+        """Return the value of one row where it is given, and otherwise its own, a tree alike."""
+        return jax.tree.map(partial(jnp.where, self.is_given), self.value, own)
 
 
 def read_reset_options(env: JaxEnv) -> dict[str, Option]:
@@ -94,13 +97,14 @@ def carry(option: Option) -> Option:
     return Option(read, like, Kept(blank, np.zeros((), np.bool_)))
 
 
-def carry_tree(name: str, like: Any) -> Option:
-    """Return the option for nested dicts of arrays like these, which `reset` gets as `Kept`."""
-    return carry(Option(partial(read_tree, f"`options[{name!r}]`", like), like))
+def carry_tree(like: Any, *path: str) -> Option:
+    """Return the option at a path for nested dicts of arrays, which `reset` gets as `Kept`."""
+    return carry(Option(partial(_read_tree, path, like), like))
 
 
-def read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
-    """Return values, (num_envs, ...) in nested dicts."""
+def _read_tree(path: tuple[str, ...], like: Any, given: Any, mask: np.ndarray) -> Any:
+    """Return the values of an option, (num_envs, ...) in nested dicts."""
+    label = f"`options{index(*path)}`"
     if not isinstance(like, Mapping):
         array = read_array(label, given, (*mask.shape, *like.shape), like.dtype)
         if array.dtype.kind == "f" and not np.isfinite(array[mask]).all():
@@ -110,7 +114,7 @@ def read_tree(label: str, like: Any, given: Any, mask: np.ndarray) -> Any:
         raise ArgumentTypeError(f"{label} must be a dict, got {type(given).__name__}.")
     if given.keys() != like.keys():
         raise ArgumentError(f"{label} must have the keys {sorted(like)}, got {[*given]}.")
-    return {key: read_tree(f"{label[:-1]}[{key!r}]`", like[key], given[key], mask) for key in like}
+    return {key: _read_tree((*path, key), like[key], given[key], mask) for key in like}
 
 
 def _read_option(env: JaxEnv, name: str, space: Any, attribute: str = "reset_options") -> Option:

@@ -154,13 +154,8 @@ class TracedEnv:
 def _reset(
     env: JaxEnv, defaults: Mapping[str, Any], key: Any, options: dict[str, Any]
 ) -> tuple[Any, Any, Any]:
-    plain = {
-        name: jnp.where(options[name].is_given, options[name].value, default)
-        for name, default in defaults.items()
-        if name in options
-    }
-    options = options | plain
-    state, obs, info = unpack("reset", env.reset(key, **options), _RESET)
+    plain = {name: options[name].over(default) for name, default in defaults.items()}
+    state, obs, info = unpack("reset", env.reset(key, **options | plain), _RESET)
     return state, to_plain(obs), info
 
 

@@ -15,7 +15,7 @@ from gymbridge.private.notices import quiet
 
 with needs("playground", "PlaygroundVectorEnv"), quiet():
     import_mujoco()
-    from gymbridge.jax_env.randomization import translate
+    from gymbridge.jax_env.engine_env import EngineEnv
     from gymbridge.jax_vector_env import (
         JaxVectorEnv,
         Recipe,
@@ -80,7 +80,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         ((2, 5), 1000)
     """
 
-    @takes_keywords_of(JaxVectorEnv, translate)
+    @takes_keywords_of(JaxVectorEnv, EngineEnv)
     def __init__(
         self,
         env: Any,
@@ -91,7 +91,7 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
         impl: str | None = None,
         **kwargs: Any,
     ) -> None:
-        shared, engines, others = sort_keywords(kwargs, JaxVectorEnv, translate)
+        shared, engines, others = sort_keywords(kwargs, JaxVectorEnv, EngineEnv)
         for name in others:
             known = inspect.signature(PlaygroundVectorEnv).parameters.keys() - {"env", "kwargs"}
             raise unexpected_keyword("PlaygroundVectorEnv", name, repr(env), nearest(name, known))
@@ -104,15 +104,9 @@ class PlaygroundVectorEnv(  # pyright: ignore[reportIncompatibleVariableOverride
             built = build_env(env, config, config_overrides, implementation, found.num_envs)
             repeat, limit = episode_steps(built, found.action_repeat)
             smooth_tolerance()
-            draw = finding_meshes(engines.pop("randomization_fn", None), find_menagerie)
-            translated = translate(
-                built,
-                FIELDS,
-                found.info_keys,
-                found.differentiable,
-                randomization_fn=draw,
-                **engines,
-            )
-            return Task(translated, limit, repeat)
+            draw = finding_meshes(engines.get("randomization_fn"), find_menagerie)
+            keywords = {**engines, "randomization_fn": draw}
+            made = EngineEnv(built, FIELDS, found.info_keys, found.differentiable, **keywords)
+            return Task(made, limit, repeat)
 
         super().__init__(Recipe(make), num_envs, **shared)

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -80,17 +80,14 @@ def smooth_tolerance() -> None:
     sigmoids there is NaN, which reverse mode multiplies by 0: NaN for the whole step. Theirs at 0
     takes its place. Values are computed as before.
     """
-    with _lock:
-        _smooth_once()
-
-
-@cache
-def _smooth_once() -> None:
     reward: Any = sys.modules.get("mujoco_playground._src.reward")
-    sigmoids = getattr(reward, "_sigmoids", None)
-    if sigmoids is None:
-        return
+    with _lock:
+        sigmoids = getattr(reward, "_sigmoids", None)
+        if sigmoids is not None and not hasattr(sigmoids, "__wrapped__"):
+            reward._sigmoids = _smooth(sigmoids)
 
+
+def _smooth(sigmoids: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(sigmoids)
     def smooth(x: Any, *args: Any) -> Any:
         evaluate = jax.custom_jvp(lambda x: sigmoids(x, *args))
@@ -103,7 +100,7 @@ def _smooth_once() -> None:
 
         return evaluate(x)
 
-    reward._sigmoids = smooth
+    return smooth
 
 
 @contextmanager

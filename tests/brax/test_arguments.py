@@ -78,7 +78,7 @@ def test_observation_space__given_bounds_are_kept() -> None:
     ],
 )
 def test_observation_space__that_does_not_fit_is_refused(space: spaces.Space[Any]) -> None:
-    with pytest.raises(ArgumentError, match="`observation_space` must be that of what"):
+    with pytest.raises(ArgumentError, match="`observation` of `reset` must fit"):
         BraxVectorEnv(SampleEnv(), observation_space=space)
 
 

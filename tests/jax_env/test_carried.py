@@ -238,9 +238,9 @@ def test_wrong_declaration__is_refused(env: Any, error: Any, message: str) -> No
         ([1], ArgumentTypeError, "must be a list of names"),
         (3, ArgumentTypeError, "must be a list of names, got 3"),
         (
-            ["physics"],
+            ["reset_mask"],
             ArgumentError,
-            "must not have 'physics': `reset` has an argument of that name",
+            "must not have 'reset_mask': `reset` has an argument of that name",
         ),
         (["cuont"], ArgumentError, r"got 'cuont'; did you mean 'count'\?"),
         (["episode"], ArgumentError, "infos of that name, got 'episode'; known: 'count'"),

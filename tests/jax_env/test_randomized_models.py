@@ -80,7 +80,7 @@ def test_function_of_a_robot__is_drawn_unchanged(name: str) -> None:
     randomize: Any = registry.get_domain_randomizer(name)
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
     function: Any = finding_meshes(randomize, find_menagerie)
-    draw = PhysicsDraw(ModelLeaves(env.mjx_model), function)
+    draw = PhysicsDraw(ModelLeaves(env, "mjx_model"), function)
     assert draw.shapes
     assert not name.startswith("Go1") or sorted(draw.shapes) == GO1
     with meshes_of(name, find_menagerie):
