@@ -25,27 +25,26 @@ CASES: dict[tuple[str, str], dict[str, Any]] = {
     ("async_pool", "LunarLander-v3, 2 at a time"): {},
     ("brax", "fast, 256 envs"): {},
     ("cleanrl", "CartPole-v1, 8 envs"): {},
-    ("core_limits", "fast, 256 envs"): {"num_steps": 3},
+    ("core_limits", "ant, 1,024 envs"): {"name": "fast"},
     ("gpu", "step of CartpoleBalance (Playground, torch policy)"): {},
-    ("gradients", "inverted_pendulum, 200 windows of 32 steps"): {"num_windows": 10},
-    ("gradients", "inverted_pendulum, window of 32 steps"): {"num_steps": 2},
-    ("gpu_training", "PPO on ant (gymbridge)"): {"seconds": 0},
+    ("gradients", "inverted_pendulum, 200 windows of 32 steps"): {},
+    ("gradients", "inverted_pendulum, window of 32 steps"): {},
+    ("gpu_training", "PPO on ant (gymbridge)"): {},
     ("physics", "humanoid (spring), drawn physics"): {"name": "hopper"},
-    ("physics", "inverted_pendulum (spring)"): {"num_steps": 3},
+    ("physics", "inverted_pendulum (spring)"): {},
     ("playground", "CartpoleBalance (jax), 64 envs"): {},
-    ("pong", "8 games"): {"n_steps": 2},
+    ("pong", "8 games"): {},
     ("pool_in_jax", "64 CartPoles, SameStep"): {},
     ("sb3", "8 CartPoles"): {},
-    ("sb3_training", "CartPole-v1 to 450"): {"max_steps": 1},
+    ("sb3_training", "CartPole-v1 to 450"): {},
     ("snapshots", "ant (spring), 4,096 envs"): {"name": "fast"},
     ("suites", "jumanji's Game2048"): {},
     ("torch_views", "HalfCheetah-v4, a step"): {},
-    # In 20 steps, three rollouts of which are 15, TorchRL's wrapper would compile again.
-    ("torch_views", "Pong-v5, rollout of 100 steps"): {"num_steps": 5},
-    ("torch_views", "inverted_pendulum, rollout of 100 steps"): {"num_steps": 5},
+    ("torch_views", "Pong-v5, rollout of 100 steps"): {},
+    ("torch_views", "inverted_pendulum, rollout of 100 steps"): {},
     ("variants", "variants of a step of ant, NextStep"): {},
 }
-"""Set and name of a case, and keywords that make it smaller."""
+"""Set and name of a case, and another task for it, whose physics compiles sooner."""
 
 
 @pytest.fixture
@@ -64,11 +63,11 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("one", "smaller"), CASES.items(), ids=" ".join)
 def test_case__has_its_figures(one: tuple[str, str], smaller: dict[str, Any], harness: Any) -> None:
-    case = harness("cases").find_case(*one)
+    cases, job = harness("cases"), harness("job")
+    case = job.shrink(cases.find_case(*one), cases.QUICK | smaller)
     if one[0] == "pong":
         pytest.importorskip("ale_py")
-    case = case._replace(options={**case.options, **smaller})
-    found = harness("job").measure(case, 2, "cpu", 2, 1e-3)
+    found = job.measure(case, 2, "cpu", 2, 1e-3)
     if rates := found.get("steps_per_second"):
         assert all(rate > 0 for rounds in rates.values() for rate in rounds)
         assert found["over"] != []
@@ -81,10 +80,10 @@ def test_case__has_its_figures(one: tuple[str, str], smaller: dict[str, Any], ha
 def test_run__notes_what_fails__and_goes_on(tmp_path: Path) -> None:
     if importlib.util.find_spec("gymnax"):
         pytest.skip("needs a library that is not installed")
-    command = ("suites", "threads", "--quick", "--only=gymnax|FrozenLake", f"--out={tmp_path}")
+    command = ("suites", "threads", "--quick", "--only=CartPole", f"--out={tmp_path}")
     first = run_script("benchmarks/run", *command)
     assert "No module named 'gymnax'" in first.out
-    assert "FrozenLake-v1: one thread over default" in re.sub(r"\s+", " ", first.out)
+    assert "CartPole-v1: one thread over default" in re.sub(r"\s+", " ", first.out)
     files = [tmp_path / "engine" / f"{name}.json" for name in ("suites", "threads")]
     before = [json.loads(file.read_text("utf-8"))["results"] for file in files]
     assert "failed" in before[0][0]
@@ -119,8 +118,6 @@ def test_every_route__is_of_a_case_and_can_be_chosen(harness: Any) -> None:
     largest = routes.routes_to(4096, "cpu", task="CartPole-v1").steps
     assert "SyncVectorEnv" in largest
     assert "AsyncVectorEnv" not in largest
-    some = routes.routes_to(2, "cpu", task="CartPole-v1", only="^SB3").steps
-    assert [*some] == ["SB3 DummyVecEnv", "SB3 SubprocVecEnv"]
 
 
 def test_pages__have_the_tables_of_the_results(harness: Any) -> None:
@@ -166,7 +163,6 @@ def test_ratios__are_of_medians__and_their_range_of_rounds_or_processes(harness:
     several = [result(500, 500), result(1000, 1000), result(800, 800)]
     [[_, cells]] = tables.ratios(several)
     assert cells[3] == "1.25 (1.00 to 2.00)"
-    assert [tables.aim(ratio, 1.5) for ratio in (1.25, 2.0)] == ["<= 1.50", "<= 1.50, missed"]
 
 
 def test_results_of_another_machine__are_kept_apart(tmp_path: Path) -> None:

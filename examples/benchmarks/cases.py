@@ -4,13 +4,17 @@ A set has a file of results and a table of a page. `make` names the function tha
 is imported in the process that measures it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 NEXT, SAME, DISABLED = MODES = ("NextStep", "SameStep", "Disabled")
 IN_MODE = {mode: {"autoreset_mode": mode} for mode in MODES}
 PLACES = {"all cores": {"device": "cpu:all"}, "one device": {"device": "cpu"}}
 """Keywords by name; the batch over all cores is the first, since it starts JAX for all."""
+
+SHORT = {"num_windows": 10, "max_steps": 1, "seconds": 0}
+QUICK = {**SHORT, "num_steps": 2, "n_steps": 2}
+"""Keywords with which a function is soon done, and with which what it compiles is small, too."""
 
 SPRING = {"backend": "spring"}
 BRAX = {"backend": "generalized"}
@@ -35,7 +39,6 @@ class Case(NamedTuple):
     processes: int = 5  # that measure it, one after the other
     rounds: int = 9  # turns of each function
     limit: int = 600  # seconds after which its process is ended
-    quick: Mapping[str, Any] = {}  # keywords that make it tiny
 
 
 class Set(NamedTuple):
@@ -46,13 +49,18 @@ class Set(NamedTuple):
     table: str  # kind of the table; see `tables.py`
 
 
+def timed(title: str, make: str, /, *values: int, **options: Any) -> Case:
+    """Return a case from the options of its function."""
+    return Case(title, make, options, values or (256,))
+
+
 def beside(
     title: str, env_id: str, num_envs: int, bars: Mapping[str, float | None], /, **options: Any
 ) -> Case:
     """Return a case of `steps.beside_engine`: `ways`, or the modes that have bars."""
     ways = {way: IN_MODE[way] for way in bars if way in IN_MODE}
     options = {"env_id": env_id, "ways": ways, "bars": bars, **options}
-    return Case(title, "steps:beside_engine", options, (num_envs,))
+    return timed(title, "steps:beside_engine", num_envs, **options)
 
 
 def on_pool(task: str, num_envs: int, next_step: float, same_step: float) -> Case:
@@ -90,26 +98,26 @@ def by_size(task: str) -> Case:
     return on_cores(task, 1)._replace(name=task, values=sizes, processes=1, rounds=5)
 
 
-def routed(task: str, *values: int, only: str = "", **changed: Any) -> Case:
+def routed(task: str, *values: int, **changed: Any) -> Case:
     """Return the routes to a task, each in a process of its own."""
-    case = Case(task, "routes:routes_to", {"task": task, "only": only}, values, apart=True)
+    case = Case(task, "routes:routes_to", {"task": task}, values, apart=True)
     return case._replace(**{"processes": 1, "rounds": 5, "limit": 1800} | changed)
-
-
-def views(title: str, function: str, num_envs: int, /, **options: Any) -> Case:
-    """Return a case of a trainer's view."""
-    return Case(title, f"views:{function}", options, (num_envs,))
 
 
 def gradient(title: str, num_envs: int, processes: int = 3, /, **options: Any) -> Case:
     """Return a gradient beside the same in plain JAX."""
-    return Case(title, "gradients:window", options, (num_envs,), processes=processes)
+    return timed(title, "gradients:window", num_envs, **options)._replace(processes=processes)
 
 
 def on_gpu(title: str, make: str, *sizes: int, **options: Any) -> Case:
     """Return a case whose policy and batch are on a GPU."""
-    sizes = sizes or (256, 4096, 16384, 65536)
-    return Case(title, make, options, sizes, processes=1, rounds=7, limit=300)
+    case = timed(title, make, *(sizes or (256, 4096, 16384, 65536)), **options)
+    return case._replace(processes=1, rounds=7, limit=300)
+
+
+def change(cases: Iterable[Case], **fields: Any) -> tuple[Case, ...]:
+    """Return cases with other fields, such as the number of processes."""
+    return tuple(case._replace(**fields) for case in cases)
 
 
 NO_BARS = {NEXT: None, SAME: None}
@@ -117,14 +125,6 @@ LIMITS = {"no limit": {"max_episode_steps": -1}, "limit of 100 steps": {"max_epi
 WITH_LIMIT = {"limit of 100 steps over no limit": 1.10}
 STAGGERED = {"engines": {}, "stagger": 100}
 PENDULUM, REACHER = "Brax/inverted_pendulum-v0", "Brax/reacher-v0"
-TORCHRL = gradient("inverted_pendulum, window of 16 steps", 64)._replace(
-    make="gradients:routes",
-    options={"only": "policy"},
-    apart=True,
-    rounds=3,
-    limit=1200,
-    quick={"num_steps": 2},
-)
 ENGINE = {
     "brax": (
         beside("inverted_pendulum, 256 envs", PENDULUM, 256, {NEXT: 1.2, SAME: 1.2}, **BRAX),
@@ -132,18 +132,16 @@ ENGINE = {
         beside("reacher, 256 envs", REACHER, 256, dict.fromkeys(MODES, 1.10), **BRAX),
         beside("reacher, 1,024 envs", REACHER, 1024, WITH_LIMIT, ways=LIMITS, **STAGGERED, **BRAX),
     ),
-    "physics": (
-        Case("humanoid (spring), drawn physics", "physics:randomization", processes=3),
-        Case("CartpoleBalance, 256 envs", "physics:playground", {"bar": 1.12}, processes=3),
-        Case("inverted_pendulum (spring)", "physics:functional", {"bar": 1.25}, processes=3),
+    "physics": change(
+        (
+            timed("humanoid (spring), drawn physics", "physics:randomization"),
+            timed("CartpoleBalance, 256 envs", "physics:playground", bar=1.12),
+            timed("inverted_pendulum (spring)", "physics:functional", bar=1.25),
+        ),
+        processes=3,
     ),
     "playground": tuple(
-        Case(
-            f"{name} ({impl}), 64 envs",
-            "physics:playground",
-            {"name": name, "impl": impl, "bar": bar},
-            (64,),
-        )
+        timed(f"{name} ({impl}), 64 envs", "physics:playground", 64, name=name, impl=impl, bar=bar)
         for name, impl, bar in (
             ("Go1JoystickFlatTerrain", "jax", 1.15),
             ("CartpoleBalance", "jax", None),
@@ -151,9 +149,12 @@ ENGINE = {
             ("HopperHop", "warp", None),
         )
     ),
-    "suites": (
-        Case("jumanji's Game2048", "suites:jumanji", {}, (1024,), processes=3),
-        Case("gymnax's CartPole", "suites:gymnax", {}, (1024,), processes=3),
+    "suites": change(
+        (
+            timed("jumanji's Game2048", "suites:jumanji", 1024),
+            timed("gymnax's CartPole", "suites:gymnax", 1024),
+        ),
+        processes=3,
     ),
     "envpool": (
         on_pool("CartPole-v1", 8, 0.90, 1.20),
@@ -162,16 +163,14 @@ ENGINE = {
         on_pool("Pong-v5", 8, 1.03, 1.08),
         on_pool("HalfCheetah-v4", 8, 1.03, 1.08),
     ),
-    "pool_in_jax": tuple(
-        Case(f"64 CartPoles, {mode}", "pools:in_jax", {"mode": mode}, (64,), processes=3)
-        for mode in (NEXT, SAME)
+    "pool_in_jax": change(
+        (timed(f"64 CartPoles, {mode}", "pools:in_jax", 64, mode=mode) for mode in (NEXT, SAME)),
+        processes=3,
     ),
     "async_pool": (
-        Case("CartPole, 32 of 64 envs at a time", "pools:turns", {}, (64,), batch=32),
+        timed("CartPole, 32 of 64 envs at a time", "pools:turns", 64)._replace(batch=32),
         *(
-            Case(
-                f"{task}, {part} at a time", "pools:as_ready", {"task": task, "part": part}, (size,)
-            )
+            timed(f"{task}, {part} at a time", "pools:as_ready", size, task=task, part=part)
             for task, size, part in (
                 ("HumanoidStandup-v5", 4, 1),
                 ("Ant-v5", 4, 1),
@@ -199,26 +198,22 @@ CURVES = {
 }
 TRAINERS = {
     "sb3": (
-        views("8 CartPoles", "sb3", 8),
-        views("64 CartPoles", "sb3", 64, over_step=2.0, bar=1 / 3),
+        timed("8 CartPoles", "views:sb3", 8),
+        timed("64 CartPoles", "views:sb3", 64, over_step=2.0, bar=1 / 3),
     ),
-    "pong": (
-        views("8 games", "pong", 8)._replace(
-            processes=2, rounds=3, limit=1800, quick={"n_steps": 2}
-        ),
-    ),
+    "pong": change([timed("8 games", "views:pong", 8)], processes=2, rounds=3, limit=1800),
     "torch_views": (
-        views("inverted_pendulum, rollout of 100 steps", "torchrl_loop", 256),
-        views("inverted_pendulum, rollout, each in a process", "torchrl_brax", 256)._replace(
-            apart=True, rounds=3, quick={"num_steps": 2}
+        timed("inverted_pendulum, rollout of 100 steps", "views:torchrl_loop"),
+        timed("inverted_pendulum, rollout, each in a process", "views:torchrl_brax")._replace(
+            apart=True, rounds=3
         ),
-        views("Pong-v5, rollout of 100 steps", "torchrl_pong", 8),
-        views("HalfCheetah-v4, a step", "rsl_rl", 64),
+        timed("Pong-v5, rollout of 100 steps", "views:torchrl_pong", 8),
+        timed("HalfCheetah-v4, a step", "views:rsl_rl", 64),
     ),
     "cleanrl": (
-        views("CartPole-v1, 8 envs", "cleanrl", 8),
-        views("CartPole-v1, 64 envs", "cleanrl", 64, bar=1.20),
-        views("HalfCheetah-v4, 8 envs", "cleanrl", 8, task="HalfCheetah-v4"),
+        timed("CartPole-v1, 8 envs", "views:cleanrl", 8),
+        timed("CartPole-v1, 64 envs", "views:cleanrl", 64, bar=1.20),
+        timed("HalfCheetah-v4, 8 envs", "views:cleanrl", 8, task="HalfCheetah-v4"),
     ),
 }
 DRAWN = {
@@ -227,10 +222,10 @@ DRAWN = {
     "engines": {},
 }
 OTHER = {
-    "snapshots": (Case("ant (spring), 4,096 envs", "files:snapshots", {}, (4096,)),),
+    "snapshots": (timed("ant (spring), 4,096 envs", "files:snapshots", 4096),),
     "frames": (
-        Case("a frame of ant (spring)", "files:frame", {"name": "ant"}, (1,)),
-        Case("a frame of inverted_pendulum (spring)", "files:frame", {}, (1,)),
+        timed("a frame of ant (spring)", "files:frame", 1, name="ant"),
+        timed("a frame of inverted_pendulum (spring)", "files:frame", 1),
         beside("64 CartPoles, nothing drawn", "EnvPool/CartPole-v1", 64, {}, **DRAWN),
         beside("64 inverted_pendulums, nothing drawn", PENDULUM, 64, {}, **SPRING, **DRAWN),
     ),
@@ -248,18 +243,26 @@ SCALING = {
         on_cores("CartpoleBalance", 1024, 1.10),
         on_cores("Go1JoystickFlatTerrain", 64),
         on_cores("Go1JoystickFlatTerrain", 256, 0.75),
-        Case("gradient of a window of 8 steps of ant", "gradients:over_cores"),
+        timed("gradient of a window of 8 steps of ant", "gradients:over_cores"),
     ),
     "core_views": tuple(
-        views(f"{trainer}'s view of 1,024 ants", "on_cores", 1024, trainer=trainer)
+        timed(f"{trainer}'s view of 1,024 ants", "views:on_cores", 1024, trainer=trainer)
         for trainer in ("Stable-Baselines3", "CleanRL", "TorchRL", "rsl_rl")
     ),
     "core_limits": (
-        Case("ant, 1,024 envs", "cores:limit", {"name": "ant"}, (1024,)),
-        Case("humanoid, 256 envs", "cores:limit", {"name": "humanoid"}),
+        timed("ant, 1,024 envs", "cores:limit", 1024, name="ant"),
+        timed("humanoid, 256 envs", "cores:limit", name="humanoid"),
     ),
 }
 ANT_16 = {"name": "ant", "num_steps": 16}
+UNROLL = {**ANT_16, "method": "actions"}
+ROLLOUT = {"name": "ant", "num_steps": 32}
+POOL = {
+    "env_id": "EnvPool/CartPole-v1",
+    "ways": {"gymbridge, numpy": {}, "gymbridge, torch": {"arrays": "torch"}},
+    "bars": {"gymbridge, numpy": None, "gymbridge, torch": None},
+    "engines": {"EnvPool's own class": {"num_threads": 0}},
+}
 POLICIES = {"name": "ant", "only": "policy", "bar": 0.05}
 GPU = {
     "variants": (
@@ -274,38 +277,21 @@ GPU = {
         on_gpu(
             "gradient of a window over TorchRL (ant)", "gradients:routes", 256, 4096, **POLICIES
         )._replace(apart=True),
-        on_gpu(
-            "gradient of an unroll (ant, spring, 16 steps)",
-            "gradients:window",
-            **ANT_16,
-            method="actions",
-        ),
+        on_gpu("gradient of an unroll (ant, spring, 16 steps)", "gradients:window", **UNROLL),
         on_gpu("step of CartpoleBalance (Playground, torch policy)", "gpu:playground"),
         on_gpu("step of CartpoleBalance, warp (Playground)", "gpu:playground", impl="warp"),
-        on_gpu(
-            "rollout of ant (Brax, spring, 32 steps)",
-            "physics:functional",
-            name="ant",
-            num_steps=32,
-        ),
-        on_gpu(
-            "CartPole-v1 (EnvPool)",
-            "steps:beside_engine",
-            *(64, 512, 4096),
-            env_id="EnvPool/CartPole-v1",
-            ways={"gymbridge, numpy": {}, "gymbridge, torch": {"arrays": "torch"}},
-            bars={"gymbridge, numpy": None, "gymbridge, torch": None},
-            engines={"EnvPool's own class": {"num_threads": 0}},
-        ),
+        on_gpu("rollout of ant (Brax, spring, 32 steps)", "physics:functional", **ROLLOUT),
+        on_gpu("CartPole-v1 (EnvPool)", "steps:beside_engine", 64, 512, 4096, **POOL),
     ),
 }
-
-
 TENSORS = {
     "ways": {"torch": {"arrays": "torch"}, "numpy": {}},
     "bars": {"torch over numpy": 1.05},
     "engines": {},
 }
+WINDOWS = timed("inverted_pendulum, window of 16 steps", "gradients:routes", 64)._replace(
+    apart=True, limit=1200
+)
 GRADIENTS = {
     "gradients": (
         beside("reacher (generalized), 256 envs, a step", REACHER, 256, {}, **TENSORS, **BRAX),
@@ -315,35 +301,25 @@ GRADIENTS = {
         gradient("reacher (MJX), window of 16 steps", 64, **MJX),
         gradient("reacher (MJX), 16 steps", 64, **MJX, method="actions"),
         gradient("reacher, 8 steps, Hessian times a vector", 64, **HESSIAN),
-        Case(
-            "inverted_pendulum, 200 windows of 32 steps",
-            "gradients:memory",
-            processes=1,
-            quick={"num_windows": 20},
+        *change(
+            [timed("inverted_pendulum, 200 windows of 32 steps", "gradients:memory")], processes=1
         ),
-        TORCHRL,
+        WINDOWS._replace(options={"only": "policy"}, processes=3, rounds=3),
     ),
 }
-TRAININGS = tuple(
-    Case(
-        f"{task} to {target}",
-        "training:sb3_to_target",
-        {"task": task, "target": target},
-        (64,),
-        processes=1,
-        limit=3600,
-        quick={"max_steps": 1},
-    )
-    for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
+TRAININGS = change(
+    (
+        timed(f"{task} to {target}", "training:sb3_to_target", 64, task=task, target=target)
+        for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
+    ),
+    processes=1,
+    limit=3600,
 )
 TRAININGS_ON_GPU = tuple(
-    on_gpu(f"PPO on ant ({library})", "training:ppo_to_target", 4096, library=library)._replace(
-        quick={"seconds": 0}
-    )
+    on_gpu(f"PPO on ant ({library})", "training:ppo_to_target", 4096, library=library)
     for library in ("gymbridge", "Brax")
 )
 BY_SIZE = tuple(map(by_size, ("ant", "inverted_pendulum", "CartpoleBalance")))
-ROUTES = (TORCHRL._replace(options={}, processes=1, rounds=9),)
 
 SETS = {
     name: Set(page, cases, table)
@@ -352,7 +328,7 @@ SETS = {
         ("ways", "rates", RATES),
         ("ways", "curves", CURVES),
         ("gradients", "ratios", GRADIENTS),
-        ("gradients", "rates", {"gradient_ways": ROUTES}),
+        ("gradients", "rates", {"gradient_ways": (WINDOWS._replace(processes=1),)}),
         ("trainers", "trainings", {"sb3_training": TRAININGS}),
         ("trainers", "ratios", TRAINERS),
         ("other", "ratios", OTHER),

@@ -4,15 +4,14 @@ A CPU can run all of them, to try them out. Each function imports the libraries 
 machine without one of them runs the others.
 """
 
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
 import torch
-from steps import Contest, Physics, Step, balance, brax_task, over
+from steps import Contest, Physics, Step, balance, brax_task, brax_wrapper, over, torchrl_step
 from torch import nn
 
-BARE = "bare jitted step"
+BARE, WRAPPED = "bare jitted step", "Playground wrap_for_brax_training"
 
 
 def make_policy(env: Any, device: str) -> nn.Module:
@@ -54,16 +53,13 @@ def ours(envs: Any, policy: nn.Module) -> Step:
 
 
 def steps_of(
-    physics: Physics, size: int, device: str, modes: tuple[str, ...], *, wrapped: str = ""
+    physics: Physics, size: int, device: str, modes: tuple[str, ...], wrapped: str
 ) -> dict[str, Step]:
-    """Return the bare step, that of the library's wrapper if it has a name, and ours by mode."""
-    import jax
-
-    env, policy = physics.env, make_policy(physics.env, device)
-    steps = {BARE: bare(jax.vmap(env.reset), jax.vmap(env.step), policy, size)}
-    if wrapped:
-        env = physics.wrap(env)
-        steps[wrapped] = bare(env.reset, env.step, policy, size)
+    """Return the bare step, that of the library's wrapper, which is `wrapped`, and ours by mode."""
+    policy = make_policy(physics.env, device)
+    steps = {
+        name: bare(*physics.functions(name == wrapped), policy, size) for name in (BARE, wrapped)
+    }
     for mode in modes:
         envs = physics.batch(size, arrays="torch", device=device, autoreset_mode=mode)
         steps[f"gymbridge, torch, {mode}"] = ours(envs, policy)
@@ -73,63 +69,46 @@ def steps_of(
 def step(size: int, device: str) -> Contest:
     """Compare all modes and Brax's own wrapper with the bare step."""
     modes = ("NextStep", "SameStep", "Disabled")
-    steps = steps_of(brax_task("ant", "spring"), size, device, modes, wrapped="Brax training.wrap")
-    bars = dict.fromkeys([name for name in steps if "Step" in name], 1.15)
-    return Contest(steps, over(BARE, dict.fromkeys(list(steps)[1:]) | bars))
+    steps = steps_of(brax_task("ant", "spring"), size, device, modes, "Brax training.wrap")
+    bars = {name: 1.15 if "Step" in name else None for name in steps if name != BARE}
+    return Contest(steps, over(BARE, bars))
 
 
 def playground(size: int, device: str, *, impl: str = "jax") -> Contest:
     """Compare with Playground's step; over Warp with its wrapper, its own default on a GPU."""
-    wrapped, modes = "Playground wrap_for_brax_training", ("NextStep", "SameStep")
+    wrapped, modes = WRAPPED, ("NextStep", "SameStep")
     if impl == "warp":
         wrapped, modes = f"{wrapped}, warp", ("SameStep",)
-    steps = steps_of(balance(impl), size, device, modes, wrapped=wrapped)
+    steps = steps_of(balance(impl), size, device, modes, wrapped)
     reference = wrapped if impl == "warp" else BARE
     others = [name for name in steps if name not in (BARE, reference)]
     return Contest(steps, over(reference, dict.fromkeys(others)))
 
 
 def torchrl(size: int, device: str) -> Contest:
-    """Compare with TorchRL's wrapper, both with restarts.
-
-    TorchRL clears all that JAX compiled every 20 steps, ours too; here this is switched off.
-    """
-    from torchrl.envs import BraxWrapper
-
+    """Compare with TorchRL's wrapper, both with restarts."""
     physics = brax_task("ant", "spring")
     policy = make_policy(physics.env, device)
-    options = {"batch_size": [size], "device": device, "cache_clear_frequency": False}
-    theirs = BraxWrapper(physics.env, **options)
-    now = theirs.reset()
-
-    def run(_: int) -> None:
-        nonlocal now
-        now["action"] = policy(now["observation"])
-        _, now = theirs.step_and_maybe_reset(now)
-
     envs = physics.batch(size, arrays="torch", device=device, autoreset_mode="SameStep")
     name, reference = "gymbridge, torch, SameStep", "TorchRL BraxWrapper"
-    return Contest({name: ours(envs, policy), reference: run}, over(reference, {name: 1 / 20}))
+    theirs = torchrl_step(
+        brax_wrapper(physics.env, size, device), lambda _, now: policy(now["observation"])
+    )
+    return Contest({name: ours(envs, policy), reference: theirs}, over(reference, {name: 1 / 20}))
 
 
 def warp_modes(size: int, device: str) -> Contest:
-    """Compare MuJoCo Warp's ways to keep CUDA graphs with Playground's wrapper and its default.
-
-    Raises:
-        SystemExit: Warp is not installed.
-    """
-    if find_spec("warp") is None:
-        raise SystemExit("Left out: Warp is not installed (`pip install warp-lang`).")
+    """Compare MuJoCo Warp's ways to keep CUDA graphs with Playground's wrapper and its default."""
     import warp
 
     default, other = ("WARP", "WARP_STAGED_EX") if device != "cpu" else ("JAX", "NONE")
-    wrapped, steps = "Playground wrap_for_brax_training", {}
+    steps: dict[str, Step] = {}
     for name in (default, other):
         physics = balance("warp", graph_mode=warp.JaxCallableGraphMode[name])
-        found = steps_of(physics, size, device, ("NextStep", "SameStep"), wrapped=wrapped)
+        found = steps_of(physics, size, device, ("NextStep", "SameStep"), WRAPPED)
         steps |= {f"{label}, {name}": step for label, step in found.items()}
     mine = [label for label in steps if label.startswith("gymbridge")]
-    pairs = over(f"{wrapped}, {default}", dict.fromkeys(mine, 1.1))
+    pairs = over(f"{WRAPPED}, {default}", dict.fromkeys(mine, 1.1))
     peers = [label for label in mine if label.endswith(f", {other}")]
-    pairs = {**pairs, **over(f"{wrapped}, {other}", dict.fromkeys(peers))}
+    pairs = {**pairs, **over(f"{WRAPPED}, {other}", dict.fromkeys(peers))}
     return Contest(steps, pairs, note="" if device != "cpu" else "a CPU has no CUDA graphs")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from multiprocessing import active_children, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,15 +31,21 @@ SECONDS = 0.3
 LIBRARIES = ("gymnasium", "numpy", "jax", "brax", "playground", "envpool", "torch", "torchrl")
 
 
-def build(case: Case, value: int, device: str) -> Any:
-    """Return the contest of a case, or what it found by itself."""
+def find_function(case: Case) -> Any:
+    """Return what builds the contest of a case, or measures it by itself."""
     module, _, name = case.make.partition(":")
-    return getattr(import_module(module), name)(value, device, **case.options)
+    return getattr(import_module(module), name)
+
+
+def shrink(case: Case, smaller: Mapping[str, Any]) -> Case:
+    """Return the case with those of the keywords that its function has."""
+    names = signature(find_function(case)).parameters.keys() & smaller.keys()
+    return case._replace(options={**case.options, **{name: smaller[name] for name in names}})
 
 
 def measure(case: Case, value: int, device: str, rounds: int, seconds: float) -> dict[str, Any]:
     """Return the steps per second of each function in each round, or what the case found itself."""
-    contest = build(case, value, device)
+    contest = find_function(case)(value, device, **case.options)
     if isinstance(contest, Mapping):
         return dict(contest)
     if case.apart:
@@ -57,7 +64,7 @@ def measure(case: Case, value: int, device: str, rounds: int, seconds: float) ->
 def serve(case: Case, value: int, device: str, name: str, seconds: float, pipe: Connection) -> None:
     """Build one function in a process of its own; answer each message with its calls per second."""
     warnings.filterwarnings("ignore")  # of other libraries, about themselves
-    step = build(case, value, device).steps[name]()
+    step = find_function(case)(value, device, **case.options).steps[name]()
     count = fitting_count(step, seconds)
     pipe.send("ready")
     while pipe.recv():
@@ -113,10 +120,8 @@ def main() -> None:
     warnings.filterwarnings("ignore")  # of other libraries, about themselves
     with suppress(ImportError):
         import_module("torch").set_num_threads(1)  # fastest for small networks
-    case = find_case(given["set"], given["case"])
-    if given["quick"]:
-        case = case._replace(options={**case.options, **case.quick})
-    seconds = 0.001 if given["quick"] else SECONDS
+    case = shrink(find_case(given["set"], given["case"]), given["smaller"])
+    seconds = 0.001 if given["smaller"] else SECONDS
     found = measure(case, given["value"], given["device"], given["rounds"], seconds)
     result = {"case": case.name, "value": given["value"], "axis": case.axis, **found}
     Path(given["out"]).write_text(json.dumps(result | {"machine": machine()}), encoding="utf-8")

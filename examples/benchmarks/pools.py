@@ -7,7 +7,7 @@ from typing import Any
 
 import envpool
 import numpy as np
-from steps import Contest, over, scanned
+from steps import Contest, draw_batch, over, scan_of
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.command_line.bench import draw_actions, make_step
@@ -24,10 +24,7 @@ def in_jax(num_envs: int, _: str, *, mode: str) -> Contest:
         envs = make(arrays=name)
         steps[f"{name} arrays"] = repeat(make_step(envs, draw_actions(envs)), num_steps)
     actions = np.random.default_rng(0).integers(0, 2, (num_steps, num_envs), np.int32)
-    envs = make(arrays="jax")
-    envs.reset(seed=0)
-    carry, _, step = envs.functional()
-    steps["functional(), one scan"] = scanned(step, carry, actions)
+    steps["functional(), one scan"] = scan_of(make(arrays="jax"), actions)
     bars = {"jax arrays": 2.0, "functional(), one scan": 2.5}
     return Contest(steps, over("numpy arrays", bars), num_steps)
 
@@ -37,31 +34,26 @@ def repeat(step: Callable[[int], Any], times: int) -> Callable[[int], Any]:
     return lambda index: [step(index * times + part) for part in range(times)][-1]
 
 
-def turn_of(pool: Any, space: Any, size: int) -> Callable[[int], None]:
-    """Return a function that receives `size` environments and sends them on."""
-    rng = np.random.default_rng(0)
-    if space.shape == ():
-        actions = rng.integers(space.n, size=(64, size), dtype=space.dtype)
-    else:
-        actions = rng.uniform(-1, 1, (64, size, *space.shape)).astype(space.dtype)
+def turn_of(pool: Any, actions: list[Any]) -> Callable[[int], None]:
+    """Return a function that receives as many environments as have actions, and sends them on."""
 
     def turn(index: int) -> None:
         *_, infos = pool.recv()
-        pool.send(actions[index % 64], infos["env_id"])
+        pool.send(actions[index % len(actions)], infos["env_id"])
 
     return turn
 
 
 def turns(num_envs: int, _: str, *, task: str = "CartPole-v1") -> Contest:
     """Compare turns with EnvPool's own, one thread each; every process has pools of its own."""
-    options = {"num_envs": num_envs, "batch_size": max(num_envs // 2, 1), "num_threads": 1}
+    size = max(num_envs // 2, 1)
+    options = {"num_envs": num_envs, "batch_size": size, "num_threads": 1}
     ours = AsyncEnvPool(task, **options)
     ours.async_reset(seed=0)
     own: Any = envpool.make_gymnasium(task, seed=0, **options)
     own.async_reset()
-    both = {"AsyncEnvPool": ours, "send and recv": own}
-    space, size = ours.single_action_space, options["batch_size"]
-    steps = {name: turn_of(pool, space, size) for name, pool in both.items()}
+    actions = draw_batch(ours.single_action_space, size)
+    steps = {"AsyncEnvPool": turn_of(ours, actions), "send and recv": turn_of(own, actions)}
     return Contest(steps, over("send and recv", {"AsyncEnvPool": 1.15}), note="one thread each")
 
 
@@ -70,11 +62,10 @@ def as_ready(num_envs: int, _: str, *, task: str, part: int) -> Contest:
     threads = os.cpu_count() or 1
     pool = AsyncEnvPool(task, num_envs + part, part, num_threads=threads)
     pool.async_reset(seed=0)
+    actions = draw_batch(pool.single_action_space, part)
     envs = EnvPoolVectorEnv(task, num_envs, num_threads=threads)
     steps = {
-        "as they are ready": repeat(
-            turn_of(pool, pool.single_action_space, part), max(num_envs // part, 1)
-        ),
+        "as they are ready": repeat(turn_of(pool, actions), max(num_envs // part, 1)),
         "all together": make_step(envs, draw_actions(envs)),
     }
     return Contest(

@@ -5,14 +5,28 @@ task. It returns a function of the step number, with actions drawn beforehand. E
 in a process of its own, so that a machine without one library measures the others.
 """
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from steps import Contest, Physics, Step, balance, brax_task, own_step, play, uniform
+from steps import (
+    Contest,
+    Physics,
+    Step,
+    balance,
+    brax_task,
+    brax_wrapper,
+    draw_batch,
+    own_step,
+    play,
+    reset_rows,
+    spread_ends,
+    step_of,
+    torchrl_step,
+    uniform,
+)
 
 Route = Callable[[int], Step]
 
@@ -21,46 +35,34 @@ CART_POLE = "CartPole-v1"
 
 KINDS = ("numpy", "torch", "jax")
 MODES = ("NextStep", "SameStep")
-LARGEST = {
-    "AsyncVectorEnv": 64,
-    "SB3 SubprocVecEnv": 64,
-    "TorchRL SerialEnv of GymEnv": 1024,
-    "TorchRL BraxWrapper": 1024,
-}
+LARGEST = {"AsyncVectorEnv": 64, "SB3 SubprocVecEnv": 64, "TorchRL SerialEnv of GymEnv": 1024}
 """Sizes up to which a route is measured: a process for each environment, or a very slow step."""
 
 
-def routes_to(value: int, device: str, *, task: str, only: str = "") -> Contest:
-    """Return the routes to a task whose names match a regular expression."""
-    routes = {name: route for name, route in TASKS[task].items() if re.search(only, name)}
-    if task in BY_SIZE:
-        routes = {name: one for name, one in routes.items() if value <= LARGEST.get(name, value)}
-    return Contest({name: partial(route, value) for name, route in routes.items()})
+def routes_to(value: int, _: str, *, task: str) -> Contest:
+    """Return the routes to a task, each for a process of its own."""
+    routes = TASKS[task].items()
+    fitting = {name: route for name, route in routes if value <= LARGEST.get(name, value)}
+    return Contest({name: partial(route, value) for name, route in fitting.items()})
 
 
-def cycle(step: Callable[[Any], Any], actions: Any) -> Step:
-    """Return a function that steps with each of the actions in turn."""
-    return lambda index: step(actions[index % len(actions)])
-
-
-def of_gymnasium(make: Callable[[int], Any], value: int) -> Step:
+def of_gymnasium(make: Callable[[int], Any], value: int, *, is_staggered: bool = False) -> Step:
     """Step any batch with numpy arrays that restarts by itself; for SB3's `VecEnv`, too."""
     envs = make(value)
-    envs.reset()
-    space = envs.action_space
-    if not hasattr(envs, "single_action_space"):
-        space = gym.vector.utils.batch_space(space, envs.num_envs)
-    space.seed(0)
-    return cycle(envs.step, [space.sample() for _ in range(NUM_ACTIONS)])
+    space = getattr(envs, "single_action_space", envs.action_space)
+    step = step_of(envs, draw_batch(space, envs.num_envs))
+    if is_staggered:
+        spread_ends(step, envs.num_envs, value, partial(reset_rows, envs))
+    return step
 
 
 def _of_gymnasium_s(env_id: str, mode: str) -> Route:
     return partial(of_gymnasium, partial(gym.make_vec, env_id, vectorization_mode=mode))
 
 
-def of_gymbridge(env_id: str, num_envs: int, *, stagger: int = 0, **options: Any) -> Step:
+def of_gymbridge(env_id: str, num_envs: int, **options: Any) -> Step:
     """Step a batch of ours; with autoreset disabled, what ended is reset at once."""
-    return play(gym.make_vec(env_id, num_envs=num_envs, **options), stagger)
+    return play(gym.make_vec(env_id, num_envs=num_envs, **options))
 
 
 def of_torchrl(make: Callable[[int], Any], num_envs: int) -> Step:
@@ -69,34 +71,20 @@ def of_torchrl(make: Callable[[int], Any], num_envs: int) -> Step:
 
     env = make(num_envs)
     torch.manual_seed(0)
-    actions, now = [env.full_action_spec["action"].rand() for _ in range(NUM_ACTIONS)], env.reset()
-
-    def step(action: Any) -> object:
-        nonlocal now
-        now["action"] = action
-        returned, now = env.step_and_maybe_reset(now)
-        return returned
-
-    return cycle(step, actions)
+    actions = [env.full_action_spec["action"].rand() for _ in range(NUM_ACTIONS)]
+    return torchrl_step(env, lambda index, _: actions[index % NUM_ACTIONS])
 
 
 def of_jax(make: Callable[[], Physics], num_envs: int, *, wrapped: bool = False) -> Step:
     """Step a task of Brax or Playground, alone or in a wrapper of its library."""
-    import jax
-
     task = make()
-    env, reset, step = task.env, jax.vmap(task.env.reset), jax.vmap(task.env.step)
-    if wrapped:
-        env = task.wrap(env)
-        reset, step = env.reset, env.step
-    actions = uniform(NUM_ACTIONS, num_envs, env.action_size)
-    return own_step(reset, step, num_envs, actions, lambda s: (s.obs, s.reward, s.done))
+    actions = uniform(NUM_ACTIONS, num_envs, task.env.action_size)
+    return own_step(*task.functions(wrapped), num_envs, actions, plain)
 
 
-def _brax_wrapper(make: Callable[[], Physics], num_envs: int) -> Any:
-    from torchrl.envs import BraxWrapper
-
-    return BraxWrapper(make().env, batch_size=[num_envs], device="cpu")
+def plain(state: Any) -> Any:
+    """Return what a user sees of a state of Brax or Playground, without infos."""
+    return state.obs, state.reward, state.done
 
 
 def _ours(env_id: str, *, cores: bool = False, **options: Any) -> dict[str, Route]:
@@ -118,7 +106,7 @@ def _of_brax(name: str, backend: str, **options: Any) -> dict[str, Route]:
     return {
         "bare jitted step": partial(of_jax, make),
         "Brax training.wrap": partial(of_jax, make, wrapped=True),
-        "TorchRL BraxWrapper": partial(of_torchrl, partial(_brax_wrapper, make)),
+        "TorchRL BraxWrapper": partial(of_torchrl, lambda size: brax_wrapper(make().env, size)),
         **_ours(f"Brax/{name}-v0", backend=backend, **options),
     }
 
@@ -142,46 +130,41 @@ def _pool(task: str, num_envs: int, **options: Any) -> Any:
 
 
 def own_pool(num_envs: int) -> Step:
-    pool = _pool(CART_POLE, num_envs)
-    pool.reset()
-    return cycle(pool.step, np.random.default_rng(0).integers(0, 2, (NUM_ACTIONS, num_envs)))
+    actions = np.random.default_rng(0).integers(0, 2, (NUM_ACTIONS, num_envs))
+    return step_of(_pool(CART_POLE, num_envs), actions)
 
 
 def _staggered_pool(limit: int) -> Step:
     """Step EnvPool's own class, whose episodes of equal length are staggered as ours are."""
     pool = _pool("Pendulum-v1", 64, max_episode_steps=limit)
-    pool.reset()
-    actions, ids = 2 * uniform(NUM_ACTIONS, 64, 1), np.arange(64, dtype=np.int32)
-    for index in range(min(limit, 64)):
-        if index:
-            pool.reset(ids[ids % min(limit, 64) == index])
-        for _ in range(max(limit // 64, 1)):
-            pool.step(actions[index])
-    return cycle(pool.step, actions)
+    step = step_of(pool, 2 * uniform(NUM_ACTIONS, 64, 1))
+    spread_ends(step, 64, limit, lambda mask: pool.reset(np.flatnonzero(mask).astype(np.int32)))
+    return step
 
 
 def _wrapped_reacher(limit: int) -> Step:
     """Step Brax's own wrappers, whose restarts are of states drawn once."""
-    import jax
-
     task = brax_task("reacher", "spring")
     env = task.wrap(task.env, episode_length=limit)
 
     def reset(keys: Any) -> Any:
         state = env.reset(keys)
         # The wrapper counts steps as floats, in the state.
-        state.info["steps"] = jax.numpy.arange(256) % limit * 1.0
+        state.info["steps"] = np.arange(256, dtype=np.float32) % limit
         return state
 
-    return own_step(reset, env.step, 256, uniform(64, 256, 2), lambda s: (s.obs, s.reward, s.done))
+    return own_step(reset, env.step, 256, uniform(64, 256, 2), plain)
 
 
 def _restarts(env_id: str, num_envs: int, **options: Any) -> dict[str, Route]:
-    def restart(mode: str, limit: int) -> Step:
+    def make(mode: str, limit: int) -> Any:
         given = {"autoreset_mode": mode, "max_episode_steps": limit, **options}
-        return of_gymbridge(env_id, num_envs, stagger=limit, **given)
+        return gym.make_vec(env_id, num_envs=num_envs, **given)
 
-    return {f"gymbridge, numpy, {mode}": partial(restart, mode) for mode in MODES}
+    return {
+        f"gymbridge, numpy, {mode}": partial(of_gymnasium, partial(make, mode), is_staggered=True)
+        for mode in MODES
+    }
 
 
 class Informed(gym.Env[Any, Any]):
@@ -227,7 +210,7 @@ def _informed_brax(mode: str, num_keys: int) -> Any:
     return BraxVectorEnv(BraxInformed(), 64, autoreset_mode=mode, info_keys="all")
 
 
-BY_SIZE: dict[str, dict[str, Route]] = {
+TASKS: dict[str, dict[str, Route]] = {
     CART_POLE: {
         "SyncVectorEnv": _of_gymnasium_s(CART_POLE, "sync"),
         "AsyncVectorEnv": _of_gymnasium_s(CART_POLE, "async"),
@@ -247,14 +230,12 @@ BY_SIZE: dict[str, dict[str, Route]] = {
         "Playground wrap_for_brax_training": partial(of_jax, balance, wrapped=True),
         **_ours("Playground/CartpoleBalance-v0"),
     },
-}
-"""Routes of the number of environments, by task and name."""
-
-TASKS: dict[str, dict[str, Route]] = BY_SIZE | {
     "restarts of Pendulum (EnvPool, 64 environments)": {
         "EnvPool's own class": _staggered_pool,
-        "SyncVectorEnv": lambda limit: play(
-            gym.make_vec("Pendulum-v1", 64, "sync", max_episode_steps=limit), limit
+        "SyncVectorEnv": partial(
+            of_gymnasium,
+            lambda limit: gym.make_vec("Pendulum-v1", 64, "sync", max_episode_steps=limit),
+            is_staggered=True,
         ),
         **_restarts("EnvPool/Pendulum-v1", 64),
     },
@@ -272,4 +253,4 @@ TASKS: dict[str, dict[str, Route]] = BY_SIZE | {
         },
     },
 }
-"""And routes of something else that varies."""
+"""Routes by task and name, of the number of environments or of something else that varies."""

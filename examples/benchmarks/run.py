@@ -32,7 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cases import SETS, Case
+from cases import QUICK, SETS, SHORT, Case
 from rich.console import Console
 from rich.markdown import Markdown
 from tables import make_table, read_results
@@ -138,9 +138,9 @@ def run(job: Job, args: argparse.Namespace, seconds: float, rounds: int) -> dict
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, log.open("w", encoding="utf-8") as said:
         out, script = Path(folder) / "result.json", Path(__file__).with_name("job.py")
-        is_quick = args.quick or rounds == 1
         given = {"set": job.name, "case": job.case.name, "value": job.value, "out": str(out)}
-        given |= {"device": args.device, "rounds": rounds, "quick": is_quick}
+        smaller = QUICK if args.quick else SHORT if rounds == 1 else {}
+        given |= {"device": args.device, "rounds": rounds, "smaller": smaller}
         command = [sys.executable, str(script), json.dumps(given)]
         status = wait_for(command, make_environ(args), said, seconds)
         if status == 0:

@@ -29,8 +29,17 @@ class Physics(NamedTuple):
     """A task of JAX as its library has it."""
 
     env: Any
-    wrap: Callable[[Any], Any]  # the library's wrapper for training
+    wrap: Callable[..., Any]  # the library's wrapper for training
     batch: Callable[..., Any]  # ours, of `num_envs` and keywords
+
+    def functions(self, is_wrapped: bool = False) -> tuple[Any, Any]:
+        """Return `reset`, of keys, and `step` of a batch, alone or in the library's wrapper."""
+        import jax
+
+        if is_wrapped:
+            env = self.wrap(self.env)
+            return env.reset, env.step
+        return jax.vmap(self.env.reset), jax.vmap(self.env.step)
 
 
 def brax_task(name: str, backend: str | None = None) -> Physics:
@@ -107,14 +116,57 @@ def beside_engine(
 
 def play(envs: Any, stagger: int = 0) -> Step:
     """Return the step of a batch with random actions; ends may be spread over `stagger` steps."""
-    actions = draw_actions(envs)
-    step, groups = make_step(envs, actions), min(stagger, envs.num_envs)
+    step = make_step(envs, draw_actions(envs))
+    spread_ends(step, envs.num_envs, stagger, partial(reset_rows, envs))
+    return step
+
+
+def step_of(envs: Any, actions: Any) -> Step:
+    """Reset what has `reset` and `step`; return its step, which plays the actions in turn."""
+    envs.reset()
+    return lambda index: envs.step(actions[index % len(actions)])
+
+
+def reset_rows(envs: Any, mask: Any) -> None:
+    envs.reset(options={"reset_mask": mask})
+
+
+def spread_ends(step: Step, num_envs: int, limit: int, reset: Callable[[Any], Any]) -> None:
+    """Spread the ends of equal episodes over `limit` steps, by steps and resets of a mask."""
+    groups = min(limit, num_envs)
     for index in range(groups):
         if index:
-            envs.reset(options={"reset_mask": np.arange(envs.num_envs) % groups == index})
-        for _ in range(max(stagger // envs.num_envs, 1)):
-            envs.step(actions[index % len(actions)])
+            reset(np.arange(num_envs) % groups == index)
+        for _ in range(max(limit // num_envs, 1)):
+            step(index)
+
+
+def torchrl_step(env: Any, act: Callable[[int, Any], Any]) -> Step:
+    """Return the step of an environment of TorchRL, which resets what ended.
+
+    `act` returns actions for the number of a step and what TorchRL has before it.
+    """
+    now = env.reset()
+
+    def step(index: int) -> object:
+        nonlocal now
+        now["action"] = act(index, now)
+        returned, now = env.step_and_maybe_reset(now)
+        return returned
+
     return step
+
+
+def brax_wrapper(env: Any, num_envs: int, device: str = "cpu", **options: Any) -> Any:
+    """Return TorchRL's wrapper of an environment of Brax.
+
+    By default it clears all that JAX compiled every 20 steps, ours too. On a GPU this is off.
+    """
+    from torchrl.envs import BraxWrapper
+
+    if device != "cpu":
+        options["cache_clear_frequency"] = False
+    return BraxWrapper(env, batch_size=[num_envs], device=device, **options)
 
 
 def share_of_ends(batches: Mapping[str, Any], num_steps: int = 50) -> str:
@@ -167,6 +219,20 @@ def scanned(step: Any, carry: Any, actions: Any) -> Step:
         return returned
 
     return run
+
+
+def scan_of(envs: Any, actions: Any) -> Step:
+    """Return `scanned` of a batch's `functional()`."""
+    envs.reset(seed=0)
+    carry, _, step = envs.functional()
+    return scanned(step, carry, actions)
+
+
+def draw_batch(space: gym.Space[Any], size: int) -> list[Any]:
+    """Return actions for so many environments with this space, the same ones each time."""
+    batch = gym.vector.utils.batch_space(space, size)
+    batch.seed(0)
+    return [batch.sample() for _ in range(64)]
 
 
 def uniform(*shape: int) -> np.ndarray:

@@ -40,6 +40,13 @@ def read_results(path: Path) -> list[Result]:
     return json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else []
 
 
+def read_set(name: str, folder: Path) -> tuple[list[Result], list[Result]]:
+    """Return what was found of a set, and what failed."""
+    results = read_results(folder / SETS[name].page / f"{name}.json")
+    failed = [one for one in results if "failed" in one]
+    return [one for one in results if one not in failed], failed
+
+
 def by_case(results: list[Result]) -> list[list[Result]]:
     """Return what the processes found, by case and value."""
     cases, found = [one["case"] for one in results], defaultdict(list)
@@ -91,8 +98,7 @@ def summary(folder: Path) -> Rows:
     """Return how many times as fast a step is as another, for the rows of `SUMMARY`."""
     rows = [["times as fast (range)", "what", "beside"]]
     for (name, case, pair), (what, beside) in SUMMARY.items():
-        results = read_results(folder / SETS[name].page / f"{name}.json")
-        found = [one for one in results if one["case"] == case and "failed" not in one]
+        found = [one for one in read_set(name, folder)[0] if one["case"] == case]
         ratio, low, high = find_ratio(found, *pair.split(" over "))
         page = PAGES.get(SETS[name].page, f"benchmarks/{SETS[name].page}.md")
         rows.append([f"[{with_range(1 / ratio, 1 / high, 1 / low)}]({page})", what, beside])
@@ -102,9 +108,8 @@ def summary(folder: Path) -> Rows:
 def bars(folder: Path) -> Rows:
     """Return each ratio of all sets that misses its aim, and how many reach theirs."""
     rows, reached = [["set", "case", "ratio (range)", "aim"]], 0
-    for name, one in SETS.items():
-        results = read_results(folder / one.page / f"{name}.json")
-        for found in by_case([result for result in results if "failed" not in result]):
+    for name in SETS:
+        for found in by_case(read_set(name, folder)[0]):
             for way, reference, bar in found[0].get("over", []):
                 ratio = find_ratio(found, way, reference)
                 if bar is None or round(ratio[0], 2) <= bar:
@@ -113,11 +118,6 @@ def bars(folder: Path) -> Rows:
                 case = f"{found[0]['case']}: {way} over {reference}"
                 rows.append([f"`{name}`", case, with_range(*ratio), f"<= {bar:.2f}"])
     return [*rows, ["all", f"{reached} other ratios", "", "reached"]]
-
-
-def aim(ratio: float, bar: float | None) -> str:
-    """Return the bar, and whether it is missed."""
-    return "" if bar is None else f"<= {bar:.2f}{', missed' if round(ratio, 2) > bar else ''}"
 
 
 def rates(results: list[Result]) -> Iterator[Rows]:
@@ -133,32 +133,36 @@ def rates(results: list[Result]) -> Iterator[Rows]:
 def curves(results: list[Result]) -> Iterator[Rows]:
     """Yield the median of each route at each value, the fastest at the last first."""
     for case in dict.fromkeys(result["case"] for result in results):
-        these = sorted(
-            (one for one in results if one["case"] == case), key=lambda one: -one["value"]
-        )
-        lines: dict[str, dict[int, str]] = defaultdict(dict)
-        for result in these:
-            rates = {name: median(found) for name, found in result["steps_per_second"].items()}
-            for name in sorted(rates, key=lambda name: -rates[name]):
-                lines[name][result["value"]] = f"{rates[name]:,.0f}"
-        yield grid(f"{case}, steps/s by {these[0]['axis']}", lines)
+        these = [one for one in results if one["case"] == case]
+        cells = {
+            (name, one["value"]): median(rounds)
+            for one in these
+            for name, rounds in one["steps_per_second"].items()
+        }
+        # The largest value that a route has comes first, and there the fastest route.
+        order = sorted(cells, key=lambda key: (-key[1], -cells[key]))
+        title = f"{case}, steps/s by {these[0]['axis']}"
+        yield grid(title, {key: f"{cells[key]:,.0f}" for key in order})
 
 
 def sizes(results: list[Result]) -> Iterator[Rows]:
     """Yield the ratios of each case and function at each value."""
-    lines: dict[str, dict[int, str]] = defaultdict(dict)
-    for found in by_case(results):
-        for name, reference, _ in found[0]["over"]:
-            ratio = find_ratio(found, name, reference)[0]
-            lines[f"{found[0]['case']}, {name}"][found[0]["value"]] = f"{ratio:.2f}"
-    yield grid("environments", lines)
+    yield grid(
+        "environments",
+        {
+            (f"{one['case']}, {name}", one["value"]): f"{find_ratio(found, name, other)[0]:.2f}"
+            for found in by_case(results)
+            for one in found[:1]
+            for name, other, _ in one["over"]
+        },
+    )
 
 
-def grid(title: str, lines: dict[str, dict[int, str]]) -> Rows:
-    """Return a row for each line, with its cells by value."""
-    values = sorted({value for line in lines.values() for value in line})
-    rows = [[name, *(line.get(value, "") for value in values)] for name, line in lines.items()]
-    return [[title, *(f"{value:,}" for value in values)], *rows]
+def grid(title: str, cells: dict[tuple[str, int], str]) -> Rows:
+    """Return a row for each name, with its cells by value."""
+    names, values = (dict.fromkeys(part) for part in zip(*cells, strict=True))
+    head = [title, *(f"{value:,}" for value in sorted(values))]
+    return [head, *([name, *(cells.get((name, v), "") for v in sorted(values))] for name in names)]
 
 
 def trainings(results: list[Result]) -> Iterator[Rows]:
@@ -189,7 +193,8 @@ def progress(results: list[Result]) -> Iterator[Rows]:
         rows.append([run["case"], *cells])
     if taken.keys() >= {"gymbridge", "Brax"}:
         ratio = taken["gymbridge"] / taken["Brax"]
-        rows[1][-1] = f"{ratio:.2f} of Brax's, {aim(ratio, PPO_BAR)}"
+        missed = ", missed" if round(ratio, 2) > PPO_BAR else ""
+        rows[1][-1] = f"{ratio:.2f} of Brax's, <= {PPO_BAR:.2f}{missed}"
     yield rows
 
 
@@ -201,17 +206,16 @@ def make_table(name: str, folder: Path) -> str:
     """Return the tables of a set in Markdown, and what failed; empty without results."""
     if name in OVERVIEWS:
         return write(OVERVIEWS[name](folder))
-    results = read_results(folder / SETS[name].page / f"{name}.json")
-    good = [result for result in results if "failed" not in result]
+    good, failed = read_set(name, folder)
     parts = [write(rows) for rows in TABLES[SETS[name].table](good)] if good else []
-    failed = [
-        f"- {one['case']}, {one['value']:,}: {one['failed']}" for one in results if one not in good
-    ]
     counts = sorted({len(found) for found in by_case(good)})
     if counts and counts != [1]:
         span = " to ".join(f"{count}" for count in dict.fromkeys((counts[0], counts[-1])))
         parts.append(f"Measured by {span} processes of each case.")
-    return "\n\n".join([*parts, *(["\n".join(["Failed:", "", *failed])] if failed else [])])
+    if failed:
+        lines = [f"- {one['case']}, {one['value']:,}: {one['failed']}" for one in failed]
+        parts.append("\n".join(["Failed:", "", *lines]))
+    return "\n\n".join(parts)
 
 
 def write(rows: Rows) -> str:

@@ -1,13 +1,21 @@
 """The views for trainers, beside our own step and beside the trainers' own environments."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from routes import cycle
-from steps import Contest, Step, brax_task, over, play, share_of_ends, uniform
+from steps import (
+    Contest,
+    Step,
+    brax_task,
+    brax_wrapper,
+    over,
+    play,
+    share_of_ends,
+    step_of,
+    uniform,
+)
 
 from gymbridge.trainers.cleanrl import make_cleanrl
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
@@ -17,13 +25,7 @@ from gymbridge.trainers.torchrl import make_torchrl
 CART_POLE = "CartPole-v1"
 
 
-def step_of(envs: Any, actions: Any) -> Step:
-    """Return the step of what has `reset` and `step`."""
-    envs.reset()
-    return cycle(envs.step, actions)
-
-
-def steered(envs: Any, _: Any) -> Step:
+def steered(envs: Any) -> Step:
     """Return the step of CartPoles in a `VecEnv`, whose actions keep the pole up."""
     obs = envs.reset()
 
@@ -64,8 +66,8 @@ def sb3(
         "our step": step_of(make_batch(), actions),
         "view": step_of(Sb3VecEnv(make_batch()), actions),
         "DummyVecEnv": step_of(make_dummy(), actions),
-        "view, the pole kept up": steered(Sb3VecEnv(make_batch()), actions),
-        "DummyVecEnv, the pole kept up": steered(make_dummy(), actions),
+        "view, the pole kept up": steered(Sb3VecEnv(make_batch())),
+        "DummyVecEnv, the pole kept up": steered(make_dummy()),
         "pool alone": bare_pool(num_envs, actions),
         "make_vec_env": step_of(make_vec_env("EnvPool/CartPole-v1", num_envs), actions),
         "SB3's, monitors and all": step_of(make_sb3(CART_POLE, num_envs), actions),
@@ -142,9 +144,14 @@ def loop_of(env: Any, num_steps: int) -> Step:
     return run
 
 
+def pendulums(num_envs: int) -> Any:
+    """Return our view for TorchRL of Brax's inverted pendulum."""
+    return make_torchrl("Brax/inverted_pendulum-v0", num_envs, backend="generalized")
+
+
 def torchrl_loop(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
     """Compare rollouts of the view for TorchRL with a loop over our step."""
-    env = make_torchrl("Brax/inverted_pendulum-v0", num_envs, backend="generalized")
+    env = pendulums(num_envs)
     steps = {"view": rollout_of(env, num_steps), "our step in a loop": loop_of(env, num_steps)}
     return Contest(steps, over("our step in a loop", {"view": 1.50}), num_steps)
 
@@ -152,18 +159,13 @@ def torchrl_loop(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
 def torchrl_brax(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
     """Compare them with TorchRL's `BraxWrapper`, which clears what JAX compiled every 20 steps."""
 
-    def theirs() -> Step:
-        from torchrl.envs import BraxWrapper
+    def theirs() -> Any:
+        return brax_wrapper(brax_task("inverted_pendulum", "generalized").env, num_envs)
 
-        brax_env = brax_task("inverted_pendulum", "generalized").env
-        env = BraxWrapper(brax_env, batch_size=[num_envs], device="cpu")
-        return rollout_of(env, num_steps)
-
-    def ours() -> Step:
-        env = make_torchrl("Brax/inverted_pendulum-v0", num_envs, backend="generalized")
-        return rollout_of(env, num_steps)
-
-    steps: dict[str, Callable[[], Step]] = {"view": ours, "BraxWrapper": theirs}
+    steps = {
+        "view": lambda: rollout_of(pendulums(num_envs), num_steps),
+        "BraxWrapper": lambda: rollout_of(theirs(), num_steps),
+    }
     return Contest(steps, over("BraxWrapper", {"view": 0.05}), num_steps)
 
 
