@@ -16,6 +16,7 @@ The leaf is the viscous friction of the joints. Any other float leaf that the ba
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -67,19 +68,13 @@ class Args:
     """Folder, by default runs/<env id>/randomization."""
 
 
-def read_leaf(model: Any, path: str) -> Any:
-    for name in path.split("."):
-        model = getattr(model, name)
-    return model
-
-
 def make_draw(args: Args) -> Callable[[Any, jax.Array], dict[str, jax.Array]]:
     """Return the function that draws the physics of one episode: a factor, log-uniformly."""
 
     def draw(model: Any, key: jax.Array) -> dict[str, jax.Array]:
         low, high = jnp.log(args.low), jnp.log(args.high)
         factor = jnp.exp(jax.random.uniform(key, minval=low, maxval=high))
-        return {args.leaf: factor * read_leaf(model, args.leaf)}
+        return {args.leaf: factor * attrgetter(args.leaf)(model)}
 
     return draw
 
@@ -119,7 +114,7 @@ def compare(args: Args, models: dict[str, list[PPO]]) -> dict[str, pd.DataFrame]
     size, draw = args.points * args.episodes, make_draw(args)
     keywords = {"backend": args.backend, "randomization_fn": draw}
     envs = gym.make_vec(args.env_id, num_envs=size, **keywords)
-    own = np.asarray(read_leaf(envs.get_attr("sys")[0], args.leaf))
+    own = np.asarray(attrgetter(args.leaf)(envs.get_attr("sys")[0]))
     leaves = np.multiply.outer(np.repeat(factors, args.episodes), own)
     found = {}
     for name, group in models.items():

@@ -11,7 +11,6 @@ derivatives of the dynamics left out (Tassa, Mansard and Todorov, 2014, for one 
 Needs: pip install '.[playground,examples]'.
 """
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -212,12 +211,9 @@ def main(args: Args) -> None:
         np.zeros((args.steps + 1, 4)), noise, np.zeros(args.steps), np.zeros((args.steps, 4))
     )
     states, actions = roll_out(envs, start, begun, STEP_SIZES)
-    envs.linearize(np.zeros(envs.action_space.shape, np.float32))  # compiles
-    began = time.perf_counter()
     begun = begun._replace(states=states[:, 0], actions=actions[:, 0])
     plan, costs = optimize(envs, start, begun, args.iterations)
-    seconds = time.perf_counter() - began
-    print(f"Cost {costs[0]:.1f} -> {costs[-1]:.1f} in {len(costs) - 1} iterations, {seconds:.0f} s")
+    print(f"Cost {costs[0]:.1f} -> {costs[-1]:.1f} in {len(costs) - 1} iterations")
     states, rewards, frames = play(envs, start, plan, args.hold)
     envs.close()
     upright = np.abs(subtract(states, np.zeros(4))[:, 1]) < 0.1

@@ -12,18 +12,15 @@ Needs: pip install '.[rsl_rl,envpool,examples]'.
 """
 
 import logging
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import tyro
 from gymnasium import spaces
 from rsl_rl.algorithms import PPO
 from rsl_rl.runners import OnPolicyRunner
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor, nn
 
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
@@ -107,37 +104,31 @@ def make_config(env: RslRlVecEnv, args: Args) -> dict[str, Any]:
     }
 
 
-class Clipped(nn.Module):
-    """An actor whose actions lie in the space of the environments."""
+class Policy(nn.Module):
+    """An actor without noise, whose actions lie in the space of the environments.
 
-    def __init__(self, actor: nn.Module, space: spaces.Box) -> None:
+    It takes their observations, of a `Dict` space the groups that the actor reads.
+    """
+
+    def __init__(self, actor: nn.Module, space: spaces.Box, groups: list[str]) -> None:
         super().__init__()
-        self.actor = actor
+        self.actor, self.groups = actor, groups
         self.register_buffer("low", torch.as_tensor(space.low).flatten())
         self.register_buffer("high", torch.as_tensor(space.high).flatten())
 
-    def forward(self, obs: Tensor) -> Tensor:
+    def forward(self, obs: Tensor | dict[str, Tensor]) -> Tensor:
+        if isinstance(obs, dict):
+            obs = torch.cat([obs[name] for name in self.groups], -1)
         return self.actor(obs).clamp(self.low, self.high)
-
-
-class Joined(nn.Module):
-    """An actor that takes all observations of a `Dict` space, and reads some groups of them."""
-
-    def __init__(self, actor: nn.Module, groups: list[str]) -> None:
-        super().__init__()
-        self.actor, self.groups = actor, groups
-
-    def forward(self, obs: dict[str, Tensor]) -> Tensor:
-        return self.actor(torch.cat([obs[name] for name in self.groups], -1))
 
 
 def save_policy(runner: OnPolicyRunner, env: RslRlVecEnv, groups: list[str], path: Path) -> None:
     """Write what maps observations of the environments to actions, as `torch.jit.load` reads it."""
     runner.export_policy_to_jit(str(path.parent), path.name)
-    act: nn.Module = Clipped(torch.jit.load(path), env.envs.single_action_space)
-    if isinstance(env.envs.single_observation_space, spaces.Dict):
-        act = Joined(act, groups)
-    torch.jit.script(act).save(path)
+    policy = Policy(torch.jit.load(path), env.envs.single_action_space, groups)
+    seen = env.get_observations().cpu().to_dict()
+    is_dict = isinstance(env.envs.single_observation_space, spaces.Dict)
+    torch.jit.trace(policy, (seen if is_dict else seen[groups[0]],)).save(path)
 
 
 @torch.no_grad()
@@ -154,16 +145,6 @@ def evaluate(env: RslRlVecEnv, act: Any) -> float:
     return returns.mean().item()
 
 
-def write_progress(folder: Path, started: float, steps: int) -> None:
-    """Write rows of (env steps, seconds, mean return) from rsl_rl's log."""
-    log = EventAccumulator(str(folder)).Reload()
-    rows = log.Scalars("Train/mean_reward") if "Train/mean_reward" in log.Tags()["scalars"] else []
-    rows = [row for row in rows if row.wall_time >= started]  # the folder keeps earlier runs' logs
-    table = [[(row.step + 1) * steps, row.wall_time - started, row.value] for row in rows]
-    header = "env_steps,seconds,mean_return"
-    np.savetxt(folder / "progress.csv", table, "%.10g", ",", header=header, comments="")
-
-
 def main(args: Args) -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
@@ -174,12 +155,9 @@ def main(args: Args) -> None:
     config = make_config(env, args)
     folder = Path(args.out or Path("runs", "rsl_rl", args.env_id))
     runner = OnPolicyRunner(env, config, log_dir=str(folder), device=str(env.device))
-    started = time.time()
     runner.learn(args.iterations)
     save_policy(runner, env, config["obs_groups"]["actor"], folder / "policy.pt")
-    runner.logger.writer.flush()
-    write_progress(folder, started, args.num_steps * env.num_envs)
-    print(f"Wrote logs, progress.csv and policy.pt to {folder}")
+    print(f"Wrote logs and policy.pt to {folder}")
     mean = evaluate(env, runner.get_inference_policy(str(env.device)))
     print(f"{args.env_id}: mean return {mean:.2f} over {env.num_envs} episodes without noise")
 

@@ -33,18 +33,14 @@ from tqdm import tqdm
 from gymbridge.engines import ENGINES
 
 BACKENDS = ("generalized", "spring", "positional", "mjx")
-NAMES = (
-    *("reacher", "inverted_pendulum", "inverted_double_pendulum", "fast", "hopper", "halfcheetah"),
-    *("walker2d", "pusher", "ant", "humanoid", "humanoidstandup"),
-)  # cheap ones first
-WITH_UNROLL = ("inverted_pendulum/generalized", "reacher/spring", "hopper/spring", "ant/spring")
+NAMES = [name for name in ENGINES["Brax"].load_tasks() if name != "swimmer"]  # which fails
 BRAX_PAIRS = tuple(f"{name}/{backend}" for name in NAMES for backend in BACKENDS)
 PLAYGROUND_PAIRS = tuple(f"{name}/playground" for name in ENGINES["Playground"].load_tasks())
 SCRIPT = Path(__file__).with_name("measure.py")
 QUICKLY = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 MARK = "<!-- table -->"
-RAISED = re.compile(r"[\w.]+(Error|Exception)\b")
-"""Beginning of the line of a traceback that has the error, whose message may go on below."""
+RAISED = re.compile(r"^[\w.]+(?:Error|Exception)\b.*", re.MULTILINE)
+"""The line of a traceback that has the error, whose message may go on below."""
 
 
 @dataclass
@@ -61,7 +57,7 @@ class Args:
     """Page to write the table to, after its mark."""
 
 
-def measure(pair: str, floats: str, seconds: int, *, unroll: bool = False) -> dict[str, Any]:
+def measure(pair: str, floats: str, seconds: int) -> dict[str, Any]:
     """Measure a pair in a process of its own, which may take some seconds."""
     environ = {"JAX_PLATFORMS": "cpu", **os.environ, "JAX_ENABLE_X64": "0"}
     environ["JAX_TRACEBACK_FILTERING"] = "off"  # so that an error is the last line
@@ -69,7 +65,7 @@ def measure(pair: str, floats: str, seconds: int, *, unroll: bool = False) -> di
         flags = f"{environ.get('XLA_FLAGS', '')} {QUICKLY}"
         environ |= {"JAX_ENABLE_X64": "1", "XLA_FLAGS": flags}
         environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-    command = [sys.executable, str(SCRIPT), *pair.split("/"), *["--unroll"] * unroll]
+    command = [sys.executable, str(SCRIPT), *pair.split("/")]
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": seconds}
     try:
         done = subprocess.run(command, env=environ, check=False, **options)
@@ -77,9 +73,8 @@ def measure(pair: str, floats: str, seconds: int, *, unroll: bool = False) -> di
         return {"failed": f"more than {seconds} s"}
     if done.returncode == 0:
         return json.loads(done.stdout.splitlines()[-1])
-    lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-    raised = [line for line in lines if RAISED.match(line)]
-    return {"failed": shorten((raised or lines)[-1], 300, placeholder=" …")}
+    raised = RAISED.findall(done.stderr) or [f"exit status {done.returncode}"]
+    return {"failed": shorten(raised[-1], 300, placeholder=" …")}
 
 
 def complete(pair: str, args: Args) -> dict[str, Any]:
@@ -89,8 +84,7 @@ def complete(pair: str, args: Args) -> dict[str, Any]:
     is_on_mjx = pair.endswith(("/mjx", "/playground"))
     for floats in ("float64",) if is_on_mjx else ("float32", "float64"):
         if floats not in result:
-            unroll = floats == "float64" and pair in WITH_UNROLL
-            result[floats] = measure(pair, floats, args.seconds, unroll=unroll)
+            result[floats] = measure(pair, floats, args.seconds)
             path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return result
 

@@ -1,18 +1,17 @@
 """Results to Markdown, and the limits of their errors."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from textwrap import shorten
-from typing import Any
+from typing import Any, NamedTuple
 
-FORWARD = 1e-6
 HALF = 0.5  # of the rows: where fewer are compared by differences, the note says so
 
 LIMITS = {
     "float32": 1e-5,  # unless jax's own gradient moves by more under one ulp
     "float64": 1e-9,
     "unroll": 1e-9,
-    "forward mode": FORWARD,
+    "forward mode": 1e-6,
     "differences": 1e-3,
     "differences, median": 1e-5,
 }
@@ -20,18 +19,37 @@ COLUMNS = {
     "Brax's own pipelines": ("float32", "float64", "differences"),
     "MJX": ("float64", "forward mode", "differences"),
 }
+BESIDE = ("losses", "median")
+"""Parts of errors that no column shows."""
+
+
+class Figure(NamedTuple):
+    """An error of a pair."""
+
+    column: str
+    part: str
+    value: float | None  # None where no row could be compared
+    limit: float
+
+    @property
+    def is_above(self) -> bool:
+        """Whether the value is above its limit; NaN is."""
+        return self.value is not None and not self.value <= self.limit
+
+    def __str__(self) -> str:
+        return f"{self.column}, {self.part}: {self.value:.1e}"
 
 
 def find_faults(result: dict[str, Any]) -> list[str]:
     """Return what is wrong with a measured pair: gaps, and figures above their limits."""
     gaps, excesses = _judge(result)
-    return gaps + [f"{name}: {figure:.1e}" for name, figure in excesses]
+    return gaps + [str(figure) for figure in excesses]
 
 
 def make_table(results: list[dict[str, Any]]) -> str:
     """Return a table of each kind of physics, and a list of what could not be measured."""
     measured: dict[str, list[dict[str, Any]]] = {physics: [] for physics in COLUMNS}
-    reasons: dict[str, list[str]] = {}
+    lost = []
     for result in results:
         pair = result["pair"]
         physics = "MJX" if pair.endswith(("/mjx", "/playground")) else "Brax's own pipelines"
@@ -39,13 +57,12 @@ def make_table(results: list[dict[str, Any]]) -> str:
             measured[physics].append(result)
         else:
             reason = shorten(find_faults(result)[0], 120, placeholder=" …")
-            reasons.setdefault(reason, []).append(pair)
+            lost.append(f"- Not measured: {pair}. {reason}")
     parts = [
         f"## {physics}\n\n{_make_part(found, COLUMNS[physics])}"
         for physics, found in measured.items()
         if found
     ]
-    lost = [f"- Not measured: {', '.join(pairs)}. {reason}" for reason, pairs in reasons.items()]
     return "\n\n".join([*parts, "\n".join(lost)]).rstrip()
 
 
@@ -56,21 +73,19 @@ def _make_part(results: list[dict[str, Any]], columns: tuple[str, ...]) -> str:
     the loss that does not depend on the actions.
     """
     lines = [_line(["pair", *columns, "note"]), f"|---|{'---:|' * len(columns)}---|"]
-    others, names = [], []
+    others: dict[str, dict[str, Any]] = {}
     for result in results:
         name = result["pair"].removesuffix("/playground")
         name += "*" * (0 in result["float64"]["norms"].values())
         notes = _notes(result, columns)
         if notes or find_faults(result):
-            figures = _format([result], columns)
-            lines.append(_line([name, *figures, "; ".join(notes)]))
+            lines.append(_line([name, *_cells([result], columns), "; ".join(notes)]))
         else:
-            others.append(result)
-            names.append(name)
+            others[name] = result
     if others:
-        figures = _format(others, columns)
-        lines.append(_line([f"{len(others)} others, at most", *figures, ""]))
-        lines.append(f"\nThe others are {', '.join(names)}.")
+        cells = _cells(others.values(), columns)
+        lines.append(_line([f"{len(others)} others, at most", *cells, ""]))
+        lines.append(f"\nThe others are {', '.join(others)}.")
     return "\n".join(lines)
 
 
@@ -78,37 +93,42 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _format(results: Sequence[dict[str, Any]], columns: tuple[str, ...]) -> list[str]:
+def _cells(results: Iterable[dict[str, Any]], columns: tuple[str, ...]) -> list[str]:
     """Return the largest figure of each column with two digits, bold above its limit."""
-    limits = dict(LIMITS)
-    if any(_is_ill_conditioned(result.get("float32", {})) for result in results):
-        limits["float32"] = math.inf
-    errors = [_errors(result) for result in results]
+    figures = [figure for result in results for figure in _figures(result)]
     cells = []
     for column in columns:
-        found = [error[column] for error in errors if error[column] is not None]
-        cell = f"{max(found):.1e}" if found else ""
-        cells.append(cell if not found or max(found) <= limits[column] else f"**{cell}**")
+        shown = [f for f in figures if f.column == column and f.part not in BESIDE]
+        values = [figure.value for figure in shown if figure.value is not None]
+        bold = "**" if any(figure.is_above for figure in shown) else ""
+        cells.append(f"{bold}{max(values):.1e}{bold}" if values else "")
     return cells
 
 
-def _errors(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the error of a pair by the column, None where there is none."""
+def _figures(result: dict[str, Any]) -> list[Figure]:
+    """Return all errors of a pair that was measured."""
     single, double = result.get("float32", {}), result["float64"]
-    return {
-        "float32": max(single["equality"].values()) if "equality" in single else None,
-        "float64": max(double["equality"].values()),
-        "forward mode": double.get("forward", {}).get("max"),
-        "differences": double["differences"]["max"],
+    parts_of = {
+        "float32": single.get("equality", {}),
+        "float64": {"losses": double["losses"], **double["equality"]},
+        "unroll": double.get("unroll", {}),
+        "forward mode": {"max": double["forward"]["max"]} if "forward" in double else {},
+        "differences": {part: double["differences"][part] for part in ("median", "max")},
     }
+    limits = LIMITS | ({"float32": math.inf} if _is_ill_conditioned(single) else {})
+    return [
+        Figure(column, part, value, limits.get(f"{column}, {part}", limits[column]))
+        for column, parts in parts_of.items()
+        for part, value in parts.items()
+    ]
 
 
 def _measured(result: dict[str, Any]) -> dict[str, Any]:
     return {floats: result[floats] for floats in ("float32", "float64") if floats in result}
 
 
-def _judge(result: dict[str, Any]) -> tuple[list[str], list[tuple[str, float]]]:
-    """Return what could not be compared, and the name and the figure of what is above a limit."""
+def _judge(result: dict[str, Any]) -> tuple[list[str], list[Figure]]:
+    """Return what could not be compared, and what is above a limit."""
     measured, gaps = _measured(result), []
     for floats, figures in measured.items():
         if "failed" in figures:
@@ -119,47 +139,28 @@ def _judge(result: dict[str, Any]) -> tuple[list[str], list[tuple[str, float]]]:
             gaps.append(f"{floats}: episodes ended in other steps")
     if not all(figures["finite"] for figures in measured.values()):
         return gaps, []
-    single, double = result.get("float32", {}), result["float64"]
-    by_parts = {
-        "float32": {} if _is_ill_conditioned(single) else single.get("equality", {}),
-        "float64": {"losses": double["losses"], **double["equality"]},
-        "unroll": double.get("unroll", {}),
-    }
-    checks = [
-        (f"{name}, {part}", figure, LIMITS[name])
-        for name, parts in by_parts.items()
-        for part, figure in parts.items()
-    ]
-    forward, differences = double.get("forward", {"max": 0}), double["differences"]
+    forward = result["float64"].get("forward", {"max": 0})
     if not forward.get("finite", True):
         gaps.append("forward mode: a slope is not finite")
     elif forward["max"] is None:
         gaps.append("forward mode: its slope jumps in every row")
-    else:
-        checks.append(("forward mode", forward["max"], FORWARD))
-    if differences["median"] is None:
+    if result["float64"]["differences"]["median"] is None:
         gaps.append("no row is smooth within the stencil")
-    else:
-        checks.append(("differences, median", differences["median"], LIMITS["differences, median"]))
-        checks.append(("differences, max", differences["max"], LIMITS["differences"]))
-    return gaps, [(name, figure) for name, figure, limit in checks if not figure <= limit]
+    return gaps, [figure for figure in _figures(result) if figure.is_above]
 
 
 def _notes(result: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
     """Return what a reader has to know of a pair and cannot see in the columns."""
     double, (notes, excesses) = result["float64"], _judge(result)
-    for name, figure in excesses:
-        kind, _, part = name.partition(", ")
-        if kind not in columns or part in ("losses", "median"):
-            notes.append(f"{name}: {figure:.1e}")
+    notes += [str(f) for f in excesses if f.column not in columns or f.part in BESIDE]
     if _is_ill_conditioned(result.get("float32", {})):
         notes.append("ill-conditioned in float32")
     moved = max(double["sensitivity"].values())
     if moved > LIMITS["float64"]:
         notes.append(f"ill-conditioned in float64: {moved:.1e}")
-    sizes = {floats: figures.get("size", 1) for floats, figures in _measured(result).items()}
-    if min(sizes.values()) < 1:
-        notes.append("actions: " + ", ".join(f"{size:g}" for size in sizes.values()))
+    sizes = [figures.get("size", 1) for figures in _measured(result).values()]
+    if min(sizes) < 1:
+        notes.append("actions: " + ", ".join(f"{size:g}" for size in sizes))
     if 0 < (calm := double.get("forward", {}).get("calm", 1)) < 1:
         notes.append(f"forward mode in {calm:.0%} of the rows")
     if 0 < (kept := double["differences"]["kept"]) < HALF:
