@@ -92,8 +92,7 @@ class RlGamesVecEnv(IVecEnv):
         obs_space: Any = envs.single_observation_space
         if isinstance(obs_space, spaces.Dict) or not obs_space.shape:
             obs_space = spaces.flatten_space(obs_space)
-        self._is_bytes = obs_space.dtype == np.uint8
-        dtype = np.uint8 if self._is_bytes else np.float32
+        dtype = np.uint8 if obs_space.dtype == np.uint8 else np.float32
         self.observation_space = spaces.Box(obs_space.low, obs_space.high, dtype=dtype)
         space: Any = envs.single_action_space
         is_box = isinstance(space, spaces.Box)
@@ -152,4 +151,4 @@ class RlGamesVecEnv(IVecEnv):
         if isinstance(obs, dict):
             obs = torch.cat([obs[key].reshape(self.envs.num_envs, -1) for key in sorted(obs)], 1)
         obs = obs.reshape(self.envs.num_envs, *self.observation_space.shape)
-        return obs if self._is_bytes else obs.float()
+        return obs if self.observation_space.dtype == np.uint8 else obs.float()

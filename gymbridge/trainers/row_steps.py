@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -24,17 +24,17 @@ Ended = tuple[list[int], list[Any], Infos]
     reset_infos    (count,) the infos with which the new ones began
 """
 
+Rows = tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Infos, Ended | None]
+"""The results of a step, which the caller may keep and change.
 
-class Rows(NamedTuple):
-    """The results of a step, which the caller may keep and change."""
-
-    obs: Any  # (num_envs, ...), of the new episode where one ended
-    rewards: np.ndarray  # (num_envs,) float
-    terminations: np.ndarray  # (num_envs,) bool
-    truncations: np.ndarray  # (num_envs,) bool
-    dones: np.ndarray  # (num_envs,) bool, either
-    infos: Infos  # (num_envs,) of the step itself, the ended episode's where one ended
-    ended: Ended | None  # None if none ended
+    observations     (num_envs, ...), of the new episode where one ended
+    rewards          (num_envs,) float
+    terminations     (num_envs,) bool
+    truncations      (num_envs,) bool
+    dones            (num_envs,) bool, either
+    infos            (num_envs,) of the step itself, the ended episode's where one ended
+    ended            see `Ended`; None if no episode ended
+"""
 
 
 def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
@@ -55,7 +55,7 @@ def _step_own(envs: Any, actions: Any) -> Rows:
         rows = split_info(final.info, envs.num_envs)
         reset_infos = split_info(take_infos(info, ids), len(ids))
         ended = ids.tolist(), split_rows(final.obs, ids), reset_infos
-    return Rows(obs, rewards, terminations, truncations, dones, rows, ended)
+    return obs, rewards, terminations, truncations, dones, rows, ended
 
 
 def _step_any(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
@@ -69,7 +69,7 @@ def _step_any(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
         final_obs = split_rows(infos["final_obs"], ids)
         ended = ids.tolist(), final_obs, _swap_ended(rows, infos, ids)
     owned = deepcopy(obs), np.array(rewards), np.array(terminations), np.array(truncations)
-    return Rows(*owned, dones, rows, ended)
+    return *owned, dones, rows, ended
 
 
 def _swap_ended(rows: Infos, infos: dict[str, Any], ids: np.ndarray) -> Infos:

@@ -99,9 +99,8 @@ class RslRlVecEnv(VecEnv):
         self.max_episode_length = 2**31 - 1 if limit is None else limit
         self.cfg = _Config(cfg or {}) if cfg is None or isinstance(cfg, dict) else cfg
         space: Any = envs.single_action_space
-        self._low, self._high = (
-            torch.tensor(bound, device=self.device) for bound in (space.low, space.high)
-        )
+        self._low = torch.tensor(space.low, device=self.device)
+        self._high = torch.tensor(space.high, device=self.device)
         self.num_actions = self._low.numel()
         self.reset()
 

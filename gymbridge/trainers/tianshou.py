@@ -17,6 +17,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gymbridge.core.extras import needs
+from gymbridge.core.requests import read_ids
 from gymbridge.core.rows import split_infos, split_rows
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.trainers.batches import check_batch, check_spaces, make_own
@@ -78,6 +79,7 @@ class TianshouVectorEnv(BaseVectorEnv):
         self.env_num = envs.num_envs
         self.is_async = self.is_closed = False
         self._space = zero_based_space(envs.single_action_space)
+        self._to_env = from_zero(envs.single_action_space)
         # Wrappers change spaces, and `get_attr` reads those of the engine.
         ours = {"action_space": self._space, "observation_space": envs.single_observation_space}
         self._spaces = {key: (space,) * self.env_num for key, space in ours.items()}
@@ -128,7 +130,7 @@ class TianshouVectorEnv(BaseVectorEnv):
                 those of the batch's `step_some`.
         """
         ids = self._read_ids(id)
-        actions = from_zero(self.envs.single_action_space, np.asarray(action))
+        actions = self._to_env(np.asarray(action))
         if actions.shape[:1] != ids.shape:
             raise ArgumentError(
                 f"`action` must have one row for each of {len(ids)} environments, got shape "
@@ -163,16 +165,10 @@ class TianshouVectorEnv(BaseVectorEnv):
         self.is_closed = True
 
     def _read_ids(self, id: Any) -> np.ndarray:
+        """Return indices, (count,) intp, for an index, for several or for None, which is all."""
         if id is None:
             return np.arange(self.env_num)
-        ids = np.atleast_1d(np.asarray(id))
-        inside = ids.dtype.kind in "iu" and np.isin(ids, np.arange(self.env_num)).all()
-        if not inside or ids.ndim != 1 or not 0 < len(ids) == len(np.unique(ids)):
-            raise ArgumentError(
-                "Environments must be named by their indices, each once, from 0 to "
-                f"{self.env_num - 1}, got {id}."
-            )
-        return ids
+        return read_ids("The ids", np.atleast_1d(id), self.env_num)
 
     def _pick(self, obs: Any, ids: np.ndarray) -> Any:
         """Return rows of observations; dicts as an array of objects, as `np.stack` makes them."""

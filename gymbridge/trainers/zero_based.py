@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
 
+from gymbridge.core.arrays.adapter import identity
 from gymbridge.core.spaces import space_leaves
 
 __all__ = ["from_zero", "has_offsets", "to_zero", "zero_based_space"]
@@ -34,19 +37,24 @@ def has_offsets(space: Space[Any]) -> bool:
     return any(np.any(getattr(part, "start", 0)) for part in space_leaves(space))
 
 
-def to_zero(space: Space[Any], value: Any) -> Any:
-    """Return values of `space`, one or a batch, as they are in its zero-based space."""
-    return _shift(space, value, -1)
+def to_zero(space: Space[Any]) -> Callable[[Any], Any]:
+    """Return the function of values of `space`, one or a batch, to those of its zero-based space.
+
+    Example:
+        >>> to_zero(spaces.Discrete(3, start=5))(np.array([5, 7]))
+        array([0, 2])
+    """
+    return partial(_shift, space, -1) if has_offsets(space) else identity
 
 
-def from_zero(space: Space[Any], value: Any) -> Any:
-    """Return values of the zero-based space, one or a batch, as they are in `space`."""
-    return _shift(space, value, 1)
+def from_zero(space: Space[Any]) -> Callable[[Any], Any]:
+    """Return the function of values of the zero-based space to those of `space`."""
+    return partial(_shift, space, 1) if has_offsets(space) else identity
 
 
-def _shift(space: Any, value: Any, sign: int) -> Any:
+def _shift(space: Any, sign: int, value: Any) -> Any:
     if not has_offsets(space):
         return value
     if isinstance(space, spaces.Dict):
-        return {key: _shift(space[key], value[key], sign) for key in space.spaces}
+        return {key: _shift(space[key], sign, value[key]) for key in space.spaces}
     return (value + sign * space.start).astype(space.dtype)

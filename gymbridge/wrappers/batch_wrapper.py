@@ -23,7 +23,7 @@ from gymbridge.core.spaces import keep_apart
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.wrappers.libraries import find_library, map_named
 
-__all__ = ["BatchWrapper", "Step", "find_idle", "find_moved"]
+__all__ = ["BatchWrapper", "Step", "by_name", "find_idle", "find_moved"]
 
 
 class Step(NamedTuple):
@@ -54,6 +54,7 @@ class BatchWrapper(SavesState, VectorWrapper):
     belongs_inside: ClassVar[tuple[str, ...]] = ()
     """Names of wrappers, Gymnasium's too, that change what this one is meant for."""
 
+    env: Any
     _state: Any = None
 
     def __init__(self, env: VectorEnv[Any, Any, Any], **settings: Any) -> None:
@@ -80,13 +81,8 @@ class BatchWrapper(SavesState, VectorWrapper):
             layer = layer.env
 
     def __reduce__(self) -> Any:
-        """Pickle and copy as the construction, as the batch does, with what outlives episodes."""
-        return partial(type(self), **self._settings), (self.env,), self._kept()
-
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Take what `_kept` gave."""
-        for name, value in kept.items():
-            setattr(self, name, value)
+        """Pickle and copy as the construction, as the batch does."""
+        return partial(type(self), **self._settings), (self.env,)
 
     __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
@@ -97,7 +93,7 @@ class BatchWrapper(SavesState, VectorWrapper):
         mask = None
         if isinstance(options, dict):
             mask, options = options.get("reset_mask"), dict(options)  # some take the mask out
-        obs, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        obs, infos = self.env.reset(seed=seed, options=options)
         return self._begin(obs, self._every_row if mask is None else self._put(mask)), infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -106,14 +102,12 @@ class BatchWrapper(SavesState, VectorWrapper):
 
     def step_some(self, actions: Any, mask: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step of some environments; see `BridgeVectorEnv.step_some`."""
-        envs: Any = self.env
-        returned = envs.step_some(self._act(actions), mask)
-        return self._follow(Step(*returned), self._put(mask))
+        step = Step(*self.env.step_some(self._act(actions), mask))
+        return self._follow(step, self._put(mask))
 
     def detach(self) -> Any:
         """Cut the graph of a differentiable batch, and return the current observation."""
-        envs: Any = self.env
-        obs = envs.detach()
+        obs = self.env.detach()
         self._state = map_arrays(self._library.detach, self._state)
         return self._current(obs)
 
@@ -130,7 +124,7 @@ class BatchWrapper(SavesState, VectorWrapper):
             return state
         if self._name in state.batch:
             raise ArgumentError(f"Two wrappers here are {self._name}; leave one out or rename it.")
-        own = self._by_name(map_arrays(self._library.to_numpy, self._state))
+        own = by_name(map_arrays(self._library.to_numpy, self._state), self._name)
         batch = {**state.batch, self._name: describe(self._settings)}
         return Snapshot(batch, state.seeds, {**state.leaves, **own})
 
@@ -149,7 +143,7 @@ class BatchWrapper(SavesState, VectorWrapper):
         found = {self._name: batch.pop(self._name, "nothing")}
         check_same_batch(found, {self._name: describe(self._settings)})
         own = self._restore(self._state, self._name, leaves)
-        for name in self._by_name(own):
+        for name in by_name(own, self._name):
             del leaves[name]
         obs = self._inner().set_state(Snapshot(batch, state.seeds, leaves))
         self._state = own
@@ -171,18 +165,9 @@ class BatchWrapper(SavesState, VectorWrapper):
         """Return what the user sees of the batch's current observation."""
         return obs
 
-    def _kept(self) -> dict[str, Any]:
-        """Return attributes that a copy gets."""
-        return {}
-
     def _put(self, values: Any) -> Any:
         device = getattr(self.unwrapped, "device", None)
         return self._library.put(values, device, self.num_envs)
-
-    def _by_name(self, tree: Any) -> dict[str, Any]:
-        named: dict[str, Any] = {}
-        map_named(named.setdefault, tree, self._name)
-        return named
 
     def _restore(self, like: Any, name: str, leaves: Mapping[str, Any]) -> Any:
         """Return a tree like another one, with arrays by their dotted names."""
@@ -203,6 +188,13 @@ class BatchWrapper(SavesState, VectorWrapper):
                 f"{type(self).__name__} around the batch itself."
             )
         return self.env
+
+
+def by_name(tree: Any, name: str) -> dict[str, Any]:
+    """Return the arrays of a tree by their dotted names."""
+    named: dict[str, Any] = {}
+    map_named(named.setdefault, tree, name)
+    return named
 
 
 def find_idle(mode: AutoresetMode, ended: Any) -> Any:

@@ -13,8 +13,8 @@ from gymnasium.wrappers.utils import create_zero_array
 from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.players import check_turns
 from gymbridge.errors import ArgumentError
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
-from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves, map_named
+from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, by_name, find_idle, find_moved
+from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves
 from gymbridge.wrappers.moments import RunningMoments, learn, no_moments
 from gymbridge.wrappers.observations import ObservationWrapper
 
@@ -42,16 +42,21 @@ class _Normalizer(BatchWrapper):
 
     @moments.setter
     def moments(self, moments: Any) -> None:
-        given: dict[str, Any] = {}
-        map_named(given.setdefault, moments, "moments")
-        memory = self._restore(self._state.memory, "moments", given)
+        memory = self._restore(self._state.memory, "moments", by_name(moments, "moments"))
         self._state = self._state._replace(memory=memory)
 
     def _options(self) -> _Options:
         return _Options(self._mode, learns=self.update_running_mean, **self._settings)
 
-    def _kept(self) -> dict[str, Any]:
-        return {"moments": self.moments, "update_running_mean": self.update_running_mean}
+    def __reduce__(self) -> Any:
+        """Pickle and copy with what outlives episodes."""
+        kept = {"moments": self.moments, "update_running_mean": self.update_running_mean}
+        return *super().__reduce__(), kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """Take what `__reduce__` gave."""
+        for name, value in kept.items():
+            setattr(self, name, value)
 
 
 class NormalizeObservation(_Normalizer, ObservationWrapper):

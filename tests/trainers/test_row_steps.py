@@ -48,7 +48,7 @@ ARRAY = np.full((2, 2), 7, np.float32)
 def test_batch_without_final_infos__has_its_final_observations(final_obs: Any) -> None:
     rows = step_rows("envs", BareBatch(final_obs), np.array([0, 0]))
     final = {"a": ARRAY[1]} if isinstance(final_obs, dict) else ARRAY[1]
-    assert_same(rows.ended, ([1], [final], [{}]))
+    assert_same(rows[-1], ([1], [final], [{}]))
 
 
 def double(step: Any) -> Any:

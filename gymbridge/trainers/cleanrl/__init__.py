@@ -85,8 +85,7 @@ def make_cleanrl(
     if capture_video:
         envs = RecordVideo(envs, capture_video, record_first_only=True)
     view = CleanRLVectorEnv(envs if normalize is None else _normalize(envs, normalize, gamma))
-    if seed is not None:
-        view.single_action_space.seed(seed)
+    view.single_action_space.seed(seed)
     return view
 
 

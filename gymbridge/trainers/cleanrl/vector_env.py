@@ -72,9 +72,8 @@ class CleanRLVectorEnv(VectorWrapper):
         self.observation_space = batch_space(self.single_observation_space, envs.num_envs)
         self.action_space = batch_space(self.single_action_space, envs.num_envs)
         self._given_dtype = self.single_observation_space.dtype
-        self._clock = 0
         self._returns = np.zeros(envs.num_envs)
-        self._start_steps = np.zeros(envs.num_envs, np.int32)
+        self._lengths = np.zeros(envs.num_envs, np.int32)
         self._start_times = np.zeros(envs.num_envs)
 
     def reset(
@@ -96,8 +95,8 @@ class CleanRLVectorEnv(VectorWrapper):
             EnvContractError: An episode ended and the batch does not give its final observation.
         """
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
-        self._clock += 1
         self._returns += rewards
+        self._lengths += 1
         over = terminations | truncations
         if has_rows(over):
             self._split_final(infos, over)
@@ -106,7 +105,7 @@ class CleanRLVectorEnv(VectorWrapper):
 
     def _begin(self, rows: Any, now: float) -> None:
         self._returns[rows] = 0
-        self._start_steps[rows] = self._clock
+        self._lengths[rows] = 0
         self._start_times[rows] = now
 
     def _split_final(self, infos: dict[str, Any], over: np.ndarray) -> None:
@@ -117,18 +116,16 @@ class CleanRLVectorEnv(VectorWrapper):
         final_obs, final_info = infos.pop("final_obs"), of_batch | infos.pop("final_info", {})
         infos.pop("_final_obs", None)
         script_obs, script_infos = (np.empty(self.num_envs, object) for _ in range(2))
+        records = {"r": self._returns, "l": self._lengths, "t": now - self._start_times}
         finals = split_infos(take_infos(final_info, ids), len(ids), keeps_dtypes=True)
         for index, info in zip(ids.tolist(), finals, strict=True):
-            info["episode"] = _to_record(info.get("episode") or self._record(index, now))
+            own = {key: values[index] for key, values in records.items()}
+            info["episode"] = _to_record(info.get("episode") or own)
             script_infos[index] = info
             script_obs[index] = self._to_script(final_obs[index], ())
         self._begin(ids, now)
         infos["final_observation"], infos["_final_observation"] = script_obs, over
         infos["final_info"], infos["_final_info"] = script_infos, over.copy()
-
-    def _record(self, index: int, now: float) -> dict[str, Any]:
-        length, seconds = self._clock - self._start_steps[index], now - self._start_times[index]
-        return {"r": self._returns[index], "l": length, "t": seconds}
 
     def _to_script(self, obs: Any, lead: tuple[int, ...]) -> Any:
         """Return observations as `single_observation_space` has them; `lead` comes before."""

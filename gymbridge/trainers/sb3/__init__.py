@@ -17,7 +17,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.core.extras import needs
-from gymbridge.core.requests import read_count
+from gymbridge.core.requests import read_count, read_seed
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.trainers.batches import make_same_step
 
@@ -62,10 +62,11 @@ def make_vec_env(
         ArgumentError: A batch cannot do what an argument asks for; the message says what to do.
         ArgumentTypeError: `env_id` or `n_envs` has a wrong type.
     """
-    layers = [*_wrappers(wrapper_class, wrapper_kwargs), _view(vec_env_cls, vec_env_kwargs)]
+    wrappers = _wrappers(wrapper_class, wrapper_kwargs)
+    view = _view(vec_env_cls, vec_env_kwargs)
+    monitor = _monitor(VecMonitor, start_index, monitor_dir, monitor_kwargs)
     vector_env = _make_batch(env_id, read_count("n_envs", n_envs), env_kwargs or {})
-    envs = _make_view(vector_env, layers, seed)
-    return _monitor(VecMonitor, envs, seed, start_index, monitor_dir, monitor_kwargs)
+    return _put_on(vector_env, [*wrappers, view, monitor], seed, start_index)
 
 
 def make_atari_env(
@@ -105,27 +106,19 @@ def make_atari_env(
         KeywordError: The id is no Atari game.
     """
     keywords = game_keywords(env_id, wrapper_kwargs or {}, env_kwargs or {})
+    view = _view(vec_env_cls, vec_env_kwargs)
+    game_monitor = partial(GameMonitor, frame_skip=keywords["frame_skip"])
+    monitor = _monitor(game_monitor, start_index, monitor_dir, monitor_kwargs)
     vector_env = _make_batch(env_id, read_count("n_envs", n_envs), keywords)
-    envs = _make_view(vector_env, [_view(vec_env_cls, vec_env_kwargs)], seed)
-    monitor = partial(GameMonitor, frame_skip=keywords["frame_skip"])
-    return _monitor(monitor, envs, seed, start_index, monitor_dir, monitor_kwargs)
+    return _put_on(vector_env, [view, monitor], seed, start_index)
 
 
 def _monitor(
-    monitor: Callable[..., Any],
-    envs: Sb3VecEnv,
-    seed: int | None,
-    start_index: int,
-    monitor_dir: str | None,
-    kwargs: dict[str, Any] | None,
-) -> Any:
-    """Return the view in its monitor, with the random stream of its action space seeded."""
-    if seed is not None:
-        envs.action_space.seed(seed + start_index)
+    monitor: Callable[..., Any], start_index: int, monitor_dir: str | None, kwargs: Any
+) -> Callable[..., Any]:
+    """Return what puts a view into a monitor that writes into the file of a start index."""
     path = None if monitor_dir is None else os.path.join(monitor_dir, str(start_index))
-    monitored = monitor(envs, path, **(kwargs or {}))
-    monitored.reset_infos = envs.reset_infos  # SB3's wrappers leave their own list empty.
-    return monitored
+    return partial(monitor, filename=path, **(kwargs or {}))
 
 
 def _wrappers(wrapper_class: Any, wrapper_kwargs: Any) -> list[Callable[..., Any]]:
@@ -152,16 +145,21 @@ def _view(vec_env_cls: Any, vec_env_kwargs: Any) -> Callable[..., Any]:
     return partial(vec_env_cls or Sb3VecEnv, **(vec_env_kwargs or {}))
 
 
-def _make_view(vector_env: Any, layers: list[Callable[..., Any]], seed: int | None) -> Sb3VecEnv:
+def _put_on(
+    vector_env: Any, layers: list[Callable[..., Any]], seed: int | None, start_index: int
+) -> Any:
     """Return the batch within its layers, seeded; close it where one of them refuses it."""
     try:
-        envs = vector_env
+        seed, envs = read_seed(seed), vector_env
         for layer in layers:
             envs = layer(envs)
         envs.seed(seed)
     except Exception:
         vector_env.close()
         raise
+    if seed is not None:
+        envs.action_space.seed(seed + start_index)
+    envs.reset_infos = envs.venv.reset_infos  # SB3's wrappers leave their own list empty.
     return envs
 
 

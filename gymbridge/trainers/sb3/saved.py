@@ -45,10 +45,13 @@ def load_actor(
             path,
         )
 
+    from_env = to_zero(envs.single_observation_space)
+    to_env = from_zero(envs.single_action_space)
+
     def act(obs: Any) -> Any:
-        obs = to_zero(envs.single_observation_space, obs)
+        obs = from_env(obs)
         obs = obs if normalize is None else normalize(obs)
         actions, _ = policy.predict(obs, deterministic=True)
-        return from_zero(envs.single_action_space, actions)
+        return to_env(actions)
 
     return act

@@ -16,13 +16,13 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from gymbridge.core.episode import truncated_unless_terminated
 from gymbridge.core.requests import read_seed
-from gymbridge.core.rows import has_rows, split_infos
+from gymbridge.core.rows import split_infos
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.trainers.batches import check_batch
 from gymbridge.trainers.row_steps import Rows, step_rows
 from gymbridge.trainers.sb3.members import Members
-from gymbridge.trainers.zero_based import from_zero, has_offsets, to_zero, zero_based_space
+from gymbridge.trainers.zero_based import from_zero, to_zero, zero_based_space
 
 __all__ = ["Sb3VecEnv"]
 
@@ -75,9 +75,9 @@ class Sb3VecEnv(VecEnv):
             zero_based_space(copy.deepcopy(vector_env.single_action_space)),
         )
         self.metadata = copy.deepcopy(vector_env.metadata)
-        self._shifts_obs = has_offsets(vector_env.single_observation_space)
-        self._shifts_actions = has_offsets(vector_env.single_action_space)
-        self._is_binary = isinstance(self.action_space, spaces.MultiBinary)
+        self._from_env = to_zero(vector_env.single_observation_space)
+        is_binary = isinstance(self.action_space, spaces.MultiBinary)
+        self._to_env = _to_bits if is_binary else from_zero(vector_env.single_action_space)
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -154,24 +154,19 @@ class Sb3VecEnv(VecEnv):
             ResetNeededError: No episodes are running, such as after an interrupted ``learn``.
         """
         obs, rewards, terminations, truncations, dones, infos, ended = self._step()
-        for row in infos:
-            row["TimeLimit.truncated"] = False
+        cut = truncated_unless_terminated(terminations, truncations)
+        for row, is_cut in zip(infos, cut.tolist(), strict=True):
+            row["TimeLimit.truncated"] = is_cut
         if ended is not None:
             for index, final_obs, reset_info in zip(*ended, strict=True):
                 infos[index]["terminal_observation"] = self._from_env(final_obs)
                 self.reset_infos[index] = reset_info
-            if has_rows(truncations):
-                cut = truncated_unless_terminated(terminations, truncations)
-                for index in cut.nonzero()[0].tolist():
-                    infos[index]["TimeLimit.truncated"] = True
-        if rewards.dtype != np.float32:
-            rewards = rewards.astype(np.float32)
-        return self._from_env(obs), rewards, dones, infos
+        return self._from_env(obs), rewards.astype(np.float32, copy=False), dones, infos
 
     def _step(self) -> Rows:
         """Step the batch; where it needs a reset, say how a model of SB3 is made to do it."""
         try:
-            return step_rows("vector_env", self.vector_env, self._to_env())
+            return step_rows("vector_env", self.vector_env, self._to_env(self._actions))
         except ResetNeededError as error:
             raise ResetNeededError(
                 f"{error} Stable-Baselines3 does not reset while it keeps observations: after an "
@@ -240,16 +235,10 @@ class Sb3VecEnv(VecEnv):
         known = range(self.num_envs)
         return [known[index] for index in self._get_indices(indices)]
 
-    def _to_env(self) -> Any:
-        if self._shifts_actions:
-            return from_zero(self.vector_env.single_action_space, self._actions)
-        if self._is_binary:  # Policies draw these actions as floats.
-            return np.asarray(self._actions).astype(self.action_space.dtype)
-        return self._actions
 
-    def _from_env(self, obs: Any) -> Any:
-        """Return observations, one or a batch, with integers from 0."""
-        return to_zero(self.vector_env.single_observation_space, obs) if self._shifts_obs else obs
+def _to_bits(actions: Any) -> np.ndarray:
+    """Return the actions of a `MultiBinary`, which policies draw as floats."""
+    return np.asarray(actions).astype(np.int8)
 
 
 def _check_vector_env(vector_env: Any) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from tensordict import TensorDictBase
 from torchrl.data import Binary, Composite, OneHot, Unbounded
@@ -23,28 +22,18 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError, ResetNeededError
 from gymbridge.private.tensordict import make_tensordict
 from gymbridge.trainers.batches import check_actions, check_batch
 from gymbridge.trainers.torchrl.specs import (
-    expand,
     from_one_hot,
+    read_infos,
     to_action_spec,
     to_info_spec,
     to_observation_specs,
     widen,
-    without_masks,
 )
 from gymbridge.wrappers.libraries import find_library, select
 
 __all__ = ["TorchRLEnv"]
 
 _FLAGS = ("done", "terminated", "truncated")
-
-
-@dataclass
-class _Last:
-    """What the last call left. It is apart, since `EnvBase` is slow to set an attribute."""
-
-    terminated: torch.Tensor
-    truncated: torch.Tensor
-    infos: dict[str, Any]
 
 
 class TorchRLEnv(EnvBase):
@@ -95,19 +84,19 @@ class TorchRLEnv(EnvBase):
         device, batch = torch.device(envs.device), torch.Size([envs.num_envs])
         actions = to_action_spec(envs.single_action_space, is_categorical)
         entries = to_observation_specs(envs.single_observation_space)
-        infos = widen(without_masks(envs.reset()[1]))
+        infos = read_infos(envs.reset()[1])
         super().__init__(device=device, batch_size=batch)
-        self.envs = envs
+        self.envs: Any = envs
         self._is_one_hot = isinstance(actions, OneHot)  # `MultiOneHot` is a subclass.
-        self._is_dict = isinstance(envs.single_observation_space, spaces.Dict)
         self._next_seed: int | None = None
         none = torch.zeros(batch, dtype=torch.bool, device=device)
-        self._last = _Last(none, none, infos)
-        entries = {key: expand(spec, batch) for key, spec in entries.items()}
+        # What the last call left. It is apart, since `EnvBase` is slow to set an attribute.
+        self._last = SimpleNamespace(terminated=none, truncated=none, infos=infos)
+        observations = Composite(entries).expand(batch)
         if infos:
-            entries["info"] = to_info_spec(infos, batch)
-        self.observation_spec = Composite(entries, shape=batch).to(device)
-        self.full_action_spec = Composite(action=expand(actions, batch), shape=batch).to(device)
+            observations["info"] = to_info_spec(infos, batch)
+        self.observation_spec = observations.to(device)
+        self.full_action_spec = Composite(action=actions).expand(batch).to(device)
         column = torch.Size([*batch, 1])
         self.reward_spec = Unbounded(column, device, torch.float32)
         flags = {key: Binary(1, column, device, torch.bool) for key in _FLAGS}
@@ -138,8 +127,7 @@ class TorchRLEnv(EnvBase):
         Raises:
             ArgumentError: The batch was not built with ``differentiable=True``.
         """
-        envs: Any = self.envs
-        envs.detach()
+        self.envs.detach()
 
     def to(self, *args: Any, **kwargs: Any) -> TorchRLEnv:
         """Return the environment itself if it is on that device.
@@ -170,8 +158,7 @@ class TorchRLEnv(EnvBase):
         """
         if mode != "rgb_array":
             raise ArgumentError(f"`mode` must be 'rgb_array', got {mode!r}.")
-        envs: Any = self.envs
-        return torch.as_tensor(np.stack(envs.render())).to(self.device)
+        return torch.as_tensor(np.stack(self.envs.render())).to(self.device)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the batch."""
@@ -221,11 +208,10 @@ class TorchRLEnv(EnvBase):
             )
         actions = self._to_actions(tensordict.get("action"))
         mask = tensordict.get("_step", None)
-        envs: Any = self.envs
         if mask is None or bool(mask.all()):
-            results = envs.step(actions)
+            results = self.envs.step(actions)
         else:
-            results = envs.step_some(actions, mask.view(self.batch_size))
+            results = self.envs.step_some(actions, mask.view(self.batch_size))
         obs, rewards, terminations, truncations, infos = results
         column = rewards.unsqueeze(-1).float()
         return self._to_tensordict(obs, infos, terminations, truncations, reward=column)
@@ -242,20 +228,17 @@ class TorchRLEnv(EnvBase):
         """Return what a call returned; infos of environments that began no episode are kept."""
         last = self._last
         last.terminated, last.truncated = terminated.clone(), truncated.clone()
-        entries.update(widen(obs if self._is_dict else {"observation": obs}))
+        entries.update(widen(obs if isinstance(obs, dict) else {"observation": obs}))
         if last.infos:
-            found: Any = widen(without_masks(infos))
+            found: Any = read_infos(infos)
             if began is not None:
                 found = select(find_library("torch"), began, found, last.infos)
             entries["info"] = found
             # A copy, since the user may write into those that the step returns.
             last.infos = map_arrays(torch.clone, found)
-        flags = {
-            "done": (terminated | truncated).unsqueeze(-1),
-            "terminated": terminated.unsqueeze(-1),
-            "truncated": truncated.unsqueeze(-1),
-        }
-        return make_tensordict({**entries, **flags}, self.batch_size, self.device)
+        flags = zip(_FLAGS, (terminated | truncated, terminated, truncated), strict=True)
+        entries.update((key, flag.unsqueeze(-1)) for key, flag in flags)
+        return make_tensordict(entries, self.batch_size, self.device)
 
     def _to_actions(self, actions: Any) -> Any:
         """Return actions as the batch takes them; one-hot ones have the shape of their spec."""

@@ -25,13 +25,12 @@ from gymbridge.core.rows import is_mask
 from gymbridge.errors import ArgumentError
 
 __all__ = [
-    "expand",
     "from_one_hot",
+    "read_infos",
     "to_action_spec",
     "to_info_spec",
     "to_observation_specs",
     "widen",
-    "without_masks",
 ]
 
 _OF_SPECS = ("batch_size", "data_cls", "device", "names", "shape", "step_mdp_static")
@@ -39,11 +38,6 @@ _OF_SPECS = ("batch_size", "data_cls", "device", "names", "shape", "step_mdp_sta
 
 _RESERVED = (*_OF_SPECS, "action", "done", "info", "next", "reward", "terminated", "truncated")
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-
-
-def expand(spec: TensorSpec, batch: torch.Size) -> TensorSpec:
-    """Return the spec of a batch of values, given that of one value."""
-    return spec.expand(torch.Size([*batch, *spec.shape]))
 
 
 def to_action_spec(space: Space[Any], is_categorical: bool) -> TensorSpec:
@@ -70,15 +64,14 @@ def from_one_hot(actions: torch.Tensor, space: Space[Any]) -> torch.Tensor:
 
 def to_observation_specs(space: Space[Any]) -> dict[str, TensorSpec]:
     """Return the specs of the entries of one observation, whose keys TorchRL may not use itself."""
-    if not isinstance(space, spaces.Dict):
-        return {"observation": _to_spec("observation_space", space)}
-    for key in space.spaces:
+    parts = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
+    for key in parts:
         if key in _RESERVED or key.startswith("_"):
             raise ArgumentError(
                 f"`envs` must not have observations under {key!r}, which TorchRL uses itself; give "
                 "the environment another key."
             )
-    return {key: _to_spec("observation_space", sub) for key, sub in space.spaces.items()}
+    return {key: _to_spec("observation_space", sub) for key, sub in parts.items()}
 
 
 def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
@@ -114,10 +107,10 @@ def to_info_spec(infos: dict[str, Any], batch: torch.Size) -> Composite:
     return Composite(entries, shape=batch)
 
 
-def without_masks(infos: dict[str, Any]) -> dict[str, Any]:
-    """Return infos without the masks beside their keys, which are True everywhere in a step."""
+def read_infos(infos: dict[str, Any]) -> dict[str, Any]:
+    """Return infos widened, and without the masks beside their keys, True everywhere in a step."""
     return {
-        key: without_masks(value) if isinstance(value, dict) else value
+        key: read_infos(value) if isinstance(value, dict) else _widen(value)
         for key, value in infos.items()
         if not is_mask(key, infos)
     }

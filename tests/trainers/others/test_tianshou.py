@@ -157,10 +157,12 @@ def test_bad_input__is_refused_and_changes_nothing() -> None:
         TianshouVectorEnv(theirs)
     envs = make_tianshou(CARTPOLE, 3)
     begun = envs.reset(seed=0)[0]
+    errors = ArgumentError, ArgumentTypeError
+    words = "distinct environments from 0 to 2|of ints"
     for ids in ([0, 0], [3], [-1], [], [0.5], [[0], [1]]):
-        with pytest.raises(ArgumentError, match="each once, from 0 to 2"):
+        with pytest.raises(errors, match=words):
             envs.step(np.zeros(len(ids), int), ids)
-        with pytest.raises(ArgumentError, match="each once, from 0 to 2"):
+        with pytest.raises(errors, match=words):
             envs.reset(ids)
     with pytest.raises(
         ArgumentError, match=r"one row for each of 2 environments, got shape \(3,\)"

@@ -207,9 +207,9 @@ def test_zero_based_space__holds_the_shifted_values() -> None:
     assert not has_offsets(zero)
     for _ in range(20):
         value = SPACE.sample()
-        shifted = to_zero(SPACE, value)
+        shifted = to_zero(SPACE)(value)
         assert zero.contains(shifted)
-        assert SPACE.contains(from_zero(SPACE, shifted))
+        assert SPACE.contains(from_zero(SPACE)(shifted))
         assert int(shifted["one"]) == int(value["one"]) + 2
         assert shifted["many"].tolist() == (value["many"] - [7, 0]).tolist()
         assert shifted["box"] is value["box"]
