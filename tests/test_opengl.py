@@ -45,8 +45,8 @@ def cheetahs() -> BraxVectorEnv:
 
 def physics_rows(envs: Any) -> list[Any]:
     """Return the physics of each environment of a batch in JAX."""
-    simulator = envs._simulator
-    state = simulator.env_state(envs._runner.unpack(envs._carry).state)
+    rows = envs._runner.unpack(envs._carry).state.rows
+    state = envs._simulator.env.unflatten(rows.leaves)
     return [jax.tree.map(lambda leaf, row=row: leaf[row], state) for row in range(envs.num_envs)]
 
 

@@ -23,10 +23,8 @@ def make_bare_step(batch: Any, actions: list[Any]) -> Callable[[int], Any]:
     runs on one device, and never ends or restarts an episode. For a batch with numpy arrays it
     copies observations, rewards and ends to the host; for other arrays they stay on the device.
     """
-    engine, place = batch._simulator.engine, batch._simulator.device
-    if batch._simulator.num_devices > 1:
-        place = place.mesh.devices.flat[0]
-    times, is_numpy = batch._simulator.action_repeat, batch.arrays == "numpy"
+    simulator, is_numpy = batch._simulator, batch.arrays == "numpy"
+    engine, times, place = simulator.engine, simulator.action_repeat, simulator.split().device
 
     def repeat(state: Any, action: Any) -> Any:
         _LOG.info("Compiling the engine's own step.")  # A trace runs it.
@@ -44,9 +42,8 @@ def make_bare_step(batch: Any, actions: list[Any]) -> Callable[[int], Any]:
     def step(index: int) -> Any:
         nonlocal state
         state = advance(state, actions[index % len(actions)])
-        if is_numpy:
-            return jax.tree.map(np.asarray, (state.obs, state.done, state.reward))[2]
-        return state.reward
+        seen = state.reward, state.obs, state.done
+        return (jax.tree.map(np.asarray, seen) if is_numpy else seen)[0]
 
     return step
 

@@ -25,9 +25,10 @@ _announced = threading.local()
 
 def log_compilation(function: str, simulator: Any) -> None:
     """Announce that a function of a batch is compiled; see `announce`."""
+    devices = f"{simulator.num_devices} devices of " if simulator.num_devices > 1 else ""
     announce(
         f"{function} of {simulator.env.metadata.name}, {simulator.num_envs} "
-        f"environment{'s' * (simulator.num_envs != 1)} on {_name_devices(simulator)}",
+        f"environment{'s' * (simulator.num_envs != 1)} on {devices}{simulator.platform}",
         "a minute",
     )
 
@@ -55,12 +56,6 @@ def _note(seconds: float) -> None:
         what,
         seconds,
     )
-
-
-def _name_devices(simulator: Any) -> str:
-    devices = getattr(simulator.device, "device_set", {simulator.device})
-    count = f"{len(devices)} devices of " if len(devices) > 1 else ""
-    return f"{count}{next(iter(devices)).platform}"
 
 
 listen_to_compilations(_note)

@@ -28,9 +28,7 @@ class JaxRule(EpisodeRule[JaxSimulator]):
     """
 
     def __init__(self, rule: EpisodeRule[JaxSimulator], *, of_one_device: bool = False) -> None:
-        simulator = rule.simulator
-        if of_one_device and simulator.num_devices > 1:
-            simulator = simulator.split()
+        simulator = rule.simulator.split() if of_one_device else rule.simulator
         super().__init__(simulator, rule.mode, rule.limit)
 
     def reset(self, carry: Any, mask: Any, seeds: ResetRequest | None) -> StepResult:
@@ -59,7 +57,11 @@ class JaxRunner(Runner, Protocol):
 
     def observe(self, carry: Any) -> Any:
         """Return a copy of the current observation."""
-        ...
+
+        def read(carry: Carry, _: None) -> Any:
+            return jax.tree.map(jnp.copy, carry.state.rows.seen.obs)
+
+        return self.apply(read, carry, None)
 
     def apply(self, function: Callable[[Carry, Any], Any], carry: Any, actions: Any) -> Any:
         """Return what a compiled function of the rule's carry and actions returns.
@@ -99,14 +101,10 @@ class JitRunner(JaxRunner):
             check_divergence(diverged)
             return found
 
-        def observe(carry: Carry) -> Any:
-            return jax.tree.map(jnp.copy, carry.state.rows.seen.obs)
-
         place, sharding = simulator.device, find_sharding(simulator.device)
         self.reset = jax.jit(spread(reset, place), out_shardings=sharding)
         run = jax.jit(spread(step, place), out_shardings=sharding)
         self.step = step_or_raise if raises else run
-        self.observe = jax.jit(observe, out_shardings=sharding)
 
 
 def make_pure(

@@ -7,6 +7,7 @@ generator that JAX is set to.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 from gymnasium import Space
 
 from gymbridge.core.arrays.jax import pack_tree, unpack_tree
-from gymbridge.core.arrays.jax_devices import check_threads, start_jax_on
+from gymbridge.core.arrays.jax_devices import check_threads
 from gymbridge.core.devices import check_spread
 from gymbridge.core.episode import Renderer, ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
@@ -54,8 +55,8 @@ class JaxSimulator:
     Args:
         env: The environment.
         num_envs: Size of the batch.
-        device: Where the batch is: a `jax.Device` or its name, or a `jax.sharding.NamedSharding` or
-            list that spreads its rows evenly over several; None for JAX's default device.
+        device: Where the batch is: a `jax.Device`, or a `jax.sharding.NamedSharding` that spreads
+            its rows evenly over several.
         task_limit: Default time limit in steps, or None.
         action_repeat: Simulator steps per step; rewards add up, and a row stops at its episode's
             end.
@@ -71,18 +72,16 @@ class JaxSimulator:
         env: TracedEnv,
         num_envs: int,
         *,
-        device: Any = None,
-        task_limit: int | None = None,
-        action_repeat: int = 1,
-        summed: Sequence[str] = (),
-        guarded: bool = True,
-        calls: int = 2,
+        device: Any,
+        task_limit: int | None,
+        action_repeat: int,
+        summed: Sequence[str],
+        guarded: bool,
+        calls: int,
     ) -> None:
-        self.num_envs, self.task_limit = num_envs, task_limit
-        # `JaxVectorEnv`, which chose the place, has reserved threads for LAPACK.
-        self.device = start_jax_on(device, num_envs, calls=0)
-        devices = getattr(self.device, "device_set", {self.device})
-        self.num_devices = len(devices)
+        self.num_envs, self.task_limit, self.device = num_envs, task_limit, device
+        devices = getattr(device, "device_set", {device})
+        self.num_devices, self.platform = len(devices), next(iter(devices)).platform
         check_spread(num_envs, self.num_devices)
         self.env, self.action_repeat = env, action_repeat
         metadata = env.metadata
@@ -103,25 +102,21 @@ class JaxSimulator:
         self.reset_row = guard_reset(reset) if guarded else reset
         self.row: Row = jax.eval_shape(self.reset_row, KEY)
         check_summed(summed, self.row.seen.info)
-        check_threads(self.device, num_envs, calls, self._factorizes)
-        self._kept: dict[str, Any] = {
-            "action_repeat": action_repeat,
-            "summed": summed,
-            "guarded": guarded,
-        }
+        check_threads(device, num_envs, calls, self._factorizes)
         self._reset_rows = jax.vmap(self.reset_row)
         rows = guard_step(env, self.step_row) if guarded else jax.vmap(self.step_row)
         self._step_rows: Callable[[Row, Any], Row] = rows
-        # Each reset costs as much as a chunk; those of an eighth of the batch cost least on a CPU.
-        self._chunk = max(-(-num_envs // 8), min(num_envs, 8))
         # XLA reads the condition of a loop on the host, for which an accelerator waits each time.
-        self._resets_in_chunks = all(device.platform == "cpu" for device in devices)
+        self._resets_in_chunks = self.platform == "cpu"
 
     def split(self) -> JaxSimulator:
-        """Return a simulator of the rows of one device."""
-        first = min(self.device.device_set, key=lambda device: device.id)
-        size = self.num_envs // self.num_devices
-        return JaxSimulator(self.env, size, device=first, calls=0, **self._kept)
+        """Return a simulator of the rows of one device; this one if there are no others."""
+        if self.num_devices == 1:
+            return self
+        part = copy.copy(self)
+        part.num_envs, part.num_devices = self.num_envs // self.num_devices, 1
+        part.device = min(self.device.device_set, key=lambda device: device.id)
+        return part
 
     def restart(
         self, state: Episodes | None, mask: jax.Array, seeds: ResetRequest | None
@@ -185,13 +180,9 @@ class JaxSimulator:
         seen = name_paths({"seen": {"obs": self.row.seen.obs}})
         return make_unique([*self.leaf_names(), *seen])
 
-    def env_state(self, state: Episodes) -> Any:
-        """Return the batch of states in the environment's own structure."""
-        return self.env.unflatten(state.rows.leaves)
-
     def drawn(self, state: Episodes) -> Any:
         """Return what the environment's renderer or viewer draws."""
-        return self.env.drawing.drawn(self.env_state(state), self.num_envs)
+        return self.env.drawing.drawn(self.env.unflatten(state.rows.leaves), self.num_envs)
 
     def _with_rest(self, state: Episodes) -> Episodes:
         """Return the batch with zeros for what `without_rest` left out."""
@@ -201,7 +192,7 @@ class JaxSimulator:
         zeros = jax.tree.map(
             lambda leaf: jnp.zeros((self.num_envs, *leaf.shape), leaf.dtype), self.row.seen
         )
-        seen = zeros._replace(obs=obs, info={**zeros.info, **(carried or {})})
+        seen = zeros._replace(obs=obs, info={**zeros.info, **carried})
         return state._replace(rows=state.rows._replace(seen=seen))
 
     def without_rest(self, state: Episodes) -> Episodes:
@@ -210,29 +201,24 @@ class JaxSimulator:
         It needs the observation, and infos that outlive their episode.
         """
         seen = state.rows.seen
-        carried: Any = {name: seen.info[name] for name in self.env.carried} or None
+        carried = {name: seen.info[name] for name in self.env.carried}
         seen = TimeStep(seen.obs, None, None, None, carried)
         return state._replace(rows=state.rows._replace(seen=seen))
 
     def _begin(
         self, state: Episodes, mask: jax.Array, request: ResetRequest | None, carried: Any
     ) -> Episodes:
-        seed, episode, options = state.seed, state.episode + mask.astype("uint32"), {}
-        seeded = mask & ~mask
-        if request is not None:
-            options = request.options or {}
-            seeded = mask & request.given
-            seed = jnp.where(seeded, request.values, seed)
-            episode = jnp.where(seeded, 0, episode).astype(jnp.uint32)
         mask = jnp.asarray(mask)
+        values, is_given, options = request or (state.seed, jnp.zeros_like(mask), None)
+        seeded = mask & is_given
+        seed = jnp.where(seeded, values, state.seed)
+        episode = jnp.where(seeded, 0, state.episode + mask.astype("uint32")).astype(jnp.uint32)
         kept = {
             name: Kept(jax.lax.stop_gradient(carried[name]), ~seeded) for name in self.env.carried
         }
-        options = kept | options
-
-        given, old = (seed, episode, options), drawn_part(state.rows)
+        given, old = (seed, episode, kept | (options or {})), drawn_part(state.rows)
         # Options may have gradients, which no loop passes.
-        if self._resets_in_chunks and not (request and request.options):
+        if self._resets_in_chunks and not options:
 
             def renew(sent: Any) -> Any:
                 return _send(where_rows(mask, self._reset_under(mask, *given), _receive(sent)))
@@ -259,7 +245,9 @@ class JaxSimulator:
         whole chunks: `dynamic_slice` clamps its start, and would reset rows twice. No tangent
         enters the loop, so reverse mode passes it.
         """
-        size, chunk = self.num_envs, self._chunk
+        size = self.num_envs
+        # Each reset costs as much as a chunk; those of an eighth of the batch cost least on a CPU.
+        chunk = max(-(-size // 8), min(size, 8))
         padded = -(-size // chunk) * chunk
         ids = jnp.nonzero(mask, size=padded, fill_value=0)[0]
         count = mask.sum()
