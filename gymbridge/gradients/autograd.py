@@ -8,13 +8,11 @@ pure function of the inputs and of the gradients that come in; and so on upwards
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import torch
 
 from gymbridge.core.arrays.jax import pack_tree, unpack_tree
@@ -24,10 +22,7 @@ from gymbridge.errors import ArgumentTypeError
 from gymbridge.jax_env.compilation import announce
 from gymbridge.private.torch import check_not_freed
 
-__all__ = ["JaxFunction", "Pure", "Traced"]
-
-Pure = Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], Any]]
-"""(trees of float arrays, anything else) -> (float arrays, anything else)."""
+__all__ = ["JaxFunction", "Traced"]
 
 _Tensors = tuple[torch.Tensor | None, ...]
 
@@ -35,8 +30,8 @@ _Tensors = tuple[torch.Tensor | None, ...]
 class Traced(NamedTuple):
     """What a call with a graph returns."""
 
-    values: tuple[jax.Array, ...]  # the float outputs
-    tensors: tuple[torch.Tensor, ...]  # the same in torch's graph
+    values: tuple[Any, ...]  # the outputs, trees of float arrays
+    tensors: tuple[torch.Tensor, ...]  # their leaves in torch's graph
     aux: Any  # what has no gradient
 
 
@@ -44,9 +39,8 @@ class JaxFunction:
     """A pure function of jax that can be a node in torch's graph.
 
     Args:
-        function: (inputs, rest) -> (outputs, aux), where inputs is a tuple of trees of float
-            arrays, outputs is a tuple of float arrays, and rest and aux are any pytrees, through
-            which no gradient passes.
+        function: (inputs, rest) -> (outputs, aux), where inputs and outputs are tuples of trees
+            of float arrays, and rest and aux are any pytrees, through which no gradient passes.
         to_torch: Conversion of an output to a tensor; the default shares memory.
         recompute: Whether the backward pass computes the forward pass again instead of keeping
             what it needs of it.
@@ -57,7 +51,7 @@ class JaxFunction:
 
     def __init__(
         self,
-        function: Pure,
+        function: Callable[[tuple[Any, ...], Any], tuple[tuple[Any, ...], Any]],
         *,
         to_torch: Callable[[Any], torch.Tensor] = torch.from_dlpack,
         recompute: bool = False,
@@ -72,13 +66,12 @@ class JaxFunction:
 
         def record(inputs: tuple[Any, ...], rest: Any) -> Any:
             outputs, vjp, aux = differentiate(inputs, rest)
-            return outputs, pack_tree(vjp) if joins else vjp, aux
+            return outputs, aux, pack_tree(vjp) if joins else vjp
 
         def apply(kept: Any, cotangents: tuple[Any, ...]) -> Any:
             announce("a backward pass", "minutes")
-            if recompute:
-                return differentiate(*kept)[1](cotangents)
-            return (unpack_tree(kept) if joins else kept)(cotangents)
+            vjp = differentiate(*kept)[1] if recompute else unpack_tree(kept)
+            return vjp(cotangents)
 
         self.plain, self._differentiate = jax.jit(function), differentiate
         self._record, self._pull = jax.jit(record), jax.jit(apply)
@@ -88,18 +81,17 @@ class JaxFunction:
 
         Args:
             values: The inputs, as arrays that nobody writes into later.
-            tensors: The same arrays in torch's graph, or None where no gradient is asked for.
+            tensors: Their leaves in torch's graph, or None where no gradient is asked for.
             rest: What has no gradient.
         """
         return _make_node(self, values, tensors, rest)
 
-    def record(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[jax.Array, ...], Any, Any]:
+    def record(self, values: tuple[Any, ...], rest: Any) -> tuple[tuple[Any, ...], Any, Any]:
         """Return the outputs, the aux and what the backward pass needs."""
         if self._recompute:
             outputs, aux = self.plain(values, rest)
             return outputs, aux, (values, rest)
-        outputs, kept, aux = self._record(values, rest)
-        return outputs, aux, kept
+        return self._record(values, rest)
 
     def pull(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the gradient of each input, given those of the outputs."""
@@ -173,28 +165,6 @@ class _Gradient:
         return self._push((*given, gradients), sources, rest)
 
 
-_KEPT_BYTES = 1 << 16
-
-
-def _zeros(shape: tuple[int, ...], dtype: Any, place: Any) -> jax.Array:
-    """Return zeros on a device; small ones are kept, 4 MiB of them at most."""
-    is_small = math.prod(shape) * dtype.itemsize <= _KEPT_BYTES
-    return (_keep_zeros if is_small else _make_zeros)(shape, dtype, place)
-
-
-def _make_zeros(shape: tuple[int, ...], dtype: Any, place: Any) -> jax.Array:
-    return _zeros_maker(place)(shape, dtype)
-
-
-@cache
-def _zeros_maker(place: Any) -> Callable[..., jax.Array]:
-    """Return `jnp.zeros` on a device; compiled, it is quicker than the plain call."""
-    return jax.jit(jnp.zeros, static_argnums=(0, 1), out_shardings=place)
-
-
-_keep_zeros = lru_cache(maxsize=64)(_make_zeros)
-
-
 class _Kept(NamedTuple):
     """What a node keeps for its backward pass."""
 
@@ -236,14 +206,13 @@ class _Node(torch.autograd.Function):
         kept = _Kept(residuals, values, rest, inputs, _find_origins(inputs))
         token.kept = kept  # pyright: ignore[reportAttributeAccessIssue]
         ctx.save_for_backward(token)
-        ctx.set_materialize_grads(False)
+        leaves, ctx.structure = jax.tree.flatten(outputs)
         ctx.call = call
-        ctx.like = [(output.shape, output.dtype, output.sharding) for output in outputs]
-        return tuple(map(call.to_torch, outputs))
+        return tuple(map(call.to_torch, leaves))
 
     @staticmethod
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, *gradients: torch.Tensor | None
+        ctx: Any, *gradients: torch.Tensor
     ) -> tuple[Any, ...]:
         # In a forked child, the parent's graph would wait for threads that are not there.
         check_not_forked()
@@ -258,7 +227,7 @@ class _Node(torch.autograd.Function):
                 "pass. Call the function, or step the batch, outside of the hooks."
             )
         kept: _Kept = token.kept
-        cotangents = _read_gradients(gradients, ctx.like)
+        cotangents = jax.tree.unflatten(ctx.structure, _read_gradients(gradients))
         if torch.is_grad_enabled():  # Torch sets it for `create_graph=True`.
             _check_origins(kept)
             sources = (*kept.tensors, *gradients)
@@ -270,13 +239,10 @@ class _Node(torch.autograd.Function):
         return None, None, None, None, *(grad if is_needed else None for grad, is_needed in needed)
 
 
-def _read_gradients(gradients: _Tensors, like: list[Any]) -> tuple[Any, ...]:
-    """Return the gradients of the outputs as arrays, zeros for None."""
+def _read_gradients(gradients: tuple[torch.Tensor, ...]) -> list[Any]:
+    """Return the gradients of the outputs as arrays."""
     try:
-        return tuple(
-            _zeros(*shape) if gradient is None else torch_to_jax(gradient)
-            for gradient, shape in zip(gradients, like, strict=True)
-        )
+        return list(map(torch_to_jax, gradients))
     except ArgumentTypeError as error:
         raise RuntimeError(
             "A function of jax takes one gradient at a time in its backward pass. "

@@ -7,21 +7,20 @@ observations, reward). The others, which have none, stay on the jax side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import torch
 
 from gymbridge.core.arrays.adapter import map_arrays
-from gymbridge.core.arrays.packing import Packed
 from gymbridge.core.arrays.torch import choose_to_torch, torch_to_jax
-from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest
+from gymbridge.core.episode import Carry, EpisodeRule, ResetRequest, StepResult
 from gymbridge.core.infos import InfoLayout, Returned
 from gymbridge.errors import ArgumentError, ArgumentTypeError
-from gymbridge.gradients.autograd import JaxFunction, Pure
+from gymbridge.gradients.autograd import JaxFunction
 from gymbridge.gradients.checks import check_differentiable, check_options_differentiable
 from gymbridge.gradients.packing import Packing, is_float
 from gymbridge.jax_env.carries import carry_shapes, name_leaves
@@ -34,13 +33,8 @@ from gymbridge.private.torch import check_context
 
 __all__ = ["GraphCarry", "GraphRunner"]
 
-_MethodT = TypeVar("_MethodT", bound=Callable[..., Any])
-
-
-def _eager(method: _MethodT) -> _MethodT:
-    """Return the method as one that `torch.compile` does not look into: it would meet jax there."""
-    disabled: Any = torch.compiler.disable(method)
-    return disabled
+_eager: Any = torch.compiler.disable
+"""Keeps `torch.compile` out of a method, in which it would meet jax."""
 
 
 class GraphCarry(NamedTuple):
@@ -67,21 +61,20 @@ class GraphRunner(JaxRunner):
         simulator, place = rule.simulator, rule.simulator.device
         check_differentiable(simulator)
         self.rule, self._to_torch = JaxRule(rule), choose_to_torch(place)
-        self._sharding = sharding = find_sharding(place)
+        self._sharding = find_sharding(place)
         # In another object, since bound methods of this one would be a circle that keeps what was
         # compiled alive.
         pure = _PackedRule(rule, infos, recompute)
         self.packing = packing = pure.packing
         is_single = simulator.num_devices == 1
         make = partial(JaxFunction, to_torch=self._to_torch, joins=is_single)
-        window = {"in_axes": (0, 0, 1, 0), "out_axes": (0, 0, 1, 1)}
-        self._first_reset = jax.jit(spread(pure.first_reset, place), out_shardings=sharding)
-        self._reset_graph = make(_pair(spread(pure.reset, place)), recompute=recompute)
-        self._step_graph = make(_pair(spread(pure.step, place)), recompute=recompute)
-        self._unroll_graph = make(_pair(spread(pure.unroll, place, **window)))
+        self._reset_graph = make(spread(pure.reset, place), recompute=recompute)
+        self._step_graph = make(spread(pure.step, place), recompute=recompute)
+        # Actions and time steps of a window lead with T, and its carries do not.
+        window = {"in_axes": ((0, 1), 0), "out_axes": ((0, 1), (0, 1))}
+        self._unroll_graph = make(spread(pure.unroll, place, **window))
         self._pack_carry = jax.jit(spread(packing.pack, place))
         self._unpack_carry = jax.jit(spread(packing.unpack, place))
-        self._read_obs = jax.jit(spread(pure.read_obs, place))
 
     def link(self, read: Callable[[Any, np.ndarray], Any]) -> Callable[[Any, np.ndarray], Any]:
         """Return a reader with the user's tensor in the place of its values, if it has a graph."""
@@ -99,17 +92,16 @@ class GraphRunner(JaxRunner):
         """Begin new episodes, with a graph from options that have one; see `Runner.reset`."""
         tensors = [leaf for leaf in jax.tree.leaves(seeds) if isinstance(leaf, torch.Tensor)]
         if carry is None:
-            plain = jax.tree.map(
-                lambda x: x if isinstance(x, np.ndarray) else torch_to_jax(x), seeds
-            )
-            packed, rest, result = self._first_reset(mask, plain)
-            carry = GraphCarry(packed, rest, None)
+            # Tensors come after it, when there is a carry.
+            given = (mask, seeds._replace(options=None) if tensors else seeds)
+            given = jax.device_put(given, self._sharding)
+            first = self._join(self._reset_graph.plain((None, ()), (None, given)))
             if not tensors:
-                return self._join(carry, iter(()), result)
+                return first
+            carry = first.carry
         if mask.all():
             carry = carry._replace(tensor=None)
-        place = self._to_torch(carry.packed).device if tensors else None
-        moved = [tensor.to(place) for tensor in tensors]
+        moved = [tensor.to(self._to_torch(carry.packed).device) for tensor in tensors]
         marked = jax.tree.map(lambda x: _FLOAT if isinstance(x, torch.Tensor) else x, seeds)
         return self._run(self._reset_graph, carry, moved, (mask, marked))
 
@@ -125,11 +117,6 @@ class GraphRunner(JaxRunner):
     def unroll(self, carry: GraphCarry, actions: Any) -> Returned:
         """Take T steps as one node, with actions and a time step that lead with T."""
         return self._run(self._unroll_graph, carry, actions)
-
-    @_eager
-    def observe(self, carry: GraphCarry) -> Any:
-        """Return a copy of the current observation as tensors, without a graph."""
-        return map_arrays(self._to_torch, self._read_obs(carry.packed, carry.rest))
 
     @_eager
     def share(self, carry: GraphCarry) -> tuple[torch.Tensor, GraphCarry]:
@@ -194,97 +181,93 @@ class GraphRunner(JaxRunner):
         """Call a function on what has a gradient (packed state, actions) and what has none."""
         leaves = jax.tree.leaves(actions)
         check_context(leaves)
-        values, rest = (carry.packed, *map(torch_to_jax, leaves)), (carry.rest, given)
+        values, rest = (carry.packed, tuple(map(torch_to_jax, leaves))), (carry.rest, given)
         tensors = (carry.tensor, *leaves)
         wanted = [tensor is not None and tensor.requires_grad for tensor in tensors]
         if not (any(wanted) and torch.is_grad_enabled()):
-            (packed, *floats), (others, result) = graph.plain(values, rest)
-            after = GraphCarry(packed, others, None)
-            return self._join(after, map(self._to_torch, floats), result)
+            return self._join(graph.plain(values, rest))
         traced = graph(values, tensors, rest)
-        others, result = traced.aux
-        after = GraphCarry(traced.values[0], others, traced.tensors[0])
-        return self._join(after, iter(traced.tensors[1:]), result)
+        return self._join((traced.values, traced.aux), traced.tensors)
 
-    def _join(self, carry: GraphCarry, tensors: Iterator[Any], result: Returned) -> Returned:
-        """Return the result as tensors, with those that have a gradient in their place."""
-        leaves, structure = jax.tree.flatten(result, is_leaf=lambda x: isinstance(x, _OPAQUE))
-        joined = [next(tensors) if leaf is _FLOAT else self._to_torch(leaf) for leaf in leaves]
-        return jax.tree.unflatten(structure, joined)._replace(carry=carry)
+    def _join(self, found: Any, tensors: tuple[torch.Tensor, ...] | None = None) -> Returned:
+        """Return the result as tensors, with `tensors` in the place of what has a gradient.
+
+        `found` is what a function of `_PackedRule` returns. Without `tensors` there is no graph.
+        """
+        (packed, floats), (rest, result) = found
+        tensor, *linked = tensors or (None, *map(self._to_torch, floats))
+        others = iter(linked)
+        joined = map_arrays(lambda x: next(others) if x is _FLOAT else self._to_torch(x), result)
+        return joined._replace(carry=GraphCarry(packed, rest, tensor))
 
 
 class _PackedRule:
-    """The rule of the rows of one device, over packed carries: functions to be spread.
+    """The rule of the rows of one device, over packed carries: functions for `JaxFunction`.
 
-    Those for `JaxFunction` take packed and other leaves of the carry, leaves of the actions, and
-    what else is given. They return the new leaves, what has a gradient of the time step, and the
-    rest of it. With `recompute`, the backward pass of `unroll` computes each step again.
+    They take packed leaves of the carry and leaves of the actions, which have a gradient; then
+    other leaves of the carry, and what else is given. They return the new packed leaves and what
+    has a gradient of the time step; then the other new leaves, and the rest of the time step. With
+    `recompute`, the backward pass of `unroll` computes each step again.
     """
 
     def __init__(self, rule: EpisodeRule[JaxSimulator], infos: InfoLayout, recompute: bool) -> None:
-        self._batch, self._infos = rule.simulator, infos
-        self._rule = JaxRule(rule, of_one_device=True)
-        self.packing, self._recompute = _make_packing(self._rule), recompute
+        self._batch, self._infos, self._recompute = rule.simulator, infos, recompute
+        self._rule = part = JaxRule(rule, of_one_device=True)
+        # The floats of the engine's state and of the observation.
+        carry, wanted = carry_shapes(part), {*part.simulator.field_names()}
+        named = zip(name_leaves(part.simulator, carry), jax.tree.leaves(carry), strict=True)
+        names = [name if name in wanted and is_float(leaf) else None for name, leaf in named]
+        self.packing = Packing(carry, names)
         self._actions = jax.tree.structure(action_struct(rule.simulator.single_action_space))
 
-    def first_reset(self, mask: Any, seeds: ResetRequest) -> tuple[Any, Any, Returned]:
+    def reset(self, inputs: tuple[Any, Any], rest: tuple[Any, tuple[Any, ResetRequest]]) -> Any:
+        """Begin new episodes; in every row if there are no packed leaves."""
         log_compilation("reset", self._batch)
-        outcome = self._infos.collect_infos(self._rule.reset(None, mask, seeds))
-        return *self.packing.pack(outcome.carry), outcome._replace(carry=None)
-
-    def reset(self, packed: Any, others: Any, leaves: Any, given: tuple[Any, ResetRequest]) -> Any:
-        log_compilation("reset", self._batch)
-        carry, floats, (mask, marked) = self.packing.unpack(packed, others), iter(leaves), given
+        (packed, leaves), (others, (mask, marked)) = inputs, rest
+        carry = None if packed is None else self.packing.unpack(packed, others)
+        floats = iter(leaves)
         seeds = jax.tree.map(
             lambda x: next(floats) if x is _FLOAT else x, marked, is_leaf=lambda x: x is _FLOAT
         )
         if leaves:
             check_options_differentiable(self._batch, seeds.options)
-        return self._pack(self._infos.collect_infos(self._rule.reset(carry, mask, seeds)))
+        return self._pack(*self._collect(self._rule.reset(carry, mask, seeds)))
 
-    def step(self, packed: Any, others: Any, leaves: Any, _: None) -> Any:
+    def step(self, inputs: tuple[Any, Any], rest: tuple[Any, None]) -> Any:
         log_compilation("step", self._batch)
-        return self._pack(self._advance(*self._read(packed, others, leaves)))
+        return self._pack(*self._advance(*self._read(inputs, rest)))
 
-    def unroll(self, packed: Any, others: Any, leaves: Any, _: None) -> Any:
+    def unroll(self, inputs: tuple[Any, Any], rest: tuple[Any, None]) -> Any:
         log_compilation("unroll", self._batch)
-        body = jax.checkpoint(self._scanned) if self._recompute else self._scanned
-        carry, results = jax.lax.scan(body, *self._read(packed, others, leaves))
-        return self._pack(results._replace(carry=carry))
+        body = jax.checkpoint(self._advance) if self._recompute else self._advance
+        return self._pack(*jax.lax.scan(body, *self._read(inputs, rest)))
 
-    def read_obs(self, packed: Any, others: Any) -> Any:
-        return self.packing.unpack(packed, others).state.rows.seen.obs
-
-    def _read(self, packed: Any, others: Any, leaves: Any) -> tuple[Carry, Any]:
+    def _read(self, inputs: tuple[Any, Any], rest: tuple[Any, None]) -> tuple[Carry, Any]:
+        (packed, leaves), (others, _) = inputs, rest
         return self.packing.unpack(packed, others), jax.tree.unflatten(self._actions, leaves)
 
-    def _scanned(self, carry: Carry, actions: Any) -> tuple[Carry, Returned]:
-        outcome = self._advance(carry, actions)
-        return outcome.carry, outcome._replace(carry=None)
+    def _advance(self, carry: Carry, actions: Any) -> tuple[Carry, Returned]:
+        return self._collect(self._rule.step(carry, actions))
 
-    def _advance(self, carry: Carry, actions: Any) -> Returned:
-        return self._infos.collect_infos(self._rule.step(carry, actions))
+    def _collect(self, outcome: StepResult) -> tuple[Carry, Returned]:
+        """Return the carry, and the rest of the outcome."""
+        found = self._infos.collect_infos(outcome)
+        return found.carry, found._replace(carry=None)
 
-    def _pack(self, outcome: Returned) -> Any:
-        return *self.packing.pack(outcome.carry), *_split(outcome._replace(carry=None))
+    def _pack(self, carry: Carry, result: Returned) -> Any:
+        """Return both, with `_FLOAT` in the place of what has a gradient."""
+        floats: list[Any] = []
 
+        def take(leaf: Any) -> Any:
+            if not is_float(leaf):
+                return leaf
+            floats.append(leaf)
+            return _FLOAT
 
-def _pair(function: Callable[..., Any]) -> Pure:
-    """Return a function of a `_PackedRule` as `JaxFunction` takes it."""
-
-    def paired(inputs: tuple[Any, ...], rest: Any) -> Any:
-        (packed, *leaves), (others, given) = inputs, rest
-        packed, others, floats, result = function(packed, others, leaves, given)
-        return (packed, *floats), (others, result)
-
-    return paired
-
-
-def _make_packing(rule: EpisodeRule[JaxSimulator]) -> Packing:
-    """Return how the floats of the engine's state and of the observation are packed."""
-    carry, wanted = carry_shapes(rule), {*rule.simulator.field_names()}
-    named = zip(name_leaves(rule.simulator, carry), jax.tree.leaves(carry), strict=True)
-    return Packing(carry, [name if name in wanted and is_float(x) else None for name, x in named])
+        obs, reward, final_obs = jax.tree.map(take, result[1:4])
+        result = result._replace(obs=obs, reward=reward, final_obs=final_obs)
+        packed, others = self.packing.pack(carry)
+        return (packed, tuple(floats)), (others, result)
 
 
 @jax.tree_util.register_static
@@ -293,19 +276,3 @@ class _Float:
 
 
 _FLOAT = _Float()
-_OPAQUE = (_Float, Packed)
-"""Classes whose objects are leaves of a result."""
-
-
-def _split(result: Returned) -> tuple[tuple[Any, ...], Returned]:
-    """Return what has a gradient, and the result with `_FLOAT` in its place."""
-    floats: list[Any] = []
-
-    def take(leaf: Any) -> Any:
-        if not is_float(leaf):
-            return leaf
-        floats.append(leaf)
-        return _FLOAT
-
-    obs, reward, final_obs = jax.tree.map(take, result[1:4])
-    return tuple(floats), result._replace(obs=obs, reward=reward, final_obs=final_obs)

@@ -152,7 +152,7 @@ def test_residuals__are_few_arrays_on_one_device(device: str, least: int, most: 
     envs.reset(seed=SEED)
     carry, actions = envs._carry, np.zeros(envs.action_space.shape, np.float32)
     record = envs._runner._step_graph.record
-    kept = jax.tree.leaves(record((carry.packed, actions), (carry.rest, None))[2])
+    kept = jax.tree.leaves(record((carry.packed, (actions,)), (carry.rest, None))[2])
     assert least <= len(kept) <= most
 
 
