@@ -276,10 +276,9 @@ def takes_keywords_of(*others: Callable[..., Any]) -> Callable[[Callable[..., An
 
     def show(init: Any) -> Any:
         own = inspect.signature(init)
-        first = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        rest = [p for p in own.parameters.values() if p.kind is p.VAR_KEYWORD]
+        *first, kwargs = own.parameters.values()
         shared = [p for other in others for p in _keyword_only(other).values()]
-        init.__signature__ = own.replace(parameters=[*first, *shared, *rest])
+        init.__signature__ = own.replace(parameters=[*first, *shared, kwargs])
         return init
 
     return show
@@ -287,9 +286,9 @@ def takes_keywords_of(*others: Callable[..., Any]) -> Callable[[Callable[..., An
 
 def sort_keywords(kwargs: dict[str, Any], *takers: Callable[..., Any]) -> list[dict[str, Any]]:
     """Return the keywords of each function or class, as in `takes_keywords_of`, and the others."""
-    sorted_ = [{k: x for k, x in kwargs.items() if k in _keyword_only(one)} for one in takers]
-    known = {name for found in sorted_ for name in found}
-    return [*sorted_, {name: value for name, value in kwargs.items() if name not in known}]
+    others = dict(kwargs)
+    sorted_ = [{k: others.pop(k) for k in _keyword_only(one) if k in others} for one in takers]
+    return [*sorted_, others]
 
 
 def _keyword_only(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

@@ -33,9 +33,6 @@ from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, Rese
 
 __all__ = ["PoolFunctions"]
 
-_TURNS = 2**32
-"""Turns are counted in uint32 on the device."""
-
 
 class _AfterCallbacks(OneThread):
     """The lock of the class, which waits for what JAX has still to run in this thread."""
@@ -170,7 +167,8 @@ def _check_carry(carry: Any) -> None:
 
 
 def _to_uint32(turn: int) -> np.ndarray:
-    return np.array(turn % _TURNS, np.uint32)
+    """Return a turn as it is counted on the device, which begins again after the largest."""
+    return np.asarray(turn).astype(np.uint32)
 
 
 @jax.custom_jvp

@@ -65,16 +65,12 @@ class MujocoRenderer:
         if self._release is None or not self._release.alive:
             self._open()
         with self._opengl.as_current():
-            return [
-                self._draw_row(_take(data, row), _take(model, row))
-                for row in range(len(data["qpos"]))
-            ]
+            return [self._draw_row(data, model, row) for row in range(len(data["qpos"]))]
 
     def close(self) -> None:
         """Release the OpenGL context and what is in it."""
         if self._release is not None:
             self._release()
-        self._release = None
 
     def _open(self) -> None:
         opengl = make_context()
@@ -85,10 +81,10 @@ class MujocoRenderer:
         self._release = weakref.finalize(self, _release, opengl, resources, os.getpid())
         self._opengl, self._resources = opengl, resources
 
-    def _draw_row(self, data: dict[str, np.ndarray], model: dict[str, np.ndarray]) -> np.ndarray:
+    def _draw_row(self, data: Physics, model: Physics, row: int) -> np.ndarray:
         for owner, fields in ((self._data, data), (self._model, model)):
-            for name, value in fields.items():
-                getattr(owner, name)[:] = value
+            for name, batch in fields.items():
+                getattr(owner, name)[:] = batch[row]
         mujoco.mj_forward(self._model, self._data)
         everything = mujoco.mjtCatBit.mjCAT_ALL.value
         mujoco.mjv_updateScene(
@@ -107,31 +103,25 @@ class MujocoRenderer:
 
 def _make_camera(model: Any, wanted: int | str | None) -> Any:
     names = [model.camera(number).name for number in range(model.ncam)]
-    if wanted is None:
-        wanted = names.index(_TRACKING) if _TRACKING in names else -1
-    elif isinstance(wanted, str) and wanted in names:
-        wanted = names.index(wanted)
-    if isinstance(wanted, str) or not -1 <= wanted < len(names):
+    numbers: dict[Any, Any] = {name: number for number, name in enumerate(names)}
+    number = numbers.get(_TRACKING, -1) if wanted is None else numbers.get(wanted, wanted)
+    if isinstance(number, str) or not -1 <= number < len(names):
         hint = f"; {nearest(wanted, names)}" if isinstance(wanted, str) else "."
         raise ArgumentError(
             "`camera` must be -1 for the free camera, or the number or name of one of the model's "
             f"cameras {names}, got {wanted!r}{hint}"
         )
     camera = mujoco.MjvCamera()
-    camera.fixedcamid = wanted
-    camera.type = mujoco.mjtCamera.mjCAMERA_FIXED if wanted >= 0 else mujoco.mjtCamera.mjCAMERA_FREE
-    if wanted < 0:
+    if number < 0:
         mujoco.mjv_defaultFreeCamera(model, camera)
+    else:
+        camera.type, camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, number
     return camera
 
 
 def _find(physics: Any, names: Iterable[str]) -> Any:
     found = (getattr(physics, name, None) for name in names)
     return next((leaf for leaf in found if leaf is not None), None)
-
-
-def _take(batch: dict[str, np.ndarray], row: int) -> dict[str, np.ndarray]:
-    return {name: leaf[row] for name, leaf in batch.items()}
 
 
 def _release(opengl: Any, resources: Any, maker: int) -> None:
