@@ -98,7 +98,7 @@ class GraphRunner(JaxRunner):
             first = self._join(self._reset_graph.plain((None, ()), (None, given)))
             if not tensors:
                 return first
-            carry = first.carry
+            carry = cast("GraphCarry", first.carry)
         if mask.all():
             carry = carry._replace(tensor=None)
         moved = [tensor.to(self._to_torch(carry.packed).device) for tensor in tensors]

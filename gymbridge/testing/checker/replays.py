@@ -226,7 +226,8 @@ def _compare_with_next_step(check: Check) -> str:
     except Exception as error:  # A factory may know no other mode.
         return f"No environment with NextStep could be built: {error!r}."
     finally:
-        attempt(lambda: envs.close())
+        if envs is not None:
+            attempt(envs.close)
     return "With NextStep, no episode was the same until its end."
 
 
