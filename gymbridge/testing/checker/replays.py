@@ -215,7 +215,7 @@ def _compare_with_next_step(check: Check) -> str:
     """Compare, and return what is in the way if nothing could be compared."""
     for rule in filter(check.ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
         return f"A run with NextStep would differ: `{rule.id}` is broken."
-    envs: Any = None
+    envs = None
     try:
         envs = _make_reference(check)
         if envs is None:
@@ -226,7 +226,7 @@ def _compare_with_next_step(check: Check) -> str:
     except Exception as error:  # A factory may know no other mode.
         return f"No environment with NextStep could be built: {error!r}."
     finally:
-        attempt(lambda: envs.close())
+        attempt(lambda: envs.close())  # type: ignore[union-attr]
     return "With NextStep, no episode was the same until its end."
 
 
