@@ -106,7 +106,7 @@ def test_routes__have_a_process_each(tmp_path: Path) -> None:
     assert all(len(rounds) == 2 for rounds in found["steps_per_second"].values())
 
 
-def test_every_route__is_of_a_case_and_can_be_chosen(harness: Any) -> None:
+def test_every_route__is_of_a_case_and_has_its_sizes(harness: Any) -> None:
     cases, routes = harness("cases"), harness("routes")
     tasks = {
         case.options["task"]
