@@ -5,7 +5,6 @@ rewards and observations up to the end of its episode. Rows are independent, and
 is differentiated: by the policy's weights, the noise and every float in the first state.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -35,34 +34,6 @@ class Outcome(NamedTuple):
     gradients: dict[str, np.ndarray]  # "policy", "noise" and "state", (num_envs, S)
 
 
-def make_rollout(step: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[[Inputs, Any], Any]:
-    """Return a function of inputs and a first state, whose result is the loss and what it is of.
-
-    `step` takes the state and the action of one environment, and returns the next state and what
-    was active. Beside the sum of the losses there are the losses, (num_envs,), and for each step
-    which episodes ended and what was active, (T, num_envs, ...).
-    """
-
-    def rollout(inputs: Inputs, start: Any) -> Any:
-        def body(carry: Any, given: Any) -> Any:
-            (state, ended), (noise, reward_weights, obs_weights) = carry, given
-            actions = jnp.tanh(pick_obs(state.obs) @ inputs.policy + noise)
-            after, active = jax.vmap(step)(state, actions)
-            # Under x64 some of Brax's steps return `done` with another width than its resets.
-            state = jax.tree.map(lambda new, old: new.astype(old.dtype), after, state)
-            gains = reward_weights * state.reward + (obs_weights * pick_obs(state.obs)).sum(1)
-            gains = jnp.where(ended, 0, gains)
-            ended = ended | (state.done > 0)
-            return (state, ended), (gains, ended, active)
-
-        begin = (start, jnp.zeros(len(start.done), bool))
-        _, (gains, ended, active) = jax.lax.scan(body, begin, inputs[1:])
-        losses = gains.sum(0)
-        return losses.sum(), (losses, ended, active)
-
-    return rollout
-
-
 class Reference:
     """A batch of plain Brax or Playground, whose rollout is one piece.
 
@@ -79,31 +50,36 @@ class Reference:
         env = make_env(name, backend)
         keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.PRNGKey(s), 0))
         start = jax.jit(lambda seeds: jax.vmap(env.reset)(keys(seeds)))(jnp.arange(num_envs))
-        self._start, self.obs = start, np.asarray(pick_obs(start.obs))
+        paths, self._structure = jax.tree_util.tree_flatten_with_path(start)
+        leaves = {jax.tree_util.keystr(p, simple=True, separator="."): leaf for p, leaf in paths}
+        self._names = list(leaves)
+        self._start = {k: v for k, v in leaves.items() if jnp.issubdtype(v.dtype, jnp.floating)}
+        self._rest = {k: v for k, v in leaves.items() if k not in self._start}
+        self.obs = np.asarray(pick_obs(start.obs))
         self.dtype = self.obs.dtype
         self.action_size = int(env.action_size)
         smooth = step_with_gradients(env, backend)
-        rollout = make_rollout(lambda *given: (smooth(*given), ()))
-        # Integers of the state have gradients without a value.
-        self._differentiate = jax.jit(jax.value_and_grad(rollout, (0, 1), True, allow_int=True))
-        plain = make_rollout(lambda *given: (env.step(*given), ()))
+        rollout = self._total(jax.vmap(lambda state, action: (smooth(state, action), ())))
+        self._differentiate = jax.jit(jax.value_and_grad(rollout, (0, 1, 2), True))
+        plain = self._total(jax.vmap(lambda state, action: (env.step(state, action), ())))
 
-        def push(inputs: Inputs, along: Any, start: Any) -> Any:
+        def push(inputs: Inputs, along: Any) -> Any:
             def losses(noise: Any) -> Any:
-                return plain(inputs._replace(noise=noise), start)[1][0]
+                return plain(inputs.policy, noise, self._start, inputs)[1][0]
 
             return jax.jvp(losses, (inputs.noise,), (along,))[1]
 
         self._push = jax.jit(push)
         # Another object, since watching changes it.
-        self._watch = jax.jit(make_rollout(watched_step(make_env(name, backend), backend)))
+        watched = jax.vmap(watched_step(make_env(name, backend), backend))
+        self._watch = jax.jit(self._total(watched))
 
     def differentiate(self, inputs: Inputs) -> Outcome:
         """Return losses and gradients of a rollout."""
-        (_, (losses, ended, _)), (by, state) = self._differentiate(inputs, self._start)
-        floats = [part for part in jax.tree.leaves(state) if part.dtype != jax.dtypes.float0]
-        packed = [np.asarray(part).reshape(len(losses), -1) for part in floats]
-        gradients = {"policy": np.asarray(by.policy), "noise": np.asarray(by.noise)}
+        found = self._differentiate(inputs.policy, inputs.noise, self._start, inputs)
+        (_, (losses, ended, _)), (policy, noise, state) = found
+        packed = [np.asarray(state[name]).reshape(len(losses), -1) for name in self._start]
+        gradients = {"policy": np.asarray(policy), "noise": np.asarray(noise)}
         gradients["state"] = np.concatenate(packed, 1)
         return Outcome(np.asarray(losses), np.asarray(ended), gradients)
 
@@ -112,16 +88,40 @@ class Reference:
 
         Forward mode passes MJX's own loop, so nothing of gymbridge is used.
         """
-        return np.asarray(self._push(inputs, along, self._start))
+        return np.asarray(self._push(inputs, along))
 
     def watch(self, inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
         """Return the losses, and what is active in each row: (num_envs, anything) bool.
 
         Active are contacts and joint limits in every substep of the physics, and ends of episodes.
         """
-        _, (losses, *parts) = self._watch(inputs, self._start)
-        rows = [np.moveaxis(np.asarray(part), 1, 0) for part in jax.tree.leaves(parts)]
-        return np.asarray(losses), np.concatenate([row.reshape(len(losses), -1) for row in rows], 1)
+        _, (losses, ended, active) = self._watch(inputs.policy, inputs.noise, self._start, inputs)
+        parts = [ended, *jax.tree.leaves(active)]
+        rows = [np.moveaxis(np.asarray(part), 1, 0).reshape(len(losses), -1) for part in parts]
+        return np.asarray(losses), np.concatenate(rows, 1)
+
+    def _total(self, step: Any) -> Any:
+        def total(policy: Any, noise: Any, start: Any, inputs: Inputs) -> Any:
+            leaves = {**self._rest, **start}
+            state = jax.tree.unflatten(self._structure, [leaves[name] for name in self._names])
+            given = (noise, inputs.reward_weights, inputs.obs_weights)
+
+            def body(carry: Any, given: Any) -> Any:
+                (state, ended), (noise, reward_weights, obs_weights) = carry, given
+                after, active = step(state, jnp.tanh(pick_obs(state.obs) @ policy + noise))
+                # Under x64 some of Brax's steps return `done` with another width than its resets.
+                state = jax.tree.map(lambda new, old: new.astype(old.dtype), after, state)
+                gains = reward_weights * state.reward + (obs_weights * pick_obs(state.obs)).sum(1)
+                gains = jnp.where(ended, 0, gains)
+                ended = ended | (state.done > 0)
+                return (state, ended), (gains, ended, active)
+
+            begin = (state, jnp.zeros(len(state.done), bool))
+            _, (gains, ended, active) = jax.lax.scan(body, begin, given)
+            losses = gains.sum(0)
+            return losses.sum(), (losses, ended, active)
+
+        return total
 
 
 class Bridge:
@@ -147,41 +147,40 @@ class Bridge:
 
     def differentiate(self, inputs: Inputs) -> Outcome:
         """Return losses and gradients of a rollout, step by step."""
-        envs, (policy, noise, *weights) = self.envs, map(torch.tensor, inputs)
+        envs, (policy, noise, reward_weights, obs_weights) = self.envs, map(torch.tensor, inputs)
         policy.requires_grad_()
         noise.requires_grad_()
         obs, _ = envs.reset(seed=0)
         state = envs.physics_state.requires_grad_()
         envs.physics_state = state
+        obs = pick_obs(obs)
         fields = envs.physics_state_fields
-        begun = state[:, fields.get("obs", fields.get("obs.state"))]
-        obs, steps = begun.reshape(pick_obs(obs).shape), []
-        for moved in noise:
-            obs, *others, _ = envs.step(torch.tanh(obs @ policy + moved))
+        obs = state[:, fields.get("obs", fields.get("obs.state"))].reshape(obs.shape)
+        losses, ended, ends = 0.0, torch.zeros(len(obs), dtype=torch.bool), []
+        for t in range(len(noise)):
+            actions = torch.tanh(obs @ policy + noise[t])
+            obs, rewards, terminations, truncations, _ = envs.step(actions)
             obs = pick_obs(obs)
-            steps.append((obs, *others))
-        losses, ended = _add_up(weights, *map(torch.stack, zip(*steps, strict=True)))
+            gains = reward_weights[t] * rewards + (obs_weights[t] * obs).sum(1)
+            losses = losses + torch.where(ended, 0, gains)
+            ended = ended | terminations | truncations
+            ends.append(ended)
+        losses.sum().backward()
         # The engine's own state comes first, and then what was seen of it.
         own = max(place.stop for name, place in fields.items() if not name.startswith("seen."))
         found = {"policy": policy.grad, "noise": noise.grad, "state": state.grad[:, :own]}
-        return Outcome(losses, ended, {key: gradient.numpy() for key, gradient in found.items()})
+        gradients = {key: gradient.numpy() for key, gradient in found.items()}
+        return Outcome(losses.detach().numpy(), torch.stack(ends).numpy(), gradients)
 
     def unroll(self, inputs: Inputs) -> Outcome:
         """Return losses and the gradient by the noise of a rollout without policy, as one node."""
-        _, noise, *weights = map(torch.tensor, inputs)
+        _, noise, reward_weights, obs_weights = map(torch.tensor, inputs)
         noise.requires_grad_()
         self.envs.reset(seed=0)
-        obs, *others, _ = self.envs.unroll(torch.tanh(noise))
-        losses, ended = _add_up(weights, pick_obs(obs), *others)
-        return Outcome(losses, ended, {"noise": noise.grad.numpy()})
-
-
-def _add_up(weights: Any, obs: Any, rewards: Any, *ends: Any) -> tuple[Any, Any]:
-    """Return the losses of a rollout and its ends, and run its backward pass."""
-    reward_weights, obs_weights = weights
-    ended = torch.stack(ends).any(0).cumsum(0) > 0
-    before = torch.cat([torch.zeros_like(ended[:1]), ended[:-1]])
-    gains = reward_weights * rewards + (obs_weights * obs).sum(2)
-    losses = torch.where(before, 0, gains).sum(0)
-    losses.sum().backward()
-    return losses.detach().numpy(), ended.numpy()
+        obs, rewards, terminations, truncations, _ = self.envs.unroll(torch.tanh(noise))
+        ended = (terminations | truncations).cumsum(0) > 0
+        before = torch.cat([torch.zeros_like(ended[:1]), ended[:-1]])
+        gains = reward_weights * rewards + (obs_weights * pick_obs(obs)).sum(2)
+        losses = torch.where(before, 0, gains).sum(0)
+        losses.sum().backward()
+        return Outcome(losses.detach().numpy(), ended.numpy(), {"noise": noise.grad.numpy()})
