@@ -82,11 +82,11 @@ def read_carried(env: JaxEnv) -> tuple[dict[str, Option], dict[str, np.ndarray]]
                 f"`carried[{name!r}]` must have a default in `reset` that is a value of {space}, "
                 "with which it begins."
             )
-        options[name], defaults[name] = carry(option), option.default
+        options[name], defaults[name] = _carry(option), option.default
     return options, defaults
 
 
-def carry(option: Option) -> Option:
+def _carry(option: Option) -> Option:
     """Return an option as one whose values are `Kept`."""
 
     def read(given: Any, mask: np.ndarray) -> Kept:
@@ -99,7 +99,7 @@ def carry(option: Option) -> Option:
 
 def carry_tree(like: Any, *path: str) -> Option:
     """Return the option at a path for nested dicts of arrays, which `reset` gets as `Kept`."""
-    return carry(Option(partial(_read_tree, path, like), like))
+    return _carry(Option(partial(_read_tree, path, like), like))
 
 
 def _read_tree(path: tuple[str, ...], like: Any, given: Any, mask: np.ndarray) -> Any:
