@@ -23,8 +23,8 @@ _FOR_DEVELOPERS = {"all", "docs", "examples", "test"}
 def read_extras() -> dict[str, tuple[str, ...]]:
     """Return the distributions by the extra of gymbridge that installs them.
 
-    They are those of `setup.cfg`, from the metadata of the installed package; none where there is
-    no metadata, as beside a copy of the package on the path.
+    `setup.cfg` lists them, and they are read from the metadata of the installed package. A checkout
+    on PYTHONPATH alone has no metadata, and the result is empty.
 
     Example:
         >>> read_extras()["brax"]
