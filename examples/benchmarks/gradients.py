@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from brax import envs as brax_envs
-from steps import Contest, Step, over
+from steps import Contest, Step, brax_wrapper, over
 
 from gymbridge import BraxVectorEnv
 from gymbridge.command_line.timing import wait
@@ -74,7 +74,7 @@ class Window:
         function, given = {
             "policy": (jax.grad(self._loss), self.weights),
             "forward": (partial(self._loss, env_step=self.env.step), self.weights),
-            "actions": (jax.grad(self._loss_of_actions), self.actions),
+            "actions": (jax.grad(self._loss), self.actions),
             "product": (self._product, self.actions),
         }[method]
         compiled, given = jax.jit(function), jnp.asarray(given)
@@ -82,23 +82,19 @@ class Window:
 
     def _product(self, actions: Any, first: Any) -> Any:
         """Return the Hessian by given actions times the same."""
-        pull = partial(jax.grad(self._loss_of_actions), first=first)
+        pull = partial(jax.grad(self._loss), first=first)
         return jax.jvp(pull, (actions,), (actions,))[1]
 
-    def _loss(self, weights: Any, first: Any, env_step: Any = None) -> Any:
-        def act(obs: Any, _: Any) -> Any:  # on a GPU the default precision is less than torch's
-            return jnp.matmul(obs, weights, precision="highest")
+    def _loss(self, given: Any, first: Any, env_step: Any = None) -> Any:
+        """Return the loss by the weights of a policy, a matrix, or by the actions of all steps."""
 
-        return self._scan(act, first, None, env_step)
-
-    def _loss_of_actions(self, actions: Any, first: Any) -> Any:
-        return self._scan(lambda _, action: action, first, actions)
-
-    def _scan(self, act: Any, first: Any, actions: Any, env_step: Any = None) -> Any:
         def step(state: Any, action: Any) -> Any:
-            state = jax.vmap(env_step or self.step)(state, act(state.obs, action))
+            if action is None:  # on a GPU the default precision is less than torch's
+                action = jnp.matmul(state.obs, given, precision="highest")
+            state = jax.vmap(env_step or self.step)(state, action)
             return state, (state.obs**2).sum() - state.reward.sum()
 
+        actions = None if given.ndim == 2 else given
         return jax.lax.scan(step, first, actions, self.num_steps)[1].sum()
 
     def torch_policy(self) -> torch.Tensor:
@@ -186,13 +182,8 @@ def memory(num_envs: int, device: str, *, num_windows: int = 200) -> dict[str, A
 
 def torchrl_window(given: Window) -> Callable[[], Any]:
     """Return the same work on TorchRL's wrapper."""
-    from torchrl.envs.libs.brax import BraxWrapper
-
-    options: Any = {"requires_grad": True, "categorical_action_encoding": False}
-    if given.device != "cpu":  # there it clears all that JAX compiled every 20 steps, as it comes
-        options["cache_clear_frequency"] = False
-    num_envs = given.envs.num_envs
-    theirs = BraxWrapper(given.env, batch_size=[num_envs], device=given.device, **options)
+    options = {"requires_grad": True, "categorical_action_encoding": False}
+    theirs = brax_wrapper(given.env, given.envs.num_envs, given.device, **options)
     weights = torch.tensor(given.weights, device=given.device, requires_grad=True)
 
     def run() -> None:

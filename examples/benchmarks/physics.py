@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from brax import envs as brax_envs
 from brax.envs.wrappers.training import DomainRandomizationVmapWrapper
-from steps import Contest, fetched, over, own_step, play, scanned, uniform
+from steps import Contest, fetched, over, own_step, play, scan_of, scanned, uniform
 
 from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
 
@@ -88,8 +88,6 @@ def functional(
     env = brax_envs.get_environment(name, backend="spring")
     actions = jnp.asarray(uniform(num_steps, num_envs, env.action_size))
     envs = BraxVectorEnv(name, num_envs, backend="spring", arrays="jax")
-    envs.reset(seed=0)
-    carry, _, step = envs.functional()
 
     def bare(state: Any, action: jax.Array) -> tuple[Any, Any]:
         state = jax.vmap(env.step)(state, action)
@@ -97,7 +95,7 @@ def functional(
 
     start = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.PRNGKey(0), num_envs))
     steps = {
-        "functional()": scanned(step, carry, actions),
+        "functional()": scan_of(envs, actions),
         "a scan of Brax's step": scanned(bare, start, actions),
     }
     return Contest(steps, over("a scan of Brax's step", {"functional()": bar}), num_steps)

@@ -7,7 +7,7 @@ from typing import Any
 
 import envpool
 import numpy as np
-from steps import Contest, draw_batch, over, scanned
+from steps import Contest, draw_batch, over, scan_of
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.command_line.bench import draw_actions, make_step
@@ -24,10 +24,7 @@ def in_jax(num_envs: int, _: str, *, mode: str) -> Contest:
         envs = make(arrays=name)
         steps[f"{name} arrays"] = repeat(make_step(envs, draw_actions(envs)), num_steps)
     actions = np.random.default_rng(0).integers(0, 2, (num_steps, num_envs), np.int32)
-    envs = make(arrays="jax")
-    envs.reset(seed=0)
-    carry, _, step = envs.functional()
-    steps["functional(), one scan"] = scanned(step, carry, actions)
+    steps["functional(), one scan"] = scan_of(make(arrays="jax"), actions)
     bars = {"jax arrays": 2.0, "functional(), one scan": 2.5}
     return Contest(steps, over("numpy arrays", bars), num_steps)
 

@@ -221,6 +221,13 @@ def scanned(step: Any, carry: Any, actions: Any) -> Step:
     return run
 
 
+def scan_of(envs: Any, actions: Any) -> Step:
+    """Return `scanned` of a batch's `functional()`."""
+    envs.reset(seed=0)
+    carry, _, step = envs.functional()
+    return scanned(step, carry, actions)
+
+
 def draw_batch(space: gym.Space[Any], size: int) -> list[Any]:
     """Return actions for so many environments with this space, the same ones each time."""
     batch = gym.vector.utils.batch_space(space, size)

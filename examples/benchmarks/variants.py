@@ -31,7 +31,6 @@ from steps import Contest, Physics, Step, brax_task, over
 
 from gymbridge.command_line.timing import wait
 from gymbridge.core.episode import EpisodeRule, ResetRequest
-from gymbridge.errors import ArgumentError
 from gymbridge.jax_env.rows import begin_rows, drawn_part, where_rows
 from gymbridge.jax_env.runners import JaxRule, JaxRunner, JitRunner
 from gymbridge.jax_env.simulator import Episodes, JaxSimulator
@@ -175,27 +174,14 @@ def vary(envs: Any, variant: Variant, like: Any = None) -> Any:
     """Return a batch equal to `envs`, not yet reset, whose step is a variant.
 
     Args:
-        envs: Batch of a JAX environment with torch or jax arrays and without gradients.
+        envs: Batch of a JAX environment with torch or jax arrays, without gradients, whose graph
+            keeps states that would be written over. With `refill_every` nothing is `carried` from
+            one episode to the next, since initial states are drawn before an episode ends.
         variant: What is changed.
         like: A batch from here and an equal variant but for `refill_every`, whose compiled
             functions it shares; None compiles them.
-
-    Raises:
-        ArgumentError: The batch is of another kind, or initial states depend on what the episode
-            before has left, so that they cannot be drawn ahead.
     """
     plain, varied = envs._runner, copy.copy(envs)
-    if not isinstance(plain, JitRunner) or envs.arrays == "numpy":
-        raise ArgumentError(
-            "`envs` must have torch or jax arrays and be built without `differentiable=True`, "
-            f"since a graph keeps states that would be written over; got arrays={envs.arrays!r} "
-            f"and a {type(plain).__name__}."
-        )
-    if variant.refill_every and (carried := plain.rule.simulator.env.carried):
-        raise ArgumentError(
-            f"`variant.refill_every` must be 0 for this environment, got {variant.refill_every}: "
-            f"its episodes begin with what the one before has left, {list(carried)}."
-        )
     compiled = like._runner.compiled if like else compile_variant(plain.rule, envs._infos, variant)
     varied._runner = VariantRunner(plain, compiled, variant)
     return varied
