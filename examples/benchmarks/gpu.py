@@ -7,8 +7,10 @@ machine without one of them runs the others.
 from itertools import pairwise
 from typing import Any
 
+import jax
 import torch
-from steps import Contest, Physics, Step, balance, brax_task, brax_wrapper, over, torchrl_step
+from steps import Contest, Step, engine_step, over, torchrl_step
+from tasks import Physics, balance, brax_task, brax_wrapper
 from torch import nn
 
 BARE, WRAPPED = "bare jitted step", "Playground wrap_for_brax_training"
@@ -20,21 +22,6 @@ def make_policy(env: Any, device: str) -> nn.Module:
     sizes = env.observation_size, 64, 64, env.action_size
     layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.Tanh())]
     return nn.Sequential(*layers).to(device).requires_grad_(False)
-
-
-def bare(reset: Any, step: Any, policy: nn.Module, size: int) -> Step:
-    """Step a jitted function; arrays pass between JAX and torch by DLPack, without copies."""
-    import jax
-
-    state = jax.jit(reset)(jax.random.split(jax.random.PRNGKey(0), size))
-    jitted = jax.jit(step)
-
-    def run(_: int) -> object:
-        nonlocal state
-        state = jitted(state, jax.numpy.from_dlpack(policy(torch.from_dlpack(state.obs))))
-        return state.obs
-
-    return run
 
 
 def ours(envs: Any, policy: nn.Module) -> Step:
@@ -57,8 +44,13 @@ def steps_of(
 ) -> dict[str, Step]:
     """Return the bare step, that of the library's wrapper, which is `wrapped`, and ours by mode."""
     policy = make_policy(physics.env, device)
+
+    def act(_: int, state: Any) -> Any:  # by DLPack, without copies
+        return jax.numpy.from_dlpack(policy(torch.from_dlpack(state.obs)))
+
     steps = {
-        name: bare(*physics.functions(name == wrapped), policy, size) for name in (BARE, wrapped)
+        name: engine_step(*physics.functions(name == wrapped), size, act)
+        for name in (BARE, wrapped)
     }
     for mode in modes:
         envs = physics.batch(size, arrays="torch", device=device, autoreset_mode=mode)

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from brax import envs as brax_envs
-from steps import Contest, Step, brax_wrapper, over
+from steps import Contest, Step, over
+from tasks import brax_wrapper
 
 from gymbridge import BraxVectorEnv
 from gymbridge.command_line.timing import wait

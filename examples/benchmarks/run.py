@@ -29,6 +29,7 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -158,9 +159,9 @@ def wait_for(command: list[str], environ: dict[str, str], said: Any, seconds: fl
     except subprocess.TimeoutExpired:
         return None
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)  # with its own processes
-            process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # and its own processes, which may outlive it
+        process.wait()
 
 
 def read_reason(status: int | None, said: str, seconds: float) -> str:

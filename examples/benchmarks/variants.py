@@ -27,7 +27,8 @@ import jax
 import jax.numpy as jnp
 import torch
 from gpu import BARE, make_policy, ours
-from steps import Contest, Physics, Step, brax_task, over
+from steps import Contest, Step, over
+from tasks import Physics, brax_task
 
 from gymbridge.command_line.timing import wait
 from gymbridge.core.episode import EpisodeRule, ResetRequest

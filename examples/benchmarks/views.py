@@ -5,17 +5,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from steps import (
-    Contest,
-    Step,
-    brax_task,
-    brax_wrapper,
-    over,
-    play,
-    share_of_ends,
-    step_of,
-    uniform,
-)
+from steps import Contest, Step, over, play, share_of_ends, step_of, uniform
+from tasks import brax_task, brax_wrapper
 
 from gymbridge.trainers.cleanrl import make_cleanrl
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
@@ -204,7 +195,7 @@ def cleanrl(num_envs: int, _: str, *, task: str = CART_POLE, bar: float | None =
     }
     steps = {"our step": play(batch)} | {name: play(envs) for name, envs in views.items()}
     bars = {"view": bar, "view, normalize='batch'": None}
-    return Contest(steps, over("our step", bars), note=share_of_ends({"": batch}))
+    return Contest(steps, over("our step", bars), note=share_of_ends(batch))
 
 
 def on_cores(num_envs: int, _: str, *, trainer: str) -> Contest:
