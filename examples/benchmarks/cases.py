@@ -12,7 +12,7 @@ IN_MODE = {mode: {"autoreset_mode": mode} for mode in MODES}
 PLACES = {"all cores": {"device": "cpu:all"}, "one device": {"device": "cpu"}}
 """Keywords by name; the batch over all cores is the first, since it starts JAX for all."""
 
-SHORT = {"num_windows": 10, "max_steps": 1, "seconds": 0}
+SHORT = {"max_steps": 1, "seconds": 0}
 QUICK = {**SHORT, "num_steps": 2, "n_steps": 2}
 """Keywords with which a function is soon done, and with which what it compiles is small, too."""
 
@@ -284,26 +284,17 @@ GPU = {
         on_gpu("CartPole-v1 (EnvPool)", "steps:beside_engine", 64, 512, 4096, **POOL),
     ),
 }
-TENSORS = {
-    "ways": {"torch": {"arrays": "torch"}, "numpy": {}},
-    "bars": {"torch over numpy": 1.05},
-    "engines": {},
-}
 WINDOWS = timed("inverted_pendulum, window of 16 steps", "gradients:routes", 64)._replace(
     apart=True, limit=1200
 )
 GRADIENTS = {
     "gradients": (
-        beside("reacher (generalized), 256 envs, a step", REACHER, 256, {}, **TENSORS, **BRAX),
         gradient("inverted_pendulum, window of 32 steps", 256, 5, bar=1.20),
         gradient("reacher, window of 32 steps", 256, 5, name="reacher", bar=2.0),
         gradient("inverted_pendulum, 32 steps", 256, method="actions", bar=1.15),
         gradient("reacher (MJX), window of 16 steps", 64, **MJX),
         gradient("reacher (MJX), 16 steps", 64, **MJX, method="actions"),
         gradient("reacher, 8 steps, Hessian times a vector", 64, **HESSIAN),
-        *change(
-            [timed("inverted_pendulum, 200 windows of 32 steps", "gradients:memory")], processes=1
-        ),
         WINDOWS._replace(options={"only": "policy"}, processes=3, rounds=3),
     ),
 }

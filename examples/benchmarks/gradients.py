@@ -4,10 +4,8 @@ The reference of a window is one `jax.jit(jax.value_and_grad(scan))` of plain Br
 policy and loss, which restarts nothing; both must find the same gradient.
 """
 
-import resource
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -167,18 +165,6 @@ def window(
         bars[way, "JAX's forward pass"] = 4.0
     steps = {name: waiting(step) for name, step in steps.items()}
     return Contest(steps, bars, num_steps, f"gradients differ by {error:.0e}")
-
-
-def memory(num_envs: int, device: str, *, num_windows: int = 200) -> dict[str, Any]:
-    """Return the memory after the last window, over that after the 20th."""
-    given, sizes = Window("inverted_pendulum", num_envs, 32, device), []
-    for _ in range(num_windows):
-        given.torch_policy()
-        pages = int(Path("/proc/self/statm").read_text().split()[1])  # Linux
-        on_gpu = torch.cuda.memory_allocated() if device != "cpu" else 0
-        sizes.append(pages * resource.getpagesize() + on_gpu)
-    ratio = max(sizes[-10:]) / sizes[num_windows // 10 - 1]
-    return {"figures": {"memory at the end, MiB": sizes[-1] / 2**20, "over that at 10 %": ratio}}
 
 
 def torchrl_window(given: Window) -> Callable[[], Any]:

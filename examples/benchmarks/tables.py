@@ -72,9 +72,7 @@ def ratios(results: list[Result]) -> Iterator[Rows]:
         first = found[0]
         values = {one["value"] for one in results if one["case"] == first["case"]}
         title = first["case"] + (f", {first['value']:,}" if len(values) > 1 else "")
-        for label, figure in first.get("figures", {}).items():
-            rows.append([f"{title}: {label}", "", "", f"{figure:,.2f}", ""])
-        for name, reference, _ in first.get("over", []):
+        for name, reference, _ in first["over"]:
             taken, other = (find_time(found, one) for one in (name, reference))
             times = f"{taken:,.1f}", f"{taken - other:+,.0f}"
             case = f"{title}: {name} over {reference}"
