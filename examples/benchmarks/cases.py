@@ -4,10 +4,10 @@ A set has a file of results and a table of a page. `make` names the function tha
 is imported in the process that measures it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-NEXT, SAME, DISABLED = MODES = ("NextStep", "SameStep", "Disabled")
+NEXT, SAME, _ = MODES = ("NextStep", "SameStep", "Disabled")
 IN_MODE = {mode: {"autoreset_mode": mode} for mode in MODES}
 PLACES = {"all cores": {"device": "cpu:all"}, "one device": {"device": "cpu"}}
 """Keywords by name; the batch over all cores is the first, since it starts JAX for all."""
@@ -36,7 +36,7 @@ class Case(NamedTuple):
     axis: str = "environments"  # what the values are
     apart: bool = False  # whether each function has a process of its own
     batch: int | None = None  # environment steps in a step of the batch; None for the value
-    processes: int = 5  # that measure it, one after the other
+    processes: int = 3  # that measure it, one after the other
     rounds: int = 9  # turns of each function
     limit: int = 600  # seconds after which its process is ended
 
@@ -88,14 +88,7 @@ def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) ->
     options["engines"] = {"engine": {"arrays": "numpy"}}
     bars = {"all cores": bar, "one device": None}
     title = f"{task}, {num_envs:,} envs, {mode}, {arrays}"
-    case = beside(title, f"{engine}/{task}-v0", num_envs, bars, ways=PLACES, **options)
-    return case._replace(processes=3)
-
-
-def by_size(task: str) -> Case:
-    """Return `on_cores` over the batch size."""
-    sizes = (16, 64, 256, 1024, 4096)
-    return on_cores(task, 1)._replace(name=task, values=sizes, processes=1, rounds=5)
+    return beside(title, f"{engine}/{task}-v0", num_envs, bars, ways=PLACES, **options)
 
 
 def routed(task: str, *values: int, **changed: Any) -> Case:
@@ -104,23 +97,12 @@ def routed(task: str, *values: int, **changed: Any) -> Case:
     return case._replace(**{"processes": 1, "rounds": 5, "limit": 1800} | changed)
 
 
-def gradient(title: str, num_envs: int, processes: int = 3, /, **options: Any) -> Case:
-    """Return a gradient beside the same in plain JAX."""
-    return timed(title, "gradients:window", num_envs, **options)._replace(processes=processes)
-
-
 def on_gpu(title: str, make: str, *sizes: int, **options: Any) -> Case:
     """Return a case whose policy and batch are on a GPU."""
     case = timed(title, make, *(sizes or (256, 4096, 16384, 65536)), **options)
     return case._replace(processes=1, rounds=7, limit=300)
 
 
-def change(cases: Iterable[Case], **fields: Any) -> tuple[Case, ...]:
-    """Return cases with other fields, such as the number of processes."""
-    return tuple(case._replace(**fields) for case in cases)
-
-
-NO_BARS = {NEXT: None, SAME: None}
 LIMITS = {"no limit": {"max_episode_steps": -1}, "limit of 100 steps": {"max_episode_steps": 100}}
 WITH_LIMIT = {"limit of 100 steps over no limit": 1.10}
 STAGGERED = {"engines": {}, "stagger": 100}
@@ -128,17 +110,14 @@ PENDULUM, REACHER = "Brax/inverted_pendulum-v0", "Brax/reacher-v0"
 ENGINE = {
     "brax": (
         beside("inverted_pendulum, 256 envs", PENDULUM, 256, {NEXT: 1.2, SAME: 1.2}, **BRAX),
-        beside("fast, 256 envs", "Brax/fast-v0", 256, {**NO_BARS, DISABLED: None}, **BRAX),
+        beside("fast, 256 envs", "Brax/fast-v0", 256, dict.fromkeys(MODES), **BRAX),
         beside("reacher, 256 envs", REACHER, 256, dict.fromkeys(MODES, 1.10), **BRAX),
         beside("reacher, 1,024 envs", REACHER, 1024, WITH_LIMIT, ways=LIMITS, **STAGGERED, **BRAX),
     ),
-    "physics": change(
-        (
-            timed("humanoid (spring), drawn physics", "physics:randomization"),
-            timed("CartpoleBalance, 256 envs", "physics:playground", bar=1.12),
-            timed("inverted_pendulum (spring)", "physics:functional", bar=1.25),
-        ),
-        processes=3,
+    "physics": (
+        timed("humanoid (spring), drawn physics", "physics:randomization"),
+        timed("CartpoleBalance, 256 envs", "physics:playground", bar=1.12),
+        timed("inverted_pendulum (spring)", "physics:functional", bar=1.25),
     ),
     "playground": tuple(
         timed(f"{name} ({impl}), 64 envs", "physics:playground", 64, name=name, impl=impl, bar=bar)
@@ -149,12 +128,9 @@ ENGINE = {
             ("HopperHop", "warp", None),
         )
     ),
-    "suites": change(
-        (
-            timed("jumanji's Game2048", "suites:jumanji", 1024),
-            timed("gymnax's CartPole", "suites:gymnax", 1024),
-        ),
-        processes=3,
+    "suites": (
+        timed("jumanji's Game2048", "suites:jumanji", 1024),
+        timed("gymnax's CartPole", "suites:gymnax", 1024),
     ),
     "envpool": (
         on_pool("CartPole-v1", 8, 0.90, 1.20),
@@ -163,9 +139,8 @@ ENGINE = {
         on_pool("Pong-v5", 8, 1.03, 1.08),
         on_pool("HalfCheetah-v4", 8, 1.03, 1.08),
     ),
-    "pool_in_jax": change(
-        (timed(f"64 CartPoles, {mode}", "pools:in_jax", 64, mode=mode) for mode in (NEXT, SAME)),
-        processes=3,
+    "pool_in_jax": tuple(
+        timed(f"64 CartPoles, {mode}", "pools:in_jax", 64, mode=mode) for mode in (NEXT, SAME)
     ),
     "async_pool": (
         timed("CartPole, 32 of 64 envs at a time", "pools:turns", 64)._replace(batch=32),
@@ -201,7 +176,7 @@ TRAINERS = {
         timed("8 CartPoles", "views:sb3", 8),
         timed("64 CartPoles", "views:sb3", 64, over_step=2.0, bar=1 / 3),
     ),
-    "pong": change([timed("8 games", "views:pong", 8)], processes=2, rounds=3, limit=1800),
+    "pong": (timed("8 games", "views:pong", 8)._replace(processes=2, rounds=3, limit=1800),),
     "torch_views": (
         timed("inverted_pendulum, rollout of 100 steps", "views:torchrl_loop"),
         timed("inverted_pendulum, rollout, each in a process", "views:torchrl_brax")._replace(
@@ -289,28 +264,30 @@ WINDOWS = timed("inverted_pendulum, window of 16 steps", "gradients:routes", 64)
 )
 GRADIENTS = {
     "gradients": (
-        gradient("inverted_pendulum, window of 32 steps", 256, 5, bar=1.20),
-        gradient("reacher, window of 32 steps", 256, 5, name="reacher", bar=2.0),
-        gradient("inverted_pendulum, 32 steps", 256, method="actions", bar=1.15),
-        gradient("reacher (MJX), window of 16 steps", 64, **MJX),
-        gradient("reacher (MJX), 16 steps", 64, **MJX, method="actions"),
-        gradient("reacher, 8 steps, Hessian times a vector", 64, **HESSIAN),
-        WINDOWS._replace(options={"only": "policy"}, processes=3, rounds=3),
+        timed("inverted_pendulum, window of 32 steps", "gradients:window", 256, bar=1.20),
+        timed("reacher, window of 32 steps", "gradients:window", 256, name="reacher", bar=2.0),
+        timed("inverted_pendulum, 32 steps", "gradients:window", 256, method="actions", bar=1.15),
+        timed("reacher (MJX), window of 16 steps", "gradients:window", 64, **MJX),
+        timed("reacher (MJX), 16 steps", "gradients:window", 64, **MJX, method="actions"),
+        timed("reacher, 8 steps, Hessian times a vector", "gradients:window", 64, **HESSIAN),
+        WINDOWS._replace(options={"only": "policy"}, rounds=3),
     ),
 }
-TRAININGS = change(
-    (
-        timed(f"{task} to {target}", "training:sb3_to_target", 64, task=task, target=target)
-        for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
-    ),
-    processes=1,
-    limit=3600,
+TRAININGS = tuple(
+    timed(
+        f"{task} to {target}", "training:sb3_to_target", 64, task=task, target=target
+    )._replace(processes=1, limit=3600)
+    for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
 )
 TRAININGS_ON_GPU = tuple(
     on_gpu(f"PPO on ant ({library})", "training:ppo_to_target", 4096, library=library)
     for library in ("gymbridge", "Brax")
 )
-BY_SIZE = tuple(map(by_size, ("ant", "inverted_pendulum", "CartpoleBalance")))
+SIZES = {"values": (16, 64, 256, 1024, 4096), "processes": 1, "rounds": 5}
+BY_SIZE = tuple(
+    on_cores(task, 1)._replace(name=task, **SIZES)
+    for task in ("ant", "inverted_pendulum", "CartpoleBalance")
+)
 
 SETS = {
     name: Set(page, cases, table)

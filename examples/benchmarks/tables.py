@@ -9,7 +9,6 @@ highest process are beside the median one. Two tables are of all sets: `summary`
 that README and the picture name, and `bars` what the project aims at.
 """
 
-import argparse
 import json
 import re
 import runpy
@@ -225,20 +224,15 @@ def write(rows: Rows) -> str:
     return "\n".join([head, f"|{'|'.join(marks)}|", *lines])
 
 
+def renew(found: re.Match[str]) -> str:
+    """Return the table of a page as its results are now."""
+    table = make_table(found[1], DOCS / "measured")
+    return f"<!-- table: {found[1]} -->\n{table}\n<!-- end -->" if table else found[0]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument(
-        "--measured", type=Path, default=DOCS / "measured", help="folder of results"
-    )
-    parser.add_argument("--pages", type=Path, default=DOCS, help="folder of the pages")
-    args = parser.parse_args()
-    for page in args.pages.rglob("*.md"):
+    for page in DOCS.rglob("*.md"):
         before = page.read_text(encoding="utf-8")
-
-        def renew(found: re.Match[str]) -> str:
-            table = make_table(found[1], args.measured)
-            return f"<!-- table: {found[1]} -->\n{table}\n<!-- end -->" if table else found[0]
-
         after = re.sub(r"<!-- table: (\w+) -->\n.*?<!-- end -->", renew, before, flags=re.DOTALL)
         if after != before:
             page.write_text(after, encoding="utf-8")
