@@ -238,7 +238,6 @@ POOL = {
     "bars": {"gymbridge, numpy": None, "gymbridge, torch": None},
     "engines": {"EnvPool's own class": {"num_threads": 0}},
 }
-POLICIES = {"name": "ant", "only": "policy", "bar": 0.05}
 GPU = {
     "variants": (
         on_gpu("variants of a step of ant, NextStep", "variants:step_variants", 4096, mode=NEXT),
@@ -249,9 +248,6 @@ GPU = {
         on_gpu("step of ant (Brax, spring, torch policy)", "gpu:step"),
         on_gpu("gradient of a window (ant, spring, 16 steps)", "gradients:window", **ANT_16),
         on_gpu("step of ant over TorchRL (spring)", "gpu:torchrl", 256, 4096),
-        on_gpu(
-            "gradient of a window over TorchRL (ant)", "gradients:routes", 256, 4096, **POLICIES
-        )._replace(apart=True),
         on_gpu("gradient of an unroll (ant, spring, 16 steps)", "gradients:window", **UNROLL),
         on_gpu("step of CartpoleBalance (Playground, torch policy)", "gpu:playground"),
         on_gpu("step of CartpoleBalance, warp (Playground)", "gpu:playground", impl="warp"),

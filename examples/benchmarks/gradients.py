@@ -193,23 +193,15 @@ ROUTES: dict[str, Callable[[Window], Callable[[], Any]]] = {
 }
 
 
-def routes(
-    num_envs: int,
-    device: str,
-    *,
-    name: str = "inverted_pendulum",
-    only: str = "",
-    num_steps: int = 16,
-    bar: float = 0.01,
-) -> Contest:
+def routes(num_envs: int, device: str, *, only: str = "", num_steps: int = 16) -> Contest:
     """Return the ways to the gradient of a window, each for a process of its own."""
 
     def build(make: Callable[[Window], Callable[[], Any]]) -> Step:
-        return waiting(make(Window(name, num_envs, num_steps, device)))
+        return waiting(make(Window("inverted_pendulum", num_envs, num_steps, device)))
 
     steps = {route: partial(build, make) for route, make in ROUTES.items() if only in route}
     pair = "gymbridge, step by step, policy", "TorchRL BraxWrapper, policy"
-    return Contest(steps, {pair: bar}, num_steps)
+    return Contest(steps, {pair: 0.01}, num_steps)
 
 
 def over_cores(num_envs: int, _: str, *, num_steps: int = 8) -> Contest:
