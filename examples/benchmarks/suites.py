@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ def jumanji(num_envs: int, _: str) -> Contest:
 
 
 def gymnax(num_envs: int, _: str) -> Contest:
-    """Compare CartPole of gymnax; what a step returns is the last part of the carry."""
+    """Compare CartPole of gymnax; what a step returned is the last part of a carry."""
     import gymnax
     from from_gymnax import FromGymnax
 
@@ -71,12 +70,8 @@ def gymnax(num_envs: int, _: str) -> Contest:
         obs, state, *others, _ = env.step(*carry[:2], action, params)
         return carry[0], state, (obs, *others)
 
-    def reset(step: Any, key: Any) -> Any:
-        carry = key, env.reset_env(key, params)[1], None
-        shapes = jax.eval_shape(step, carry, 0)[2]
-        zeros = jax.tree.map(lambda leaf: jax.numpy.zeros(leaf.shape, leaf.dtype), shapes)
-        return *carry[:2], zeros
+    def reset(key: Any) -> Any:
+        return key, env.reset_env(key, params)[1], None
 
-    both = {ALONE: alone, RESTARTING: restarting}
-    own = {name: (partial(reset, step), step) for name, step in both.items()}
+    own = {ALONE: (reset, alone), RESTARTING: (reset, restarting)}
     return compare(FromGymnax(env), num_envs, 2, own, lambda carry: carry[2])
