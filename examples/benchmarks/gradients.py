@@ -127,12 +127,6 @@ class Window:
         return actions, (obs**2).sum() - rewards.sum()
 
 
-def difference(reference: Callable[[], Any], ours: Callable[[], torch.Tensor]) -> float:
-    """Return how much two gradients differ, over the norm of the reference."""
-    jax_gradient, gradient = np.asarray(reference()), ours().cpu().numpy()
-    return float(np.linalg.norm(gradient - jax_gradient) / np.linalg.norm(jax_gradient))
-
-
 def waiting(step: Callable[[], Any]) -> Callable[[int], None]:
     """Return a function that waits for each gradient, as an optimiser does."""
     return lambda _: wait(step())
@@ -155,7 +149,8 @@ def window(
     """
     given = Window(name, num_envs, num_steps, device, backend)
     plain, ours = given.compile(method), getattr(given, f"torch_{method}")
-    error = difference(plain, ours)
+    expected, found = np.asarray(plain()), ours().cpu().numpy()
+    error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
     if device == "cpu" and name != "ant" and error > LARGEST:
         raise SystemExit(f"The gradients differ by {error:.1e}, and may by {LARGEST}.")
     way = "step by step" if method == "policy" else "unroll"
@@ -184,22 +179,20 @@ def torchrl_window(given: Window) -> Callable[[], Any]:
     return run
 
 
-ROUTES: dict[str, Callable[[Window], Callable[[], Any]]] = {
-    "one jitted scan, policy": lambda given: given.compile("policy"),
-    "gymbridge, step by step, policy": lambda given: given.torch_policy,
-    "one jitted scan, actions": lambda given: given.compile("actions"),
-    "gymbridge, unroll, actions": lambda given: given.torch_actions,
-    "TorchRL BraxWrapper, policy": torchrl_window,
-}
-
-
 def routes(num_envs: int, device: str, *, only: str = "", num_steps: int = 16) -> Contest:
     """Return the ways to the gradient of a window, each for a process of its own."""
 
     def build(make: Callable[[Window], Callable[[], Any]]) -> Step:
         return waiting(make(Window("inverted_pendulum", num_envs, num_steps, device)))
 
-    steps = {route: partial(build, make) for route, make in ROUTES.items() if only in route}
+    makers: dict[str, Any] = {
+        "one jitted scan, policy": lambda given: given.compile("policy"),
+        "gymbridge, step by step, policy": lambda given: given.torch_policy,
+        "one jitted scan, actions": lambda given: given.compile("actions"),
+        "gymbridge, unroll, actions": lambda given: given.torch_actions,
+        "TorchRL BraxWrapper, policy": torchrl_window,
+    }
+    steps = {name: partial(build, make) for name, make in makers.items() if only in name}
     pair = "gymbridge, step by step, policy", "TorchRL BraxWrapper, policy"
     return Contest(steps, {pair: 0.01}, num_steps)
 

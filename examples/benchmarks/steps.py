@@ -37,7 +37,7 @@ def beside_engine(
     env_id: str,
     ways: Mapping[str, Mapping[str, Any]],
     bars: Mapping[str, float | None],
-    engines: Mapping[str, Mapping[str, Any]] | None = None,
+    engines: Mapping[str, Mapping[str, Any]] = {"engine": {}},
     stagger: int = 0,
     **options: Any,
 ) -> Contest:
@@ -49,8 +49,7 @@ def beside_engine(
         env_id: Id of the task.
         ways: Keywords of each batch, by name. The first one starts JAX.
         bars: By "name", over the first engine, or by "name over other".
-        engines: Keywords of the batch whose engine is stepped alone, by name; None for the one of
-            the first batch, "engine".
+        engines: Keywords of the batch whose engine is stepped alone, by name.
         stagger: Steps of an episode, over which the ends are spread.
         options: Keywords of all batches.
     """
@@ -62,7 +61,6 @@ def beside_engine(
         return gym.make_vec(env_id, num_envs=num_envs, **kwargs)
 
     batches = {name: make(given) for name, given in ways.items()}
-    engines = {"engine": next(iter(ways.values()))} if engines is None else engines
     alone = {name: make(given) for name, given in engines.items()}
     steps = {name: play(envs, stagger) for name, envs in batches.items()}
     steps |= {name: make_bare_step(envs, draw_actions(envs)) for name, envs in alone.items()}

@@ -117,8 +117,7 @@ def pong(num_envs: int, _: str, *, n_steps: int = 128) -> Contest:
 def rollout_of(env: Any, num_steps: int) -> Step:
     """Return rollouts of an environment of TorchRL."""
     env.set_seed(0)
-    options: dict[str, Any] = {"break_when_any_done": False}
-    return lambda _: env.rollout(num_steps, **options)
+    return lambda _: env.rollout(num_steps, break_when_any_done=False)
 
 
 def loop_of(env: Any, num_steps: int) -> Step:
