@@ -7,7 +7,7 @@ from typing import Any
 
 import envpool
 import numpy as np
-from steps import Contest, draw_batch, over, play, scan_of
+from steps import Contest, draw_batch, over, play, repeat, scan_of
 
 from gymbridge import EnvPoolVectorEnv
 from gymbridge.envpool import AsyncEnvPool
@@ -25,11 +25,6 @@ def in_jax(num_envs: int, _: str, *, mode: str) -> Contest:
     steps["functional(), one scan"] = scan_of(make(arrays="jax"), actions)
     bars = {"jax arrays": 2.0, "functional(), one scan": 2.5}
     return Contest(steps, over("numpy arrays", bars), num_steps)
-
-
-def repeat(step: Callable[[int], Any], times: int) -> Callable[[int], Any]:
-    """Return a function that takes several steps."""
-    return lambda index: [step(index * times + part) for part in range(times)][-1]
 
 
 def turn_of(pool: Any, actions: list[Any]) -> Callable[[int], None]:

@@ -105,6 +105,11 @@ def spread_ends(step: Step, reset: Callable[[Any], Any], num_envs: int, limit: i
             step(index)
 
 
+def repeat(step: Step, times: int) -> Step:
+    """Return a function that takes several steps."""
+    return lambda index: [step(index * times + part) for part in range(times)][-1]
+
+
 def torchrl_step(env: Any, act: Callable[[int, Any], Any]) -> Step:
     """Return the step of an environment of TorchRL, which resets what ended.
 

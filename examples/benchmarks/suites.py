@@ -34,8 +34,7 @@ def compare(
         for name, (reset, step) in own.items()
     }
     modes = ("NextStep", "SameStep")
-    for mode in modes:
-        steps[mode] = play(JaxVectorEnv(env, num_envs, autoreset_mode=mode))
+    steps |= {mode: play(JaxVectorEnv(env, num_envs, autoreset_mode=mode)) for mode in modes}
     bars = {ALONE: None, RESTARTING: 1.5}
     return Contest(steps, {(mode, one): bar for one, bar in bars.items() for mode in modes})
 

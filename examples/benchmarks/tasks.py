@@ -22,16 +22,15 @@ class Physics(NamedTuple):
         return jax.vmap(self.env.reset), jax.vmap(self.env.step)
 
 
-def brax_task(name: str, backend: str | None = None) -> Physics:
+def brax_task(name: str, backend: str = "generalized") -> Physics:
     from brax import envs as brax_envs
     from brax.envs.wrappers import training
 
     from gymbridge import BraxVectorEnv
 
-    options: dict[str, Any] = {} if backend is None else {"backend": backend}
-    env = brax_envs.get_environment(name, **options)
+    env = brax_envs.get_environment(name, backend=backend)
     wrap = partial(training.wrap, episode_length=1000)
-    return Physics(env, wrap, partial(BraxVectorEnv, name, **options))
+    return Physics(env, wrap, partial(BraxVectorEnv, name, backend=backend))
 
 
 def balance(impl: str = "jax", *, graph_mode: Any = None) -> Physics:
