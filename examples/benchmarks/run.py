@@ -5,16 +5,12 @@
     python examples/benchmarks/run.py --quick            # tries everything out, in tiny sizes
     python examples/benchmarks/tables.py                 # writes tables and pictures of the docs
 
-`cases.py` has the cases as data: what is timed, over what, at which sizes, and the bar. Each case,
-at each of its sizes, is measured by `job.py` in a process of its own, with a limit of its own. A
-case that fails, hangs or runs out of memory is noted with its reason, and the next one begins.
-Functions are timed in turn, for several rounds. Most share a process, as in `gymbridge bench`,
-whose code this is. Routes have a process each, since libraries disturb each other. Many cases are
-measured by several processes, the second ones after all first ones.
-
-A set's results are in `<page>/<set>.json` below `--out`, written after each case. The same command
-again measures what is not there yet, and `--again` anew what is. The figures of the docs are in
-`docs/measured`.
+`cases.py` has the cases as data: what is timed, over what, at which sizes, and the bar. `job.py`
+measures each case, at each of its sizes, in a process of its own with a limit of its own. A case
+that fails is noted with its reason, and the next one begins. Functions are timed in turn, as in
+`gymbridge bench`, whose code this is; routes have a process each, since libraries disturb each
+other. A set's results are in `<page>/<set>.json` below `--out`, written after each case. The same
+command again measures what is missing. docs/reference/benchmarks/method.md describes all options.
 """
 
 import argparse
