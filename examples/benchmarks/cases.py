@@ -34,11 +34,10 @@ class Case(NamedTuple):
     options: Mapping[str, Any] = {}  # keywords of the function
     values: tuple[int, ...] = (256,)  # how many environments there are, or what `axis` says
     axis: str = "environments"  # what the values are
-    apart: bool = False  # whether each function has a process of its own
     batch: int | None = None  # environment steps in a step of the batch; None for the value
     processes: int = 3  # that measure it, one after the other
     rounds: int = 9  # turns of each function
-    limit: int = 600  # seconds after which its process is ended
+    limit: int = 1800  # seconds after which its process is ended
 
 
 class Set(NamedTuple):
@@ -93,8 +92,8 @@ def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) ->
 
 def routed(task: str, *values: int, **changed: Any) -> Case:
     """Return the routes to a task, each in a process of its own."""
-    case = Case(task, "routes:routes_to", {"task": task}, values, apart=True)
-    return case._replace(**{"processes": 1, "rounds": 5, "limit": 1800} | changed)
+    case = Case(task, "routes:routes_to", {"task": task}, values)
+    return case._replace(**{"processes": 1, "rounds": 5} | changed)
 
 
 def on_gpu(title: str, make: str, *sizes: int, **options: Any) -> Case:
@@ -176,11 +175,11 @@ TRAINERS = {
         timed("8 CartPoles", "views:sb3", 8),
         timed("64 CartPoles", "views:sb3", 64, over_step=2.0, bar=1 / 3),
     ),
-    "pong": (timed("8 games", "views:pong", 8)._replace(processes=2, rounds=3, limit=1800),),
+    "pong": (timed("8 games", "views:pong", 8)._replace(processes=2, rounds=3),),
     "torch_views": (
         timed("inverted_pendulum, rollout of 100 steps", "views:torchrl_loop"),
         timed("inverted_pendulum, rollout, each in a process", "views:torchrl_brax")._replace(
-            apart=True, rounds=3
+            rounds=3
         ),
         timed("Pong-v5, rollout of 100 steps", "views:torchrl_pong", 8),
         timed("HalfCheetah-v4, a step", "views:rsl_rl", 64),
@@ -255,9 +254,7 @@ GPU = {
         on_gpu("CartPole-v1 (EnvPool)", "steps:beside_engine", 64, 512, 4096, **POOL),
     ),
 }
-WINDOWS = timed("inverted_pendulum, window of 16 steps", "gradients:routes", 64)._replace(
-    apart=True, limit=1200
-)
+WINDOWS = timed("inverted_pendulum, window of 16 steps", "gradients:routes", 64)
 GRADIENTS = {
     "gradients": (
         timed("inverted_pendulum, window of 32 steps", "gradients:window", 256, bar=1.20),

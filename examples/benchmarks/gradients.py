@@ -194,7 +194,7 @@ def routes(num_envs: int, device: str, *, only: str = "", num_steps: int = 16) -
     }
     steps = {name: partial(build, make) for name, make in makers.items() if only in name}
     pair = "gymbridge, step by step, policy", "TorchRL BraxWrapper, policy"
-    return Contest(steps, {pair: 0.01}, num_steps)
+    return Contest(steps, {pair: 0.01}, num_steps, apart=True)
 
 
 def over_cores(num_envs: int, _: str, *, num_steps: int = 8) -> Contest:

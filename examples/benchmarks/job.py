@@ -48,7 +48,7 @@ def measure(case: Case, value: int, device: str, rounds: int, seconds: float) ->
     contest = find_function(case)(value, device, **case.options)
     if isinstance(contest, Mapping):
         return dict(contest)
-    if case.apart:
+    if contest.apart:
         make = partial(serve, case, value, device)
         rates = measure_apart(make, list(contest.steps), rounds, seconds)
     else:

@@ -29,7 +29,8 @@ def routes_to(value: int, _: str, *, task: str) -> Contest:
     """Return the routes to a task, each for a process of its own."""
     routes = TASKS[task].items()
     fitting = {name: route for name, route in routes if value <= LARGEST.get(name, value)}
-    return Contest({name: partial(route, value) for name, route in fitting.items()})
+    steps = {name: partial(route, value) for name, route in fitting.items()}
+    return Contest(steps, apart=True)
 
 
 def of_gymnasium(envs: Any, stagger: int = 0) -> Step:

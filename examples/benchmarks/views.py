@@ -140,7 +140,7 @@ def torchrl_brax(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
         "view": lambda: rollout_of(pendulums(num_envs), num_steps),
         "BraxWrapper": lambda: rollout_of(theirs(), num_steps),
     }
-    return Contest(steps, over("BraxWrapper", {"view": 0.05}), num_steps)
+    return Contest(steps, over("BraxWrapper", {"view": 0.05}), num_steps, apart=True)
 
 
 def torchrl_pong(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
