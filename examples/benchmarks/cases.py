@@ -303,67 +303,6 @@ SETS = {
 """By name."""
 
 
-SUMMARY = {
-    ("cores", "ant, 1,024 envs, SameStep, numpy", "all cores over engine"): (
-        "a step of Brax's ant, 1,024 environments on all cores",
-        "bare Brax on one device",
-    ),
-    ("cores", "ant, 1,024 envs, SameStep, numpy", "one device over engine"): (
-        "a step of Brax's ant, 1,024 environments on one device",
-        "bare Brax",
-    ),
-    ("brax", "inverted_pendulum, 256 envs", "SameStep over engine"): (
-        "a step of Brax's inverted pendulum, 256 environments",
-        "bare Brax",
-    ),
-    ("playground", "Go1JoystickFlatTerrain (jax), 64 envs", "SameStep over Playground"): (
-        "a step of Playground's Go1, 64 environments",
-        "bare Playground",
-    ),
-    ("brax", "fast, 256 envs", "SameStep over engine"): (
-        "a step of Brax's `fast`, 256 environments, which simulates nothing",
-        "bare Brax",
-    ),
-    ("envpool", "CartPole-v1, 64 envs", "SameStep over EnvPool"): (
-        "a step of EnvPool's CartPole, 64 environments",
-        "EnvPool's step",
-    ),
-    ("envpool", "Pong-v5, 8 envs", "SameStep over EnvPool"): (
-        "a step of EnvPool's Pong, 8 environments",
-        "EnvPool's step",
-    ),
-    ("gradients", "inverted_pendulum, window of 32 steps", "step by step over one JAX gradient"): (
-        "the gradient of 32 steps of Brax's inverted pendulum, 256 environments",
-        "one compiled scan of JAX",
-    ),
-    (
-        "gradients",
-        "inverted_pendulum, window of 16 steps",
-        "gymbridge, step by step, policy over TorchRL BraxWrapper, policy",
-    ): (
-        "the gradient of 16 steps of Brax's inverted pendulum, 64 environments",
-        "TorchRL's `BraxWrapper`",
-    ),
-    ("torch_views", "inverted_pendulum, rollout, each in a process", "view over BraxWrapper"): (
-        "a rollout of Brax's inverted pendulum in TorchRL, 256 environments",
-        "TorchRL's `BraxWrapper`",
-    ),
-    ("sb3", "64 CartPoles", "make_vec_env over SB3's, monitors and all"): (
-        "a step of CartPole in SB3, 64 environments",
-        "SB3's `DummyVecEnv`",
-    ),
-    ("sb3", "8 CartPoles", "make_vec_env over SB3's, monitors and all"): (
-        "a step of CartPole in SB3, 8 environments",
-        "SB3's `DummyVecEnv`",
-    ),
-    ("pong", "8 games", "make_atari_env, step over SB3's make_atari_env, step"): (
-        "a step of Pong in SB3, 8 games",
-        "SB3's `make_atari_env`",
-    ),
-}
-"""What is compared, beside what, by the set, the case and the "name over other" that measure it."""
-
-
 def find_case(name: str, case: str) -> Case:
     """Return a case of a set."""
     return next(one for one in SETS[name].cases if one.name == case)

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cases import SETS, SUMMARY
+from cases import SETS
 
 from gymbridge.command_line.timing import spread
 
@@ -27,8 +27,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 PPO_BAR = 1.5
 """Aim for the wall clock of `ppo.py` over that of Brax's own PPO."""
 
-PAGES = {"scaling": "../how-to/scaling.md#every-core"}
-"""Pages that are elsewhere than those of the other tables, for links of the summary."""
+FIGURE = re.compile(
+    r'^\| \[.*?\]\((\S+) "(\w+): ([^:]+): ([^:]+?) over ([^"]+)"\) \| (.*) \| (.*) \|$', re.M
+)
+"""A row of the summary. The title of its link is the set, the case and the "name over other"."""
 
 Result = dict[str, Any]
 Rows = list[list[str]]
@@ -92,13 +94,15 @@ def with_range(middle: float, low: float, high: float) -> str:
 
 
 def summary(folder: Path) -> Rows:
-    """Return how many times as fast a step is as another, for the rows of `SUMMARY`."""
+    """Return the rows of the summary's page with how many times as fast each is."""
     rows = [["times as fast (range)", "what", "beside"]]
-    for (name, case, pair), (what, beside) in SUMMARY.items():
+    page = (DOCS / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    for link, name, case, way, reference, what, beside in FIGURE.findall(page):
         found = [one for one in read_set(name, folder)[0] if one["case"] == case]
-        ratio, low, high = find_ratio(found, *pair.split(" over "))
-        page = PAGES.get(SETS[name].page, f"benchmarks/{SETS[name].page}.md")
-        rows.append([f"[{with_range(1 / ratio, 1 / high, 1 / low)}]({page})", what, beside])
+        ratio, low, high = find_ratio(found, way, reference)
+        shown = with_range(1 / ratio, 1 / high, 1 / low)
+        title = f"{name}: {case}: {way} over {reference}"
+        rows.append([f'[{shown}]({link} "{title}")', what, beside])
     return rows
 
 
