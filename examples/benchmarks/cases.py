@@ -92,7 +92,7 @@ def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) ->
 
 def routed(task: str, *values: int, **changed: Any) -> Case:
     """Return the routes to a task, each in a process of its own."""
-    case = Case(task, "routes:routes_to", {"task": task}, values)
+    case = timed(task, "routes:routes_to", *values, task=task)
     return case._replace(**{"processes": 1, "rounds": 5} | changed)
 
 
