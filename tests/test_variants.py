@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from gymbridge import JaxVectorEnv
-from gymbridge.errors import ArgumentError
 from tests.support.example_runs import EXAMPLES, load_script
 from tests.support.falling_ball import make_ball
 from tests.support.jax_samples import Drift, Glide
@@ -133,18 +132,6 @@ def fail_in(envs: Any, place: str, actions: Any, monkeypatch: pytest.MonkeyPatch
             patch.setattr(envs._runner, "compiled", compiled._replace(steps=failing))
         with pytest.raises(KeyboardInterrupt):
             envs.step(actions)
-
-
-def test_variants__are_refused_where_they_cannot_be(variants: Any) -> None:
-    spares = variants.Variant(has_spares=True)
-    graph = JaxVectorEnv(Glide(), 2, arrays="torch", differentiable=True)
-    for envs in (graph, JaxVectorEnv(Glide(), 2)):
-        with pytest.raises(ArgumentError, match="without `differentiable=True`"):
-            variants.vary(envs, spares)
-    envs = ball(arrays="jax", carried=["lowest"])
-    with pytest.raises(ArgumentError, match=r"refill_every.*got 8.*\['lowest'\]"):
-        variants.vary(envs, variants.Variant(refill_every=8))
-    assert variants.vary(envs, spares).reset(seed=0)[0].shape == (NUM_ENVS, 2)
 
 
 def test_compile_options_of_a_gpu__are_known_to_xla(variants: Any) -> None:

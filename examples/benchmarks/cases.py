@@ -4,15 +4,15 @@ A set has a file of results and a table of a page. `make` names the function tha
 is imported in the process that measures it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-NEXT, SAME, DISABLED = MODES = ("NextStep", "SameStep", "Disabled")
+NEXT, SAME, _ = MODES = ("NextStep", "SameStep", "Disabled")
 IN_MODE = {mode: {"autoreset_mode": mode} for mode in MODES}
 PLACES = {"all cores": {"device": "cpu:all"}, "one device": {"device": "cpu"}}
 """Keywords by name; the batch over all cores is the first, since it starts JAX for all."""
 
-SHORT = {"num_windows": 10, "max_steps": 1, "seconds": 0}
+SHORT = {"max_steps": 1, "seconds": 0}
 QUICK = {**SHORT, "num_steps": 2, "n_steps": 2}
 """Keywords with which a function is soon done, and with which what it compiles is small, too."""
 
@@ -34,11 +34,10 @@ class Case(NamedTuple):
     options: Mapping[str, Any] = {}  # keywords of the function
     values: tuple[int, ...] = (256,)  # how many environments there are, or what `axis` says
     axis: str = "environments"  # what the values are
-    apart: bool = False  # whether each function has a process of its own
     batch: int | None = None  # environment steps in a step of the batch; None for the value
-    processes: int = 5  # that measure it, one after the other
+    processes: int = 3  # that measure it, one after the other
     rounds: int = 9  # turns of each function
-    limit: int = 600  # seconds after which its process is ended
+    limit: int = 1800  # seconds after which its process is ended
 
 
 class Set(NamedTuple):
@@ -88,25 +87,13 @@ def on_cores(task: str, num_envs: int, bar: float | None = None, *given: str) ->
     options["engines"] = {"engine": {"arrays": "numpy"}}
     bars = {"all cores": bar, "one device": None}
     title = f"{task}, {num_envs:,} envs, {mode}, {arrays}"
-    case = beside(title, f"{engine}/{task}-v0", num_envs, bars, ways=PLACES, **options)
-    return case._replace(processes=3)
-
-
-def by_size(task: str) -> Case:
-    """Return `on_cores` over the batch size."""
-    sizes = (16, 64, 256, 1024, 4096)
-    return on_cores(task, 1)._replace(name=task, values=sizes, processes=1, rounds=5)
+    return beside(title, f"{engine}/{task}-v0", num_envs, bars, ways=PLACES, **options)
 
 
 def routed(task: str, *values: int, **changed: Any) -> Case:
     """Return the routes to a task, each in a process of its own."""
-    case = Case(task, "routes:routes_to", {"task": task}, values, apart=True)
-    return case._replace(**{"processes": 1, "rounds": 5, "limit": 1800} | changed)
-
-
-def gradient(title: str, num_envs: int, processes: int = 3, /, **options: Any) -> Case:
-    """Return a gradient beside the same in plain JAX."""
-    return timed(title, "gradients:window", num_envs, **options)._replace(processes=processes)
+    case = timed(task, "routes:routes_to", *values, task=task)
+    return case._replace(**{"processes": 1, "rounds": 5} | changed)
 
 
 def on_gpu(title: str, make: str, *sizes: int, **options: Any) -> Case:
@@ -115,12 +102,6 @@ def on_gpu(title: str, make: str, *sizes: int, **options: Any) -> Case:
     return case._replace(processes=1, rounds=7, limit=300)
 
 
-def change(cases: Iterable[Case], **fields: Any) -> tuple[Case, ...]:
-    """Return cases with other fields, such as the number of processes."""
-    return tuple(case._replace(**fields) for case in cases)
-
-
-NO_BARS = {NEXT: None, SAME: None}
 LIMITS = {"no limit": {"max_episode_steps": -1}, "limit of 100 steps": {"max_episode_steps": 100}}
 WITH_LIMIT = {"limit of 100 steps over no limit": 1.10}
 STAGGERED = {"engines": {}, "stagger": 100}
@@ -128,17 +109,14 @@ PENDULUM, REACHER = "Brax/inverted_pendulum-v0", "Brax/reacher-v0"
 ENGINE = {
     "brax": (
         beside("inverted_pendulum, 256 envs", PENDULUM, 256, {NEXT: 1.2, SAME: 1.2}, **BRAX),
-        beside("fast, 256 envs", "Brax/fast-v0", 256, {**NO_BARS, DISABLED: None}, **BRAX),
+        beside("fast, 256 envs", "Brax/fast-v0", 256, dict.fromkeys(MODES), **BRAX),
         beside("reacher, 256 envs", REACHER, 256, dict.fromkeys(MODES, 1.10), **BRAX),
         beside("reacher, 1,024 envs", REACHER, 1024, WITH_LIMIT, ways=LIMITS, **STAGGERED, **BRAX),
     ),
-    "physics": change(
-        (
-            timed("humanoid (spring), drawn physics", "physics:randomization"),
-            timed("CartpoleBalance, 256 envs", "physics:playground", bar=1.12),
-            timed("inverted_pendulum (spring)", "physics:functional", bar=1.25),
-        ),
-        processes=3,
+    "physics": (
+        timed("humanoid (spring), drawn physics", "physics:randomization"),
+        timed("CartpoleBalance, 256 envs", "physics:playground", bar=1.12),
+        timed("inverted_pendulum (spring)", "physics:functional", bar=1.25),
     ),
     "playground": tuple(
         timed(f"{name} ({impl}), 64 envs", "physics:playground", 64, name=name, impl=impl, bar=bar)
@@ -149,12 +127,9 @@ ENGINE = {
             ("HopperHop", "warp", None),
         )
     ),
-    "suites": change(
-        (
-            timed("jumanji's Game2048", "suites:jumanji", 1024),
-            timed("gymnax's CartPole", "suites:gymnax", 1024),
-        ),
-        processes=3,
+    "suites": (
+        timed("jumanji's Game2048", "suites:jumanji", 1024),
+        timed("gymnax's CartPole", "suites:gymnax", 1024),
     ),
     "envpool": (
         on_pool("CartPole-v1", 8, 0.90, 1.20),
@@ -163,9 +138,8 @@ ENGINE = {
         on_pool("Pong-v5", 8, 1.03, 1.08),
         on_pool("HalfCheetah-v4", 8, 1.03, 1.08),
     ),
-    "pool_in_jax": change(
-        (timed(f"64 CartPoles, {mode}", "pools:in_jax", 64, mode=mode) for mode in (NEXT, SAME)),
-        processes=3,
+    "pool_in_jax": tuple(
+        timed(f"64 CartPoles, {mode}", "pools:in_jax", 64, mode=mode) for mode in (NEXT, SAME)
     ),
     "async_pool": (
         timed("CartPole, 32 of 64 envs at a time", "pools:turns", 64)._replace(batch=32),
@@ -201,11 +175,11 @@ TRAINERS = {
         timed("8 CartPoles", "views:sb3", 8),
         timed("64 CartPoles", "views:sb3", 64, over_step=2.0, bar=1 / 3),
     ),
-    "pong": change([timed("8 games", "views:pong", 8)], processes=2, rounds=3, limit=1800),
+    "pong": (timed("8 games", "views:pong", 8)._replace(processes=2, rounds=3),),
     "torch_views": (
         timed("inverted_pendulum, rollout of 100 steps", "views:torchrl_loop"),
         timed("inverted_pendulum, rollout, each in a process", "views:torchrl_brax")._replace(
-            apart=True, rounds=3
+            rounds=3
         ),
         timed("Pong-v5, rollout of 100 steps", "views:torchrl_pong", 8),
         timed("HalfCheetah-v4, a step", "views:rsl_rl", 64),
@@ -263,7 +237,6 @@ POOL = {
     "bars": {"gymbridge, numpy": None, "gymbridge, torch": None},
     "engines": {"EnvPool's own class": {"num_threads": 0}},
 }
-POLICIES = {"name": "ant", "only": "policy", "bar": 0.05}
 GPU = {
     "variants": (
         on_gpu("variants of a step of ant, NextStep", "variants:step_variants", 4096, mode=NEXT),
@@ -274,9 +247,6 @@ GPU = {
         on_gpu("step of ant (Brax, spring, torch policy)", "gpu:step"),
         on_gpu("gradient of a window (ant, spring, 16 steps)", "gradients:window", **ANT_16),
         on_gpu("step of ant over TorchRL (spring)", "gpu:torchrl", 256, 4096),
-        on_gpu(
-            "gradient of a window over TorchRL (ant)", "gradients:routes", 256, 4096, **POLICIES
-        )._replace(apart=True),
         on_gpu("gradient of an unroll (ant, spring, 16 steps)", "gradients:window", **UNROLL),
         on_gpu("step of CartpoleBalance (Playground, torch policy)", "gpu:playground"),
         on_gpu("step of CartpoleBalance, warp (Playground)", "gpu:playground", impl="warp"),
@@ -284,42 +254,33 @@ GPU = {
         on_gpu("CartPole-v1 (EnvPool)", "steps:beside_engine", 64, 512, 4096, **POOL),
     ),
 }
-TENSORS = {
-    "ways": {"torch": {"arrays": "torch"}, "numpy": {}},
-    "bars": {"torch over numpy": 1.05},
-    "engines": {},
-}
-WINDOWS = timed("inverted_pendulum, window of 16 steps", "gradients:routes", 64)._replace(
-    apart=True, limit=1200
-)
+WINDOWS = timed("inverted_pendulum, window of 16 steps", "gradients:routes", 64)
 GRADIENTS = {
     "gradients": (
-        beside("reacher (generalized), 256 envs, a step", REACHER, 256, {}, **TENSORS, **BRAX),
-        gradient("inverted_pendulum, window of 32 steps", 256, 5, bar=1.20),
-        gradient("reacher, window of 32 steps", 256, 5, name="reacher", bar=2.0),
-        gradient("inverted_pendulum, 32 steps", 256, method="actions", bar=1.15),
-        gradient("reacher (MJX), window of 16 steps", 64, **MJX),
-        gradient("reacher (MJX), 16 steps", 64, **MJX, method="actions"),
-        gradient("reacher, 8 steps, Hessian times a vector", 64, **HESSIAN),
-        *change(
-            [timed("inverted_pendulum, 200 windows of 32 steps", "gradients:memory")], processes=1
-        ),
-        WINDOWS._replace(options={"only": "policy"}, processes=3, rounds=3),
+        timed("inverted_pendulum, window of 32 steps", "gradients:window", 256, bar=1.20),
+        timed("reacher, window of 32 steps", "gradients:window", 256, name="reacher", bar=2.0),
+        timed("inverted_pendulum, 32 steps", "gradients:window", 256, method="actions", bar=1.15),
+        timed("reacher (MJX), window of 16 steps", "gradients:window", 64, **MJX),
+        timed("reacher (MJX), 16 steps", "gradients:window", 64, **MJX, method="actions"),
+        timed("reacher, 8 steps, Hessian times a vector", "gradients:window", 64, **HESSIAN),
+        WINDOWS._replace(options={"only": "policy"}, rounds=3),
     ),
 }
-TRAININGS = change(
-    (
-        timed(f"{task} to {target}", "training:sb3_to_target", 64, task=task, target=target)
-        for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
-    ),
-    processes=1,
-    limit=3600,
+TRAININGS = tuple(
+    timed(
+        f"{task} to {target}", "training:sb3_to_target", 64, task=task, target=target
+    )._replace(processes=1, limit=3600)
+    for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
 )
 TRAININGS_ON_GPU = tuple(
     on_gpu(f"PPO on ant ({library})", "training:ppo_to_target", 4096, library=library)
     for library in ("gymbridge", "Brax")
 )
-BY_SIZE = tuple(map(by_size, ("ant", "inverted_pendulum", "CartpoleBalance")))
+SIZES = {"values": (16, 64, 256, 1024, 4096), "processes": 1, "rounds": 5}
+BY_SIZE = tuple(
+    on_cores(task, 1)._replace(name=task, **SIZES)
+    for task in ("ant", "inverted_pendulum", "CartpoleBalance")
+)
 
 SETS = {
     name: Set(page, cases, table)
@@ -340,67 +301,6 @@ SETS = {
     for name, cases in these.items()
 }
 """By name."""
-
-
-SUMMARY = {
-    ("cores", "ant, 1,024 envs, SameStep, numpy", "all cores over engine"): (
-        "a step of Brax's ant, 1,024 environments on all cores",
-        "bare Brax on one device",
-    ),
-    ("cores", "ant, 1,024 envs, SameStep, numpy", "one device over engine"): (
-        "a step of Brax's ant, 1,024 environments on one device",
-        "bare Brax",
-    ),
-    ("brax", "inverted_pendulum, 256 envs", "SameStep over engine"): (
-        "a step of Brax's inverted pendulum, 256 environments",
-        "bare Brax",
-    ),
-    ("playground", "Go1JoystickFlatTerrain (jax), 64 envs", "SameStep over Playground"): (
-        "a step of Playground's Go1, 64 environments",
-        "bare Playground",
-    ),
-    ("brax", "fast, 256 envs", "SameStep over engine"): (
-        "a step of Brax's `fast`, 256 environments, which simulates nothing",
-        "bare Brax",
-    ),
-    ("envpool", "CartPole-v1, 64 envs", "SameStep over EnvPool"): (
-        "a step of EnvPool's CartPole, 64 environments",
-        "EnvPool's step",
-    ),
-    ("envpool", "Pong-v5, 8 envs", "SameStep over EnvPool"): (
-        "a step of EnvPool's Pong, 8 environments",
-        "EnvPool's step",
-    ),
-    ("gradients", "inverted_pendulum, window of 32 steps", "step by step over one JAX gradient"): (
-        "the gradient of 32 steps of Brax's inverted pendulum, 256 environments",
-        "one compiled scan of JAX",
-    ),
-    (
-        "gradients",
-        "inverted_pendulum, window of 16 steps",
-        "gymbridge, step by step, policy over TorchRL BraxWrapper, policy",
-    ): (
-        "the gradient of 16 steps of Brax's inverted pendulum, 64 environments",
-        "TorchRL's `BraxWrapper`",
-    ),
-    ("torch_views", "inverted_pendulum, rollout, each in a process", "view over BraxWrapper"): (
-        "a rollout of Brax's inverted pendulum in TorchRL, 256 environments",
-        "TorchRL's `BraxWrapper`",
-    ),
-    ("sb3", "64 CartPoles", "make_vec_env over SB3's, monitors and all"): (
-        "a step of CartPole in SB3, 64 environments",
-        "SB3's `DummyVecEnv`",
-    ),
-    ("sb3", "8 CartPoles", "make_vec_env over SB3's, monitors and all"): (
-        "a step of CartPole in SB3, 8 environments",
-        "SB3's `DummyVecEnv`",
-    ),
-    ("pong", "8 games", "make_atari_env, step over SB3's make_atari_env, step"): (
-        "a step of Pong in SB3, 8 games",
-        "SB3's `make_atari_env`",
-    ),
-}
-"""What is compared, beside what, by the set, the case and the "name over other" that measure it."""
 
 
 def find_case(name: str, case: str) -> Case:

@@ -24,28 +24,19 @@ def serve(name: str, num_envs: int, pipe: Connection) -> None:
         pipe.send(None)
 
 
-def in_processes(name: str, num_envs: int, count: int) -> Step:
-    """Return a step that is shared by processes."""
-    context, pipes = get_context("spawn"), []
-    for _ in range(count):
+def limit(num_envs: int, _: str, *, name: str) -> Contest:
+    """Compare a bare process for each core with one that steps the whole batch."""
+    context, cores, pipes = get_context("spawn"), count_cores(), []
+    for _ in range(cores):
         pipe, other = context.Pipe()
-        context.Process(target=serve, args=(name, num_envs // count, other), daemon=True).start()
+        context.Process(target=serve, args=(name, num_envs // cores, other), daemon=True).start()
         pipes.append(pipe)
 
-    def step(index: int) -> None:
+    def together(index: int) -> None:
         for pipe in pipes:
             pipe.send(index)
         for pipe in pipes:
             pipe.recv()
 
-    return step
-
-
-def limit(num_envs: int, _: str, *, name: str) -> Contest:
-    """Compare a bare process for each core with one that steps the whole batch."""
-    cores = count_cores()
-    steps = {
-        "a process for each core": in_processes(name, num_envs, cores),
-        "one process": bare_ants(name, num_envs),
-    }
+    steps = {"a process for each core": together, "one process": bare_ants(name, num_envs)}
     return Contest(steps, over("one process", {"a process for each core": None}))

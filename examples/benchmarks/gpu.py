@@ -7,8 +7,10 @@ machine without one of them runs the others.
 from itertools import pairwise
 from typing import Any
 
+import jax
 import torch
-from steps import Contest, Physics, Step, balance, brax_task, brax_wrapper, over, torchrl_step
+from steps import Contest, Step, engine_step, over, torchrl_step
+from tasks import Physics, balance, brax_task, brax_wrapper
 from torch import nn
 
 BARE, WRAPPED = "bare jitted step", "Playground wrap_for_brax_training"
@@ -22,64 +24,46 @@ def make_policy(env: Any, device: str) -> nn.Module:
     return nn.Sequential(*layers).to(device).requires_grad_(False)
 
 
-def bare(reset: Any, step: Any, policy: nn.Module, size: int) -> Step:
-    """Step a jitted function; arrays pass between JAX and torch by DLPack, without copies."""
-    import jax
-
-    state = jax.jit(reset)(jax.random.split(jax.random.PRNGKey(0), size))
-    jitted = jax.jit(step)
-
-    def run(_: int) -> object:
-        nonlocal state
-        state = jitted(state, jax.numpy.from_dlpack(policy(torch.from_dlpack(state.obs))))
-        return state.obs
-
-    return run
-
-
 def ours(envs: Any, policy: nn.Module) -> Step:
-    """Step a batch of tensors; with autoreset disabled, what ended is reset at once."""
+    """Step a batch of tensors."""
     obs, _ = envs.reset(seed=0)
-    is_disabled = envs.autoreset_mode.value == "Disabled"
 
     def run(_: int) -> object:
         nonlocal obs
-        obs, _, terminations, truncations, _ = envs.step(policy(obs))
-        if is_disabled and bool((ended := terminations | truncations).any()):
-            obs, _ = envs.reset(options={"reset_mask": ended})
+        obs = envs.step(policy(obs))[0]
         return obs
 
     return run
 
 
-def steps_of(
-    physics: Physics, size: int, device: str, modes: tuple[str, ...], wrapped: str
-) -> dict[str, Step]:
+def steps_of(physics: Physics, size: int, device: str, wrapped: str) -> dict[str, Step]:
     """Return the bare step, that of the library's wrapper, which is `wrapped`, and ours by mode."""
     policy = make_policy(physics.env, device)
+
+    def act(_: int, state: Any) -> Any:  # by DLPack, without copies
+        return jax.numpy.from_dlpack(policy(torch.from_dlpack(state.obs)))
+
     steps = {
-        name: bare(*physics.functions(name == wrapped), policy, size) for name in (BARE, wrapped)
+        name: engine_step(*physics.functions(name == wrapped), size, act)
+        for name in (BARE, wrapped)
     }
-    for mode in modes:
+    for mode in ("NextStep", "SameStep"):
         envs = physics.batch(size, arrays="torch", device=device, autoreset_mode=mode)
         steps[f"gymbridge, torch, {mode}"] = ours(envs, policy)
     return steps
 
 
 def step(size: int, device: str) -> Contest:
-    """Compare all modes and Brax's own wrapper with the bare step."""
-    modes = ("NextStep", "SameStep", "Disabled")
-    steps = steps_of(brax_task("ant", "spring"), size, device, modes, "Brax training.wrap")
+    """Compare our modes and Brax's own wrapper with the bare step."""
+    steps = steps_of(brax_task("ant", "spring"), size, device, "Brax training.wrap")
     bars = {name: 1.15 if "Step" in name else None for name in steps if name != BARE}
     return Contest(steps, over(BARE, bars))
 
 
 def playground(size: int, device: str, *, impl: str = "jax") -> Contest:
     """Compare with Playground's step; over Warp with its wrapper, its own default on a GPU."""
-    wrapped, modes = WRAPPED, ("NextStep", "SameStep")
-    if impl == "warp":
-        wrapped, modes = f"{wrapped}, warp", ("SameStep",)
-    steps = steps_of(balance(impl), size, device, modes, wrapped)
+    wrapped = f"{WRAPPED}, warp" if impl == "warp" else WRAPPED
+    steps = steps_of(balance(impl), size, device, wrapped)
     reference = wrapped if impl == "warp" else BARE
     others = [name for name in steps if name not in (BARE, reference)]
     return Contest(steps, over(reference, dict.fromkeys(others)))
@@ -105,7 +89,7 @@ def warp_modes(size: int, device: str) -> Contest:
     steps: dict[str, Step] = {}
     for name in (default, other):
         physics = balance("warp", graph_mode=warp.JaxCallableGraphMode[name])
-        found = steps_of(physics, size, device, ("NextStep", "SameStep"), WRAPPED)
+        found = steps_of(physics, size, device, WRAPPED)
         steps |= {f"{label}, {name}": step for label, step in found.items()}
     mine = [label for label in steps if label.startswith("gymbridge")]
     pairs = over(f"{WRAPPED}, {default}", dict.fromkeys(mine, 1.1))

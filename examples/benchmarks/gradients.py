@@ -4,10 +4,8 @@ The reference of a window is one `jax.jit(jax.value_and_grad(scan))` of plain Br
 policy and loss, which restarts nothing; both must find the same gradient.
 """
 
-import resource
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,6 +14,7 @@ import numpy as np
 import torch
 from brax import envs as brax_envs
 from steps import Contest, Step, over
+from tasks import brax_wrapper
 
 from gymbridge import BraxVectorEnv
 from gymbridge.command_line.timing import wait
@@ -74,7 +73,7 @@ class Window:
         function, given = {
             "policy": (jax.grad(self._loss), self.weights),
             "forward": (partial(self._loss, env_step=self.env.step), self.weights),
-            "actions": (jax.grad(self._loss_of_actions), self.actions),
+            "actions": (jax.grad(self._loss), self.actions),
             "product": (self._product, self.actions),
         }[method]
         compiled, given = jax.jit(function), jnp.asarray(given)
@@ -82,23 +81,19 @@ class Window:
 
     def _product(self, actions: Any, first: Any) -> Any:
         """Return the Hessian by given actions times the same."""
-        pull = partial(jax.grad(self._loss_of_actions), first=first)
+        pull = partial(jax.grad(self._loss), first=first)
         return jax.jvp(pull, (actions,), (actions,))[1]
 
-    def _loss(self, weights: Any, first: Any, env_step: Any = None) -> Any:
-        def act(obs: Any, _: Any) -> Any:  # on a GPU the default precision is less than torch's
-            return jnp.matmul(obs, weights, precision="highest")
+    def _loss(self, given: Any, first: Any, env_step: Any = None) -> Any:
+        """Return the loss by the weights of a policy, a matrix, or by the actions of all steps."""
 
-        return self._scan(act, first, None, env_step)
-
-    def _loss_of_actions(self, actions: Any, first: Any) -> Any:
-        return self._scan(lambda _, action: action, first, actions)
-
-    def _scan(self, act: Any, first: Any, actions: Any, env_step: Any = None) -> Any:
         def step(state: Any, action: Any) -> Any:
-            state = jax.vmap(env_step or self.step)(state, act(state.obs, action))
+            if action is None:  # on a GPU the default precision is less than torch's
+                action = jnp.matmul(state.obs, given, precision="highest")
+            state = jax.vmap(env_step or self.step)(state, action)
             return state, (state.obs**2).sum() - state.reward.sum()
 
+        actions = None if given.ndim == 2 else given
         return jax.lax.scan(step, first, actions, self.num_steps)[1].sum()
 
     def torch_policy(self) -> torch.Tensor:
@@ -132,12 +127,6 @@ class Window:
         return actions, (obs**2).sum() - rewards.sum()
 
 
-def difference(reference: Callable[[], Any], ours: Callable[[], torch.Tensor]) -> float:
-    """Return how much two gradients differ, over the norm of the reference."""
-    jax_gradient, gradient = np.asarray(reference()), ours().cpu().numpy()
-    return float(np.linalg.norm(gradient - jax_gradient) / np.linalg.norm(jax_gradient))
-
-
 def waiting(step: Callable[[], Any]) -> Callable[[int], None]:
     """Return a function that waits for each gradient, as an optimiser does."""
     return lambda _: wait(step())
@@ -160,7 +149,8 @@ def window(
     """
     given = Window(name, num_envs, num_steps, device, backend)
     plain, ours = given.compile(method), getattr(given, f"torch_{method}")
-    error = difference(plain, ours)
+    expected, found = np.asarray(plain()), ours().cpu().numpy()
+    error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
     if device == "cpu" and name != "ant" and error > LARGEST:
         raise SystemExit(f"The gradients differ by {error:.1e}, and may by {LARGEST}.")
     way = "step by step" if method == "policy" else "unroll"
@@ -172,27 +162,10 @@ def window(
     return Contest(steps, bars, num_steps, f"gradients differ by {error:.0e}")
 
 
-def memory(num_envs: int, device: str, *, num_windows: int = 200) -> dict[str, Any]:
-    """Return the memory after the last window, over that after the 20th."""
-    given, sizes = Window("inverted_pendulum", num_envs, 32, device), []
-    for _ in range(num_windows):
-        given.torch_policy()
-        pages = int(Path("/proc/self/statm").read_text().split()[1])  # Linux
-        on_gpu = torch.cuda.memory_allocated() if device != "cpu" else 0
-        sizes.append(pages * resource.getpagesize() + on_gpu)
-    ratio = max(sizes[-10:]) / sizes[num_windows // 10 - 1]
-    return {"figures": {"memory at the end, MiB": sizes[-1] / 2**20, "over that at 10 %": ratio}}
-
-
 def torchrl_window(given: Window) -> Callable[[], Any]:
     """Return the same work on TorchRL's wrapper."""
-    from torchrl.envs.libs.brax import BraxWrapper
-
-    options: Any = {"requires_grad": True, "categorical_action_encoding": False}
-    if given.device != "cpu":  # there it clears all that JAX compiled every 20 steps, as it comes
-        options["cache_clear_frequency"] = False
-    num_envs = given.envs.num_envs
-    theirs = BraxWrapper(given.env, batch_size=[num_envs], device=given.device, **options)
+    options = {"requires_grad": True, "categorical_action_encoding": False}
+    theirs = brax_wrapper(given.env, given.envs.num_envs, given.device, **options)
     weights = torch.tensor(given.weights, device=given.device, requires_grad=True)
 
     def run() -> None:
@@ -206,32 +179,22 @@ def torchrl_window(given: Window) -> Callable[[], Any]:
     return run
 
 
-ROUTES: dict[str, Callable[[Window], Callable[[], Any]]] = {
-    "one jitted scan, policy": lambda given: given.compile("policy"),
-    "gymbridge, step by step, policy": lambda given: given.torch_policy,
-    "one jitted scan, actions": lambda given: given.compile("actions"),
-    "gymbridge, unroll, actions": lambda given: given.torch_actions,
-    "TorchRL BraxWrapper, policy": torchrl_window,
-}
-
-
-def routes(
-    num_envs: int,
-    device: str,
-    *,
-    name: str = "inverted_pendulum",
-    only: str = "",
-    num_steps: int = 16,
-    bar: float = 0.01,
-) -> Contest:
+def routes(num_envs: int, device: str, *, only: str = "", num_steps: int = 16) -> Contest:
     """Return the ways to the gradient of a window, each for a process of its own."""
 
     def build(make: Callable[[Window], Callable[[], Any]]) -> Step:
-        return waiting(make(Window(name, num_envs, num_steps, device)))
+        return waiting(make(Window("inverted_pendulum", num_envs, num_steps, device)))
 
-    steps = {route: partial(build, make) for route, make in ROUTES.items() if only in route}
+    makers: dict[str, Any] = {
+        "one jitted scan, policy": lambda given: given.compile("policy"),
+        "gymbridge, step by step, policy": lambda given: given.torch_policy,
+        "one jitted scan, actions": lambda given: given.compile("actions"),
+        "gymbridge, unroll, actions": lambda given: given.torch_actions,
+        "TorchRL BraxWrapper, policy": torchrl_window,
+    }
+    steps = {name: partial(build, make) for name, make in makers.items() if only in name}
     pair = "gymbridge, step by step, policy", "TorchRL BraxWrapper, policy"
-    return Contest(steps, {pair: bar}, num_steps)
+    return Contest(steps, {pair: 0.01}, num_steps, apart=True)
 
 
 def over_cores(num_envs: int, _: str, *, num_steps: int = 8) -> Contest:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from inspect import signature
-from multiprocessing import active_children, get_context
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def measure(case: Case, value: int, device: str, rounds: int, seconds: float) ->
     contest = find_function(case)(value, device, **case.options)
     if isinstance(contest, Mapping):
         return dict(contest)
-    if case.apart:
+    if contest.apart:
         make = partial(serve, case, value, device)
         rates = measure_apart(make, list(contest.steps), rounds, seconds)
     else:
@@ -67,12 +67,10 @@ def serve(case: Case, value: int, device: str, name: str, seconds: float, pipe: 
     step = find_function(case)(value, device, **case.options).steps[name]()
     count = fitting_count(step, seconds)
     pipe.send("ready")
-    while pipe.recv():
+    while True:
+        pipe.recv()
         seconds_per_call(step, 1)  # wakes its threads
         pipe.send(1 / seconds_per_call(step, count))
-    for child in active_children():  # of `AsyncVectorEnv` and `SubprocVecEnv`
-        child.kill()
-    os._exit(0)  # engines with threads take their time to end
 
 
 def measure_apart(
@@ -93,12 +91,8 @@ def measure_apart(
         rates: dict[str, list[float]] = {name: [] for name in pipes}
         for _ in range(rounds):
             for name, pipe in pipes.items():
-                pipe.send(True)
+                pipe.send(None)
                 rates[name].append(pipe.recv())
-        for pipe in pipes.values():
-            pipe.send(False)
-        for process in processes:
-            process.join(10)
     finally:
         for process in processes:
             process.kill()

@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from brax import envs as brax_envs
 from brax.envs.wrappers.training import DomainRandomizationVmapWrapper
-from steps import Contest, fetched, over, own_step, play, scanned, uniform
+from steps import Contest, fetched, over, own_step, play, scan_of, scanned, uniform
+from tasks import brax_task
 
-from gymbridge import BraxVectorEnv, PlaygroundVectorEnv
+from gymbridge import PlaygroundVectorEnv
 
 VARIED = ("geom_friction", "link.inertia.mass", "gravity")
 
@@ -31,18 +31,15 @@ def randomize(model: Any, keys: jax.Array) -> tuple[Any, Any]:
 
 def randomization(num_envs: int, _: str, *, name: str = "humanoid") -> Contest:
     """Compare a batch whose physics are drawn per episode with Brax's wrapper, and with none."""
-    env = brax_envs.get_environment(name, backend="spring")
+    task = brax_task(name, "spring")
     keys = jax.random.split(jax.random.PRNGKey(0), num_envs)
-    fixed = DomainRandomizationVmapWrapper(env, lambda model: randomize(model, keys))
-    model, actions = fixed._sys_v, uniform(64, num_envs, env.action_size)
+    fixed = DomainRandomizationVmapWrapper(task.env, lambda model: randomize(model, keys))
+    model, actions = fixed._sys_v, uniform(64, num_envs, task.env.action_size)
     drawn = (model.geom_friction, model.link.inertia.mass, model.gravity)
     own = own_step(fixed.reset, fixed.step, num_envs, actions, lambda s: (fetched(s), drawn))
-    options = {"backend": "spring"}
     steps = {
-        "drawn per episode": play(
-            BraxVectorEnv(name, num_envs, randomization_fn=randomize, **options)
-        ),
-        "without": play(BraxVectorEnv(name, num_envs, **options)),
+        "drawn per episode": play(task.batch(num_envs, randomization_fn=randomize)),
+        "without": play(task.batch(num_envs)),
         "Brax's wrapper": own,
     }
     ours = "drawn per episode"
@@ -85,19 +82,17 @@ def functional(
     bar: float | None = None,
 ) -> Contest:
     """Compare scans of `functional()` and of Brax's step."""
-    env = brax_envs.get_environment(name, backend="spring")
-    actions = jnp.asarray(uniform(num_steps, num_envs, env.action_size))
-    envs = BraxVectorEnv(name, num_envs, backend="spring", arrays="jax")
-    envs.reset(seed=0)
-    carry, _, step = envs.functional()
+    task = brax_task(name, "spring")
+    actions = jnp.asarray(uniform(num_steps, num_envs, task.env.action_size))
+    reset, step = task.functions()
 
     def bare(state: Any, action: jax.Array) -> tuple[Any, Any]:
-        state = jax.vmap(env.step)(state, action)
+        state = step(state, action)
         return state, fetched(state)
 
-    start = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.PRNGKey(0), num_envs))
+    start = jax.jit(reset)(jax.random.split(jax.random.PRNGKey(0), num_envs))
     steps = {
-        "functional()": scanned(step, carry, actions),
+        "functional()": scan_of(task.batch(num_envs, arrays="jax"), actions),
         "a scan of Brax's step": scanned(bare, start, actions),
     }
     return Contest(steps, over("a scan of Brax's step", {"functional()": bar}), num_steps)

@@ -7,34 +7,24 @@ from typing import Any
 
 import envpool
 import numpy as np
-from steps import Contest, draw_batch, over, scanned
+from steps import Contest, draw_batch, over, play, repeat, scan_of
 
 from gymbridge import EnvPoolVectorEnv
-from gymbridge.command_line.bench import draw_actions, make_step
 from gymbridge.envpool import AsyncEnvPool
 
 
 def in_jax(num_envs: int, _: str, *, mode: str) -> Contest:
     """Compare CartPoles with jax arrays, and in a scan, with numpy arrays."""
     num_steps = 200
-
     make = partial(EnvPoolVectorEnv, "CartPole-v1", num_envs, autoreset_mode=mode)
-    steps: dict[str, Any] = {}
-    for name in ("numpy", "jax"):
-        envs = make(arrays=name)
-        steps[f"{name} arrays"] = repeat(make_step(envs, draw_actions(envs)), num_steps)
+    steps: dict[str, Any] = {
+        f"{arrays} arrays": repeat(play(make(arrays=arrays)), num_steps)
+        for arrays in ("numpy", "jax")
+    }
     actions = np.random.default_rng(0).integers(0, 2, (num_steps, num_envs), np.int32)
-    envs = make(arrays="jax")
-    envs.reset(seed=0)
-    carry, _, step = envs.functional()
-    steps["functional(), one scan"] = scanned(step, carry, actions)
+    steps["functional(), one scan"] = scan_of(make(arrays="jax"), actions)
     bars = {"jax arrays": 2.0, "functional(), one scan": 2.5}
     return Contest(steps, over("numpy arrays", bars), num_steps)
-
-
-def repeat(step: Callable[[int], Any], times: int) -> Callable[[int], Any]:
-    """Return a function that takes several steps."""
-    return lambda index: [step(index * times + part) for part in range(times)][-1]
 
 
 def turn_of(pool: Any, actions: list[Any]) -> Callable[[int], None]:
@@ -66,11 +56,9 @@ def as_ready(num_envs: int, _: str, *, task: str, part: int) -> Contest:
     pool = AsyncEnvPool(task, num_envs + part, part, num_threads=threads)
     pool.async_reset(seed=0)
     actions = draw_batch(pool.single_action_space, part)
-    envs = EnvPoolVectorEnv(task, num_envs, num_threads=threads)
     steps = {
         "as they are ready": repeat(turn_of(pool, actions), max(num_envs // part, 1)),
-        "all together": make_step(envs, draw_actions(envs)),
+        "all together": play(EnvPoolVectorEnv(task, num_envs, num_threads=threads)),
     }
-    return Contest(
-        steps, over("all together", {"as they are ready": None}), note=f"{threads} threads"
-    )
+    pairs = over("all together", {"as they are ready": None})
+    return Contest(steps, pairs, note=f"{threads} threads")

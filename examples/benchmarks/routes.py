@@ -11,22 +11,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from steps import (
-    Contest,
-    Physics,
-    Step,
-    balance,
-    brax_task,
-    brax_wrapper,
-    draw_batch,
-    own_step,
-    play,
-    reset_rows,
-    spread_ends,
-    step_of,
-    torchrl_step,
-    uniform,
-)
+from steps import Contest, Step, draw_batch, own_step, play, step_of, torchrl_step, uniform
+from tasks import Physics, balance, brax_task, brax_wrapper
 
 Route = Callable[[int], Step]
 
@@ -43,21 +29,14 @@ def routes_to(value: int, _: str, *, task: str) -> Contest:
     """Return the routes to a task, each for a process of its own."""
     routes = TASKS[task].items()
     fitting = {name: route for name, route in routes if value <= LARGEST.get(name, value)}
-    return Contest({name: partial(route, value) for name, route in fitting.items()})
+    steps = {name: partial(route, value) for name, route in fitting.items()}
+    return Contest(steps, apart=True)
 
 
-def of_gymnasium(make: Callable[[int], Any], value: int, *, is_staggered: bool = False) -> Step:
+def of_gymnasium(envs: Any, stagger: int = 0) -> Step:
     """Step any batch with numpy arrays that restarts by itself; for SB3's `VecEnv`, too."""
-    envs = make(value)
     space = getattr(envs, "single_action_space", envs.action_space)
-    step = step_of(envs, draw_batch(space, envs.num_envs))
-    if is_staggered:
-        spread_ends(step, envs.num_envs, value, partial(reset_rows, envs))
-    return step
-
-
-def _of_gymnasium_s(env_id: str, mode: str) -> Route:
-    return partial(of_gymnasium, partial(gym.make_vec, env_id, vectorization_mode=mode))
+    return step_of(envs, draw_batch(space, envs.num_envs), stagger)
 
 
 def of_gymbridge(env_id: str, num_envs: int, **options: Any) -> Step:
@@ -65,11 +44,10 @@ def of_gymbridge(env_id: str, num_envs: int, **options: Any) -> Step:
     return play(gym.make_vec(env_id, num_envs=num_envs, **options))
 
 
-def of_torchrl(make: Callable[[int], Any], num_envs: int) -> Step:
+def of_torchrl(env: Any) -> Step:
     """Step an environment of TorchRL, which resets what ended."""
     import torch
 
-    env = make(num_envs)
     torch.manual_seed(0)
     actions = [env.full_action_spec["action"].rand() for _ in range(NUM_ACTIONS)]
     return torchrl_step(env, lambda index, _: actions[index % NUM_ACTIONS])
@@ -106,7 +84,7 @@ def _of_brax(name: str, backend: str, **options: Any) -> dict[str, Route]:
     return {
         "bare jitted step": partial(of_jax, make),
         "Brax training.wrap": partial(of_jax, make, wrapped=True),
-        "TorchRL BraxWrapper": partial(of_torchrl, lambda size: brax_wrapper(make().env, size)),
+        "TorchRL BraxWrapper": lambda size: of_torchrl(brax_wrapper(make().env, size)),
         **_ours(f"Brax/{name}-v0", backend=backend, **options),
     }
 
@@ -123,23 +101,22 @@ def _serial(num_envs: int) -> Any:
     return SerialEnv(num_envs, partial(GymEnv, CART_POLE))
 
 
-def _pool(task: str, num_envs: int, **options: Any) -> Any:
+def own_pool(num_envs: int) -> Step:
     import envpool
 
-    return envpool.make_gymnasium(task, num_envs=num_envs, **options)
-
-
-def own_pool(num_envs: int) -> Step:
-    actions = np.random.default_rng(0).integers(0, 2, (NUM_ACTIONS, num_envs))
-    return step_of(_pool(CART_POLE, num_envs), actions)
+    pool = envpool.make_gymnasium(CART_POLE, num_envs=num_envs)
+    return step_of(pool, np.random.default_rng(0).integers(0, 2, (NUM_ACTIONS, num_envs)))
 
 
 def _staggered_pool(limit: int) -> Step:
     """Step EnvPool's own class, whose episodes of equal length are staggered as ours are."""
-    pool = _pool("Pendulum-v1", 64, max_episode_steps=limit)
-    step = step_of(pool, 2 * uniform(NUM_ACTIONS, 64, 1))
-    spread_ends(step, 64, limit, lambda mask: pool.reset(np.flatnonzero(mask).astype(np.int32)))
-    return step
+    import envpool
+
+    def reset(pool: Any, mask: np.ndarray) -> None:
+        pool.reset(np.flatnonzero(mask).astype(np.int32))
+
+    pool = envpool.make_gymnasium("Pendulum-v1", num_envs=64, max_episode_steps=limit)
+    return step_of(pool, 2 * uniform(NUM_ACTIONS, 64, 1), limit, reset)
 
 
 def _wrapped_reacher(limit: int) -> Step:
@@ -156,15 +133,15 @@ def _wrapped_reacher(limit: int) -> Step:
     return own_step(reset, env.step, 256, uniform(64, 256, 2), plain)
 
 
-def _restarts(env_id: str, num_envs: int, **options: Any) -> dict[str, Route]:
-    def make(mode: str, limit: int) -> Any:
-        given = {"autoreset_mode": mode, "max_episode_steps": limit, **options}
-        return gym.make_vec(env_id, num_envs=num_envs, **given)
+def restarts(env_id: str, num_envs: int, mode: str, limit: int, **options: Any) -> Step:
+    """Step a batch of ours, whose episodes of equal length are staggered."""
+    options |= {"autoreset_mode": mode, "max_episode_steps": limit}
+    return play(gym.make_vec(env_id, num_envs=num_envs, **options), limit)
 
-    return {
-        f"gymbridge, numpy, {mode}": partial(of_gymnasium, partial(make, mode), is_staggered=True)
-        for mode in MODES
-    }
+
+def by_mode(route: Callable[[str, int], Step]) -> dict[str, Route]:
+    """Return our routes with numpy arrays, of a function of the mode and of what varies."""
+    return {f"gymbridge, numpy, {mode}": partial(route, mode) for mode in MODES}
 
 
 class Informed(gym.Env[Any, Any]):
@@ -186,7 +163,8 @@ class Informed(gym.Env[Any, Any]):
         return self.position, 0.0, False, False, dict.fromkeys(self.keys, float(action[0]))
 
 
-def _informed_brax(mode: str, num_keys: int) -> Any:
+def informed_brax(mode: str, num_keys: int) -> Step:
+    """Step the same task in JAX."""
     import jax
     import jax.numpy as jnp
     from brax.envs import Env, State
@@ -194,8 +172,6 @@ def _informed_brax(mode: str, num_keys: int) -> Any:
     from gymbridge import BraxVectorEnv
 
     class BraxInformed(Env):
-        """`Informed` in JAX."""
-
         observation_size, action_size, backend = 1, 1, "none"
 
         def reset(self, rng: jax.Array) -> State:
@@ -207,18 +183,18 @@ def _informed_brax(mode: str, num_keys: int) -> Any:
             metrics = dict.fromkeys(state.metrics, action[0])
             return state.replace(obs=state.obs + action, metrics=metrics)
 
-    return BraxVectorEnv(BraxInformed(), 64, autoreset_mode=mode, info_keys="all")
+    return play(BraxVectorEnv(BraxInformed(), 64, autoreset_mode=mode, info_keys="all"))
 
 
 TASKS: dict[str, dict[str, Route]] = {
     CART_POLE: {
-        "SyncVectorEnv": _of_gymnasium_s(CART_POLE, "sync"),
-        "AsyncVectorEnv": _of_gymnasium_s(CART_POLE, "async"),
-        "SB3 DummyVecEnv": partial(of_gymnasium, partial(_sb3, "DummyVecEnv")),
-        "SB3 SubprocVecEnv": partial(of_gymnasium, partial(_sb3, "SubprocVecEnv")),
-        "TorchRL SerialEnv of GymEnv": partial(of_torchrl, _serial),
-        "Gymnasium FunctionalJaxVectorEnv": _of_gymnasium_s(
-            "phys2d/CartPole-v1", "vector_entry_point"
+        "SyncVectorEnv": lambda size: of_gymnasium(gym.make_vec(CART_POLE, size, "sync")),
+        "AsyncVectorEnv": lambda size: of_gymnasium(gym.make_vec(CART_POLE, size, "async")),
+        "SB3 DummyVecEnv": lambda size: of_gymnasium(_sb3("DummyVecEnv", size)),
+        "SB3 SubprocVecEnv": lambda size: of_gymnasium(_sb3("SubprocVecEnv", size)),
+        "TorchRL SerialEnv of GymEnv": lambda size: of_torchrl(_serial(size)),
+        "Gymnasium FunctionalJaxVectorEnv": lambda size: of_gymnasium(
+            gym.make_vec("phys2d/CartPole-v1", size, "vector_entry_point")
         ),
         "EnvPool's own class": own_pool,
         **_ours("EnvPool/CartPole-v1"),
@@ -232,25 +208,20 @@ TASKS: dict[str, dict[str, Route]] = {
     },
     "restarts of Pendulum (EnvPool, 64 environments)": {
         "EnvPool's own class": _staggered_pool,
-        "SyncVectorEnv": partial(
-            of_gymnasium,
-            lambda limit: gym.make_vec("Pendulum-v1", 64, "sync", max_episode_steps=limit),
-            is_staggered=True,
+        "SyncVectorEnv": lambda limit: of_gymnasium(
+            gym.make_vec("Pendulum-v1", 64, "sync", max_episode_steps=limit), limit
         ),
-        **_restarts("EnvPool/Pendulum-v1", 64),
+        **by_mode(partial(restarts, "EnvPool/Pendulum-v1", 64)),
     },
     "restarts of reacher (Brax, spring, 256 environments)": {
         "Brax training.wrap": _wrapped_reacher,
-        **_restarts("Brax/reacher-v0", 256, backend="spring"),
+        **by_mode(partial(restarts, "Brax/reacher-v0", 256, backend="spring")),
     },
     "infos (no physics, 64 environments)": {
-        "SyncVectorEnv": partial(
-            of_gymnasium, lambda count: gym.vector.SyncVectorEnv([partial(Informed, count)] * 64)
+        "SyncVectorEnv": lambda count: of_gymnasium(
+            gym.vector.SyncVectorEnv([partial(Informed, count)] * 64)
         ),
-        **{
-            f"gymbridge, numpy, {mode}": partial(of_gymnasium, partial(_informed_brax, mode))
-            for mode in MODES
-        },
+        **by_mode(informed_brax),
     },
 }
 """Routes by task and name, of the number of environments or of something else that varies."""

@@ -5,16 +5,12 @@
     python examples/benchmarks/run.py --quick            # tries everything out, in tiny sizes
     python examples/benchmarks/tables.py                 # writes tables and pictures of the docs
 
-`cases.py` has the cases as data: what is timed, over what, at which sizes, and the bar. Each case,
-at each of its sizes, is measured by `job.py` in a process of its own, with a limit of its own. A
-case that fails, hangs or runs out of memory is noted with its reason, and the next one begins.
-Functions are timed in turn, for several rounds. Most share a process, as in `gymbridge bench`,
-whose code this is. Routes have a process each, since libraries disturb each other. Many cases are
-measured by several processes, the second ones after all first ones.
-
-A set's results are in `<page>/<set>.json` below `--out`, written after each case. The same command
-again measures what is not there yet, and `--again` anew what is. The figures of the docs are in
-`docs/measured`.
+`cases.py` has the cases as data: what is timed, over what, at which sizes, and the bar. `job.py`
+measures each case, at each of its sizes, in a process of its own with a limit of its own. A case
+that fails is noted with its reason, and the next one begins. Functions are timed in turn, as in
+`gymbridge bench`, whose code this is; routes have a process each, since libraries disturb each
+other. A set's results are in `<page>/<set>.json` below `--out`, written after each case. The same
+command again measures what is missing. docs/reference/benchmarks/method.md describes all options.
 """
 
 import argparse
@@ -29,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +69,7 @@ class Job(NamedTuple):
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}")
+    parser.add_argument("sets", nargs="*", choices=SETS, metavar="SET", help="of %(choices)s")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cpu", help="where")
     parser.add_argument("--minutes", type=float, default=math.inf, help="limit of this command")
     parser.add_argument("--only", default="", help="regular expression of the cases' names")
@@ -85,8 +82,6 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny sizes, which try it out")
     parser.add_argument("--list", action="store_true", help="list the cases and run nothing")
     args = parser.parse_args()
-    if unknown := [name for name in args.sets if name not in SETS]:
-        parser.error(f"there are no sets {unknown}; there are {', '.join(SETS)}")
     on_cpu = [name for name, one in SETS.items() if one.page != "gpu" or args.quick]
     args.sets = args.sets or (ON_GPU if args.device == "cuda" else on_cpu)
     return args
@@ -158,9 +153,9 @@ def wait_for(command: list[str], environ: dict[str, str], said: Any, seconds: fl
     except subprocess.TimeoutExpired:
         return None
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)  # with its own processes
-            process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # and its own processes, which may outlive it
+        process.wait()
 
 
 def read_reason(status: int | None, said: str, seconds: float) -> str:

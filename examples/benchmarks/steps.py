@@ -17,56 +17,13 @@ Bars = Mapping[tuple[str, str], float | None]
 
 
 class Contest(NamedTuple):
-    """Functions that do the same work; of a case with `apart`, functions that build them."""
+    """Functions that do the same work."""
 
     steps: Mapping[str, Any]  # by name
-    over: Mapping[tuple[str, str], float | None] = {}  # (name, reference) -> bar of the ratio
+    over: Bars = {}  # (name, reference) -> bar of the ratio
     num_steps: int = 1  # of the batch, in one call
     note: str = ""  # in the table, beside the ratios
-
-
-class Physics(NamedTuple):
-    """A task of JAX as its library has it."""
-
-    env: Any
-    wrap: Callable[..., Any]  # the library's wrapper for training
-    batch: Callable[..., Any]  # ours, of `num_envs` and keywords
-
-    def functions(self, is_wrapped: bool = False) -> tuple[Any, Any]:
-        """Return `reset`, of keys, and `step` of a batch, alone or in the library's wrapper."""
-        import jax
-
-        if is_wrapped:
-            env = self.wrap(self.env)
-            return env.reset, env.step
-        return jax.vmap(self.env.reset), jax.vmap(self.env.step)
-
-
-def brax_task(name: str, backend: str | None = None) -> Physics:
-    from brax import envs as brax_envs
-    from brax.envs.wrappers import training
-
-    from gymbridge import BraxVectorEnv
-
-    options: dict[str, Any] = {} if backend is None else {"backend": backend}
-    env = brax_envs.get_environment(name, **options)
-    wrap = partial(training.wrap, episode_length=1000)
-    return Physics(env, wrap, partial(BraxVectorEnv, name, **options))
-
-
-def balance(impl: str = "jax", *, graph_mode: Any = None) -> Physics:
-    """Return CartpoleBalance, over Warp with one of its ways to keep CUDA graphs."""
-    from mujoco_playground import registry, wrapper
-
-    from gymbridge import PlaygroundVectorEnv
-
-    env = registry.load("CartpoleBalance", config_overrides={"impl": impl})
-    wrap = partial(wrapper.wrap_for_brax_training, episode_length=1000)
-    if graph_mode is None:
-        return Physics(env, wrap, partial(PlaygroundVectorEnv, "CartpoleBalance", impl=impl))
-    # Playground has no argument for it.
-    env._mjx_model = env._mjx_model.tree_replace({"opt._impl.graph_mode": graph_mode})
-    return Physics(env, wrap, partial(PlaygroundVectorEnv, env))
+    apart: bool = False  # whether `steps` build them, each in a process of its own
 
 
 def over(reference: str, bars: Mapping[str, float | None]) -> Bars:
@@ -81,7 +38,7 @@ def beside_engine(
     env_id: str,
     ways: Mapping[str, Mapping[str, Any]],
     bars: Mapping[str, float | None],
-    engines: Mapping[str, Mapping[str, Any]] | None = None,
+    engines: Mapping[str, Mapping[str, Any]] = {"engine": {}},
     stagger: int = 0,
     **options: Any,
 ) -> Contest:
@@ -93,8 +50,7 @@ def beside_engine(
         env_id: Id of the task.
         ways: Keywords of each batch, by name. The first one starts JAX.
         bars: By "name", over the first engine, or by "name over other".
-        engines: Keywords of the batch whose engine is stepped alone, by name; None for the one of
-            the first batch, "engine".
+        engines: Keywords of the batch whose engine is stepped alone, by name.
         stagger: Steps of an episode, over which the ends are spread.
         options: Keywords of all batches.
     """
@@ -106,32 +62,41 @@ def beside_engine(
         return gym.make_vec(env_id, num_envs=num_envs, **kwargs)
 
     batches = {name: make(given) for name, given in ways.items()}
-    engines = {"engine": next(iter(ways.values()))} if engines is None else engines
     alone = {name: make(given) for name, given in engines.items()}
     steps = {name: play(envs, stagger) for name, envs in batches.items()}
     steps |= {name: make_bare_step(envs, draw_actions(envs)) for name, envs in alone.items()}
     pairs = {(*name.split(" over "), *engines)[:2]: bar for name, bar in bars.items()}
-    return Contest(steps, pairs, note=share_of_ends(batches))
+    return Contest(steps, pairs, note=share_of_ends(*batches.values()))
 
 
 def play(envs: Any, stagger: int = 0) -> Step:
     """Return the step of a batch with random actions; ends may be spread over `stagger` steps."""
     step = make_step(envs, draw_actions(envs))
-    spread_ends(step, envs.num_envs, stagger, partial(reset_rows, envs))
+    spread_ends(step, partial(reset_rows, envs), envs.num_envs, stagger)
     return step
-
-
-def step_of(envs: Any, actions: Any) -> Step:
-    """Reset what has `reset` and `step`; return its step, which plays the actions in turn."""
-    envs.reset()
-    return lambda index: envs.step(actions[index % len(actions)])
 
 
 def reset_rows(envs: Any, mask: Any) -> None:
     envs.reset(options={"reset_mask": mask})
 
 
-def spread_ends(step: Step, num_envs: int, limit: int, reset: Callable[[Any], Any]) -> None:
+def step_of(
+    envs: Any, actions: Any, stagger: int = 0, reset: Callable[[Any, Any], Any] = reset_rows
+) -> Step:
+    """Reset what has `reset` and `step`; return its step, which plays the actions in turn.
+
+    Ends may be spread over `stagger` steps; `reset` takes `envs` and a mask.
+    """
+    envs.reset()
+
+    def step(index: int) -> Any:
+        return envs.step(actions[index % len(actions)])
+
+    spread_ends(step, partial(reset, envs), len(actions[0]), stagger)
+    return step
+
+
+def spread_ends(step: Step, reset: Callable[[Any], Any], num_envs: int, limit: int) -> None:
     """Spread the ends of equal episodes over `limit` steps, by steps and resets of a mask."""
     groups = min(limit, num_envs)
     for index in range(groups):
@@ -139,6 +104,11 @@ def spread_ends(step: Step, num_envs: int, limit: int, reset: Callable[[Any], An
             reset(np.arange(num_envs) % groups == index)
         for _ in range(max(limit // num_envs, 1)):
             step(index)
+
+
+def repeat(step: Step, times: int) -> Step:
+    """Return a function that takes several steps."""
+    return lambda index: [step(index * times + part) for part in range(times)][-1]
 
 
 def torchrl_step(env: Any, act: Callable[[int, Any], Any]) -> Step:
@@ -157,29 +127,14 @@ def torchrl_step(env: Any, act: Callable[[int, Any], Any]) -> Step:
     return step
 
 
-def brax_wrapper(env: Any, num_envs: int, device: str = "cpu", **options: Any) -> Any:
-    """Return TorchRL's wrapper of an environment of Brax.
-
-    By default it clears all that JAX compiled every 20 steps, ours too. On a GPU this is off.
-    """
-    from torchrl.envs import BraxWrapper
-
-    if device != "cpu":
-        options["cache_clear_frequency"] = False
-    return BraxWrapper(env, batch_size=[num_envs], device=device, **options)
-
-
-def share_of_ends(batches: Mapping[str, Any], num_steps: int = 50) -> str:
+def share_of_ends(*batches: Any) -> str:
     """Return which part of the environments ends in a step, where numpy batches restart them."""
-    found = {}
-    for name, envs in batches.items():
+    shares = {}
+    for envs in batches:
         if envs.unwrapped.arrays == "numpy" and envs.metadata["autoreset_mode"].value != "Disabled":
-            actions = draw_actions(envs)[:num_steps]
-            flags = [np.logical_or(*envs.step(action)[2:4]) for action in actions]
-            found[f"{np.mean(flags):.1%}"] = name
-    return " and ".join(share for share in found if share != "0.0%") and (
-        f"{' and '.join(found)} end per step"
-    )
+            flags = [np.logical_or(*envs.step(action)[2:4]) for action in draw_actions(envs)[:50]]
+            shares[f"{np.mean(flags):.1%}"] = None
+    return f"{' and '.join(shares)} end per step" if shares.keys() - {"0.0%"} else ""
 
 
 def fetched(state: Any) -> Any:
@@ -187,24 +142,32 @@ def fetched(state: Any) -> Any:
     return state.obs, state.reward, state.done, state.metrics
 
 
-def own_step(
-    reset: Any, step: Any, num_envs: int, actions: Any, seen: Callable[[Any], Any] = fetched
-) -> Step:
-    """Return an engine's compiled step of a batch, (state, action) -> state, which plays `actions`.
+def engine_step(reset: Any, step: Any, num_envs: int, act: Callable[[int, Any], Any]) -> Step:
+    """Return an engine's compiled step of a batch, whose `step` is (state, action) -> state.
 
-    What is `seen` of a state is copied to numpy arrays.
+    `act` returns actions for the number of a step and the state before it.
     """
     import jax
 
     state = jax.jit(reset)(jax.random.split(jax.random.PRNGKey(0), num_envs))
     compiled = jax.jit(step)
 
-    def run(index: int) -> None:
+    def run(index: int) -> Any:
         nonlocal state
-        state = compiled(state, actions[index % len(actions)])
-        jax.tree.map(np.asarray, seen(state))
+        state = compiled(state, act(index, state))
+        return state
 
     return run
+
+
+def own_step(
+    reset: Any, step: Any, num_envs: int, actions: Any, seen: Callable[[Any], Any] = fetched
+) -> Step:
+    """Return the same, which plays `actions` in turn and fetches what is `seen` of a state."""
+    import jax
+
+    run = engine_step(reset, step, num_envs, lambda index, _: actions[index % len(actions)])
+    return lambda index: jax.tree.map(np.asarray, seen(run(index)))
 
 
 def scanned(step: Any, carry: Any, actions: Any) -> Step:
@@ -219,6 +182,13 @@ def scanned(step: Any, carry: Any, actions: Any) -> Step:
         return returned
 
     return run
+
+
+def scan_of(envs: Any, actions: Any) -> Step:
+    """Return `scanned` of a batch's `functional()`."""
+    envs.reset(seed=0)
+    carry, _, step = envs.functional()
+    return scanned(step, carry, actions)
 
 
 def draw_batch(space: gym.Space[Any], size: int) -> list[Any]:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,7 @@ def compare(
         for name, (reset, step) in own.items()
     }
     modes = ("NextStep", "SameStep")
-    for mode in modes:
-        steps[mode] = play(JaxVectorEnv(env, num_envs, autoreset_mode=mode))
+    steps |= {mode: play(JaxVectorEnv(env, num_envs, autoreset_mode=mode)) for mode in modes}
     bars = {ALONE: None, RESTARTING: 1.5}
     return Contest(steps, {(mode, one): bar for one, bar in bars.items() for mode in modes})
 
@@ -56,7 +54,7 @@ def jumanji(num_envs: int, _: str) -> Contest:
 
 
 def gymnax(num_envs: int, _: str) -> Contest:
-    """Compare CartPole of gymnax; what a step returns is the last part of the carry."""
+    """Compare CartPole of gymnax; what a step returned is the last part of a carry."""
     import gymnax
     from from_gymnax import FromGymnax
 
@@ -71,12 +69,8 @@ def gymnax(num_envs: int, _: str) -> Contest:
         obs, state, *others, _ = env.step(*carry[:2], action, params)
         return carry[0], state, (obs, *others)
 
-    def reset(step: Any, key: Any) -> Any:
-        carry = key, env.reset_env(key, params)[1], None
-        shapes = jax.eval_shape(step, carry, 0)[2]
-        zeros = jax.tree.map(lambda leaf: jax.numpy.zeros(leaf.shape, leaf.dtype), shapes)
-        return *carry[:2], zeros
+    def reset(key: Any) -> Any:
+        return key, env.reset_env(key, params)[1], None
 
-    both = {ALONE: alone, RESTARTING: restarting}
-    own = {name: (partial(reset, step), step) for name, step in both.items()}
+    own = {ALONE: (reset, alone), RESTARTING: (reset, restarting)}
     return compare(FromGymnax(env), num_envs, 2, own, lambda carry: carry[2])

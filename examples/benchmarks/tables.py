@@ -9,7 +9,6 @@ highest process are beside the median one. Two tables are of all sets: `summary`
 that README and the picture name, and `bars` what the project aims at.
 """
 
-import argparse
 import json
 import re
 import runpy
@@ -20,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cases import SETS, SUMMARY
+from cases import SETS
 
 from gymbridge.command_line.timing import spread
 
@@ -28,8 +27,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 PPO_BAR = 1.5
 """Aim for the wall clock of `ppo.py` over that of Brax's own PPO."""
 
-PAGES = {"scaling": "../how-to/scaling.md#every-core"}
-"""Pages that are elsewhere than those of the other tables, for links of the summary."""
+FIGURE = re.compile(
+    r'^\| \[.*?\]\((\S+) "(\w+): ([^:]+): ([^:]+?) over ([^"]+)"\) \| (.*) \| (.*) \|$', re.M
+)
+"""A row of the summary. The title of its link is the set, the case and the "name over other"."""
 
 Result = dict[str, Any]
 Rows = list[list[str]]
@@ -72,9 +73,7 @@ def ratios(results: list[Result]) -> Iterator[Rows]:
         first = found[0]
         values = {one["value"] for one in results if one["case"] == first["case"]}
         title = first["case"] + (f", {first['value']:,}" if len(values) > 1 else "")
-        for label, figure in first.get("figures", {}).items():
-            rows.append([f"{title}: {label}", "", "", f"{figure:,.2f}", ""])
-        for name, reference, _ in first.get("over", []):
+        for name, reference, _ in first["over"]:
             taken, other = (find_time(found, one) for one in (name, reference))
             times = f"{taken:,.1f}", f"{taken - other:+,.0f}"
             case = f"{title}: {name} over {reference}"
@@ -95,13 +94,15 @@ def with_range(middle: float, low: float, high: float) -> str:
 
 
 def summary(folder: Path) -> Rows:
-    """Return how many times as fast a step is as another, for the rows of `SUMMARY`."""
+    """Return the rows of the summary's page with how many times as fast each is."""
     rows = [["times as fast (range)", "what", "beside"]]
-    for (name, case, pair), (what, beside) in SUMMARY.items():
+    page = (DOCS / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    for link, name, case, way, reference, what, beside in FIGURE.findall(page):
         found = [one for one in read_set(name, folder)[0] if one["case"] == case]
-        ratio, low, high = find_ratio(found, *pair.split(" over "))
-        page = PAGES.get(SETS[name].page, f"benchmarks/{SETS[name].page}.md")
-        rows.append([f"[{with_range(1 / ratio, 1 / high, 1 / low)}]({page})", what, beside])
+        ratio, low, high = find_ratio(found, way, reference)
+        shown = with_range(1 / ratio, 1 / high, 1 / low)
+        title = f"{name}: {case}: {way} over {reference}"
+        rows.append([f'[{shown}]({link} "{title}")', what, beside])
     return rows
 
 
@@ -227,20 +228,15 @@ def write(rows: Rows) -> str:
     return "\n".join([head, f"|{'|'.join(marks)}|", *lines])
 
 
+def renew(found: re.Match[str]) -> str:
+    """Return the table of a page as its results are now."""
+    table = make_table(found[1], DOCS / "measured")
+    return f"<!-- table: {found[1]} -->\n{table}\n<!-- end -->" if table else found[0]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument(
-        "--measured", type=Path, default=DOCS / "measured", help="folder of results"
-    )
-    parser.add_argument("--pages", type=Path, default=DOCS, help="folder of the pages")
-    args = parser.parse_args()
-    for page in args.pages.rglob("*.md"):
+    for page in DOCS.rglob("*.md"):
         before = page.read_text(encoding="utf-8")
-
-        def renew(found: re.Match[str]) -> str:
-            table = make_table(found[1], args.measured)
-            return f"<!-- table: {found[1]} -->\n{table}\n<!-- end -->" if table else found[0]
-
         after = re.sub(r"<!-- table: (\w+) -->\n.*?<!-- end -->", renew, before, flags=re.DOTALL)
         if after != before:
             page.write_text(after, encoding="utf-8")

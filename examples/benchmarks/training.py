@@ -16,9 +16,8 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-SEED, LIMIT = 1, 240
 Row = tuple[int, float, float]  # environment steps, seconds, mean return
 SB3: dict[str, Any] = {
     "n_steps": 32,
@@ -79,67 +78,38 @@ def train_sb3(make: Any, seed: int, target: float, max_steps: int) -> dict[str, 
     return {"seconds": seconds, "steps": steps, "is_reached": callback.is_reached}
 
 
-class Task(NamedTuple):
-    """What is trained until when."""
+NUM_UPDATES, UNROLL = 300, 5
+"""At most; and the steps of a piece of a rollout, of which Brax makes minibatches."""
 
-    name: str
-    backend: str
-    target: float
-    num_envs: int
-    num_steps: int  # of each environment between two updates
-    unroll: int  # steps of a piece of a rollout, of which Brax makes minibatches
-    minibatches: int
-    epochs: int
-    total_steps: int  # at most
+LOSS = {"learning_rate": 3e-4, "gamma": 0.97, "clip": 0.3, "entropy_coef": 1e-2, "value_coef": 0.25}
+SIZES = {"num_envs": 4096, "num_steps": 80, "minibatches": 32, "epochs": 4}
+ANT = {"env_id": "Brax/ant-v0", "env_kwargs": '{"backend": "spring"}', "target_return": 3000}
+PENDULUM = {"num_steps": 40, "target_return": 30}
+"""Arguments of `examples/ppo.py`; the last one tries the training out on a CPU."""
 
 
-ANT = Task("ant", "spring", 3000, 4096, 80, 5, 32, 4, 98_304_000)
-PENDULUM = Task("inverted_pendulum", "generalized", 30, 64, 32, 8, 4, 8, 40_960)
-"""It tries the training out on a CPU."""
-
-COMMON: dict[str, Any] = {"learning_rate": 3e-4, "gae_lambda": 0.95, "max_grad_norm": 0.5}
-OURS = {**COMMON, "gamma": 0.97, "clip": 0.3, "entropy_coef": 1e-2, "value_coef": 0.25}
-BRAX = {
-    **COMMON,
-    "discounting": 0.97,
-    "clipping_epsilon": 0.3,
-    "entropy_cost": 1e-2,
-    "vf_loss_coefficient": 0.5,  # of which Brax takes the half
-    "reward_scaling": 10,
-    "normalize_observations": True,
-}
-
-
-def ppo_to_target(_: int, device: str, *, library: str, seconds: float = LIMIT) -> dict[str, Any]:
+def ppo_to_target(_: int, device: str, *, library: str, seconds: float = 240) -> dict[str, Any]:
     """Return a row for each update: environment steps, seconds with compiling, mean return."""
-    task = ANT if device != "cpu" else PENDULUM
-    rows = {"gymbridge": train_gymbridge, "Brax": train_brax}[library](task, device, seconds)
-    progress = [(*row[:2], row[2] if math.isfinite(row[2]) else None) for row in rows]
-    return {"library": library, "target": task.target, "progress": progress}
-
-
-def train_gymbridge(task: Task, device: str, seconds: float) -> list[Row]:
-    """Train with `examples/ppo.py`."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
+    import ppo
+
+    task: dict[str, Any] = ANT | SIZES if device != "cpu" else PENDULUM
+    args = ppo.Args(arrays="torch", device=device, max_seconds=seconds, **LOSS, **task)
+    args.total_steps = NUM_UPDATES * args.num_envs * args.num_steps
+    rows = {"gymbridge": train_gymbridge, "Brax": train_brax}[library](args)
+    progress = [(*row[:2], row[2] if math.isfinite(row[2]) else None) for row in rows]
+    return {"library": library, "target": args.target_return, "progress": progress}
+
+
+def train_gymbridge(args: Any) -> list[Row]:
+    """Train with `examples/ppo.py`."""
     import ppo
     import torch
 
-    torch.manual_seed(SEED)
+    torch.manual_seed(args.seed)
     start = time.perf_counter()
-    same = ("num_envs", "num_steps", "minibatches", "epochs", "total_steps")
-    args = ppo.Args(
-        env_id=f"Brax/{task.name}-v0",
-        env_kwargs=json.dumps({"backend": task.backend}),
-        arrays="torch",
-        seed=SEED,
-        device=device,
-        target_return=task.target,
-        max_seconds=seconds,
-        **{name: getattr(task, name) for name in same},
-        **OURS,
-    )
     envs = ppo.make_envs(args)
-    agent = ppo.Agent(envs).to(device)
+    agent = ppo.Agent(envs).to(args.device)
     built = time.perf_counter() - start
     progress = ppo.train(args, envs, agent)
     return [(steps, built + taken, mean) for steps, taken, _, mean in progress]
@@ -149,7 +119,7 @@ class OverError(Exception):
     """The training of Brax has reached its target or its limit."""
 
 
-def train_brax(task: Task, _: str, seconds: float) -> list[Row]:
+def train_brax(args: Any) -> list[Row]:
     """Train with Brax's PPO."""
     import jax
     from brax import envs as brax_envs
@@ -160,7 +130,7 @@ def train_brax(task: Task, _: str, seconds: float) -> list[Row]:
     sizes = {"policy_hidden_layer_sizes": (64, 64), "value_hidden_layer_sizes": (64, 64)}
     rows: list[Row] = []
     mean, start = float("nan"), time.perf_counter()
-    update = task.num_steps * task.num_envs
+    update = args.num_steps * args.num_envs
 
     def note(steps: int, metrics: Any) -> None:
         nonlocal mean
@@ -169,26 +139,35 @@ def train_brax(task: Task, _: str, seconds: float) -> list[Row]:
             return
         jax.effects_barrier()
         rows.append((steps, time.perf_counter() - start, mean))
-        if mean >= task.target or rows[-1][1] >= seconds:
+        if mean >= args.target_return or rows[-1][1] >= args.max_seconds:
             raise OverError
 
+    name = args.env_id.removeprefix("Brax/").removesuffix("-v0")
     with contextlib.suppress(OverError):
         train.train(
-            brax_envs.get_environment(task.name, backend=task.backend),
-            num_timesteps=task.total_steps,
-            num_evals=task.total_steps // update + 1,
+            brax_envs.get_environment(name, **json.loads(args.env_kwargs)),
+            num_timesteps=args.total_steps,
+            num_evals=NUM_UPDATES + 1,
             episode_length=1000,
-            num_envs=task.num_envs,
-            unroll_length=task.unroll,
-            batch_size=update // task.unroll // task.minibatches,
-            num_minibatches=task.minibatches,
-            num_updates_per_batch=task.epochs,
+            num_envs=args.num_envs,
+            unroll_length=UNROLL,
+            batch_size=update // UNROLL // args.minibatches,
+            num_minibatches=args.minibatches,
+            num_updates_per_batch=args.epochs,
+            learning_rate=args.learning_rate,
+            discounting=args.gamma,
+            gae_lambda=args.gae_lambda,
+            clipping_epsilon=args.clip,
+            entropy_cost=args.entropy_coef,
+            vf_loss_coefficient=2 * args.value_coef,  # of which Brax takes the half
+            max_grad_norm=args.max_grad_norm,
+            reward_scaling=10,
+            normalize_observations=True,
             network_factory=partial(networks.make_ppo_networks, activation=jax.nn.tanh, **sizes),
             log_training_metrics=True,
             run_evals=False,
             progress_fn=note,
-            seed=SEED,
-            **BRAX,
+            seed=args.seed,
         )
     return rows
 

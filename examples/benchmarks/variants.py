@@ -27,11 +27,11 @@ import jax
 import jax.numpy as jnp
 import torch
 from gpu import BARE, make_policy, ours
-from steps import Contest, Physics, Step, brax_task, over
+from steps import Contest, Step, over
+from tasks import Physics, brax_task
 
 from gymbridge.command_line.timing import wait
 from gymbridge.core.episode import EpisodeRule, ResetRequest
-from gymbridge.errors import ArgumentError
 from gymbridge.jax_env.rows import begin_rows, drawn_part, where_rows
 from gymbridge.jax_env.runners import JaxRule, JaxRunner, JitRunner
 from gymbridge.jax_env.simulator import Episodes, JaxSimulator
@@ -84,8 +84,9 @@ def fits(ahead: Episodes, state: Episodes) -> jax.Array:
     return (ahead.seed == state.seed) & (ahead.episode == state.episode + 1)
 
 
-def draw_ahead(simulator: JaxSimulator, ahead: Episodes, state: Episodes) -> Episodes:
+def draw_ahead(simulator: JaxSimulator, ahead: Episodes | None, state: Episodes) -> Episodes:
     """Return the initial states of the next episodes; those in `ahead` that fit are kept."""
+    ahead = ahead or state  # of which none fits
     now = simulator._with_rest(Episodes(ahead.rows, state.seed, state.episode))
     begun = simulator._begin(now, ~fits(ahead, state), None, {})
     return Episodes(drawn_part(begun.rows), state.seed, state.episode + 1)
@@ -95,14 +96,13 @@ class Compiled(NamedTuple):
     """The compiled functions of a variant."""
 
     steps: tuple[Any, ...]  # (carry, actions, ahead, spare), one, or two that take turns
-    blank: Any  # (state) -> what is drawn ahead, none of which fits
-    refill: Any  # (ahead, state) -> ahead
+    refill: Any  # (ahead or None, state) -> ahead
 
 
 def compile_variant(rule: EpisodeRule[JaxSimulator], infos: Any, variant: Variant) -> Compiled:
     """Return functions that compile when they are called first."""
     place, part = rule.simulator.device, JaxRule(rule, of_one_device=True)
-    compiled = partial(jax.jit, out_shardings=find_sharding(place))
+    sharding, refill = find_sharding(place), partial(draw_ahead, part.simulator)
 
     def step(carry: Any, actions: Any, ahead: Any, spare: Any) -> Any:
         rule = part
@@ -110,17 +110,9 @@ def compile_variant(rule: EpisodeRule[JaxSimulator], infos: Any, variant: Varian
             rule = JaxRule(EpisodeRule(Ahead(part.simulator, ahead), part.mode, part.limit))
         return infos.collect_infos(rule.step(carry, actions))
 
-    def blank(state: Episodes) -> Episodes:
-        lead = state.seed.shape
-        rows = jax.tree.map(
-            lambda leaf: jnp.zeros((*lead, *leaf.shape), leaf.dtype), drawn_part(part.simulator.row)
-        )
-        return Episodes(rows, state.seed, state.episode)
-
     return Compiled(
-        compile_steps(spread(step, place), variant, 3, out_shardings=find_sharding(place)),
-        compiled(spread(blank, place)),
-        compiled(spread(partial(draw_ahead, part.simulator), place), donate_argnums=0),
+        compile_steps(spread(step, place), variant, 3, out_shardings=sharding),
+        jax.jit(spread(refill, place), donate_argnums=0, out_shardings=sharding),
     )
 
 
@@ -166,7 +158,7 @@ class VariantRunner(JaxRunner):
         """Return the initial states that were drawn ahead, drawn anew every few steps."""
         ahead, self._ahead = self._ahead, None  # lost if this fails, as the buffers are donated
         if ahead is None or self._count % self._variant.refill_every == 0:
-            ahead = self.compiled.refill(ahead or self.compiled.blank(state), state)
+            ahead = self.compiled.refill(ahead, state)
         self._ahead = ahead
         return ahead
 
@@ -175,27 +167,14 @@ def vary(envs: Any, variant: Variant, like: Any = None) -> Any:
     """Return a batch equal to `envs`, not yet reset, whose step is a variant.
 
     Args:
-        envs: Batch of a JAX environment with torch or jax arrays and without gradients.
+        envs: Batch of a JAX environment with torch or jax arrays, without gradients, whose graph
+            keeps states that would be written over. With `refill_every` nothing is `carried` from
+            one episode to the next, since initial states are drawn before an episode ends.
         variant: What is changed.
         like: A batch from here and an equal variant but for `refill_every`, whose compiled
             functions it shares; None compiles them.
-
-    Raises:
-        ArgumentError: The batch is of another kind, or initial states depend on what the episode
-            before has left, so that they cannot be drawn ahead.
     """
     plain, varied = envs._runner, copy.copy(envs)
-    if not isinstance(plain, JitRunner) or envs.arrays == "numpy":
-        raise ArgumentError(
-            "`envs` must have torch or jax arrays and be built without `differentiable=True`, "
-            f"since a graph keeps states that would be written over; got arrays={envs.arrays!r} "
-            f"and a {type(plain).__name__}."
-        )
-    if variant.refill_every and (carried := plain.rule.simulator.env.carried):
-        raise ArgumentError(
-            f"`variant.refill_every` must be 0 for this environment, got {variant.refill_every}: "
-            f"its episodes begin with what the one before has left, {list(carried)}."
-        )
     compiled = like._runner.compiled if like else compile_variant(plain.rule, envs._infos, variant)
     varied._runner = VariantRunner(plain, compiled, variant)
     return varied

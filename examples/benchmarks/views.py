@@ -5,17 +5,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from steps import (
-    Contest,
-    Step,
-    brax_task,
-    brax_wrapper,
-    over,
-    play,
-    share_of_ends,
-    step_of,
-    uniform,
-)
+from steps import Contest, Step, over, play, repeat, share_of_ends, step_of, uniform
+from tasks import brax_task, brax_wrapper
 
 from gymbridge.trainers.cleanrl import make_cleanrl
 from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
@@ -43,13 +34,8 @@ def bare_pool(num_envs: int, actions: Any) -> Step:
 
     few = np.arange(min(3, num_envs), dtype=np.int32)
     pool: Any = envpool.make_gymnasium(CART_POLE, num_envs=num_envs, num_threads=1)
-    pool.reset()
-
-    def step(index: int) -> None:
-        pool.step(actions[index % len(actions)])
-        pool.reset(few)
-
-    return step
+    step = step_of(pool, actions)
+    return lambda index: (step(index), pool.reset(few))
 
 
 def sb3(
@@ -126,22 +112,7 @@ def pong(num_envs: int, _: str, *, n_steps: int = 128) -> Contest:
 def rollout_of(env: Any, num_steps: int) -> Step:
     """Return rollouts of an environment of TorchRL."""
     env.set_seed(0)
-    options: dict[str, Any] = {"break_when_any_done": False}
-    return lambda _: env.rollout(num_steps, **options)
-
-
-def loop_of(env: Any, num_steps: int) -> Step:
-    """Return as many steps of the batch itself, which draws its actions and resets what ended."""
-    envs, draw = env.envs, env.full_action_spec["action"].rand
-
-    def run(_: int) -> None:
-        envs.reset()
-        for _ in range(num_steps):
-            _, _, terminations, truncations, _ = envs.step(draw())
-            if bool((ended := terminations | truncations).any()):
-                envs.reset(options={"reset_mask": ended})
-
-    return run
+    return lambda _: env.rollout(num_steps, break_when_any_done=False)
 
 
 def pendulums(num_envs: int) -> Any:
@@ -151,8 +122,11 @@ def pendulums(num_envs: int) -> Any:
 
 def torchrl_loop(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
     """Compare rollouts of the view for TorchRL with a loop over our step."""
-    env = pendulums(num_envs)
-    steps = {"view": rollout_of(env, num_steps), "our step in a loop": loop_of(env, num_steps)}
+    view, batch = pendulums(num_envs), pendulums(num_envs).envs
+    steps = {
+        "view": rollout_of(view, num_steps),
+        "our step in a loop": repeat(play(batch), num_steps),
+    }
     return Contest(steps, over("our step in a loop", {"view": 1.50}), num_steps)
 
 
@@ -166,7 +140,7 @@ def torchrl_brax(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
         "view": lambda: rollout_of(pendulums(num_envs), num_steps),
         "BraxWrapper": lambda: rollout_of(theirs(), num_steps),
     }
-    return Contest(steps, over("BraxWrapper", {"view": 0.05}), num_steps)
+    return Contest(steps, over("BraxWrapper", {"view": 0.05}), num_steps, apart=True)
 
 
 def torchrl_pong(num_envs: int, _: str, *, num_steps: int = 100) -> Contest:
@@ -204,7 +178,7 @@ def cleanrl(num_envs: int, _: str, *, task: str = CART_POLE, bar: float | None =
     }
     steps = {"our step": play(batch)} | {name: play(envs) for name, envs in views.items()}
     bars = {"view": bar, "view, normalize='batch'": None}
-    return Contest(steps, over("our step", bars), note=share_of_ends({"": batch}))
+    return Contest(steps, over("our step", bars), note=share_of_ends(batch))
 
 
 def on_cores(num_envs: int, _: str, *, trainer: str) -> Contest:
