@@ -6,10 +6,9 @@
 
 Needs: pip install '.[examples]'.
 
-A curve has the runs in the folders below a folder. The script reads their `progress.csv`, or
-`0.monitor.csv` of Stable-Baselines3, of which it takes the mean return of 100 episodes. The line is
-the mean over runs, and the band goes from the lowest to the highest value. A run that ended early
-keeps its last value.
+A curve has the runs in the folders below a folder. The script reads their `progress.csv`. The line
+is the mean over runs, and the band goes from the lowest to the highest value. A run that ended
+early keeps its last value.
 """
 
 from dataclasses import dataclass
@@ -41,18 +40,9 @@ class Args:
 def read_runs(folder: Path) -> list[pd.DataFrame]:
     """Return the table of each run, without the rows before its first episode ended."""
     runs = [pd.read_csv(file) for file in sorted(folder.rglob("progress.csv"))]
-    runs += [average(file) for file in sorted(folder.rglob("0.monitor.csv"))]
     if not runs:
         raise SystemExit(f"{folder}: there is no progress.csv below; train a run first.")
     return [run.dropna(subset="mean_return") for run in runs]
-
-
-def average(file: Path) -> pd.DataFrame:
-    """Return the table of SB3's episodes: r is the return, l the length, t the seconds."""
-    episodes = pd.read_csv(file, skiprows=1)
-    means = episodes["r"].rolling(100, min_periods=1).mean()
-    steps = episodes["l"].cumsum()
-    return pd.DataFrame({"env_steps": steps, "seconds": episodes["t"], "mean_return": means})
 
 
 def band(runs: list[pd.DataFrame], column: str) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,6 @@ from gymnasium.vector import VectorEnv
 from matplotlib.figure import Figure
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
-from tqdm import trange
 
 from gymbridge.trainers.sb3 import make_vec_env
 
@@ -50,14 +49,10 @@ class Args:
     """Smallest factor in training."""
     high: float = 10.0
     """Largest factor in training."""
-    margin: float = 3.0
-    """Factors from low / margin to high * margin are evaluated."""
     points: int = 13
-    """Number of factors evaluated."""
+    """Number of factors evaluated, from low / 3 to 3 high."""
     episodes: int = 16
     """Episodes for each factor."""
-    eval_steps: int = 1000
-    """Maximum steps of an episode."""
     total_steps: int = 250_000
     """Steps of each training."""
     num_envs: int = 64
@@ -97,23 +92,19 @@ def play(envs: VectorEnv, model: PPO, args: Args, leaves: np.ndarray) -> np.ndar
     options = {"randomization": {args.leaf: leaves}}
     obs, _ = envs.reset(seed=args.seeds[0], options=options)
     returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)
-    for _ in trange(args.eval_steps, desc="playing"):
+    while running.any():
         actions, _ = model.predict(obs, deterministic=True)
         obs, rewards, terminated, truncated, _ = envs.step(actions)
         returns += rewards * running
         running &= ~(terminated | truncated)
-        if not running.any():
-            break
     return returns
 
 
 def compare(args: Args, models: dict[str, list[PPO]]) -> dict[str, pd.DataFrame]:
     """Return the mean return of each model by factor, a column for each seed."""
-    low, high = args.low / args.margin, args.high * args.margin
-    factors = np.geomspace(low, high, args.points)
-    size, draw = args.points * args.episodes, make_draw(args)
-    keywords = {"backend": args.backend, "randomization_fn": draw}
-    envs = gym.make_vec(args.env_id, num_envs=size, **keywords)
+    factors = np.geomspace(args.low / 3, args.high * 3, args.points)
+    keywords = {"backend": args.backend, "randomization_fn": make_draw(args)}
+    envs = gym.make_vec(args.env_id, num_envs=args.points * args.episodes, **keywords)
     own = np.asarray(attrgetter(args.leaf)(envs.get_attr("sys")[0]))
     leaves = np.multiply.outer(np.repeat(factors, args.episodes), own)
     found = {}

@@ -77,7 +77,6 @@ def make_config(args: Args) -> PPOConfig:
             vf_loss_coeff=0.01,
         )
         .rl_module(model_config={"fcnet_hiddens": [64, 64], "vf_share_layers": False})
-        .fault_tolerance(restart_failed_env_runners=True)
         .debugging(seed=args.seed, log_level="ERROR")
     )
     if args.evaluate:  # greedily, in this process: another could wait for a core forever

@@ -11,7 +11,6 @@ of observations, and the actor those that are not `privileged`.
 Needs: pip install '.[rsl_rl,envpool,examples]'.
 """
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from gymbridge.trainers.rsl_rl import RslRlVecEnv, make_rsl_rl
 
 @dataclass
 class Args:
-    """Train PPO of rsl_rl, and evaluate it without noise."""
+    """Train PPO of rsl_rl."""
 
     env_id: str = "EnvPool/Pendulum-v1"
     """Task with Box actions."""
@@ -131,23 +130,7 @@ def save_policy(runner: OnPolicyRunner, env: RslRlVecEnv, groups: list[str], pat
     torch.jit.trace(policy, (seen if is_dict else seen[groups[0]],)).save(path)
 
 
-@torch.no_grad()
-def evaluate(env: RslRlVecEnv, act: Any) -> float:
-    """Return the mean return of the first episode of each environment."""
-    env = RslRlVecEnv(env.envs)  # begins new episodes
-    obs = env.get_observations()
-    running = torch.ones(env.num_envs, device=env.device)
-    returns = torch.zeros_like(running)
-    while running.any():
-        obs, rewards, dones, _ = env.step(act(obs))
-        returns += rewards * running
-        running *= 1 - dones
-    return returns.mean().item()
-
-
 def main(args: Args) -> None:
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     env = make_rsl_rl(args.env_id, args.num_envs, device=args.device)
@@ -158,8 +141,6 @@ def main(args: Args) -> None:
     runner.learn(args.iterations)
     save_policy(runner, env, config["obs_groups"]["actor"], folder / "policy.pt")
     print(f"Wrote logs and policy.pt to {folder}")
-    mean = evaluate(env, runner.get_inference_policy(str(env.device)))
-    print(f"{args.env_id}: mean return {mean:.2f} over {env.num_envs} episodes without noise")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ with the episodes of the training, which SB3's `plot_results` draws.
 Needs: pip install '.[sb3,brax,examples]'.
 """
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +49,6 @@ def evaluate(model: SAC, envs: VecEnv, args: Args) -> float:
 
 
 def main(args: Args) -> None:
-    start = time.perf_counter()
     torch.set_num_threads(1)  # fastest for small networks
     limit = {"max_episode_steps": args.episode_steps}
     envs = make_vec_env(args.env_id, args.num_envs, seed=args.seed, env_kwargs=limit)
@@ -74,8 +72,7 @@ def main(args: Args) -> None:
     print(f"Wrote {path}")
     after = evaluate(model, envs, args)
     monitored.close()
-    seconds = time.perf_counter() - start
-    print(f"{args.env_id}: mean return {before:.2f} before, {after:.2f} after, {seconds:.0f} s")
+    print(f"{args.env_id}: mean return {before:.2f} before, {after:.2f} after")
 
 
 if __name__ == "__main__":

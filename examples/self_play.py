@@ -9,7 +9,6 @@ observation of the other. So what follows a move counts with the opposite sign, 
 next move and the value of the next observation alike. The policy draws legal actions only.
 """
 
-import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ import torch
 import tyro
 from torch import Tensor, nn
 from torch.distributions import Categorical
+from tqdm import trange
 
 import gymbridge  # noqa: F401 (registers the ids)
 
@@ -152,10 +152,10 @@ def update(
 
 
 def train(args: Args, envs: Any, agent: Agent) -> None:
-    adam, start = torch.optim.Adam(agent.parameters(), args.learning_rate), time.perf_counter()
+    adam = torch.optim.Adam(agent.parameters(), args.learning_rate)
     view = View.read(*envs.reset(seed=args.seed))
     rounds = max(1, args.total_steps // (args.num_envs * args.num_steps))
-    for index in range(rounds):
+    for index in trange(rounds):
         left = 1 - index / rounds
         adam.param_groups[0]["lr"] = args.learning_rate * left
         rollout, view = play(envs, agent, view, args.num_steps)
@@ -163,8 +163,6 @@ def train(args: Args, envs: Any, agent: Agent) -> None:
             last_values = agent(view)[1]
         gains = estimate_advantages(rollout, view, last_values, args.gae_lambda)
         update(args, agent, adam, rollout, gains, left)
-    steps, seconds = rounds * args.num_steps * args.num_envs, time.perf_counter() - start
-    print(f"{ENV_ID}: {steps:,} moves in {seconds:.0f} s")
 
 
 @torch.no_grad()

@@ -38,6 +38,7 @@ from torch.optim import Adam
 from tqdm import tqdm
 
 import gymbridge  # noqa: F401 (registers the ids)
+from gymbridge.wrappers import RecordEpisodeStatistics
 
 
 @dataclass
@@ -57,9 +58,7 @@ class Args:
     max_seconds: float = math.inf
     """Maximum wall time in seconds."""
     target_return: float = math.inf
-    """Stop at this mean return of the last episodes."""
-    last_episodes: int = 100
-    """Episodes that the running mean covers."""
+    """Stop at this mean return of the last 100 episodes."""
     num_envs: int = 64
     """Environments stepped at once."""
     num_steps: int = 8
@@ -136,6 +135,7 @@ class Window(NamedTuple):
     rewards: Tensor  # with a gradient
     terminated: Tensor  # bool
     ended: Tensor  # bool, terminated or truncated
+    returns: Tensor  # without a gradient, of the episodes that ended
 
 
 def windows(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[Window]:
@@ -146,8 +146,8 @@ def windows(envs: VectorEnv, agent: Agent, args: Args) -> Iterator[Window]:
         for _ in range(args.num_steps):
             actions = agent(obs, explore=True)
             next_obs, rewards, terminated, truncated, infos = envs.step(actions)
-            row = (infos["final_obs"], rewards, terminated, terminated | truncated)
-            steps.append((obs.detach(), *row))
+            ended, returns = terminated | truncated, infos["episode"]["r"]
+            steps.append((obs.detach(), infos["final_obs"], rewards, terminated, ended, returns))
             obs = next_obs
         yield Window(*map(torch.stack, zip(*steps, strict=True)))
 
@@ -215,8 +215,7 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
     """Train until a limit is reached; return (steps, seconds, episodes, mean return) per update."""
     actor_adam = Adam([*agent.actor.parameters(), agent.log_std], betas=(0.7, 0.95))
     critic_adam = Adam(agent.critic.parameters(), betas=(0.7, 0.95))
-    progress, returns, episodes = [], deque(maxlen=args.last_episodes), 0
-    running, start = torch.zeros(args.num_envs), time.perf_counter()
+    progress, returns, episodes, start = [], deque(maxlen=100), 0, time.perf_counter()
     with tqdm(total=args.total_steps, unit=" steps", unit_scale=True) as bar:
         for window in windows(envs, agent, args):
             left = 1 - bar.n / args.total_steps
@@ -224,16 +223,13 @@ def train(args: Args, envs: VectorEnv, agent: Agent) -> list[tuple[float, ...]]:
             critic_adam.param_groups[0]["lr"] = args.critic_rate * left
             if not update(args, agent, actor_adam, critic_adam, window):
                 bar.write(f"Skipped a gradient that was not finite, at {bar.n} steps.")
-            for rewards, ended in zip(window.rewards.detach(), window.ended, strict=True):
-                running += rewards
-                returns.extend(running[ended].tolist())
-                episodes += int(ended.sum())
-                running[ended] = 0
+            returns.extend(window.returns[window.ended].tolist())
+            episodes += int(window.ended.sum())
             mean, seconds = float(np.mean(returns or [math.nan])), time.perf_counter() - start
             bar.set_postfix_str(f"mean return {mean:.2f}", refresh=False)
             bar.update(args.num_steps * args.num_envs)
             progress.append((bar.n, seconds, episodes, mean))
-            is_solved = len(returns) == args.last_episodes and mean >= args.target_return
+            is_solved = len(returns) == returns.maxlen and mean >= args.target_return
             if is_solved or bar.n >= bar.total or seconds >= args.max_seconds:
                 break
     return progress
@@ -262,6 +258,7 @@ def main(args: Args) -> None:
         differentiable=True,
         **json.loads(args.env_kwargs),
     )
+    envs = RecordEpisodeStatistics(envs)
     agent = Agent(envs, args.initial_std)
     progress = train(args, envs, agent)
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "shac"))

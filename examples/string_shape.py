@@ -16,6 +16,9 @@ An actuator pushes each mass of the string, which has to take a given shape. PPO
 trial which of the 32 pushes were good. SHAC gets the gradient of the reward with respect to all
 of them from the simulator. The task is smooth and has many actions, which suits gradients. SHAC's
 windows are whole episodes. PPO has the default values of its script.
+
+`BraxVectorEnv` needs no more than a `brax.envs.Env`: this one has no `sys` and no physics pipeline.
+The part of the id before the colon is the module that registers it.
 """
 
 from typing import Any

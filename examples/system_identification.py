@@ -44,8 +44,6 @@ class Args:
     """Steps of Adam."""
     learning_rate: float = 0.05
     """Learning rate of Adam."""
-    force: float = 0.1
-    """Largest action, 1 at most."""
     seed: int = 1
     """Seed of physics, states and actions."""
     out: Path = Path("runs/system_identification")
@@ -82,12 +80,12 @@ def to_leaves(model: Any, factors: Tensor) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def observe(envs: VectorEnv, args: Args) -> Observed:
-    """Play random actions with physics that were drawn."""
+    """Play small random actions with physics that were drawn."""
     _, infos = envs.reset(seed=args.seed)
     model, drawn = envs.get_attr("sys")[0], infos["randomization"]
     own = to_leaves(model, torch.ones(args.num_envs, 2))
     factors = torch.stack([(drawn[name] / own[name])[:, 0] for name in (MASS, FRICTION)], 1)
-    actions = args.force * (2 * torch.rand(args.num_steps, args.num_envs, 1) - 1)
+    actions = 0.1 * (2 * torch.rand(args.num_steps, args.num_envs, 1) - 1)
     obs, _, terminated, _, _ = envs.unroll(actions)
     running = torch.cat([torch.ones_like(terminated[:1]), ~terminated[:-1]]).cumprod(0).bool()
     return Observed(actions, obs, running, factors)

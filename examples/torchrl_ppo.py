@@ -9,7 +9,6 @@ is TorchRL's own: collector, policy, advantages and loss.
 Needs: pip install '.[torchrl,brax,examples]'.
 """
 
-import logging
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import tyro
 from tensordict.nn import NormalParamExtractor, TensorDictModule
 from torch import Tensor, nn
 from torchrl.collectors import Collector
-from torchrl.envs import DoubleToFloat, InitTracker, RewardSum, TransformedEnv
+from torchrl.envs import DoubleToFloat, RewardSum, TransformedEnv
 from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
@@ -60,7 +59,6 @@ class Args:
 def make_env(args: Args) -> TransformedEnv:
     env = TransformedEnv(make_torchrl(args.env_id, args.num_envs, device=args.device))
     env.append_transform(DoubleToFloat())  # observations of EnvPool's MuJoCo tasks
-    env.append_transform(InitTracker())
     env.append_transform(RewardSum())
     env.set_seed(args.seed)
     return env
@@ -122,16 +120,12 @@ def train(
 
 
 def main(args: Args) -> None:
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("gymbridge").setLevel(logging.INFO)  # shows when physics compiles
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # fastest for small networks
     env = make_env(args)
     inputs, outputs = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
-    space = env.envs.single_action_space
-    bounds = {
-        name: torch.tensor(getattr(space, name), device=env.device) for name in ("low", "high")
-    }
+    space = env.action_spec_unbatched.space
+    bounds = {"low": space.low, "high": space.high}
     network = nn.Sequential(make_body(inputs, 2 * outputs), NormalParamExtractor()).to(env.device)
     actor = ProbabilisticActor(
         TensorDictModule(network, ["observation"], ["loc", "scale"]),

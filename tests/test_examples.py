@@ -65,18 +65,10 @@ QUICK = (
     Run(
         "rsl_rl_ppo",
         "--num-envs=4 --num-steps=256 --iterations=2 --final-values",
-        r"EnvPool/Pendulum-v1: mean return -\d+\.\d+ over 4 episodes",
+        "Wrote logs and policy.pt to ",
         "model_1.pt",
         "policy.pt",
         "EnvPool/Pendulum-v1",
-    ),
-    Run(
-        "sb3_ppo",
-        "--num-envs=4 --eval-episodes=3 --total-steps=256",
-        r"EnvPool/CartPole-v1: mean return \S+ \+- \S+ over 3 episodes",
-        "0.monitor.csv",
-        "CartPole-v1_ppo.zip",
-        "EnvPool/CartPole-v1",
     ),
     Run(
         "sb3_sac",
@@ -90,7 +82,6 @@ QUICK = (
         "planning",
         "--env-id=Brax/fast-v0 --num-envs=4 --horizon=2 --best=2 --steps=3",
         r"Brax/fast-v0, random: .*\nBrax/fast-v0, planned: ",
-        "returns.png",
     ),
     Run(
         "open_loop",
@@ -101,15 +92,17 @@ QUICK = (
     Run(
         "self_play",
         "--total-steps=256 --num-envs=4 --num-steps=8 --games=8",
-        r"256 moves in \d+ s\nMoving first: .* of 4 games\nMoving second: won \d, ",
+        r"Moving first: .* of 4 games\nMoving second: won \d, ",
     ),
 )
 """Of the normal leg."""
 
 SLOW = (
-    *(
-        Run("ppo", f"--env-id={task} {TINY}", f"{task}: mean return ", CURVE)
-        for task in ("custom_brax_env:Docking-v0", "string_shape:String-v0")
+    Run(
+        "ppo",
+        f"--env-id=string_shape:String-v0 {TINY}",
+        r"string_shape:String-v0: mean return ",
+        CURVE,
     ),
     Run(
         "ppo",
@@ -119,8 +112,8 @@ SLOW = (
     ),
     Run(
         "domain_randomization",
-        "--num-envs=4 --total-steps=64 --points=3 --episodes=2 --eval-steps=100 --backend=spring "
-        "--leaf=gravity --low=0.5 --high=2 --margin=2 --seeds 0",
+        "--num-envs=4 --total-steps=64 --points=3 --episodes=2 --backend=spring --leaf=gravity "
+        "--low=0.5 --high=2 --seeds 0",
         r"with: mean return \S+, worst factor ",
         "returns.csv returns.png policy_with_0.zip",
         "policy_without_0.zip",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from gymbridge import BraxVectorEnv
@@ -86,6 +87,13 @@ def test_rollouts__follow_the_script(rollouts):
         np.testing.assert_array_equal(np.flatnonzero(ended[:, env]), last_rows[inside])
         by_itself = ~np.tile(truncates, 4)[inside]
         np.testing.assert_array_equal(terminated[last_rows[inside], env], by_itself)
+
+
+def test_flatten__joins_the_parts_of_a_dict(ppo):
+    space = spaces.Dict({"where": spaces.Box(-1, 1, (2, 2)), "which": spaces.Discrete(3, start=1)})
+    obs = {"where": np.arange(8.0).reshape(2, 2, 2), "which": np.array([1, 3])}
+    flat = ppo.flatten(space, obs, torch.device("cpu"))
+    assert flat.tolist() == [[0, 1, 2, 3, 1, 0, 0], [4, 5, 6, 7, 0, 0, 1]]
 
 
 def test_advantages__are_their_definition(ppo, args, agent, rollouts):

@@ -7,7 +7,6 @@ import json
 import warnings
 from typing import Any
 
-import jax
 import numpy as np
 import tyro
 from engines import uses_mjx
@@ -21,7 +20,6 @@ EPSILON = 1e-5  # of central differences
 SMOOTH = 1e-3  # how well differences of two steps agree where the loss is smooth
 MOVES, MOVED = 4, 1e-13  # of the noise, to see where the derivative jumps
 SIZES = (1.0, 0.05, 0.0025)  # of actions, tried until the rollout is not chaotic
-WITH_UNROLL = ("inverted_pendulum/generalized", "reacher/spring", "hopper/spring", "ant/spring")
 CALM = {"float32": 1e-5, "float64": 1e-10}  # by what jax's gradient moves at most under one ulp
 
 
@@ -186,7 +184,6 @@ def measure(name: str, backend: str) -> None:
     inputs, wanted, known = draw_rollout(reference)
     found = bridge.differentiate(inputs)
     figures = known | {
-        "optimised": not jax.config.read("jax_disable_most_optimizations"),
         "finite": all(bool(np.isfinite(part).all()) for part in wanted.gradients.values()),
         "ended": float(wanted.ended[-1].mean()),
         "used": 1 - float(wanted.ended[:-1].sum() / wanted.ended.size),
@@ -202,8 +199,6 @@ def measure(name: str, backend: str) -> None:
         figures["differences"] = finite_differences(reference, inputs, gradient, rng)
         if uses_mjx(backend):
             figures["forward"] = forward_mode(reference, inputs, gradient, rng)
-        if f"{name}/{backend}" in WITH_UNROLL:
-            figures["unroll"] = compare(bridge.unroll(inputs), found)
     print(json.dumps(figures))
 
 

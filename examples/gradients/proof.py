@@ -91,9 +91,8 @@ def complete(pair: str, args: Args) -> dict[str, Any]:
 
 def main(args: Args) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
-    results = {pair: complete(pair, args) for pair in tqdm(args.pairs)}
-    order = sorted(results, key=lambda pair: (pair.endswith("/playground"), pair))
-    table = make_table([results[pair] for pair in order])
+    results = [complete(pair, args) for pair in tqdm(args.pairs)]
+    table = make_table(sorted(results, key=lambda one: ("/playground" in one["pair"], one["pair"])))
     print(table)
     if args.page:
         before = args.page.read_text(encoding="utf-8").split(MARK)[0]

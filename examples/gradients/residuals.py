@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import tyro
 from engines import make_env, uses_mjx
 
@@ -25,34 +26,25 @@ TASKS = (
     *("CartpoleSwingup/playground", "CheetahRun/playground", "PandaPickCube/playground"),
     *("Go1JoystickFlatTerrain/playground", "G1JoystickFlatTerrain/playground"),
 )
-MODES = ("auto", "implicit")
 WINDOW = 16
 
 
-def count_bytes(env: Any, mode: str, num_envs: int) -> tuple[int, int]:
-    """Return what a step of a batch keeps, and the size of its state."""
-    keys = jax.ShapeDtypeStruct((num_envs, 2), jnp.uint32)
-    state = jax.eval_shape(jax.vmap(env.reset), keys)
-    action = jax.ShapeDtypeStruct((num_envs, env.action_size), float)
-    step = jax.vmap(SolverGradient(mode).wrap(env.step))
-    kept = jax.eval_shape(lambda *given: jax.vjp(step, *given)[1], state, action)
-    sizes = [
-        sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
-        for tree in (kept, state)
-    ]
-    return sizes[0], sizes[1]
+def count_bytes(tree: Any) -> int:
+    """Return the size of all arrays."""
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def measure(task: str) -> dict[str, float]:
-    """Return the megabytes that a step keeps, and those of its state, per environment."""
-    name, backend = task.split("/")
-    env: Any = make_env(name, backend)
-    found = {}
-    for mode in MODES if uses_mjx(backend) else MODES[:1]:
-        # What all environments share is in both sizes.
-        pairs = zip(*(count_bytes(env, mode, size) for size in (3, 2)), strict=True)
-        found[mode], found["recompute"] = ((more - less) / 1e6 for more, less in pairs)
-    return found
+def measure(env: Any, mode: str) -> np.ndarray:
+    """Return the megabytes that a step keeps, and those of its state, per environment: (2,)."""
+    step, sizes = jax.vmap(SolverGradient(mode).wrap(env.step)), []
+    for num_envs in (2, 3):
+        keys = jax.ShapeDtypeStruct((num_envs, 2), jnp.uint32)
+        state = jax.eval_shape(jax.vmap(env.reset), keys)
+        action = jax.ShapeDtypeStruct((num_envs, env.action_size), float)
+        kept = jax.eval_shape(lambda *given: jax.vjp(step, *given)[1], state, action)
+        sizes.append([count_bytes(kept), count_bytes(state)])
+    # What all environments share is in both sizes.
+    return np.diff(sizes, axis=0)[0] / 1e6
 
 
 def main(tasks: tuple[str, ...] = TASKS) -> None:
@@ -67,10 +59,12 @@ def main(tasks: tuple[str, ...] = TASKS) -> None:
         f"| environments per GB in a window of {WINDOW} steps |\n|---|---:|---:|---:|---:|"
     )
     for task in tasks:
-        found = measure(task)
-        cells = [f"{found[key]:.3g} MB" if key in found else "" for key in (*MODES, "recompute")]
-        room = math.floor(1e3 / (WINDOW * found["auto"]))
-        print(f"| {task} | {' | '.join(cells)} | {room:,} |", flush=True)
+        name, backend = task.split("/")
+        env = make_env(name, backend)
+        kept, state = measure(env, "auto")
+        implicit = f"{measure(env, 'implicit')[0]:.3g} MB" if uses_mjx(backend) else ""
+        room = math.floor(1e3 / (WINDOW * kept))
+        print(f"| {task} | {kept:.3g} MB | {implicit} | {state:.3g} MB | {room:,} |", flush=True)
 
 
 if __name__ == "__main__":
