@@ -16,60 +16,47 @@ __all__ = ["Rows", "step_rows"]
 
 Infos = list[dict[str, Any]]
 
-Ended = tuple[list[int], list[Any], Infos]
-"""Episodes that a step ended, and those that it began in their place.
-
-    ids            (count,) their environments
-    final_obs      (count,) their final observations
-    reset_infos    (count,) the infos with which the new ones began
-"""
-
-Rows = tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Infos, Ended | None]
+Rows = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Infos, list[tuple[int, Any, dict[str, Any]]]]
 """The results of a step, which the caller may keep and change.
 
     observations     (num_envs, ...), of the new episode where one ended
     rewards          (num_envs,) float
-    terminations     (num_envs,) bool
-    truncations      (num_envs,) bool
-    dones            (num_envs,) bool, either
+    dones            (num_envs,) bool, terminated or truncated
+    cut              (num_envs,) bool, truncated and not terminated
     infos            (num_envs,) of the step itself, the ended episode's where one ended
-    ended            see `Ended`; None if no episode ended
+    ended            (count,) of each ended episode the environment, the final observation, and the
+                     infos with which the new episode began in its place
 """
 
 
-def step_rows(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
-    """Take a step of a SameStep batch, the argument `name`; ours without Gymnasium's infos."""
+def step_rows(envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
+    """Take a step of a SameStep batch; of ours without Gymnasium's infos."""
     is_ours = isinstance(envs, BridgeVectorEnv) and type(envs).step is BridgeVectorEnv.step
     if is_ours and "step" not in vars(envs):
         return _step_own(envs, actions)
-    return _step_any(name, envs, actions)
+    return _step_any(envs, actions)
 
 
 def _step_own(envs: Any, actions: Any) -> Rows:
-    time_step, dones, final = envs.step_time_steps(actions)
-    obs, rewards, terminations, truncations, info = time_step
+    (obs, rewards, _, truncations, info), dones, final = envs.step_time_steps(actions)
     if final is None:
-        rows, ended = split_info(info, envs.num_envs), None
-    else:
-        ids = dones.nonzero()[0]
-        rows = split_info(final.info, envs.num_envs)
-        reset_infos = split_info(take_infos(info, ids), len(ids))
-        ended = ids.tolist(), split_rows(final.obs, ids), reset_infos
-    return obs, rewards, terminations, truncations, dones, rows, ended
+        return obs, rewards, dones, truncations, split_info(info, envs.num_envs), []
+    ids = dones.nonzero()[0]
+    reset_infos = split_info(take_infos(info, ids), len(ids))
+    ended = [*zip(ids.tolist(), split_rows(final.obs, ids), reset_infos, strict=True)]
+    return obs, rewards, dones, truncations, split_info(final.info, envs.num_envs), ended
 
 
-def _step_any(name: str, envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
+def _step_any(envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
     obs, rewards, terminations, truncations, infos = envs.step(actions)
     dones = np.logical_or(terminations, truncations)
-    rows = split_infos(infos, envs.num_envs)
-    ids = dones.nonzero()[0]
-    ended = None
+    cut = np.logical_and(truncations, np.logical_not(terminations))
+    rows, ended, ids = split_infos(infos, envs.num_envs), [], dones.nonzero()[0]
     if len(ids):
-        check_final_obs(name, infos, ids)
-        final_obs = split_rows(infos["final_obs"], ids)
-        ended = ids.tolist(), final_obs, _swap_ended(rows, infos, ids)
-    owned = deepcopy(obs), np.array(rewards), np.array(terminations), np.array(truncations)
-    return *owned, dones, rows, ended
+        check_final_obs("vector_env", infos, ids)
+        reset_infos = _swap_ended(rows, infos, ids)
+        ended = [*zip(ids.tolist(), split_rows(infos["final_obs"], ids), reset_infos, strict=True)]
+    return deepcopy(obs), np.array(rewards), dones, cut, rows, ended
 
 
 def _swap_ended(rows: Infos, infos: dict[str, Any], ids: np.ndarray) -> Infos:
