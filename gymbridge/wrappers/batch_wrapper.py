@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.episode import TimeStep
 from gymbridge.core.requests import read_autoreset_mode
 from gymbridge.core.snapshots import (
     SavesState,
@@ -23,17 +24,7 @@ from gymbridge.core.spaces import keep_apart
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.wrappers.libraries import find_library, map_named
 
-__all__ = ["BatchWrapper", "Step", "by_name", "find_idle", "find_moved"]
-
-
-class Step(NamedTuple):
-    """What `step` returns."""
-
-    obs: Any
-    rewards: Any
-    terminations: Any
-    truncations: Any
-    infos: dict[str, Any]
+__all__ = ["BatchWrapper", "by_name", "find_idle", "find_moved"]
 
 
 class BatchWrapper(SavesState, VectorWrapper):
@@ -98,12 +89,12 @@ class BatchWrapper(SavesState, VectorWrapper):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step; see `BridgeVectorEnv.step`."""
-        return self._follow(Step(*self.env.step(self._act(actions))), None)
+        return self._follow(TimeStep(*self.env.step(self._act(actions))), None)
 
     def step_some(self, actions: Any, mask: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step of some environments; see `BridgeVectorEnv.step_some`."""
-        step = Step(*self.env.step_some(self._act(actions), mask))
-        return self._follow(step, self._put(mask))
+        time_step = TimeStep(*self.env.step_some(self._act(actions), mask))
+        return self._follow(time_step, self._put(mask))
 
     def detach(self) -> Any:
         """Cut the graph of a differentiable batch, and return the current observation."""
@@ -157,9 +148,9 @@ class BatchWrapper(SavesState, VectorWrapper):
         """Return observations after a reset of the rows of a mask."""
         return obs
 
-    def _follow(self, step: Step, some: Any) -> Step:
+    def _follow(self, time_step: TimeStep, some: Any) -> TimeStep:
         """Return what a step returns; `some` is the mask of `step_some`, else None."""
-        return step
+        return time_step
 
     def _current(self, obs: Any) -> Any:
         """Return what the user sees of the batch's current observation."""

@@ -10,9 +10,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, create_empty_array
 
 from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.episode import TimeStep
 from gymbridge.core.rows import has_rows, to_objects
 from gymbridge.errors import EnvContractError
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
+from gymbridge.wrappers.batch_wrapper import BatchWrapper, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves, select
 
 __all__ = ["ObservationWrapper"]
@@ -66,19 +67,19 @@ class ObservationWrapper(BatchWrapper):
         self._state = self._reset(self._library, rule, self._state, obs, rows)
         return self._current(obs)
 
-    def _follow(self, step: Step, some: Any) -> Step:
+    def _follow(self, time_step: TimeStep, some: Any) -> TimeStep:
         rule = _Rule(self._show, self._mode, self._options())
-        infos, ended, reached = step.infos, step[2:4], None
+        infos, ended, reached = time_step.info, time_step[2:4], None
         is_numpy = self._library.xp is np
         if self._mode == AutoresetMode.SAME_STEP:
-            reached = _find_reached(step) if is_numpy else infos["final_obs"]
+            reached = _find_reached(time_step) if is_numpy else infos["final_obs"]
         self._state, final = self._advance(
-            self._library, rule, self._state, step.obs, reached, ended, some
+            self._library, rule, self._state, time_step.obs, reached, ended, some
         )
         if final is not None:
             final = to_objects(final, ended[0] | ended[1]) if is_numpy else final
             infos = {**infos, "final_obs": final}
-        return step._replace(obs=self._current(step.obs), infos=infos)
+        return time_step._replace(obs=self._current(time_step.obs), info=infos)
 
     def _current(self, obs: Any) -> Any:
         return map_arrays(self._library.copy, self._state.obs)
@@ -107,13 +108,13 @@ def _advance(
     return _Seen(memory, shown, find_idle(rule.mode, ended)), final
 
 
-def _find_reached(step: Step) -> Any:
+def _find_reached(time_step: TimeStep) -> Any:
     """Return what each row reached in a SameStep step of numpy; None if no episode ended."""
-    ended = step.terminations | step.truncations
+    ended = time_step.terminated | time_step.truncated
     if not has_rows(ended):
         return None
     ids = ended.nonzero()[0]
-    if "final_obs" not in step.infos:
+    if "final_obs" not in time_step.info:
         raise EnvContractError(
             f"`env` ended the episodes of environments {ids.tolist()} without "
             "`infos['final_obs']`, as AutoresetMode.SAME_STEP requires; put this wrapper inside "
@@ -127,4 +128,4 @@ def _find_reached(step: Step) -> Any:
         filled[ids] = np.stack(rows)
         return filled
 
-    return fill(step.obs, [step.infos["final_obs"][index] for index in ids])
+    return fill(time_step.obs, [time_step.info["final_obs"][index] for index in ids])

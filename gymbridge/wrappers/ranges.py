@@ -10,8 +10,9 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gymbridge.core.actions import check_shape
+from gymbridge.core.episode import TimeStep
 from gymbridge.errors import ArgumentError
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step
+from gymbridge.wrappers.batch_wrapper import BatchWrapper
 from gymbridge.wrappers.libraries import ArrayLibrary, find_library
 
 __all__ = ["ClipReward", "RescaleAction"]
@@ -47,8 +48,8 @@ class ClipReward(BatchWrapper):
         bounds = min_reward, max_reward  # as Python's floats, which leave the dtype as it is
         self._bounds = [None if bound is None else float(bound) for bound in bounds]
 
-    def _follow(self, step: Step, some: Any) -> Step:
-        return step._replace(rewards=self._library.xp.clip(step.rewards, *self._bounds))
+    def _follow(self, time_step: TimeStep, some: Any) -> TimeStep:
+        return time_step._replace(reward=self._library.xp.clip(time_step.reward, *self._bounds))
 
 
 class RescaleAction(BatchWrapper):
