@@ -20,7 +20,6 @@ from torchrl.data import (
 )
 
 from gymbridge.core.actions import int64_bounds
-from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.rows import is_mask
 from gymbridge.errors import ArgumentError
 
@@ -87,7 +86,7 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
     dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
     if np.isinf(space.low).all() and np.isinf(space.high).all():
         return Unbounded(shape, dtype=dtype)
-    low, high = (_widen(torch.tensor(bound)) for bound in (space.low, space.high))
+    low, high = (widen(torch.tensor(bound)) for bound in (space.low, space.high))
     return Bounded(low, high, shape, dtype=dtype)
 
 
@@ -110,20 +109,16 @@ def to_info_spec(infos: dict[str, Any], batch: torch.Size) -> Composite:
 def read_infos(infos: dict[str, Any]) -> dict[str, Any]:
     """Return infos widened, and without the masks beside their keys, True everywhere in a step."""
     return {
-        key: read_infos(value) if isinstance(value, dict) else _widen(value)
+        key: read_infos(value) if isinstance(value, dict) else widen(value)
         for key, value in infos.items()
         if not is_mask(key, infos)
     }
 
 
-def widen(tree: dict[str, Any]) -> dict[str, Any]:
-    """Return tensors with int64 in place of unsigned integers of more than a byte."""
-    return map_arrays(_widen, tree)
-
-
-def _widen(tensor: torch.Tensor) -> torch.Tensor:
+def widen(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with int64 in place of unsigned integers of more than a byte."""
     return tensor.long() if tensor.dtype in _UNSIGNED else tensor
 
 
 def _to_dtype(dtype: Any) -> torch.dtype:
-    return _widen(torch.as_tensor(np.zeros((), dtype))).dtype
+    return widen(torch.as_tensor(np.zeros((), dtype))).dtype
