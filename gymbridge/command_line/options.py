@@ -10,7 +10,7 @@ from typing import Any
 
 from gymbridge.errors import ArgumentError
 
-__all__ = ["add_environment", "add_json", "at_least", "positive", "read_keywords"]
+__all__ = ["add_environment", "add_int", "add_json", "at_least", "positive", "read_keywords"]
 
 _PLACES = {"num_envs": "`--num-envs`", "env_id": "the first argument", "id": "the first argument"}
 
@@ -21,10 +21,7 @@ def add_environment(parser: argparse.ArgumentParser, num_envs: int | None) -> No
         "id", metavar="ID", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1"
     )
     if num_envs is not None:
-        text = "size of the batch (default: %(default)s)"
-        parser.add_argument(
-            "--num-envs", type=at_least(1), default=num_envs, metavar="N", help=text
-        )
+        add_int(parser, "--num-envs", "size of the batch", 1, num_envs)
     parser.add_argument(
         "--kwarg",
         action="append",
@@ -39,6 +36,12 @@ def add_environment(parser: argparse.ArgumentParser, num_envs: int | None) -> No
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def add_int(parser: argparse.ArgumentParser, flag: str, text: str, low: int, default: int) -> None:
+    """Add a flag for an int that is at least `low`."""
+    text += " (default: %(default)s)"
+    parser.add_argument(flag, type=at_least(low), default=default, metavar="N", help=text)
 
 
 def at_least(least: int) -> Callable[[str], int]:

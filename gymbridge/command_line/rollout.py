@@ -13,7 +13,7 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gymbridge.command_line.batches import explain
-from gymbridge.command_line.options import add_environment, at_least, read_keywords
+from gymbridge.command_line.options import add_environment, add_int, at_least, read_keywords
 from gymbridge.command_line.output import LOG, count, show
 from gymbridge.command_line.policies import Policy, load_policy
 from gymbridge.command_line.video import Draw, open_video
@@ -56,12 +56,10 @@ def add_to(commands: Any) -> None:
         help="statistics that VecNormalize.save of Stable-Baselines3 wrote, for a .zip that was "
         "trained with them; the file can run any code (default: none)",
     )
-    text = "number of episodes (default: %(default)s)"
-    parser.add_argument("--episodes", type=at_least(1), default=1, metavar="N", help=text)
+    add_int(parser, "--episodes", "number of episodes", 1, 1)
     text = "maximum steps of an episode (default: the task's limit, or 1000 if it has none)"
     parser.add_argument("--steps", type=at_least(1), metavar="N", help=text)
-    text = "seed of the environment and of random actions (default: %(default)s)"
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help=text)
+    add_int(parser, "--seed", "seed of the environment and of random actions", 0, 0)
 
 
 def run(given: argparse.Namespace) -> int:

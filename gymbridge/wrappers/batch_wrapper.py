@@ -56,7 +56,6 @@ class BatchWrapper(SavesState, VectorWrapper):
         mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self._mode = read_autoreset_mode(mode)
         self._library = find_library(getattr(env.unwrapped, "arrays", None) or "numpy")
-        self._every_row = self._put(np.ones(env.num_envs, np.bool_))
 
     def _check_order(self, env: Any) -> None:
         if not isinstance(env, VectorEnv):
@@ -81,11 +80,11 @@ class BatchWrapper(SavesState, VectorWrapper):
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes; see `BridgeVectorEnv.reset`. Running moments go on."""
-        mask = None
-        if isinstance(options, dict):
-            mask, options = options.get("reset_mask"), dict(options)  # some take the mask out
+        mask = np.ones(self.num_envs, np.bool_)
+        if isinstance(options, dict):  # a copy, since some batches take the mask out
+            mask, options = options.get("reset_mask", mask), dict(options)
         obs, infos = self.env.reset(seed=seed, options=options)
-        return self._begin(obs, self._every_row if mask is None else self._put(mask)), infos
+        return self._begin(obs, self._put(mask)), infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step; see `BridgeVectorEnv.step`."""
