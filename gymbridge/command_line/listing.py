@@ -88,14 +88,10 @@ def find_entries(pattern: str) -> list[Entry]:
     beginning of a word. Each kind is in the order of registration.
     """
     wanted = translate(pattern)[:-2]  # The last two characters match the end of a text.
-    patterns = (_BORDER + wanted + _BORDER, _BORDER + wanted, wanted)
-    searches = [re.compile(one, re.IGNORECASE).search for one in patterns]
-    ranks: dict[Entry, int] = {}
-    for entry in read_catalogue():
-        text = f"{entry.id} {entry.family or ''}"
-        if ways := [rank for rank, search in enumerate(searches) if search(text)]:
-            ranks[entry] = ways[0]
-    return sorted(ranks, key=ranks.__getitem__)
+    ways = _BORDER + wanted + _BORDER, _BORDER + wanted, wanted
+    texts = {entry: f"{entry.id} {entry.family or ''}" for entry in read_catalogue()}
+    found = [entry for way in ways for entry, text in texts.items() if re.search(way, text, re.I)]
+    return [*dict.fromkeys(found)]
 
 
 def read_catalogue() -> Iterator[Entry]:

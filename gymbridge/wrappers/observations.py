@@ -49,7 +49,7 @@ class ObservationWrapper(BatchWrapper):
     def __init__(self, env: VectorEnv[Any, Any, Any], show: Any, **settings: Any) -> None:
         super().__init__(env, **settings)
         self._show = show
-        self._reset, self._advance = map(self._library.compile, (_reset, _advance))
+        self._see, self._advance = map(self._library.compile, (_see, _advance))
 
     def _remember(self, memory: Any) -> None:
         """Begin with a memory, a tree of numpy arrays."""
@@ -64,7 +64,7 @@ class ObservationWrapper(BatchWrapper):
 
     def _begin(self, obs: Any, rows: Any) -> Any:
         rule = _Rule(self._show, self._mode, self._options())
-        self._state = self._reset(self._library, rule, self._state, obs, rows)
+        self._state = self._see(self._library, rule, self._state, obs, rows, rows)
         return self._current(obs)
 
     def _follow(self, time_step: TimeStep, some: Any) -> TimeStep:
@@ -85,27 +85,28 @@ class ObservationWrapper(BatchWrapper):
         return map_arrays(self._library.copy, self._state.obs)
 
 
-def _reset(library: ArrayLibrary, rule: _Rule, seen: _Seen, obs: Any, rows: Any) -> _Seen:
-    memory, shown = rule.show(library, rule.options, seen.memory, seen.obs, obs, rows, rows)
-    return _Seen(memory, select(library, rows, shown, seen.obs), seen.idle & ~rows)
+def _see(
+    library: ArrayLibrary, rule: _Rule, seen: _Seen, obs: Any, moved: Any, began: Any
+) -> _Seen:
+    """Return what is known after observations that the rows of `moved` reached or began with."""
+    memory, shown = rule.show(library, rule.options, seen.memory, seen.obs, obs, moved, began)
+    return _Seen(memory, select(library, moved, shown, seen.obs), seen.idle & ~began)
 
 
 def _advance(
     library: ArrayLibrary, rule: _Rule, seen: _Seen, obs: Any, reached: Any, flags: Any, some: Any
 ) -> tuple[_Seen, Any]:
     """Return what is known after a step, and final observations where it has `reached` some."""
-    (memory, last, idle), ended = seen, flags[0] | flags[1]
-    moved = find_moved(idle, some)
+    ended, final = flags[0] | flags[1], None
+    moved = find_moved(seen.idle, some)
     if rule.mode == AutoresetMode.NEXT_STEP:
-        moved = moved | idle
+        moved = moved | seen.idle
     now = obs if reached is None else reached
-    memory, shown = rule.show(library, rule.options, memory, last, now, moved, idle)
-    shown, final = select(library, moved, shown, last), None
+    seen = _see(library, rule, seen, now, moved, seen.idle)
     if reached is not None:
-        final = shown
-        memory, fresh = rule.show(library, rule.options, memory, final, obs, ended, ended)
-        shown = select(library, ended, fresh, final)
-    return _Seen(memory, shown, find_idle(rule.mode, ended)), final
+        final = seen.obs
+        seen = _see(library, rule, seen, obs, ended, ended)
+    return seen._replace(idle=find_idle(rule.mode, ended)), final
 
 
 def _find_reached(time_step: TimeStep) -> Any:

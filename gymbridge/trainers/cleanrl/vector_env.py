@@ -17,8 +17,6 @@ from gymbridge.trainers.batches import check_batch, check_final_obs
 
 __all__ = ["CleanRLVectorEnv"]
 
-Step = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
-
 _RECORD = {"r": np.float32, "l": np.int32, "t": np.float32}
 """What an episode's record holds: return, length and seconds, each (1,), as in gymnasium 0.29."""
 
@@ -88,7 +86,7 @@ class CleanRLVectorEnv(VectorWrapper):
         self._begin((options or {}).get("reset_mask", slice(None)), time.perf_counter())
         return self._to_script(obs, (self.num_envs,)), infos
 
-    def step(self, actions: Any) -> Step:
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Take one step; see the batch's own `step` for arguments, errors and all but the infos.
 
         Raises:
