@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -133,8 +132,6 @@ class BatchWrapper(SavesState, VectorWrapper):
         found = {self._name: batch.pop(self._name, "nothing")}
         check_same_batch(found, {self._name: describe(self._settings)})
         own = self._restore(self._state, self._name, leaves)
-        for name in by_name(own, self._name):
-            del leaves[name]
         obs = self._inner().set_state(Snapshot(batch, state.seeds, leaves))
         self._state = own
         return self._current(obs)
@@ -159,13 +156,13 @@ class BatchWrapper(SavesState, VectorWrapper):
         device = getattr(self.unwrapped, "device", None)
         return self._library.put(values, device, self.num_envs)
 
-    def _restore(self, like: Any, name: str, leaves: Mapping[str, Any]) -> Any:
-        """Return a tree like another one, with arrays by their dotted names."""
+    def _restore(self, like: Any, name: str, leaves: dict[str, Any]) -> Any:
+        """Return a tree like another one, with arrays that are taken out by their dotted names."""
 
         def restore(path: str, leaf: Any) -> Any:
-            value, shape = np.asarray(leaves.get(path)), tuple(leaf.shape)
-            if path not in leaves or value.shape != shape:
-                found = value.shape if path in leaves else "nothing"
+            value, shape = np.asarray(leaves.pop(path, None)), tuple(leaf.shape)
+            found = "nothing" if value.dtype == object else value.shape
+            if found != shape:
                 raise ArgumentError(f"`{path}` must be an array of shape {shape}, got {found}.")
             return self._put(value.astype(np.result_type(value, self._library.to_numpy(leaf))))
 
