@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -69,10 +68,7 @@ class Sb3VecEnv(VecEnv):
         _check_vector_env(vector_env)
         self.vector_env = vector_env
         self._batch: Any = vector_env.unwrapped
-        # The environments themselves, where the batch has them, as `SyncVectorEnv` does.
-        rows = getattr(self._batch, "envs", None)
-        is_rows = isinstance(rows, list | tuple) and all(isinstance(env, gym.Env) for env in rows)
-        self._rows: Any = rows if is_rows else None
+        self._rows: Any = self._batch.envs if isinstance(self._batch, SyncVectorEnv) else None
         self._actions: Any = None
         super().__init__(
             vector_env.num_envs,
