@@ -49,8 +49,7 @@ def make_cleanrl_envpool(
     seed = read_seed(seed)
     task_id = task_id.removeprefix("gymbridge:")
     env_id = task_id if task_id.startswith("EnvPool/") else envpool_id(task_id)
-    mode = kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP)
-    return OldGymVectorEnv(gym.make_vec(env_id, num_envs, autoreset_mode=mode, **kwargs), seed=seed)
+    return OldGymVectorEnv(gym.make_vec(env_id, num_envs, **kwargs), seed=seed)
 
 
 class OldGymVectorEnv:
