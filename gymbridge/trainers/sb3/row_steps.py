@@ -54,19 +54,12 @@ def _step_any(envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
     rows, ended, ids = split_infos(infos, envs.num_envs), [], dones.nonzero()[0]
     if len(ids):
         check_final_obs("vector_env", infos, ids)
-        reset_infos = _swap_ended(rows, infos, ids)
-        ended = [*zip(ids.tolist(), split_rows(infos["final_obs"], ids), reset_infos, strict=True)]
+        final_obs = split_rows(infos["final_obs"], ids)
+        final_infos = split_infos(take_infos(infos.get("final_info", {}), ids), len(ids))
+        for index, last, info in zip(ids.tolist(), final_obs, final_infos, strict=True):
+            # Gymnasium's RecordEpisodeStatistics puts it beside the infos of the new episode.
+            if "episode" in rows[index]:
+                info["episode"] = rows[index].pop("episode")
+            ended.append((index, last, rows[index]))
+            rows[index] = info
     return deepcopy(obs), np.array(rewards), dones, cut, rows, ended
-
-
-def _swap_ended(rows: Infos, infos: dict[str, Any], ids: np.ndarray) -> Infos:
-    """Put the final infos of ended episodes into `rows`; return those of the new ones."""
-    reset_infos = []
-    finals = split_infos(take_infos(infos.get("final_info", {}), ids), len(ids))
-    for index, final in zip(ids.tolist(), finals, strict=True):
-        # Gymnasium's RecordEpisodeStatistics puts it beside the infos of the new episode.
-        if "episode" in rows[index]:
-            final["episode"] = rows[index].pop("episode")
-        reset_infos.append(rows[index])
-        rows[index] = final
-    return reset_infos
