@@ -78,15 +78,13 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
         return Composite({key: _to_spec(name, sub) for key, sub in space.spaces.items()})
     if isinstance(space, spaces.MultiBinary):
         return Binary(shape=torch.Size(space.shape), dtype=_to_dtype(space.dtype))
-    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        low, high = map(torch.as_tensor, int64_bounds(space))
-        return Bounded(low, high, low.shape, dtype=_to_dtype(space.dtype))
-    if not isinstance(space, spaces.Box):
+    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise ArgumentError(f"`{name}` must be made of arrays, as TorchRL expects, got {space}.")
     dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
-    if np.isinf(space.low).all() and np.isinf(space.high).all():
+    bounds = (space.low, space.high) if isinstance(space, spaces.Box) else int64_bounds(space)
+    if np.isinf(bounds).all():
         return Unbounded(shape, dtype=dtype)
-    low, high = (widen(torch.tensor(bound)) for bound in (space.low, space.high))
+    low, high = (widen(torch.tensor(bound)) for bound in bounds)
     return Bounded(low, high, shape, dtype=dtype)
 
 
