@@ -122,11 +122,9 @@ def _find_reached(time_step: TimeStep) -> Any:
             "those with another layout of infos."
         )
 
-    def fill(obs: Any, rows: list[Any]) -> Any:
-        if isinstance(obs, dict):
-            return {key: fill(obs[key], [row[key] for row in rows]) for key in obs}
+    def fill(obs: Any, *rows: Any) -> Any:
         filled = obs.copy()
         filled[ids] = np.stack(rows)
         return filled
 
-    return fill(time_step.obs, [time_step.info["final_obs"][index] for index in ids])
+    return map_leaves(fill, time_step.obs, *(time_step.info["final_obs"][index] for index in ids))
