@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gymbridge.errors import ArgumentError
@@ -46,27 +47,24 @@ def add_int(parser: argparse.ArgumentParser, flag: str, text: str, low: int, def
 
 def at_least(least: int) -> Callable[[str], int]:
     """Return a function that reads an int which is not smaller, for `type=` of a flag."""
-
-    def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"must be an int, got {text!r}") from None
-        if number < least:
-            raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
-        return number
-
-    return read
+    return partial(_read_number, int, "an int", lambda number: number >= least, f"at least {least}")
 
 
 def positive(text: str) -> float:
     """Return a positive, finite number, for `type=` of a flag."""
+    rule = "positive and finite"
+    return _read_number(float, "a number", lambda number: 0 < number < math.inf, rule, text)
+
+
+def _read_number(
+    make: Callable[[str], Any], kind: str, holds: Callable[[Any], bool], rule: str, text: str
+) -> Any:
     try:
-        number = float(text)
+        number = make(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be positive and finite, got {text}")
+        raise argparse.ArgumentTypeError(f"must be {kind}, got {text!r}") from None
+    if not holds(number):
+        raise argparse.ArgumentTypeError(f"must be {rule}, got {text}")
     return number
 
 

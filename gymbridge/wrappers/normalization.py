@@ -63,7 +63,7 @@ class _Normalizer(BatchWrapper):
     def __reduce__(self) -> Any:
         """Pickle and copy with what outlives episodes."""
         kept = {"moments": self.moments, "update_running_mean": self.update_running_mean}
-        return *super().__reduce__(), (None, kept)  # by `setattr`, as what is in slots
+        return *super().__reduce__(), (None, kept)  # the second part is assigned by `setattr`
 
 
 class NormalizeObservation(_Normalizer, ObservationWrapper):
