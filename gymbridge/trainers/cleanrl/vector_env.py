@@ -64,7 +64,6 @@ class CleanRLVectorEnv(VectorWrapper):
         check_batch("envs", envs, "CleanRL", AutoresetMode.SAME_STEP, hint)
         super().__init__(envs)
         self.metadata = copy.deepcopy(envs.metadata)
-        self._is_joined = isinstance(envs.single_observation_space, spaces.Dict)
         self.single_observation_space = _to_script_observations(envs.single_observation_space)
         self.single_action_space = _to_script_actions(envs.single_action_space)
         self.observation_space = batch_space(self.single_observation_space, envs.num_envs)
@@ -127,7 +126,7 @@ class CleanRLVectorEnv(VectorWrapper):
 
     def _to_script(self, obs: Any, lead: tuple[int, ...]) -> Any:
         """Return observations as `single_observation_space` has them; `lead` comes before."""
-        if self._is_joined:
+        if isinstance(obs, dict):
             obs = _join(self.env.single_observation_space, obs, lead)
         dtype = self.single_observation_space.dtype
         return obs if dtype == self._given_dtype else obs.astype(dtype)
