@@ -27,9 +27,8 @@ __all__ = ["SPACES", "Entry", "add_to", "find_entries", "read_catalogue", "run"]
 SPACES = Path(__file__).with_name("spaces.json")
 """File with the names of the observation and the action space by id."""
 
-_LETTER = "[A-Za-z0-9]"
 _BORDER = (
-    rf"(?-i:(?<!{_LETTER})|(?!{_LETTER})|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    r"(?-i:(?<![^\W_])|(?![^\W_])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
     r"|(?<=\d)(?=\D)|(?<=\D)(?=\d))"
 )
 """Matches where a word begins or ends: ``HopperHop5x5`` has five."""
