@@ -31,8 +31,7 @@ Rows = tuple[Any, np.ndarray, np.ndarray, np.ndarray, Infos, list[tuple[int, Any
 
 def step_rows(envs: VectorEnv[Any, Any, Any], actions: Any) -> Rows:
     """Take a step of a SameStep batch; of ours without Gymnasium's infos."""
-    is_ours = isinstance(envs, BridgeVectorEnv) and type(envs).step is BridgeVectorEnv.step
-    if is_ours and "step" not in vars(envs):
+    if getattr(envs.step, "__func__", None) is BridgeVectorEnv.step:
         return _step_own(envs, actions)
     return _step_any(envs, actions)
 
