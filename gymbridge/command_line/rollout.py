@@ -20,6 +20,16 @@ from gymbridge.command_line.video import Draw, open_video
 
 __all__ = ["Episode", "add_to", "run"]
 
+_FILES = {
+    "--video": "video to write, .mp4 or .gif; needs moviepy (default: none)",
+    "--policy": "a .pt file of torch.jit.save, a .pt2 file of torch.export.save, or a .zip file of "
+    "Stable-Baselines3; a .zip can run any code, so load only what you trust (default: random "
+    "actions)",
+    "--vecnormalize": "statistics that VecNormalize.save of Stable-Baselines3 wrote, for a .zip "
+    "that was trained with them; the file can run any code (default: none)",
+}
+"""Flags for files, and their help."""
+
 
 class Episode(NamedTuple):
     """The outcome of an episode."""
@@ -39,23 +49,8 @@ def add_to(commands: Any) -> None:
     )
     parser.set_defaults(run=run)
     add_environment(parser, None)
-    text = "video to write, .mp4 or .gif; needs moviepy (default: none)"
-    parser.add_argument("--video", type=Path, metavar="FILE", help=text)
-    parser.add_argument(
-        "--policy",
-        type=Path,
-        metavar="FILE",
-        help="a .pt file of torch.jit.save, a .pt2 file of torch.export.save, or a .zip file of "
-        "Stable-Baselines3; a .zip can run any code, so load only what you trust (default: random "
-        "actions)",
-    )
-    parser.add_argument(
-        "--vecnormalize",
-        type=Path,
-        metavar="FILE",
-        help="statistics that VecNormalize.save of Stable-Baselines3 wrote, for a .zip that was "
-        "trained with them; the file can run any code (default: none)",
-    )
+    for flag, text in _FILES.items():
+        parser.add_argument(flag, type=Path, metavar="FILE", help=text)
     add_int(parser, "--episodes", "number of episodes", 1, 1)
     text = "maximum steps of an episode (default: the task's limit, or 1000 if it has none)"
     parser.add_argument("--steps", type=at_least(1), metavar="N", help=text)
