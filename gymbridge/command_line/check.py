@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from gymbridge.command_line.batches import make_batch
-from gymbridge.command_line.options import add_environment, at_least, read_keywords
+from gymbridge.command_line.options import add_environment, add_int, read_keywords
 from gymbridge.command_line.output import LOG, count, show
 
 __all__ = ["add_to", "run"]
@@ -24,10 +24,8 @@ def add_to(commands: Any) -> None:
     )
     parser.set_defaults(run=run)
     add_environment(parser, 4)
-    text = "steps of the longest run (default: %(default)s)"
-    parser.add_argument("--steps", type=at_least(1), default=1000, metavar="N", help=text)
-    text = "first seed (default: %(default)s)"
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help=text)
+    add_int(parser, "--steps", "steps of the longest run", 1, 1000)
+    add_int(parser, "--seed", "first seed", 0, 0)
 
 
 def run(given: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ import argparse
 import os
 import platform
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import Any
 
 import gymbridge
@@ -56,7 +55,7 @@ def collect() -> Iterator[tuple[str, str, Any]]:
     yield "", "python", platform.python_version()
     yield "", "platform", platform.platform()
     yield "", "processor", f"{name_processor()}, {os.cpu_count()} cores"
-    names = (*REQUIRED, *_BELOW, *chain.from_iterable(read_extras().values()))
+    names = (*REQUIRED, *_BELOW, *sum(read_extras().values(), ()))
     versions = {name: find_version(name) for name in dict.fromkeys(names)}
     yield from (("versions", *version) for version in versions.items())
     for extra, needed in read_extras().items():

@@ -27,9 +27,8 @@ __all__ = ["SPACES", "Entry", "add_to", "find_entries", "read_catalogue", "run"]
 SPACES = Path(__file__).with_name("spaces.json")
 """File with the names of the observation and the action space by id."""
 
-_LETTER = "[A-Za-z0-9]"
 _BORDER = (
-    rf"(?-i:(?<!{_LETTER})|(?!{_LETTER})|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    r"(?-i:(?<![^\W_])|(?![^\W_])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
     r"|(?<=\d)(?=\D)|(?<=\D)(?=\d))"
 )
 """Matches where a word begins or ends: ``HopperHop5x5`` has five."""
@@ -88,14 +87,10 @@ def find_entries(pattern: str) -> list[Entry]:
     beginning of a word. Each kind is in the order of registration.
     """
     wanted = translate(pattern)[:-2]  # The last two characters match the end of a text.
-    patterns = (_BORDER + wanted + _BORDER, _BORDER + wanted, wanted)
-    searches = [re.compile(one, re.IGNORECASE).search for one in patterns]
-    ranks: dict[Entry, int] = {}
-    for entry in read_catalogue():
-        text = f"{entry.id} {entry.family or ''}"
-        if ways := [rank for rank, search in enumerate(searches) if search(text)]:
-            ranks[entry] = ways[0]
-    return sorted(ranks, key=ranks.__getitem__)
+    ways = _BORDER + wanted + _BORDER, _BORDER + wanted, wanted
+    texts = {entry: f"{entry.id} {entry.family or ''}" for entry in read_catalogue()}
+    found = [entry for way in ways for entry, text in texts.items() if re.search(way, text, re.I)]
+    return [*dict.fromkeys(found)]
 
 
 def read_catalogue() -> Iterator[Entry]:

@@ -6,11 +6,12 @@ import argparse
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gymbridge.errors import ArgumentError
 
-__all__ = ["add_environment", "add_json", "at_least", "positive", "read_keywords"]
+__all__ = ["add_environment", "add_int", "add_json", "at_least", "positive", "read_keywords"]
 
 _PLACES = {"num_envs": "`--num-envs`", "env_id": "the first argument", "id": "the first argument"}
 
@@ -21,10 +22,7 @@ def add_environment(parser: argparse.ArgumentParser, num_envs: int | None) -> No
         "id", metavar="ID", help="id for gymnasium.make_vec, such as EnvPool/CartPole-v1"
     )
     if num_envs is not None:
-        text = "size of the batch (default: %(default)s)"
-        parser.add_argument(
-            "--num-envs", type=at_least(1), default=num_envs, metavar="N", help=text
-        )
+        add_int(parser, "--num-envs", "size of the batch", 1, num_envs)
     parser.add_argument(
         "--kwarg",
         action="append",
@@ -41,29 +39,32 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def add_int(parser: argparse.ArgumentParser, flag: str, text: str, low: int, default: int) -> None:
+    """Add a flag for an int that is at least `low`."""
+    text += " (default: %(default)s)"
+    parser.add_argument(flag, type=at_least(low), default=default, metavar="N", help=text)
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """Return a function that reads an int which is not smaller, for `type=` of a flag."""
-
-    def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"must be an int, got {text!r}") from None
-        if number < least:
-            raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
-        return number
-
-    return read
+    return partial(_read_number, int, "an int", lambda number: number >= least, f"at least {least}")
 
 
 def positive(text: str) -> float:
     """Return a positive, finite number, for `type=` of a flag."""
+    rule = "positive and finite"
+    return _read_number(float, "a number", lambda number: 0 < number < math.inf, rule, text)
+
+
+def _read_number(
+    make: Callable[[str], Any], kind: str, holds: Callable[[Any], bool], rule: str, text: str
+) -> Any:
     try:
-        number = float(text)
+        number = make(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be positive and finite, got {text}")
+        raise argparse.ArgumentTypeError(f"must be {kind}, got {text!r}") from None
+    if not holds(number):
+        raise argparse.ArgumentTypeError(f"must be {rule}, got {text}")
     return number
 
 

@@ -13,12 +13,22 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gymbridge.command_line.batches import explain
-from gymbridge.command_line.options import add_environment, at_least, read_keywords
+from gymbridge.command_line.options import add_environment, add_int, at_least, read_keywords
 from gymbridge.command_line.output import LOG, count, show
 from gymbridge.command_line.policies import Policy, load_policy
 from gymbridge.command_line.video import Draw, open_video
 
 __all__ = ["Episode", "add_to", "run"]
+
+_FILES = {
+    "--video": "video to write, .mp4 or .gif; needs moviepy (default: none)",
+    "--policy": "a .pt file of torch.jit.save, a .pt2 file of torch.export.save, or a .zip file of "
+    "Stable-Baselines3; a .zip can run any code, so load only what you trust (default: random "
+    "actions)",
+    "--vecnormalize": "statistics that VecNormalize.save of Stable-Baselines3 wrote, for a .zip "
+    "that was trained with them; the file can run any code (default: none)",
+}
+"""Flags for files, and their help."""
 
 
 class Episode(NamedTuple):
@@ -39,29 +49,12 @@ def add_to(commands: Any) -> None:
     )
     parser.set_defaults(run=run)
     add_environment(parser, None)
-    text = "video to write, .mp4 or .gif; needs moviepy (default: none)"
-    parser.add_argument("--video", type=Path, metavar="FILE", help=text)
-    parser.add_argument(
-        "--policy",
-        type=Path,
-        metavar="FILE",
-        help="a .pt file of torch.jit.save, a .pt2 file of torch.export.save, or a .zip file of "
-        "Stable-Baselines3; a .zip can run any code, so load only what you trust (default: random "
-        "actions)",
-    )
-    parser.add_argument(
-        "--vecnormalize",
-        type=Path,
-        metavar="FILE",
-        help="statistics that VecNormalize.save of Stable-Baselines3 wrote, for a .zip that was "
-        "trained with them; the file can run any code (default: none)",
-    )
-    text = "number of episodes (default: %(default)s)"
-    parser.add_argument("--episodes", type=at_least(1), default=1, metavar="N", help=text)
+    for flag, text in _FILES.items():
+        parser.add_argument(flag, type=Path, metavar="FILE", help=text)
+    add_int(parser, "--episodes", "number of episodes", 1, 1)
     text = "maximum steps of an episode (default: the task's limit, or 1000 if it has none)"
     parser.add_argument("--steps", type=at_least(1), metavar="N", help=text)
-    text = "seed of the environment and of random actions (default: %(default)s)"
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help=text)
+    add_int(parser, "--seed", "seed of the environment and of random actions", 0, 0)
 
 
 def run(given: argparse.Namespace) -> int:

@@ -66,7 +66,6 @@ class BridgeEnvRunner(SingleAgentEnvRunner):
         """Build the batch; RLlib calls this at the start and to replace a batch that failed."""
         if self.worker_index:  # The local runner, 0, shares its process with the algorithm.
             _limit_process(self.config)
-            self.config.env_config = _with_threads(self.config)
         super().make_env()
         try:
             hint = "`gymnasium.make_vec` builds one"
@@ -96,20 +95,12 @@ class _OwnSeeds(VectorWrapper):
 
 
 def _limit_process(config: Any) -> None:
-    """Hold JAX to the runner's share; it reads this when its first array is made."""
-    os.environ.setdefault("NPROC", str(count_threads(_count_cores(config), 1)))
+    """Hold JAX, which reads this when its first array is made, and EnvPool to the runner's share."""
+    cores = max(1, int(config.num_cpus_per_env_runner))
+    os.environ.setdefault("NPROC", str(count_threads(cores, 1)))
     if config.num_gpus_per_env_runner:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-
-
-def _with_threads(config: Any) -> dict[str, Any]:
-    """Return the keywords of the environment, with a number of threads where it takes one."""
-    env_config = copy.copy(config.env_config)
     engine = find_engine(config.env) if isinstance(config.env, str) else None
     if engine is not None and engine.takes_threads:
-        env_config.setdefault("num_threads", _count_cores(config))
-    return env_config
-
-
-def _count_cores(config: Any) -> int:
-    return max(1, int(config.num_cpus_per_env_runner))
+        config.env_config = copy.copy(config.env_config)
+        config.env_config.setdefault("num_threads", cores)

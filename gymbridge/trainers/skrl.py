@@ -9,7 +9,6 @@ Example::
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -105,9 +104,8 @@ class SkrlWrapper(GymnasiumWrapper):
         self.single_observation_space, self.single_action_space = copy.deepcopy(single_spaces)
         self.metadata = copy.deepcopy(envs.metadata)
         space: Any = self.single_action_space
-        self._action_shape = space.shape
-        self._num_actions = math.prod(space.shape)
-        self._start = torch.as_tensor(getattr(space, "start", 0), device=self.device)
+        start = getattr(space, "start", torch.zeros(space.shape, dtype=torch.int8))
+        self._start = torch.as_tensor(start, device=self.device)  # (...) as one action
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SkrlWrapper:
         """Return a new wrapper around a copy of the batch."""
@@ -159,8 +157,8 @@ class SkrlWrapper(GymnasiumWrapper):
 
         Final observations are those with which episodes ended, and where none ended those above.
         """
-        check_actions(actions, (self.num_envs, self._num_actions))
-        actions = actions.reshape(self.num_envs, *self._action_shape) + self._start
+        check_actions(actions, (self.num_envs, self._start.numel()))
+        actions = actions.reshape(self.num_envs, *self._start.shape) + self._start
         obs, rewards, terminations, truncations, infos = self._env.step(actions)
         obs = self._flatten(obs)
         if "final_obs" in infos:

@@ -53,8 +53,7 @@ def from_zero(space: Space[Any]) -> Callable[[Any], Any]:
 
 
 def _shift(space: Any, sign: int, value: Any) -> Any:
-    if not has_offsets(space):
-        return value
     if isinstance(space, spaces.Dict):
         return {key: _shift(space[key], sign, value[key]) for key in space.spaces}
-    return (value + sign * space.start).astype(space.dtype)
+    start = getattr(space, "start", 0)
+    return (value + sign * start).astype(space.dtype) if np.any(start) else value

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.episode import TimeStep
 from gymbridge.core.requests import read_autoreset_mode
 from gymbridge.core.snapshots import (
     SavesState,
@@ -23,17 +23,7 @@ from gymbridge.core.spaces import keep_apart
 from gymbridge.errors import ArgumentError, ArgumentTypeError
 from gymbridge.wrappers.libraries import find_library, map_named
 
-__all__ = ["BatchWrapper", "Step", "by_name", "find_idle", "find_moved"]
-
-
-class Step(NamedTuple):
-    """What `step` returns."""
-
-    obs: Any
-    rewards: Any
-    terminations: Any
-    truncations: Any
-    infos: dict[str, Any]
+__all__ = ["BatchWrapper", "by_name", "find_idle", "find_moved"]
 
 
 class BatchWrapper(SavesState, VectorWrapper):
@@ -65,7 +55,6 @@ class BatchWrapper(SavesState, VectorWrapper):
         mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self._mode = read_autoreset_mode(mode)
         self._library = find_library(getattr(env.unwrapped, "arrays", None) or "numpy")
-        self._every_row = self._put(np.ones(env.num_envs, np.bool_))
 
     def _check_order(self, env: Any) -> None:
         if not isinstance(env, VectorEnv):
@@ -90,20 +79,20 @@ class BatchWrapper(SavesState, VectorWrapper):
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes; see `BridgeVectorEnv.reset`. Running moments go on."""
-        mask = None
-        if isinstance(options, dict):
-            mask, options = options.get("reset_mask"), dict(options)  # some take the mask out
+        mask = np.ones(self.num_envs, np.bool_)
+        if isinstance(options, dict):  # a copy, since some batches take the mask out
+            mask, options = options.get("reset_mask", mask), dict(options)
         obs, infos = self.env.reset(seed=seed, options=options)
-        return self._begin(obs, self._every_row if mask is None else self._put(mask)), infos
+        return self._begin(obs, self._put(mask)), infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step; see `BridgeVectorEnv.step`."""
-        return self._follow(Step(*self.env.step(self._act(actions))), None)
+        return self._follow(TimeStep(*self.env.step(self._act(actions))), None)
 
     def step_some(self, actions: Any, mask: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take a step of some environments; see `BridgeVectorEnv.step_some`."""
-        step = Step(*self.env.step_some(self._act(actions), mask))
-        return self._follow(step, self._put(mask))
+        time_step = TimeStep(*self.env.step_some(self._act(actions), mask))
+        return self._follow(time_step, self._put(mask))
 
     def detach(self) -> Any:
         """Cut the graph of a differentiable batch, and return the current observation."""
@@ -143,8 +132,6 @@ class BatchWrapper(SavesState, VectorWrapper):
         found = {self._name: batch.pop(self._name, "nothing")}
         check_same_batch(found, {self._name: describe(self._settings)})
         own = self._restore(self._state, self._name, leaves)
-        for name in by_name(own, self._name):
-            del leaves[name]
         obs = self._inner().set_state(Snapshot(batch, state.seeds, leaves))
         self._state = own
         return self._current(obs)
@@ -157,9 +144,9 @@ class BatchWrapper(SavesState, VectorWrapper):
         """Return observations after a reset of the rows of a mask."""
         return obs
 
-    def _follow(self, step: Step, some: Any) -> Step:
+    def _follow(self, time_step: TimeStep, some: Any) -> TimeStep:
         """Return what a step returns; `some` is the mask of `step_some`, else None."""
-        return step
+        return time_step
 
     def _current(self, obs: Any) -> Any:
         """Return what the user sees of the batch's current observation."""
@@ -169,13 +156,13 @@ class BatchWrapper(SavesState, VectorWrapper):
         device = getattr(self.unwrapped, "device", None)
         return self._library.put(values, device, self.num_envs)
 
-    def _restore(self, like: Any, name: str, leaves: Mapping[str, Any]) -> Any:
-        """Return a tree like another one, with arrays by their dotted names."""
+    def _restore(self, like: Any, name: str, leaves: dict[str, Any]) -> Any:
+        """Return a tree like another one, with arrays that are taken out by their dotted names."""
 
         def restore(path: str, leaf: Any) -> Any:
-            value, shape = np.asarray(leaves.get(path)), tuple(leaf.shape)
-            if path not in leaves or value.shape != shape:
-                found = value.shape if path in leaves else "nothing"
+            value, shape = np.asarray(leaves.pop(path, None)), tuple(leaf.shape)
+            found = "nothing" if value.dtype == object else value.shape
+            if found != shape:
                 raise ArgumentError(f"`{path}` must be an array of shape {shape}, got {found}.")
             return self._put(value.astype(np.result_type(value, self._library.to_numpy(leaf))))
 

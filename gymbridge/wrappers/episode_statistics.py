@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from gymbridge.core.episode import TimeStep
 from gymbridge.core.players import check_turns
 from gymbridge.core.rows import has_rows
 from gymbridge.core.snapshots import Snapshot
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
+from gymbridge.wrappers.batch_wrapper import BatchWrapper, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary
 
 __all__ = ["RecordEpisodeStatistics"]
@@ -71,13 +72,13 @@ class RecordEpisodeStatistics(BatchWrapper):
         self._state = self._forget(self._library, self._mode, self._state, rows, passed)
         return obs
 
-    def _follow(self, step: Step, some: Any) -> Step:
-        values = step[1:4], some, self._pass_time()
+    def _follow(self, time_step: TimeStep, some: Any) -> TimeStep:
+        values = time_step[1:4], some, self._pass_time()
         self._state, *counted = self._count(self._library, self._mode, self._state, *values)
         if self._is_numpy and not has_rows(counted[1]):
-            return step
+            return time_step
         infos = dict(zip((self._key, f"_{self._key}"), counted, strict=True))
-        return step._replace(infos={**step.infos, **infos})
+        return time_step._replace(info={**time_step.info, **infos})
 
     def _pass_time(self) -> float:
         """Return the seconds since the last call; sums of them keep their digits for weeks."""

@@ -11,9 +11,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.wrappers.utils import create_zero_array
 
 from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.episode import TimeStep
 from gymbridge.core.players import check_turns
 from gymbridge.errors import ArgumentError
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, by_name, find_idle, find_moved
+from gymbridge.wrappers.batch_wrapper import BatchWrapper, by_name, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves
 from gymbridge.wrappers.moments import RunningMoments, learn, no_moments
 from gymbridge.wrappers.observations import ObservationWrapper
@@ -35,6 +36,17 @@ class _Normalizer(BatchWrapper):
 
     update_running_mean = True
 
+    def __init__(
+        self, env: Any, *show: Any, epsilon: float, statistics: str, **settings: Any
+    ) -> None:
+        _check("epsilon", epsilon, "a positive number", lambda x: 0 < x < np.inf)
+        if statistics not in ("batch", "env"):
+            raise ArgumentError(
+                "`statistics` must be 'batch' (one set for all environments) or 'env' (one for "
+                f"each), got {statistics!r}."
+            )
+        super().__init__(env, *show, epsilon=epsilon, statistics=statistics, **settings)
+
     @property
     def moments(self) -> Any:
         """Moments in numpy, for which a read waits for the device; assign those of another run."""
@@ -51,12 +63,7 @@ class _Normalizer(BatchWrapper):
     def __reduce__(self) -> Any:
         """Pickle and copy with what outlives episodes."""
         kept = {"moments": self.moments, "update_running_mean": self.update_running_mean}
-        return *super().__reduce__(), kept
-
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Take what `__reduce__` gave."""
-        for name, value in kept.items():
-            setattr(self, name, value)
+        return *super().__reduce__(), (None, kept)  # the second part is assigned by `setattr`
 
 
 class NormalizeObservation(_Normalizer, ObservationWrapper):
@@ -101,11 +108,9 @@ class NormalizeObservation(_Normalizer, ObservationWrapper):
         statistics: str = "batch",
         clip: float | None = None,
     ) -> None:
-        _check("epsilon", epsilon, "a positive number", lambda x: 0 < x < np.inf)
-        _check("clip", np.inf if clip is None else clip, "a positive number", lambda x: x > 0)
-        _check_statistics(statistics)
-        super().__init__(env, _show, epsilon=epsilon, statistics=statistics, clip=clip)
         bound = np.inf if clip is None else clip
+        _check("clip", bound, "a positive number", lambda x: x > 0)
+        super().__init__(env, _show, epsilon=epsilon, statistics=statistics, clip=clip)
         self.single_observation_space = _bound_space(self.single_observation_space, bound)
         zeros = create_zero_array(self.single_observation_space)
         self._remember(map_leaves(lambda x: no_moments(env.num_envs, x.shape, statistics), zeros))
@@ -179,8 +184,6 @@ class NormalizeReward(_Normalizer):
         statistics: str = "batch",
     ) -> None:
         _check("gamma", gamma, "a number from 0 to 1", lambda x: 0 <= x <= 1)
-        _check("epsilon", epsilon, "a positive number", lambda x: 0 < x < np.inf)
-        _check_statistics(statistics)
         super().__init__(env, gamma=gamma, epsilon=epsilon, statistics=statistics)
         check_turns("env", env, type(self).__name__)
         self._advance = self._library.compile(_advance)
@@ -193,10 +196,10 @@ class NormalizeReward(_Normalizer):
         self._state = _Returns(memory, returns, idle & ~rows)
         return obs
 
-    def _follow(self, step: Step, some: Any) -> Step:
-        options, values = self._options(), step[1:4]
+    def _follow(self, time_step: TimeStep, some: Any) -> TimeStep:
+        options, values = self._options(), time_step[1:4]
         self._state, scaled = self._advance(self._library, options, self._state, values, some)
-        return step._replace(rewards=scaled)
+        return time_step._replace(reward=scaled)
 
 
 def _advance(
@@ -219,11 +222,3 @@ def _advance(
 def _check(name: str, value: Any, rule: str, holds: Callable[[Any], bool]) -> None:
     if not isinstance(value, int | float | np.number) or not holds(value):
         raise ArgumentError(f"`{name}` must be {rule}, got {value!r}.")
-
-
-def _check_statistics(statistics: Any) -> None:
-    if statistics not in ("batch", "env"):
-        raise ArgumentError(
-            "`statistics` must be 'batch' (one set for all environments) or 'env' (one for each), "
-            f"got {statistics!r}."
-        )

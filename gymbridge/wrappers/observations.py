@@ -10,9 +10,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, create_empty_array
 
 from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.episode import TimeStep
 from gymbridge.core.rows import has_rows, to_objects
 from gymbridge.errors import EnvContractError
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step, find_idle, find_moved
+from gymbridge.wrappers.batch_wrapper import BatchWrapper, find_idle, find_moved
 from gymbridge.wrappers.libraries import ArrayLibrary, map_leaves, select
 
 __all__ = ["ObservationWrapper"]
@@ -48,7 +49,7 @@ class ObservationWrapper(BatchWrapper):
     def __init__(self, env: VectorEnv[Any, Any, Any], show: Any, **settings: Any) -> None:
         super().__init__(env, **settings)
         self._show = show
-        self._reset, self._advance = map(self._library.compile, (_reset, _advance))
+        self._see, self._advance = map(self._library.compile, (_see, _advance))
 
     def _remember(self, memory: Any) -> None:
         """Begin with a memory, a tree of numpy arrays."""
@@ -63,68 +64,67 @@ class ObservationWrapper(BatchWrapper):
 
     def _begin(self, obs: Any, rows: Any) -> Any:
         rule = _Rule(self._show, self._mode, self._options())
-        self._state = self._reset(self._library, rule, self._state, obs, rows)
+        self._state = self._see(self._library, rule, self._state, obs, rows, rows)
         return self._current(obs)
 
-    def _follow(self, step: Step, some: Any) -> Step:
+    def _follow(self, time_step: TimeStep, some: Any) -> TimeStep:
         rule = _Rule(self._show, self._mode, self._options())
-        infos, ended, reached = step.infos, step[2:4], None
+        infos, ended, reached = time_step.info, time_step[2:4], None
         is_numpy = self._library.xp is np
         if self._mode == AutoresetMode.SAME_STEP:
-            reached = _find_reached(step) if is_numpy else infos["final_obs"]
+            reached = _find_reached(time_step) if is_numpy else infos["final_obs"]
         self._state, final = self._advance(
-            self._library, rule, self._state, step.obs, reached, ended, some
+            self._library, rule, self._state, time_step.obs, reached, ended, some
         )
         if final is not None:
             final = to_objects(final, ended[0] | ended[1]) if is_numpy else final
             infos = {**infos, "final_obs": final}
-        return step._replace(obs=self._current(step.obs), infos=infos)
+        return time_step._replace(obs=self._current(time_step.obs), info=infos)
 
     def _current(self, obs: Any) -> Any:
         return map_arrays(self._library.copy, self._state.obs)
 
 
-def _reset(library: ArrayLibrary, rule: _Rule, seen: _Seen, obs: Any, rows: Any) -> _Seen:
-    memory, shown = rule.show(library, rule.options, seen.memory, seen.obs, obs, rows, rows)
-    return _Seen(memory, select(library, rows, shown, seen.obs), seen.idle & ~rows)
+def _see(
+    library: ArrayLibrary, rule: _Rule, seen: _Seen, obs: Any, moved: Any, began: Any
+) -> _Seen:
+    """Return what is known after observations that the rows of `moved` reached or began with."""
+    memory, shown = rule.show(library, rule.options, seen.memory, seen.obs, obs, moved, began)
+    return _Seen(memory, select(library, moved, shown, seen.obs), seen.idle & ~began)
 
 
 def _advance(
     library: ArrayLibrary, rule: _Rule, seen: _Seen, obs: Any, reached: Any, flags: Any, some: Any
 ) -> tuple[_Seen, Any]:
     """Return what is known after a step, and final observations where it has `reached` some."""
-    (memory, last, idle), ended = seen, flags[0] | flags[1]
-    moved = find_moved(idle, some)
+    ended, final = flags[0] | flags[1], None
+    moved = find_moved(seen.idle, some)
     if rule.mode == AutoresetMode.NEXT_STEP:
-        moved = moved | idle
+        moved = moved | seen.idle
     now = obs if reached is None else reached
-    memory, shown = rule.show(library, rule.options, memory, last, now, moved, idle)
-    shown, final = select(library, moved, shown, last), None
+    seen = _see(library, rule, seen, now, moved, seen.idle)
     if reached is not None:
-        final = shown
-        memory, fresh = rule.show(library, rule.options, memory, final, obs, ended, ended)
-        shown = select(library, ended, fresh, final)
-    return _Seen(memory, shown, find_idle(rule.mode, ended)), final
+        final = seen.obs
+        seen = _see(library, rule, seen, obs, ended, ended)
+    return seen._replace(idle=find_idle(rule.mode, ended)), final
 
 
-def _find_reached(step: Step) -> Any:
+def _find_reached(time_step: TimeStep) -> Any:
     """Return what each row reached in a SameStep step of numpy; None if no episode ended."""
-    ended = step.terminations | step.truncations
+    ended = time_step.terminated | time_step.truncated
     if not has_rows(ended):
         return None
     ids = ended.nonzero()[0]
-    if "final_obs" not in step.infos:
+    if "final_obs" not in time_step.info:
         raise EnvContractError(
             f"`env` ended the episodes of environments {ids.tolist()} without "
             "`infos['final_obs']`, as AutoresetMode.SAME_STEP requires; put this wrapper inside "
             "those with another layout of infos."
         )
 
-    def fill(obs: Any, rows: list[Any]) -> Any:
-        if isinstance(obs, dict):
-            return {key: fill(obs[key], [row[key] for row in rows]) for key in obs}
+    def fill(obs: Any, *rows: Any) -> Any:
         filled = obs.copy()
         filled[ids] = np.stack(rows)
         return filled
 
-    return fill(step.obs, [step.infos["final_obs"][index] for index in ids])
+    return map_leaves(fill, time_step.obs, *(time_step.info["final_obs"][index] for index in ids))

@@ -10,9 +10,10 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gymbridge.core.actions import check_shape
+from gymbridge.core.episode import TimeStep
 from gymbridge.errors import ArgumentError
-from gymbridge.wrappers.batch_wrapper import BatchWrapper, Step
-from gymbridge.wrappers.libraries import ArrayLibrary, find_library
+from gymbridge.wrappers.batch_wrapper import BatchWrapper
+from gymbridge.wrappers.libraries import ArrayLibrary
 
 __all__ = ["ClipReward", "RescaleAction"]
 
@@ -47,8 +48,8 @@ class ClipReward(BatchWrapper):
         bounds = min_reward, max_reward  # as Python's floats, which leave the dtype as it is
         self._bounds = [None if bound is None else float(bound) for bound in bounds]
 
-    def _follow(self, step: Step, some: Any) -> Step:
-        return step._replace(rewards=self._library.xp.clip(step.rewards, *self._bounds))
+    def _follow(self, time_step: TimeStep, some: Any) -> TimeStep:
+        return time_step._replace(reward=self._library.xp.clip(time_step.reward, *self._bounds))
 
 
 class RescaleAction(BatchWrapper):
@@ -79,22 +80,19 @@ class RescaleAction(BatchWrapper):
                 f"shape {space.shape}, got {min_action!r} and {max_action!r}."
             )
         scale = (space.high.astype(float) - space.low) / (high - low)
-        self._line = space.low - low * scale, scale
-        self._own_line = tuple(map(self._put, self._line))
+        self._line = self._put(space.low - low * scale), self._put(scale)
         self._stretch, self._dtype = self._library.compile(_stretch), space.dtype.name
         bounds = low.astype(space.dtype), high.astype(space.dtype)
         self.single_action_space = spaces.Box(*bounds, space.shape, space.dtype)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
     def _act(self, actions: Any) -> Any:
-        library, line, stretch = self._library, self._own_line, self._stretch
-        if library.xp is np or isinstance(actions, np.ndarray):
-            library, line, stretch = find_library("numpy"), self._line, _stretch
-            actions = np.asarray(actions)
+        if self._library.xp is np or isinstance(actions, np.ndarray):
+            actions = self._put(actions)
         if not hasattr(actions, "shape"):
             return actions  # which the batch refuses
-        check_shape(actions, (self.num_envs, *line[0].shape))
-        return stretch(library, self._dtype, actions, *line)
+        check_shape(actions, (self.num_envs, *self._line[0].shape))
+        return self._stretch(self._library, self._dtype, actions, *self._line)
 
 
 def _read_bound(bound: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -121,7 +121,7 @@ def test_actions__are_stretched_as_gymnasium_does(kind: str) -> None:
         envs.step(actions)
         wanted = [one.step(action)[0] for action in drawn]
         np.testing.assert_allclose(to_numpy(taken[-1]), wanted, 1e-5, 1e-6)
-        assert type(taken[-1]) is type(actions)
+        assert type(taken[-1]) is type(to_kind(drawn, kind))
 
 
 def test_rewards__are_clipped_and_keep_their_dtype(kind: str) -> None:

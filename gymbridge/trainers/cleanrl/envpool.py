@@ -49,8 +49,7 @@ def make_cleanrl_envpool(
     seed = read_seed(seed)
     task_id = task_id.removeprefix("gymbridge:")
     env_id = task_id if task_id.startswith("EnvPool/") else envpool_id(task_id)
-    mode = kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP)
-    return OldGymVectorEnv(gym.make_vec(env_id, num_envs, autoreset_mode=mode, **kwargs), seed=seed)
+    return OldGymVectorEnv(gym.make_vec(env_id, num_envs, **kwargs), seed=seed)
 
 
 class OldGymVectorEnv:
@@ -72,8 +71,6 @@ class OldGymVectorEnv:
     """
 
     is_vector_env = True
-    reward_range = (-np.inf, np.inf)
-    render_mode = None
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], *, seed: int | None = None) -> None:
         hint = "`make_cleanrl_envpool(task_id, num_envs=...)` builds one"

@@ -17,8 +17,6 @@ from gymbridge.trainers.batches import check_batch, check_final_obs
 
 __all__ = ["CleanRLVectorEnv"]
 
-Step = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
-
 _RECORD = {"r": np.float32, "l": np.int32, "t": np.float32}
 """What an episode's record holds: return, length and seconds, each (1,), as in gymnasium 0.29."""
 
@@ -66,7 +64,6 @@ class CleanRLVectorEnv(VectorWrapper):
         check_batch("envs", envs, "CleanRL", AutoresetMode.SAME_STEP, hint)
         super().__init__(envs)
         self.metadata = copy.deepcopy(envs.metadata)
-        self._is_joined = isinstance(envs.single_observation_space, spaces.Dict)
         self.single_observation_space = _to_script_observations(envs.single_observation_space)
         self.single_action_space = _to_script_actions(envs.single_action_space)
         self.observation_space = batch_space(self.single_observation_space, envs.num_envs)
@@ -88,7 +85,7 @@ class CleanRLVectorEnv(VectorWrapper):
         self._begin((options or {}).get("reset_mask", slice(None)), time.perf_counter())
         return self._to_script(obs, (self.num_envs,)), infos
 
-    def step(self, actions: Any) -> Step:
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Take one step; see the batch's own `step` for arguments, errors and all but the infos.
 
         Raises:
@@ -129,7 +126,7 @@ class CleanRLVectorEnv(VectorWrapper):
 
     def _to_script(self, obs: Any, lead: tuple[int, ...]) -> Any:
         """Return observations as `single_observation_space` has them; `lead` comes before."""
-        if self._is_joined:
+        if isinstance(obs, dict):
             obs = _join(self.env.single_observation_space, obs, lead)
         dtype = self.single_observation_space.dtype
         return obs if dtype == self._given_dtype else obs.astype(dtype)

@@ -14,14 +14,15 @@ from gymbridge.errors import ArgumentError
 __all__ = ["GameMonitor", "game_keywords"]
 
 _KEYWORDS = {
-    "noop_max": (30, ("noop_max",)),
-    "frame_skip": (4, ("frame_skip",)),
-    "screen_size": (84, ("img_height", "img_width")),
-    "terminal_on_life_loss": (True, ("episodic_life",)),
-    "clip_reward": (True, ("reward_clip",)),
-    "action_repeat_probability": (0.0, ("repeat_action_probability",)),
+    "noop_max": ("noop_max", 30),
+    "frame_skip": ("frame_skip", 4),
+    "img_height": ("screen_size", 84),
+    "img_width": ("screen_size", 84),
+    "episodic_life": ("terminal_on_life_loss", True),
+    "reward_clip": ("clip_reward", True),
+    "repeat_action_probability": ("action_repeat_probability", 0.0),
 }
-"""Keywords of SB3's ``AtariWrapper``: their defaults, and EnvPool's names for them."""
+"""Keywords of EnvPool: their names in SB3's ``AtariWrapper``, and its defaults."""
 
 
 def game_keywords(
@@ -36,17 +37,14 @@ def game_keywords(
             "`env_id` must be one of EnvPool's Atari games, such as 'EnvPool/Pong-v5', got "
             f"{env_id!r}; use Stable-Baselines3's own `make_atari_env` for others."
         )
-    if unknown := wrapper_kwargs.keys() - _KEYWORDS.keys():
+    known = dict.fromkeys(given for given, _ in _KEYWORDS.values())
+    if unknown := wrapper_kwargs.keys() - known.keys():
         raise ArgumentError(
-            f"`wrapper_kwargs` must be keywords of AtariWrapper, {', '.join(_KEYWORDS)}, got "
+            f"`wrapper_kwargs` must be keywords of AtariWrapper, {', '.join(known)}, got "
             f"{sorted(unknown)}; EnvPool's own go into `env_kwargs`."
         )
-    translated = {
-        name: wrapper_kwargs.get(given, default)
-        for given, (default, names) in _KEYWORDS.items()
-        for name in names
-    }
-    keywords = {**translated, "stack_num": 1, **env_kwargs}
+    ours = {own: wrapper_kwargs.get(given, default) for own, (given, default) in _KEYWORDS.items()}
+    keywords = {**ours, "stack_num": 1, **env_kwargs}
     if isinstance(keys := keywords.get("info_keys"), list | tuple):
         keywords["info_keys"] = sorted({*keys, "reward", "terminated"})
     return keywords

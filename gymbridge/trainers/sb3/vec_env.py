@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -11,17 +12,16 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
+from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.vec_env import VecEnv
 
-from gymbridge.core.episode import truncated_unless_terminated
 from gymbridge.core.requests import read_seed
 from gymbridge.core.rows import split_infos
 from gymbridge.core.vector_env import BridgeVectorEnv
 from gymbridge.errors import ArgumentError, ResetNeededError
 from gymbridge.trainers.batches import check_batch
-from gymbridge.trainers.row_steps import Rows, step_rows
-from gymbridge.trainers.sb3.members import Members
+from gymbridge.trainers.sb3.row_steps import Rows, step_rows
 from gymbridge.trainers.zero_based import from_zero, to_zero, zero_based_space
 
 __all__ = ["Sb3VecEnv"]
@@ -67,7 +67,8 @@ class Sb3VecEnv(VecEnv):
     def __init__(self, vector_env: VectorEnv[Any, Any, Any]) -> None:
         _check_vector_env(vector_env)
         self.vector_env = vector_env
-        self._members = Members(vector_env)
+        self._batch: Any = vector_env.unwrapped
+        self._rows: Any = self._batch.envs if isinstance(self._batch, SyncVectorEnv) else None
         self._actions: Any = None
         super().__init__(
             vector_env.num_envs,
@@ -153,20 +154,18 @@ class Sb3VecEnv(VecEnv):
             EnvContractError: An episode ended and the batch does not give its final observation.
             ResetNeededError: No episodes are running, such as after an interrupted ``learn``.
         """
-        obs, rewards, terminations, truncations, dones, infos, ended = self._step()
-        cut = truncated_unless_terminated(terminations, truncations)
+        obs, rewards, dones, cut, infos, ended = self._step()
         for row, is_cut in zip(infos, cut.tolist(), strict=True):
             row["TimeLimit.truncated"] = is_cut
-        if ended is not None:
-            for index, final_obs, reset_info in zip(*ended, strict=True):
-                infos[index]["terminal_observation"] = self._from_env(final_obs)
-                self.reset_infos[index] = reset_info
+        for index, final_obs, reset_info in ended:
+            infos[index]["terminal_observation"] = self._from_env(final_obs)
+            self.reset_infos[index] = reset_info
         return self._from_env(obs), rewards.astype(np.float32, copy=False), dones, infos
 
     def _step(self) -> Rows:
         """Step the batch; where it needs a reset, say how a model of SB3 is made to do it."""
         try:
-            return step_rows("vector_env", self.vector_env, self._to_env(self._actions))
+            return step_rows(self.vector_env, self._to_env(self._actions))
         except ResetNeededError as error:
             raise ResetNeededError(
                 f"{error} Stable-Baselines3 does not reset while it keeps observations: after an "
@@ -192,20 +191,45 @@ class Sb3VecEnv(VecEnv):
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute of each environment; a method is returned, not called.
 
+        In a batch of another project without `call`, each environment has the batch's attributes.
+
         Raises:
             AttributeError: One of them has no such attribute.
             IndexError: An index lies outside the batch.
         """
-        return self._members.get(attr_name, self._read_indices(indices))
+        ids = self._read_indices(indices)
+        if self._rows is not None:
+            return [self._rows[index].get_wrapper_attr(attr_name) for index in ids]
+        if hasattr(self._batch, "call"):
+            self._check_attribute(attr_name)
+            values = self._batch.call("get_wrapper_attr", attr_name)
+        else:
+            is_space = attr_name in ("action_space", "observation_space")
+            name = f"single_{attr_name}" if is_space else attr_name
+            values = [getattr(self._batch, name)] * self.num_envs
+        return [values[index] for index in ids]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Set an attribute of each environment to the same value.
+
+        It is set on the layer that has it, or else on the outermost wrapper. Where a batch keeps
+        the attributes, all environments have it, so one that is set for some must be there already.
 
         Raises:
             ArgumentError: The attribute is fixed when the batch is built.
             IndexError: An index lies outside the batch.
         """
-        self._members.set(attr_name, value, self._read_indices(indices))
+        ids = self._read_indices(indices)
+        if self._rows is not None:
+            for index in ids:
+                self._rows[index].set_wrapper_attr(attr_name, value)
+            return
+        values = [value] * self.num_envs
+        if len({*ids}) < self.num_envs:
+            values = self.get_attr(attr_name)
+            for index in ids:
+                values[index] = value
+        self._batch.set_attr(attr_name, values)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
@@ -218,17 +242,42 @@ class Sb3VecEnv(VecEnv):
             IndexError: An index lies outside the batch.
         """
         ids = self._read_indices(indices)
-        return self._members.call(method_name, ids, *method_args, **method_kwargs)
+        if self._rows is None and method_name == "render":
+            frames = self._batch.render() or (None,) * self.num_envs
+            return [frames[index] for index in ids]
+        if self._rows is not None or isinstance(self._batch, BridgeVectorEnv):
+            methods = self.get_attr(method_name, ids)
+            return [method(*method_args, **method_kwargs) for method in methods]
+        if ids != [*range(self.num_envs)]:
+            raise ArgumentError(
+                f"`indices` must be None for {type(self._batch).__name__}, which calls a method of "
+                f"all environments at once, got {ids}; use SyncVectorEnv."
+            )
+        self._check_attribute(method_name)
+        return list(self._batch.call(method_name, *method_args, **method_kwargs))
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """Return for each environment whether it or the batch is in a wrapper of that class."""
+        """Return for each environment whether it or the batch is in a wrapper of that class.
+
+        Workers of `AsyncVectorEnv` send no classes, so names of classes are compared there.
+        """
         ids = self._read_indices(indices)
         layer = self.vector_env
         while isinstance(layer, VectorWrapper):
             if isinstance(layer, wrapper_class):
                 return [True for _ in ids]
             layer = layer.env
-        return self._members.are_wrapped(wrapper_class, ids)
+        if self._rows is not None:
+            return [is_wrapped(self._rows[index], wrapper_class) for index in ids]
+        if isinstance(self._batch, BridgeVectorEnv) or not hasattr(self._batch, "call"):
+            return [False for _ in ids]
+        layers = [re.findall(r"<(\w+)", text) for text in self._batch.call("__str__")]
+        return [wrapper_class.__name__ in layers[index] for index in ids]
+
+    def _check_attribute(self, name: str) -> None:
+        """Ask before anything is done: a worker of `AsyncVectorEnv` dies of an unknown name."""
+        if not all(self._batch.call("has_wrapper_attr", name)):
+            raise AttributeError(f"The environments of {self._batch} have no attribute {name!r}.")
 
     def _read_indices(self, indices: Any) -> list[int]:
         """Return indices from 0 up; negative ones count from the end, as for `DummyVecEnv`."""

@@ -69,6 +69,7 @@ class TorchRLEnv(EnvBase):
     """
 
     available_envs = sorted(env_id for engine in ENGINES.values() for env_id, *_ in engine.ids())
+    is_closed = False  # `close` sets it; without it here, `EnvBase` would begin with True
 
     def __init__(
         self, envs: VectorEnv[Any, Any, Any], *, categorical_action_encoding: bool = False
@@ -111,15 +112,6 @@ class TorchRLEnv(EnvBase):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.envs!r}, device='{self.device}')"
-
-    @property
-    def is_closed(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the batch is closed."""
-        return "envs" not in self.__dict__ or self.envs.closed
-
-    @is_closed.setter
-    def is_closed(self, value: bool) -> None:
-        """Do nothing: TorchRL assigns it when it closes, and the batch knows by itself."""
 
     def detach(self) -> None:
         """Cut the graph of a differentiable batch, as between two windows of a rollout.
@@ -228,7 +220,7 @@ class TorchRLEnv(EnvBase):
         """Return what a call returned; infos of environments that began no episode are kept."""
         last = self._last
         last.terminated, last.truncated = terminated.clone(), truncated.clone()
-        entries.update(widen(obs if isinstance(obs, dict) else {"observation": obs}))
+        entries.update(map_arrays(widen, obs if isinstance(obs, dict) else {"observation": obs}))
         if last.infos:
             found: Any = read_infos(infos)
             if began is not None:

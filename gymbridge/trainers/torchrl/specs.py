@@ -20,7 +20,6 @@ from torchrl.data import (
 )
 
 from gymbridge.core.actions import int64_bounds
-from gymbridge.core.arrays.adapter import map_arrays
 from gymbridge.core.rows import is_mask
 from gymbridge.errors import ArgumentError
 
@@ -79,15 +78,13 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
         return Composite({key: _to_spec(name, sub) for key, sub in space.spaces.items()})
     if isinstance(space, spaces.MultiBinary):
         return Binary(shape=torch.Size(space.shape), dtype=_to_dtype(space.dtype))
-    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        low, high = map(torch.as_tensor, int64_bounds(space))
-        return Bounded(low, high, low.shape, dtype=_to_dtype(space.dtype))
-    if not isinstance(space, spaces.Box):
+    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise ArgumentError(f"`{name}` must be made of arrays, as TorchRL expects, got {space}.")
     dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
-    if np.isinf(space.low).all() and np.isinf(space.high).all():
+    bounds = (space.low, space.high) if isinstance(space, spaces.Box) else int64_bounds(space)
+    if np.isinf(bounds).all():
         return Unbounded(shape, dtype=dtype)
-    low, high = (_widen(torch.tensor(bound)) for bound in (space.low, space.high))
+    low, high = (widen(torch.tensor(bound)) for bound in bounds)
     return Bounded(low, high, shape, dtype=dtype)
 
 
@@ -110,20 +107,16 @@ def to_info_spec(infos: dict[str, Any], batch: torch.Size) -> Composite:
 def read_infos(infos: dict[str, Any]) -> dict[str, Any]:
     """Return infos widened, and without the masks beside their keys, True everywhere in a step."""
     return {
-        key: read_infos(value) if isinstance(value, dict) else _widen(value)
+        key: read_infos(value) if isinstance(value, dict) else widen(value)
         for key, value in infos.items()
         if not is_mask(key, infos)
     }
 
 
-def widen(tree: dict[str, Any]) -> dict[str, Any]:
-    """Return tensors with int64 in place of unsigned integers of more than a byte."""
-    return map_arrays(_widen, tree)
-
-
-def _widen(tensor: torch.Tensor) -> torch.Tensor:
+def widen(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with int64 in place of unsigned integers of more than a byte."""
     return tensor.long() if tensor.dtype in _UNSIGNED else tensor
 
 
 def _to_dtype(dtype: Any) -> torch.dtype:
-    return _widen(torch.as_tensor(np.zeros((), dtype))).dtype
+    return widen(torch.as_tensor(np.zeros((), dtype))).dtype

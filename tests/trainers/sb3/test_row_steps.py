@@ -9,7 +9,7 @@ import pytest
 from gymnasium.vector import VectorWrapper
 
 from gymbridge import EnvPoolVectorEnv
-from gymbridge.trainers.row_steps import step_rows
+from gymbridge.trainers.sb3.row_steps import step_rows
 from tests.support.references import BareBatch
 from tests.support.trees import assert_same
 
@@ -18,7 +18,7 @@ def play(envs: Any, num_steps: int = 90, wrap: Any = lambda envs: envs) -> list[
     batch = wrap(envs)
     envs.reset(seed=11)
     envs.action_space.seed(3)
-    return [step_rows("envs", batch, envs.action_space.sample()) for _ in range(num_steps)]
+    return [step_rows(batch, envs.action_space.sample()) for _ in range(num_steps)]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_own_step__gives_what_a_wrapper_gives_that_does_nothing(
     envs = EnvPoolVectorEnv(task_id, 3, max_episode_steps=limit, autoreset_mode="SameStep")
     own, any_ = play(envs), play(envs, wrap=VectorWrapper)
     assert_same(own, any_)
-    assert sum(len(ended[0]) for *_, ended in own if ended is not None) > 5
+    assert sum(len(ended) for *_, ended in own) > 5
 
 
 ARRAY = np.full((2, 2), 7, np.float32)
@@ -46,9 +46,9 @@ ARRAY = np.full((2, 2), 7, np.float32)
 
 @pytest.mark.parametrize("final_obs", [ARRAY, {"a": ARRAY}])
 def test_batch_without_final_infos__has_its_final_observations(final_obs: Any) -> None:
-    rows = step_rows("envs", BareBatch(final_obs), np.array([0, 0]))
+    rows = step_rows(BareBatch(final_obs), np.array([0, 0]))
     final = {"a": ARRAY[1]} if isinstance(final_obs, dict) else ARRAY[1]
-    assert_same(rows[-1], ([1], [final], [{}]))
+    assert_same(rows[-1], [(1, final, {})])
 
 
 def double(step: Any) -> Any:
