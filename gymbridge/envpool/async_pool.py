@@ -99,7 +99,7 @@ class AsyncEnvPool:
         self._make_reader = cache(
             lambda count: make_action_reader(space, (count,), make_numpy_reader)
         )
-        self._one_thread, self._progress = OneThread(), self._make_progress()
+        self._one_thread = OneThread()
         note_batch(self)
 
     def __repr__(self) -> str:
@@ -134,7 +134,9 @@ class AsyncEnvPool:
             if env_ids is None:
                 self._build(seed)
             elif seed is None:
-                self._begin(self._read_rows(env_ids))
+                rows = self._read_rows(env_ids)
+                # A reset by id would begin a new game where a life was lost.
+                self._move(rows, self._progress.need_reset(rows), self._pool.idle_actions(rows))
             else:
                 raise ArgumentError(
                     "`seed` cannot be given with `env_ids`: EnvPool fixes seeds when the pool is "
@@ -193,13 +195,7 @@ class AsyncEnvPool:
         with self._one_thread:
             rows = self._read_rows(env_ids)
             leaves = self._layout.action_leaves(self._make_reader(len(rows))(actions))
-            is_cut = self._progress.is_cut[rows]
-            if has_rows(is_cut):  # The pool would step these, since it does not know the limit.
-                self._reset(rows[is_cut])
-                rows, leaves = rows[~is_cut], [leaf[~is_cut] for leaf in leaves]
-            if len(rows):
-                # Copies, since the pool reads them later, when the user may have changed the array.
-                self._send(rows, [leaf.copy() for leaf in leaves])
+            self._move(rows, self._progress.is_cut[rows], leaves)
 
     def after_fork(self) -> None:
         """Become a pool of the parent, in a forked child; see `core.processes`."""
@@ -227,31 +223,24 @@ class AsyncEnvPool:
         self._running = None
         self._pool.build(requests.fold_seeds(seeds, self.seed_range).values.tolist())
         self._seeds = seeds
-        self._progress = self._make_progress()
-        self._reset(np.arange(self.num_envs))
+        self._progress = Progress(self.num_envs, self.batch_size, self.max_episode_steps)
+        self._move(np.arange(self.num_envs), everyone, [])
 
-    def _make_progress(self) -> Progress:
-        return Progress(self.num_envs, self.batch_size, self.max_episode_steps)
+    def _move(self, rows: np.ndarray, resets: np.ndarray, leaves: list[np.ndarray]) -> None:
+        """Reset environments under a mask of the rows, and step the others with actions by leaf.
 
-    def _begin(self, rows: np.ndarray) -> None:
-        """Begin new episodes; a reset by id would begin a new game where a life was lost."""
-        renews = self._progress.are_renewed(rows)
-        if renews.any():
-            self._send(rows[renews], self._pool.idle_actions(rows[renews]))
-        if not renews.all():
-            self._reset(rows[~renews])
-
-    def _send(self, rows: np.ndarray, leaves: list[np.ndarray]) -> None:
-        """Step environments; where the pool ended an episode, this step begins the next one."""
+        Where the pool ended an episode, a step begins the next one.
+        """
         self._running = None
-        self._pool.send(rows.astype(np.int32), leaves)
-        self._progress.note_sent(rows)
-        self._running = self._pool
-
-    def _reset(self, rows: np.ndarray) -> None:
-        self._running = None
-        self._pool.send_reset(rows.astype(np.int32))
-        self._progress.note_resets(rows)
+        if has_rows(resets):
+            begun = rows[resets]
+            self._pool.send_reset(begun.astype(np.int32))
+            self._progress.note_resets(begun)
+            rows, leaves = rows[~resets], [leaf[~resets] for leaf in leaves]
+        if len(rows):
+            # Copies, since the pool reads them later, when the user may have changed the array.
+            self._pool.send(rows.astype(np.int32), [leaf.copy() for leaf in leaves])
+            self._progress.note_sent(rows)
         self._running = self._pool
 
     def _read_rows(self, env_ids: Any) -> np.ndarray:

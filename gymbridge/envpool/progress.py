@@ -33,9 +33,12 @@ class Progress:
         self._limits = np.full(batch_size, limit, np.int64)
         self._zeros, self._ones = np.zeros_like(self._limits), np.ones_like(self._limits)
 
-    def are_renewed(self, rows: np.ndarray) -> np.ndarray:
-        """Return for each of the waiting `rows` whether its next step begins a new episode."""
-        return (self._steps[rows] == 0) & ~self.is_cut[rows]
+    def need_reset(self, rows: np.ndarray) -> np.ndarray:
+        """Return for each of the waiting `rows` whether only a reset begins its next episode.
+
+        Elsewhere the pool ended the last one, and the next step begins another.
+        """
+        return (self._steps[rows] != 0) | self.is_cut[rows]
 
     def note_resets(self, rows: np.ndarray) -> None:
         """Note that new episodes begin."""
