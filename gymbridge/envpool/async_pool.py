@@ -195,6 +195,7 @@ class AsyncEnvPool:
         with self._one_thread:
             rows = self._read_rows(env_ids)
             leaves = self._layout.action_leaves(self._make_reader(len(rows))(actions))
+            # Where the limit cut an episode, of which the pool does not know, it has to be reset.
             self._move(rows, self._progress.is_cut[rows], leaves)
 
     def after_fork(self) -> None:

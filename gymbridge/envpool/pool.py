@@ -128,11 +128,6 @@ class Pool:
         """Begin new episodes in the environments `ids`."""
         self._exchange.reset(ids)
 
-    def reset(self, ids: np.ndarray) -> Values:
-        """Begin new episodes in the environments `ids` and return their answers."""
-        self.send_reset(ids)
-        return self.receive()
-
     def begin(self, mask: np.ndarray, done: np.ndarray) -> list[tuple[np.ndarray, Values]]:
         """Begin new episodes under `mask`, and return pairs of ids and their results.
 
@@ -143,7 +138,8 @@ class Pool:
             self.send_renewal(ids)
             parts.append((ids, self.receive()))
         if (ids := to_ids(mask & ~done)).size:
-            parts.append((ids, self.reset(ids)))
+            self.send_reset(ids)
+            parts.append((ids, self.receive()))
         return parts
 
 

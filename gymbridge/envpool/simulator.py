@@ -15,7 +15,7 @@ from gymbridge.core.episode import ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
-from gymbridge.envpool.layout import Layout
+from gymbridge.envpool.layout import Layout, copy_places
 from gymbridge.envpool.players import Players
 from gymbridge.envpool.pool import Pool, name_task, to_ids
 from gymbridge.envpool.rendering import PoolRenderer, check_pixels
@@ -105,7 +105,7 @@ class EnvPoolSimulator:
             self.pool.drain()
             state = None
         if state is None:
-            values = self.pool.reset(self.pool.all_ids)
+            ((_, values),) = self.pool.begin(mask, self._no_rows)
         else:
             self.pool.begin_turn(state.turn)
             done = state.values[self.layout.done_place]
@@ -151,7 +151,8 @@ class EnvPoolSimulator:
 
     def _return(self, values: Values) -> tuple[PoolAnswers, TimeStep]:
         """Return the state and a time step that is the user's own."""
-        return PoolAnswers(self.layout.copy_seen(values), self.pool.turn), self.layout.read(values)
+        kept = copy_places(values, self.layout.restarted_places)
+        return PoolAnswers(kept, self.pool.turn), self.layout.read(values)
 
 
 def _check_seeds(seeds: ResetRequest, is_full: bool) -> None:
