@@ -71,6 +71,4 @@ def _find_in_cache() -> dict[str, Path]:
 
 
 def _list_folders(place: Path) -> dict[str, Path]:
-    if not place.is_dir():
-        return {}
-    return {path.name: path.absolute() for path in place.iterdir() if path.is_dir()}
+    return {path.name: path.absolute() for path in place.glob("*") if path.is_dir()}
