@@ -74,21 +74,15 @@ class AsyncEnvPool:
         info_keys: Sequence[str] | str | None = None,
         **kwargs: Any,
     ) -> None:
-        self.num_envs = requests.read_count("num_envs", num_envs)
-        self.batch_size = requests.read_count("batch_size", batch_size)
-        if self.batch_size >= self.num_envs:
+        self.num_envs = num_envs = requests.read_count("num_envs", num_envs)
+        self.batch_size = batch_size = requests.read_count("batch_size", batch_size)
+        if batch_size >= num_envs:
             raise ArgumentError(
                 f"`batch_size` must be smaller than `num_envs`, got {batch_size} of {num_envs}; "
                 "to step all environments at once, use EnvPoolVectorEnv."
             )
         simulator = EnvPoolSimulator(
-            "AsyncEnvPool",
-            task_id,
-            self.num_envs,
-            max_episode_steps,
-            info_keys,
-            kwargs,
-            batch_size=self.batch_size,
+            "AsyncEnvPool", task_id, num_envs, max_episode_steps, info_keys, kwargs, batch_size
         )
         self.max_episode_steps = requests.read_limit(max_episode_steps, simulator.task_limit)
         self.single_observation_space = simulator.single_observation_space

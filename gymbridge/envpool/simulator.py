@@ -44,8 +44,8 @@ class EnvPoolSimulator:
     """A batch of one EnvPool task. The pool is built by the first restart and by each new seed.
 
     `owner` is the class whose arguments these are, for errors. `kwargs` are the user's keywords of
-    `envpool.make`, and `more` those of the owner. `limit_enforced_by` says where the time limit is
-    enforced, and `players` who plays the task.
+    `envpool.make`. The pool answers with `batch_size` environments at a time, None for all.
+    `players` says who plays the task.
     """
 
     seed_range = 2**31 - 1
@@ -59,17 +59,17 @@ class EnvPoolSimulator:
         max_episode_steps: int | None,
         info_keys: Sequence[str] | str | None,
         kwargs: dict[str, Any],
-        **more: Any,
+        batch_size: int | None = None,
     ) -> None:
         self.num_envs = num_envs
         self._family = family = read_task(task_id)
         keeper = limit_enforced_by(task_id, family)
         declared = read_config(task_id, kwargs, owner)
         check_pixels(family, kwargs)
-        limit = read_limit(max_episode_steps, None)
-        config = {"num_threads": choose_threads(family, num_envs), **kwargs, **more}
+        config = {"num_threads": choose_threads(family, num_envs), **kwargs}
+        config["batch_size"] = batch_size or num_envs
         if keeper == "core" or max_episode_steps is not None:
-            config |= limit_keywords(keeper, family, limit, kwargs)
+            config |= limit_keywords(keeper, family, read_limit(max_episode_steps, None), kwargs)
         self.task_limit = default_limit(task_id, declared["max_episode_steps"], kwargs)
         modes = [] if family in UNDRAWN_FAMILIES else ["rgb_array"]
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}

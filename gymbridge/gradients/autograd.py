@@ -98,7 +98,7 @@ class JaxFunction:
         return self._record(values, rest)
 
     def pull_traced(self, kept: _Kept, gradients: tuple[Any, ...], sources: _Tensors) -> Traced:
-        """Return the same as tensors that lead back to the inputs and the given gradients.
+        """Return what `pull` does, as tensors that lead back to the inputs and these gradients.
 
         Args:
             kept: What the node keeps.
