@@ -39,8 +39,6 @@ __all__ = [
     "load_tasks",
 ]
 
-_DATA = Path(__file__).with_name("tasks.json")
-
 NO_LIMIT = 2**31 - 1
 """EnvPool's default for `max_episode_steps`."""
 
@@ -87,7 +85,7 @@ def load_tasks() -> Mapping[str, Task]:
         >>> load_tasks()["CartPole-v1"]
         {'family': 'classic_control', 'max_episode_steps': 500, 'max_num_players': 1}
     """
-    shipped = json.loads(_DATA.read_text(encoding="utf-8"))
+    shipped = json.loads(Path(__file__).with_name("tasks.json").read_text(encoding="utf-8"))
     tasks = shipped["tasks"]
     version = find_version("envpool")
     if version is not None and is_newer(version, shipped["envpool"]):
