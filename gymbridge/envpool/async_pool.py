@@ -45,6 +45,8 @@ class AsyncEnvPool:
         max_episode_steps: The limit in force, or None.
         single_observation_space, single_action_space: Of one environment.
         seed_range: Largest seed that is passed to EnvPool unchanged.
+        np_random_seed: The seed of each environment, a tuple of ints; drawn from the operating
+            system if none was given.
         closed: True after `close`.
 
     Raises:
@@ -89,7 +91,7 @@ class AsyncEnvPool:
         self.single_action_space = space = simulator.single_action_space
         self.seed_range = simulator.seed_range
         self._pool, self._layout = simulator.pool, simulator.layout
-        self._seeds: tuple[int, ...] | None = None
+        self.np_random_seed = requests.draw_seeds(num_envs, self.seed_range)
         self._make_reader = cache(
             lambda count: make_action_reader(space, (count,), make_numpy_reader)
         )
@@ -98,13 +100,6 @@ class AsyncEnvPool:
 
     def __repr__(self) -> str:
         return f"AsyncEnvPool with {self.num_envs} environments"
-
-    @property
-    def np_random_seed(self) -> tuple[int, ...]:
-        """The seed of each environment; drawn from the operating system if none was given."""
-        if self._seeds is None:
-            self._seeds = requests.draw_seeds(self.num_envs, self.seed_range)
-        return self._seeds
 
     def async_reset(
         self, *, seed: int | list[int | None] | None = None, env_ids: Any = None
@@ -217,7 +212,7 @@ class AsyncEnvPool:
         seeds = requests.merge_seeds(given, everyone, self.np_random_seed)
         self._running = None
         self._pool.build(requests.fold_seeds(seeds, self.seed_range).values.tolist())
-        self._seeds = seeds
+        self.np_random_seed = seeds
         self._progress = Progress(self.num_envs, self.batch_size, self.max_episode_steps)
         self._move(np.arange(self.num_envs), everyone, [])
 
