@@ -27,7 +27,6 @@ from gymbridge.core.arrays.packing import Packed
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread
 from gymbridge.core.requests import check_mask, fold_seeds
-from gymbridge.core.rows import has_rows
 from gymbridge.envpool.runner import PoolCarry, PoolRunner
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, ResetNeededError
 
@@ -121,7 +120,7 @@ class PoolFunctions:
 
     def _step_on_host(self, turn: Any, actions: Any) -> Any:
         carry = self._find(turn)
-        if self._holds_ended and has_rows(carry.ended):
+        if self._holds_ended:
             carry = self._runner.freeze(carry, carry.ended)
         return self._runner.step(carry, actions)
 

@@ -107,11 +107,6 @@ class Pool:
         """Wait for the results of what was sent, and return them."""
         return self._exchange.receive()
 
-    def step(self, ids: np.ndarray, actions: list[np.ndarray]) -> Values:
-        """Step the environments `ids` and return their answers."""
-        self.send(ids, actions)
-        return self.receive()
-
     def send_renewal(self, ids: np.ndarray) -> None:
         """Step the environments `ids`, whose episodes the pool ended, so that it restarts them.
 

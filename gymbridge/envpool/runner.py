@@ -65,6 +65,8 @@ class PoolRunner(Runner):
 
     def freeze(self, carry: PoolCarry, rows: np.ndarray) -> PoolCarry:
         """Return the carry with rows frozen, for the plain rule to step; see `Runner.freeze`."""
+        if not has_rows(rows):
+            return carry
         return carry._replace(ended=carry.ended | rows, has_own_truncation=True)
 
     def show(self, carry: PoolCarry, shown: np.ndarray | None) -> Any:

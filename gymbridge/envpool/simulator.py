@@ -126,15 +126,11 @@ class EnvPoolSimulator:
         done = state.values[self.layout.done_place]
         begins = self._no_rows if restart is None else restart & ~done
         stays = self._no_rows if freeze is None else freeze
-        moves = ~(begins | stays)
-        if moves.all():
-            values = self.pool.step(self.pool.all_ids, leaves)
-        else:
-            parts = self.pool.begin(begins, self._no_rows)
-            if moves.any():
-                ids = to_ids(moves)
-                parts.append((ids, self.pool.step(ids, [leaf[ids] for leaf in leaves])))
-            values = _join(state.values, parts)
+        parts = self.pool.begin(begins, self._no_rows)
+        if (ids := to_ids(~(begins | stays))).size:
+            self.pool.send(ids, [leaf[ids] for leaf in leaves])
+            parts.append((ids, self.pool.receive()))
+        values = _join(state.values, parts)
         # The mujoco.dmc and mujoco.metaworld tasks repeat their last reward as they begin anew.
         still = stays if restart is None else stays | restart
         for place in self.layout.reward_places:

@@ -256,8 +256,7 @@ def _find_origins(tensors: _Tensors) -> list[Any]:
 
 def _check_origins(kept: _Kept) -> None:
     """Raise where second derivatives would flow into what was written into an input later."""
-    pairs = zip(kept.origins, _find_origins(kept.tensors), strict=True)
-    if any(before is not now for before, now in pairs):
+    if kept.origins != _find_origins(kept.tensors):
         raise RuntimeError(
             "A tensor that a function of jax needs for second derivatives, such as the actions of "
             "a step, was modified by an operation in place. Give the function a copy of it."

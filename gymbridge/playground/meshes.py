@@ -51,9 +51,8 @@ def find_menagerie(robot: str, needed: Collection[str], own: Path) -> Iterator[P
 def _find_in_wheels() -> dict[str, Path]:
     """Return the folders in EnvPool's packages of assets that are installed."""
     found: dict[str, Path] = {}
-    for package in _WHEELS:
-        spec = find_spec(package)
-        for place in (spec and spec.submodule_search_locations) or ():
+    for spec in filter(None, map(find_spec, _WHEELS)):
+        for place in spec.submodule_search_locations or ():
             found |= _list_folders(Path(place, _IN_WHEEL))
     return found
 
