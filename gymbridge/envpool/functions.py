@@ -87,8 +87,7 @@ class PoolFunctions:
                 "`envs.functional()`."
             )
         mask = _read_mask(mask, self._num_envs)
-        carry, returned = self._call(self._reset_on_host, self._reset_shapes, carry, mask)
-        obs, *_, infos = returned
+        carry, (obs, *_, infos) = self._call(self._reset_on_host, self._reset_shapes, carry, mask)
         return carry, (obs, infos)
 
     def step(self, carry: Any, actions: Any) -> tuple[Any, Any]:

@@ -129,12 +129,10 @@ class Pool:
         `done` is (num_envs,) bool, True where the pool itself ended the episode.
         """
         parts = []
-        if (ids := to_ids(mask & done)).size:
-            self.send_renewal(ids)
-            parts.append((ids, self.receive()))
-        if (ids := to_ids(mask & ~done)).size:
-            self.send_reset(ids)
-            parts.append((ids, self.receive()))
+        for rows, send in ((mask & done, self.send_renewal), (mask & ~done, self.send_reset)):
+            if (ids := to_ids(rows)).size:
+                send(ids)
+                parts.append((ids, self.receive()))
         return parts
 
 
