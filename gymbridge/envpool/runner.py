@@ -78,9 +78,8 @@ class PoolRunner(Runner):
         """Return what the plain rule made, with the quick step's facts in the carry."""
         state, elapsed, ended = outcome.carry
         has_own_truncation = bool((ended & ~state.values[self._layout.done_place]).any())
-        return outcome._replace(
-            carry=PoolCarry(state, elapsed, ended, int(elapsed.max()), has_own_truncation)
-        )
+        carry = PoolCarry(state, elapsed, ended, int(elapsed.max()), has_own_truncation)
+        return outcome._replace(carry=carry)
 
     def _native_step(self, carry: PoolCarry, actions: Any) -> StepResult:
         """Step in NextStep, where the pool restarts what it ended, or in Disabled."""
@@ -112,13 +111,12 @@ class PoolRunner(Runner):
         # While the pool works:
         truncated = self._no_rows.copy()
         elapsed, max_elapsed = carry.elapsed + self._one_step, carry.max_elapsed + 1
-        goes_on = None
-        if carry.ended is not self._no_rows:
-            goes_on = ~carry.ended
-            elapsed *= goes_on
+        had_ended = carry.ended is not self._no_rows
+        if had_ended:
+            elapsed *= ~carry.ended
         values = pool.receive()
         # Some tasks repeat a reward, or have NaN, as they begin anew.
-        if goes_on is not None:
+        if had_ended:
             values[layout.reward_place][carry.ended] = 0
         done, ended, has_own_truncation = values[layout.done_place], self._no_rows, False
         terminated = done.copy()
@@ -132,10 +130,8 @@ class PoolRunner(Runner):
             ended = over if over.any() else self._no_rows
             max_elapsed, has_own_truncation = int(elapsed.max()), bool((over & ~done).any())
         state = PoolAnswers(values, pool.turn)
-        return PoolCarry(state, elapsed, ended, max_elapsed, has_own_truncation), (
-            terminated,
-            truncated,
-        )
+        reached = PoolCarry(state, elapsed, ended, max_elapsed, has_own_truncation)
+        return reached, (terminated, truncated)
 
     def _restart(self, reached: PoolCarry, ids: np.ndarray) -> Values:
         """Begin new episodes where they ended, in the rows `ids`, by a second exchange."""
