@@ -45,6 +45,8 @@ class AsyncEnvPool:
         max_episode_steps: The limit in force, or None.
         single_observation_space, single_action_space: Of one environment.
         seed_range: Largest seed that is passed to EnvPool unchanged.
+        np_random_seed: The seed of each environment, a tuple of ints; drawn from the operating
+            system if none was given.
         closed: True after `close`.
 
     Raises:
@@ -74,43 +76,30 @@ class AsyncEnvPool:
         info_keys: Sequence[str] | str | None = None,
         **kwargs: Any,
     ) -> None:
-        self.num_envs = requests.read_count("num_envs", num_envs)
-        self.batch_size = requests.read_count("batch_size", batch_size)
-        if self.batch_size >= self.num_envs:
+        self.num_envs = num_envs = requests.read_count("num_envs", num_envs)
+        self.batch_size = batch_size = requests.read_count("batch_size", batch_size)
+        if batch_size >= num_envs:
             raise ArgumentError(
                 f"`batch_size` must be smaller than `num_envs`, got {batch_size} of {num_envs}; "
                 "to step all environments at once, use EnvPoolVectorEnv."
             )
         simulator = EnvPoolSimulator(
-            "AsyncEnvPool",
-            task_id,
-            self.num_envs,
-            max_episode_steps,
-            info_keys,
-            kwargs,
-            batch_size=self.batch_size,
+            "AsyncEnvPool", task_id, num_envs, max_episode_steps, info_keys, kwargs, batch_size
         )
         self.max_episode_steps = requests.read_limit(max_episode_steps, simulator.task_limit)
         self.single_observation_space = simulator.single_observation_space
         self.single_action_space = space = simulator.single_action_space
         self.seed_range = simulator.seed_range
         self._pool, self._layout = simulator.pool, simulator.layout
-        self._seeds: tuple[int, ...] | None = None
+        self.np_random_seed = requests.draw_seeds(num_envs, self.seed_range)
         self._make_reader = cache(
             lambda count: make_action_reader(space, (count,), make_numpy_reader)
         )
-        self._one_thread, self._progress = OneThread(), self._make_progress()
+        self._one_thread = OneThread()
         note_batch(self)
 
     def __repr__(self) -> str:
         return f"AsyncEnvPool with {self.num_envs} environments"
-
-    @property
-    def np_random_seed(self) -> tuple[int, ...]:
-        """The seed of each environment; drawn from the operating system if none was given."""
-        if self._seeds is None:
-            self._seeds = requests.draw_seeds(self.num_envs, self.seed_range)
-        return self._seeds
 
     def async_reset(
         self, *, seed: int | list[int | None] | None = None, env_ids: Any = None
@@ -134,7 +123,9 @@ class AsyncEnvPool:
             if env_ids is None:
                 self._build(seed)
             elif seed is None:
-                self._begin(self._read_rows(env_ids))
+                rows = self._read_rows(env_ids)
+                # A reset by id would begin a new game where a life was lost.
+                self._move(rows, self._progress.need_reset(rows), self._pool.idle_actions(rows))
             else:
                 raise ArgumentError(
                     "`seed` cannot be given with `env_ids`: EnvPool fixes seeds when the pool is "
@@ -193,13 +184,8 @@ class AsyncEnvPool:
         with self._one_thread:
             rows = self._read_rows(env_ids)
             leaves = self._layout.action_leaves(self._make_reader(len(rows))(actions))
-            is_cut = self._progress.is_cut[rows]
-            if has_rows(is_cut):  # The pool would step these, since it does not know the limit.
-                self._reset(rows[is_cut])
-                rows, leaves = rows[~is_cut], [leaf[~is_cut] for leaf in leaves]
-            if len(rows):
-                # Copies, since the pool reads them later, when the user may have changed the array.
-                self._send(rows, [leaf.copy() for leaf in leaves])
+            # Where the limit cut an episode, of which the pool does not know, it has to be reset.
+            self._move(rows, self._progress.is_cut[rows], leaves)
 
     def after_fork(self) -> None:
         """Become a pool of the parent, in a forked child; see `core.processes`."""
@@ -226,32 +212,25 @@ class AsyncEnvPool:
         seeds = requests.merge_seeds(given, everyone, self.np_random_seed)
         self._running = None
         self._pool.build(requests.fold_seeds(seeds, self.seed_range).values.tolist())
-        self._seeds = seeds
-        self._progress = self._make_progress()
-        self._reset(np.arange(self.num_envs))
+        self.np_random_seed = seeds
+        self._progress = Progress(self.num_envs, self.batch_size, self.max_episode_steps)
+        self._move(np.arange(self.num_envs), everyone, [])
 
-    def _make_progress(self) -> Progress:
-        return Progress(self.num_envs, self.batch_size, self.max_episode_steps)
+    def _move(self, rows: np.ndarray, resets: np.ndarray, leaves: list[np.ndarray]) -> None:
+        """Reset environments under a mask of the rows, and step the others with actions by leaf.
 
-    def _begin(self, rows: np.ndarray) -> None:
-        """Begin new episodes; a reset by id would begin a new game where a life was lost."""
-        renews = self._progress.are_renewed(rows)
-        if renews.any():
-            self._send(rows[renews], self._pool.idle_actions(rows[renews]))
-        if not renews.all():
-            self._reset(rows[~renews])
-
-    def _send(self, rows: np.ndarray, leaves: list[np.ndarray]) -> None:
-        """Step environments; where the pool ended an episode, this step begins the next one."""
+        Where the pool ended an episode, a step begins the next one.
+        """
         self._running = None
-        self._pool.send(rows.astype(np.int32), leaves)
-        self._progress.note_sent(rows)
-        self._running = self._pool
-
-    def _reset(self, rows: np.ndarray) -> None:
-        self._running = None
-        self._pool.send_reset(rows.astype(np.int32))
-        self._progress.note_resets(rows)
+        if has_rows(resets):
+            begun = rows[resets]
+            self._pool.send_reset(begun.astype(np.int32))
+            self._progress.note_resets(begun)
+            rows, leaves = rows[~resets], [leaf[~resets] for leaf in leaves]
+        if len(rows):
+            # Copies, since the pool reads them later, when the user may have changed the array.
+            self._pool.send(rows.astype(np.int32), [leaf.copy() for leaf in leaves])
+            self._progress.note_sent(rows)
         self._running = self._pool
 
     def _read_rows(self, env_ids: Any) -> np.ndarray:

@@ -21,13 +21,12 @@ from jax.experimental import io_callback
 
 from gymbridge.core.actions import make_action_reader
 from gymbridge.core.arrays import make_adapter
-from gymbridge.core.arrays.adapter import map_arrays
+from gymbridge.core.arrays.adapter import identity, map_arrays
 from gymbridge.core.arrays.jax import TracedReader, pack_arrays, unpack_tree
 from gymbridge.core.arrays.packing import Packed
 from gymbridge.core.infos import make_info_layout
 from gymbridge.core.processes import OneThread
 from gymbridge.core.requests import check_mask, fold_seeds
-from gymbridge.core.rows import has_rows
 from gymbridge.envpool.runner import PoolCarry, PoolRunner
 from gymbridge.errors import ArgumentError, ArgumentTypeError, ClosedError, ResetNeededError
 
@@ -49,7 +48,7 @@ class _AfterCallbacks(OneThread):
 class PoolFunctions:
     """`reset` and `step` of the pool of a batch with jax arrays on one device, `place`.
 
-    See `EnvPoolVectorEnv.functional`. Of `carry`, only shapes are used at first.
+    See `EnvPoolVectorEnv.functional`. Of `carry`, only shapes are used until `begin`.
 
     Attributes:
         lock: For the calls of the batch, since a pool serves one at a time.
@@ -61,18 +60,13 @@ class PoolFunctions:
         self._runner, self._pool, self._place = runner, simulator.pool, place
         self.lock = _AfterCallbacks()
         self._holds_ended = rule.refuses_ended
-        # The newest carry, which these functions or the batch left.
-        self._held = carry
         adapter = make_adapter("jax", "jax", place)
         self._infos = make_info_layout(adapter, self._num_envs, has_final=rule.restarts_ended)
         space = adapter.to_space(simulator.single_action_space)
         self._read_actions = make_action_reader(space, (self._num_envs,), TracedReader)
         self._no_seeds = fold_seeds([None] * self._num_envs, simulator.seed_range)
-        everywhere = np.ones(self._num_envs, np.bool_)
-        self._reset_shapes, self._step_shapes = (
-            jax.tree.map(lambda buffer: jax.ShapeDtypeStruct(buffer.shape, buffer.dtype), packed)
-            for packed in map(_pack, (runner.show(carry, everywhere), runner.show(carry, None)))
-        )
+        shown = runner.show(carry, np.ones(self._num_envs, np.bool_)), runner.show(carry, None)
+        self._reset_shapes, self._step_shapes = jax.eval_shape(identity, [*map(_pack, shown)])
 
     def begin(self, carry: PoolCarry) -> jax.Array:
         """Go on from a carry of the batch, and return it as these functions take it.
@@ -81,7 +75,7 @@ class PoolFunctions:
             ResetNeededError: The episodes have gone on since.
         """
         self._pool.check_turn(carry.state.turn)
-        self._held = carry
+        self._held = carry  # the newest, which these functions or the batch left
         return jax.device_put(_to_uint32(carry.state.turn), self._place)
 
     def reset(self, carry: Any, mask: Any, seeds: None = None) -> tuple[Any, tuple[Any, Any]]:
@@ -93,8 +87,7 @@ class PoolFunctions:
                 "`envs.functional()`."
             )
         mask = _read_mask(mask, self._num_envs)
-        carry, returned = self._call(self._reset_on_host, self._reset_shapes, carry, mask)
-        obs, *_, infos = returned
+        carry, (obs, *_, infos) = self._call(self._reset_on_host, self._reset_shapes, carry, mask)
         return carry, (obs, infos)
 
     def step(self, carry: Any, actions: Any) -> tuple[Any, Any]:
@@ -126,7 +119,7 @@ class PoolFunctions:
 
     def _step_on_host(self, turn: Any, actions: Any) -> Any:
         carry = self._find(turn)
-        if self._holds_ended and has_rows(carry.ended):
+        if self._holds_ended:
             carry = self._runner.freeze(carry, carry.ended)
         return self._runner.step(carry, actions)
 

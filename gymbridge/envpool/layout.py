@@ -18,13 +18,12 @@ from gymbridge.core.episode import TimeStep, split_done
 from gymbridge.core.requests import read_info_keys
 from gymbridge.private.envpool import Values, action_keys, state_keys
 
-__all__ = ["Flags", "Layout", "to_space"]
+__all__ = ["Flags", "Layout", "copy_places", "to_space"]
 
 Flags = tuple[np.ndarray, np.ndarray]
 """Terminated and truncated, each (num_envs,) bool."""
 
 _IDS = ("env_id", "players.env_id", "players.id")
-_EXPENSIVE = ("ram",)
 
 
 class Layout:
@@ -47,21 +46,17 @@ class Layout:
         self.obs_places = [*obs.values()]
         # What a restart changes, besides flags and reward:
         self.restarted_places = [*self.obs_places, *info.values()]
-        obs_tree = _nest(obs)["obs"]
         is_dict = isinstance(spec.gymnasium_observation_space, spaces.Dict)
-        while not is_dict and isinstance(obs_tree, dict):
-            obs_tree = next(iter(obs_tree.values()))
-        self._obs_tree = {"obs": obs_tree}
+        # A lone observation is bare, however deep it lies.
+        self._obs_tree = _nest(obs) if is_dict else {"obs": self.obs_places[0]}
         arrays = spec.state_array_spec
         self._bits = [p for p in self.obs_places if arrays[keys_of_pool[p]].dtype == np.bool_]
-        is_plain = isinstance(obs_tree, int) and not self._bits
-        self.read_obs = itemgetter(obs_tree) if is_plain else self._read_obs
+        is_plain = not (is_dict or self._bits)
+        self.read_obs = itemgetter(self.obs_places[0]) if is_plain else self._read_obs
         self.read_info: Callable[[Values], dict[str, Any]] = partial(_take, _nest(info))
         paths = [tuple(key.split(".")) for key in action_keys(spec) if key not in _IDS]
         # The only leaf of an action is the action itself.
-        self.action_leaves: Callable[[Any], list[np.ndarray]] = partial(
-            _take_actions, paths if len(paths) > 1 else [()]
-        )
+        self._action_paths = paths if len(paths) > 1 else [()]
 
     def read(self, values: Values, flags: Flags | None = None) -> TimeStep:
         """Return a pool's answers as a time step, with the task's own flags or with others."""
@@ -77,16 +72,13 @@ class Layout:
                 values[place] = values[place].view(np.int8)
         return _take(self._obs_tree, values)["obs"]
 
-    def copy_obs(self, values: Values) -> Values:
-        """Return the list with its observations copied and the other arrays shared."""
-        return _copy(values, self.obs_places)
-
-    def copy_seen(self, values: Values) -> Values:
-        """Return the list with its observations and infos copied and the other arrays shared."""
-        return _copy(values, self.restarted_places)
+    def action_leaves(self, actions: Any) -> list[np.ndarray]:
+        """Return a batch of actions as a pool takes them, one array for each leaf."""
+        return [_to_pool(reduce(getitem, path, actions)) for path in self._action_paths]
 
 
-def _copy(values: Values, places: list[int]) -> Values:
+def copy_places(values: Values, places: list[int]) -> Values:
+    """Return the list with the arrays at some places copied and the others shared."""
     kept = values.copy()
     for place in places:
         kept[place] = values[place].copy()
@@ -108,10 +100,6 @@ def to_space(space: Any) -> Space[Any]:
     return space
 
 
-def _take_actions(paths: list[tuple[str, ...]], actions: Any) -> list[np.ndarray]:
-    return [_to_pool(reduce(getitem, path, actions)) for path in paths]
-
-
 def _to_pool(array: np.ndarray) -> np.ndarray:
     """Return the array as a pool takes it: contiguous, and writable although it only reads."""
     array = np.ascontiguousarray(array)
@@ -123,7 +111,7 @@ def _choose_infos(places: dict[str, int], info_keys: Sequence[str] | str | None)
     found["elapsed_step"] = places["elapsed_step"]
     names = read_info_keys(info_keys, found)
     if names is None:
-        names = found.keys() - {*_IDS, *_EXPENSIVE}
+        names = found.keys() - {*_IDS, "ram"}  # which is large
     return {name: place for name, place in found.items() if name in names}
 
 

@@ -85,10 +85,9 @@ class Players:
         """
         if self.count == 1:
             return exchange
-        receive = self._receive_turns if self.take_turns else self._receive_all
         return exchange._replace(
             send=partial(self._send, exchange),
-            receive=partial(receive, exchange.receive),
+            receive=partial(self._receive, exchange.receive),
             reset=partial(self._reset, exchange),
         )
 
@@ -110,31 +109,29 @@ class Players:
                 exchange.reset(self._spares[:lacking])
             self._num_blocks = (len(ids) + lacking) // self._block
 
-    def _receive_all(self, receive: Callable[[], Values]) -> Values:
-        found = self._take(*self._collect(receive))
-        found[self._reward] = found[-1].sum(axis=1)
-        return found
-
-    def _receive_turns(self, receive: Callable[[], Values]) -> Values:
-        values, rows, seats = self._collect(receive)
-        ids, to_move = values[self._id][rows], values[self._to_move][rows]
+    def _receive(self, receive: Callable[[], Values]) -> Values:
+        blocks = [receive() for _ in range(self._num_blocks)]
+        values = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+        ids = values[self._id]
+        rows = ids.argsort()[: (ids < self._num_envs).sum()]  # without spares
+        # The players of an environment lie together, in their order.
+        seats = values[self._seat_id].argsort(kind="stable").reshape(-1, self.count)[: len(rows)]
+        if not self.take_turns:
+            found = self._take(values, rows, seats)
+            found[self._reward] = found[-1].sum(axis=1)
+            return found
+        ids, to_move = ids[rows], values[self._to_move][rows]
         tables = np.arange(len(ids))
         found = self._take(values, rows, seats, seats[tables, to_move])
         found[self._reward] = found[-1][tables, self._movers[ids]]
         self._movers[ids] = to_move
         return found
 
-    def _collect(self, receive: Callable[[], Values]) -> tuple[Values, np.ndarray, np.ndarray]:
-        """Return the answers, the rows of environments, and those of players, (count, players)."""
-        blocks = [receive() for _ in range(self._num_blocks)]
-        values = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
-        ids = values[self._id]
-        rows = ids.argsort()[: (ids < self._num_envs).sum()]  # without spares
-        # The players of an environment lie together, in their order.
-        seats = values[self._seat_id].argsort(kind="stable").reshape(-1, self.count)
-        return values, rows, seats[: len(rows)]
-
     def _take(self, values: Values, *rows: np.ndarray) -> Values:
-        """Return the answers, each in the rows of its kind, and then each player's reward."""
+        """Return the answers, each in the rows of its kind, and then each player's reward.
+
+        The rows are those of environments, those of players, (count, players), and those of the
+        players to move.
+        """
         found = [value[rows[kind]] for value, kind in zip(values, self._kinds, strict=True)]
         return [*found, found[self._reward]]

@@ -107,11 +107,6 @@ class Pool:
         """Wait for the results of what was sent, and return them."""
         return self._exchange.receive()
 
-    def step(self, ids: np.ndarray, actions: list[np.ndarray]) -> Values:
-        """Step the environments `ids` and return their answers."""
-        self.send(ids, actions)
-        return self.receive()
-
     def send_renewal(self, ids: np.ndarray) -> None:
         """Step the environments `ids`, whose episodes the pool ended, so that it restarts them.
 
@@ -128,22 +123,16 @@ class Pool:
         """Begin new episodes in the environments `ids`."""
         self._exchange.reset(ids)
 
-    def reset(self, ids: np.ndarray) -> Values:
-        """Begin new episodes in the environments `ids` and return their answers."""
-        self.send_reset(ids)
-        return self.receive()
-
     def begin(self, mask: np.ndarray, done: np.ndarray) -> list[tuple[np.ndarray, Values]]:
         """Begin new episodes under `mask`, and return pairs of ids and their results.
 
         `done` is (num_envs,) bool, True where the pool itself ended the episode.
         """
         parts = []
-        if (ids := to_ids(mask & done)).size:
-            self.send_renewal(ids)
-            parts.append((ids, self.receive()))
-        if (ids := to_ids(mask & ~done)).size:
-            parts.append((ids, self.reset(ids)))
+        for rows, send in ((mask & done, self.send_renewal), (mask & ~done, self.send_reset)):
+            if (ids := to_ids(rows)).size:
+                send(ids)
+                parts.append((ids, self.receive()))
         return parts
 
 

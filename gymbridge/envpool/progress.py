@@ -29,13 +29,15 @@ class Progress:
         self.coming = 0
         # The step of its episode that each environment answers next, 0 where one begins.
         self._steps = np.zeros(num_envs, np.int64)
-        limit = np.iinfo(np.int64).max if limit is None else limit
-        self._limits = np.full(batch_size, limit, np.int64)
+        self._limits = np.full(batch_size, limit or np.iinfo(np.int64).max, np.int64)
         self._zeros, self._ones = np.zeros_like(self._limits), np.ones_like(self._limits)
 
-    def are_renewed(self, rows: np.ndarray) -> np.ndarray:
-        """Return for each of the waiting `rows` whether its next step begins a new episode."""
-        return (self._steps[rows] == 0) & ~self.is_cut[rows]
+    def need_reset(self, rows: np.ndarray) -> np.ndarray:
+        """Return for each of the waiting `rows` whether only a reset begins its next episode.
+
+        Elsewhere the pool ended the last one, and the next step begins another.
+        """
+        return (self._steps[rows] != 0) | self.is_cut[rows]
 
     def note_resets(self, rows: np.ndarray) -> None:
         """Note that new episodes begin."""

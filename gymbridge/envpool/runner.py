@@ -24,7 +24,7 @@ from gymbridge.core.episode import (
 from gymbridge.core.infos import InfoLayout
 from gymbridge.core.rows import has_rows
 from gymbridge.core.runner import Runner
-from gymbridge.envpool.layout import Flags
+from gymbridge.envpool.layout import Flags, copy_places
 from gymbridge.envpool.simulator import EnvPoolSimulator, PoolAnswers
 from gymbridge.private.envpool import Values
 
@@ -45,14 +45,14 @@ class PoolRunner(Runner):
     """Runs an episode rule, the attribute `rule`, over an `EnvPoolSimulator`."""
 
     def __init__(self, rule: EpisodeRule[EnvPoolSimulator], infos: InfoLayout) -> None:
-        simulator = rule.simulator
+        simulator, layout = rule.simulator, rule.simulator.layout
         self.rule, self._infos = rule, infos
-        self._pool, self._layout = simulator.pool, simulator.layout
+        self._pool, self._layout = simulator.pool, layout
         self._limit = 2**63 if rule.limit is None else rule.limit
         self._no_rows = np.zeros(simulator.num_envs, np.bool_)
         self._one_step = np.ones(simulator.num_envs, np.int32)
         # Only a row that is frozen shows the infos of the step before again.
-        self._copy = self._layout.copy_seen if rule.refuses_ended else self._layout.copy_obs
+        self._shown_again = layout.restarted_places if rule.refuses_ended else layout.obs_places
 
     def reset(self, carry: Any, mask: np.ndarray, seeds: ResetRequest) -> Any:
         """Begin new episodes; see `Runner.reset`."""
@@ -65,6 +65,8 @@ class PoolRunner(Runner):
 
     def freeze(self, carry: PoolCarry, rows: np.ndarray) -> PoolCarry:
         """Return the carry with rows frozen, for the plain rule to step; see `Runner.freeze`."""
+        if not has_rows(rows):
+            return carry
         return carry._replace(ended=carry.ended | rows, has_own_truncation=True)
 
     def show(self, carry: PoolCarry, shown: np.ndarray | None) -> Any:
@@ -76,9 +78,8 @@ class PoolRunner(Runner):
         """Return what the plain rule made, with the quick step's facts in the carry."""
         state, elapsed, ended = outcome.carry
         has_own_truncation = bool((ended & ~state.values[self._layout.done_place]).any())
-        return outcome._replace(
-            carry=PoolCarry(state, elapsed, ended, int(elapsed.max()), has_own_truncation)
-        )
+        carry = PoolCarry(state, elapsed, ended, int(elapsed.max()), has_own_truncation)
+        return outcome._replace(carry=carry)
 
     def _native_step(self, carry: PoolCarry, actions: Any) -> StepResult:
         """Step in NextStep, where the pool restarts what it ended, or in Disabled."""
@@ -110,13 +111,12 @@ class PoolRunner(Runner):
         # While the pool works:
         truncated = self._no_rows.copy()
         elapsed, max_elapsed = carry.elapsed + self._one_step, carry.max_elapsed + 1
-        goes_on = None
-        if carry.ended is not self._no_rows:
-            goes_on = ~carry.ended
-            elapsed *= goes_on
+        had_ended = carry.ended is not self._no_rows
+        if had_ended:
+            elapsed *= ~carry.ended
         values = pool.receive()
         # Some tasks repeat a reward, or have NaN, as they begin anew.
-        if goes_on is not None:
+        if had_ended:
             values[layout.reward_place][carry.ended] = 0
         done, ended, has_own_truncation = values[layout.done_place], self._no_rows, False
         terminated = done.copy()
@@ -130,34 +130,25 @@ class PoolRunner(Runner):
             ended = over if over.any() else self._no_rows
             max_elapsed, has_own_truncation = int(elapsed.max()), bool((over & ~done).any())
         state = PoolAnswers(values, pool.turn)
-        return PoolCarry(state, elapsed, ended, max_elapsed, has_own_truncation), (
-            terminated,
-            truncated,
-        )
+        reached = PoolCarry(state, elapsed, ended, max_elapsed, has_own_truncation)
+        return reached, (terminated, truncated)
 
     def _restart(self, reached: PoolCarry, ids: np.ndarray) -> Values:
         """Begin new episodes where they ended, in the rows `ids`, by a second exchange."""
-        pool, values = self._pool, reached.state.values
+        pool, layout, values = self._pool, self._layout, reached.state.values
+        parts: list[tuple[np.ndarray, Values]] = []
         if reached.has_own_truncation:
-            parts = pool.begin(reached.ended, values[self._layout.done_place])
-            renewed = self._copy_restarted(values)
+            parts = pool.begin(reached.ended, values[layout.done_place])
         else:
             pool.send_renewal(ids)
-            # The copy is made while the pool works.
-            renewed = self._copy_restarted(values)
-            parts = [(ids, pool.receive())]
-        for part, fresh in parts:
-            for place in self._layout.restarted_places:
-                renewed[place][part] = fresh[place]
-        return renewed
-
-    def _copy_restarted(self, values: Values) -> Values:
-        """Return a copy of what restarts change, with flags of no end."""
-        layout = self._layout
-        renewed = layout.copy_seen(values)
+        # The copy is made while the pool works.
+        renewed = copy_places(values, layout.restarted_places)
         renewed[layout.done_place] = renewed[layout.trunc_place] = self._no_rows
+        for part, fresh in parts or [(ids, pool.receive())]:
+            for place in layout.restarted_places:
+                renewed[place][part] = fresh[place]
         return renewed
 
     def _return(self, values: Values, flags: Flags) -> TimeStep:
         """Return the time step, with what may be shown again apart from the state's arrays."""
-        return self._layout.read(self._copy(values), flags)
+        return self._layout.read(copy_places(values, self._shown_again), flags)

@@ -15,7 +15,7 @@ from gymbridge.core.episode import ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
 from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
-from gymbridge.envpool.layout import Layout
+from gymbridge.envpool.layout import Layout, copy_places
 from gymbridge.envpool.players import Players
 from gymbridge.envpool.pool import Pool, name_task, to_ids
 from gymbridge.envpool.rendering import PoolRenderer, check_pixels
@@ -44,8 +44,8 @@ class EnvPoolSimulator:
     """A batch of one EnvPool task. The pool is built by the first restart and by each new seed.
 
     `owner` is the class whose arguments these are, for errors. `kwargs` are the user's keywords of
-    `envpool.make`, and `more` those of the owner. `limit_enforced_by` says where the time limit is
-    enforced, and `players` who plays the task.
+    `envpool.make`. The pool answers with `batch_size` environments at a time, None for all.
+    `players` says who plays the task.
     """
 
     seed_range = 2**31 - 1
@@ -59,17 +59,17 @@ class EnvPoolSimulator:
         max_episode_steps: int | None,
         info_keys: Sequence[str] | str | None,
         kwargs: dict[str, Any],
-        **more: Any,
+        batch_size: int | None = None,
     ) -> None:
         self.num_envs = num_envs
         self._family = family = read_task(task_id)
         keeper = limit_enforced_by(task_id, family)
         declared = read_config(task_id, kwargs, owner)
         check_pixels(family, kwargs)
-        limit = read_limit(max_episode_steps, None)
-        config = {"num_threads": choose_threads(family, num_envs), **kwargs, **more}
+        config = {"num_threads": choose_threads(family, num_envs), **kwargs}
+        config["batch_size"] = batch_size or num_envs
         if keeper == "core" or max_episode_steps is not None:
-            config |= limit_keywords(keeper, family, limit, kwargs)
+            config |= limit_keywords(keeper, family, read_limit(max_episode_steps, None), kwargs)
         self.task_limit = default_limit(task_id, declared["max_episode_steps"], kwargs)
         modes = [] if family in UNDRAWN_FAMILIES else ["rgb_array"]
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}
@@ -105,7 +105,7 @@ class EnvPoolSimulator:
             self.pool.drain()
             state = None
         if state is None:
-            values = self.pool.reset(self.pool.all_ids)
+            ((_, values),) = self.pool.begin(mask, self._no_rows)
         else:
             self.pool.begin_turn(state.turn)
             done = state.values[self.layout.done_place]
@@ -126,15 +126,11 @@ class EnvPoolSimulator:
         done = state.values[self.layout.done_place]
         begins = self._no_rows if restart is None else restart & ~done
         stays = self._no_rows if freeze is None else freeze
-        moves = ~(begins | stays)
-        if moves.all():
-            values = self.pool.step(self.pool.all_ids, leaves)
-        else:
-            parts = self.pool.begin(begins, self._no_rows)
-            if moves.any():
-                ids = to_ids(moves)
-                parts.append((ids, self.pool.step(ids, [leaf[ids] for leaf in leaves])))
-            values = _join(state.values, parts)
+        parts = self.pool.begin(begins, self._no_rows)
+        if (ids := to_ids(~(begins | stays))).size:
+            self.pool.send(ids, [leaf[ids] for leaf in leaves])
+            parts.append((ids, self.pool.receive()))
+        values = _join(state.values, parts)
         # The mujoco.dmc and mujoco.metaworld tasks repeat their last reward as they begin anew.
         still = stays if restart is None else stays | restart
         for place in self.layout.reward_places:
@@ -151,7 +147,8 @@ class EnvPoolSimulator:
 
     def _return(self, values: Values) -> tuple[PoolAnswers, TimeStep]:
         """Return the state and a time step that is the user's own."""
-        return PoolAnswers(self.layout.copy_seen(values), self.pool.turn), self.layout.read(values)
+        kept = copy_places(values, self.layout.restarted_places)
+        return PoolAnswers(kept, self.pool.turn), self.layout.read(values)
 
 
 def _check_seeds(seeds: ResetRequest, is_full: bool) -> None:

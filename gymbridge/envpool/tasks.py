@@ -39,8 +39,6 @@ __all__ = [
     "load_tasks",
 ]
 
-_DATA = Path(__file__).with_name("tasks.json")
-
 NO_LIMIT = 2**31 - 1
 """EnvPool's default for `max_episode_steps`."""
 
@@ -87,7 +85,7 @@ def load_tasks() -> Mapping[str, Task]:
         >>> load_tasks()["CartPole-v1"]
         {'family': 'classic_control', 'max_episode_steps': 500, 'max_num_players': 1}
     """
-    shipped = json.loads(_DATA.read_text(encoding="utf-8"))
+    shipped = json.loads(Path(__file__).with_name("tasks.json").read_text(encoding="utf-8"))
     tasks = shipped["tasks"]
     version = find_version("envpool")
     if version is not None and is_newer(version, shipped["envpool"]):
@@ -101,23 +99,19 @@ _BEYOND_REACH = 2**31 - 2
 
 LIMIT_KEEPERS = {
     "gfootball": "pool",
-    "highway": "core",
     "marlgrid": "pool",  # Its rewards fall with steps / limit.
     "minigrid": "pool",  # The reward is 1 - 0.9 * steps / limit.
     "procgen": "task",  # Games end at their own `timeout`.
-    "vizdoom": "core",
     "AlohaHandOver-v1": "pool",  # One of its observations is steps / limit.
-    "MuJoCoPlayground/AlohaHandOver-v1": "pool",
     "LevelBasedForaging-v0": "task",  # Its episodes end at 100 steps by themselves.
-    "Jumanji/LevelBasedForaging-v0": "task",
 }
-"""Where the limit is enforced, "core", "pool" or "task", by family or task id, as in the table of
-docs/reference/envpool.md. The core enforces the limit of every other task."""
+"""Where the limit is enforced, "pool" or "task", by family or by task id without its prefix, as in
+the table of docs/reference/envpool.md. The core enforces the limit of every other task."""
 
 
 def limit_enforced_by(task_id: str, family: str) -> str:
     """Return where the time limit of a task is enforced: "core", "pool" or "task"."""
-    return LIMIT_KEEPERS.get(task_id) or LIMIT_KEEPERS.get(family, "core")
+    return LIMIT_KEEPERS.get(task_id.rpartition("/")[2]) or LIMIT_KEEPERS.get(family, "core")
 
 
 def limit_keywords(

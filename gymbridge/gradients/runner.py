@@ -171,8 +171,7 @@ class GraphRunner(JaxRunner):
 
     def pack(self, carry: Carry) -> GraphCarry:
         """Return one of the rule's carries as this runner keeps it."""
-        packed, rest = self._pack_carry(carry)
-        return GraphCarry(packed, rest, None)
+        return GraphCarry(*self._pack_carry(carry), None)
 
     @_eager
     def _run(
