@@ -17,7 +17,7 @@ from gymbridge.testing.checker.declarations import single_observation_spaces
 from gymbridge.testing.checker.ledger import Ledger, Place, StoppedError
 from gymbridge.testing.checker.policy import batch_actions, draw_actions
 from gymbridge.testing.checker.rules import Rule, Rules
-from gymbridge.testing.checker.values import contains, fits, is_array, read_mode, to_numpy
+from gymbridge.testing.checker.values import attempt, contains, fits, is_array, read_mode, to_numpy
 
 __all__ = ["Call", "Driver", "Judge"]
 
@@ -165,13 +165,13 @@ class Driver:
         is_vital = rule in (Rules.RESET_RETURNS, Rules.STEP_RETURNS)
         reason = f"`{rule.id}` is broken" if is_vital else ""
         kinds, self.kinds = self.kinds, np.full(self.num_envs, "")
-        returned = self.ledger.require(rule, wanted, function, self._place, reason)
+        returned = attempt(function)
         is_tuple = isinstance(returned, tuple) and len(returned) == length
         is_kept = is_tuple and isinstance(returned[-1], Mapping)
         if is_vital or not is_kept:
             self.expect(rule, wanted, returned, is_kept)
         if not is_kept:
-            raise StoppedError(reason)
+            raise StoppedError(reason) from (returned if isinstance(returned, Exception) else None)
         values = to_numpy(returned)
         rows, infos = self._read_observations(values[0], rule), values[-1]
         rewards, *flags = np.zeros((3, self.num_envs))
@@ -185,11 +185,11 @@ class Driver:
 
     def _read_observations(self, obs: Any, rule: Rule) -> list[Any]:
         is_kept = fits(self.observation_space, obs, is_batch=True)
-        is_partial = rule is Rules.RESET_MASK  # Some adapters return the rows under the mask alone.
-        if not is_partial or not is_kept:
-            shapes = _shapes(self.observation_space), _shapes(obs)
-            self.expect(rule if is_partial else Rules.OBSERVATIONS, *shapes, is_kept)
-        if is_partial and not is_kept:
+        shapes = _shapes(self.observation_space), _shapes(obs)
+        # Some adapters return the rows under the mask alone.
+        is_short = rule is Rules.RESET_MASK and not is_kept
+        self.expect(rule if is_short else Rules.OBSERVATIONS, *shapes, is_kept)
+        if is_short:
             raise StoppedError(f"`{rule.id}` is broken")
         try:
             rows = [*iterate(self.observation_space, obs)]

@@ -67,19 +67,14 @@ class Ledger:
         return is_kept
 
     def require(
-        self,
-        rule: Rule,
-        expected: Any,
-        function: Callable[[], Any],
-        place: Place = _NOWHERE,
-        reason: str = "",
+        self, rule: Rule, expected: Any, function: Callable[[], Any], place: Place = _NOWHERE
     ) -> Any:
         """Return what a call returns; an error breaks the rule and raises `StoppedError`."""
         try:
             return function()
         except Exception as error:
             self.expect(rule, expected, error, False, place=place)
-            raise StoppedError(reason) from error
+            raise StoppedError from error
 
     def expect_error(
         self, rule: Rule, kind: type[Exception], expected: str, function: Callable[[], Any]
