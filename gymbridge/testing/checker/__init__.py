@@ -79,14 +79,13 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
     )
 
 
-_NEXT, _, _DISABLED = AutoresetMode
 _REPEATS = (Rules.SEED_REPEATS,)
 
 _PROBES: tuple[tuple[Callable[[Check], None], AutoresetMode | None, tuple[Rule, ...]], ...] = (
     (seeds.check_seeds, None, ()),
     (seeds.check_unseeded_reset, None, ()),
     (seeds.check_clearing, None, _REPEATS),
-    (replays.check_ignored_actions, _NEXT, _REPEATS),
+    (replays.check_ignored_actions, AutoresetMode.NEXT_STEP, _REPEATS),
     (replays.check_neighbours, None, _REPEATS),
     (replays.check_writes, None, _REPEATS),
     (requests.check_action_list, None, _REPEATS),
@@ -95,12 +94,12 @@ _PROBES: tuple[tuple[Callable[[Check], None], AutoresetMode | None, tuple[Rule, 
     (lifecycle.check_spec, None, ()),
     (lifecycle.check_pickle, None, ()),
     (replays.check_final_values, AutoresetMode.SAME_STEP, ()),
-    (replays.check_restarts, _NEXT, _REPEATS),
+    (replays.check_restarts, AutoresetMode.NEXT_STEP, _REPEATS),
     (requests.check_masks, None, ()),
     (requests.check_mask_seeds, None, _REPEATS),
     (seeds.check_seed_forms, None, ()),
     (requests.check_mask_errors, None, ()),
-    (requests.check_ended, _DISABLED, _REPEATS),
+    (requests.check_ended, AutoresetMode.DISABLED, _REPEATS),
     (requests.check_action_counts, None, ()),
     (requests.check_step_before_reset, None, ()),
     (lifecycle.check_close, None, ()),

@@ -59,8 +59,7 @@ def _check_metadata(envs: Any, another: Any, ledger: Ledger) -> None:
     metadata = metadata if isinstance(metadata, dict) else {}
     mode = metadata.get("autoreset_mode")
     is_mode = isinstance(mode, AutoresetMode)
-    ledger.expect(Rules.AUTORESET_MODE, "an AutoresetMode", mode, is_mode)
-    if is_mode:
+    if ledger.expect(Rules.AUTORESET_MODE, "an AutoresetMode", mode, is_mode):
         attribute = read(envs, "autoreset_mode")
         ledger.expect(Rules.MODE_ATTRIBUTE, mode, attribute, attribute == mode)
     modes, render_mode = metadata.get("render_modes") or (), read(envs, "render_mode")

@@ -77,21 +77,20 @@ class LengthJudge:
 
     def __call__(self, driver: Driver, call: Call) -> None:
         """Look at one call."""
-        if driver.mode is None or not self._limit:
+        limit = self._limit
+        if driver.mode is None or not limit:
             return
-        if call.mask is None:
-            self._lengths = np.where(call.kinds != "", 0, self._lengths + 1)
-            self._judge(driver, call, self._limit)
-        self._lengths[call.ended if call.mask is None else call.mask] = 0
-
-    def _judge(self, driver: Driver, call: Call, limit: int) -> None:
-        ended, lengths = call.ended, self._lengths
-        late = (lengths > limit) | ((lengths == limit) & ~ended)
-        if ended.any() or late.any():
-            env = np.argmax(late if late.any() else ended)
-            seen = f"an episode of {lengths[env]} steps{' that goes on' if late.any() else ''}"
+        if call.mask is not None:
+            self._lengths[call.mask] = 0
+            return
+        self._lengths = np.where(call.kinds != "", 0, self._lengths + 1)
+        for env in np.flatnonzero(call.ended | (self._lengths >= limit)):
+            length, goes_on = self._lengths[env], not call.ended[env]
+            seen = f"an episode of {length} steps{' that goes on' if goes_on else ''}"
             expected = f"an end after {limit} steps at most"
-            driver.expect(Rules.LIMIT_KEPT, expected, seen, not late.any(), env=env)
-        for env in np.flatnonzero(call.truncated & ~call.terminated):
-            expected, seen = f"an end after {limit} steps", f"an end after {lengths[env]} steps"
-            driver.expect(Rules.TRUNCATED_AT_LIMIT, expected, seen, env=env)
+            is_kept = length <= limit and not goes_on
+            driver.expect(Rules.LIMIT_KEPT, expected, seen, is_kept, env=env)
+            if call.end_kinds[env] == "truncation":
+                expected, seen = f"an end after {limit} steps", f"an end after {length} steps"
+                driver.expect(Rules.TRUNCATED_AT_LIMIT, expected, seen, env=env)
+        self._lengths[call.ended] = 0

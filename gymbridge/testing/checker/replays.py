@@ -142,10 +142,8 @@ def check_writes(check: Check) -> None:
             return
         for array in arrays_in(call.returned):
             if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
-                is_writable = array.flags.writeable
-                seen = "a writable array" if is_writable else "a read-only array"
-                check.ledger.expect(Rules.WRITABLE, "a writable array", seen, place=call.place)
-                if is_writable:
+                seen = "a writable array" if array.flags.writeable else "a read-only array"
+                if check.ledger.expect(Rules.WRITABLE, "a writable array", seen, place=call.place):
                     array[...] = 1
         call.returned = None  # The batch may have written into it.
 
@@ -174,8 +172,7 @@ def _compare_with_next_step(check: Check) -> str:
     except Exception as error:  # A factory may know no other mode.
         return f"No environment with NextStep could be built: {error!r}."
     finally:
-        if envs is not None:
-            attempt(envs.close)
+        attempt(lambda: envs.close())  # It is None where it could not be built.
     return "With NextStep, no episode was the same until its end."
 
 

@@ -52,6 +52,7 @@ _MODES = "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mod
 _FINALS = f"{_MODES}, `test_same_step_final_obs`"
 _SYNC = "vector/sync_vector_env.py, `SyncVectorEnv`"
 _SYNC_INIT = "vector/sync_vector_env.py, `SyncVectorEnv.__init__`"
+_BATCHES = f"tests/vector/testing_utils.py; {_SYNC_INIT}"
 _SYNC_RESET = "vector/sync_vector_env.py, `SyncVectorEnv.reset`"
 _SYNC_STEP = "vector/sync_vector_env.py, `SyncVectorEnv.step`"
 _SYNC_RESTART = f"{_SYNC_STEP}, which calls `Env.reset`"
@@ -60,11 +61,7 @@ _STEP_TEST = "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`"
 _MASK_TEST = "tests/vector/test_vector_env.py, `test_partial_reset`"
 
 _extra = partial(Rule, level="extra")
-_of_batches = partial(
-    Rule,
-    source=f"tests/vector/testing_utils.py; {_SYNC_INIT}",
-    needs="a space that is equal to a copy of itself",
-)
+_of_batches = partial(Rule, source=_BATCHES, needs="a space that is equal to a copy of itself")
 _of_masks = partial(Rule, documented_in=_DISABLED)
 _of_ends = partial(Rule, of_ends=True, needs="a known autoreset mode and an episode that ends")
 _of_next_step = partial(_of_ends, source=_MODES, modes=(_NEXT,))

@@ -100,9 +100,9 @@ class Statistics:
             if kind and isinstance(final_info, Mapping):
                 now, final = infos_of(call.infos, env), infos_of(final_info, env)
                 shared = now.keys() & final.keys() & self._varying
-                is_equal = all(same(now[path], final[path]) for path in shared)
-                if shared:
-                    seen = {path: now[path] for path in shared}
+                seen = {path: now[path] for path in shared}
+                if seen:
+                    is_equal = same(seen, {path: final[path] for path in shared})
                     self._infos.add(is_equal, kind, call.at(env), seen)
 
 

@@ -32,8 +32,6 @@ _CLOSE = {"rtol": 1e-5, "atol": 1e-6, "equal_nan": True}
 
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of numpy, JAX, torch or another library."""
-    if isinstance(value, np.ndarray | np.generic):
-        return True
     # All three are asked for, since spaces have the first two.
     return hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "__array__")
 
@@ -107,7 +105,7 @@ def same(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     if isinstance(left, tuple | list) and isinstance(right, tuple | list):
         return len(left) == len(right) and all(map(same, left, right))
-    if _is_numeric(left) and _is_numeric(right):
+    if all(is_array(value) or isinstance(value, int | float) for value in (left, right)):
         return _same_arrays(np.asarray(left), np.asarray(right))
     if is_array(left) or is_array(right):
         return False
@@ -115,19 +113,11 @@ def same(left: Any, right: Any) -> bool:
 
 
 def _same_objects(left: Any, right: Any) -> bool:
-    if left is right:
-        return True
-    # Such an object is equal to nothing but itself.
-    if type(left).__eq__ is object.__eq__:
+    is_equal = attempt(lambda: bool(left == right))  # Some objects cannot be compared.
+    # Those without `__eq__` are equal to nothing but themselves.
+    if type(left).__eq__ is object.__eq__ or isinstance(is_equal, Exception):
         return type(left) is type(right)
-    try:
-        return bool(left == right)
-    except Exception:  # Some objects cannot be compared.
-        return type(left) is type(right)
-
-
-def _is_numeric(value: Any) -> bool:
-    return is_array(value) or isinstance(value, int | float)
+    return left is right or is_equal
 
 
 def _same_arrays(left: np.ndarray, right: np.ndarray) -> bool:
