@@ -68,8 +68,7 @@ class ScriptedSimulator:
     def __init__(
         self, lengths: Table, truncates: Any = False, *, task_limit: int | None = None
     ) -> None:
-        table = np.asarray(lengths, np.int64)
-        self.lengths = table[:, None] if table.ndim == 1 else table
+        self.lengths = np.asarray(lengths, np.int64).reshape(len(lengths), -1)
         cut = np.asarray(truncates, np.bool_)
         self.truncates = np.broadcast_to(cut[:, None] if cut.ndim == 1 else cut, self.lengths.shape)
         self.num_envs = len(self.lengths)
@@ -127,10 +126,7 @@ class ScriptedSimulator:
         if seeds is not None:
             given = mask & seeds.given
             seed, episode = np.where(given, seeds.values, seed), np.where(given, 0, episode)
-        goes_on = ~mask
-        return ScriptedEpisodes(
-            seed, episode, state.step * goes_on, state.total * goes_on, state.reward * goes_on
-        )
+        return ScriptedEpisodes(seed, episode, *(value * ~mask for value in state[2:]))
 
     def _time_step(self, state: ScriptedEpisodes) -> TimeStep:
         rows, column = np.arange(self.num_envs), state.episode % self.lengths.shape[1]

@@ -16,7 +16,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gymbridge.errors import ArgumentError, BrokenRulesError, GymbridgeError
 from gymbridge.testing import RULES, check_vector_env
-from gymbridge.testing.checker.rule import Ledger, Place, Rule
+from gymbridge.testing.checker.ledger import Ledger, Place
+from gymbridge.testing.checker.rules import Rule
 from tests.support.offenders import NEXT, SAME, float_flags
 from tests.support.offenders_of_ends import (
     final_observation_of_another,
@@ -197,7 +198,7 @@ def test_final_values__that_neighbours_change_are_found_without_a_reference(faul
 
 
 def test_ledger__holds_a_rule_of_ends_only_with_both_kinds() -> None:
-    rule = Rule("some", "Something.", "somewhere", of_ends=True)
+    rule = Rule("Something.", "somewhere", of_ends=True)
     ledger = Ledger()
     assert ledger.judge(rule, None).outcome == "not reached"
     ledger.expect(rule, 1, 1, place=Place(0, 1, 2), kind="termination")

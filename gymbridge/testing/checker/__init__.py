@@ -9,29 +9,14 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 
 from gymbridge.core.requests import read_count
-from gymbridge.testing.checker import (
-    declarations,
-    driver,
-    ends,
-    lifecycle,
-    replays,
-    requests,
-    results,
-    seeds,
-    statistics,
-)
+from gymbridge.testing.checker import declarations, lifecycle, replays, requests, seeds
 from gymbridge.testing.checker.check import Check
+from gymbridge.testing.checker.ledger import Ledger, StoppedError
 from gymbridge.testing.checker.report import Evidence, Report, Result
-from gymbridge.testing.checker.rule import Ledger, Rule, StoppedError
+from gymbridge.testing.checker.rules import RULES, Rule, Rules
 from gymbridge.testing.checker.values import attempt, read_mode
 
 __all__ = ["RULES", "Evidence", "Report", "Result", "Rule", "check_vector_env"]
-
-_MODULES = (declarations, driver, results, seeds, statistics, ends, replays, requests, lifecycle)
-_NAMED = (value for module in _MODULES for value in vars(module).values())
-
-RULES: tuple[Rule, ...] = tuple(dict.fromkeys(rule for rule in _NAMED if isinstance(rule, Rule)))
-"""Every rule, in the order of a report."""
 
 
 def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: int = 0) -> Report:
@@ -85,7 +70,7 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
         env=_name(made[0]),
         mode=mode.value if mode else None,
         seed=seed,
-        steps=check.num_steps if check else 0,
+        steps=check.progress.num_steps if check else 0,
         terminations=check.statistics.ends["termination"] if check else 0,
         truncations=check.statistics.ends["truncation"] if check else 0,
         results=tuple(
@@ -94,14 +79,13 @@ def check_vector_env(make_env: Callable[..., Any], *, steps: int = 1000, seed: i
     )
 
 
-_NEXT, _, _DISABLED = AutoresetMode
-_REPEATS = (seeds.REPEATS,)
+_REPEATS = (Rules.SEED_REPEATS,)
 
 _PROBES: tuple[tuple[Callable[[Check], None], AutoresetMode | None, tuple[Rule, ...]], ...] = (
     (seeds.check_seeds, None, ()),
     (seeds.check_unseeded_reset, None, ()),
     (seeds.check_clearing, None, _REPEATS),
-    (replays.check_ignored_actions, _NEXT, _REPEATS),
+    (replays.check_ignored_actions, AutoresetMode.NEXT_STEP, _REPEATS),
     (replays.check_neighbours, None, _REPEATS),
     (replays.check_writes, None, _REPEATS),
     (requests.check_action_list, None, _REPEATS),
@@ -110,12 +94,12 @@ _PROBES: tuple[tuple[Callable[[Check], None], AutoresetMode | None, tuple[Rule, 
     (lifecycle.check_spec, None, ()),
     (lifecycle.check_pickle, None, ()),
     (replays.check_final_values, AutoresetMode.SAME_STEP, ()),
-    (replays.check_restarts, _NEXT, _REPEATS),
+    (replays.check_restarts, AutoresetMode.NEXT_STEP, _REPEATS),
     (requests.check_masks, None, ()),
     (requests.check_mask_seeds, None, _REPEATS),
     (seeds.check_seed_forms, None, ()),
     (requests.check_mask_errors, None, ()),
-    (requests.check_ended, _DISABLED, _REPEATS),
+    (requests.check_ended, AutoresetMode.DISABLED, _REPEATS),
     (requests.check_action_counts, None, ()),
     (requests.check_step_before_reset, None, ()),
     (lifecycle.check_close, None, ()),
@@ -131,7 +115,7 @@ def _run(check: Check) -> None:
     _probe(check, Check.run_record)
     if not check.record:
         return
-    check.progress.end_first_run(check.num_steps, len(check.record))
+    check.progress.end_first_run(len(check.record))
     for number, (probe, mode, needed) in enumerate(_PROBES, 1):
         name = probe.__name__.removeprefix("check_").replace("_", " ")
         check.progress.stage = f"Test {number} of {len(_PROBES)}, {name}"

@@ -8,18 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.ends import LengthJudge, judge_final_keys, judge_next_step
+from gymbridge.testing.checker import ends, results
+from gymbridge.testing.checker.driver import Call, Driver
+from gymbridge.testing.checker.ledger import Ledger
 from gymbridge.testing.checker.policy import draw_actions
 from gymbridge.testing.checker.progress import Progress
-from gymbridge.testing.checker.results import (
-    OwnershipJudge,
-    judge_flags,
-    judge_infos,
-    judge_partial_reset,
-)
-from gymbridge.testing.checker.rule import Ledger, Rule
+from gymbridge.testing.checker.rules import Rule
 from gymbridge.testing.checker.statistics import Statistics
 from gymbridge.testing.checker.values import describe, same
 
@@ -41,7 +35,7 @@ class Check:
         fresh: A third environment, which nothing has called yet.
         record: Calls of the first run, until enough ends of both kinds were seen.
         other_seed: A seed with other initial observations, or None until one is found.
-        progress: Logs how far the check is.
+        progress: Counts the steps of all drivers, and logs how far the check is.
     """
 
     def __init__(
@@ -49,34 +43,26 @@ class Check:
     ) -> None:
         self.make_env, self.ledger, self.seed, self.steps = make_env, ledger, seed, steps
         self.statistics, self.progress = Statistics(), Progress(steps)
-        self._drivers: list[Driver] = []
         envs, another, self.fresh = made
         self.driver, self.other = self.drive(envs), self.drive(another)
         self.num_envs: int = envs.num_envs
         self.record: list[Call] = []
         self.other_seed: int | None = None
 
-    def drive(self, envs: Any, *, is_judged: bool = True) -> Driver:
-        """Return a driver for an environment; its calls are judged unless it is a reference."""
+    def drive(self, envs: Any) -> Driver:
+        """Return a driver for an environment, whose calls are judged."""
         judges = (
-            OwnershipJudge(),
-            judge_flags,
-            judge_infos,
-            judge_partial_reset,
-            judge_next_step,
-            judge_final_keys,
-            LengthJudge(envs),
+            results.OwnershipJudge(),
+            results.judge_flags,
+            results.judge_infos,
+            results.judge_partial_reset,
+            ends.judge_next_step,
+            ends.judge_final_keys,
+            ends.LengthJudge(envs),
             self.statistics.judge,
-            lambda *_: self.progress.note(self.num_steps),
+            self.progress,
         )
-        driver = Driver(envs, self.ledger, judges) if is_judged else Driver(envs, Ledger(), ())
-        self._drivers.append(driver)
-        return driver
-
-    @property
-    def num_steps(self) -> int:
-        """Steps taken by all drivers."""
-        return sum(driver.num_steps for driver in self._drivers)
+        return Driver(envs, self.ledger, judges)
 
     @property
     def num_steps_to_end(self) -> int:
@@ -98,12 +84,12 @@ class Check:
 
     def run_record(self) -> None:
         """Make the first run; record it until ends of both kinds were seen often enough."""
-        is_recording, ends = True, self.statistics.ends
+        is_recording, counts = True, self.statistics.ends
         for call in self.driver.play(islice(self.policy(), self.steps), self.seed):
             if is_recording:
                 self.record.append(call)
                 self.statistics.note_initials(self.driver.mode, self.record)
-            is_enough = min(ends["termination"], ends["truncation"]) >= _ENOUGH
+            is_enough = min(counts["termination"], counts["truncation"]) >= _ENOUGH
             is_recording = is_recording and not (is_enough and not call.ended.any())
 
     def rerun(self, driver: Driver, policy: Iterator[Any] | None = None) -> Iterator[Call]:

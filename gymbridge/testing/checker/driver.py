@@ -1,8 +1,9 @@
-"""Resets and steps one environment, and lets judges look at every call."""
+"""Resets and steps one environment, reads what it returns, and lets judges look at every call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,67 +11,53 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_space, iterate
 
-from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.declarations import single_observation_spaces
+from gymbridge.testing.checker.ledger import Ledger, Place, StoppedError
 from gymbridge.testing.checker.policy import batch_actions, draw_actions
-from gymbridge.testing.checker.rule import Ledger, Place, Rule, StoppedError, extra
-from gymbridge.testing.checker.values import contains, fits, is_array, read_mode, rows_of, to_numpy
+from gymbridge.testing.checker.rules import Rule, Rules
+from gymbridge.testing.checker.values import attempt, contains, fits, is_array, read_mode, to_numpy
 
-__all__ = ["Driver", "Judge"]
+__all__ = ["Call", "Driver", "Judge"]
+
+
+@dataclass
+class Call:
+    """A call of `reset` or `step` and what it returned, in numpy."""
+
+    place: Place  # seed of the run and number of the step
+    returned: Any  # not copied
+    values: Any  # a copy of `returned` in numpy
+    observations: list[Any]  # one by environment
+    rewards: np.ndarray  # (num_envs,) float; zeros for `reset`
+    terminated: np.ndarray  # (num_envs,) bool
+    truncated: np.ndarray  # (num_envs,) bool
+    infos: dict[str, Any]  # a copy in numpy
+    final_obs: list[Any]  # one where an episode ended; None elsewhere and where there is none
+    mask: np.ndarray | None  # (num_envs,) bool, what a `reset` resets; None for a `step`
+    kinds: np.ndarray  # (num_envs,) str, how the episode had ended before the call, or ""
+
+    def at(self, env: Any) -> Place:
+        """Return the place of one environment in this call."""
+        return self.place._replace(env=int(env))
+
+    @property
+    def ended(self) -> np.ndarray:
+        """Environments whose episode ended in this call, (num_envs,) bool."""
+        return self.terminated | self.truncated
+
+    @property
+    def end_kinds(self) -> np.ndarray:
+        """How episodes ended in this call, (num_envs,) str: "termination", "truncation" or ""."""
+        return np.where(self.terminated, "termination", np.where(self.truncated, "truncation", ""))
+
 
 Judge = Callable[["Driver", Call], None]
 """Checks one call, with the one before it in `Driver.last`, and records the rules it reached."""
 
 _PATIENCE = 20
 """Steps among which there should be one that ends no episode."""
-
-_TEST = "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`"
-
-RESET_RETURNS = Rule(
-    "reset-returns",
-    "`reset` returns observations and a dict of infos, without an error.",
-    "vector/vector_env.py, `VectorEnv.reset`",
-)
-STEP_RETURNS = Rule(
-    "step-returns",
-    "`step` takes an action for each environment and returns observations, rewards, terminations, "
-    "truncations and a dict of infos, without an error.",
-    "vector/vector_env.py, `VectorEnv.step`",
-)
-OBSERVATIONS = Rule(
-    "observations",
-    "Observations have the structure, shapes and dtypes of the batched space.",
-    _TEST,
-)
-IN_SPACE = Rule(
-    "observations-in-space",
-    "Each observation, including those in `final_obs`, lies in `single_observation_space`.",
-    "utils/passive_env_checker.py, `check_obs`",
-)
-REWARDS = Rule("rewards", "Rewards are a floating-point array of shape (num_envs,).", _TEST)
-FLAGS = Rule(
-    "flags", "Terminations and truncations are boolean arrays of shape (num_envs,).", _TEST
-)
-RESET_MASK = Rule(
-    "reset-mask",
-    "`reset(options={'reset_mask': mask})` begins episodes where the mask is True, and only there.",
-    "tests/vector/test_vector_env.py, `test_partial_reset`",
-    documented_in=AutoresetMode.DISABLED,
-    needs="two environments",
-)
-OPTIONS = extra(
-    "options-unchanged",
-    "`reset` does not change the caller's `options`.",
-    "not kept: `SyncVectorEnv.reset` removes `reset_mask`",
-    needs="two environments",
-)
-ACTIONS = extra(
-    "actions-unchanged",
-    "`step` does not change the caller's actions.",
-    "not stated; kept by all of Gymnasium's vector environments",
-)
 
 
 class Driver:
@@ -84,7 +71,6 @@ class Driver:
         observation_space: Space of a batch of observations.
         last: The last call, or None.
         kinds: (num_envs,) str, how the episode ended where a restart is pending, "" elsewhere.
-        num_steps: Steps taken.
     """
 
     def __init__(
@@ -97,7 +83,6 @@ class Driver:
         self.single_spaces = single_observation_spaces(envs)
         self.last: Call | None = None
         self.kinds = np.full(self.num_envs, "")
-        self.num_steps = 0
         self._place = Place()
 
     def reset(
@@ -107,7 +92,7 @@ class Driver:
 
         An error breaks `rule`, by default `reset-returns`, or `reset-mask` with a mask.
         """
-        rule = rule or (RESET_RETURNS if mask is None else RESET_MASK)
+        rule = rule or (Rules.RESET_RETURNS if mask is None else Rules.RESET_MASK)
         given: dict[str, Any] = {}
         if mask is None:
             self._place = Place(seed if isinstance(seed, int) else None, 0)
@@ -116,15 +101,15 @@ class Driver:
             given["options"] = {"reset_mask": mask.copy()}
         call = self._call(rule, 2, partial(self.envs.reset, seed=seed, **given), mask)
         if given:
-            self.expect(OPTIONS, {"reset_mask": mask}, given["options"])
+            self.expect(Rules.OPTIONS_UNCHANGED, {"reset_mask": mask}, given["options"])
         self._judge(call)
-        if given and self.ledger.is_broken(RESET_MASK):  # Any episode may go on.
+        if given and self.ledger.is_broken(Rules.RESET_MASK):  # Any episode may go on.
             self.kinds = np.full(self.num_envs, "")
-            raise StoppedError(f"`{RESET_MASK.id}` is broken")
+            raise StoppedError(f"`{Rules.RESET_MASK.id}` is broken")
         return call
 
     def step(
-        self, actions: Sequence[Any], *, as_list: bool = False, rule: Rule = STEP_RETURNS
+        self, actions: Sequence[Any], *, as_list: bool = False, rule: Rule = Rules.STEP_RETURNS
     ) -> Call:
         """Take one step with an action for each environment; return the call.
 
@@ -134,8 +119,7 @@ class Driver:
         batch = [*actions] if as_list else batch_actions(self.envs.single_action_space, actions)
         given = to_numpy(batch)
         call = self._call(rule, 5, lambda: self.envs.step(batch))
-        self.expect(ACTIONS, given, to_numpy(batch))
-        self.num_steps += 1
+        self.expect(Rules.ACTIONS_UNCHANGED, given, to_numpy(batch))
         self._judge(call)
         return call
 
@@ -177,22 +161,23 @@ class Driver:
     ) -> Call:
         """Call the environment, and read the tuple that it returns."""
         wanted = f"a tuple of {length}, the last a dict"
-        # Every run needs these rules. Others are judged by more than this call.
-        reason = f"`{rule.id}` is broken" if rule in (RESET_RETURNS, STEP_RETURNS) else ""
+        # Every run needs the vital rules. Others are judged by more than this call.
+        is_vital = rule in (Rules.RESET_RETURNS, Rules.STEP_RETURNS)
+        reason = f"`{rule.id}` is broken" if is_vital else ""
         kinds, self.kinds = self.kinds, np.full(self.num_envs, "")
-        returned = self.ledger.require(rule, wanted, function, self._place, reason)
+        returned = attempt(function)
         is_tuple = isinstance(returned, tuple) and len(returned) == length
         is_kept = is_tuple and isinstance(returned[-1], Mapping)
-        if reason or not is_kept:
+        if is_vital or not is_kept:
             self.expect(rule, wanted, returned, is_kept)
         if not is_kept:
-            raise StoppedError(reason)
+            raise StoppedError(reason) from (returned if isinstance(returned, Exception) else None)
         values = to_numpy(returned)
         rows, infos = self._read_observations(values[0], rule), values[-1]
         rewards, *flags = np.zeros((3, self.num_envs))
         if mask is None:
-            rewards = self._read_numbers(REWARDS, "float", values[1])
-            flags = [self._read_numbers(FLAGS, "bool", value) for value in values[2:4]]
+            rewards = self._read_numbers(Rules.REWARDS, "float", values[1])
+            flags = [self._read_numbers(Rules.FLAGS, "bool", value) for value in values[2:4]]
         terminated, truncated = (flag.astype(np.bool_) for flag in flags)
         final = self._read_final(infos, terminated | truncated)
         results = rows, rewards, terminated, truncated, infos, final
@@ -200,14 +185,14 @@ class Driver:
 
     def _read_observations(self, obs: Any, rule: Rule) -> list[Any]:
         is_kept = fits(self.observation_space, obs, is_batch=True)
-        is_partial = rule is RESET_MASK  # Some adapters return the rows under the mask alone.
-        if not is_partial or not is_kept:
-            shapes = _shapes(self.observation_space), _shapes(obs)
-            self.expect(rule if is_partial else OBSERVATIONS, *shapes, is_kept)
-        if is_partial and not is_kept:
+        shapes = _shapes(self.observation_space), _shapes(obs)
+        # Some adapters return the rows under the mask alone.
+        is_short = rule is Rules.RESET_MASK and not is_kept
+        self.expect(rule if is_short else Rules.OBSERVATIONS, *shapes, is_kept)
+        if is_short:
             raise StoppedError(f"`{rule.id}` is broken")
         try:
-            rows = rows_of(self.observation_space, obs)
+            rows = [*iterate(self.observation_space, obs)]
             kept = [contains(*pair) for pair in zip(self.single_spaces, rows, strict=False)]
         except Exception as error:
             raise StoppedError(f"observations cannot be compared ({error!r})") from error
@@ -215,14 +200,14 @@ class Driver:
             raise StoppedError(f"observations of {len(rows)} environments")
         env = kept.index(False) if False in kept else 0
         expected = f"an element of {self.single_spaces[env]}"
-        self.expect(IN_SPACE, expected, rows[env], kept[env], env=env)
+        self.expect(Rules.OBSERVATIONS_IN_SPACE, expected, rows[env], kept[env], env=env)
         return rows
 
     def _read_final(self, infos: dict[str, Any], ended: np.ndarray) -> list[Any]:
         value: Any = infos.get("final_obs")
         try:
             is_object = is_array(value) and value.dtype == object
-            rows = list(value) if is_object else rows_of(self.observation_space, value)
+            rows = list(value) if is_object else iterate(self.observation_space, value)
             return [row if over else None for row, over in zip(rows, ended, strict=True)]
         except Exception:  # The layout may hold no observations.
             return [None] * self.num_envs

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from time import perf_counter
 
+from gymbridge.testing.checker.driver import Call
+
 __all__ = ["Progress"]
 
 _LOG = logging.getLogger("gymbridge")
@@ -19,18 +21,21 @@ class Progress:
 
     Attributes:
         stage: What the check does now.
+        num_steps: Steps taken in all runs.
     """
 
     def __init__(self, num_steps: int) -> None:
         self.stage, self._wanted = f"The first run of {num_steps:,}", num_steps
-        self._start = perf_counter()
+        self.num_steps, self._start = 0, perf_counter()
 
-    def note(self, num_steps: int) -> None:
-        """Log that the check has taken `num_steps` steps in all."""
-        left = max(0, self._wanted - num_steps) * (perf_counter() - self._start) / max(1, num_steps)
+    def __call__(self, _: object, call: Call) -> None:
+        """Count and log a call of any driver."""
+        self.num_steps += call.mask is None
+        mean = (perf_counter() - self._start) / max(1, self.num_steps)
+        left = max(1, round(max(0, self._wanted - self.num_steps) * mean))
         text = "%s: %s steps taken, about %s s to go"
-        _LOG.debug(text, self.stage, f"{num_steps:,}", max(1, round(left)))
+        _LOG.debug(text, self.stage, f"{self.num_steps:,}", left)
 
-    def end_first_run(self, num_steps: int, num_calls: int) -> None:
-        """Expect the rest, after `num_steps` steps, of which `num_calls` calls are repeated."""
-        self._wanted = num_steps + _RUNS * num_calls
+    def end_first_run(self, num_calls: int) -> None:
+        """Expect the rest, which repeats the `num_calls` calls of the record."""
+        self._wanted = self.num_steps + _RUNS * num_calls

@@ -1,4 +1,4 @@
-"""Rules that are checked by repeating the recorded run with one thing changed."""
+"""Checks that repeat the recorded run with one thing changed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.check import RESULTS, Check, find_difference
-from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import Rule, StoppedError, extra, of_next_step, of_same_step
-from gymbridge.testing.checker.seeds import REPEATS
+from gymbridge.testing.checker.driver import Call, Driver
+from gymbridge.testing.checker.ledger import Ledger, StoppedError
+from gymbridge.testing.checker.rules import Rules
 from gymbridge.testing.checker.values import arrays_in, attempt, changed_infos, infos_of, read, same
 
 __all__ = [
@@ -30,57 +29,6 @@ __all__ = [
 ]
 
 _NEXT = AutoresetMode.NEXT_STEP
-_SYNC = "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`"
-_of_autoreset = partial(extra, of_ends=True, modes=(_NEXT,))
-
-NEXT_ACTION = of_next_step(
-    "next-step-action",
-    "The step after an end ignores the action.",
-    "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py",
-    needs="`seed-repeats` to hold and an episode that ends",
-)
-INDEPENDENT_STEPS = Rule(
-    "independent-steps",
-    "The first episode of an environment does not depend on when other environments restart.",
-    '"multiple independent copies": vector/vector_env.py, `VectorEnv`',
-    needs="`seed-repeats` to hold and neighbours whose ends another action moves in the meantime",
-)
-INDEPENDENT_EPISODES = extra(
-    "independent-episodes",
-    "No episode of an environment depends on the other environments.",
-    "vector/sync_vector_env.py, `SyncVectorEnv`, where each has a random generator of its own",
-    needs="`seed-repeats` to hold and neighbours whose ends another action moves",
-)
-AUTORESET_IS_RESET = _of_autoreset(
-    "autoreset-is-reset",
-    "An autoreset begins the same episode that a partial `reset` would begin.",
-    _SYNC,
-    needs="`seed-repeats` to hold and two calls after an end",
-)
-AUTORESET_INFOS = _of_autoreset(
-    "autoreset-infos",
-    "The step after an end returns the infos that a partial `reset` would return.",
-    _SYNC,
-    needs="`autoreset-is-reset` to hold and infos of a partial reset",
-)
-MASK_CLEARS = _of_autoreset(
-    "reset-mask-clears",
-    "A partial `reset` clears a pending restart: the next step takes its action.",
-    "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
-    needs="`autoreset-is-reset` to hold and two calls after an end",
-)
-WRITABLE = extra(
-    "writable",
-    "The caller can write into NumPy results, and this does not change the run.",
-    "vector/sync_vector_env.py, `copy=True`",
-    needs="`seed-repeats` to hold",
-)
-FINAL_VALUE = of_same_step(
-    "same-step-final-value",
-    "`final_obs` holds the observation with which NextStep ends the same episode.",
-    "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py, "
-    "`test_same_step_final_obs`",
-)
 
 _TRIALS = 6
 """Runs with other actions for some environments."""
@@ -93,7 +41,7 @@ def check_ignored_actions(check: Check) -> None:
     policy = (_mix(*row, driver.kinds == "") for row in rows)
     for call, recorded in zip(check.rerun(driver, policy), check.record, strict=False):
         kinds = recorded.kinds
-        if not check.expect_same(NEXT_ACTION, [call], [recorded], kinds != "", kinds):
+        if not check.expect_same(Rules.NEXT_STEP_ACTION, [call], [recorded], kinds != "", kinds):
             return
 
 
@@ -112,10 +60,10 @@ def check_neighbours(check: Check) -> None:
     for trial in range(_TRIALS):
         stays = np.arange(check.num_envs) % 2 == trial % 2
         changed += _compare_neighbours(check, stays, check.policy(2 + trial))
-    if changed and not check.ledger.is_broken(INDEPENDENT_EPISODES):
+    if changed and not check.ledger.is_broken(Rules.INDEPENDENT_EPISODES):
         call, recorded, env = changed[0]
-        finals, kind = (recorded.final_obs[env], call.final_obs[env]), recorded.end_kinds[env]
-        check.ledger.expect(FINAL_VALUE, *finals, False, place=call.at(env), kind=kind)
+        expect = partial(check.ledger.expect, place=call.at(env), kind=recorded.end_kinds[env])
+        expect(Rules.SAME_STEP_FINAL_VALUE, recorded.final_obs[env], call.final_obs[env], False)
 
 
 def _compare_neighbours(
@@ -138,10 +86,10 @@ def _compare_neighbours(
             # With an end in SameStep, the observation is the next episode's.
             begun = recorded.ended & (check.driver.mode == AutoresetMode.SAME_STEP)
             for rows, parts in ((in_first & ~begun, RESULTS), (in_first & begun, RESULTS[1:])):
-                if not check.expect_same(INDEPENDENT_STEPS, *pair, rows, parts=parts):
+                if not check.expect_same(Rules.INDEPENDENT_STEPS, *pair, rows, parts=parts):
                     return
-            is_whole = not check.ledger.is_broken(INDEPENDENT_EPISODES) and check.expect_same(
-                INDEPENDENT_EPISODES, *pair, stays, parts=RESULTS
+            is_whole = not check.ledger.is_broken(Rules.INDEPENDENT_EPISODES) and check.expect_same(
+                Rules.INDEPENDENT_EPISODES, *pair, stays, parts=RESULTS
             )
             for env in np.flatnonzero(stays & is_whole).tolist():
                 if not same(call.final_obs[env], recorded.final_obs[env]):
@@ -172,7 +120,7 @@ def _compare_restart(check: Check, index: int, kind: str) -> None:
         for path in changed_infos(call.infos, recorded.infos, env)
     }
     call, recorded, after = check.driver.reset(mask=mask), *check.record[index + 1 : index + 3]
-    if not check.expect_same(AUTORESET_IS_RESET, [call], [recorded], mask, kind, RESULTS[:1]):
+    if not check.expect_same(Rules.AUTORESET_IS_RESET, [call], [recorded], mask, kind, RESULTS[:1]):
         return
     for env in np.flatnonzero(mask).tolist():
         found, wanted = (
@@ -181,23 +129,21 @@ def _compare_restart(check: Check, index: int, kind: str) -> None:
         )
         if wanted:
             is_kept = found.keys() <= wanted.keys() and same(found, {k: wanted[k] for k in found})
-            place = recorded.at(env)
-            check.ledger.expect(AUTORESET_INFOS, wanted, found, is_kept, place=place, kind=kind)
+            expect = partial(check.ledger.expect, place=recorded.at(env), kind=kind)
+            expect(Rules.AUTORESET_INFOS, wanted, found, is_kept)
     step = check.driver.step(check.actions_of(index + 2))
-    check.expect_same(MASK_CLEARS, [step], [after], mask, kind)
+    check.expect_same(Rules.RESET_MASK_CLEARS, [step], [after], mask, kind)
 
 
 def check_writes(check: Check) -> None:
     """Repeat the run, and write into every array that it returns."""
     for call, recorded in zip(check.rerun(check.driver), check.record, strict=False):
-        if not check.expect_same(WRITABLE, [call], [recorded]):
+        if not check.expect_same(Rules.WRITABLE, [call], [recorded]):
             return
         for array in arrays_in(call.returned):
             if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
-                is_writable = array.flags.writeable
-                seen = "a writable array" if is_writable else "a read-only array"
-                check.ledger.expect(WRITABLE, "a writable array", seen, place=call.place)
-                if is_writable:
+                seen = "a writable array" if array.flags.writeable else "a read-only array"
+                if check.ledger.expect(Rules.WRITABLE, "a writable array", seen, place=call.place):
                     array[...] = 1
         call.returned = None  # The batch may have written into it.
 
@@ -208,26 +154,25 @@ def check_final_values(check: Check) -> None:
     There a restart takes one more step, so each environment's steps are counted apart. They are
     compared only as long as both runs are equal up to the step that ends an episode.
     """
-    check.ledger.obstacles[FINAL_VALUE.id] = _compare_with_next_step(check)
+    check.ledger.obstacles[Rules.SAME_STEP_FINAL_VALUE.id] = _compare_with_next_step(check)
 
 
 def _compare_with_next_step(check: Check) -> str:
     """Compare, and return what is in the way if nothing could be compared."""
-    for rule in filter(check.ledger.is_broken, (REPEATS, INDEPENDENT_EPISODES)):
+    for rule in filter(check.ledger.is_broken, (Rules.SEED_REPEATS, Rules.INDEPENDENT_EPISODES)):
         return f"A run with NextStep would differ: `{rule.id}` is broken."
     envs: Any = None
     try:
         envs = _make_reference(check)
         if envs is None:
             return "`make_env` takes no `autoreset_mode`, and there is no spec to build from."
-        _compare_finals(check, check.drive(envs, is_judged=False))
+        _compare_finals(check, Driver(envs, Ledger(), (check.progress,)))
     except StoppedError as error:
         return f"The run with NextStep failed: {error.__cause__ or error!r}."
     except Exception as error:  # A factory may know no other mode.
         return f"No environment with NextStep could be built: {error!r}."
     finally:
-        if envs is not None:
-            attempt(envs.close)
+        attempt(lambda: envs.close())  # It is None where it could not be built.
     return "With NextStep, no episode was the same until its end."
 
 
@@ -273,7 +218,5 @@ def _is_alike(check: Check, call: Call, env: int, index: int) -> bool:
     # Equal but for rounding is not enough, since the difference may grow.
     if not kind:
         return data_equivalence(obs, recorded.observations[env], exact=True)
-    place = recorded.at(env)
-    return final_obs is None or check.ledger.expect(
-        FINAL_VALUE, obs, final_obs, place=place, kind=kind
-    )
+    expect = partial(check.ledger.expect, place=recorded.at(env), kind=kind)
+    return final_obs is None or expect(Rules.SAME_STEP_FINAL_VALUE, obs, final_obs)

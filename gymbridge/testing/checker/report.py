@@ -32,9 +32,8 @@ class Evidence:
 
     def __str__(self) -> str:
         """Return the evidence as a sentence."""
-        names = ("seed", "step", "env")
-        known = [(name, getattr(self, name)) for name in names]
-        place = ", ".join(f"{name} {value}" for name, value in known if value is not None)
+        known = {"seed": self.seed, "step": self.step, "env": self.env}
+        place = ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
         return f"{place + ': ' if place else ''}expected {self.expected}; seen: {self.seen}"
 
 
@@ -129,21 +128,16 @@ class Report:
         lines = [f"{self.env}{mode}: {self.steps} steps from seed {self.seed}; saw {ends}"]
         for level in ("gymnasium", "extra"):
             chosen = [result for result in self.results if result.level == level]
-            outcomes = [result.outcome for result in chosen]
-            counts = [
-                f"{outcomes.count(name)} {name}" for name in ("held", "broken", "not reached")
-            ]
+            found = [result.outcome for result in chosen]
+            counts = [f"{found.count(name)} {name}" for name in ("held", "broken", "not reached")]
             lines += ["", f"level {level}: {', '.join(counts)}"]
             for result in chosen:
                 lines += _rows(result)
         return "\n".join(lines)
 
     def _select(self, outcome: str) -> tuple[Result, ...]:
-        return tuple(
-            result
-            for result in self.results
-            if result.level == "gymnasium" and result.outcome == outcome
-        )
+        chosen = (result for result in self.results if result.outcome == outcome)
+        return tuple(result for result in chosen if result.level == "gymnasium")
 
 
 def _rows(result: Result) -> list[str]:

@@ -1,20 +1,20 @@
-"""Rules about the arguments that `reset` and `step` accept or refuse."""
+"""Checks of the arguments that `reset` and `step` accept or refuse."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import iterate
 
-from gymbridge.testing.checker.calls import Call
 from gymbridge.testing.checker.check import Check, goes_on
-from gymbridge.testing.checker.driver import RESET_MASK, Driver
+from gymbridge.testing.checker.driver import Call, Driver
 from gymbridge.testing.checker.policy import batch_actions
-from gymbridge.testing.checker.replays import INDEPENDENT_EPISODES, INDEPENDENT_STEPS
-from gymbridge.testing.checker.rule import Rule, extra
-from gymbridge.testing.checker.seeds import REPEATS, mix_seeds
-from gymbridge.testing.checker.values import arrays_in, attempt, rows_of, same, to_numpy
+from gymbridge.testing.checker.rules import Rules
+from gymbridge.testing.checker.seeds import mix_seeds
+from gymbridge.testing.checker.values import arrays_in, attempt, same, to_numpy
 
 __all__ = [
     "check_action_counts",
@@ -28,52 +28,6 @@ __all__ = [
 
 _SIZES = 32
 """Masks to try; of more environments not every size is tried."""
-
-MASK_ERRORS = Rule(
-    "reset-mask-errors",
-    "A `reset_mask` that is not a bool array is a `TypeError`; one of another shape or without "
-    "True is a `ValueError`.",
-    "tests/vector/test_vector_env.py, `test_partial_reset_failure`",
-    documented_in=AutoresetMode.DISABLED,
-)
-MASK_SEED = extra(
-    "reset-mask-seed",
-    "`reset(seed=s, options={'reset_mask': mask})` begins the episodes of seed s where the mask "
-    "is True, or is an error; the same with a list of seeds.",
-    "vector/sync_vector_env.py, `SyncVectorEnv.reset`",
-    needs="`seed-repeats` and `reset-mask` to hold, and two environments",
-)
-ACTION_COUNT = Rule(
-    "action-count",
-    "Fewer or more actions than environments are an error.",
-    "tests/vector/test_vector_env.py, `test_action_count_compatibility`",
-)
-ACTION_LIST = extra(
-    "action-list",
-    "If observations are NumPy arrays, `step` accepts a list of single actions.",
-    "tests/vector/test_sync_vector_env.py, `test_step_sync_vector_env`",
-    needs="`seed-repeats` to hold and observations in NumPy",
-)
-REFUSED_STEP = extra(
-    "refused-step",
-    "A `step` that raises an error because of its actions does not change the run.",
-    "not kept by `SyncVectorEnv`",
-    needs="`seed-repeats` and `action-count` to hold, and two environments",
-)
-BEFORE_RESET = extra(
-    "step-before-reset",
-    "`step` before the first `reset` is an error.",
-    "wrappers/common.py, `OrderEnforcing`",
-)
-ENDED_REFUSED = extra(
-    "ended-refused",
-    "`step` does not advance an ended environment: it raises an error, or returns the same "
-    "observation with reward 0.",
-    "vector/sync_vector_env.py, `SyncVectorEnv.step`, which asserts",
-    of_ends=True,
-    modes=(AutoresetMode.DISABLED,),
-    needs="`seed-repeats` to hold and an episode that ends",
-)
 
 
 def check_masks(check: Check) -> None:
@@ -93,7 +47,7 @@ def _compare_masks(check: Check, num_calls: int, masks: list[np.ndarray]) -> Non
     whole = _play_reset(check, num_calls, None)
     for mask in masks:
         calls = _play_reset(check, num_calls, mask)
-        if not check.ledger.is_broken(REPEATS):
+        if not check.ledger.is_broken(Rules.SEED_REPEATS):
             _compare_mask(check, mask, calls, whole, check.record[num_calls - 1 :])
 
 
@@ -113,7 +67,7 @@ def _compare_mask(
 
     Where a reset of all environments changes nothing, nothing is judged.
     """
-    is_independent = not check.ledger.is_broken(INDEPENDENT_EPISODES)
+    is_independent = not check.ledger.is_broken(Rules.INDEPENDENT_EPISODES)
     names = {True: "an episode that goes on", False: "a new episode"}
     for env, is_reset in enumerate(mask.tolist()):
         if is_reset:
@@ -122,10 +76,10 @@ def _compare_mask(
             is_judged = is_independent or any(array.dtype.kind == "f" for array in arrays)
             is_judged = is_judged and not goes_on(whole, recorded, env)
         else:
-            is_judged = not check.ledger.is_broken(INDEPENDENT_STEPS)
+            is_judged = not check.ledger.is_broken(Rules.INDEPENDENT_STEPS)
         if is_judged:
             expected, seen = names[not is_reset], names[goes_on(calls, recorded, env)]
-            check.ledger.expect(RESET_MASK, expected, seen, place=calls[0].at(env))
+            check.ledger.expect(Rules.RESET_MASK, expected, seen, place=calls[0].at(env))
 
 
 def check_mask_seeds(check: Check) -> None:
@@ -136,23 +90,24 @@ def check_mask_seeds(check: Check) -> None:
     for seed in (check.seed, mix_seeds(check)[0]):
         check.replay(driver, 2)
         driver.settle()
-        given = {"seed": seed, "options": {"reset_mask": mask.copy()}}
-        if not check.ledger.is_refused(MASK_SEED, driver.envs.reset, **given):
-            call = driver.reset(seed, mask, MASK_SEED)
-            check.expect_same(MASK_SEED, [call], check.record, mask)
+        reset = partial(driver.envs.reset, seed=seed, options={"reset_mask": mask.copy()})
+        if not check.ledger.is_refused(Rules.RESET_MASK_SEED, reset):
+            call = driver.reset(seed, mask, Rules.RESET_MASK_SEED)
+            check.expect_same(Rules.RESET_MASK_SEED, [call], check.record, mask)
 
 
 def check_mask_errors(check: Check) -> None:
     """Reset with masks that must raise an error."""
-    num_envs, reset = check.num_envs, check.other.envs.reset
+    num_envs = check.num_envs
     for error, mask, name in (
         (TypeError, [True] * num_envs, "a list"),
         (TypeError, np.ones(num_envs, np.int64), "integers"),
         (ValueError, np.ones(num_envs + 1, np.bool_), "another shape"),
         (ValueError, np.zeros(num_envs, np.bool_), "no True"),
     ):
-        expected, options = f"{error.__name__} for a mask with {name}", {"reset_mask": mask}
-        check.ledger.expect_error(MASK_ERRORS, error, expected, reset, options=options)
+        expected = f"{error.__name__} for a mask with {name}"
+        reset = partial(check.other.envs.reset, options={"reset_mask": mask})
+        check.ledger.expect_error(Rules.RESET_MASK_ERRORS, error, expected, reset)
 
 
 def check_action_list(check: Check) -> None:
@@ -161,8 +116,8 @@ def check_action_list(check: Check) -> None:
         return
     (first,) = check.replay(check.driver, 1)
     if all(isinstance(array, np.ndarray) for array in arrays_in(first.returned[0])):
-        call = check.driver.step(check.actions_of(1), as_list=True, rule=ACTION_LIST)
-        check.expect_same(ACTION_LIST, [call], check.record[1:])
+        call = check.driver.step(check.actions_of(1), as_list=True, rule=Rules.ACTION_LIST)
+        check.expect_same(Rules.ACTION_LIST, [call], check.record[1:])
 
 
 def check_action_counts(check: Check) -> None:
@@ -170,22 +125,22 @@ def check_action_counts(check: Check) -> None:
     check.replay(check.driver, 1)
     actions, envs = check.actions_of(1), check.driver.envs
     for wrong in ([*actions, actions[0]], actions[:-1]):
-        if not wrong or check.ledger.is_broken(ACTION_COUNT):
+        if not wrong or check.ledger.is_broken(Rules.ACTION_COUNT):
             # A batch that takes too many values may end the process with too few.
             return
-        batch = batch_actions(envs.single_action_space, wrong)
+        step = partial(envs.step, batch_actions(envs.single_action_space, wrong))
         expected = f"an error for {len(wrong)} actions"
-        check.ledger.expect_error(ACTION_COUNT, Exception, expected, envs.step, batch)
-    if not check.ledger.is_broken(REPEATS) and len(check.record) > 1:
-        call = check.driver.step(actions, rule=REFUSED_STEP)
-        check.expect_same(REFUSED_STEP, [call], check.record[1:])
+        check.ledger.expect_error(Rules.ACTION_COUNT, Exception, expected, step)
+    if not check.ledger.is_broken(Rules.SEED_REPEATS) and len(check.record) > 1:
+        call = check.driver.step(actions, rule=Rules.REFUSED_STEP)
+        check.expect_same(Rules.REFUSED_STEP, [call], check.record[1:])
 
 
 def check_step_before_reset(check: Check) -> None:
     """Step an environment that was never reset, and that is not used afterwards."""
     actions = batch_actions(check.fresh.single_action_space, check.actions_of(1))
-    expected = "an error that asks for `reset`"
-    check.ledger.expect_error(BEFORE_RESET, Exception, expected, check.fresh.step, actions)
+    step, expected = partial(check.fresh.step, actions), "an error that asks for `reset`"
+    check.ledger.expect_error(Rules.STEP_BEFORE_RESET, Exception, expected, step)
 
 
 def check_ended(check: Check) -> None:
@@ -202,14 +157,14 @@ def check_ended(check: Check) -> None:
         if not isinstance(seen, Exception):
             is_kept, seen = _is_as_it_was(driver, before, kind, seen)
         expected = "an error, or the same observation with reward 0"
-        check.ledger.expect(ENDED_REFUSED, expected, seen, is_kept, place=before.place, kind=kind)
+        driver.expect(Rules.ENDED_REFUSED, expected, seen, is_kept, kind=kind)
 
 
 def _is_as_it_was(driver: Driver, before: Call, kind: str, returned: Any) -> tuple[bool, Any]:
     env = np.argmax(before.end_kinds == kind)
     try:
         obs, rewards, *_ = to_numpy(returned)
-        row, reward = rows_of(driver.observation_space, obs)[env], rewards[env]
+        row, reward = [*iterate(driver.observation_space, obs)][env], rewards[env]
         is_kept = same(row, before.observations[env]) and not reward
         return is_kept, f"observation {row} with reward {reward}"
     except Exception:  # The results may have any form.

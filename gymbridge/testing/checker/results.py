@@ -1,66 +1,19 @@
-"""Rules about the results of every call: ownership, infos, and both flags at once."""
+"""Judges of the results of every call: ownership, infos, and both flags at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.driver import RESET_MASK, Driver
-from gymbridge.testing.checker.rule import Rule, extra
+from gymbridge.testing.checker.driver import Call, Driver
+from gymbridge.testing.checker.rules import Rules
 from gymbridge.testing.checker.values import arrays_in, attempt, entries, is_array, same, to_numpy
 
 __all__ = ["OwnershipJudge", "judge_flags", "judge_infos", "judge_partial_reset"]
 
-_INFOS = "vector/vector_env.py, `VectorEnv._add_info`"
-
 _KEPT = 12
 """Calls of a run whose results are kept at the same time."""
-
-OWNERSHIP = Rule(
-    "ownership",
-    "A later call does not change what an earlier one returned.",
-    "vector/sync_vector_env.py, `copy=True`",
-)
-INFO_MASKS = Rule(
-    "info-masks",
-    "Each key of infos has a boolean mask of shape (num_envs,) under `_key`.",
-    _INFOS,
-    needs="infos",
-)
-INNER_MASKS = extra(
-    "inner-info-masks",
-    "Each key of a dict in infos has such a mask in that dict.",
-    f"{_INFOS}; not kept: `RecordEpisodeStatistics`",
-    needs="a dict in infos",
-)
-INFO_LENGTHS = Rule(
-    "info-lengths",
-    "Each value of infos is an array with an entry for each environment.",
-    f"{_INFOS}; wrappers/vector/dict_info_to_list.py",
-    needs="infos",
-)
-INFO_ZEROS = extra(
-    "info-zeros",
-    "NumPy infos are zero, False or None where their mask is False.",
-    _INFOS,
-    needs="NumPy infos with a mask that is False somewhere",
-)
-EXACT_TIES = extra(
-    "exact-ties",
-    "An episode is never terminated and truncated in the same step.",
-    "allowed: wrappers/common.py, `TimeLimit`",
-    needs="an episode that ends",
-)
-RESET_MASK_INFOS = Rule(
-    "reset-mask-infos",
-    "A partial `reset` returns infos only where its mask is True.",
-    "tests/vector/test_vector_env.py, `test_partial_reset`",
-    documented_in=AutoresetMode.DISABLED,
-    needs="two environments and infos of a partial reset",
-)
 
 
 class OwnershipJudge:
@@ -84,7 +37,7 @@ class OwnershipJudge:
         for earlier in due:
             if earlier.returned is not None:
                 place, seen = earlier.place, _find_change(earlier)
-                driver.ledger.expect(OWNERSHIP, "no change", seen, place=place)
+                driver.ledger.expect(Rules.OWNERSHIP, "no change", seen, place=place)
             earlier.returned = earlier.values = None  # They are large, and judged by now.
         self._kept.append(call)
 
@@ -103,10 +56,9 @@ def _find_change(call: Call) -> str:
 
 def judge_flags(driver: Driver, call: Call) -> None:
     """Check whether an episode was terminated and truncated at once."""
-    if call.ended.any():
-        both = call.terminated & call.truncated
-        env = np.argmax(both if both.any() else call.ended)
-        driver.expect(EXACT_TIES, "one flag", "both flags" if both.any() else "one flag", env=env)
+    for env in np.flatnonzero(call.ended):
+        is_tie = call.terminated[env] and call.truncated[env]
+        driver.expect(Rules.EXACT_TIES, "one flag", "both flags" if is_tie else "one flag", env=env)
 
 
 def judge_infos(driver: Driver, call: Call) -> None:
@@ -116,18 +68,18 @@ def judge_infos(driver: Driver, call: Call) -> None:
     for path, value, mask in entries(call.infos):
         if "final_obs" in path[:-1]:
             continue  # An observation may have several arrays.
-        rule, key = INFO_MASKS if len(path) == 1 else INNER_MASKS, path[-1]
+        rule, key = Rules.INFO_MASKS if len(path) == 1 else Rules.INNER_INFO_MASKS, path[-1]
         is_mask = is_array(mask) and mask.shape == shape and mask.dtype == np.bool_
         driver.expect(rule, f"`_{key}`, bool of shape {shape}", mask, is_mask)
         if isinstance(value, Mapping):
             continue
         has_length = is_array(value) and value.shape[:1] == shape
-        driver.expect(INFO_LENGTHS, f"{shape[0]} values of `{key}`", value, has_length)
+        driver.expect(Rules.INFO_LENGTHS, f"{shape[0]} values of `{key}`", value, has_length)
         if is_mask and has_length and is_numpy and not mask.all():
             rest = value[~mask]
             is_number = rest.dtype.kind in "biufc"
             is_zero = not rest.any() if is_number else all(entry is None for entry in rest.flat)
-            driver.expect(INFO_ZEROS, f"`{key}` zero or None outside its mask", rest, is_zero)
+            driver.expect(Rules.INFO_ZEROS, f"`{key}` zero or None outside its mask", rest, is_zero)
 
 
 def judge_partial_reset(driver: Driver, call: Call) -> None:
@@ -135,13 +87,9 @@ def judge_partial_reset(driver: Driver, call: Call) -> None:
     before = driver.last
     if call.mask is None or call.mask.all() or before is None:
         return
-    outside = np.flatnonzero(~call.mask)
-    moved = [env for env in outside if not same(call.observations[env], before.observations[env])]
-    env = moved[0] if moved else outside[0]
-    pair = before.observations[env], call.observations[env]
-    driver.expect(RESET_MASK, *pair, not moved, env=env)
-    masks = [mask for *_, mask in entries(call.infos) if np.shape(mask) == call.mask.shape]
-    wrong = [mask for mask in masks if (mask & ~call.mask).any()]
-    if masks:
-        seen = (wrong or masks)[0]
-        driver.expect(RESET_MASK_INFOS, f"masks within {call.mask}", seen, not wrong)
+    for env in np.flatnonzero(~call.mask):
+        driver.expect(Rules.RESET_MASK, before.observations[env], call.observations[env], env=env)
+    for *_, mask in entries(call.infos):
+        if np.shape(mask) == call.mask.shape:
+            is_kept = not (mask & ~call.mask).any()
+            driver.expect(Rules.RESET_MASK_INFOS, f"masks within {call.mask}", mask, is_kept)

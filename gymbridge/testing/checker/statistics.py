@@ -1,4 +1,4 @@
-"""Rules that need many episodes, because what a single episode shows may be chance.
+"""Judges of rules that need many episodes, because what a single episode shows may be chance.
 
 A final observation may equal the next initial one by chance, or because the episode ends where all
 episodes begin. If every final observation does, and these are several different observations, then
@@ -13,36 +13,15 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from gymbridge.testing.checker.calls import Call
-from gymbridge.testing.checker.driver import Driver
-from gymbridge.testing.checker.rule import Ledger, Place, Rule, extra, of_same_step
+from gymbridge.testing.checker.driver import Call, Driver
+from gymbridge.testing.checker.ledger import Ledger, Place
+from gymbridge.testing.checker.rules import Rule, Rules
 from gymbridge.testing.checker.values import changed_infos, infos_of, same
 
 __all__ = ["Statistics"]
 
 _ENOUGH = 4
 """Number of different values that must be equal in both places before this counts."""
-
-FINAL_OBSERVATION = Rule(
-    "final-observation",
-    "The final observation of an episode is returned, and not the next initial one in its place.",
-    "vector/vector_env.py, `AutoresetMode`; tests/vector/test_autoreset_mode.py",
-    of_ends=True,
-    needs="a final observation unlike the next initial one, or four different ones",
-)
-SAME_STEP_INFOS = of_same_step(
-    "same-step-infos",
-    "Outside `final_info`, infos of an environment whose episode ended are those of its new "
-    "episode.",
-    "vector/sync_vector_env.py, `SyncVectorEnv.step`",
-    needs="infos unlike those in `final_info`, or four different ones",
-)
-FRESH_STATES = extra(
-    "fresh-states",
-    "If initial observations are random, each new episode draws another one.",
-    "vector/sync_vector_env.py, `SyncVectorEnv.step`, which calls `Env.reset`",
-    needs="a later initial observation unlike the first, or four different ones",
-)
 
 
 class _Pairs:
@@ -79,10 +58,10 @@ class Statistics:
     def __init__(self) -> None:
         self.ends: Counter[str] = Counter()
         text = "final observations that differ from the next initial ones"
-        self._finals = _Pairs(FINAL_OBSERVATION, text)
-        self._infos = _Pairs(SAME_STEP_INFOS, "infos that differ from `final_info`")
+        self._finals = _Pairs(Rules.FINAL_OBSERVATION, text)
+        self._infos = _Pairs(Rules.SAME_STEP_INFOS, "infos that differ from `final_info`")
         text = "initial observations that differ from that of `reset`"
-        self._initials = _Pairs(FRESH_STATES, text)
+        self._initials = _Pairs(Rules.FRESH_STATES, text)
         self._varying: set[str] = set()  # paths of infos
 
     def judge(self, driver: Driver, call: Call) -> None:
@@ -121,9 +100,9 @@ class Statistics:
             if kind and isinstance(final_info, Mapping):
                 now, final = infos_of(call.infos, env), infos_of(final_info, env)
                 shared = now.keys() & final.keys() & self._varying
-                is_equal = all(same(now[path], final[path]) for path in shared)
-                if shared:
-                    seen = {path: now[path] for path in shared}
+                seen = {path: now[path] for path in shared}
+                if seen:
+                    is_equal = same(seen, {path: final[path] for path in shared})
                     self._infos.add(is_equal, kind, call.at(env), seen)
 
 

@@ -9,7 +9,6 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import iterate
 
 __all__ = [
     "arrays_in",
@@ -23,7 +22,6 @@ __all__ = [
     "is_array",
     "read",
     "read_mode",
-    "rows_of",
     "same",
     "to_numpy",
 ]
@@ -34,18 +32,14 @@ _CLOSE = {"rtol": 1e-5, "atol": 1e-6, "equal_nan": True}
 
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of numpy, JAX, torch or another library."""
-    if isinstance(value, np.ndarray | np.generic):
-        return True
     # All three are asked for, since spaces have the first two.
     return hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "__array__")
 
 
 def read(envs: Any, name: str) -> Any:
     """Return an attribute, or None if there is none or if reading it raises."""
-    try:
-        return getattr(envs, name, None)
-    except Exception:  # A property may raise anything.
-        return None
+    found = attempt(getattr, envs, name, None)  # A property may raise anything.
+    return None if isinstance(found, Exception) else found
 
 
 def attempt(function: Callable[..., Any], *args: Any, **given: Any) -> Any:
@@ -79,25 +73,17 @@ def to_numpy(tree: Any) -> Any:
     return tree
 
 
-def rows_of(space: gym.Space[Any], batch: Any) -> list[Any]:
-    """Return the entries of a batch in numpy, one by environment; `space` is that of the batch."""
-    return list(iterate(space, batch))
-
-
 def _leaves(space: gym.Space[Any], value: Any) -> Iterator[tuple[gym.Space[Any], Any]]:
     """Yield the parts of a value with their spaces; a Dict or Tuple where it has other parts."""
-    if isinstance(space, spaces.Dict):
-        is_alike = isinstance(value, Mapping) and value.keys() == space.spaces.keys()
-        parts = [(inner, value[key]) for key, inner in space.items()] if is_alike else None
-    elif isinstance(space, spaces.Tuple):
-        is_alike = isinstance(value, tuple) and len(value) == len(space)
-        parts = [*zip(space.spaces, value, strict=True)] if is_alike else None
+    if isinstance(space, spaces.Dict) and isinstance(value, Mapping) and {*value} == {*space}:
+        parts = [(inner, value[key]) for key, inner in space.items()]
+    elif isinstance(space, spaces.Tuple) and isinstance(value, tuple) and len(value) == len(space):
+        parts = [*zip(space.spaces, value, strict=True)]
     else:
-        parts = None
-    for part in parts or ():
-        yield from _leaves(*part)
-    if parts is None:
         yield space, value
+        return
+    for part in parts:
+        yield from _leaves(*part)
 
 
 def contains(space: gym.Space[Any], value: Any) -> bool:
@@ -108,8 +94,6 @@ def contains(space: gym.Space[Any], value: Any) -> bool:
 def _leaf_contains(space: gym.Space[Any], value: Any) -> bool:
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return False
-    if isinstance(space, spaces.Discrete) and is_array(value):
-        return np.shape(value) == () and space.contains(np.asarray(value)[()])
     if isinstance(space, spaces.Box) and is_array(value):
         return space.contains(np.asarray(value).astype(space.dtype))
     return space.contains(np.asarray(value) if is_array(value) else value)
@@ -117,19 +101,11 @@ def _leaf_contains(space: gym.Space[Any], value: Any) -> bool:
 
 def same(left: Any, right: Any) -> bool:
     """Return whether two trees are equal; floats may differ by rounding, and NaN equals NaN."""
-    if isinstance(left, Mapping):
-        return (
-            isinstance(right, Mapping)
-            and left.keys() == right.keys()
-            and all(same(left[key], right[key]) for key in left)
-        )
-    if isinstance(left, tuple | list):
-        return (
-            isinstance(right, tuple | list)
-            and len(left) == len(right)
-            and all(map(same, left, right))
-        )
-    if _is_numeric(left) and _is_numeric(right):
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, tuple | list) and isinstance(right, tuple | list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if all(is_array(value) or isinstance(value, int | float) for value in (left, right)):
         return _same_arrays(np.asarray(left), np.asarray(right))
     if is_array(left) or is_array(right):
         return False
@@ -137,19 +113,11 @@ def same(left: Any, right: Any) -> bool:
 
 
 def _same_objects(left: Any, right: Any) -> bool:
-    if left is right:
-        return True
-    # Such an object is equal to nothing but itself.
-    if type(left).__eq__ is object.__eq__:
+    is_equal = attempt(lambda: bool(left == right))  # Some objects cannot be compared.
+    # Those without `__eq__` are equal to nothing but themselves.
+    if type(left).__eq__ is object.__eq__ or isinstance(is_equal, Exception):
         return type(left) is type(right)
-    try:
-        return bool(left == right)
-    except Exception:  # Some objects cannot be compared.
-        return type(left) is type(right)
-
-
-def _is_numeric(value: Any) -> bool:
-    return is_array(value) or isinstance(value, int | float)
+    return left is right or is_equal
 
 
 def _same_arrays(left: np.ndarray, right: np.ndarray) -> bool:
