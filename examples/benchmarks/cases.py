@@ -207,11 +207,11 @@ OTHER = {
 SCALING = {
     "cores": (
         *(
-            on_cores(task, size, bar, mode, arrays)
+            on_cores(task, size, 0.65, mode, "numpy")
             for task, size in (("ant", 1024), ("humanoid", 256))
-            for arrays, bar in (("numpy", 0.65), ("torch", 0.70))
             for mode in (NEXT, SAME)
         ),
+        on_cores("ant", 1024, 0.70, SAME, "torch"),
         on_cores("ant", 128, 0.85),
         on_cores("inverted_pendulum", 256),
         on_cores("CartpoleBalance", 1024, 1.10),
@@ -267,9 +267,9 @@ GRADIENTS = {
     ),
 }
 TRAININGS = tuple(
-    timed(
-        f"{task} to {target}", "training:sb3_to_target", 64, task=task, target=target
-    )._replace(processes=1, limit=3600)
+    timed(f"{task} to {target}", "training:sb3_to_target", 64, task=task, target=target)._replace(
+        processes=1, limit=3600
+    )
     for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
 )
 TRAININGS_ON_GPU = tuple(
