@@ -171,7 +171,8 @@ class GraphRunner(JaxRunner):
 
     def pack(self, carry: Carry) -> GraphCarry:
         """Return one of the rule's carries as this runner keeps it."""
-        return GraphCarry(*self._pack_carry(carry), None)
+        packed, rest = self._pack_carry(carry)
+        return GraphCarry(packed, rest, None)
 
     @_eager
     def _run(

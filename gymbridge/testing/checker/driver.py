@@ -76,7 +76,8 @@ class Driver:
     def __init__(
         self, envs: VectorEnv[Any, Any, Any], ledger: Ledger, judges: tuple[Judge, ...]
     ) -> None:
-        self.envs, self.ledger, self._judges = envs, ledger, judges
+        self.envs: Any = envs  # so that calls may break the types which Gymnasium declares
+        self.ledger, self._judges = ledger, judges
         self.num_envs: int = envs.num_envs
         self.mode = read_mode(envs)
         self.observation_space = batch_space(envs.single_observation_space, self.num_envs)

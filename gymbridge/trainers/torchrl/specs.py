@@ -80,8 +80,8 @@ def _to_spec(name: str, space: Space[Any]) -> TensorSpec:
         return Binary(shape=torch.Size(space.shape), dtype=_to_dtype(space.dtype))
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise ArgumentError(f"`{name}` must be made of arrays, as TorchRL expects, got {space}.")
-    dtype, shape = _to_dtype(space.dtype), torch.Size(space.shape)
     bounds = (space.low, space.high) if isinstance(space, spaces.Box) else int64_bounds(space)
+    dtype, shape = _to_dtype(space.dtype), torch.Size(np.shape(bounds[0]))
     if np.isinf(bounds).all():
         return Unbounded(shape, dtype=dtype)
     low, high = (widen(torch.tensor(bound)) for bound in bounds)
