@@ -267,9 +267,9 @@ GRADIENTS = {
     ),
 }
 TRAININGS = tuple(
-    timed(
-        f"{task} to {target}", "training:sb3_to_target", 64, task=task, target=target
-    )._replace(processes=1, limit=3600)
+    timed(f"{task} to {target}", "training:sb3_to_target", 64, task=task, target=target)._replace(
+        processes=1, limit=3600
+    )
     for task, target in (("CartPole-v1", 450), ("InvertedPendulum-v5", 900))
 )
 TRAININGS_ON_GPU = tuple(

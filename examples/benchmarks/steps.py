@@ -20,7 +20,7 @@ class Contest(NamedTuple):
     """Functions that do the same work."""
 
     steps: Mapping[str, Any]  # by name
-    over: Bars = {}  # (name, reference) -> bar of the ratio
+    over: Mapping[tuple[str, str], float | None] = {}  # (name, reference) -> bar of the ratio
     num_steps: int = 1  # of the batch, in one call
     note: str = ""  # in the table, beside the ratios
     apart: bool = False  # whether `steps` build them, each in a process of its own
