@@ -6,6 +6,7 @@ import copy
 import re
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,8 +84,8 @@ class Sb3VecEnv(VecEnv):
         super().__init__(vector_env.num_envs, *own_spaces)
         self.metadata = copy.deepcopy(vector_env.metadata)
         self._from_env = to_zero(space)
-        is_binary = isinstance(action_space, spaces.MultiBinary)
-        self._to_env = _to_bits if is_binary else from_zero(action_space)
+        is_binary = isinstance(action_space, spaces.MultiBinary)  # whose bits policies draw as floats
+        self._to_env = partial(np.asarray, dtype=np.int8) if is_binary else from_zero(action_space)
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -289,8 +290,3 @@ class Sb3VecEnv(VecEnv):
         """Return indices from 0 up; negative ones count from the end, as for `DummyVecEnv`."""
         known = range(self.num_envs)
         return [known[index] for index in self._get_indices(indices)]
-
-
-def _to_bits(actions: Any) -> np.ndarray:
-    """Return the actions of a `MultiBinary`, which policies draw as floats."""
-    return np.asarray(actions).astype(np.int8)
