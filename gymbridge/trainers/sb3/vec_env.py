@@ -84,7 +84,7 @@ class Sb3VecEnv(VecEnv):
         super().__init__(vector_env.num_envs, *own_spaces)
         self.metadata = copy.deepcopy(vector_env.metadata)
         self._from_env = to_zero(space)
-        is_binary = isinstance(action_space, spaces.MultiBinary)  # whose bits policies draw as floats
+        is_binary = isinstance(action_space, spaces.MultiBinary)  # policies draw floats
         self._to_env = partial(np.asarray, dtype=np.int8) if is_binary else from_zero(action_space)
 
     @property
