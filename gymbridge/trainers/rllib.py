@@ -95,7 +95,7 @@ class _OwnSeeds(VectorWrapper):
 
 
 def _limit_process(config: Any) -> None:
-    """Hold JAX, which reads `NPROC` at its first array, and EnvPool to the runner's share."""
+    """Hold JAX and EnvPool to the runner's share; JAX reads it when its first array is made."""
     cores = max(1, int(config.num_cpus_per_env_runner))
     os.environ.setdefault("NPROC", str(count_threads(cores, 1)))
     if config.num_gpus_per_env_runner:

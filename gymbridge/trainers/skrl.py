@@ -94,8 +94,7 @@ class SkrlWrapper(GymnasiumWrapper):
             "build one with `gymnasium.make_vec(id, num_envs=…, arrays='torch', "
             "autoreset_mode='SameStep')`"
         )
-        mode = AutoresetMode.SAME_STEP
-        check_batch("envs", envs, "SkrlWrapper", mode, hint, arrays="torch")
+        check_batch("envs", envs, "SkrlWrapper", AutoresetMode.SAME_STEP, hint, arrays="torch")
         kinds = spaces.Box, spaces.Discrete, spaces.MultiDiscrete
         check_spaces(envs, "skrl", kinds, (*kinds, spaces.Dict))
         super().__init__(envs)

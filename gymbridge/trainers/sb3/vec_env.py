@@ -6,6 +6,7 @@ import copy
 import re
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,20 +66,26 @@ class Sb3VecEnv(VecEnv):
     __copy__ = copy.deepcopy  # around a copied batch, not around the same one
 
     def __init__(self, vector_env: VectorEnv[Any, Any, Any]) -> None:
-        _check_vector_env(vector_env)
+        hint = "Stable-Baselines3 takes a single environment as it is"
+        check_batch("vector_env", vector_env, "Stable-Baselines3", AutoresetMode.SAME_STEP, hint)
+        space, action_space = vector_env.single_observation_space, vector_env.single_action_space
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else ()
+        if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in parts):
+            raise ArgumentError(
+                "`vector_env` must have observations that are nested once at most, as "
+                f"Stable-Baselines3 expects, got {space}; flatten them where they are made, such "
+                "as by gymnasium.wrappers.FlattenObservation inside SyncVectorEnv."
+            )
         self.vector_env = vector_env
         self._batch: Any = vector_env.unwrapped
         self._rows: Any = self._batch.envs if isinstance(self._batch, SyncVectorEnv) else None
         self._actions: Any = None
-        super().__init__(
-            vector_env.num_envs,
-            zero_based_space(copy.deepcopy(vector_env.single_observation_space)),
-            zero_based_space(copy.deepcopy(vector_env.single_action_space)),
-        )
+        own_spaces = map(zero_based_space, copy.deepcopy((space, action_space)))
+        super().__init__(vector_env.num_envs, *own_spaces)
         self.metadata = copy.deepcopy(vector_env.metadata)
-        self._from_env = to_zero(vector_env.single_observation_space)
-        is_binary = isinstance(self.action_space, spaces.MultiBinary)
-        self._to_env = _to_bits if is_binary else from_zero(vector_env.single_action_space)
+        self._from_env = to_zero(space)
+        is_binary = isinstance(action_space, spaces.MultiBinary)  # policies draw floats
+        self._to_env = partial(np.asarray, dtype=np.int8) if is_binary else from_zero(action_space)
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -283,21 +290,3 @@ class Sb3VecEnv(VecEnv):
         """Return indices from 0 up; negative ones count from the end, as for `DummyVecEnv`."""
         known = range(self.num_envs)
         return [known[index] for index in self._get_indices(indices)]
-
-
-def _to_bits(actions: Any) -> np.ndarray:
-    """Return the actions of a `MultiBinary`, which policies draw as floats."""
-    return np.asarray(actions).astype(np.int8)
-
-
-def _check_vector_env(vector_env: Any) -> None:
-    hint = "Stable-Baselines3 takes a single environment as it is"
-    check_batch("vector_env", vector_env, "Stable-Baselines3", AutoresetMode.SAME_STEP, hint)
-    space = vector_env.single_observation_space
-    parts = space.spaces.values() if isinstance(space, spaces.Dict) else ()
-    if any(isinstance(part, spaces.Dict | spaces.Tuple) for part in parts):
-        raise ArgumentError(
-            "`vector_env` must have observations that are nested once at most, as "
-            f"Stable-Baselines3 expects, got {space}; flatten them where they are made, such as by "
-            "gymnasium.wrappers.FlattenObservation inside SyncVectorEnv."
-        )
