@@ -13,19 +13,12 @@ from gymnasium.vector.utils import create_empty_array
 
 from gymbridge.core.episode import ResetRequest, TimeStep, View
 from gymbridge.core.rendering import DEFAULT_FPS
-from gymbridge.core.requests import read_limit
 from gymbridge.envpool.keywords import read_config, read_task
 from gymbridge.envpool.layout import Layout, copy_places
 from gymbridge.envpool.players import Players
 from gymbridge.envpool.pool import Pool, name_task, to_ids
 from gymbridge.envpool.rendering import PoolRenderer, check_pixels
-from gymbridge.envpool.tasks import (
-    UNDRAWN_FAMILIES,
-    choose_threads,
-    default_limit,
-    limit_enforced_by,
-    limit_keywords,
-)
+from gymbridge.envpool.tasks import UNDRAWN_FAMILIES, choose_threads, default_limit, limit_keywords
 from gymbridge.errors import ArgumentError
 from gymbridge.private.envpool import Values
 from gymbridge.private.notices import quiet
@@ -63,13 +56,11 @@ class EnvPoolSimulator:
     ) -> None:
         self.num_envs = num_envs
         self._family = family = read_task(task_id)
-        keeper = limit_enforced_by(task_id, family)
         declared = read_config(task_id, kwargs, owner)
         check_pixels(family, kwargs)
         config = {"num_threads": choose_threads(family, num_envs), **kwargs}
         config["batch_size"] = batch_size or num_envs
-        if keeper == "core" or max_episode_steps is not None:
-            config |= limit_keywords(keeper, family, read_limit(max_episode_steps, None), kwargs)
+        config |= limit_keywords(task_id, family, max_episode_steps, kwargs)
         self.task_limit = default_limit(task_id, declared["max_episode_steps"], kwargs)
         modes = [] if family in UNDRAWN_FAMILIES else ["rgb_array"]
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": DEFAULT_FPS}

@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import Any, NotRequired, TypedDict
 
 from gymbridge.core.extras import find_version
+from gymbridge.core.requests import read_limit
 from gymbridge.envpool.newer import list_tasks
 
 __all__ = [
@@ -115,14 +116,15 @@ def limit_enforced_by(task_id: str, family: str) -> str:
 
 
 def limit_keywords(
-    keeper: str, family: str, limit: int | None, kwargs: Mapping[str, Any]
+    task_id: str, family: str, max_episode_steps: int | None, kwargs: Mapping[str, Any]
 ) -> dict[str, int]:
     """Return the keywords for the limit that a pool needs, wherever the limit is enforced.
 
-    `limit` is the user's in steps, None for none, and `kwargs` are the user's keywords. A pool
-    whose limit the core enforces needs them for the task's own limit as well.
+    `max_episode_steps` is the user's, None for the task's own and -1 for none, and so are `kwargs`.
+    A pool whose limit the core enforces needs keywords for the task's own limit as well.
     """
-    if keeper == "task":
+    keeper, limit = limit_enforced_by(task_id, family), read_limit(max_episode_steps, None)
+    if keeper == "task" or (keeper == "pool" and max_episode_steps is None):
         return {}
     if keeper == "pool":
         steps = min(limit or _BEYOND_REACH, _BEYOND_REACH)
