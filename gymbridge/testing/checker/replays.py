@@ -162,6 +162,7 @@ def _compare_with_next_step(check: Check) -> str:
     for rule in filter(check.ledger.is_broken, (Rules.SEED_REPEATS, Rules.INDEPENDENT_EPISODES)):
         return f"A run with NextStep would differ: `{rule.id}` is broken."
     envs: Any = None
+    envs: Any = None
     try:
         envs = _make_reference(check)
         if envs is None:
@@ -172,7 +173,8 @@ def _compare_with_next_step(check: Check) -> str:
     except Exception as error:  # A factory may know no other mode.
         return f"No environment with NextStep could be built: {error!r}."
     finally:
-        attempt(lambda: envs.close())  # It is None where it could not be built.
+        if envs is not None:
+            attempt(envs.close)
     return "With NextStep, no episode was the same until its end."
 
 
