@@ -20,6 +20,7 @@ EPSILON = 1e-5  # of central differences
 SMOOTH = 1e-3  # how well differences of two steps agree where the loss is smooth
 MOVES, MOVED = 4, 1e-13  # of the noise, to see where the derivative jumps
 SIZES = (1.0, 0.05, 0.0025)  # of actions, tried until the rollout is not chaotic
+WITH_UNROLL = ("inverted_pendulum/generalized", "reacher/spring", "hopper/spring", "ant/spring")
 CALM = {"float32": 1e-5, "float64": 1e-10}  # by what jax's gradient moves at most under one ulp
 
 
@@ -199,6 +200,8 @@ def measure(name: str, backend: str) -> None:
         figures["differences"] = finite_differences(reference, inputs, gradient, rng)
         if uses_mjx(backend):
             figures["forward"] = forward_mode(reference, inputs, gradient, rng)
+        if f"{name}/{backend}" in WITH_UNROLL:
+            figures["unroll"] = compare(bridge.unroll(inputs), found)
     print(json.dumps(figures))
 
 

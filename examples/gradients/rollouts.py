@@ -171,3 +171,16 @@ class Bridge:
         found = {"policy": policy.grad, "noise": noise.grad, "state": state.grad[:, :own]}
         gradients = {key: gradient.numpy() for key, gradient in found.items()}
         return Outcome(losses.detach().numpy(), torch.stack(ends).numpy(), gradients)
+
+    def unroll(self, inputs: Inputs) -> Outcome:
+        """Return losses and the gradient by the noise of a rollout without policy, as one node."""
+        _, noise, reward_weights, obs_weights = map(torch.tensor, inputs)
+        noise.requires_grad_()
+        self.envs.reset(seed=0)
+        obs, rewards, terminations, truncations, _ = self.envs.unroll(torch.tanh(noise))
+        ended = (terminations | truncations).cumsum(0) > 0
+        before = torch.cat([torch.zeros_like(ended[:1]), ended[:-1]])
+        gains = reward_weights * rewards + (obs_weights * pick_obs(obs)).sum(2)
+        losses = torch.where(before, 0, gains).sum(0)
+        losses.sum().backward()
+        return Outcome(losses.detach().numpy(), ended.numpy(), {"noise": noise.grad.numpy()})

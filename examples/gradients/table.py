@@ -10,6 +10,7 @@ HALF = 0.5  # of the rows: where fewer are compared by differences, the note say
 LIMITS = {
     "float32": 1e-5,  # unless jax's own gradient moves by more under one ulp
     "float64": 1e-9,
+    "unroll": 1e-9,
     "forward mode": 1e-6,
     "differences": 1e-3,
     "differences, median": 1e-5,
@@ -110,6 +111,7 @@ def _figures(result: dict[str, Any]) -> list[Figure]:
     parts_of = {
         "float32": single.get("equality", {}),
         "float64": {"losses": double["losses"], **double["equality"]},
+        "unroll": double.get("unroll", {}),
         "forward mode": {"max": double["forward"]["max"]} if "forward" in double else {},
         "differences": {part: double["differences"][part] for part in ("median", "max")},
     }

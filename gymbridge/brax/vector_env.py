@@ -60,7 +60,8 @@ def _count_calls(brax_env: Any, backend: Any) -> int:
     """Return the LAPACK calls that may run at the same time; two where that is not known."""
     if isinstance(brax_env, str):
         return _CALLS.get(str(backend or "generalized"), 2) if brax_env in BRAX_NAMES else 2
-    return 0 if _CALLS.get(str(getattr(brax_env, "backend", None))) == 0 else 2
+    is_plain = _CALLS.get(str(getattr(brax_env, "backend", None))) == 0
+    return 0 if is_plain else 2
 
 
 # skrl knows Gymnasium's classes by their direct bases, so `VectorEnv` is named among them.

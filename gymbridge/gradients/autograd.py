@@ -47,10 +47,6 @@ class JaxFunction:
         joins: Whether what it keeps crosses to the backward pass packed. The vjp of a physics step
             holds some hundreds to a thousand arrays. It is for one device: arrays of several would
             be gathered on one.
-
-    Attributes:
-        plain: The function, compiled.
-        pull: What `record` kept and the gradients of the outputs -> the gradient of each input.
     """
 
     def __init__(
@@ -78,7 +74,7 @@ class JaxFunction:
             return vjp(cotangents)
 
         self.plain, self._differentiate = jax.jit(function), differentiate
-        self._record, self.pull = jax.jit(record), jax.jit(apply)
+        self._record, self._pull = jax.jit(record), jax.jit(apply)
 
     def __call__(self, values: tuple[Any, ...], tensors: _Tensors, rest: Any) -> Traced:
         """Return the outputs as tensors that lead back to the inputs.
@@ -97,8 +93,12 @@ class JaxFunction:
             return outputs, aux, (values, rest)
         return self._record(values, rest)
 
+    def pull(self, kept: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the gradient of each input, given those of the outputs."""
+        return self._pull(kept, gradients)
+
     def pull_traced(self, kept: _Kept, gradients: tuple[Any, ...], sources: _Tensors) -> Traced:
-        """Return what `pull` does, as tensors that lead back to the inputs and these gradients.
+        """Return the same as tensors that lead back to the inputs and the given gradients.
 
         Args:
             kept: What the node keeps.
@@ -110,7 +110,7 @@ class JaxFunction:
 
     @cached_property
     def _gradient(self) -> _Gradient:
-        return _Gradient(self._differentiate, self.pull, self.to_torch)
+        return _Gradient(self._differentiate, self._pull, self.to_torch)
 
 
 class _Gradient:
@@ -256,7 +256,8 @@ def _find_origins(tensors: _Tensors) -> list[Any]:
 
 def _check_origins(kept: _Kept) -> None:
     """Raise where second derivatives would flow into what was written into an input later."""
-    if kept.origins != _find_origins(kept.tensors):
+    pairs = zip(kept.origins, _find_origins(kept.tensors), strict=True)
+    if any(before is not now for before, now in pairs):
         raise RuntimeError(
             "A tensor that a function of jax needs for second derivatives, such as the actions of "
             "a step, was modified by an operation in place. Give the function a copy of it."

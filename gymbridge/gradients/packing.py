@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -60,20 +59,18 @@ def _join(ends: tuple[int, ...], columns: list[jax.Array]) -> jax.Array:
     return join_columns(columns)
 
 
-def _with_transpose(function: Callable[..., Any], transpose: Callable[..., Any]) -> Any:
-    """Return a linear function whose gradient is another one.
-
-    JAX itself would add up an array of the whole size for each leaf.
-    """
-    linear = jax.custom_vjp(function, nondiff_argnums=(0,))
-    linear.defvjp(
-        lambda ends, given: (function(ends, given), None),
-        lambda ends, _, gradient: (transpose(ends, gradient),),
-    )
-    return linear
-
-
-_split_columns, _join_columns = _with_transpose(_split, _join), _with_transpose(_join, _split)
+# The gradient of one is the other, where JAX would add up an array of the whole size for each leaf.
+_split_columns, _join_columns = (
+    jax.custom_vjp(function, nondiff_argnums=(0,)) for function in (_split, _join)
+)
+_split_columns.defvjp(
+    lambda ends, joined: (_split(ends, joined), None),
+    lambda ends, _, gradients: (_join(ends, gradients),),
+)
+_join_columns.defvjp(
+    lambda ends, columns: (_join(ends, columns), None),
+    lambda ends, _, gradient: (_split(ends, gradient),),
+)
 
 
 def is_float(leaf: Any) -> bool:

@@ -51,8 +51,9 @@ def find_menagerie(robot: str, needed: Collection[str], own: Path) -> Iterator[P
 def _find_in_wheels() -> dict[str, Path]:
     """Return the folders in EnvPool's packages of assets that are installed."""
     found: dict[str, Path] = {}
-    for spec in filter(None, map(find_spec, _WHEELS)):
-        for place in spec.submodule_search_locations or ():
+    for package in _WHEELS:
+        spec = find_spec(package)
+        for place in (spec and spec.submodule_search_locations) or ():
             found |= _list_folders(Path(place, _IN_WHEEL))
     return found
 
@@ -70,4 +71,6 @@ def _find_in_cache() -> dict[str, Path]:
 
 
 def _list_folders(place: Path) -> dict[str, Path]:
-    return {path.name: path.absolute() for path in place.glob("*") if path.is_dir()}
+    if not place.is_dir():
+        return {}
+    return {path.name: path.absolute() for path in place.iterdir() if path.is_dir()}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -20,20 +21,25 @@ __all__ = ["WithoutShared", "check_alone", "fit_contacts", "prepare_warp", "set_
 _LEAST, _MOST = 1024, 8192
 """Environments that the contact capacity in Playground's configurations is meant for."""
 
+_lock = threading.Lock()
+
 _SMALLEST = 4096
 """Contact capacity of a small batch, unless Playground's is less; with more, steps cost more."""
 
 
-@cache
 def prepare_warp() -> None:
-    """Hide the lines that Warp prints of its kernels; its warnings and overflows still show.
-
-    This changes Warp's default, and once: another level, and a later one, is the user's.
-    """
+    """Hide the lines that Warp prints of its kernels; its warnings and overflows still show."""
     if find_spec("warp") is None:
         raise NotInstalledError(
             "`impl='warp'` needs MuJoCo Warp: `pip install warp-lang`. `impl='jax'` needs nothing."
         )
+    with _lock:
+        _hide_kernels()
+
+
+@cache
+def _hide_kernels() -> None:
+    """Change Warp's default, and once: another level, and a later one, is the user's."""
     import warp
 
     if warp.config.log_level == warp.LOG_INFO:
@@ -110,6 +116,11 @@ class WithoutShared(wrapper.Wrapper):
     `step` return None in their place, and `step` puts zeros there before it calls the environment.
     """
 
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._shared: list[Any] | None = None
+        self._structure: Any = None
+
     @property
     def render(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The environment's own, which may draw one state and not a trajectory."""
@@ -121,29 +132,26 @@ class WithoutShared(wrapper.Wrapper):
 
     def step(self, state: State, action: jax.Array) -> State:
         """Return the next state, without what is shared."""
-        shared, structure = self._layout
+        shared = self._find_shared()
         leaves = iter(jax.tree.leaves(state.data))
         full = [
             next(leaves) if leaf is None else jnp.zeros(leaf.shape, leaf.dtype) for leaf in shared
         ]
-        data = jax.tree.unflatten(structure, full)
+        data = jax.tree.unflatten(self._structure, full)
         return self._without(self.env.step(replace(state, data=data), action))
 
     def _without(self, state: State) -> State:
-        shapes, structure = self._layout
-        leaves = zip(jax.tree.leaves(state.data), shapes, strict=True)
+        leaves = zip(jax.tree.leaves(state.data), self._find_shared(), strict=True)
         own = [leaf if shared is None else None for leaf, shared in leaves]
-        return replace(state, data=jax.tree.unflatten(structure, own))
+        return replace(state, data=jax.tree.unflatten(self._structure, own))
 
-    @cached_property
-    def _layout(self) -> tuple[list[Any], Any]:
-        """The shape of each leaf of `data` that is shared, None for others, and the structure.
-
-        A leaf is shared if its shape is the same for two sizes of a batch.
-        """
-        reset = jax.vmap(lambda key: self.env.reset(key).data)
-        keys = (jax.ShapeDtypeStruct((size, *KEY.shape), KEY.dtype) for size in (2, 3))
-        small, large = (jax.eval_shape(reset, some) for some in keys)
-        leaves = zip(jax.tree.leaves(small), jax.tree.leaves(large), strict=True)
-        shared = [one if one.shape == other.shape else None for one, other in leaves]
-        return shared, jax.tree.structure(small)
+    def _find_shared(self) -> list[Any]:
+        """Return the shape of each leaf that has it for two sizes of a batch, None for others."""
+        if self._shared is None:
+            reset = jax.vmap(lambda key: self.env.reset(key).data)
+            keys = (jax.ShapeDtypeStruct((size, *KEY.shape), KEY.dtype) for size in (2, 3))
+            small, large = (jax.eval_shape(reset, some) for some in keys)
+            leaves = zip(jax.tree.leaves(small), jax.tree.leaves(large), strict=True)
+            self._shared = [one if one.shape == other.shape else None for one, other in leaves]
+            self._structure = jax.tree.structure(small)
+        return self._shared

@@ -64,6 +64,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
         ({"float32__equality__policy": 2e-5}, "float32, policy: 2.0e-05"),
         ({"float64__equality__policy": 2e-9}, "float64, policy: 2.0e-09"),
         ({"float64__equality__policy": float("nan")}, "float64, policy: nan"),
+        ({"float64__unroll": {"noise": 2e-9}}, "unroll, noise: 2.0e-09"),
         ({"float64__forward": {"median": 0.0, "max": 2e-6}}, "forward mode, max: 2.0e-06"),
         ({"float64__forward": {"calm": 0.5, "max": 2e-6}}, "forward mode, max: 2.0e-06"),
         (
@@ -152,4 +153,5 @@ def test_gradients__meet_their_bars(load: Any, pair: str) -> None:
     assert double["differences"]["kept"] > 0.25
     has_contacts = not pair.startswith(("inverted", "reacher"))
     assert double["differences"]["active"] > 0.25 or not has_contacts
+    assert ("unroll" in double) == (pair in load("measure").WITH_UNROLL)
     assert ("forward" in double) == pair.endswith("mjx")

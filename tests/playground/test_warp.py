@@ -20,7 +20,12 @@ from mujoco_playground._src.dm_control_suite import hopper
 from gymbridge import PlaygroundVectorEnv
 from gymbridge.errors import ArgumentError, ArgumentTypeError, NotInstalledError
 from gymbridge.playground.building import build_env
-from gymbridge.playground.warp import fit_contacts, prepare_warp, set_contact_capacity
+from gymbridge.playground.warp import (
+    _hide_kernels,
+    fit_contacts,
+    prepare_warp,
+    set_contact_capacity,
+)
 from gymbridge.private.playground import hide_iterations
 from tests.support.oracle import Oracle, Row, check_run
 from tests.support.player import draw_at
@@ -92,7 +97,6 @@ def test_missing_library__is_named_with_its_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("gymbridge.playground.warp.find_spec", lambda _: None)
-    prepare_warp.cache_clear()
     with pytest.raises(NotInstalledError, match="pip install warp-lang"):
         PlaygroundVectorEnv(NAME, impl="warp")
 
@@ -101,14 +105,14 @@ def test_lines_about_kernels__are_hidden_and_warnings_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for own in (warp.LOG_DEBUG, warp.LOG_INFO, warp.LOG_ERROR):
-        prepare_warp.cache_clear()
+        _hide_kernels.cache_clear()
         monkeypatch.setattr(warp.config, "log_level", own)
         prepare_warp()
         assert warp.config.log_level == (warp.LOG_WARNING if own == warp.LOG_INFO else own)
     monkeypatch.setattr(warp.config, "log_level", warp.LOG_INFO)  # by the user, afterwards
     prepare_warp()
     assert warp.config.log_level == warp.LOG_INFO
-    prepare_warp.cache_clear()
+    _hide_kernels.cache_clear()
 
 
 @pytest.mark.parametrize(
