@@ -71,6 +71,8 @@ class OldGymVectorEnv:
     """
 
     is_vector_env = True
+    reward_range = (-np.inf, np.inf)
+    render_mode = None
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], *, seed: int | None = None) -> None:
         hint = "`make_cleanrl_envpool(task_id, num_envs=...)` builds one"

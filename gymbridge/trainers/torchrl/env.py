@@ -69,7 +69,6 @@ class TorchRLEnv(EnvBase):
     """
 
     available_envs = sorted(env_id for engine in ENGINES.values() for env_id, *_ in engine.ids())
-    is_closed = False  # `close` sets it; without it here, `EnvBase` would begin with True
 
     def __init__(
         self, envs: VectorEnv[Any, Any, Any], *, categorical_action_encoding: bool = False
@@ -112,6 +111,15 @@ class TorchRLEnv(EnvBase):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.envs!r}, device='{self.device}')"
+
+    @property
+    def is_closed(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the batch is closed."""
+        return "envs" not in self.__dict__ or self.envs.closed
+
+    @is_closed.setter
+    def is_closed(self, value: bool) -> None:
+        """Do nothing: TorchRL assigns it when it closes, and the batch knows by itself."""
 
     def detach(self) -> None:
         """Cut the graph of a differentiable batch, as between two windows of a rollout.
