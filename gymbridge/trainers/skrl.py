@@ -123,6 +123,10 @@ class SkrlWrapper(GymnasiumWrapper):
         """The space of one action; agents number `Discrete` actions from 0."""
         return self.single_action_space
 
+    def render(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a frame of each environment, a tuple of arrays; Nones without a render mode."""
+        return self._env.unwrapped.call("render", *args, **kwargs)  # wrappers have no `call`
+
     def reset(self) -> tuple[torch.Tensor, Any]:
         """Begin new episodes the first time; later return the current observations, as skrl does.
 

@@ -80,7 +80,7 @@ class TianshouVectorEnv(BaseVectorEnv):
         self.is_async = self.is_closed = False
         self._space = zero_based_space(envs.single_action_space)
         self._to_env = from_zero(envs.single_action_space)
-        # Wrappers change spaces, and `get_attr` reads those of the engine.
+        # Wrappers change spaces and have no `get_attr`; that of the batch reads the engine's.
         ours = {"action_space": self._space, "observation_space": envs.single_observation_space}
         self._spaces = {key: (space,) * self.env_num for key, space in ours.items()}
 
@@ -89,7 +89,7 @@ class TianshouVectorEnv(BaseVectorEnv):
     def get_env_attr(self, key: str, id: Any = None) -> list[Any]:
         """Return an attribute of each environment, such as "action_space", in a list."""
         ids = self._read_ids(id)
-        values = self._spaces.get(key) or self.envs.get_attr(key)
+        values = self._spaces.get(key) or self.envs.unwrapped.get_attr(key)
         return [values[index] for index in ids]
 
     def reset(self, env_id: Any = None, **kwargs: Any) -> tuple[Any, np.ndarray]:
@@ -157,7 +157,7 @@ class TianshouVectorEnv(BaseVectorEnv):
 
     def render(self, **kwargs: Any) -> list[Any]:
         """Return a frame of each environment; Nones without a render mode."""
-        return list(self.envs.call("render"))
+        return list(self.envs.unwrapped.call("render"))
 
     def close(self) -> None:
         """Close the batch."""

@@ -23,6 +23,7 @@ from skrl.trainers.torch import SequentialTrainer
 from gymbridge.errors import ActionError, ArgumentError, ArgumentTypeError
 from gymbridge.testing import scripted_vector_env
 from gymbridge.trainers.skrl import SkrlWrapper, with_final_observations
+from gymbridge.wrappers import NormalizeObservation
 from tests.support.cartpole import next_states
 from tests.support.small_batches import (
     GAMMA,
@@ -241,6 +242,13 @@ def test_actions__stay_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     envs.reset()
     envs.step(torch.zeros(2, 1))
     assert isinstance(given[0], torch.Tensor)
+
+
+def test_wrapped_batch__is_drawn() -> None:
+    envs = gym.make_vec(CART_POLE, 2, render_mode="rgb_array", **TENSORS)
+    env = SkrlWrapper(NormalizeObservation(envs))
+    env.reset()
+    assert [frame.shape for frame in env.render()] == [(400, 600, 3)] * 2
 
 
 def test_scalars__are_features() -> None:

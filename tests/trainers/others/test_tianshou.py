@@ -123,6 +123,8 @@ def test_actions__are_numbered_from_zero_and_rescaled_by_our_wrapper() -> None:
     envs.reset()
     assert envs.action_space[0] == gym.spaces.Box(-1, 1, (1,))
     assert envs.step(np.array([[0.5]], np.float32), [1])[1].tolist() == [1]
+    assert envs.render() == [None, None]
+    assert envs.get_env_attr("render_mode", 1) == [None]
 
 
 def test_tianshou_s_own_wrapper__takes_it() -> None:
