@@ -19,6 +19,7 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 import tyro
+from PIL import Image
 from tqdm import trange
 
 from gymbridge import PlaygroundVectorEnv
@@ -36,14 +37,19 @@ class Args:
     """Most iterations."""
     seed: int = 0
     """Seed of the episode."""
+    video: bool = False
+    """Write a GIF, which needs OpenGL."""
     out: Path = Path("runs/ilqr")
-    """Folder for the picture."""
+    """Folder for pictures."""
 
 
 TASK = "CartpoleSwingup"
 STEP_SIZES = np.float32(1.2 ** -(np.arange(16.0) ** 2 / 2))
 POSITION, ANGLE, SPEED, ROTATION, ACTION = 0.2, 1.0, 0.02, 0.02, 0.02
 """Weights of the cost."""
+
+FRAME_STEPS = 5
+"""Steps of 0.01 s between two frames of the video."""
 
 LAST = 50.0
 """Weight of the last state's cost over that of another."""
@@ -158,10 +164,10 @@ def optimize(envs: Any, start: Any, plan: Plan, iterations: int) -> tuple[Plan, 
     return plan, costs
 
 
-def play(envs: Any, start: Any, plan: Plan, hold: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return states and rewards of the plan, and of its feedback on upright afterwards."""
+def play(envs: Any, start: Any, plan: Plan, hold: int) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    """Return states, rewards and frames of the plan, and of its feedback on upright afterwards."""
     settled = plan.gains[-len(plan.gains) // 5]  # where the pole stands, and the end is far
-    states, rewards = [], []
+    states, rewards, frames = [], [], []
     obs = envs.set_state(start)
     for step in range(len(plan.actions) + hold):
         x = read(obs)
@@ -172,7 +178,9 @@ def play(envs: Any, start: Any, plan: Plan, hold: int) -> tuple[np.ndarray, np.n
         obs, reward, *_ = envs.step(np.clip(action, -1, 1).astype(np.float32)[:, None])
         states.append(x[0])
         rewards.append(reward[0])
-    return np.stack(states), np.array(rewards)
+        if envs.render_mode is not None and step % FRAME_STEPS == 0:
+            frames.append(envs.render()[0])
+    return np.stack(states), np.array(rewards), frames
 
 
 def draw(path: Path, states: np.ndarray, costs: list[float], planned: int) -> None:
@@ -193,6 +201,8 @@ def main(args: Args) -> None:
     # In float32 MJX's derivative was NaN in some steps in which its solver has nothing to do.
     jax.config.update("jax_enable_x64", True)
     options = {"autoreset_mode": "Disabled", "max_episode_steps": -1}
+    if args.video:
+        options |= {"render_mode": "rgb_array", "render_size": (240, 180)}
     envs = PlaygroundVectorEnv(TASK, len(STEP_SIZES), **options)
     envs.reset(seed=[args.seed] * envs.num_envs)
     start = envs.get_state()
@@ -204,13 +214,17 @@ def main(args: Args) -> None:
     begun = begun._replace(states=states[:, 0], actions=actions[:, 0])
     plan, costs = optimize(envs, start, begun, args.iterations)
     print(f"Cost {costs[0]:.1f} -> {costs[-1]:.1f} in {len(costs) - 1} iterations")
-    states, rewards = play(envs, start, plan, args.hold)
+    states, rewards, frames = play(envs, start, plan, args.hold)
     envs.close()
     upright = np.abs(subtract(states, np.zeros(4))[:, 1]) < 0.1
     print(f"Return {rewards.sum():.1f} of at most {len(rewards)}; upright in {upright.mean():.0%}")
     args.out.mkdir(parents=True, exist_ok=True)
     draw(args.out / "trajectory.png", states, costs, args.steps)
     print(f"Wrote trajectory.png to {args.out}")
+    if frames:
+        first, *others = (Image.fromarray(frame).quantize(48) for frame in frames)
+        options = {"append_images": others, "duration": 10 * FRAME_STEPS, "loop": 0}
+        first.save(args.out / "swing_up.gif", save_all=True, **options)
 
 
 if __name__ == "__main__":

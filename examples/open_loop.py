@@ -48,12 +48,16 @@ class Args:
 
 
 def optimise(envs: VectorEnv, args: Args) -> Tensor:
-    """Optimise actions from the same initial states; return the costs, (iterations, num_envs)."""
+    """Optimise the actions; every iteration plays them from the same initial states.
+
+    Returns:
+        The rewards (iterations, num_steps, num_envs) of each iteration's actions.
+    """
     envs.reset(seed=args.seed)
     start, space = envs.get_state(), envs.single_action_space
     low, high = torch.as_tensor(space.low), torch.as_tensor(space.high)
     free = torch.zeros(args.num_steps, args.num_envs, *space.shape, requires_grad=True)
-    adam, rows = Adam([free], args.learning_rate), []
+    adam, found = Adam([free], args.learning_rate), []
     for _ in (bar := trange(args.iterations)):
         envs.set_state(start)
         actions = low + (free.tanh() + 1) / 2 * (high - low)
@@ -63,16 +67,22 @@ def optimise(envs: VectorEnv, args: Args) -> Tensor:
         costs.sum().backward()  # each row's gradient is its own
         adam.step()
         bar.set_postfix_str(f"mean cost {costs.mean():.3f}", refresh=False)
-        rows.append(costs.detach())
-    return torch.stack(rows)
+        found.append(rewards.detach())
+    return torch.stack(found)
 
 
-def draw(path: Path, title: str, costs: Tensor) -> None:
-    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
-    axes.plot(costs, color="tab:blue", alpha=0.2)
-    axes.plot(costs.mean(1), color="tab:blue", label="mean")
-    axes.set(title=title, xlabel="iteration", ylabel="cost of the sequence")
-    axes.legend()
+def draw(path: Path, title: str, rewards: Tensor) -> None:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+    figure.suptitle(title)
+    costs = -rewards.sum(1)
+    left.plot(costs, color="tab:blue", alpha=0.2)
+    left.plot(costs.mean(1), color="tab:blue", label="mean")
+    left.set(xlabel="iteration", ylabel="cost of the sequence")
+    right.plot(-rewards[0].mean(1), label="first iteration")
+    right.plot(-rewards[-1].mean(1), label="last iteration")
+    right.set(xlabel="step", ylabel="mean cost of the step")
+    for axes in (left, right):
+        axes.legend()
     figure.savefig(path)
 
 
@@ -86,12 +96,12 @@ def main(args: Args) -> None:
         arrays="torch",
         differentiable=True,
     )
-    costs = optimise(envs, args)
+    rewards = optimise(envs, args)
     envs.close()
     folder = Path(args.out or Path("runs", args.env_id.split(":")[-1], "open_loop"))
     folder.mkdir(parents=True, exist_ok=True)
-    draw(folder / "costs.png", f"{args.env_id}, {args.num_envs} initial states", costs)
-    before, after = costs[[0, -1]].mean(1)
+    draw(folder / "costs.png", f"{args.env_id}, {args.num_envs} initial states", rewards)
+    before, after = -rewards[[0, -1]].sum(1).mean(1)
     print(f"Wrote costs.png to {folder}")
     print(f"{args.env_id}: mean cost {before:.3f} before, {after:.3f} after")
 

@@ -12,8 +12,10 @@ Needs: pip install '.[brax,examples]'.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import gymnasium as gym
+import matplotlib.pyplot as plt
 import numpy as np
 import tyro
 from gymnasium.vector import VectorEnv
@@ -40,6 +42,8 @@ class Args:
     """Maximum steps of the episode."""
     seed: int = 0
     """Seed of the episode and the plans."""
+    out: Path = Path("runs/planning")
+    """Folder for the picture of the returns."""
 
 
 def try_plans(envs: VectorEnv, plans: np.ndarray) -> np.ndarray:
@@ -93,8 +97,16 @@ def main(args: Args) -> None:
     envs = gym.make_vec(args.env_id, num_envs=args.num_envs)
     for name, planned in (("random", False), ("planned", True)):
         rewards = play(envs, args, planned=planned)
+        plt.plot(1 + np.arange(len(rewards)), rewards.cumsum(), label=name)
         print(f"{args.env_id}, {name}: return {rewards.sum():.2f} in {len(rewards)} steps")
     envs.close()
+    plt.title(args.env_id)
+    plt.xlabel("step")
+    plt.ylabel("sum of rewards")
+    plt.legend()
+    args.out.mkdir(parents=True, exist_ok=True)
+    plt.savefig(args.out / "returns.png")
+    print(f"Wrote returns.png to {args.out}")
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@ QUICK = (
         "planning",
         "--env-id=Brax/fast-v0 --num-envs=4 --horizon=2 --best=2 --steps=3",
         r"Brax/fast-v0, random: .*\nBrax/fast-v0, planned: ",
+        "returns.png",
     ),
     Run(
         "open_loop",
