@@ -133,14 +133,15 @@ WAYS = {
         "torch",
         ("SameStep",),
         run_skrl,
-        ", with spaces that skrl knows: no `MultiBinary`, no `Dict` actions",
+        ", with spaces that skrl supports: no `MultiBinary`, no `Dict` actions",
         ("Maze-v0",),
     ),
     "its `wrap_env`": Way(
         "numpy",
         ("NextStep", "SameStep"),
         partial(run_skrl, wrap=wrap_env),
-        ", with spaces that skrl knows: no `MultiBinary`, no scalars in a `Dict` of observations",
+        ", with spaces that skrl supports: no `MultiBinary`, no scalars in a `Dict` of "
+        "observations; records [wrong transitions](skrl.md)",
         ("Maze-v0", "WalkerRun-v1"),
         is_ours=False,
     ),
