@@ -5,9 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +98,26 @@ def test_run__notes_what_fails__and_goes_on(tmp_path: Path) -> None:
     after = [json.loads(file.read_text("utf-8"))["results"] for file in files]
     assert after[1] == before[1]
     assert len(after[0]) == 1
+
+
+@pytest.mark.slow
+def test_job__ends_when_its_run_is_killed(tmp_path: Path) -> None:
+    script, sets = EXAMPLES / "benchmarks" / "run.py", ("threads", "--only=CartPole")
+    run = subprocess.Popen([sys.executable, script, *sets, "--rounds=300", f"--out={tmp_path}"])
+    while not (job := Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text()):
+        assert run.poll() is None
+        time.sleep(0.1)
+    run.kill()
+    run.wait()
+    end = time.monotonic() + 60
+    try:
+        with suppress(FileNotFoundError):
+            while Path(f"/proc/{int(job)}/cmdline").read_text():  # empty once it has ended
+                assert time.monotonic() < end
+                time.sleep(0.1)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(int(job), signal.SIGKILL)
 
 
 @pytest.mark.slow

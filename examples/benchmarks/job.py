@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import signal
 import sys
 import warnings
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from inspect import signature
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from cases import Case, find_case
@@ -109,7 +111,14 @@ def machine() -> str:
     return f"{name_processor()}, {place}, Python {platform.python_version()}, {versions}"
 
 
+def end_with_stdin() -> None:
+    """Kill this process and its own when `run.py` is gone, however it ended, and stdin with it."""
+    os.read(sys.stdin.fileno(), 1)
+    os.killpg(os.getpid(), signal.SIGKILL)
+
+
 def main() -> None:
+    Thread(target=end_with_stdin, daemon=True).start()
     given = json.loads(sys.argv[1])
     warnings.filterwarnings("ignore")  # of other libraries, about themselves
     with suppress(ImportError):

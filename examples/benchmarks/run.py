@@ -145,9 +145,8 @@ def run(job: Job, args: argparse.Namespace, seconds: float, rounds: int) -> dict
 
 def wait_for(command: list[str], environ: dict[str, str], said: Any, seconds: float) -> int | None:
     """Return the exit status of a process; None if it took longer and was killed."""
-    process = subprocess.Popen(
-        command, env=environ, stdout=said, stderr=said, start_new_session=True
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": said, "stderr": said}  # stdin ends with this one
+    process = subprocess.Popen(command, env=environ, start_new_session=True, **pipes)
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
