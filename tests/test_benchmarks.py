@@ -101,6 +101,7 @@ def test_run__notes_what_fails__and_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_job__ends_when_its_run_is_killed(tmp_path: Path) -> None:
     script, sets = EXAMPLES / "benchmarks" / "run.py", ("threads", "--only=CartPole")
     run = subprocess.Popen([sys.executable, script, *sets, "--rounds=300", f"--out={tmp_path}"])

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from gymbridge.command_line import main
 from tests.support.example_runs import call_script, check_picture, read_table, run_script
@@ -60,10 +61,13 @@ def test_system_identification__recovers_mass_and_friction(tmp_path):
     check_picture(folder / "fit.png")
 
 
+@pytest.mark.needs_opengl
 def test_ilqr__finds_better_actions(tmp_path):
     """In 12 of its 57 iterations, with a shorter plan: the pole swings, and does not stand yet."""
-    sizes = ("--steps=150", "--iterations=12", "--hold=2")
+    sizes = ("--steps=150", "--iterations=12", "--hold=2", "--video")
     printed = run_script("ilqr", *sizes, cwd=tmp_path)
     begun, reached = map(float, re.search(r"Cost (\S+) -> (\S+) in", printed.out).groups())
     assert reached < 0.9 * begun
     check_picture(tmp_path / "runs" / "ilqr" / "trajectory.png")
+    with Image.open(tmp_path / "runs" / "ilqr" / "swing_up.gif") as video:
+        assert (video.size, video.n_frames) == ((240, 180), 31)

@@ -112,7 +112,7 @@ def machine() -> str:
 
 
 def end_with_stdin() -> None:
-    """Kill this process and its own when `run.py` is gone, however it ended, and stdin with it."""
+    """Kill this process and those it started when stdin ends, as it does once `run.py` is gone."""
     os.read(sys.stdin.fileno(), 1)
     os.killpg(os.getpid(), signal.SIGKILL)
 

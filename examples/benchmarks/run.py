@@ -145,7 +145,8 @@ def run(job: Job, args: argparse.Namespace, seconds: float, rounds: int) -> dict
 
 def wait_for(command: list[str], environ: dict[str, str], said: Any, seconds: float) -> int | None:
     """Return the exit status of a process; None if it took longer and was killed."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": said, "stderr": said}  # stdin ends with this one
+    # However `run.py` ends, the process's stdin then ends, too, and `job.py` kills itself.
+    pipes = {"stdin": subprocess.PIPE, "stdout": said, "stderr": said}
     process = subprocess.Popen(command, env=environ, start_new_session=True, **pipes)
     try:
         return process.wait(seconds)

@@ -137,6 +137,9 @@ def test_environment__is_open_until_it_or_its_collector_is_closed() -> None:
     assert env.is_closed
     assert env.envs.closed
     view = make("discrete")
+    view.envs.close()
+    assert view.is_closed
+    view = make("discrete")
     batch = view.envs
     del view
     assert not batch.closed, "a view that is collected leaves the batch open"

@@ -64,6 +64,7 @@ def test_attributes__may_be_assigned_as_the_script_does() -> None:
     view.single_observation_space = view.observation_space
     view.is_vector_env = True
     assert view.single_action_space.n == 3
+    assert (view.reward_range, view.render_mode) == ((-np.inf, np.inf), None)  # old gym's wrappers
     view.close()
     assert view.envs.closed
 
